@@ -1,0 +1,49 @@
+# plimsoll_library(NAME [DEPENDS lib...] [LINK external...])
+#   One folder of src/ = one library: every *.cpp of the current folder (not of its subfolders).
+# plimsoll_test(NAME [DEPENDS lib...] [LINK external...])
+#   One folder of test/ = one GoogleTest program test_NAME from its *.cpp files.
+
+add_library(plimsoll_flags INTERFACE)
+target_compile_options(plimsoll_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor)
+if(PLIMSOLL_WERROR)
+  target_compile_options(plimsoll_flags INTERFACE -Werror)
+endif()
+# Fused multiply-adds only where the source asks for them: results must not depend on the compiler's mood.
+target_compile_options(plimsoll_flags INTERFACE -ffp-contract=off)
+target_include_directories(plimsoll_flags INTERFACE "${CMAKE_SOURCE_DIR}/src")
+if(PLIMSOLL_SANITIZE)
+  target_compile_options(plimsoll_flags INTERFACE -fsanitize=${PLIMSOLL_SANITIZE} -fno-omit-frame-pointer
+    -fno-sanitize-recover=all)
+  target_link_options(plimsoll_flags INTERFACE -fsanitize=${PLIMSOLL_SANITIZE})
+endif()
+
+function(plimsoll_library name)
+  cmake_parse_arguments(ARG "" "" "DEPENDS;LINK" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp")
+  list(TRANSFORM ARG_DEPENDS PREPEND plimsoll_)
+  if(sources)
+    add_library(plimsoll_${name} STATIC ${sources})
+    target_link_libraries(plimsoll_${name} PUBLIC plimsoll_flags ${ARG_DEPENDS} ${ARG_LINK})
+  else()
+    add_library(plimsoll_${name} INTERFACE)
+    target_link_libraries(plimsoll_${name} INTERFACE plimsoll_flags ${ARG_DEPENDS} ${ARG_LINK})
+  endif()
+endfunction()
+
+include(GoogleTest)
+function(plimsoll_test name)
+  cmake_parse_arguments(ARG "" "" "DEPENDS;LINK" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp")
+  if(NOT sources)
+    return()
+  endif()
+  list(TRANSFORM ARG_DEPENDS PREPEND plimsoll_)
+  add_executable(test_${name} ${sources})
+  target_link_libraries(test_${name} PRIVATE plimsoll_flags ${ARG_DEPENDS} ${ARG_LINK} GTest::gtest GTest::gmock GTest::gtest_main)
+  target_include_directories(test_${name} PRIVATE "${CMAKE_SOURCE_DIR}/test")
+  # Where a test finds its golden files, and the optional shared data beside the checkout.
+  target_compile_definitions(test_${name} PRIVATE
+    PLIMSOLL_SOURCE_DIR="${CMAKE_SOURCE_DIR}" PLIMSOLL_TEST_DATA_DIR="${CMAKE_SOURCE_DIR}/test/data"
+    PLIMSOLL_SHARED_DIR="${CMAKE_SOURCE_DIR}/../shared")
+  gtest_discover_tests(test_${name} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 600)
+endfunction()

@@ -1,0 +1,29 @@
+#include "base/error.h"
+
+#include <fmt/format.h>
+
+namespace plimsoll {
+
+std::string format_problem(const Problem& problem) {
+  std::string text = problem.what;
+  const auto line = [&text](std::string_view label, const std::string& value) {
+    if (!value.empty()) text += fmt::format("\n  {:<8} {}", label, value);
+  };
+  line("where:", problem.where);
+  line("found:", problem.found);
+  line("allowed:", problem.allowed);
+  line("to do:", problem.remedy);
+  return text;
+}
+
+Error::Error(ExitCode exit_code, Problem problem)
+    : std::runtime_error(format_problem(problem)), exit_code_(exit_code), problem_(std::move(problem)) {}
+
+void check(bool condition, std::string_view what, std::source_location where) {
+  if (condition) return;
+  throw InternalError({.what = std::string(what),
+                       .where = fmt::format("{}:{}", where.file_name(), where.line()),
+                       .remedy = "this is a bug in Plimsoll: please report it with the command that led here"});
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,85 @@
+// Typed errors: libraries throw them, only `cli` prints them and turns them into an exit code.
+//
+// Every message answers five questions: what went wrong, where (file, line, page, word, tensor), what was found,
+// what is allowed, what to do. Leave a field empty only where the question has no answer.
+//
+//   throw DataError({.what = "box lies outside the page", .where = "train.jsonl:17, page 'a12', word 4 (\"TOTAL\")",
+//                    .found = "[12, 40, 1214, 60]", .allowed = "x from 0 to 1000",
+//                    .remedy = "check --box-format (pixel or 1000)"});
+#pragma once
+
+#include <source_location>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace plimsoll {
+
+// What the process returns; the values are part of the command line's contract.
+enum class ExitCode : int {
+  kDone = 0,
+  kInternal = 1,      // a bug in Plimsoll
+  kUsage = 2,         // options that make no sense
+  kData = 3,          // bad data or a bad file
+  kBudget = 4,        // does not fit the memory budget
+  kEnvironment = 5,   // device, disk, memory, permissions
+  kDiverged = 6,      // loss or gradients are no longer finite
+  kInterrupted = 130  // stopped by a signal, after a clean checkpoint
+};
+
+struct Problem {
+  std::string what{};     // one sentence, no full stop
+  std::string where{};    // file:line, page, word, tensor or option
+  std::string found{};    // the value found
+  std::string allowed{};  // the values that would have been right
+  std::string remedy{};   // what to do now
+};
+
+// "what\n  where: …\n  found: …\n  allowed: …\n  to do: …", empty fields left out.
+std::string format_problem(const Problem& problem);
+
+class Error : public std::runtime_error {
+ public:
+  Error(ExitCode exit_code, Problem problem);
+  ExitCode exit_code() const { return exit_code_; }
+  const Problem& problem() const { return problem_; }
+
+ private:
+  ExitCode exit_code_;
+  Problem problem_;
+};
+
+class UsageError : public Error {
+ public:
+  explicit UsageError(Problem problem) : Error(ExitCode::kUsage, std::move(problem)) {}
+};
+class DataError : public Error {
+ public:
+  explicit DataError(Problem problem) : Error(ExitCode::kData, std::move(problem)) {}
+};
+class BudgetError : public Error {
+ public:
+  explicit BudgetError(Problem problem) : Error(ExitCode::kBudget, std::move(problem)) {}
+};
+class EnvironmentError : public Error {
+ public:
+  explicit EnvironmentError(Problem problem) : Error(ExitCode::kEnvironment, std::move(problem)) {}
+};
+class DivergedError : public Error {
+ public:
+  explicit DivergedError(Problem problem) : Error(ExitCode::kDiverged, std::move(problem)) {}
+};
+class InterruptedError : public Error {
+ public:
+  explicit InterruptedError(Problem problem) : Error(ExitCode::kInterrupted, std::move(problem)) {}
+};
+// A broken invariant of our own: never the user's fault.
+class InternalError : public Error {
+ public:
+  explicit InternalError(Problem problem) : Error(ExitCode::kInternal, std::move(problem)) {}
+};
+
+// Throws InternalError naming the caller's file and line unless `condition` holds. Stays on in release builds.
+void check(bool condition, std::string_view what, std::source_location where = std::source_location::current());
+
+}  // namespace plimsoll

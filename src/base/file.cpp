@@ -1,0 +1,145 @@
+#include "base/file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/bytes.h"
+#include "base/error.h"
+
+namespace plimsoll {
+namespace {
+
+std::string free_space(const std::filesystem::path& path) {
+  std::error_code error;
+  const auto space = std::filesystem::space(path.has_parent_path() ? path.parent_path() : ".", error);
+  return error ? std::string() : fmt::format(", {} free there", format_bytes(space.available));
+}
+
+[[noreturn]] void throw_write_error(const std::filesystem::path& path, std::string_view doing, int error) {
+  throw EnvironmentError({.what = fmt::format("cannot {} a file", doing),
+                          .where = path.string(),
+                          .found = fmt::format("{}{}", std::strerror(error), free_space(path)),
+                          .remedy = error == ENOSPC || error == EDQUOT ? "free some disk space, or write elsewhere"
+                                                                       : "check the path and its permissions"});
+}
+
+}  // namespace
+
+InputFile::InputFile(const std::filesystem::path& path) : path_(path) {
+  descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int open_error = errno;
+  struct stat info{};
+  if (descriptor_ < 0 || ::fstat(descriptor_, &info) != 0) {
+    throw DataError({.what = "cannot open a file",
+                     .where = path.string(),
+                     .found = std::strerror(open_error),
+                     .remedy = "check the path and its permissions"});
+  }
+  if (!S_ISREG(info.st_mode)) {
+    ::close(std::exchange(descriptor_, -1));
+    throw DataError({.what = "not a regular file", .where = path.string(), .remedy = "name a file, not a directory"});
+  }
+  size_bytes_ = static_cast<std::uint64_t>(info.st_size);
+}
+
+InputFile::~InputFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+InputFile::InputFile(InputFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      size_bytes_(other.size_bytes_) {}
+
+InputFile& InputFile::operator=(InputFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(size_bytes_, other.size_bytes_);
+  return *this;
+}
+
+void InputFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
+  std::size_t done = 0;
+  while (done < out.size()) {
+    const ssize_t count =
+        ::pread(descriptor_, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) {
+      throw DataError({.what = "a file ends too early, or cannot be read",
+                       .where = path_.string(),
+                       .found = count < 0 ? std::strerror(errno) : fmt::format("{} bytes", size_bytes_),
+                       .allowed = fmt::format("at least {} bytes", offset + out.size()),
+                       .remedy = "the file is torn: copy or download it again"});
+    }
+    done += static_cast<std::size_t>(count);
+  }
+}
+
+OutputFile::OutputFile(const std::filesystem::path& path) : path_(path) {
+  descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) throw_write_error(path, "create", errno);
+}
+
+OutputFile::~OutputFile() {
+  if (descriptor_ < 0) return;
+  ::close(descriptor_);
+  ::unlink(path_.c_str());
+}
+
+void OutputFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(descriptor_, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw_write_error(path_, "write", errno);
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+  }
+}
+
+void OutputFile::write(std::string_view text) { write(std::as_bytes(std::span(text.data(), text.size()))); }
+
+void OutputFile::close() {
+  if (::fsync(descriptor_) != 0) throw_write_error(path_, "sync", errno);
+  if (::close(std::exchange(descriptor_, -1)) != 0) throw_write_error(path_, "close", errno);
+}
+
+std::string read_text_file(const std::filesystem::path& path, std::uint64_t limit_bytes) {
+  const InputFile file(path);
+  if (file.size_bytes() > limit_bytes) {
+    throw DataError({.what = "a file is larger than anything of its kind",
+                     .where = path.string(),
+                     .found = format_bytes(file.size_bytes()),
+                     .allowed = format_bytes(limit_bytes)});
+  }
+  std::string text(file.size_bytes(), '\0');
+  file.read_at(0, std::as_writable_bytes(std::span(text.data(), text.size())));
+  return text;
+}
+
+void write_text_file(const std::filesystem::path& path, std::string_view text) {
+  const std::filesystem::path aside = path.string() + ".tmp";
+  OutputFile file(aside);
+  file.write(text);
+  file.close();
+  std::error_code error;
+  std::filesystem::rename(aside, path, error);
+  if (error) throw_write_error(path, "rename", error.value());
+  sync_directory(path.has_parent_path() ? path.parent_path() : ".");
+}
+
+void sync_directory(const std::filesystem::path& directory) {
+  const int descriptor = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) throw_write_error(directory, "open", errno);
+  const int result = ::fsync(descriptor);
+  const int error = errno;
+  ::close(descriptor);
+  // Some network file systems cannot sync a directory; the rename is then as safe as it gets.
+  if (result != 0 && error != EINVAL && error != ENOTSUP) throw_write_error(directory, "sync", error);
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,61 @@
+// Files: bounded reads, and writes that are never half there (written aside, synced, renamed).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+
+namespace plimsoll {
+
+// A file opened for reading at any offset (pread: thread-safe, no shared cursor). Throws DataError if it cannot be opened.
+class InputFile {
+ public:
+  explicit InputFile(const std::filesystem::path& path);
+  ~InputFile();
+  InputFile(InputFile&& other) noexcept;
+  InputFile& operator=(InputFile&& other) noexcept;
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  std::uint64_t size_bytes() const { return size_bytes_; }
+  // Fills `out` from `offset`; throws DataError if the file ends before.
+  void read_at(std::uint64_t offset, std::span<std::byte> out) const;
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+  std::uint64_t size_bytes_ = 0;
+};
+
+// Writes straight through write(2), no buffer of its own. Throws EnvironmentError (disk full, permissions) naming path,
+// bytes wanted and bytes free. The file is removed if `close` was not reached.
+class OutputFile {
+ public:
+  explicit OutputFile(const std::filesystem::path& path);
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text);
+  // fsync and close.
+  void close();
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+};
+
+// The whole file as text; throws DataError if missing or longer than `limit_bytes`.
+std::string read_text_file(const std::filesystem::path& path, std::uint64_t limit_bytes = 1ULL << 30);
+
+// Replaces `path` by `text` in one step: temporary file beside it, fsync, rename, fsync of the directory.
+void write_text_file(const std::filesystem::path& path, std::string_view text);
+
+// fsync on a directory, so that names created or renamed in it survive a power cut.
+void sync_directory(const std::filesystem::path& directory);
+
+}  // namespace plimsoll

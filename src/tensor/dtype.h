@@ -1,0 +1,37 @@
+// Element types. Names are those of safetensors headers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace plimsoll {
+
+enum class DType : std::uint8_t { kF64, kF32, kBF16, kF16, kI64, kI32, kI16, kI8, kU8, kBool };
+
+constexpr std::size_t dtype_bytes(DType dtype) {
+  switch (dtype) {
+    case DType::kF64:
+    case DType::kI64:
+      return 8;
+    case DType::kF32:
+    case DType::kI32:
+      return 4;
+    case DType::kBF16:
+    case DType::kF16:
+    case DType::kI16:
+      return 2;
+    default:
+      return 1;
+  }
+}
+
+// "F32", "BF16", "I64", …, as safetensors spells them.
+constexpr std::string_view dtype_name(DType dtype) {
+  constexpr std::string_view kNames[] = {"F64", "F32", "BF16", "F16", "I64", "I32", "I16", "I8", "U8", "BOOL"};
+  return kNames[static_cast<std::size_t>(dtype)];
+}
+
+constexpr bool is_floating(DType dtype) { return dtype <= DType::kF16; }
+
+}  // namespace plimsoll

@@ -1,0 +1,37 @@
+#include "base/bytes.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace plimsoll {
+namespace {
+
+TEST(ParseBytes, TakesWhatPeopleWrite) {
+  EXPECT_EQ(parse_bytes("3GiB", "--budget"), 3 * kGiB);
+  EXPECT_EQ(parse_bytes("3 GB", "--budget"), 3 * kGiB);
+  EXPECT_EQ(parse_bytes("512m", "--budget"), 512 * kMiB);
+  EXPECT_EQ(parse_bytes("1.5g", "--budget"), 3 * kGiB / 2);
+  EXPECT_EQ(parse_bytes("1000", "--budget"), 1000U);
+}
+
+TEST(ParseBytes, RefusesTheRestNamingTheOption) {
+  for (const char* text : {"", "-1GiB", "0", "3 apples", "nan", "1e30g"}) {
+    try {
+      parse_bytes(text, "--budget");
+      ADD_FAILURE() << text;
+    } catch (const UsageError& error) {
+      EXPECT_EQ(error.problem().where, "--budget");
+    }
+  }
+}
+
+TEST(FormatBytes, ReadsWell) {
+  EXPECT_EQ(format_bytes(640), "640 B");
+  EXPECT_EQ(format_bytes(3 * kGiB), "3.00 GiB");
+  EXPECT_EQ(format_bytes(kMiB * 25 / 2), "12.5 MiB");
+  EXPECT_EQ(format_bytes(900 * kMiB), "900 MiB");
+}
+
+}  // namespace
+}  // namespace plimsoll
