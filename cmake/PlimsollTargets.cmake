@@ -5,6 +5,10 @@
 
 add_library(plimsoll_flags INTERFACE)
 target_compile_options(plimsoll_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC 12 sees overlaps in string concatenation that are not there (GCC bug 105651).
+  target_compile_options(plimsoll_flags INTERFACE -Wno-restrict)
+endif()
 if(PLIMSOLL_WERROR)
   target_compile_options(plimsoll_flags INTERFACE -Werror)
 endif()

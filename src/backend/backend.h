@@ -1,0 +1,65 @@
+// Backend and Kernel: how a node becomes something that runs.
+//
+// `prepare` does all slow work (code generation, choosing algorithms, checks) and declares the scratch bytes that the kernel
+// needs while it runs; `run` allocates nothing, throws nothing on valid input and may be called any number of times.
+//
+//   std::unique_ptr<Kernel> kernel = backend.prepare(graph, node);
+//   kernel->run({.inputs = in, .outputs = out, .scratch = scratch, .row_count = &rows});
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "graph/graph.h"
+
+namespace plimsoll {
+
+struct KernelArguments {
+  std::span<const TensorView> inputs;
+  std::span<const TensorView> outputs;
+  std::span<std::byte> scratch;             // at least scratch_bytes(), aligned to kAlignmentBytes, contents undefined
+  const std::int32_t* row_count = nullptr;  // leading rows that are real; nullptr: all
+
+  // Real rows of a tensor with `capacity` rows.
+  std::int64_t rows(std::int64_t capacity) const { return row_count == nullptr ? capacity : *row_count; }
+};
+
+class Kernel {
+ public:
+  Kernel() = default;
+  Kernel(const Kernel&) = delete;
+  Kernel& operator=(const Kernel&) = delete;
+  virtual ~Kernel() = default;
+
+  virtual std::size_t scratch_bytes() const { return 0; }
+  virtual void run(const KernelArguments& arguments) const = 0;
+};
+
+// Frees what `allocate` gave.
+class DeviceMemory {
+ public:
+  DeviceMemory() = default;
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+  virtual ~DeviceMemory() = default;
+  virtual std::span<std::byte> bytes() const = 0;
+};
+
+class Backend {
+ public:
+  Backend() = default;
+  Backend(const Backend&) = delete;
+  Backend& operator=(const Backend&) = delete;
+  virtual ~Backend() = default;
+
+  virtual std::string_view name() const = 0;
+  // Throws InternalError for an op or dtype that this backend does not know.
+  virtual std::unique_ptr<Kernel> prepare(const Graph& graph, const Node& node) = 0;
+  // The one large allocation of a run, every page of it touched. Throws EnvironmentError saying how much was asked for.
+  virtual std::unique_ptr<DeviceMemory> allocate(std::size_t bytes) = 0;
+};
+
+}  // namespace plimsoll

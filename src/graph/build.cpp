@@ -1,0 +1,62 @@
+#include "graph/build.h"
+
+namespace plimsoll {
+
+ValueId add_single(Graph& graph, Node node) {
+  const std::vector<ValueId> outputs = graph.add_node(std::move(node));
+  check(outputs.size() == 1, "add_single is for ops with one output");
+  return outputs.front();
+}
+
+ValueId embedding(Graph& graph, std::string name, ValueId table, ValueId ids, EmbeddingAttributes attributes,
+                  ValueId rows) {
+  attributes.table_rows = graph.type(table).shape[0];
+  return add_single(graph, {.op = Op::kEmbedding,
+                            .name = std::move(name),
+                            .attributes = attributes,
+                            .inputs = {table, ids},
+                            .row_count = rows});
+}
+
+ValueId add(Graph& graph, std::string name, ValueId a, ValueId b, ValueId rows) {
+  return add_single(graph, {.op = Op::kAdd, .name = std::move(name), .inputs = {a, b}, .row_count = rows});
+}
+
+ValueId linear(Graph& graph, std::string name, ValueId x, ValueId weight, ValueId bias, ValueId rows) {
+  Node node{.op = Op::kLinear, .name = std::move(name), .inputs = {x, weight}, .row_count = rows};
+  if (bias != kNoValue) node.inputs.push_back(bias);
+  return add_single(graph, std::move(node));
+}
+
+LayerNormValues layer_norm(Graph& graph, std::string name, ValueId x, ValueId gamma, ValueId beta, double eps,
+                           ValueId rows) {
+  const std::vector<ValueId> outputs = graph.add_node({.op = Op::kLayerNorm,
+                                                       .name = std::move(name),
+                                                       .attributes = LayerNormAttributes{eps},
+                                                       .inputs = {x, gamma, beta},
+                                                       .row_count = rows});
+  return {outputs[0], outputs[1], outputs[2]};
+}
+
+ValueId dropout(Graph& graph, std::string name, ValueId x, ValueId row_keys, ValueId dropout_key,
+                DropoutAttributes attributes, ValueId rows) {
+  if (attributes.p == 0) return x;
+  return add_single(graph, {.op = Op::kDropout,
+                            .name = std::move(name),
+                            .attributes = attributes,
+                            .inputs = {x, row_keys, dropout_key},
+                            .row_count = rows});
+}
+
+ValueId attention(Graph& graph, std::string name, ValueId q, ValueId k, ValueId v, const AttentionContext& context,
+                  AttentionAttributes attributes, ValueId rows) {
+  return graph.add_node({.op = Op::kAttention,
+                         .name = std::move(name),
+                         .attributes = attributes,
+                         .inputs = {q, k, v, context.sample_offsets, context.relative_coordinates, context.key_mask,
+                                    context.position_table, context.x_table, context.y_table, context.row_keys,
+                                    context.dropout_key},
+                         .row_count = rows})[0];
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,53 @@
+#include "graph/op.h"
+
+#include <array>
+
+namespace plimsoll {
+
+std::string_view op_name(Op op) {
+  static constexpr std::array<std::string_view, kOpCount> kNames = {
+      "embedding",         "spatial_embedding",     "patchify",              "visual_embedding",
+      "add",               "linear",                "layer_norm",            "layer_norm_affine",
+      "dropout",           "pack_rows",             "gather_rows",           "attention",
+      "gelu",              "tanh",                  "cross_entropy",         "embedding_grad",
+      "embedding_row_grad", "spatial_embedding_grad", "visual_embedding_grad", "linear_input_grad",
+      "linear_weight_grad", "bias_grad",            "layer_norm_grad",       "attention_grad",
+      "gelu_grad",         "tanh_grad",             "accumulate",            "merge_row_grads",
+      "sum_squares",       "gradient_norm",         "adamw",                 "adamw_rows"};
+  return kNames[static_cast<std::size_t>(op)];
+}
+
+std::vector<Alias> op_aliases(Op op, std::size_t input_count) {
+  using enum Alias::Kind;
+  switch (op) {
+    case Op::kAdd:
+      return {{0, 0, kMay}, {0, 1, kMay}};
+    case Op::kLayerNorm:
+      return {{1, 0, kMay}};  // normalized over x
+    case Op::kLayerNormAffine:
+    case Op::kDropout:
+    case Op::kGelu:
+    case Op::kTanh:
+      return {{0, 0, kMay}};
+    case Op::kCrossEntropy:
+      return {{1, 0, kMay}};  // the gradient in place of the logits
+    case Op::kLayerNormGrad:
+      return {{0, 0, kMay}, {0, 1, kMay}};
+    case Op::kGeluGrad:
+    case Op::kTanhGrad:
+      return {{0, 0, kMay}, {0, 1, kMay}};
+    case Op::kLinearWeightGrad:
+      if (input_count == 3) return {{0, 2, kMust}};
+      return {};
+    case Op::kAccumulate:
+      return {{0, 0, kMust}};
+    case Op::kMergeRowGrads:
+    case Op::kAdamW:
+    case Op::kAdamWRows:
+      return {{0, 0, kMust}, {1, 1, kMust}, {2, 2, kMust}};
+    default:
+      return {};
+  }
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,147 @@
+// The op catalogue: every operation that a graph may hold, with the attributes that are fixed when the graph is built.
+// What changes from step to step (learning rate, loss scale, dropout key, row counts) is never an attribute: it is an input.
+//
+// Shapes use the letters of docs/architecture.md: n rows (packed tokens, capacity), K/M features, D hidden, H heads,
+// B samples, V visual tokens a sample, P patches a sample, C labels, R table rows. f = the graph's floating type.
+//
+// Packed rows: a batch's tokens lie one after the other without padding. A row-wise node names in `Node::row_count` an
+// i32[1] value, the number of leading rows that are real; rows beyond it are neither read nor promised.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace plimsoll {
+
+enum class Op : std::uint8_t {
+  // --- forward ------------------------------------------------------------------------------------------------------
+  kEmbedding,         // table f[R,D], ids i32[n]                      -> f[n,D]        EmbeddingAttributes
+  kSpatialEmbedding,  // x,y tables f[R,c], h,w tables f[R,s], bbox i32[n,4] -> f[n,D], D = 4c+2s:
+                      //                                                  x(x0) y(y0) x(x1) y(y1) h(y1-y0) w(x1-x0),
+                      //                                                  sizes clipped to 0..R-1
+  kPatchify,          // pixels f[B,C,Y,X]                             -> f[B*P, C*s*s] PatchAttributes; patch row-major,
+                      //                                                  inside a patch channel, y, x
+  kVisualEmbedding,   // patches f[B*P,D], cls f[1,1,D], positions f[1,P+1,D] -> f[B*V,D], V = P+1: cls first
+  kAdd,               // a, b the same type                            -> a's type
+  kLinear,            // x f[n,K], weight f[M,K], bias f[M] (optional) -> f[n,M] = x weight^T + bias
+  kLayerNorm,         // x f[n,D], gamma f[D], beta f[D]               -> y f[n,D], normalized f[n,D], rstd f[n]
+                      //                                                  LayerNormAttributes; y is computed from the
+                      //                                                  stored `normalized`, exactly as kLayerNormAffine
+  kLayerNormAffine,   // normalized f[n,D], gamma, beta                -> f[n,D] = normalized * gamma + beta
+  kDropout,           // x f[n,D], row_keys i32[n,2], dropout_key i32[2] -> f[n,D]      DropoutAttributes (base/dropout.h);
+                      //                                                  its own gradient
+  kPackRows,          // text f[nt,D], visual f[nv,D], source i32[n]   -> f[n,D]: source >= 0 text row, else visual row -1-source
+  kGatherRows,        // x f[n,D], index i32[m], inverse i32[n]        -> f[m,D]: row index[i] of x, zeros where index < 0;
+                      //                                                  `inverse` is the gradient's index
+  kAttention,         // q,k,v f[n,D], sample_offsets i32[B+1], relative_coordinates i32[n,3], key_mask i32[n],
+                      // position_table f[H,bins], x_table f[H,bins2], y_table f[H,bins2], row_keys i32[n,2],
+                      // dropout_key i32[2]                            -> output f[n,D], log_sum_exp f[n,H]
+                      //                                                  AttentionAttributes
+  kGelu,              // x f[n,K]                                      -> f[n,K], erf form
+  kTanh,              // x f[n,K]                                      -> f[n,K]
+  kCrossEntropy,      // logits f[n,C], labels i32[n], loss_scale f[1] -> loss f[1] = loss_scale * sum over labels != -100 of
+                      //                                                  -log softmax, grad f[n,C] = d loss / d logits
+  // --- backward -----------------------------------------------------------------------------------------------------
+  kEmbeddingGrad,         // dy f[n,D], ids i32[n]                     -> f[R,D]        EmbeddingAttributes
+  kEmbeddingRowGrad,      // dy f[n,D], ids i32[n]                     -> ids i32[n], count i32[1], rows f[n,D]: the distinct
+                          //                                              ids ascending and their summed rows
+  kSpatialEmbeddingGrad,  // dy f[n,D], bbox i32[n,4]                  -> gradients of x, y, h, w tables  SpatialAttributes
+  kVisualEmbeddingGrad,   // dy f[B*V,D]                               -> dpatches f[B*P,D], dcls f[1,1,D], dpositions f[1,P+1,D]
+                          //                                              VisualAttributes
+  kLinearInputGrad,       // dy f[n,M], weight f[M,K]                  -> f[n,K] = dy weight
+  kLinearWeightGrad,      // dy f[n,M], x f[n,K], sum f[M,K] (optional)-> f[M,K] = dy^T x (+ sum, whose bytes it takes)
+  kBiasGrad,              // dy f[n,M]                                 -> f[M], column sums
+  kLayerNormGrad,         // dy f[n,D], normalized f[n,D], rstd f[n], gamma f[D] -> dx f[n,D], dgamma f[D], dbeta f[D]
+  kAttentionGrad,         // doutput, q, k, v, output, log_sum_exp, then kAttention's inputs from sample_offsets on
+                          //                                           -> dq, dk, dv f[n,D] (+ dposition, dx, dy tables if
+                          //                                              AttentionAttributes::table_gradients)
+  kGeluGrad,              // dy f[n,K], x f[n,K]                       -> f[n,K]
+  kTanhGrad,              // dy f[n,K], y f[n,K] (tanh's output)       -> f[n,K]
+  // --- accumulation and update --------------------------------------------------------------------------------------
+  kAccumulate,     // sum, x the same type                             -> sum + x, in sum's bytes
+  kMergeRowGrads,  // sum ids i32[c], count i32[1], rows f[c,D], then ids i32[n], count i32[1], rows f[n,D]
+                   //                                                  -> the three sums, in their bytes, ids ascending
+  kSumSquares,     // x f[...] (row_count: leading rows that count)    -> f64[1]
+  kGradientNorm,   // max_grad_norm f32[1], sums of squares f64[1]...  -> norm f32[1], clip f32[1] =
+                   //                                                  min(1, max / (norm + 1e-6)), 1 where max <= 0
+  kAdamW,          // parameter, m, v, gradient (one type), learning_rate f32[1], step i32[1] (1 for the first), clip f32[1]
+                   //                                                  -> parameter, m, v in their bytes   AdamWAttributes
+  kAdamWRows,      // parameter f[R,D], m, v, ids i32[c], count i32[1], rows f[c,D], learning_rate, step, clip
+                   //                                                  -> as kAdamW; absent rows have gradient 0
+};
+inline constexpr std::size_t kOpCount = static_cast<std::size_t>(Op::kAdamWRows) + 1;
+
+struct NoAttributes {
+  friend bool operator==(const NoAttributes&, const NoAttributes&) = default;
+};
+struct EmbeddingAttributes {
+  std::int64_t padding_idx = -1;  // this row receives no gradient; -1: none
+  bool row_gradient = false;      // the gradient is (ids, rows), never a dense table
+  std::int64_t table_rows = 0;    // R, for kEmbeddingGrad
+  friend bool operator==(const EmbeddingAttributes&, const EmbeddingAttributes&) = default;
+};
+struct SpatialAttributes {
+  std::int64_t table_rows = 0;       // R of each spatial table, for kSpatialEmbeddingGrad
+  std::int64_t coordinate_size = 0;  // width of the x and y tables
+  std::int64_t shape_size = 0;       // width of the h and w tables
+  friend bool operator==(const SpatialAttributes&, const SpatialAttributes&) = default;
+};
+struct PatchAttributes {
+  std::int64_t patch_size = 16;
+  friend bool operator==(const PatchAttributes&, const PatchAttributes&) = default;
+};
+struct VisualAttributes {
+  std::int64_t patches = 196;  // P, for kVisualEmbeddingGrad
+  friend bool operator==(const VisualAttributes&, const VisualAttributes&) = default;
+};
+struct LayerNormAttributes {
+  double eps = 1e-5;
+  friend bool operator==(const LayerNormAttributes&, const LayerNormAttributes&) = default;
+};
+struct DropoutAttributes {
+  double p = 0.1;
+  std::uint32_t site = 0;
+  friend bool operator==(const DropoutAttributes&, const DropoutAttributes&) = default;
+};
+// scores = (q k^T + position_table[bucket(key pos - query pos)] + x_table[bucket(key x0 - query x0)]
+//           + y_table[bucket(key y1 - query y1)]) / sqrt(D/H), masked keys excluded; then softmax, dropout, times v.
+// Buckets: T5's bidirectional log buckets (graph/relative_bucket.h). A sample attends within itself only.
+struct AttentionAttributes {
+  std::int64_t heads = 12;
+  double dropout_p = 0;  // 0: no dropout
+  std::uint32_t site = 0;
+  bool position_bias = true;  // false: position_table is ignored (a model without it)
+  bool spatial_bias = true;   // false: x_table and y_table are ignored
+  std::int64_t max_position_distance = 128;
+  std::int64_t max_spatial_distance = 256;
+  bool table_gradients = false;
+  friend bool operator==(const AttentionAttributes&, const AttentionAttributes&) = default;
+};
+struct AdamWAttributes {
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0;
+  friend bool operator==(const AdamWAttributes&, const AdamWAttributes&) = default;
+};
+using Attributes =
+    std::variant<NoAttributes, EmbeddingAttributes, SpatialAttributes, PatchAttributes, VisualAttributes,
+                 LayerNormAttributes, DropoutAttributes, AttentionAttributes, AdamWAttributes>;
+
+// "layer_norm": the op's one name in graphs, kernels, tests and benchmarks.
+std::string_view op_name(Op op);
+
+// Output `output` may be, or must be, written over the bytes of input `input`. `kMay` holds if the input dies at the node
+// and both have the same size; kernels of these ops are written for both cases. `kMust` is how parameters and states change.
+struct Alias {
+  enum class Kind : std::uint8_t { kMay, kMust };
+  std::size_t output;
+  std::size_t input;
+  Kind kind;
+};
+// Aliases of `op` for a node with `input_count` inputs (an optional input brings its alias along).
+std::vector<Alias> op_aliases(Op op, std::size_t input_count);
+
+}  // namespace plimsoll

@@ -1,0 +1,25 @@
+// T5's bidirectional logarithmic buckets (Raffel et al. 2020, section 2.1), as LayoutLMv3 uses them for relative positions
+// and box distances: half the bins for each sign; of these, half are exact distances, the rest grow logarithmically.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+namespace plimsoll {
+
+// `relative` = key minus query; bins even and >= 4; result in 0..bins-1. Computed in float in `transformers`' order of
+// operations, so that distances on a bucket's edge fall on the same side.
+inline std::int32_t relative_bucket(std::int32_t relative, std::int32_t bins, std::int32_t max_distance) {
+  const std::int32_t half = bins / 2;
+  const std::int32_t offset = relative > 0 ? half : 0;
+  const std::int32_t distance = relative < 0 ? -relative : relative;
+  const std::int32_t exact = half / 2;
+  if (distance < exact) return offset + distance;
+  const float scaled = std::log(static_cast<float>(distance) / static_cast<float>(exact)) /
+                       static_cast<float>(std::log(static_cast<double>(max_distance) / exact)) *
+                       static_cast<float>(half - exact);
+  return offset + std::min(exact + static_cast<std::int32_t>(scaled), half - 1);
+}
+
+}  // namespace plimsoll

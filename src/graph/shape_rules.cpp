@@ -1,0 +1,357 @@
+// One shape rule per op: what the inputs must look like, what the outputs are. The catalogue in op.h is the specification.
+#include <fmt/format.h>
+
+#include "graph/graph.h"
+
+namespace plimsoll {
+namespace {
+
+using Types = std::vector<TensorType>;
+
+// Reads a node's input types with checks that name the node.
+class Rule {
+ public:
+  Rule(const Graph& graph, const Node& node) : graph_(graph), node_(node) {}
+
+  std::size_t count() const { return node_.inputs.size(); }
+  const TensorType& in(std::size_t i) const {
+    require(i < count(), fmt::format("has too few inputs ({})", count()));
+    return graph_.type(node_.inputs[i]);
+  }
+  std::int64_t dim(std::size_t i, std::size_t axis) const {
+    require(axis < in(i).shape.rank(), fmt::format("input {} has too few dimensions", i));
+    return in(i).shape[axis];
+  }
+  void require(bool condition, std::string_view what) const {
+    if (condition) return;
+    std::string types;
+    for (const ValueId input : node_.inputs) types += fmt::format(" {}", to_string(graph_.type(input)));
+    check(false, fmt::format("node '{}' ({}) {}; inputs:{}", node_.name, op_name(node_.op), what, types));
+  }
+  void inputs(std::size_t low, std::size_t high) const {
+    require(count() >= low && count() <= high, fmt::format("takes {} to {} inputs", low, high));
+  }
+  void inputs(std::size_t exactly) const { inputs(exactly, exactly); }
+  // A floating tensor of the node's one floating type (that of the first floating input asked for) and of this rank.
+  const TensorType& floating(std::size_t i, std::size_t rank) const {
+    const TensorType& type = in(i);
+    require(is_floating(type.dtype) && type.shape.rank() == rank,
+            fmt::format("input {} is a floating tensor of rank {}", i, rank));
+    return type;
+  }
+  void expect(std::size_t i, const TensorType& type) const {
+    require(in(i) == type, fmt::format("input {} must be {}", i, to_string(type)));
+  }
+  template <typename T>
+  const T& attributes() const {
+    require(std::holds_alternative<T>(node_.attributes), "carries the wrong kind of attributes");
+    return std::get<T>(node_.attributes);
+  }
+
+ private:
+  const Graph& graph_;
+  const Node& node_;
+};
+
+TensorType i32(Shape shape) { return {DType::kI32, shape}; }
+
+// kAttention's inputs from sample_offsets on start at `first`; n rows, dtype f.
+void require_attention_context(const Rule& rule, std::size_t first, std::int64_t n, DType f) {
+  const auto& attributes = rule.attributes<AttentionAttributes>();
+  rule.require(rule.in(first).dtype == DType::kI32 && rule.in(first).shape.rank() == 1, "sample_offsets is i32[B+1]");
+  rule.expect(first + 1, i32({n, 3}));
+  rule.expect(first + 2, i32({n}));
+  for (const std::size_t table : {first + 3, first + 4, first + 5}) {
+    const TensorType& type = rule.floating(table, 2);
+    rule.require(type.dtype == f && type.shape[0] == attributes.heads, "bias tables are f[H, bins]");
+  }
+  rule.expect(first + 6, i32({n, 2}));
+  rule.expect(first + 7, i32({2}));
+}
+
+Types attention_table_types(const Rule& rule, std::size_t first) {
+  return {rule.in(first + 3), rule.in(first + 4), rule.in(first + 5)};
+}
+
+void require_adamw_tail(const Rule& rule, std::size_t first) {
+  rule.attributes<AdamWAttributes>();
+  rule.expect(first, {DType::kF32, {1}});
+  rule.expect(first + 1, i32({1}));
+  rule.expect(first + 2, {DType::kF32, {1}});
+}
+
+Types infer_forward(const Rule& rule, const Node& node) {
+  switch (node.op) {
+    case Op::kEmbedding: {
+      rule.inputs(2);
+      const TensorType& table = rule.floating(0, 2);
+      rule.expect(1, i32({rule.dim(1, 0)}));
+      rule.attributes<EmbeddingAttributes>();
+      return {{table.dtype, {rule.dim(1, 0), table.shape[1]}}};
+    }
+    case Op::kSpatialEmbedding: {
+      rule.inputs(5);
+      std::int64_t width = 0;
+      for (std::size_t i = 0; i < 4; ++i) {
+        rule.require(rule.floating(i, 2).dtype == rule.in(0).dtype && rule.dim(i, 0) == rule.dim(0, 0),
+                     "tables share dtype and rows");
+      }
+      rule.expect(1, rule.in(0));
+      rule.expect(3, rule.in(2));
+      width = 4 * rule.dim(0, 1) + 2 * rule.dim(2, 1);
+      rule.expect(4, i32({rule.dim(4, 0), 4}));
+      return {{rule.in(0).dtype, {rule.dim(4, 0), width}}};
+    }
+    case Op::kPatchify: {
+      rule.inputs(1);
+      const TensorType& pixels = rule.floating(0, 4);
+      const std::int64_t size = rule.attributes<PatchAttributes>().patch_size;
+      rule.require(size > 0 && pixels.shape[2] % size == 0 && pixels.shape[3] % size == 0,
+                   "needs an image that patches tile");
+      const std::int64_t patches = (pixels.shape[2] / size) * (pixels.shape[3] / size);
+      return {{pixels.dtype, {pixels.shape[0] * patches, pixels.shape[1] * size * size}}};
+    }
+    case Op::kVisualEmbedding: {
+      rule.inputs(3);
+      const TensorType& patches = rule.floating(0, 2);
+      const std::int64_t width = patches.shape[1];
+      const std::int64_t visual = rule.dim(2, 1);
+      rule.expect(1, {patches.dtype, {1, 1, width}});
+      rule.expect(2, {patches.dtype, {1, visual, width}});
+      rule.require(visual > 1 && patches.shape[0] % (visual - 1) == 0, "patches come in whole samples");
+      return {{patches.dtype, {patches.shape[0] / (visual - 1) * visual, width}}};
+    }
+    case Op::kAdd:
+      rule.inputs(2);
+      rule.expect(1, rule.in(0));
+      return {rule.in(0)};
+    case Op::kLinear: {
+      rule.inputs(2, 3);
+      const TensorType& x = rule.floating(0, 2);
+      const TensorType& weight = rule.floating(1, 2);
+      rule.require(x.shape[1] == weight.shape[1], "x and weight share K");
+      if (rule.count() == 3) rule.expect(2, {weight.dtype, {weight.shape[0]}});
+      return {{x.dtype, {x.shape[0], weight.shape[0]}}};
+    }
+    case Op::kLayerNorm: {
+      rule.inputs(3);
+      const TensorType& x = rule.floating(0, 2);
+      rule.floating(1, 1);
+      rule.require(rule.dim(1, 0) == x.shape[1], "gamma is f[D]");
+      rule.expect(2, rule.in(1));
+      rule.attributes<LayerNormAttributes>();
+      return {x, x, {rule.in(1).dtype, {x.shape[0]}}};
+    }
+    case Op::kLayerNormAffine: {
+      rule.inputs(3);
+      const TensorType& x = rule.floating(0, 2);
+      rule.floating(1, 1);
+      rule.require(rule.dim(1, 0) == x.shape[1], "gamma is f[D]");
+      rule.expect(2, rule.in(1));
+      return {x};
+    }
+    case Op::kDropout: {
+      rule.inputs(3);
+      const TensorType& x = rule.floating(0, 2);
+      rule.expect(1, i32({x.shape[0], 2}));
+      rule.expect(2, i32({2}));
+      rule.require(rule.attributes<DropoutAttributes>().p >= 0 && rule.attributes<DropoutAttributes>().p < 1,
+                   "has p in [0, 1)");
+      return {x};
+    }
+    case Op::kPackRows: {
+      rule.inputs(3);
+      const TensorType& text = rule.floating(0, 2);
+      const TensorType& visual = rule.floating(1, 2);
+      rule.require(text.dtype == visual.dtype && text.shape[1] == visual.shape[1], "text and visual share dtype and D");
+      rule.expect(2, i32({rule.dim(2, 0)}));
+      return {{text.dtype, {rule.dim(2, 0), text.shape[1]}}};
+    }
+    case Op::kGatherRows: {
+      rule.inputs(3);
+      const TensorType& x = rule.floating(0, 2);
+      rule.expect(1, i32({rule.dim(1, 0)}));
+      rule.expect(2, i32({x.shape[0]}));
+      return {{x.dtype, {rule.dim(1, 0), x.shape[1]}}};
+    }
+    case Op::kAttention: {
+      rule.inputs(11);
+      const TensorType& q = rule.floating(0, 2);
+      rule.expect(1, q);
+      rule.expect(2, q);
+      const std::int64_t heads = rule.attributes<AttentionAttributes>().heads;
+      rule.require(heads > 0 && q.shape[1] % heads == 0, "splits D into whole heads");
+      require_attention_context(rule, 3, q.shape[0], rule.in(6).dtype);
+      return {q, {rule.in(6).dtype, {q.shape[0], heads}}};
+    }
+    case Op::kGelu:
+    case Op::kTanh:
+      rule.inputs(1);
+      return {rule.floating(0, 2)};
+    case Op::kCrossEntropy: {
+      rule.inputs(3);
+      const TensorType& logits = rule.floating(0, 2);
+      rule.expect(1, i32({logits.shape[0]}));
+      rule.floating(2, 1);
+      rule.require(rule.dim(2, 0) == 1, "loss_scale is f[1]");
+      return {rule.in(2), logits};
+    }
+    default:
+      rule.require(false, "has no shape rule");
+      return {};
+  }
+}
+
+Types infer_backward(const Rule& rule, const Node& node) {
+  switch (node.op) {
+    case Op::kEmbeddingGrad: {
+      rule.inputs(2);
+      const TensorType& dy = rule.floating(0, 2);
+      rule.expect(1, i32({dy.shape[0]}));
+      return {{dy.dtype, {rule.attributes<EmbeddingAttributes>().table_rows, dy.shape[1]}}};
+    }
+    case Op::kEmbeddingRowGrad: {
+      rule.inputs(2);
+      const TensorType& dy = rule.floating(0, 2);
+      rule.expect(1, i32({dy.shape[0]}));
+      rule.attributes<EmbeddingAttributes>();
+      return {i32({dy.shape[0]}), i32({1}), dy};
+    }
+    case Op::kSpatialEmbeddingGrad: {
+      rule.inputs(2);
+      const TensorType& dy = rule.floating(0, 2);
+      rule.expect(1, i32({dy.shape[0], 4}));
+      const auto& attributes = rule.attributes<SpatialAttributes>();
+      rule.require(4 * attributes.coordinate_size + 2 * attributes.shape_size == dy.shape[1], "splits D as the tables do");
+      const TensorType coordinate{dy.dtype, {attributes.table_rows, attributes.coordinate_size}};
+      const TensorType size{dy.dtype, {attributes.table_rows, attributes.shape_size}};
+      return {coordinate, coordinate, size, size};
+    }
+    case Op::kVisualEmbeddingGrad: {
+      rule.inputs(1);
+      const TensorType& dy = rule.floating(0, 2);
+      const std::int64_t visual = rule.attributes<VisualAttributes>().patches + 1;
+      const std::int64_t width = dy.shape[1];
+      rule.require(visual > 1 && dy.shape[0] % visual == 0, "rows come in whole samples");
+      return {{dy.dtype, {dy.shape[0] / visual * (visual - 1), width}},
+              {dy.dtype, {1, 1, width}},
+              {dy.dtype, {1, visual, width}}};
+    }
+    case Op::kLinearInputGrad: {
+      rule.inputs(2);
+      const TensorType& dy = rule.floating(0, 2);
+      const TensorType& weight = rule.floating(1, 2);
+      rule.require(dy.shape[1] == weight.shape[0], "dy and weight share M");
+      return {{dy.dtype, {dy.shape[0], weight.shape[1]}}};
+    }
+    case Op::kLinearWeightGrad: {
+      rule.inputs(2, 3);
+      const TensorType& dy = rule.floating(0, 2);
+      const TensorType& x = rule.floating(1, 2);
+      rule.require(dy.shape[0] == x.shape[0], "dy and x share rows");
+      const Shape shape{dy.shape[1], x.shape[1]};
+      if (rule.count() == 2) return {{dy.dtype, shape}};
+      rule.require(rule.floating(2, 2).shape == shape, "sum is f[M, K]");
+      return {rule.in(2)};
+    }
+    case Op::kBiasGrad: {
+      rule.inputs(1);
+      const TensorType& dy = rule.floating(0, 2);
+      return {{dy.dtype, {dy.shape[1]}}};
+    }
+    case Op::kLayerNormGrad: {
+      rule.inputs(4);
+      const TensorType& dy = rule.floating(0, 2);
+      rule.expect(1, dy);
+      rule.floating(2, 1);
+      rule.require(rule.dim(2, 0) == dy.shape[0], "rstd is f[n]");
+      rule.floating(3, 1);
+      rule.require(rule.dim(3, 0) == dy.shape[1], "gamma is f[D]");
+      return {dy, rule.in(3), rule.in(3)};
+    }
+    case Op::kAttentionGrad: {
+      rule.inputs(14);
+      const TensorType& q = rule.floating(1, 2);
+      for (const std::size_t i : {0, 2, 3, 4}) rule.expect(i, q);
+      const auto& attributes = rule.attributes<AttentionAttributes>();
+      rule.expect(5, {rule.in(9).dtype, {q.shape[0], attributes.heads}});
+      require_attention_context(rule, 6, q.shape[0], rule.in(9).dtype);
+      Types types = {q, q, q};
+      if (attributes.table_gradients) {
+        for (const TensorType& table : attention_table_types(rule, 6)) types.push_back(table);
+      }
+      return types;
+    }
+    case Op::kGeluGrad:
+    case Op::kTanhGrad:
+      rule.inputs(2);
+      rule.floating(0, 2);
+      rule.expect(1, rule.in(0));
+      return {rule.in(0)};
+    default:
+      rule.require(false, "has no shape rule");
+      return {};
+  }
+}
+
+Types infer_update(const Rule& rule, const Node& node) {
+  switch (node.op) {
+    case Op::kAccumulate:
+      rule.inputs(2);
+      rule.expect(1, rule.in(0));
+      return {rule.in(0)};
+    case Op::kMergeRowGrads: {
+      rule.inputs(6);
+      const TensorType& rows = rule.floating(2, 2);
+      rule.expect(0, i32({rows.shape[0]}));
+      rule.expect(1, i32({1}));
+      const TensorType& added = rule.floating(5, 2);
+      rule.require(added.dtype == rows.dtype && added.shape[1] == rows.shape[1], "both row sets share dtype and D");
+      rule.expect(3, i32({added.shape[0]}));
+      rule.expect(4, i32({1}));
+      return {rule.in(0), rule.in(1), rule.in(2)};
+    }
+    case Op::kSumSquares:
+      rule.inputs(1);
+      rule.require(is_floating(rule.in(0).dtype), "sums a floating tensor");
+      return {{DType::kF64, {1}}};
+    case Op::kGradientNorm: {
+      rule.require(rule.count() >= 2, "takes max_grad_norm and at least one sum of squares");
+      rule.expect(0, {DType::kF32, {1}});
+      for (std::size_t i = 1; i < rule.count(); ++i) rule.expect(i, {DType::kF64, {1}});
+      return {rule.in(0), rule.in(0)};
+    }
+    case Op::kAdamW: {
+      rule.inputs(7);
+      for (const std::size_t i : {1, 2, 3}) rule.expect(i, rule.in(0));
+      require_adamw_tail(rule, 4);
+      return {rule.in(0), rule.in(0), rule.in(0)};
+    }
+    case Op::kAdamWRows: {
+      rule.inputs(9);
+      const TensorType& table = rule.floating(0, 2);
+      rule.expect(1, table);
+      rule.expect(2, table);
+      const TensorType& rows = rule.floating(5, 2);
+      rule.expect(3, i32({rows.shape[0]}));
+      rule.expect(4, i32({1}));
+      rule.require(rows.shape[1] == table.shape[1], "rows and table share D");
+      require_adamw_tail(rule, 6);
+      return {table, table, table};
+    }
+    default:
+      rule.require(false, "has no shape rule");
+      return {};
+  }
+}
+
+}  // namespace
+
+std::vector<TensorType> infer_types(const Graph& graph, const Node& node) {
+  const Rule rule(graph, node);
+  if (node.op <= Op::kCrossEntropy) return infer_forward(rule, node);
+  if (node.op <= Op::kTanhGrad) return infer_backward(rule, node);
+  return infer_update(rule, node);
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,79 @@
+#include "graph/graph.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "graph/build.h"
+#include "graph/relative_bucket.h"
+
+namespace plimsoll {
+namespace {
+
+Graph small_graph(ValueId& x, ValueId& y) {
+  Graph graph;
+  const ValueId rows = graph.add_input("rows", {DType::kI32, {1}});
+  x = graph.add_input("x", {DType::kF32, {64, 12}});
+  const ValueId weight = graph.add_parameter("weight", {DType::kF32, {20, 12}});
+  const ValueId bias = graph.add_parameter("bias", {DType::kF32, {20}});
+  y = linear(graph, "dense", x, weight, bias, rows);
+  graph.mark_output(y);
+  return graph;
+}
+
+TEST(Graph, InfersTypesNamesAndRoles) {
+  ValueId x = 0, y = 0;
+  const Graph graph = small_graph(x, y);
+  EXPECT_EQ(graph.type(y), (TensorType{DType::kF32, {64, 20}}));
+  EXPECT_EQ(graph.value(y).name, "dense");
+  EXPECT_EQ(graph.value(y).role, Role::kActivation);
+  EXPECT_EQ(graph.find_source("weight"), 2);
+  EXPECT_EQ(graph.find_source("dense"), kNoValue);
+  EXPECT_NO_THROW(verify(graph));
+  EXPECT_NE(dump(graph).find("linear"), std::string::npos);
+}
+
+TEST(Graph, RefusesShapesThatDoNotFitNamingTheNode) {
+  ValueId x = 0, y = 0;
+  Graph graph = small_graph(x, y);
+  try {
+    add(graph, "residual", x, y, kNoValue);
+    FAIL();
+  } catch (const InternalError& error) {
+    EXPECT_NE(std::string(error.what()).find("'residual' (add)"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Graph, VerifierSeesAReadAfterItsBytesWereTaken) {
+  Graph graph;
+  const ValueId sum = graph.add_state("sum", {DType::kF32, {4, 4}});
+  const ValueId x = graph.add_input("x", {DType::kF32, {4, 4}});
+  const ValueId after = add_single(graph, {.op = Op::kAccumulate, .name = "sum+x", .inputs = {sum, x}});
+  EXPECT_EQ(graph.value(after).role, Role::kState);
+  EXPECT_EQ(graph.value(after).name, "sum");
+  EXPECT_NO_THROW(verify(graph));
+  add(graph, "late", sum, x, kNoValue);
+  EXPECT_THROW(verify(graph), InternalError);
+}
+
+TEST(Op, NamesAreDistinctAndComplete) {
+  std::set<std::string_view> names;
+  for (std::size_t i = 0; i < kOpCount; ++i) names.insert(op_name(static_cast<Op>(i)));
+  EXPECT_EQ(names.size(), kOpCount);
+  EXPECT_EQ(names.count(""), 0U);
+  EXPECT_EQ(op_name(Op::kLayerNorm), "layer_norm");
+  EXPECT_EQ(op_name(Op::kTanhGrad), "tanh_grad");
+  EXPECT_EQ(op_name(Op::kAdamWRows), "adamw_rows");
+}
+
+TEST(RelativeBucket, EdgesByHand) {
+  EXPECT_EQ(relative_bucket(0, 32, 128), 0);
+  EXPECT_EQ(relative_bucket(-7, 32, 128), 7);
+  EXPECT_EQ(relative_bucket(7, 32, 128), 23);
+  EXPECT_EQ(relative_bucket(-8, 32, 128), 8);
+  EXPECT_EQ(relative_bucket(1000, 32, 128), 31);
+  EXPECT_EQ(relative_bucket(-1000, 64, 256), 31);
+}
+
+}  // namespace
+}  // namespace plimsoll
