@@ -37,7 +37,7 @@ std::vector<Alias> op_aliases(Op op, std::size_t input_count) {
     case Op::kTanhGrad:
       return {{0, 0, kMay}, {0, 1, kMay}};
     case Op::kLinearWeightGrad:
-      if (input_count == 3) return {{0, 2, kMust}};
+      if (input_count == 4) return {{0, 2, kMust}};
       return {};
     case Op::kAccumulate:
       return {{0, 0, kMust}};

@@ -32,7 +32,10 @@ enum class Op : std::uint8_t {
   kLayerNormAffine,   // normalized f[n,D], gamma, beta                -> f[n,D] = normalized * gamma + beta
   kDropout,           // x f[n,D], row_keys i32[n,2], dropout_key i32[2] -> f[n,D]      DropoutAttributes (base/dropout.h);
                       //                                                  its own gradient
-  kPackRows,          // text f[nt,D], visual f[nv,D], source i32[n]   -> f[n,D]: source >= 0 text row, else visual row -1-source
+  kPackRows,          // text f[nt,D], visual f[nv,D], source i32[n], text_index i32[nt], visual_index i32[nv]
+                      //                                               -> f[n,D]: source >= 0: that text row, else visual row
+                      //                                                  -1-source; the indices (row in n of each text and
+                      //                                                  visual row) are for the gradient
   kGatherRows,        // x f[n,D], index i32[m], inverse i32[n]        -> f[m,D]: row index[i] of x, zeros where index < 0;
                       //                                                  `inverse` is the gradient's index
   kAttention,         // q,k,v f[n,D], sample_offsets i32[B+1], relative_coordinates i32[n,3], key_mask i32[n],
@@ -51,7 +54,8 @@ enum class Op : std::uint8_t {
   kVisualEmbeddingGrad,   // dy f[B*V,D]                               -> dpatches f[B*P,D], dcls f[1,1,D], dpositions f[1,P+1,D]
                           //                                              VisualAttributes
   kLinearInputGrad,       // dy f[n,M], weight f[M,K]                  -> f[n,K] = dy weight
-  kLinearWeightGrad,      // dy f[n,M], x f[n,K], sum f[M,K] (optional)-> f[M,K] = dy^T x (+ sum, whose bytes it takes)
+  kLinearWeightGrad,      // dy f[n,M], x f[n,K] (, sum f[M,K], keep i32[1]) -> f[M,K] = dy^T x (+ sum where keep != 0; the
+                          //                                              output takes sum's bytes)
   kBiasGrad,              // dy f[n,M]                                 -> f[M], column sums
   kLayerNormGrad,         // dy f[n,D], normalized f[n,D], rstd f[n], gamma f[D] -> dx f[n,D], dgamma f[D], dbeta f[D]
   kAttentionGrad,         // doutput, q, k, v, output, log_sum_exp, then kAttention's inputs from sample_offsets on
@@ -60,8 +64,9 @@ enum class Op : std::uint8_t {
   kGeluGrad,              // dy f[n,K], x f[n,K]                       -> f[n,K]
   kTanhGrad,              // dy f[n,K], y f[n,K] (tanh's output)       -> f[n,K]
   // --- accumulation and update --------------------------------------------------------------------------------------
-  kAccumulate,     // sum, x the same type                             -> sum + x, in sum's bytes
-  kMergeRowGrads,  // sum ids i32[c], count i32[1], rows f[c,D], then ids i32[n], count i32[1], rows f[n,D]
+  // `keep` i32[1]: 0 in the first micro-batch of an update, where what the sum held is forgotten (it may be anything).
+  kAccumulate,     // sum, x the same type, keep i32[1]                -> x (+ sum where keep != 0), in sum's bytes
+  kMergeRowGrads,  // sum ids i32[c], count i32[1], rows f[c,D], then ids i32[n], count i32[1], rows f[n,D], then keep i32[1]
                    //                                                  -> the three sums, in their bytes, ids ascending
   kSumSquares,     // x f[...] (row_count: leading rows that count)    -> f64[1]
   kGradientNorm,   // max_grad_norm f32[1], sums of squares f64[1]...  -> norm f32[1], clip f32[1] =

@@ -160,11 +160,13 @@ Types infer_forward(const Rule& rule, const Node& node) {
       return {x};
     }
     case Op::kPackRows: {
-      rule.inputs(3);
+      rule.inputs(5);
       const TensorType& text = rule.floating(0, 2);
       const TensorType& visual = rule.floating(1, 2);
       rule.require(text.dtype == visual.dtype && text.shape[1] == visual.shape[1], "text and visual share dtype and D");
       rule.expect(2, i32({rule.dim(2, 0)}));
+      rule.expect(3, i32({text.shape[0]}));
+      rule.expect(4, i32({visual.shape[0]}));
       return {{text.dtype, {rule.dim(2, 0), text.shape[1]}}};
     }
     case Op::kGatherRows: {
@@ -245,13 +247,14 @@ Types infer_backward(const Rule& rule, const Node& node) {
       return {{dy.dtype, {dy.shape[0], weight.shape[1]}}};
     }
     case Op::kLinearWeightGrad: {
-      rule.inputs(2, 3);
+      rule.require(rule.count() == 2 || rule.count() == 4, "takes dy and x, or dy, x, sum and keep");
       const TensorType& dy = rule.floating(0, 2);
       const TensorType& x = rule.floating(1, 2);
       rule.require(dy.shape[0] == x.shape[0], "dy and x share rows");
       const Shape shape{dy.shape[1], x.shape[1]};
       if (rule.count() == 2) return {{dy.dtype, shape}};
       rule.require(rule.floating(2, 2).shape == shape, "sum is f[M, K]");
+      rule.expect(3, i32({1}));
       return {rule.in(2)};
     }
     case Op::kBiasGrad: {
@@ -297,11 +300,13 @@ Types infer_backward(const Rule& rule, const Node& node) {
 Types infer_update(const Rule& rule, const Node& node) {
   switch (node.op) {
     case Op::kAccumulate:
-      rule.inputs(2);
+      rule.inputs(3);
       rule.expect(1, rule.in(0));
+      rule.expect(2, i32({1}));
       return {rule.in(0)};
     case Op::kMergeRowGrads: {
-      rule.inputs(6);
+      rule.inputs(7);
+      rule.expect(6, i32({1}));
       const TensorType& rows = rule.floating(2, 2);
       rule.expect(0, i32({rows.shape[0]}));
       rule.expect(1, i32({1}));

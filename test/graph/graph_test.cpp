@@ -48,7 +48,8 @@ TEST(Graph, VerifierSeesAReadAfterItsBytesWereTaken) {
   Graph graph;
   const ValueId sum = graph.add_state("sum", {DType::kF32, {4, 4}});
   const ValueId x = graph.add_input("x", {DType::kF32, {4, 4}});
-  const ValueId after = add_single(graph, {.op = Op::kAccumulate, .name = "sum+x", .inputs = {sum, x}});
+  const ValueId keep = graph.add_input("keep", {DType::kI32, {1}});
+  const ValueId after = add_single(graph, {.op = Op::kAccumulate, .name = "sum+x", .inputs = {sum, x, keep}});
   EXPECT_EQ(graph.value(after).role, Role::kState);
   EXPECT_EQ(graph.value(after).name, "sum");
   EXPECT_NO_THROW(verify(graph));

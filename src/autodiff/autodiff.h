@@ -1,0 +1,39 @@
+// Reverse-mode differentiation as a short walk over a table of rules, one per op: what comes out are ordinary nodes,
+// appended to the same graph in Phase::kBackward.
+//
+//   const Seed seed = loss_seed(graph, loss);
+//   const auto gradients = append_backward(graph, {&seed, 1}, parameters);
+//   const Gradient& of_weight = gradients.at(weight);
+#pragma once
+
+#include <map>
+#include <span>
+
+#include "graph/graph.h"
+
+namespace plimsoll {
+
+// A gradient is a tensor of its value's type, or, for an embedding with `row_gradient`, the rows that are not zero.
+struct Gradient {
+  ValueId dense = kNoValue;
+  ValueId row_ids = kNoValue;    // i32[n], ascending
+  ValueId row_count = kNoValue;  // i32[1]
+  ValueId rows = kNoValue;       // f[n, D]
+  bool by_rows() const { return rows != kNoValue; }
+};
+
+// The gradient that the walk starts from: `gradient` is d(objective)/d(value).
+struct Seed {
+  ValueId value = kNoValue;
+  ValueId gradient = kNoValue;
+};
+
+// The seed for a cross-entropy node's loss: its logits, whose gradient the node makes itself.
+Seed loss_seed(const Graph& graph, ValueId loss);
+
+// Appends the nodes that compute the gradients of `wanted` (in reverse order of the forward nodes) and returns them; a wanted
+// value that the seeds do not depend on is absent. Only what leads to a wanted value is differentiated. Gradients of a
+// value used several times are added. Throws InternalError for an op without a rule on the way.
+std::map<ValueId, Gradient> append_backward(Graph& graph, std::span<const Seed> seeds, std::span<const ValueId> wanted);
+
+}  // namespace plimsoll

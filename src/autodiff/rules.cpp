@@ -1,0 +1,162 @@
+// One rule per op. What a rule reads from the forward pass is what the step must keep: layer norm its normalized output,
+// GELU its input, linear its input, attention q, k, v, output and log-sum-exp; dropout and sums nothing.
+#include "autodiff/rules.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace plimsoll {
+namespace {
+
+using Rule = void (*)(BackwardWalk&, const Node&);
+
+ValueId upstream(const BackwardWalk& walk, const Node& node) { return walk.gradient_of(node.outputs[0]); }
+
+void embedding_rule(BackwardWalk& walk, const Node& node) {
+  if (!walk.needs(node.inputs[0])) return;
+  const auto& attributes = std::get<EmbeddingAttributes>(node.attributes);
+  const ValueId dy = upstream(walk, node);
+  if (attributes.row_gradient) {
+    const auto outputs = walk.append(node, Op::kEmbeddingRowGrad, {dy, node.inputs[1]}, attributes);
+    walk.contribute_rows(node.inputs[0], {.row_ids = outputs[0], .row_count = outputs[1], .rows = outputs[2]});
+    return;
+  }
+  const auto outputs = walk.append(node, Op::kEmbeddingGrad, {dy, node.inputs[1]}, attributes);
+  walk.contribute(node.inputs[0], outputs[0], kNoValue);
+}
+
+void spatial_embedding_rule(BackwardWalk& walk, const Node& node) {
+  const Shape x_table = walk.graph().type(node.inputs[0]).shape;
+  const SpatialAttributes attributes{.table_rows = x_table[0],
+                                     .coordinate_size = x_table[1],
+                                     .shape_size = walk.graph().type(node.inputs[2]).shape[1]};
+  const auto outputs =
+      walk.append(node, Op::kSpatialEmbeddingGrad, {upstream(walk, node), node.inputs[4]}, attributes);
+  for (std::size_t i = 0; i < 4; ++i) walk.contribute(node.inputs[i], outputs[i], kNoValue);
+}
+
+void visual_embedding_rule(BackwardWalk& walk, const Node& node) {
+  const VisualAttributes attributes{.patches = walk.graph().type(node.inputs[2]).shape[1] - 1};
+  const auto outputs = walk.append(node, Op::kVisualEmbeddingGrad, {upstream(walk, node)}, attributes);
+  for (std::size_t i = 0; i < 3; ++i) walk.contribute(node.inputs[i], outputs[i], kNoValue);
+}
+
+void add_rule(BackwardWalk& walk, const Node& node) {
+  const ValueId dy = upstream(walk, node);
+  walk.contribute(node.inputs[0], dy, node.row_count);
+  walk.contribute(node.inputs[1], dy, node.row_count);
+}
+
+void linear_rule(BackwardWalk& walk, const Node& node) {
+  const ValueId dy = upstream(walk, node);
+  if (walk.needs(node.inputs[1])) {
+    walk.contribute(node.inputs[1], walk.append(node, Op::kLinearWeightGrad, {dy, node.inputs[0]})[0], kNoValue);
+  }
+  if (node.inputs.size() == 3 && walk.needs(node.inputs[2])) {
+    walk.contribute(node.inputs[2], walk.append(node, Op::kBiasGrad, {dy})[0], kNoValue);
+  }
+  if (walk.needs(node.inputs[0])) {
+    walk.contribute(node.inputs[0], walk.append(node, Op::kLinearInputGrad, {dy, node.inputs[1]})[0], node.row_count);
+  }
+}
+
+void layer_norm_rule(BackwardWalk& walk, const Node& node) {
+  const auto outputs = walk.append(node, Op::kLayerNormGrad,
+                                   {upstream(walk, node), node.outputs[1], node.outputs[2], node.inputs[1]});
+  walk.contribute(node.inputs[0], outputs[0], node.row_count);
+  walk.contribute(node.inputs[1], outputs[1], kNoValue);
+  walk.contribute(node.inputs[2], outputs[2], kNoValue);
+}
+
+void dropout_rule(BackwardWalk& walk, const Node& node) {
+  if (!walk.needs(node.inputs[0])) return;
+  const auto outputs =
+      walk.append(node, Op::kDropout, {upstream(walk, node), node.inputs[1], node.inputs[2]}, node.attributes);
+  walk.contribute(node.inputs[0], outputs[0], node.row_count);
+}
+
+// The rule of the rows of one of pack_rows' sources: gathers their gradients back by the source's own index input.
+void gather_rows_rule(BackwardWalk& walk, const Node& node) {
+  if (!walk.needs(node.inputs[0])) return;
+  Node scatter = node;
+  // The gradient has the input's rows, all of which are written: zeros where no output row came from.
+  scatter.row_count = kNoValue;
+  const auto outputs = walk.append(scatter, Op::kGatherRows, {upstream(walk, node), node.inputs[2], node.inputs[1]});
+  walk.contribute(node.inputs[0], outputs[0], kNoValue);
+}
+
+void pack_rows_rule(BackwardWalk& walk, const Node& node) {
+  const ValueId dy = upstream(walk, node);
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (!walk.needs(node.inputs[i])) continue;
+    Node source = node;
+    source.row_count = kNoValue;
+    const auto outputs =
+        walk.append(source, Op::kGatherRows, {dy, node.inputs[3 + i], node.inputs[2]});
+    walk.contribute(node.inputs[i], outputs[0], kNoValue);
+  }
+}
+
+void attention_rule(BackwardWalk& walk, const Node& node) {
+  AttentionAttributes attributes = std::get<AttentionAttributes>(node.attributes);
+  attributes.table_gradients = walk.needs(node.inputs[6]) || walk.needs(node.inputs[7]) || walk.needs(node.inputs[8]);
+  std::vector<ValueId> inputs = {upstream(walk, node), node.inputs[0],  node.inputs[1],
+                                 node.inputs[2],       node.outputs[0], node.outputs[1]};
+  inputs.insert(inputs.end(), node.inputs.begin() + 3, node.inputs.end());
+  const auto outputs = walk.append(node, Op::kAttentionGrad, std::move(inputs), attributes);
+  for (std::size_t i = 0; i < 3; ++i) walk.contribute(node.inputs[i], outputs[i], node.row_count);
+  if (!attributes.table_gradients) return;
+  for (std::size_t i = 0; i < 3; ++i) walk.contribute(node.inputs[6 + i], outputs[3 + i], kNoValue);
+}
+
+void gelu_rule(BackwardWalk& walk, const Node& node) {
+  walk.contribute(node.inputs[0], walk.append(node, Op::kGeluGrad, {upstream(walk, node), node.inputs[0]})[0],
+                  node.row_count);
+}
+
+void tanh_rule(BackwardWalk& walk, const Node& node) {
+  walk.contribute(node.inputs[0], walk.append(node, Op::kTanhGrad, {upstream(walk, node), node.outputs[0]})[0],
+                  node.row_count);
+}
+
+Rule rule_of(Op op) {
+  switch (op) {
+    case Op::kEmbedding:
+      return embedding_rule;
+    case Op::kSpatialEmbedding:
+      return spatial_embedding_rule;
+    case Op::kVisualEmbedding:
+      return visual_embedding_rule;
+    case Op::kAdd:
+      return add_rule;
+    case Op::kLinear:
+      return linear_rule;
+    case Op::kLayerNorm:
+      return layer_norm_rule;
+    case Op::kDropout:
+      return dropout_rule;
+    case Op::kPackRows:
+      return pack_rows_rule;
+    case Op::kGatherRows:
+      return gather_rows_rule;
+    case Op::kAttention:
+      return attention_rule;
+    case Op::kGelu:
+      return gelu_rule;
+    case Op::kTanh:
+      return tanh_rule;
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace
+
+void apply_rule(BackwardWalk& walk, const Node& node) {
+  const Rule rule = rule_of(node.op);
+  check(rule != nullptr, fmt::format("op {} has no gradient rule (node '{}')", op_name(node.op), node.name));
+  rule(walk, node);
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,36 @@
+// The walk that gradient rules write to, and the table of rules.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "autodiff/autodiff.h"
+
+namespace plimsoll {
+
+class BackwardWalk {
+ public:
+  BackwardWalk(Graph& graph, std::span<const ValueId> wanted);
+
+  Graph& graph() { return graph_; }
+  // True if some wanted value flows into `value`.
+  bool needs(ValueId value) const;
+  // The gradient collected so far, kNoValue if none has arrived.
+  ValueId gradient_of(ValueId value) const;
+  const Gradient& gradient(ValueId value) const { return gradients_[static_cast<std::size_t>(value)]; }
+  // Adds `gradient` to what `value` has; ignored if nothing wanted flows into it. `rows`: the row count of a sum.
+  void contribute(ValueId value, ValueId gradient, ValueId rows);
+  void contribute_rows(ValueId value, Gradient gradient);
+  // Appends a backward node named "<forward>.<op>" with the forward node's row count.
+  std::vector<ValueId> append(const Node& forward, Op op, std::vector<ValueId> inputs, Attributes attributes = {});
+
+ private:
+  Graph& graph_;
+  std::vector<bool> needed_;
+  std::vector<Gradient> gradients_;
+};
+
+// Appends the gradients of `node`'s inputs, given those of its outputs.
+void apply_rule(BackwardWalk& walk, const Node& node);
+
+}  // namespace plimsoll
