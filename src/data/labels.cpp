@@ -1,0 +1,210 @@
+#include "data/labels.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/bytes.h"
+#include "base/file.h"
+#include "data/page_source.h"
+
+namespace plimsoll {
+namespace {
+
+using Json = nlohmann::json;
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kLongestConfigBytes = 16 * kMiB;
+
+std::string trimmed(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\r\n";
+  const std::size_t begin = text.find_first_not_of(kSpace);
+  if (begin == std::string_view::npos) return {};
+  return std::string(text.substr(begin, text.find_last_not_of(kSpace) - begin + 1));
+}
+
+DataError bad_config(const fs::path& path, std::string what, std::string found,
+                     std::string allowed) {
+  return DataError({.what = std::move(what),
+                    .where = path.string(),
+                    .found = std::move(found),
+                    .allowed = std::move(allowed),
+                    .remedy = "mend the file, or take it from the model's source again"});
+}
+
+// {"0": "O", "1": "B-X"} or {"O": 0, "B-X": 1} as number -> name.
+std::map<std::int64_t, std::string> numbered(const Json& object, bool keys_are_numbers,
+                                             const fs::path& path, std::string_view key) {
+  const auto fail = [&](const std::string& found) {
+    return bad_config(
+        path, fmt::format("{} is not a map between numbers and label names", key), found,
+        keys_are_numbers ? R"({"0": "O", "1": "B-X", …})" : R"({"O": 0, "B-X": 1, …})");
+  };
+  if (!object.is_object())
+    throw fail(object.dump(-1, ' ', false, Json::error_handler_t::replace).substr(0, 60));
+  std::map<std::int64_t, std::string> names;
+  for (const auto& item : object.items()) {
+    std::int64_t number = -1;
+    std::string name;
+    if (keys_are_numbers) {
+      const std::string& text = item.key();
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+      if (error != std::errc() || end != text.data() + text.size() || !item.value().is_string()) {
+        throw fail(in_quotes(item.key()));
+      }
+      name = item.value().get<std::string>();
+    } else {
+      if (!item.value().is_number_integer()) throw fail(in_quotes(item.key()));
+      number = item.value().get<std::int64_t>();
+      name = item.key();
+    }
+    if (!names.emplace(number, name).second) throw fail(fmt::format("number {} twice", number));
+  }
+  return names;
+}
+
+}  // namespace
+
+LabelSet::LabelSet(std::vector<std::string> names, std::string_view where)
+    : names_(std::move(names)) {
+  const auto fail = [where](std::string what, std::string found) {
+    return UsageError({.what = std::move(what),
+                       .where = std::string(where),
+                       .found = std::move(found),
+                       .allowed = "names, each once: O,B-X,I-X",
+                       .remedy = "mend the list of labels"});
+  };
+  if (names_.empty()) throw fail("a label set is empty", "no name");
+  for (const std::string& name : names_) {
+    if (name.empty()) throw fail("a label has no name", fmt::format("{}", fmt::join(names_, ",")));
+    if (!ids_.emplace(name, static_cast<std::int32_t>(ids_.size())).second) {
+      throw fail("a label comes twice", in_quotes(name));
+    }
+  }
+}
+
+LabelSet LabelSet::parse(const std::string& list_or_file) {
+  std::error_code error;
+  const bool is_file = fs::is_regular_file(list_or_file, error);
+  const std::string text =
+      is_file ? read_text_file(list_or_file, kLongestConfigBytes) : list_or_file;
+  std::vector<std::string> names;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find_first_of(is_file ? ",\n" : ",", begin), text.size());
+    std::string name = trimmed(std::string_view(text).substr(begin, end - begin));
+    // Blank lines in a file say nothing; an empty name in a list is a slip that must be seen.
+    if (!name.empty() || !is_file) names.push_back(std::move(name));
+    begin = end + 1;
+  }
+  return LabelSet(std::move(names), is_file ? list_or_file : "--labels");
+}
+
+std::optional<LabelSet> LabelSet::from_config(const fs::path& config_json) {
+  const std::string text = read_text_file(config_json, kLongestConfigBytes);
+  const Json config = Json::parse(text, nullptr, false);
+  if (!config.is_object()) {
+    throw bad_config(config_json, "not valid JSON", in_quotes(std::string_view(text).substr(0, 40)),
+                     "a JSON object");
+  }
+  const auto by_id = config.find("id2label"), by_name = config.find("label2id");
+  const bool has_ids = by_id != config.end() && !by_id->is_null();
+  const bool has_names = by_name != config.end() && !by_name->is_null();
+  if (!has_ids && !has_names) return std::nullopt;
+
+  const auto labels = has_ids ? numbered(*by_id, true, config_json, "id2label")
+                              : numbered(*by_name, false, config_json, "label2id");
+  std::vector<std::string> names;
+  for (const auto& [number, name] : labels) {
+    if (number != static_cast<std::int64_t>(names.size())) {
+      throw bad_config(config_json, "label numbers have a gap",
+                       fmt::format("number {} ({})", number, in_quotes(name)),
+                       fmt::format("{}", names.size()));
+    }
+    names.push_back(name);
+  }
+  if (has_ids && has_names) {
+    // Distinct numbers may share a name in id2label only if the file is wrong: label2id would then
+    // be shorter.
+    for (const auto& [number, name] : numbered(*by_name, false, config_json, "label2id")) {
+      if (number < 0 || number >= static_cast<std::int64_t>(names.size()) ||
+          names[static_cast<std::size_t>(number)] != name) {
+        throw bad_config(config_json, "id2label and label2id contradict each other",
+                         fmt::format("label2id says {} is {}", in_quotes(name), number),
+                         "the same pairs in both");
+      }
+    }
+  }
+  try {
+    return LabelSet(std::move(names), config_json.string());
+  } catch (const UsageError& error) {
+    throw DataError(error.problem());
+  }
+}
+
+LabelSet LabelSet::from_names_seen(const std::set<std::string>& seen) {
+  std::set<std::string> entities, others;
+  for (const std::string& name : seen) {
+    const bool tagged = name.size() > 2 && (name[0] == 'B' || name[0] == 'I') && name[1] == '-';
+    if (tagged) {
+      entities.insert(name.substr(2));
+    } else if (name != "O") {
+      others.insert(name);
+    }
+  }
+  std::vector<std::string> names = {"O"};
+  for (const std::string& entity : entities) {
+    names.push_back("B-" + entity);
+    names.push_back("I-" + entity);
+  }
+  names.insert(names.end(), others.begin(), others.end());
+  return LabelSet(std::move(names), "labels of the data");
+}
+
+LabelSet LabelSet::from_pages(const PageSource& pages) {
+  std::set<std::string> seen;
+  for (std::size_t i = 0; i < pages.size(); ++i) {
+    Page page = pages.read(i);
+    for (std::string& label : page.labels) {
+      if (label.empty()) {
+        const auto word = static_cast<std::size_t>(&label - page.labels.data());
+        throw PageError("label-unknown",
+                        {.what = "a label has no name",
+                         .where = place(page, word),
+                         .found = "\"\"",
+                         .allowed = "a name such as O or B-TOTAL",
+                         .remedy = "name the label; a word outside every entity has O"});
+      }
+      seen.insert(std::move(label));
+    }
+  }
+  if (seen.empty()) {
+    throw DataError({.what = "no page has labels",
+                     .where = pages.path().string(),
+                     .found = fmt::format("{} pages without `labels` or `ner_tags`", pages.size()),
+                     .allowed = "one label per word",
+                     .remedy = "add labels to the data, or name the label set with --labels"});
+  }
+  return from_names_seen(seen);
+}
+
+std::optional<std::int32_t> LabelSet::find(std::string_view name) const {
+  const auto found = ids_.find(std::string(name));
+  if (found == ids_.end()) return std::nullopt;
+  return found->second;
+}
+
+std::string LabelSet::listed() const {
+  constexpr std::size_t kShown = 24;
+  const std::size_t count = std::min(names_.size(), kShown);
+  std::string text = fmt::format(
+      "{}", fmt::join(names_.begin(), names_.begin() + static_cast<std::ptrdiff_t>(count), ", "));
+  if (count < names_.size()) text += fmt::format(", … ({} in all)", names_.size());
+  return text;
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,94 @@
+#include "data/page.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace plimsoll {
+
+std::string place(const Page& page) {
+  const std::string file =
+      page.line > 0 ? fmt::format("{}:{}", page.file.string(), page.line) : page.file.string();
+  return page.id.empty() ? file : fmt::format("{}, page '{}'", file, page.id);
+}
+
+std::string place(const Page& page, std::size_t word) {
+  const std::string text =
+      word < page.words.size() ? fmt::format(" ({})", in_quotes(page.words[word])) : std::string();
+  return fmt::format("{}, word {}{}", place(page), word, text);
+}
+
+Box1000 scale_box(const Box& box, int width, int height, BoxFormat format) {
+  Box1000 scaled{};
+  for (std::size_t i = 0; i < 4; ++i) {
+    double value = box[i];
+    if (format == BoxFormat::kPixel)
+      value = 1000.0 * value / static_cast<double>(i % 2 == 0 ? width : height);
+    constexpr double kLow = std::numeric_limits<std::int32_t>::min(),
+                     kHigh = std::numeric_limits<std::int32_t>::max();
+    scaled[i] =
+        static_cast<std::int32_t>(std::isnan(value) ? kLow : std::clamp(value, kLow, kHigh));
+  }
+  return scaled;
+}
+
+bool box_on_page(const Box1000& box) {
+  return std::all_of(box.begin(), box.end(),
+                     [](std::int32_t value) { return value >= 0 && value <= 1000; });
+}
+
+std::string to_string(const Box& box) { return fmt::format("[{}]", fmt::join(box, ", ")); }
+std::string to_string(const Box1000& box) { return fmt::format("[{}]", fmt::join(box, ", ")); }
+
+std::string in_quotes(std::string_view text) {
+  constexpr std::size_t kLongest = 40;
+  std::size_t end = text.size();
+  if (end > kLongest) {
+    end = kLongest;
+    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U)
+      --end;  // not inside a character
+  }
+  std::string out = "\"";
+  for (const char c : text.substr(0, end)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7F) {
+      out += fmt::format("\\x{:02x}", byte);
+    } else {
+      out += c;
+    }
+  }
+  return out + (end < text.size() ? "…\"" : "\"");
+}
+
+std::size_t find_invalid_utf8(std::string_view text) {
+  const auto at = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  for (std::size_t i = 0; i < text.size();) {
+    const unsigned lead = at(i);
+    if (lead < 0x80) {
+      ++i;
+      continue;
+    }
+    // Length by the lead byte; the second byte's range shuts out overlong forms, surrogates and >
+    // U+10FFFF.
+    std::size_t length = 0;
+    unsigned low = 0x80, high = 0xBF;
+    if (lead >= 0xC2 && lead <= 0xDF) length = 2;
+    if (lead >= 0xE0 && lead <= 0xEF) length = 3;
+    if (lead >= 0xF0 && lead <= 0xF4) length = 4;
+    if (lead == 0xE0) low = 0xA0;
+    if (lead == 0xED) high = 0x9F;
+    if (lead == 0xF0) low = 0x90;
+    if (lead == 0xF4) high = 0x8F;
+    if (length == 0 || i + length > text.size() || at(i + 1) < low || at(i + 1) > high) return i;
+    for (std::size_t k = 2; k < length; ++k) {
+      if ((at(i + k) & 0xC0U) != 0x80U) return i;
+    }
+    i += length;
+  }
+  return std::string_view::npos;
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,79 @@
+// One document page as read: words, their boxes, their labels and the path of its image.
+//
+// Invariant: words, boxes and (where present) labels have equal counts, every word is valid UTF-8
+// and every coordinate is a finite number. Whether boxes lie on the page, labels are known and the
+// image opens is for data/check.h to say.
+//
+//   Page page = source.read(17);
+//   Box1000 box = scale_box(page.boxes[4], page.width, page.height, BoxFormat::kPixel);
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+
+namespace plimsoll {
+
+// What the numbers of a box mean: pixels of an image of `width` x `height`, or thousandths of the
+// page.
+enum class BoxFormat : std::uint8_t { kPixel, k1000 };
+
+using Box = std::array<double, 4>;            // x0, y0, x1, y1 as read
+using Box1000 = std::array<std::int32_t, 4>;  // the same in thousandths of the page
+
+struct Page {
+  std::string id;
+  std::filesystem::path image;
+  int width = 0,
+      height = 0;  // pixels that the boxes refer to; 0: not said, the image's header knows
+  std::vector<std::string> words;
+  std::vector<Box> boxes;  // one per word
+  std::vector<std::string>
+      labels;                  // one per word, by name; empty when the page has none (prediction)
+  std::filesystem::path file;  // where it was read
+  std::size_t line = 0;        // from 1; 0 where a page is a file of its own
+};
+
+// "train.jsonl:17, page 'a12'" and "train.jsonl:17, page 'a12', word 4 ("TOTAL")"; words are
+// counted from 0.
+std::string place(const Page& page);
+std::string place(const Page& page, std::size_t word);
+
+// int(1000 * x / width) and so on, cut towards zero, or the numbers as they are. Values beyond
+// int32 are clamped to its range, so that a check on the result never sees them wrapped.
+Box1000 scale_box(const Box& box, int width, int height, BoxFormat format);
+
+// True if 0 <= x0, y0, x1, y1 <= 1000.
+bool box_on_page(const Box1000& box);
+
+// "[12, 40, 1214, 60]"
+std::string to_string(const Box& box);
+std::string to_string(const Box1000& box);
+
+// A page that cannot be read. `kind` is a stable short name ("counts-differ") by which findings are
+// grouped.
+class PageError : public DataError {
+ public:
+  PageError(std::string kind, Problem problem)
+      : DataError(std::move(problem)), kind_(std::move(kind)) {}
+  const std::string& kind() const { return kind_; }
+
+ private:
+  std::string kind_;
+};
+
+// The word in quotes, control characters shown as \x.., cut after some 40 bytes: safe to print in a
+// message.
+std::string in_quotes(std::string_view text);
+
+// Offset of the first byte that is not valid UTF-8 (overlong forms and surrogates included), or
+// npos.
+std::size_t find_invalid_utf8(std::string_view text);
+
+}  // namespace plimsoll

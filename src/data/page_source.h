@@ -1,0 +1,63 @@
+// Where pages come from: a JSONL file or FUNSD's folder layout, read one page at a time.
+//
+// Invariant: the file is never held whole in memory; opening makes one pass over it and keeps 16
+// bytes a page. `read` is thread-safe and gives the same page for the same index every time.
+//
+//   auto source = open_pages("train.jsonl", {});
+//   for (std::size_t i = 0; i < source->size(); ++i) use(source->read(i));
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/page.h"
+
+namespace plimsoll {
+
+struct ReadOptions {
+  // Names of integer labels (`ner_tags`: 3 means label_names[3]); empty: labels must be names.
+  std::vector<std::string> label_names{};
+  // FUNSD: each word gets its entity's box instead of its own.
+  bool segment_boxes = false;
+  // Do not read labels, not even bad ones (prediction).
+  bool ignore_labels = false;
+  // A longer line is not a page.
+  std::uint64_t max_page_bytes = std::uint64_t{16} << 20;
+};
+
+class PageSource {
+ public:
+  virtual ~PageSource() = default;
+  virtual std::size_t size() const = 0;
+  // Throws PageError saying file, line, page, word.
+  virtual Page read(std::size_t index) const = 0;
+  virtual const std::filesystem::path& path() const = 0;
+  // Bytes of the longest page as written, for the host memory plan.
+  virtual std::uint64_t longest_page_bytes() const = 0;
+  // What the source itself keeps in memory.
+  virtual std::uint64_t host_bytes() const = 0;
+};
+
+// `path`: a JSONL file, or a folder with annotations/*.json and images/ (FUNSD). Throws DataError
+// for anything else.
+std::unique_ptr<PageSource> open_pages(const std::filesystem::path& path, ReadOptions options);
+
+// One line of JSONL. Keys: `words` or `tokens`; `boxes`, `bboxes` or `bbox`; `labels` or `ner_tags`
+// (optional); `image`, `image_path` or `file_name` (relative to `file`'s folder, or absolute);
+// `id`, `width`, `height` (optional).
+Page parse_jsonl_page(std::string_view json, const std::filesystem::path& file, std::size_t line,
+                      const ReadOptions& options);
+
+// One annotation file of FUNSD (Jaume, Ekenel, Thiran: "FUNSD: A Dataset for Form Understanding in
+// Noisy Scanned Documents", 2019): {"form": [{"box", "label", "words": [{"text", "box"}]}]}. Labels
+// become BIO with upper-case entity names, "other" becomes O; words of nothing but spaces are left
+// out, as in the published data sets.
+Page parse_funsd_page(std::string_view json, const std::filesystem::path& file,
+                      const std::filesystem::path& image, const ReadOptions& options);
+
+}  // namespace plimsoll
