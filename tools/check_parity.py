@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""The parity bars in one command: logits and gradients of `plimsoll grad` against transformers, both head forms.
+
+Makes two models of the base shape (7 labels, linear head, model.safetensors; 12 labels, MLP head, pytorch_model.bin
+without name prefix), a batch of two padded receipts for each, runs both programs, prints a table. Exit 1 if a bar fails.
+
+  tools/check_parity.py [--shape base] [--work build/parity]
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import safetensors.torch
+
+import compare_grad
+import reference
+
+HERE = Path(__file__).resolve().parent
+CASES = (dict(labels=7, format="safetensors", prefix=True, first_page=0),
+         dict(labels=12, format="bin", prefix=False, first_page=2))
+
+
+def run(command):
+    """Each half in its own process: memory and thread settings do not leak from one to the other."""
+    completed = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    if completed.returncode:
+        sys.exit(f"{' '.join(map(str, command))}\nexit {completed.returncode}\n{completed.stdout}{completed.stderr}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shape", choices=("tiny", "small", "base", "large"), default="base")
+    parser.add_argument("--length", type=int, default=512)
+    parser.add_argument("--batch", type=int, default=2)
+    parser.add_argument("--synthetic", action="store_true", help="random tokens and boxes, without ../shared")
+    parser.add_argument("--float64", action="store_true", help="the reference in float64 (twice the memory)")
+    parser.add_argument("--plimsoll", type=Path, default=reference.PLIMSOLL)
+    parser.add_argument("--work", type=Path, default=reference.REPOSITORY / "build" / "parity")
+    parser.add_argument("--json", type=Path, help="write the rows here too")
+    options = parser.parse_args()
+    good, report = True, []
+    for case in CASES:
+        name = f"{options.shape}-{case['labels']}-labels"
+        model, batch = options.work / name, options.work / f"{name}-batch.safetensors"
+        ours, theirs = options.work / f"{name}-plimsoll.safetensors", options.work / f"{name}-reference.safetensors"
+        run([sys.executable, HERE / "make_model.py", "--shape", options.shape, "--labels", case["labels"],
+             "--format", case["format"], "--output", model] + ([] if case["prefix"] else ["--no-prefix"]))
+        run([sys.executable, HERE / "make_batch.py", "--batch", options.batch, "--length", options.length,
+             "--labels", case["labels"], "--first-page", case["first_page"], "--output", batch]
+            + (["--synthetic"] if options.synthetic else []))
+        run([sys.executable, HERE / "reference_grad.py", "--model", model, "--batch", batch, "--output", theirs]
+            + (["--float64"] if options.float64 else []))
+        run([options.plimsoll, "grad", "--model", model, "--batch", batch, "--output", ours])
+        rows, _ = compare_grad.compare(safetensors.torch.load_file(ours), safetensors.torch.load_file(theirs))
+        head = "linear" if case["labels"] < 10 else "MLP"
+        print(f"{options.shape}, {case['labels']} labels ({head} head), {case['format']}, batch {options.batch}, "
+              f"T = {options.length}, against transformers {reference.transformers.__version__} "
+              f"{'float64' if options.float64 else 'float32'}:")
+        good = compare_grad.print_rows(rows) and good
+        report.append({"case": name, "rows": [dict(zip(("what", "measured", "bar", "where"), row)) for row in rows]})
+    if options.json:
+        options.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+"""Makes all golden data of the model and training tests again: test/data/model/ and test/data/metrics.json.
+
+  tools/make_golden.py
+
+Everything is seeded; versions and recipes are recorded in the JSON files. What is written is described in
+test/data/model/README.md.
+"""
+
+import argparse
+import json
+import random
+import shutil
+import warnings
+from pathlib import Path
+from unittest import mock
+
+import torch
+
+import receipts
+import reference
+
+SEED = 2024
+LABELS = {"linear": 5, "mlp": 11}  # below 10 labels the head is one linear map
+BATCH, LENGTH, LENGTHS = 2, 24, (24, 17)  # two pages of 24 and 17 tokens, padded to 24
+UPDATES, BATCHES, WARMUP = 20, 5, 2
+LEARNING_RATE = 2e-3
+
+
+def golden_batch(labels, seed):
+    config = reference.SHAPES["golden"]
+    batch = receipts.synthetic_batch(LENGTHS, LENGTH, config["vocab_size"], labels, config["input_size"], seed)
+    # The corners of the box tables: the whole page, and a box of no size.
+    batch["bbox"][0, 1] = torch.tensor([0, 0, 1000, 1000])
+    batch["bbox"][0, 2] = torch.tensor([500, 500, 500, 500])
+    return batch
+
+
+def reference_file(model, batch):
+    """Loss, logits, gradients and hidden states of a float64 run, rounded to float32 at the end."""
+    exact = model.double()
+    inputs = {name: value.double() if name == "pixel_values" else value for name, value in batch.items()}
+    result = reference.loss_and_gradients(exact, inputs)
+    with torch.no_grad():
+        states = exact(**inputs, output_hidden_states=True).hidden_states
+    for index, state in enumerate(states):  # 0: input of the encoder, i: output of layer i - 1
+        result[f"hidden_states.{index}"] = state
+    return {name: value.float().clone() for name, value in result.items()}
+
+
+def table_gradients(model, batch):
+    """Gradients of the relative position tables, which transformers looks up without gradient and unilm trains."""
+    inputs = {name: value.double() if name == "pixel_values" else value for name, value in batch.items()}
+    with mock.patch.object(torch, "no_grad", torch.enable_grad):
+        loss = model.double()(**inputs).loss
+    model.zero_grad(set_to_none=True)
+    loss.backward()
+    return {name: value.grad.float() for name, value in model.named_parameters()
+            if name.endswith(reference.RELATIVE_TABLES)}
+
+
+def training_run(model, batches):
+    """Losses before each update, in float64 and in float32, and where the weights ended."""
+    runs = {}
+    for dtype in (torch.float64, torch.float32):
+        exact = reference.LayoutLMv3ForTokenClassification(model.config)
+        exact.load_state_dict(model.state_dict())
+        exact = exact.to(dtype).train()  # dropout is 0 in this configuration
+        trainer = reference.Trainer(exact, LEARNING_RATE, UPDATES, WARMUP, weight_decay=0.01, max_grad_norm=1.0)
+        steps = []
+        for update in range(UPDATES):
+            batch = dict(batches[update % BATCHES])
+            batch["pixel_values"] = batch["pixel_values"].to(dtype)
+            steps.append(trainer.step([batch]))
+        runs[dtype] = (steps, exact)
+    steps, exact = runs[torch.float64]
+    initial = dict(model.named_parameters())
+    with torch.no_grad():
+        parameters = {name: {"norm": float(value.norm()), "sum": float(value.sum()),
+                             "moved": float((value - initial[name]).norm())}
+                      for name, value in exact.named_parameters()}
+    return {"losses": [step[0] for step in steps], "losses_float32": [step[0] for step in runs[torch.float32][0]],
+            "gradient_norms": [step[1] for step in steps], "learning_rates": [step[2] for step in steps],
+            "final_parameters": parameters}
+
+
+def make_models(directory):
+    for head, labels in LABELS.items():
+        # The first head comes as safetensors with the base model's prefix, the second as pickle without it.
+        file_format, prefix = ("safetensors", True) if head == "linear" else ("bin", False)
+        model = reference.make_model("golden", labels, SEED + labels, dropout=0.0)
+        folder = directory / head
+        reference.save_model(model, folder, file_format, prefix)
+        batches = [golden_batch(labels, SEED + 100 * labels + index) for index in range(BATCHES)]
+        for index, batch in enumerate(batches):
+            reference.write_tensors(batch, folder / f"batch{index}.safetensors")
+        training = training_run(model, batches)
+        reference.write_json({
+            "versions": reference.versions(), "seed": SEED, "head": head, "labels": labels,
+            "recipe": {"updates": UPDATES, "batch_of_update": "update % 5, updates counted from 0",
+                       "optimizer": "AdamW", "learning_rate": LEARNING_RATE, "beta1": 0.9, "beta2": 0.999,
+                       "epsilon": 1e-8, "weight_decay": 0.01, "no_decay": "biases and LayerNorm weights",
+                       "schedule": "linear", "warmup_updates": WARMUP, "max_grad_norm": 1.0, "dropout": 0.0},
+            **training}, folder / "training.json")
+        reference.write_tensors(reference_file(model, batches[0]), folder / "reference.safetensors")
+        reference.write_tensors(table_gradients(model, batches[0]), folder / "table_gradients.safetensors")
+
+
+def run_lengths(values):
+    """[[value, count], ...]"""
+    runs = []
+    for value in values:
+        if runs and runs[-1][0] == value:
+            runs[-1][1] += 1
+        else:
+            runs.append([value, 1])
+    return runs
+
+
+def make_relative(path):
+    """Buckets of every difference that a 512-token page or a 0..1000 box can have, and the boxes of the patches."""
+    model = reference.LayoutLMv3ForTokenClassification(reference.make_config("golden", 5, 0.0)).layoutlmv3
+    tables = {}
+    for name, bins, distance, reach in (("position", 32, 128, 1023), ("box", 64, 256, 1023)):
+        differences = torch.arange(-reach, reach + 1)
+        buckets = model.encoder.relative_position_bucket(differences, num_buckets=bins, max_distance=distance)
+        tables[name] = {"bins": bins, "max_distance": distance, "first_difference": -reach,
+                        "runs": run_lengths(buckets.tolist())}
+    boxes = {str(side): model.create_visual_bbox(image_size=(side, side)).tolist() for side in (4, 14)}
+    value = {"versions": reference.versions(), "difference": "key minus query", "buckets": tables,
+             "visual_boxes": boxes}
+    path.write_text(json.dumps(value, separators=(",", ":")) + "\n", encoding="utf-8")
+
+
+def random_labels(length, types, tags, generator):
+    """Sequences in which every tag follows every other: I- without B-, changes of type, E- and S- prefixes."""
+    labels = []
+    while len(labels) < length:
+        kind = generator.random()
+        if kind < 0.35:
+            labels.extend(["O"] * generator.randint(1, 3))
+        elif kind < 0.65:
+            name = generator.choice(types)
+            labels.extend([f"B-{name}"] + [f"I-{name}"] * generator.randint(0, 3))
+        else:
+            labels.append(f"{generator.choice(tags)}-{generator.choice(types)}")
+    return labels[:length]
+
+
+def make_metrics(path):
+    import numpy
+    from seqeval.metrics import classification_report, f1_score, precision_score, recall_score
+    from seqeval.metrics.sequence_labeling import get_entities
+
+    warnings.filterwarnings("ignore")
+    generator = random.Random(SEED)
+    cases = []
+    for index in range(24):
+        types = ["DATE", "TOTAL", "ADDRESS-LINE", "X"][:1 + index % 4]
+        tags = "BI" if index % 3 == 0 else "BIES"
+        pages = []
+        for _ in range(generator.randint(1, 5)):
+            gold = random_labels(generator.randint(1, 25), types, tags, generator)
+            predicted = list(gold)
+            for position in range(len(gold)):
+                if generator.random() < 0.25:
+                    predicted[position] = random_labels(1, types, tags, generator)[0]
+            pages.append([gold, predicted])
+        cases.append(pages)
+    cases.append([[["O", "O"], ["O", "O"]]])  # nothing to find
+    cases.append([[["O", "O"], ["B-X", "I-X"]]])  # nothing to find, something found
+    cases.append([[["B-X", "I-X"], ["O", "O"]]])  # nothing found
+    cases.append([[["I-X"], ["B-X"]], [["I-X"], ["I-X"]]])  # an entity never spans two pages
+    cases.append([[["B-", "I", "B", "HEADER", "O", "HEADER"], ["B", "I", "O", "HEADER", "HEADER", "TOTAL"]]])
+    golden = []
+    for pages in cases:
+        gold, predicted = [page[0] for page in pages], [page[1] for page in pages]
+        overall = {"precision": precision_score(gold, predicted), "recall": recall_score(gold, predicted),
+                   "f1": f1_score(gold, predicted), "support": len(get_entities(gold))}
+        names = {entity[0] for entity in get_entities(gold) + get_entities(predicted)}
+        report = classification_report(gold, predicted, output_dict=True) if names else {}
+        per_label = {name: {"precision": report[name]["precision"], "recall": report[name]["recall"],
+                            "f1": report[name]["f1-score"], "support": report[name]["support"]}
+                     for name in sorted(names)}
+        golden.append({"pages": pages, "overall": overall, "per_label": per_label})
+    value = {"versions": {"seqeval": "1.2.2", "numpy": numpy.__version__}, "seed": SEED, "cases": golden}
+    path.write_text(json.dumps(value, separators=(",", ":"), default=lambda number: number.item()) + "\n",
+                    encoding="utf-8")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, default=reference.REPOSITORY / "test" / "data")
+    options = parser.parse_args()
+    torch.set_num_threads(1)  # sums in one order: the same bytes again
+    directory = options.output / "model"
+    for head in LABELS:
+        shutil.rmtree(directory / head, ignore_errors=True)
+    make_models(directory)
+    make_relative(directory / "relative.json")
+    make_metrics(options.output / "metrics.json")
+    files = sorted(path for path in options.output.rglob("*") if path.is_file() and "model" in str(path.parent))
+    for path in files + [options.output / "metrics.json"]:
+        print(f"{path.stat().st_size:>9,}  {path.relative_to(options.output)}")
+
+
+if __name__ == "__main__":
+    main()
