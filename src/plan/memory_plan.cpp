@@ -1,0 +1,184 @@
+#include "plan/memory_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "base/bytes.h"
+
+namespace plimsoll {
+namespace {
+
+constexpr std::size_t kNoBuffer = static_cast<std::size_t>(-1);
+
+// The last node that reads each value (-1: none); outputs are read after the end.
+std::vector<std::int64_t> last_reads(const Graph& graph) {
+  std::vector<std::int64_t> last(graph.values().size(), -1);
+  for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
+    const Node& node = graph.nodes()[n];
+    for (const ValueId input : node.inputs) last[static_cast<std::size_t>(input)] = static_cast<std::int64_t>(n);
+    if (node.row_count != kNoValue) last[static_cast<std::size_t>(node.row_count)] = static_cast<std::int64_t>(n);
+  }
+  for (const ValueId output : graph.outputs()) {
+    last[static_cast<std::size_t>(output)] = static_cast<std::int64_t>(graph.nodes().size());
+  }
+  return last;
+}
+
+class BufferFinder {
+ public:
+  explicit BufferFinder(const Graph& graph)
+      : graph_(graph), last_(last_reads(graph)), buffer_of_(graph.values().size(), kNoBuffer) {}
+
+  std::vector<Buffer> run(std::span<const std::size_t> scratch_bytes) {
+    for (std::size_t v = 0; v < graph_.values().size(); ++v) {
+      if (graph_.values()[v].producer == kNoNode) open(static_cast<ValueId>(v), 0);
+    }
+    for (std::size_t n = 0; n < graph_.nodes().size(); ++n) {
+      add_outputs(n);
+      if (n < scratch_bytes.size() && scratch_bytes[n] > 0) add_scratch(n, scratch_bytes[n]);
+    }
+    return std::move(buffers_);
+  }
+
+ private:
+  const Value& value(ValueId id) const { return graph_.value(id); }
+
+  void open(ValueId id, std::int64_t begin) {
+    if (is_persistent(value(id).role)) return;
+    const std::int64_t last = last_[static_cast<std::size_t>(id)];
+    buffer_of_[static_cast<std::size_t>(id)] = buffers_.size();
+    buffers_.push_back({.name = value(id).name,
+                        .values = {id},
+                        .role = value(id).role,
+                        .life = {.begin = begin,
+                                 .end = std::max(begin, last) + 1,
+                                 .bytes = round_up(value(id).type.bytes(), kAlignmentBytes)}});
+  }
+
+  // The output joins the input's buffer.
+  void join(ValueId output, ValueId input) {
+    const std::size_t buffer = buffer_of_[static_cast<std::size_t>(input)];
+    if (buffer == kNoBuffer) return;  // persistent
+    buffer_of_[static_cast<std::size_t>(output)] = buffer;
+    buffers_[buffer].values.push_back(output);
+    buffers_[buffer].life.end =
+        std::max(buffers_[buffer].life.end, last_[static_cast<std::size_t>(output)] + 1);
+  }
+
+  // The input's bytes are free for an output of node n: nobody reads them afterwards, and they belong to this step.
+  bool dies_at(ValueId input, std::size_t n) const {
+    return !is_persistent(value(input).role) && last_[static_cast<std::size_t>(input)] == static_cast<std::int64_t>(n) &&
+           buffers_[buffer_of_[static_cast<std::size_t>(input)]].values.back() == input;
+  }
+
+  void add_outputs(std::size_t n) {
+    const Node& node = graph_.nodes()[n];
+    const std::vector<Alias> aliases = op_aliases(node.op, node.inputs.size());
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      const ValueId output = node.outputs[i];
+      bool placed = false;
+      for (const Alias& alias : aliases) {
+        if (placed || alias.output != i) continue;
+        const ValueId input = node.inputs[alias.input];
+        const bool same_bytes = value(input).type.bytes() == value(output).type.bytes();
+        if (alias.kind == Alias::Kind::kMust || (same_bytes && dies_at(input, n))) {
+          join(output, input);
+          placed = true;
+        }
+      }
+      if (!placed) open(output, static_cast<std::int64_t>(n));
+    }
+  }
+
+  void add_scratch(std::size_t n, std::size_t bytes) {
+    const Node& node = graph_.nodes()[n];
+    const auto time = static_cast<std::int64_t>(n);
+    buffers_.push_back({.name = fmt::format("{} (scratch)", node.name),
+                        .values = {},
+                        .scratch_of = static_cast<NodeId>(n),
+                        .life = {.begin = time, .end = time + 1, .bytes = round_up(bytes, kAlignmentBytes)}});
+  }
+
+  const Graph& graph_;
+  std::vector<std::int64_t> last_;
+  std::vector<std::size_t> buffer_of_;
+  std::vector<Buffer> buffers_;
+};
+
+}  // namespace
+
+void PersistentLayout::add(const Graph& graph) {
+  for (const Value& value : graph.values()) {
+    if (value.producer != kNoNode || !is_persistent(value.role)) continue;
+    const auto [position, inserted] =
+        entries_.try_emplace(value.name, Entry{.offset = bytes_, .type = value.type, .role = value.role});
+    check(position->second.type == value.type,
+          fmt::format("'{}' is {} in one program and {} in another", value.name, to_string(position->second.type),
+                      to_string(value.type)));
+    if (inserted) bytes_ += round_up(value.type.bytes(), kAlignmentBytes);
+  }
+}
+
+const PersistentLayout::Entry& PersistentLayout::at(const std::string& name) const {
+  const auto position = entries_.find(name);
+  check(position != entries_.end(), fmt::format("no persistent value is named '{}'", name));
+  return position->second;
+}
+
+std::vector<Buffer> find_buffers(const Graph& graph, std::span<const std::size_t> scratch_bytes) {
+  return BufferFinder(graph).run(scratch_bytes);
+}
+
+MemoryPlan plan_memory(const Graph& graph, std::span<const std::size_t> scratch_bytes, const PersistentLayout& layout) {
+  MemoryPlan plan;
+  plan.buffers = find_buffers(graph, scratch_bytes);
+  std::vector<Interval> intervals;
+  intervals.reserve(plan.buffers.size());
+  for (const Buffer& buffer : plan.buffers) intervals.push_back(buffer.life);
+  const Packing packing = pack(intervals, kAlignmentBytes);
+  validate(intervals, packing, kAlignmentBytes);
+
+  plan.persistent_bytes = layout.bytes();
+  plan.transient_bytes = packing.bytes;
+  plan.lower_bound_bytes = lower_bound_bytes(intervals);
+  plan.value_offsets.assign(graph.values().size(), 0);
+  plan.scratch_offsets.assign(graph.nodes().size(), plan.persistent_bytes);
+  for (std::size_t v = 0; v < graph.values().size(); ++v) {
+    const Value& value = graph.values()[v];
+    if (is_persistent(value.role)) plan.value_offsets[v] = layout.at(value.name).offset;
+  }
+  std::vector<std::size_t> alive(graph.nodes().size() + 1, 0);
+  for (std::size_t b = 0; b < plan.buffers.size(); ++b) {
+    const Buffer& buffer = plan.buffers[b];
+    const std::size_t offset = plan.persistent_bytes + packing.offsets[b];
+    for (const ValueId id : buffer.values) plan.value_offsets[static_cast<std::size_t>(id)] = offset;
+    if (buffer.scratch_of != kNoNode) plan.scratch_offsets[static_cast<std::size_t>(buffer.scratch_of)] = offset;
+    for (std::int64_t t = buffer.life.begin; t < buffer.life.end; ++t) {
+      alive[std::min(static_cast<std::size_t>(t), graph.nodes().size())] += buffer.life.bytes;
+    }
+  }
+  if (!graph.nodes().empty()) {
+    plan.peak_node = static_cast<NodeId>(std::max_element(alive.begin(), alive.end() - 1) - alive.begin());
+  }
+  return plan;
+}
+
+std::vector<MemoryItem> explain_peak(const MemoryPlan& plan) {
+  std::array<std::size_t, 4> sums{};  // inputs, activations, gradients, scratch
+  for (const Buffer& buffer : plan.buffers) {
+    if (buffer.life.begin > plan.peak_node || buffer.life.end <= plan.peak_node) continue;
+    const std::size_t kind = buffer.scratch_of != kNoNode         ? 3
+                             : buffer.role == Role::kInput        ? 0
+                             : buffer.role == Role::kActivation   ? 1
+                                                                  : 2;
+    sums[kind] += buffer.life.bytes;
+  }
+  const std::size_t holes = plan.transient_bytes - std::accumulate(sums.begin(), sums.end(), std::size_t{0});
+  return {{"batch", sums[0]}, {"activations", sums[1]}, {"gradients in flight", sums[2]}, {"kernel scratch", sums[3]},
+          {"holes", holes}};
+}
+
+}  // namespace plimsoll

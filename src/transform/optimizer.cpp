@@ -1,0 +1,152 @@
+#include "transform/optimizer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "graph/build.h"
+#include "transform/rewriter.h"
+
+namespace plimsoll {
+namespace {
+
+class Accumulator {
+ public:
+  Accumulator(const Graph& graph, std::int64_t row_capacity, const Gradients& gradients)
+      : rewriter_(graph), graph_(graph), row_capacity_(row_capacity), gradients_(gradients) {}
+
+  Graph run(Gradients& sums) {
+    rewriter_.copy_sources();
+    keep_ = rewriter_.graph().add_input("keep_gradients", {DType::kI32, {1}});
+    for (const auto& [parameter, gradient] : gradients_) {
+      for (const ValueId part : {gradient.dense, gradient.rows}) {
+        if (part != kNoValue) parameter_of_[part] = parameter;
+      }
+    }
+    for (const Node& node : graph_.nodes()) copy(node);
+    rewriter_.copy_outputs();
+    sums = std::move(sums_);
+    return rewriter_.take();
+  }
+
+ private:
+  void copy(const Node& node) {
+    const auto owner = [&](ValueId output) { return parameter_of_.find(output); };
+    if (node.op == Op::kLinearWeightGrad && node.inputs.size() == 2 && owner(node.outputs[0]) != parameter_of_.end()) {
+      const ValueId parameter = owner(node.outputs[0])->second;
+      const ValueId sum = sum_state(parameter, graph_.type(node.outputs[0]));
+      rewriter_.copy_node(node, {rewriter_.mapped(node.inputs[0]), rewriter_.mapped(node.inputs[1]), sum, keep_});
+      sums_[rewriter_.mapped(parameter)] = {.dense = rewriter_.mapped(node.outputs[0])};
+      return;
+    }
+    rewriter_.copy_node(node);
+    for (const ValueId output : node.outputs) {
+      const auto found = owner(output);
+      if (found == parameter_of_.end()) continue;
+      if (gradients_.at(found->second).by_rows()) {
+        sum_rows(found->second, gradients_.at(found->second));
+      } else {
+        sum_dense(found->second, output);
+      }
+    }
+  }
+
+  const std::string& parameter_name(ValueId parameter) const { return graph_.value(parameter).name; }
+
+  ValueId sum_state(ValueId parameter, const TensorType& type) {
+    return rewriter_.graph().add_state(parameter_name(parameter) + ".gradient", type);
+  }
+
+  void sum_dense(ValueId parameter, ValueId gradient) {
+    Graph& graph = rewriter_.graph();
+    const ValueId sum = add_single(graph, {.op = Op::kAccumulate,
+                                           .name = parameter_name(parameter) + ".accumulate",
+                                           .inputs = {sum_state(parameter, graph_.type(gradient)),
+                                                      rewriter_.mapped(gradient), keep_},
+                                           .phase = Phase::kBackward});
+    sums_[rewriter_.mapped(parameter)] = {.dense = sum};
+  }
+
+  void sum_rows(ValueId parameter, const Gradient& gradient) {
+    Graph& graph = rewriter_.graph();
+    const std::string& name = parameter_name(parameter);
+    const TensorType rows = graph_.type(gradient.rows);
+    const std::int64_t capacity = std::min(row_capacity_, graph_.type(parameter).shape[0]);
+    const ValueId ids = graph.add_state(name + ".gradient_ids", {DType::kI32, {capacity}});
+    const ValueId count = graph.add_state(name + ".gradient_count", {DType::kI32, {1}});
+    const ValueId sums = graph.add_state(name + ".gradient_rows", {rows.dtype, {capacity, rows.shape[1]}});
+    const auto outputs =
+        graph.add_node({.op = Op::kMergeRowGrads,
+                        .name = name + ".merge",
+                        .inputs = {ids, count, sums, rewriter_.mapped(gradient.row_ids),
+                                   rewriter_.mapped(gradient.row_count), rewriter_.mapped(gradient.rows), keep_},
+                        .phase = Phase::kBackward});
+    sums_[rewriter_.mapped(parameter)] = {.row_ids = outputs[0], .row_count = outputs[1], .rows = outputs[2]};
+  }
+
+  Rewriter rewriter_;
+  const Graph& graph_;
+  std::int64_t row_capacity_;
+  const Gradients& gradients_;
+  ValueId keep_ = kNoValue;
+  std::map<ValueId, ValueId> parameter_of_;  // gradient -> parameter, in the old graph
+  Gradients sums_;
+};
+
+}  // namespace
+
+Graph accumulate_gradients(const Graph& graph, std::int64_t row_capacity, Gradients& gradients) {
+  Gradients sums;
+  Graph result = Accumulator(graph, row_capacity, gradients).run(sums);
+  gradients = std::move(sums);
+  return result;
+}
+
+bool decays_by_default(const std::string& parameter) {
+  std::string lower = parameter;
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  const auto contains = [&](const char* part) { return lower.find(part) != std::string::npos; };
+  return !contains("bias") && !contains("layernorm") && !lower.starts_with("norm.") && !contains(".norm.") &&
+         !contains("_norm.");
+}
+
+ValueId append_adamw(Graph& graph, const Gradients& gradients, const OptimizerOptions& options) {
+  check(!gradients.empty(), "there is something to train");
+  const ValueId learning_rate = graph.add_input(kLearningRate, {DType::kF32, {1}});
+  const ValueId step = graph.add_input(kStep, {DType::kI32, {1}});
+  std::vector<ValueId> norm_inputs = {graph.add_input(kMaxGradNorm, {DType::kF32, {1}})};
+  for (const auto& [parameter, gradient] : gradients) {
+    norm_inputs.push_back(add_single(graph, {.op = Op::kSumSquares,
+                                             .name = graph.value(parameter).name + ".sum_squares",
+                                             .inputs = {gradient.by_rows() ? gradient.rows : gradient.dense},
+                                             .row_count = gradient.by_rows() ? gradient.row_count : kNoValue,
+                                             .phase = Phase::kUpdate}));
+  }
+  const std::vector<ValueId> norm = graph.add_node({.op = Op::kGradientNorm,
+                                                    .name = "gradient_norm",
+                                                    .inputs = norm_inputs,
+                                                    .phase = Phase::kUpdate});
+  for (const auto& [parameter, gradient] : gradients) {
+    const std::string name = graph.value(parameter).name;
+    const TensorType type = graph.type(parameter);
+    AdamWAttributes attributes = options.adamw;
+    if (!(options.decays ? options.decays(name) : decays_by_default(name))) attributes.weight_decay = 0;
+    Node update{.op = gradient.by_rows() ? Op::kAdamWRows : Op::kAdamW,
+                .name = name + ".update",
+                .attributes = attributes,
+                .inputs = {parameter, graph.add_state(name + ".exp_avg", type), graph.add_state(name + ".exp_avg_sq", type)},
+                .phase = Phase::kUpdate};
+    if (gradient.by_rows()) {
+      update.inputs.insert(update.inputs.end(), {gradient.row_ids, gradient.row_count, gradient.rows});
+    } else {
+      update.inputs.push_back(gradient.dense);
+    }
+    update.inputs.insert(update.inputs.end(), {learning_rate, step, norm[1]});
+    graph.add_node(std::move(update));
+  }
+  graph.mark_output(norm[0]);
+  return norm[0];
+}
+
+}  // namespace plimsoll
