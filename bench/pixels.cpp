@@ -1,0 +1,44 @@
+// Writes the model's pixels of images to standard output, for tools/check_images.py to compare with Pillow's.
+//
+// Paths come in on standard input, one a line. For each: a little-endian int32 0, then the resized bytes [224, 224, 3],
+// then float32 [3, 224, 224]; or int32 1 (and a message on standard error) if the image cannot be loaded.
+#include <cstdint>
+#include <cstdio>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "data/image_processor.h"
+
+int main(int argc, char** argv) {
+  using namespace plimsoll;
+  const auto put = [](const void* data, std::size_t bytes) { return std::fwrite(data, 1, bytes, stdout) == bytes; };
+  try {
+    // Optionally the output's height and width, and the directory of a model whose configuration counts.
+    ImageProcessorConfig config = argc > 3 ? ImageProcessorConfig::from_model(argv[3]) : ImageProcessorConfig{};
+    if (argc > 2) {
+      config.height = std::stoi(argv[1]);
+      config.width = std::stoi(argv[2]);
+    }
+    const ImageProcessor processor(config);
+    ImageProcessor::Scratch scratch;
+    std::vector<float> values(processor.pixel_count());
+    for (std::string path; std::getline(std::cin, path);) {
+      std::int32_t status = 0;
+      try {
+        processor.load(path, scratch, values);
+      } catch (const Error& error) {
+        std::cerr << error.what() << '\n';
+        status = 1;
+      }
+      if (!put(&status, sizeof status)) return 1;
+      if (status != 0) continue;
+      if (!put(scratch.bytes.data(), scratch.bytes.size()) || !put(values.data(), values.size() * sizeof(float)))
+        return 1;
+    }
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << '\n';
+    return 1;
+  }
+  return 0;
+}

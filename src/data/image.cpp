@@ -1,0 +1,293 @@
+#include "data/image.h"
+
+#include <fmt/format.h>
+#include <leptonica/allheaders.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <mutex>
+#include <string_view>
+
+#include "base/bytes.h"
+#include "base/file.h"
+
+namespace plimsoll {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Leptonica prints by default; libraries here never do.
+void silence_leptonica() {
+  static std::once_flag once;
+  std::call_once(once, [] { setMsgSeverity(L_SEVERITY_NONE); });
+}
+
+ImageError unreadable(const fs::path& path, std::string what, std::string found) {
+  return ImageError("image-unreadable", {.what = std::move(what),
+                                         .where = path.string(),
+                                         .found = std::move(found),
+                                         .allowed = "a whole PNG, JPEG, TIFF, PNM or BMP file",
+                                         .remedy = "open it in a viewer; save or copy it again"});
+}
+
+InputFile open_image(const fs::path& path) {
+  try {
+    InputFile file(path);
+    if (file.size_bytes() > 0) return file;
+  } catch (const DataError& error) {
+    Problem problem = error.problem();
+    problem.what = "cannot open a page's image";
+    problem.remedy = "check the path in the data (relative to the data file's folder) and its permissions";
+    throw ImageError("image-missing", std::move(problem));
+  }
+  throw unreadable(path, "a page's image is an empty file", "0 bytes");
+}
+
+std::string_view format_name(int format) {
+  switch (format) {
+    case IFF_PNG:
+      return "png";
+    case IFF_JFIF_JPEG:
+      return "jpeg";
+    case IFF_TIFF:
+    case IFF_TIFF_PACKBITS:
+    case IFF_TIFF_RLE:
+    case IFF_TIFF_G3:
+    case IFF_TIFF_G4:
+    case IFF_TIFF_LZW:
+    case IFF_TIFF_ZIP:
+    case IFF_TIFF_JPEG:
+      return "tiff";
+    case IFF_PNM:
+      return "pnm";
+    case IFF_BMP:
+      return "bmp";
+    default:
+      return "";
+  }
+}
+
+std::string_view refused_format_name(int format) {
+  switch (format) {
+    case IFF_GIF:
+      return "GIF";
+    case IFF_JP2:
+      return "JPEG 2000";
+    case IFF_WEBP:
+      return "WebP";
+    case IFF_PS:
+    case IFF_LPDF:
+      return "PostScript or PDF";
+    default:
+      return "no image format that is known here";
+  }
+}
+
+// A progressive JPEG is decoded by holding every coefficient; the frame marker (SOF2 and its kin) says so.
+bool is_progressive_jpeg(const InputFile& file) {
+  std::uint64_t at = 2;
+  std::array<std::byte, 4> head{};
+  const auto byte = [&head](std::size_t i) { return std::to_integer<unsigned>(head[i]); };
+  while (at + head.size() <= file.size_bytes()) {
+    file.read_at(at, head);
+    if (byte(0) != 0xFF) return true;  // lost: assume the dearer kind
+    const unsigned marker = byte(1);
+    if (marker == 0xFF) {
+      ++at;  // a fill byte
+      continue;
+    }
+    const bool frame = marker >= 0xC0 && marker <= 0xCF && marker != 0xC4 && marker != 0xC8 && marker != 0xCC;
+    if (frame) return (marker & 3U) == 2;
+    if (marker == 0xDA) return true;
+    at += 2 + byte(2) * 256 + byte(3);
+  }
+  return true;
+}
+
+// With a tRNS chunk Leptonica widens a palette to RGBA.
+bool has_png_transparency(const InputFile& file) {
+  std::uint64_t at = 8;
+  std::array<std::byte, 8> head{};  // length, kind
+  while (at + head.size() <= file.size_bytes()) {
+    file.read_at(at, head);
+    const std::string_view kind(reinterpret_cast<const char*>(head.data()) + 4, 4);
+    if (kind == "tRNS") return true;
+    if (kind == "IDAT" || kind == "IEND") return false;
+    std::uint64_t length = 0;
+    for (std::size_t i = 0; i < 4; ++i) length = length * 256 + std::to_integer<std::uint64_t>(head[i]);
+    at += 12 + length;
+  }
+  return false;
+}
+
+// Upper bound of the bytes alive at the decoder's peak, from how Leptonica and the libraries below it work; compared
+// with measured peaks when it was written (0.4 to 0.98 of the bound for PNG, JPEG and colour TIFF).
+std::uint64_t bound_decode_bytes(const ImageInfo& info, const InputFile& file) {
+  const auto width = static_cast<std::uint64_t>(info.width), height = static_cast<std::uint64_t>(info.height);
+  const int depth = info.samples_per_pixel > 1 ? 32 : std::min(info.bits_per_sample, 16);
+  const std::uint64_t pix = (width * static_cast<std::uint64_t>(depth) + 31) / 32 * 4 * height;
+  const std::uint64_t widest = 4 * width * height;
+  constexpr std::uint64_t kTables = 512 * kKiB;  // decoder state
+  const std::uint64_t row = 16 * width;          // one row in the widest form, and its filtered twin
+  if (info.format == "png") {
+    // libpng holds all rows (gray with alpha widened to four bytes) and Leptonica copies them.
+    const auto samples = static_cast<std::uint64_t>(info.samples_per_pixel == 2 ? 4 : info.samples_per_pixel);
+    const std::uint64_t rows = width * samples * static_cast<std::uint64_t>(std::max(info.bits_per_sample, 8)) / 8;
+    return (has_png_transparency(file) ? widest : pix) + (rows + 16) * height + row + kTables;
+  }
+  if (info.format == "jpeg") {
+    const auto blocks = (width + 15) / 16 * 16 * ((height + 15) / 16 * 16);
+    const std::uint64_t coefficients =
+        is_progressive_jpeg(file) ? blocks * 2 * static_cast<std::uint64_t>(info.samples_per_pixel) : 0;
+    return pix + coefficients + 24 * row + kTables;
+  }
+  if (info.format == "tiff") {
+    // Colour goes through a raster of the whole image and strips as large; a rotated image is copied once more. The raw
+    // strip is at most the file.
+    const std::uint64_t working = info.samples_per_pixel > 1 ? 2 * widest : pix;
+    return pix + working + file.size_bytes() + row + kTables;
+  }
+  if (info.format == "pnm") return pix + row + kTables;
+  return widest + file.size_bytes() + row + kTables;  // bmp: the file is held whole
+}
+
+// The end marks of PNG and JPEG (some writers add bytes after them). A file that was cut has lost them, and is found
+// out here before a decoder runs, which would print to standard error.
+bool ends_too_early(const InputFile& file, std::string_view format) {
+  const std::string_view mark = format == "png" ? "IEND" : format == "jpeg" ? "\xFF\xD9" : "";
+  std::array<char, 4096> tail{};
+  const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(tail.size(), file.size_bytes()));
+  file.read_at(file.size_bytes() - count, std::as_writable_bytes(std::span(tail.data(), count)));
+  return std::string_view(tail.data(), count).find(mark) == std::string_view::npos;
+}
+
+struct Header {
+  ImageInfo info;
+  int format = IFF_UNKNOWN;
+};
+
+Header read_header(const fs::path& path, const InputFile& file) {
+  silence_leptonica();
+  Header header;
+  // The format by its first bytes, before any decoder runs: a GIF's header, for one, is only read by decoding all of
+  // it.
+  if (findFileFormat(path.c_str(), &header.format) != 0 || format_name(header.format).empty()) {
+    throw ImageError("image-kind", {.what = "a page's image is of a kind that is not read",
+                                    .where = path.string(),
+                                    .found = std::string(refused_format_name(header.format)),
+                                    .allowed = "PNG, JPEG, TIFF, PNM or BMP",
+                                    .remedy = "convert it to PNG"});
+  }
+  ImageInfo& info = header.info;
+  info.format = format_name(header.format);
+  int palette = 0;
+  if (pixReadHeader(path.c_str(), &header.format, &info.width, &info.height, &info.bits_per_sample,
+                    &info.samples_per_pixel, &palette) != 0 ||
+      info.width <= 0 || info.height <= 0) {
+    throw unreadable(path, "the header of a page's image cannot be read", fmt::format("{} data", info.format));
+  }
+  info.palette = palette != 0;
+  const std::uint64_t pixels = static_cast<std::uint64_t>(info.width) * static_cast<std::uint64_t>(info.height);
+  if (pixels > kMaxImagePixels) {
+    throw ImageError("image-too-large",
+                     {.what = "a page's image is too large to be a page",
+                      .where = path.string(),
+                      .found = fmt::format("{} x {} pixels", info.width, info.height),
+                      .allowed = fmt::format("at most {} million pixels", kMaxImagePixels / 1'000'000),
+                      .remedy = "scale it down: the model sees 224 x 224 of it"});
+  }
+  if (info.format == "jpeg" && info.samples_per_pixel == 4) {
+    throw ImageError("image-kind", {.what = "a page's image has CMYK colours",
+                                    .where = path.string(),
+                                    .found = "a JPEG with four components",
+                                    .allowed = "gray or RGB",
+                                    .remedy = "convert it to RGB"});
+  }
+  if (ends_too_early(file, info.format)) {
+    throw unreadable(path, "a page's image ends too early",
+                     fmt::format("{} of {} data, no end mark", format_bytes(file.size_bytes()), info.format));
+  }
+  if (info.format == "png" && info.samples_per_pixel == 1 && !info.palette && has_png_transparency(file)) {
+    // Leptonica looks such gray values up in a palette that is not there, and gives a black page.
+    throw ImageError("image-kind", {.what = "a page's image is a gray PNG with a transparent gray level",
+                                    .where = path.string(),
+                                    .found = "a gray PNG with a tRNS chunk",
+                                    .allowed = "gray without transparency, palette, RGB or RGBA",
+                                    .remedy = "save it again without transparency"});
+  }
+  info.decode_bytes = bound_decode_bytes(info, file);
+  return header;
+}
+
+}  // namespace
+
+ImageInfo read_image_info(const fs::path& path) { return read_header(path, open_image(path)).info; }
+
+DecodedImage decode_image(const fs::path& path) {
+  const InputFile file = open_image(path);
+  const Header header = read_header(path, file);
+  int warnings = 0;
+  Pix* pix = header.format == IFF_JFIF_JPEG ? pixReadJpeg(path.c_str(), 0, 1, &warnings, L_JPEG_CONTINUE_WITH_BAD_DATA)
+                                            : pixRead(path.c_str());
+  if (pix == nullptr) {
+    throw unreadable(path, "a page's image cannot be decoded", fmt::format("broken {} data", header.info.format));
+  }
+  return DecodedImage(pix, warnings > 0);
+}
+
+void DecodedImage::Destroy::operator()(Pix* pix) const { pixDestroy(&pix); }
+
+DecodedImage::DecodedImage(Pix* owned, bool damaged)
+    : pix_(owned),
+      width_(pixGetWidth(owned)),
+      height_(pixGetHeight(owned)),
+      depth_(pixGetDepth(owned)),
+      damaged_(damaged) {
+  check(depth_ == 1 || depth_ == 2 || depth_ == 4 || depth_ == 8 || depth_ == 16 || depth_ == 32,
+        "a decoded image has a depth that is known");
+  if (depth_ > 8) return;
+  const int values = 1 << depth_;
+  PIXCMAP* const palette = pixGetColormap(owned);
+  for (int value = 0; value < values; ++value) {
+    auto& colour = colours_[static_cast<std::size_t>(value)];
+    int red = 0, green = 0, blue = 0;
+    if (palette == nullptr) {
+      // Leptonica's one-bit images count ink: 1 is black.
+      red = green = blue = depth_ == 1 ? 255 * (1 - value) : value * 255 / (values - 1);
+    } else if (value < pixcmapGetCount(palette)) {
+      pixcmapGetColor(palette, value, &red, &green, &blue);
+    }
+    colour = {static_cast<std::uint8_t>(red), static_cast<std::uint8_t>(green), static_cast<std::uint8_t>(blue)};
+  }
+}
+
+void DecodedImage::rgb_row(int y, std::span<std::uint8_t> out) const {
+  check(y >= 0 && y < height_ && out.size() == 3 * static_cast<std::size_t>(width_), "a row of the image fits");
+  const std::uint32_t* words = pixGetData(pix_.get()) + static_cast<std::ptrdiff_t>(y) * pixGetWpl(pix_.get());
+  std::uint8_t* target = out.data();
+  const auto width = static_cast<unsigned>(width_);
+  if (depth_ == 32) {
+    for (unsigned x = 0; x < width; ++x) {
+      const std::uint32_t word = words[x];
+      *target++ = static_cast<std::uint8_t>(word >> L_RED_SHIFT);
+      *target++ = static_cast<std::uint8_t>(word >> L_GREEN_SHIFT);
+      *target++ = static_cast<std::uint8_t>(word >> L_BLUE_SHIFT);
+    }
+  } else if (depth_ == 16) {
+    for (unsigned x = 0; x < width; ++x) {
+      const std::uint32_t pair = words[x / 2];
+      const auto high = static_cast<std::uint8_t>(x % 2 == 0 ? pair >> 24 : pair >> 8);
+      for (int channel = 0; channel < 3; ++channel) *target++ = high;
+    }
+  } else {
+    // Pixels lie in 32-bit words from the highest bits down.
+    const auto depth = static_cast<unsigned>(depth_);
+    const unsigned per_word = 32 / depth, mask = (1U << depth) - 1;
+    for (unsigned x = 0; x < width; ++x) {
+      const unsigned shift = 32 - depth * (x % per_word + 1);
+      for (const std::uint8_t channel : colours_[(words[x / per_word] >> shift) & mask]) *target++ = channel;
+    }
+  }
+}
+
+}  // namespace plimsoll

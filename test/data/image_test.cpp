@@ -1,0 +1,199 @@
+#include "data/image.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "base/file.h"
+#include "data/image_processor.h"
+#include "data/pages_fixture.h"
+#include "data/resample.h"
+
+namespace plimsoll {
+namespace {
+
+namespace fs = std::filesystem;
+using test::caught;
+using test::TemporaryFolder;
+using testing::HasSubstr;
+
+const fs::path kImages = fs::path(PLIMSOLL_TEST_DATA_DIR) / "images";
+
+ImageProcessorConfig sized(int height, int width) {
+  ImageProcessorConfig config;
+  config.height = height;
+  config.width = width;
+  return config;
+}
+
+// Every kind of image, to the byte what Pillow makes of it.
+TEST(Image, PixelsEqualPillowsGoldenOnes) {
+  const auto about = nlohmann::json::parse(read_text_file(kImages / "about.json"));
+  const std::string expected = read_text_file(kImages / "expected.bin");
+  const ImageProcessor processor(sized(32, 24));
+  ImageProcessor::Scratch scratch;
+  std::vector<std::uint8_t> bytes(processor.pixel_count());
+  ASSERT_EQ(expected.size(), bytes.size() * about["images"].size());
+  std::size_t offset = 0;
+  for (const auto& name : about["images"]) {
+    processor.load_bytes(kImages / name.get<std::string>(), scratch, bytes);
+    std::size_t different = 0;
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      different += bytes[i] != static_cast<std::uint8_t>(expected[offset + i]) ? 1U : 0U;
+    }
+    EXPECT_EQ(different, 0U) << name;
+    offset += bytes.size();
+  }
+}
+
+TEST(Image, ReadsHeaders) {
+  const ImageInfo jpeg = read_image_info(kImages / "rgb_420.jpg");
+  EXPECT_EQ(jpeg.width, 61);
+  EXPECT_EQ(jpeg.height, 47);
+  EXPECT_EQ(jpeg.format, "jpeg");
+  EXPECT_EQ(jpeg.samples_per_pixel, 3);
+  // A progressive JPEG needs room for its coefficients.
+  EXPECT_GT(read_image_info(kImages / "progressive.jpg").decode_bytes, jpeg.decode_bytes);
+  EXPECT_TRUE(read_image_info(kImages / "palette.png").palette);
+  EXPECT_EQ(read_image_info(kImages / "rgb16.png").bits_per_sample, 16);
+  EXPECT_EQ(read_image_info(kImages / "group4.tif").format, "tiff");
+  EXPECT_EQ(read_image_info(kImages / "gray.pgm").format, "pnm");
+  EXPECT_EQ(read_image_info(kImages / "rgb.bmp").format, "bmp");
+}
+
+TEST(Image, RefusesWithAReason) {
+  const auto kind = [](const std::string& name) {
+    const auto error = caught<ImageError>([&] { read_image_info(kImages / name); });
+    EXPECT_THAT(error.problem().where, HasSubstr(name));
+    EXPECT_FALSE(error.problem().remedy.empty());
+    EXPECT_THROW(decode_image(kImages / name), ImageError);
+    return error.kind();
+  };
+  EXPECT_EQ(kind("none.png"), "image-missing");
+  EXPECT_EQ(kind("refused_cmyk.jpg"), "image-kind");
+  EXPECT_EQ(kind("refused.gif"), "image-kind");
+  EXPECT_EQ(kind("refused_trns.png"), "image-kind");
+  EXPECT_EQ(kind("refused_text.png"), "image-kind");
+  EXPECT_EQ(kind("refused_bomb.png"), "image-too-large");
+  EXPECT_EQ(kind("refused_cut.jpg"), "image-unreadable");
+  EXPECT_EQ(kind("refused_cut.png"), "image-unreadable");
+
+  const TemporaryFolder folder;
+  EXPECT_THROW(read_image_info(folder.write("empty.png", "")), ImageError);
+  EXPECT_THROW(read_image_info(folder.path()), ImageError);
+  // Bytes in the middle lost: the header is fine, the decode is not.
+  std::string png = read_text_file(kImages / "rgb.png");
+  for (std::size_t i = 300; i < 900; ++i) png[i] = '\0';
+  const auto broken = folder.write("broken.png", png);
+  EXPECT_EQ(read_image_info(broken).width, 61);
+  EXPECT_THROW(decode_image(broken), ImageError);
+}
+
+// The resampler against the definition in double precision: at most the two roundings apart.
+TEST(Resample, AgreesWithDoublePrecision) {
+  std::mt19937 random(7);
+  const int sizes[][4] = {{61, 47, 24, 32}, {24, 32, 61, 47},  {100, 300, 24, 32}, {300, 100, 24, 32},
+                          {1, 1, 5, 7},     {24, 50, 24, 32},  {50, 32, 24, 32},   {2, 200, 24, 32},
+                          {7, 9, 1, 1},     {224, 10, 224, 3}, {33, 97, 32, 96}};
+  for (const auto& [width, height, width_out, height_out] : sizes) {
+    std::vector<std::uint8_t> source(3 * static_cast<std::size_t>(width) * static_cast<std::size_t>(height));
+    for (auto& byte : source) byte = static_cast<std::uint8_t>(random());
+    std::vector<std::uint8_t> out(3 * static_cast<std::size_t>(width_out) * static_cast<std::size_t>(height_out));
+    Resampler resampler;
+    const auto row_bytes = 3 * static_cast<std::size_t>(width);
+    resampler.resize(
+        [&](int y, std::span<std::uint8_t> row) {
+          std::copy_n(source.begin() + static_cast<std::ptrdiff_t>(row_bytes) * y, row_bytes, row.begin());
+        },
+        width, height, width_out, height_out, out);
+    // weight(i) of output position o: a triangle around its centre, as wide as the scale but at least 1.
+    const auto weight = [](int o, int i, int input, int output) {
+      const double scale = static_cast<double>(input) / output;
+      return std::max(0.0, 1.0 - std::abs((i + 0.5 - (o + 0.5) * scale) / std::max(1.0, scale)));
+    };
+    for (int y = 0; y < height_out; ++y) {
+      for (int x = 0; x < width_out; ++x) {
+        for (std::size_t channel = 0; channel < 3; ++channel) {
+          double sum = 0, total = 0;
+          for (int v = 0; v < height; ++v) {
+            const double along_y = weight(y, v, height, height_out);
+            if (along_y == 0) continue;
+            for (int u = 0; u < width; ++u) {
+              const double both = along_y * weight(x, u, width, width_out);
+              total += both;
+              sum += both * source[row_bytes * static_cast<std::size_t>(v) + 3 * static_cast<std::size_t>(u) + channel];
+            }
+          }
+          const std::size_t at =
+              3 * (static_cast<std::size_t>(y) * static_cast<std::size_t>(width_out) + static_cast<std::size_t>(x)) +
+              channel;
+          ASSERT_NEAR(out[at], sum / total, 1.01) << width << "x" << height << " at " << x << "," << y;
+        }
+      }
+    }
+  }
+}
+
+TEST(ImageProcessor, NormalisesAsTheHuggingFaceProcessor) {
+  const ImageProcessor processor(sized(32, 24));
+  ImageProcessor::Scratch scratch;
+  std::vector<float> values(processor.pixel_count());
+  processor.load(kImages / "rgb.png", scratch, values);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::size_t channel = i / (32 * 24), pixel = i % (32 * 24);
+    const auto rescaled = static_cast<float>(scratch.bytes[3 * pixel + channel] * 0.00392156862745098);
+    ASSERT_EQ(values[i], (rescaled - 0.5F) / 0.5F);
+  }
+}
+
+TEST(ImageProcessor, ReadsBothKindsOfConfiguration) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(ImageProcessorConfig::from_model(folder.path()), ImageProcessorConfig{});
+  // As microsoft/layoutlmv3-base has it: a size that is one number, no rescaling named.
+  folder.write("preprocessor_config.json", R"({"apply_ocr": true, "do_normalize": true, "do_resize": true,
+    "image_mean": [0.4, 0.5, 0.6], "image_std": [0.5, 0.25, 0.5], "ocr_lang": null, "resample": 2, "size": 192})");
+  const auto old = ImageProcessorConfig::from_model(folder.path());
+  EXPECT_EQ(old.height, 192);
+  EXPECT_EQ(old.width, 192);
+  EXPECT_EQ(old.mean[2], 0.6);
+  EXPECT_EQ(old.std[1], 0.25);
+  folder.write("processor_config.json", R"({"image_processor": {"size": {"height": 32, "width": 48},
+    "do_rescale": false, "resample": 2}, "processor_class": "LayoutLMv3Processor"})");
+  const auto nested = ImageProcessorConfig::from_model(folder.path());
+  EXPECT_EQ(nested.height, 32);
+  EXPECT_EQ(nested.width, 48);
+  EXPECT_FALSE(nested.do_rescale);
+  // What is written is read back.
+  EXPECT_EQ(ImageProcessorConfig::from_json(old.to_json(), "test"), old);
+
+  const auto fails = [](const std::string& json) {
+    EXPECT_THROW(ImageProcessorConfig::from_json(json, "x.json"), DataError) << json;
+  };
+  fails(R"({"resample": 3})");
+  fails(R"({"size": {"shortest_edge": 224}})");
+  fails(R"({"size": 0})");
+  fails(R"({"image_mean": [0.5]})");
+  fails(R"({"image_std": [0.5, 0, 0.5]})");
+  fails(R"({"do_resize": 1})");
+  fails("[");
+  const auto error = caught<DataError>([] { ImageProcessorConfig::from_json(R"({"resample": 3})", "x.json"); });
+  EXPECT_EQ(error.problem().found, "3");
+  EXPECT_EQ(error.problem().allowed, "2 (bilinear)");
+}
+
+TEST(ImageProcessor, RefusesAWrongSizeIfItMayNotResize) {
+  ImageProcessorConfig config = sized(32, 24);
+  config.do_resize = false;
+  const ImageProcessor processor(config);
+  ImageProcessor::Scratch scratch;
+  std::vector<float> values(processor.pixel_count());
+  EXPECT_THROW(processor.load(kImages / "rgb.png", scratch, values), ImageError);
+  EXPECT_NO_THROW(processor.load(kImages / "same_size.png", scratch, values));
+}
+
+}  // namespace
+}  // namespace plimsoll
