@@ -1,0 +1,147 @@
+#include "model/parameters.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numbers>
+#include <optional>
+#include <set>
+#include <string_view>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/philox.h"
+#include "formats/safetensors.h"
+
+namespace plimsoll {
+namespace {
+
+constexpr std::string_view kPrefix = "layoutlmv3.";
+
+bool is_head(const std::string& name) { return name.starts_with("classifier"); }
+
+// The name under which the file has the parameter: with the model's prefix, or, in a bare encoder's file, without.
+std::optional<std::string> name_in_file(const WeightsFile& weights, const std::string& name) {
+  if (weights.find(name) != nullptr) return name;
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  std::string bare = name.substr(kPrefix.size());
+  if (weights.find(bare) != nullptr) return bare;
+  return std::nullopt;
+}
+
+// FNV-1a: gives each parameter its own stream of random numbers, whatever else the model holds.
+std::uint32_t name_hash(std::string_view name) {
+  std::uint32_t hash = 2166136261U;
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
+  return hash;
+}
+
+// Two normal values from two words (Box and Muller 1958).
+std::array<double, 2> normal_pair(std::uint32_t a, std::uint32_t b) {
+  const double radius = std::sqrt(-2.0 * std::log((static_cast<double>(a) + 1.0) * 0x1.0p-32));
+  const double angle = 2.0 * std::numbers::pi * static_cast<double>(b) * 0x1.0p-32;
+  return {radius * std::cos(angle), radius * std::sin(angle)};
+}
+
+// Walks over the specs: calls `read` for those that the file has, `fresh` for the others; collects the report.
+template <typename Read, typename Fresh>
+ParameterReport visit(const std::vector<ParameterSpec>& specs, const ParameterSource& source, const Read& read,
+                      const Fresh& fresh) {
+  ParameterReport report;
+  std::set<std::string> used;
+  for (const ParameterSpec& spec : specs) {
+    if (source.weights == nullptr) {
+      fresh(spec);
+      continue;
+    }
+    const std::optional<std::string> name = name_in_file(*source.weights, spec.name);
+    if (is_head(spec.name) && (source.fresh_head || !name)) {
+      report.fresh.push_back(spec.name);
+      if (name) used.insert(*name);
+      fresh(spec);
+      continue;
+    }
+    if (!name) {
+      throw DataError({.what = "the weights lack a tensor that the model needs",
+                       .where = source.weights->path().string(),
+                       .found = fmt::format("{} tensors, none named '{}'", source.weights->entries().size(), spec.name),
+                       .allowed = fmt::format("'{}' with shape {} (the prefix 'layoutlmv3.' may be missing)", spec.name,
+                                              to_string(spec.file_shape)),
+                       .remedy = "check that weights and config.json belong together, or copy them again"});
+    }
+    const TensorEntry& entry = source.weights->at(*name);
+    if (entry.type.shape != spec.file_shape) {
+      throw DataError({.what = "a tensor in the weights has another shape than config.json says",
+                       .where = fmt::format("{}, tensor '{}'", source.weights->path().string(), *name),
+                       .found = to_string(entry.type),
+                       .allowed = to_string(spec.file_shape),
+                       .remedy = "check that weights and config.json belong together"});
+    }
+    used.insert(*name);
+    read(spec, *name);
+  }
+  if (source.weights != nullptr) {
+    for (const TensorEntry& entry : source.weights->entries()) {
+      if (!used.count(entry.name)) report.unused.push_back(entry.name);
+    }
+  }
+  return report;
+}
+
+}  // namespace
+
+void initialise_parameter(const LayoutLMv3Config& config, const ParameterSpec& spec, std::uint64_t seed,
+                          std::span<float> values) {
+  using Init = ParameterSpec::Init;
+  if (spec.init == Init::kZeros || spec.init == Init::kOnes) {
+    std::fill(values.begin(), values.end(), spec.init == Init::kOnes ? 1.0F : 0.0F);
+    return;
+  }
+  const PhiloxKey key = {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)};
+  const std::uint32_t stream = name_hash(spec.name);
+  for (std::size_t i = 0; i < values.size(); i += 4) {
+    const std::uint64_t block = i / 4;
+    const PhiloxOutput r =
+        philox4x32({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), stream, 2}, key);
+    const std::array<double, 2> low = normal_pair(r[0], r[1]), high = normal_pair(r[2], r[3]);
+    const std::array<double, 4> four = {low[0], low[1], high[0], high[1]};
+    for (std::size_t j = 0; j < 4 && i + j < values.size(); ++j) {
+      values[i + j] = static_cast<float>(four[j] * config.initializer_range);
+    }
+  }
+  if (spec.init == Init::kNormalPaddingRow) {
+    const auto width = static_cast<std::size_t>(spec.shape[1]);
+    const std::span<float> row = values.subspan(static_cast<std::size_t>(config.pad_token_id) * width, width);
+    std::fill(row.begin(), row.end(), 0.0F);
+  }
+}
+
+ParameterReport load_parameters(const LayoutLMv3Config& config, const std::vector<ParameterSpec>& specs,
+                                const ParameterSource& source, const ParameterMemory& memory) {
+  std::vector<std::byte> staging(64 * kKiB);
+  return visit(
+      specs, source,
+      [&](const ParameterSpec& spec, const std::string& name) {
+        source.weights->read_as_f32(name, memory(spec.name), staging);
+      },
+      [&](const ParameterSpec& spec) { initialise_parameter(config, spec, source.seed, memory(spec.name)); });
+}
+
+ParameterReport check_parameters(const std::vector<ParameterSpec>& specs, const ParameterSource& source) {
+  return visit(
+      specs, source, [](const ParameterSpec&, const std::string&) {}, [](const ParameterSpec&) {});
+}
+
+void save_parameters(const std::filesystem::path& path, const std::vector<ParameterSpec>& specs,
+                     const ParameterMemory& memory) {
+  std::vector<TensorDeclaration> declarations;
+  declarations.reserve(specs.size());
+  for (const ParameterSpec& spec : specs) declarations.push_back({spec.name, {DType::kF32, spec.file_shape}});
+  SafetensorsWriter writer(path, std::move(declarations));
+  for (const ParameterSpec& spec : specs) writer.write(std::as_bytes(memory(spec.name)));
+  writer.finish();
+}
+
+}  // namespace plimsoll

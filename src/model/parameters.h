@@ -1,0 +1,47 @@
+// Parameters in and out: from a model directory's weights, or fresh from a seed; back into model.safetensors. Tensors go
+// straight between file and arena; nothing of a tensor's size is held beside it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "formats/weights.h"
+#include "model/layoutlmv3.h"
+
+namespace plimsoll {
+
+// The memory of a parameter by its name: `spec.shape.elements()` floats.
+using ParameterMemory = std::function<std::span<float>(const std::string& name)>;
+
+struct ParameterSource {
+  const WeightsFile* weights = nullptr;  // nullptr: everything fresh
+  bool fresh_head = false;               // the classifier is made new even if the file has one
+  std::uint64_t seed = 42;
+};
+
+struct ParameterReport {
+  std::vector<std::string> fresh;   // made new although weights were given
+  std::vector<std::string> unused;  // tensors in the file that the model has no place for
+};
+
+// Fills every parameter. The weights' names may have the "layoutlmv3." prefix or not. Throws DataError for a missing
+// tensor outside the head, or one of another shape, naming it, the shape found and the shape allowed.
+ParameterReport load_parameters(const LayoutLMv3Config& config, const std::vector<ParameterSpec>& specs,
+                                const ParameterSource& source, const ParameterMemory& memory);
+// The same checks without reading: what would be wrong or fresh, before anything is allocated.
+ParameterReport check_parameters(const std::vector<ParameterSpec>& specs, const ParameterSource& source);
+
+// Fresh values: normal(0, initializer_range) from Philox by (seed, name, element), zeros or ones, as `transformers` starts.
+void initialise_parameter(const LayoutLMv3Config& config, const ParameterSpec& spec, std::uint64_t seed,
+                          std::span<float> values);
+
+// Writes `path` (aside, synced, renamed) with each parameter in its file shape.
+void save_parameters(const std::filesystem::path& path, const std::vector<ParameterSpec>& specs,
+                     const ParameterMemory& memory);
+
+}  // namespace plimsoll
