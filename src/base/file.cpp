@@ -126,6 +126,10 @@ void write_text_file(const std::filesystem::path& path, std::string_view text) {
   OutputFile file(aside);
   file.write(text);
   file.close();
+  rename_into_place(aside, path);
+}
+
+void rename_into_place(const std::filesystem::path& aside, const std::filesystem::path& path) {
   std::error_code error;
   std::filesystem::rename(aside, path, error);
   if (error) throw_write_error(path, "rename", error.value());

@@ -55,6 +55,9 @@ std::string read_text_file(const std::filesystem::path& path, std::uint64_t limi
 // Replaces `path` by `text` in one step: temporary file beside it, fsync, rename, fsync of the directory.
 void write_text_file(const std::filesystem::path& path, std::string_view text);
 
+// The last step of every replacement: renames the synced file `aside` to `path` beside it and syncs the directory.
+void rename_into_place(const std::filesystem::path& aside, const std::filesystem::path& path);
+
 // fsync on a directory, so that names created or renamed in it survive a power cut.
 void sync_directory(const std::filesystem::path& directory);
 

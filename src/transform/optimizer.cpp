@@ -18,7 +18,7 @@ class Accumulator {
 
   Graph run(Gradients& sums) {
     rewriter_.copy_sources();
-    keep_ = rewriter_.graph().add_input("keep_gradients", {DType::kI32, {1}});
+    keep_ = rewriter_.graph().add_input(kKeepGradientsInput, {DType::kI32, {1}});
     for (const auto& [parameter, gradient] : gradients_) {
       for (const ValueId part : {gradient.dense, gradient.rows}) {
         if (part != kNoValue) parameter_of_[part] = parameter;
@@ -113,9 +113,9 @@ bool decays_by_default(const std::string& parameter) {
 
 ValueId append_adamw(Graph& graph, const Gradients& gradients, const OptimizerOptions& options) {
   check(!gradients.empty(), "there is something to train");
-  const ValueId learning_rate = graph.add_input(kLearningRate, {DType::kF32, {1}});
-  const ValueId step = graph.add_input(kStep, {DType::kI32, {1}});
-  std::vector<ValueId> norm_inputs = {graph.add_input(kMaxGradNorm, {DType::kF32, {1}})};
+  const ValueId learning_rate = graph.add_input(kLearningRateInput, {DType::kF32, {1}});
+  const ValueId step = graph.add_input(kStepInput, {DType::kI32, {1}});
+  std::vector<ValueId> norm_inputs = {graph.add_input(kMaxGradNormInput, {DType::kF32, {1}})};
   for (const auto& [parameter, gradient] : gradients) {
     norm_inputs.push_back(add_single(graph, {.op = Op::kSumSquares,
                                              .name = graph.value(parameter).name + ".sum_squares",

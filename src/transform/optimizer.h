@@ -28,9 +28,11 @@ struct OptimizerOptions {
 bool decays_by_default(const std::string& parameter);
 
 // The input f32[1] scalars that the update reads each step.
-inline constexpr const char* kLearningRate = "learning_rate";
-inline constexpr const char* kStep = "step";  // i32[1], 1 for the first update
-inline constexpr const char* kMaxGradNorm = "max_grad_norm";
+inline constexpr const char* kLearningRateInput = "learning_rate";
+inline constexpr const char* kStepInput = "step";  // i32[1], 1 for the first update
+inline constexpr const char* kMaxGradNormInput = "max_grad_norm";
+// i32[1], 0 in the first micro-batch of an update; read by accumulate_gradients.
+inline constexpr const char* kKeepGradientsInput = "keep_gradients";
 // Appends, in Phase::kUpdate: the norm over all gradients, the clip factor, and AdamW for each parameter with its states
 // "<parameter>.exp_avg" and "<parameter>.exp_avg_sq". Returns the norm (before clipping), marked as an output.
 ValueId append_adamw(Graph& graph, const Gradients& gradients, const OptimizerOptions& options);

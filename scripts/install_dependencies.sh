@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Installs the Debian or Ubuntu packages that building and running Plimsoll takes: only what is missing, through sudo
+# where the user is not root. Does nothing where everything is there.
+set -euo pipefail
+
+packages=(
+  g++ cmake ninja-build pkg-config            # the build
+  libfmt-dev nlohmann-json3-dev libcli11-dev  # text, JSON, options
+  libdnnl-dev libhwy-dev                      # matrix products, portable SIMD
+  libleptonica-dev libcairo2-dev libfontconfig-dev libpcre2-dev zlib1g-dev
+  libgtest-dev libgmock-dev libbenchmark-dev  # tests and benchmarks
+  fonts-dejavu-core fonts-liberation          # the fonts of drawn receipts
+)
+
+missing=()
+for package in "${packages[@]}"; do
+  state=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
+  [ "$state" = installed ] || missing+=("$package")
+done
+if [ "${#missing[@]}" -eq 0 ]; then
+  echo "dependencies: all ${#packages[@]} packages are installed"
+  exit 0
+fi
+
+if ! command -v apt-get >/dev/null; then
+  echo "error: apt-get is missing; install the equivalents of these by hand: ${missing[*]}" >&2
+  exit 5
+fi
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  command -v sudo >/dev/null || { echo "error: not root and no sudo; as root, run: apt-get install ${missing[*]}" >&2; exit 5; }
+  as_root=(sudo)
+fi
+
+echo "dependencies: installing ${#missing[@]} of ${#packages[@]} packages: ${missing[*]}"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+run() {
+  if ! "$@" >"$log" 2>&1; then
+    tail -n 20 "$log" >&2
+    echo "error: '$*' failed" >&2
+    exit 5
+  fi
+}
+run "${as_root[@]}" apt-get update
+run "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"
+echo "dependencies: done"

@@ -1,0 +1,126 @@
+#include "backend/cpu/cpu_backend.h"
+
+#include <fmt/format.h>
+#include <omp.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "backend/cpu/kernels.h"
+#include "base/bytes.h"
+#include "hwy/targets.h"
+
+namespace plimsoll {
+
+// Primitives by shape.
+class MatmulCache {};
+
+namespace {
+
+using Factory = std::unique_ptr<Kernel> (*)(const Graph&, const Node&);
+
+// nullptr: this backend has no such kernel.
+Factory factory_of(Op op) {
+  switch (op) {
+    case Op::kAdd:
+      return make_add;
+    case Op::kAccumulate:
+      return make_accumulate;
+    case Op::kGelu:
+      return make_gelu;
+    case Op::kGeluGrad:
+      return make_gelu_grad;
+    case Op::kTanh:
+      return make_tanh;
+    case Op::kTanhGrad:
+      return make_tanh_grad;
+    default:
+      return nullptr;
+  }
+}
+
+// One anonymous mapping, given back on destruction.
+class MappedMemory final : public DeviceMemory {
+ public:
+  explicit MappedMemory(std::size_t bytes) : bytes_(bytes) {
+    if (bytes == 0) return;
+    void* const address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (address == MAP_FAILED) {
+      throw EnvironmentError({.what = "the system refused memory",
+                              .found = fmt::format("{} asked for: {}", format_bytes(bytes), std::strerror(errno)),
+                              .remedy = "lower --budget, or free memory on this machine"});
+    }
+    data_ = static_cast<std::byte*>(address);
+    const std::size_t page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    for (std::size_t offset = 0; offset < bytes; offset += page) static_cast<volatile std::byte*>(data_)[offset] = std::byte{0};
+  }
+  ~MappedMemory() override {
+    if (data_ != nullptr) ::munmap(data_, bytes_);
+  }
+  std::span<std::byte> bytes() const override { return {data_, bytes_}; }
+
+ private:
+  std::byte* data_ = nullptr;
+  std::size_t bytes_;
+};
+
+// Cores that cgroup v2's "cpu.max" or v1's quota grant, rounded up; no limit: a large number.
+int cgroup_cores() {
+  constexpr int kNoLimit = 1 << 20;
+  double quota = -1, period = 0;
+  std::ifstream v2("/sys/fs/cgroup/cpu.max");
+  if (std::string word; v2 >> word) {
+    if (word == "max" || !(v2 >> period)) return kNoLimit;
+    quota = std::strtod(word.c_str(), nullptr);
+  } else {
+    std::ifstream quota_file("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"), period_file("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
+    if (!(quota_file >> quota && period_file >> period)) return kNoLimit;
+  }
+  if (quota <= 0 || period <= 0) return kNoLimit;
+  return static_cast<int>(std::min<double>(kNoLimit, (quota + period - 1) / period));
+}
+
+}  // namespace
+
+int available_cores() {
+  cpu_set_t set;
+  int cores = static_cast<int>(std::thread::hardware_concurrency());
+  if (::sched_getaffinity(0, sizeof(set), &set) == 0) cores = CPU_COUNT(&set);
+  return std::max(1, std::min(cores, cgroup_cores()));
+}
+
+CpuBackend::CpuBackend(int threads)
+    : threads_(threads > 0 ? threads : available_cores()), matmuls_(std::make_unique<MatmulCache>()) {
+  omp_set_dynamic(0);
+  omp_set_num_threads(threads_);
+  // Kernels keep pointers to their functions for this machine's vectors, so the choice is made before the first one.
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+}
+
+CpuBackend::~CpuBackend() = default;
+
+std::unique_ptr<Kernel> CpuBackend::prepare(const Graph& graph, const Node& node) {
+  for (const auto& list : {node.inputs, node.outputs}) {
+    for (const ValueId id : list) {
+      const DType dtype = graph.type(id).dtype;
+      const bool known = dtype == DType::kF32 || dtype == DType::kI32 || dtype == DType::kF64;
+      check(known, fmt::format("the CPU backend computes in F32: node '{}' ({}) has '{}' of {}", node.name,
+                               op_name(node.op), graph.value(id).name, to_string(graph.type(id))));
+    }
+  }
+  const Factory factory = factory_of(node.op);
+  check(factory != nullptr, fmt::format("the CPU backend has no kernel for {} (node '{}')", op_name(node.op), node.name));
+  return factory(graph, node);
+}
+
+std::unique_ptr<DeviceMemory> CpuBackend::allocate(std::size_t bytes) { return std::make_unique<MappedMemory>(bytes); }
+
+}  // namespace plimsoll

@@ -1,0 +1,41 @@
+// CpuBackend: fp32 on the host. oneDNN multiplies matrices, Highway does the rest with the widest vectors that the machine
+// has, OpenMP spreads rows over a fixed team of threads.
+//
+// Invariant: for a fixed machine and thread count every result is a pure function of inputs, shapes and the real row count;
+// sums over rows are taken in blocks of fixed size, in order. Kernels prepared by one backend share oneDNN primitives whose
+// data handles are set while they run: a backend's kernels run on one thread at a time.
+//
+//   CpuBackend backend(2);
+//   std::unique_ptr<Kernel> kernel = backend.prepare(graph, node);
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "backend/backend.h"
+
+namespace plimsoll {
+
+class MatmulCache;
+
+class CpuBackend final : public Backend {
+ public:
+  // `threads`: size of the OpenMP team; 0: every core that the process may use (affinity and cgroup quota).
+  explicit CpuBackend(int threads = 0);
+  ~CpuBackend() override;
+
+  std::string_view name() const override { return "cpu"; }
+  std::unique_ptr<Kernel> prepare(const Graph& graph, const Node& node) override;
+  std::unique_ptr<DeviceMemory> allocate(std::size_t bytes) override;
+
+  int threads() const { return threads_; }
+
+ private:
+  int threads_;
+  std::unique_ptr<MatmulCache> matmuls_;
+};
+
+// Cores that this process may use: its affinity mask, cut by the cgroup's CPU quota (rounded up), at least 1.
+int available_cores();
+
+}  // namespace plimsoll

@@ -1,0 +1,141 @@
+// add, accumulate, gelu, tanh and their gradients: one pass over the real rows.
+#include <cstdint>
+
+#include "backend/cpu/kernels.h"
+#include "backend/cpu/parallel.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/elementwise.cpp"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+// After highway.h:
+#include "backend/cpu/simd_math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace plimsoll {
+namespace HWY_NAMESPACE {
+
+// y[i] = f(a[i], b[i]); y may be a or b. The rest that fills no vector goes through the same arithmetic on partial vectors.
+template <class F>
+HWY_INLINE void map2(const float* a, const float* b, float* y, std::size_t count, const F& f) {
+  const hn::ScalableTag<float> d;
+  const std::size_t lanes = hn::Lanes(d);
+  std::size_t i = 0;
+  for (; i + lanes <= count; i += lanes) hn::StoreU(f(d, hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, y + i);
+  if (i == count) return;
+  HWY_ALIGN float rest_a[hn::MaxLanes(d)] = {}, rest_b[hn::MaxLanes(d)] = {};
+  for (std::size_t j = i; j < count; ++j) rest_a[j - i] = a[j], rest_b[j - i] = b[j];
+  hn::Store(f(d, hn::Load(d, rest_a), hn::Load(d, rest_b)), d, rest_a);
+  for (std::size_t j = i; j < count; ++j) y[j] = rest_a[j - i];
+}
+
+constexpr float kSqrtHalf = 0.707106781F;
+constexpr float kDensityAtZero = 0.398942280F;  // 1 / sqrt(2 pi)
+
+struct AddOp {
+  template <class D, class V>
+  HWY_INLINE V operator()(D, V a, V b) const {
+    return hn::Add(a, b);
+  }
+};
+// x Phi(x), Phi(x) = (1 + erf(x / sqrt 2)) / 2
+struct GeluOp {
+  template <class D, class V>
+  HWY_INLINE V operator()(D d, V x, V) const {
+    V density;
+    const V phi = hn::MulAdd(simd_erf(d, hn::Mul(x, hn::Set(d, kSqrtHalf)), density), hn::Set(d, 0.5F), hn::Set(d, 0.5F));
+    return hn::Mul(x, phi);
+  }
+};
+// dy (Phi(x) + x phi(x))
+struct GeluGradOp {
+  template <class D, class V>
+  HWY_INLINE V operator()(D d, V dy, V x) const {
+    V density;
+    const V phi = hn::MulAdd(simd_erf(d, hn::Mul(x, hn::Set(d, kSqrtHalf)), density), hn::Set(d, 0.5F), hn::Set(d, 0.5F));
+    return hn::Mul(dy, hn::MulAdd(hn::Mul(x, hn::Set(d, kDensityAtZero)), density, phi));
+  }
+};
+struct TanhOp {
+  template <class D, class V>
+  HWY_INLINE V operator()(D d, V x, V) const {
+    return simd_tanh(d, x);
+  }
+};
+// dy (1 - y^2)
+struct TanhGradOp {
+  template <class D, class V>
+  HWY_INLINE V operator()(D d, V dy, V y) const {
+    return hn::Mul(dy, hn::NegMulAdd(y, y, hn::Set(d, 1.0F)));
+  }
+};
+
+void add_range(const float* a, const float* b, float* y, std::size_t count) { map2(a, b, y, count, AddOp()); }
+void gelu_range(const float* x, float* y, std::size_t count) { map2(x, x, y, count, GeluOp()); }
+void gelu_grad_range(const float* dy, const float* x, float* dx, std::size_t count) { map2(dy, x, dx, count, GeluGradOp()); }
+void tanh_range(const float* x, float* y, std::size_t count) { map2(x, x, y, count, TanhOp()); }
+void tanh_grad_range(const float* dy, const float* y, float* dx, std::size_t count) { map2(dy, y, dx, count, TanhGradOp()); }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace plimsoll
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace plimsoll {
+namespace {
+
+HWY_EXPORT(add_range);
+HWY_EXPORT(gelu_range);
+HWY_EXPORT(gelu_grad_range);
+HWY_EXPORT(tanh_range);
+HWY_EXPORT(tanh_grad_range);
+
+// Elements a thread takes at least: below this, waking the team costs more than the work.
+constexpr std::int64_t kGrain = 4096;
+
+// Elements in the real rows of a tensor.
+std::int64_t real_elements(const KernelArguments& arguments, const TensorView& view) {
+  if (arguments.row_count == nullptr || view.shape().rank() == 0) return view.elements();
+  const std::int64_t capacity = view.shape()[0];
+  return capacity == 0 ? 0 : view.elements() / capacity * arguments.rows(capacity);
+}
+
+// y = range(a, b) where both have y's shape.
+template <typename Range>
+std::unique_ptr<Kernel> make_binary(Range range) {
+  return make_kernel([range](const KernelArguments& arguments) {
+    const float* const a = arguments.inputs[0].data<float>();
+    const float* const b = arguments.inputs[1].data<float>();
+    float* const y = arguments.outputs[0].data<float>();
+    parallel_for(real_elements(arguments, arguments.outputs[0]), kGrain, [&](std::int64_t begin, std::int64_t end) {
+      range(a + begin, b + begin, y + begin, static_cast<std::size_t>(end - begin));
+    });
+  });
+}
+
+template <typename Range>
+std::unique_ptr<Kernel> make_unary(Range range) {
+  return make_kernel([range](const KernelArguments& arguments) {
+    const float* const x = arguments.inputs[0].data<float>();
+    float* const y = arguments.outputs[0].data<float>();
+    parallel_for(real_elements(arguments, arguments.outputs[0]), kGrain, [&](std::int64_t begin, std::int64_t end) {
+      range(x + begin, y + begin, static_cast<std::size_t>(end - begin));
+    });
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_add(const Graph&, const Node&) { return make_binary(HWY_DYNAMIC_DISPATCH(add_range)); }
+std::unique_ptr<Kernel> make_accumulate(const Graph&, const Node&) { return make_binary(HWY_DYNAMIC_DISPATCH(add_range)); }
+std::unique_ptr<Kernel> make_gelu(const Graph&, const Node&) { return make_unary(HWY_DYNAMIC_DISPATCH(gelu_range)); }
+std::unique_ptr<Kernel> make_gelu_grad(const Graph&, const Node&) {
+  return make_binary(HWY_DYNAMIC_DISPATCH(gelu_grad_range));
+}
+std::unique_ptr<Kernel> make_tanh(const Graph&, const Node&) { return make_unary(HWY_DYNAMIC_DISPATCH(tanh_range)); }
+std::unique_ptr<Kernel> make_tanh_grad(const Graph&, const Node&) {
+  return make_binary(HWY_DYNAMIC_DISPATCH(tanh_grad_range));
+}
+
+}  // namespace plimsoll
+#endif  // HWY_ONCE

@@ -1,0 +1,84 @@
+// One factory for each op of the CPU backend; cpu_backend.cpp dispatches to them. The op catalogue (graph/op.h) says what
+// each computes. All are fp32 (plus i32 indices); `prepare` has already checked that the node's floating type is F32.
+// Kernels allocate nothing in `run`; what they need beside inputs and outputs is declared as scratch.
+#pragma once
+
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include "backend/backend.h"
+
+namespace plimsoll {
+
+class MatmulCache;
+
+// matmul_kernels.cpp: oneDNN in fixed panels of rows
+std::unique_ptr<Kernel> make_linear(const Graph& graph, const Node& node, MatmulCache& cache);
+std::unique_ptr<Kernel> make_linear_input_grad(const Graph& graph, const Node& node, MatmulCache& cache);
+std::unique_ptr<Kernel> make_linear_weight_grad(const Graph& graph, const Node& node, MatmulCache& cache);
+
+// attention.cpp, attention_grad.cpp
+std::unique_ptr<Kernel> make_attention(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_attention_grad(const Graph& graph, const Node& node);
+
+// elementwise.cpp
+std::unique_ptr<Kernel> make_add(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_accumulate(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_gelu(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_gelu_grad(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_tanh(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_tanh_grad(const Graph& graph, const Node& node);
+
+// dropout.cpp
+std::unique_ptr<Kernel> make_dropout(const Graph& graph, const Node& node);
+
+// layer_norm.cpp
+std::unique_ptr<Kernel> make_layer_norm(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_layer_norm_affine(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_layer_norm_grad(const Graph& graph, const Node& node);
+
+// rows.cpp: copies of rows
+std::unique_ptr<Kernel> make_embedding(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_spatial_embedding(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_visual_embedding(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_patchify(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_pack_rows(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_gather_rows(const Graph& graph, const Node& node);
+
+// row_gradients.cpp: sums of rows
+std::unique_ptr<Kernel> make_embedding_grad(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_embedding_row_grad(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_spatial_embedding_grad(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_visual_embedding_grad(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_bias_grad(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_merge_row_grads(const Graph& graph, const Node& node);
+
+// loss.cpp
+std::unique_ptr<Kernel> make_cross_entropy(const Graph& graph, const Node& node);
+
+// update.cpp
+std::unique_ptr<Kernel> make_sum_squares(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_gradient_norm(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_adamw(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_adamw_rows(const Graph& graph, const Node& node);
+
+// A kernel from a callable `void(const KernelArguments&)` and its scratch.
+template <typename Run>
+class FunctionKernel final : public Kernel {
+ public:
+  FunctionKernel(Run run, std::size_t scratch_bytes) : run_(std::move(run)), scratch_bytes_(scratch_bytes) {}
+  std::size_t scratch_bytes() const override { return scratch_bytes_; }
+  void run(const KernelArguments& arguments) const override { run_(arguments); }
+
+ private:
+  Run run_;
+  std::size_t scratch_bytes_;
+};
+
+template <typename Run>
+std::unique_ptr<Kernel> make_kernel(Run run, std::size_t scratch_bytes = 0) {
+  return std::make_unique<FunctionKernel<Run>>(std::move(run), scratch_bytes);
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,138 @@
+// Vector functions that several kernels share, compiled once for each Highway target: exp, erf, tanh, Philox, sums.
+//
+// Every function takes the Highway tag `d` first and works on vectors of 32-bit lanes. NaN goes in, NaN comes out, so that a
+// diverged run is noticed. Include it after hwy/highway.h in a file that uses foreach_target.h.
+//
+//   namespace hn = hwy::HWY_NAMESPACE;
+//   const hn::ScalableTag<float> d;
+//   const auto p = simd_exp(d, hn::Sub(scores, maximum));
+#if defined(PLIMSOLL_BACKEND_CPU_SIMD_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef PLIMSOLL_BACKEND_CPU_SIMD_MATH_INL_H_
+#undef PLIMSOLL_BACKEND_CPU_SIMD_MATH_INL_H_
+#else
+#define PLIMSOLL_BACKEND_CPU_SIMD_MATH_INL_H_
+#endif
+
+#include <cstddef>
+#include <cstdint>
+
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace plimsoll {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// exp(x), relative error below 2e-7. Below -87.33 (where the result would be subnormal) 0, above 88.37 +infinity.
+// 2^n times a polynomial fitted (minimax) to exp on [-ln2/2, ln2/2].
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V simd_exp(D d, V x) {
+  const hn::RebindToSigned<D> di;
+  const auto n = hn::NearestInt(hn::Mul(x, hn::Set(d, 1.44269504F)));
+  const V nf = hn::ConvertTo(d, n);
+  V r = hn::NegMulAdd(nf, hn::Set(d, 0.693359375F), x);  // ln2 in two parts: the first times n is exact
+  r = hn::NegMulAdd(nf, hn::Set(d, -2.12194440e-4F), r);
+  V p = hn::Set(d, 0.00138146093F);
+  p = hn::MulAdd(p, r, hn::Set(d, 0.00836871751F));
+  p = hn::MulAdd(p, r, hn::Set(d, 0.041668389F));
+  p = hn::MulAdd(p, r, hn::Set(d, 0.166665211F));
+  p = hn::MulAdd(p, r, hn::Set(d, 0.49999994F));
+  p = hn::MulAdd(hn::Mul(p, r), r, hn::Add(r, hn::Set(d, 1.0F)));
+  const V scale = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(n, hn::Set(di, 127))));
+  V y = hn::Mul(p, scale);
+  y = hn::IfThenElse(hn::Lt(x, hn::Set(d, -87.33F)), hn::Zero(d), y);
+  y = hn::IfThenElse(hn::Gt(x, hn::Set(d, 88.37F)), hn::Inf(d), y);
+  return hn::IfThenElse(hn::IsNaN(x), x, y);
+}
+
+// erf(x) and exp(-x^2) together (the normal distribution's integral and density share them), absolute error of erf below 1e-7.
+// Up to 1: x + x P(x^2). Beyond: 1 - exp(-x^2) g(1/(1 + x/2)), the form of Abramowitz and Stegun 7.1.26; both fitted (minimax)
+// to erf in double precision.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V simd_erf(D d, V x, V& exp_of_minus_square) {
+  const V one = hn::Set(d, 1.0F);
+  const V a = hn::Abs(x);
+  const V square = hn::Mul(x, x);
+  exp_of_minus_square = simd_exp(d, hn::Neg(square));
+  V p = hn::Set(d, 7.889084e-5F);
+  p = hn::MulAdd(p, square, hn::Set(d, -0.000802083172F));
+  p = hn::MulAdd(p, square, hn::Set(d, 0.00518953439F));
+  p = hn::MulAdd(p, square, hn::Set(d, -0.0268544442F));
+  p = hn::MulAdd(p, square, hn::Set(d, 0.112836002F));
+  p = hn::MulAdd(p, square, hn::Set(d, -0.376126271F));
+  p = hn::MulAdd(p, square, hn::Set(d, 0.128379166F));
+  const V inner = hn::MulAdd(x, p, x);  // one rounding at full size
+  const V t = hn::Div(one, hn::MulAdd(a, hn::Set(d, 0.5F), one));
+  V g = hn::Set(d, -0.203299418F);
+  g = hn::MulAdd(g, t, hn::Set(d, 0.556230009F));
+  g = hn::MulAdd(g, t, hn::Set(d, 0.0293682441F));
+  g = hn::MulAdd(g, t, hn::Set(d, 0.342269778F));
+  g = hn::MulAdd(g, t, hn::Set(d, 0.27549195F));
+  const V outer = hn::CopySign(hn::NegMulAdd(exp_of_minus_square, hn::Mul(g, t), one), x);
+  return hn::IfThenElse(hn::Lt(a, one), inner, outer);
+}
+
+// tanh(x), relative error below 4e-7. Up to 0.625: x + x^3 Q(x^2), fitted (minimax). Beyond: 1 - 2 / (exp(2x) + 1).
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V simd_tanh(D d, V x) {
+  const V one = hn::Set(d, 1.0F);
+  const V a = hn::Abs(x);
+  const V square = hn::Mul(x, x);
+  V q = hn::Set(d, -0.00570494635F);
+  q = hn::MulAdd(q, square, hn::Set(d, 0.0206390526F));
+  q = hn::MulAdd(q, square, hn::Set(d, -0.0537397042F));
+  q = hn::MulAdd(q, square, hn::Set(d, 0.133314416F));
+  q = hn::MulAdd(q, square, hn::Set(d, -0.333332807F));
+  const V inner = hn::MulAdd(hn::Mul(x, square), q, x);
+  const V e = simd_exp(d, hn::Add(a, a));
+  const V outer = hn::CopySign(hn::Sub(one, hn::Div(hn::Set(d, 2.0F), hn::Add(e, one))), x);
+  return hn::IfThenElse(hn::Lt(a, hn::Set(d, 0.625F)), inner, outer);
+}
+
+// Low and high words of the 64-bit products a * b, lane by lane.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE void simd_wide_multiply(D d, V a, V b, V& low, V& high) {
+  const hn::Repartition<std::uint64_t, D> d64;
+  const auto even = hn::MulEven(a, b);
+  const auto odd = hn::MulEven(hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(d64, a))),
+                               hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(d64, b))));
+  low = hn::OddEven(hn::BitCast(d, hn::ShiftLeft<32>(odd)), hn::BitCast(d, even));
+  high = hn::OddEven(hn::BitCast(d, odd), hn::BitCast(d, hn::ShiftRight<32>(even)));
+}
+
+// Philox4x32-10, one counter in each lane: lane i of word0..word3 is philox4x32({c0[i], c1[i], c2[i], c3[i]}, {key0, key1}).
+// For counters of neighbouring groups of four, hn::StoreInterleaved4(word0, word1, word2, word3, d, to) writes the words in
+// the order of the elements.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE void simd_philox4x32(D d, V c0, V c1, V c2, V c3, std::uint32_t key0, std::uint32_t key1, V& word0, V& word1,
+                                V& word2, V& word3) {
+  const V multiplier0 = hn::Set(d, 0xD2511F53U);
+  const V multiplier1 = hn::Set(d, 0xCD9E8D57U);
+  for (int round = 0; round < 10; ++round) {
+    V low0, high0, low1, high1;
+    simd_wide_multiply(d, c0, multiplier0, low0, high0);
+    simd_wide_multiply(d, c2, multiplier1, low1, high1);
+    c0 = hn::Xor(hn::Xor(high1, c1), hn::Set(d, key0));
+    c1 = low1;
+    c2 = hn::Xor(hn::Xor(high0, c3), hn::Set(d, key1));
+    c3 = low0;
+    key0 += 0x9E3779B9U;
+    key1 += 0xBB67AE85U;
+  }
+  word0 = c0;
+  word1 = c1;
+  word2 = c2;
+  word3 = c3;
+}
+
+// Sum of all lanes as a scalar.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE hn::TFromD<D> simd_sum(D d, V v) {
+  return hn::GetLane(hn::SumOfLanes(d, v));
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace plimsoll
+HWY_AFTER_NAMESPACE();
+
+#endif  // per target

@@ -1,0 +1,79 @@
+#include "base/process.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <fstream>
+#include <limits>
+#include <sstream>
+#include <string>
+
+#include "base/bytes.h"
+
+namespace plimsoll {
+namespace {
+
+// The number after `key` in a file of "Key:   123 kB" lines, in bytes; 0 if absent.
+std::size_t kilobytes_of(const char* path, const std::string& key) {
+  std::ifstream file(path);
+  std::string word;
+  while (file >> word) {
+    if (word != key) continue;
+    std::size_t kilobytes = 0;
+    file >> kilobytes;
+    return kilobytes * kKiB;
+  }
+  return 0;
+}
+
+// The first word of a file as a number; `missing` if there is none ("max").
+double number_in(const std::string& path, double missing) {
+  std::ifstream file(path);
+  double value = 0;
+  return file >> value ? value : missing;
+}
+
+}  // namespace
+
+std::size_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::size_t size = 0, resident = 0;
+  file >> size >> resident;
+  return resident * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
+std::size_t peak_resident_bytes() { return kilobytes_of("/proc/self/status", "VmHWM:"); }
+
+bool reset_peak_resident() {
+  std::ofstream file("/proc/self/clear_refs");
+  file << "5" << std::flush;
+  return static_cast<bool>(file);
+}
+
+std::size_t available_memory_bytes() {
+  constexpr double kNone = std::numeric_limits<double>::infinity();
+  double available = static_cast<double>(kilobytes_of("/proc/meminfo", "MemAvailable:"));
+  const double limit2 = number_in("/sys/fs/cgroup/memory.max", kNone);
+  const double used2 = number_in("/sys/fs/cgroup/memory.current", 0);
+  const double limit1 = number_in("/sys/fs/cgroup/memory/memory.limit_in_bytes", kNone);
+  const double used1 = number_in("/sys/fs/cgroup/memory/memory.usage_in_bytes", 0);
+  available = std::min({available, limit2 - used2, limit1 - used1});
+  return available > 0 ? static_cast<std::size_t>(available) : 0;
+}
+
+int available_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  int cores = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+  std::ifstream file("/sys/fs/cgroup/cpu.max");
+  double quota = 0, period = 0;
+  if (file >> quota >> period && quota > 0 && period > 0) {
+    cores = std::min(cores, static_cast<int>(std::ceil(quota / period)));
+  }
+  return std::max(1, cores);
+}
+
+}  // namespace plimsoll

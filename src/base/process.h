@@ -1,0 +1,20 @@
+// What the operating system says of this process and machine: resident memory, limits, cores.
+#pragma once
+
+#include <cstddef>
+
+namespace plimsoll {
+
+// Resident set now, and the largest it has been (VmRSS and VmHWM of /proc/self/status). 0 where /proc is missing.
+std::size_t resident_bytes();
+std::size_t peak_resident_bytes();
+// Starts VmHWM afresh at the present resident set, where the kernel allows it (/proc/self/clear_refs); false where not.
+bool reset_peak_resident();
+
+// What this process may still take: MemAvailable, or less where a cgroup (v2 or v1) sets a limit.
+std::size_t available_memory_bytes();
+
+// Cores that this process may use: its affinity mask, or fewer where a cgroup sets a CPU quota. At least 1.
+int available_cores();
+
+}  // namespace plimsoll

@@ -1,0 +1,67 @@
+#include "fit/step_graphs.h"
+
+#include <array>
+
+#include "autodiff/autodiff.h"
+#include "transform/recompute.h"
+
+namespace plimsoll {
+namespace {
+
+// The value of `graph` whose producer made it as that output of the node of that name.
+ValueId find_output(const Graph& graph, std::string_view node_name, std::size_t output) {
+  for (const Node& node : graph.nodes()) {
+    if (node.name == node_name) return node.outputs.at(output);
+  }
+  check(false, "the node is in the graph");
+  return kNoValue;
+}
+
+}  // namespace
+
+std::string_view program_kind_name(ProgramKind kind) {
+  static constexpr std::array<std::string_view, 5> kNames = {"step", "accumulate", "accumulate and step", "evaluate",
+                                                             "gradients"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const ModelCapacity& capacity,
+                           std::int64_t row_capacity) {
+  const bool trains =
+      kind == ProgramKind::kStep || kind == ProgramKind::kAccumulate || kind == ProgramKind::kAccumulateAndStep;
+  ModelGraph model = build_layoutlmv3(options.config, capacity, /*dropout=*/trains, options.model);
+  StepGraph step;
+  if (!trains) model.graph.mark_output(model.logits);
+  if (kind == ProgramKind::kEvaluate) {
+    step.loss = model.loss;
+    step.logits = model.logits;
+    step.graph = std::move(model.graph);
+    return step;
+  }
+  const Seed seed = loss_seed(model.graph, model.loss);
+  Gradients gradients = append_backward(model.graph, {&seed, 1}, model.trained);
+  if (kind == ProgramKind::kGradients) {
+    for (const auto& [parameter, gradient] : gradients) {
+      for (const ValueId part : {gradient.dense, gradient.row_ids, gradient.row_count, gradient.rows}) {
+        if (part != kNoValue) model.graph.mark_output(part);
+      }
+    }
+    // Nothing is recomputed here: values keep their numbers, and this program runs once.
+    step.loss = model.loss;
+    step.logits = model.logits;
+    step.gradients = std::move(gradients);
+    step.graph = std::move(model.graph);
+    return step;
+  }
+  Graph graph = std::move(model.graph);
+  if (kind != ProgramKind::kStep) graph = accumulate_gradients(graph, row_capacity, gradients);
+  if (kind != ProgramKind::kAccumulate) {
+    append_adamw(graph, gradients, options.optimizer);
+  }
+  step.graph = recompute(graph, is_cheap);
+  step.loss = find_output(step.graph, "loss", 0);
+  if (kind != ProgramKind::kAccumulate) step.gradient_norm = find_output(step.graph, "gradient_norm", 0);
+  return step;
+}
+
+}  // namespace plimsoll

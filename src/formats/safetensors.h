@@ -1,0 +1,71 @@
+// safetensors: read and written, streaming, with planned memory only.
+//
+// The format (huggingface/safetensors, README "Format"): 8 bytes header length N, little endian;
+// N bytes of JSON {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, …,
+// "__metadata__": {"key": "text"}}, padded with spaces; then the tensors' bytes.
+//
+// The reader trusts nothing: header at most 100 MB and inside the file, every shape and offset
+// checked for overflow, tensors lying end to end without holes or overlap up to the file's last
+// byte (as Hugging Face's own reader asks), no name twice. Anything else is a DataError.
+//
+//   SafetensorsWriter writer(path, {{"weight", {DType::kF32, {2, 3}}}, {"bias", {DType::kF32, {2}}}});
+//   writer.write(weight_bytes);
+//   writer.write(bias_bytes);
+//   writer.finish();                                  // only now does `path` change, in one step
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "formats/tensor_source.h"
+
+namespace plimsoll {
+
+inline constexpr std::uint64_t kMaxSafetensorsHeaderBytes = 100'000'000;
+
+using SafetensorsMetadata = std::map<std::string, std::string>;
+
+class SafetensorsReader : public TensorSource {
+ public:
+  explicit SafetensorsReader(const std::filesystem::path& path);
+
+  const SafetensorsMetadata& metadata() const { return metadata_; }
+
+ private:
+  void read_range(std::size_t index, std::uint64_t first_element, std::span<std::byte> destination) const override;
+
+  InputFile file_;
+  SafetensorsMetadata metadata_;
+};
+
+// A tensor about to be written.
+struct TensorDeclaration {
+  std::string name;
+  TensorType type;
+};
+
+class SafetensorsWriter {
+ public:
+  // Writes the header, to `path` + ".tmp". `transformers` asks for the metadata format = pt.
+  // Names must be distinct, and not "__metadata__". Throws EnvironmentError (disk, permissions).
+  SafetensorsWriter(const std::filesystem::path& path, std::vector<TensorDeclaration> tensors,
+                    const SafetensorsMetadata& metadata = {{"format", "pt"}});
+
+  // The next bytes of the tensors, in their order. One tensor may come in several pieces (from a
+  // staging buffer), but no piece may reach into the next tensor.
+  void write(std::span<const std::byte> bytes);
+  // After the last byte: sync, rename to `path`, sync the directory. A writer destroyed before
+  // leaves `path` as it was and removes what it wrote aside.
+  void finish();
+
+ private:
+  std::filesystem::path path_;
+  std::vector<TensorDeclaration> tensors_;
+  OutputFile file_;
+  std::size_t current_ = 0;             // the tensor being written
+  std::size_t current_done_bytes_ = 0;  // what it has already
+};
+
+}  // namespace plimsoll

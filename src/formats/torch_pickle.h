@@ -1,0 +1,41 @@
+// pytorch_model.bin: the zip that torch.save writes (since PyTorch 1.6), read without Python and
+// without running what the pickle inside asks for.
+//
+// The archive holds NAME/data.pkl, a pickled state dict whose tensors refer to storages, and the
+// storages' bytes as NAME/data/KEY. Only the functions that rebuild tensors, parameters and
+// OrderedDict are known; any other name in the pickle is refused as code. Tensors may share a
+// storage (tied weights) and may be strided views of one: read() gathers them row-major. A state
+// dict nested under "state_dict" is found; values that are no tensors are passed over.
+//
+//   TorchPickleReader reader(directory / "pytorch_model.bin");   // is a TensorSource
+//   reader.read("classifier.bias", std::as_writable_bytes(bias));
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "formats/tensor_source.h"
+#include "formats/zip.h"
+
+namespace plimsoll {
+
+class TorchPickleReader : public TensorSource {
+ public:
+  // Throws DataError: no such archive, one that would run code, a torn or lying one, PyTorch's
+  // format before 1.6.
+  explicit TorchPickleReader(const std::filesystem::path& path);
+
+  // Where a tensor's elements lie: element (i, j, …) at offset_bytes + width * (i*strides[0] + …).
+  struct Layout {
+    std::array<std::int64_t, Shape::kMaxRank> strides{};  // in elements
+    bool contiguous = true;
+  };
+
+ private:
+  void read_range(std::size_t index, std::uint64_t first_element, std::span<std::byte> destination) const override;
+
+  ZipReader zip_;
+  std::vector<Layout> layouts_;  // one per entry
+};
+
+}  // namespace plimsoll

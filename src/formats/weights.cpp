@@ -1,0 +1,173 @@
+#include "formats/weights.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "formats/safetensors.h"
+#include "formats/torch_pickle.h"
+#include "tensor/half.h"
+
+namespace plimsoll {
+namespace {
+
+constexpr std::array<std::string_view, 4> kLookedFor{"model.safetensors", "model.safetensors.index.json",
+                                                     "pytorch_model.bin", "pytorch_model.bin.index.json"};
+constexpr std::uint64_t kMaxIndexBytes = 64 * kMiB;
+constexpr std::string_view kIndexSuffix = ".index.json";
+
+std::unique_ptr<TensorSource> open_one(const std::filesystem::path& path) {
+  if (path.extension() == ".safetensors") return std::make_unique<SafetensorsReader>(path);
+  return std::make_unique<TorchPickleReader>(path);
+}
+
+// Tensor name and shard, in the index's order.
+std::vector<std::pair<std::string, std::string>> read_index(const std::filesystem::path& path) {
+  const auto refuse = [&path](std::string what, std::string found) {
+    throw DataError({.what = std::move(what),
+                     .where = path.string(),
+                     .found = std::move(found),
+                     .allowed = R"({"weight_map": {"tensor": "file beside the index"}})",
+                     .remedy = "the index is damaged: get it again"});
+  };
+  nlohmann::ordered_json index;
+  try {
+    index = nlohmann::ordered_json::parse(read_text_file(path, kMaxIndexBytes));
+  } catch (const nlohmann::json::exception& error) {
+    refuse("a shard index is not JSON", error.what());
+  }
+  if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object()) {
+    refuse("a shard index has no weight_map", "");
+  }
+  std::vector<std::pair<std::string, std::string>> map;
+  for (const auto& [name, file] : index["weight_map"].items()) {
+    if (!file.is_string()) refuse("a shard index names no file", fmt::format("'{}'", name));
+    const std::string shard = file.get<std::string>();
+    if (shard.empty() || shard != std::filesystem::path(shard).filename() || shard == "." || shard == ".." ||
+        shard.find('\0') != std::string::npos) {
+      refuse("a shard index names a file elsewhere", fmt::format("'{}'", shard));
+    }
+    map.emplace_back(name, shard);
+  }
+  if (map.empty()) refuse("a shard index names no tensors", "");
+  return map;
+}
+
+// Turns n 16-bit numbers lying in the upper half of `destination` into its n floats. Float i ends at
+// byte 4i + 4, number i + 1 begins at 2n + 2i + 2: never written over before it is read, as i < n.
+template <float (*Widen)(std::uint16_t)>
+void widen_in_place(std::span<float> destination) {
+  auto* bytes = reinterpret_cast<std::byte*>(destination.data());
+  const std::size_t n = destination.size();
+  for (std::size_t i = 0; i < n; ++i) {
+    std::uint16_t narrow = 0;
+    std::memcpy(&narrow, bytes + 2 * n + 2 * i, sizeof narrow);
+    const float wide = Widen(narrow);
+    std::memcpy(bytes + 4 * i, &wide, sizeof wide);
+  }
+}
+
+}  // namespace
+
+WeightsFile::WeightsFile(std::unique_ptr<TensorSource> only) : TensorSource(only->path()) {
+  std::vector<TensorEntry> entries = only->entries();
+  for (std::size_t i = 0; i < entries.size(); ++i) places_.push_back({0, i});
+  sources_.push_back(std::move(only));
+  set_entries(std::move(entries));
+}
+
+WeightsFile::WeightsFile(const std::filesystem::path& index) : TensorSource(index) {
+  std::vector<TensorEntry> entries;
+  for (const auto& [name, shard] : read_index(index)) {
+    const std::filesystem::path path = index.parent_path() / shard;
+    auto source =
+        std::find_if(sources_.begin(), sources_.end(), [&](const auto& known) { return known->path() == path; });
+    if (source == sources_.end()) source = sources_.insert(source, open_one(path));
+    const TensorEntry& entry = (*source)->at(name);
+    places_.push_back({static_cast<std::size_t>(source - sources_.begin()),
+                       static_cast<std::size_t>(&entry - (*source)->entries().data())});
+    entries.push_back(entry);
+  }
+  set_entries(std::move(entries));
+}
+
+void WeightsFile::read_range(std::size_t index, std::uint64_t first_element, std::span<std::byte> destination) const {
+  const Place& place = places_[index];
+  const TensorSource& source = *sources_[place.source];
+  source.read_elements(source.entries()[place.entry], first_element, destination);
+}
+
+void WeightsFile::read_as_f32(std::string_view name, std::span<float> destination, std::span<std::byte> staging) const {
+  const TensorEntry& entry = at(name);
+  check(destination.size() == static_cast<std::size_t>(entry.type.shape.elements()),
+        "a tensor is read into exactly its elements");
+  const std::span<std::byte> bytes = std::as_writable_bytes(destination);
+  switch (entry.type.dtype) {
+    case DType::kF32:
+      return read_elements(entry, 0, bytes);
+    case DType::kF16:
+      read_elements(entry, 0, bytes.subspan(bytes.size() / 2));
+      return widen_in_place<half_to_float>(destination);
+    case DType::kBF16:
+      read_elements(entry, 0, bytes.subspan(bytes.size() / 2));
+      return widen_in_place<bfloat16_to_float>(destination);
+    case DType::kF64: {
+      const std::size_t chunk = staging.size() / sizeof(double);
+      check(chunk > 0, "the staging buffer holds at least one element");
+      for (std::size_t done = 0; done < destination.size();) {
+        const std::size_t count = std::min(chunk, destination.size() - done);
+        read_elements(entry, done, staging.first(count * sizeof(double)));
+        for (std::size_t i = 0; i < count; ++i) {
+          double wide = 0;
+          std::memcpy(&wide, staging.data() + i * sizeof(double), sizeof wide);
+          destination[done + i] = static_cast<float>(wide);
+        }
+        done += count;
+      }
+      return;
+    }
+    default:
+      throw DataError({.what = "a weight is not a floating-point tensor",
+                       .where = fmt::format("{}, tensor '{}'", path().string(), name),
+                       .found = to_string(entry.type),
+                       .allowed = "F32, F16, BF16 or F64",
+                       .remedy = "check that the file belongs to this model"});
+  }
+}
+
+std::vector<std::filesystem::path> WeightsFile::files() const {
+  std::vector<std::filesystem::path> paths;
+  for (const auto& source : sources_) paths.push_back(source->path());
+  return paths;
+}
+
+WeightsFile open_weights(const std::filesystem::path& model_dir) {
+  const auto open_path = [](const std::filesystem::path& path) {
+    return path.string().ends_with(kIndexSuffix) ? WeightsFile(path) : WeightsFile(open_one(path));
+  };
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(model_dir, ignored)) return open_path(model_dir);
+  for (const std::string_view name : kLookedFor) {
+    if (std::filesystem::exists(model_dir / name, ignored)) return open_path(model_dir / name);
+  }
+  std::vector<std::string> present;
+  for (const auto& item : std::filesystem::directory_iterator(model_dir, ignored)) {
+    present.push_back(item.path().filename().string());
+  }
+  std::sort(present.begin(), present.end());
+  if (present.size() > 12) present.resize(12);
+  std::string found = present.empty() ? "an empty or missing directory" : fmt::format("{}", fmt::join(present, ", "));
+  throw DataError({.what = "a model directory has no weights",
+                   .where = model_dir.string(),
+                   .found = std::move(found),
+                   .allowed = fmt::format("{}", fmt::join(kLookedFor, ", ")),
+                   .remedy = "download the whole model, or save it with save_pretrained()"});
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,51 @@
+// LayoutLMv3 for token classification as a graph, and its parameters under their Hugging Face names.
+//
+// Letters: B samples, Nt packed text rows, V visual tokens a sample, N = Nt + B V rows, D hidden, H heads, F intermediate,
+// C labels. Inputs have the names and shapes of data/batch.h's arrays.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "model/config.h"
+
+namespace plimsoll {
+
+struct ParameterSpec {
+  enum class Init : std::uint8_t { kNormal, kZeros, kOnes, kNormalPaddingRow };  // the last: row pad_token_id is zero
+  std::string name;   // in the graph and in files: "layoutlmv3.encoder.layer.0.output.dense.weight"
+  Shape shape;        // in the graph
+  Shape file_shape;   // in weight files; the same elements in the same order
+  Init init = Init::kNormal;
+  bool trains = true;  // the relative position tables do not, as in `transformers`
+};
+
+struct ModelOptions {
+  // False (as in `transformers`): the relative position tables stay as they are. True (as in unilm): they train.
+  bool train_relative_position_tables = false;
+};
+
+// Every parameter in the order in which `transformers` lists them.
+std::vector<ParameterSpec> parameter_specs(const LayoutLMv3Config& config, const ModelOptions& options = {});
+std::int64_t parameter_count(const std::vector<ParameterSpec>& specs);
+
+struct ModelCapacity {
+  std::int64_t samples = 1;    // B
+  std::int64_t text_rows = 0;  // Nt
+};
+
+struct ModelGraph {
+  Graph graph;
+  ValueId loss = kNoValue;    // f32[1], loss_scale times the sum over labelled tokens
+  ValueId logits = kNoValue;  // f32[Nt, C]
+  std::vector<ValueId> trained;  // parameters that train, in the order of parameter_specs
+};
+
+// The forward graph. `dropout`: with dropout at the config's rates (training) or without (evaluation, checking gradients).
+// The word embedding's gradient comes as rows.
+ModelGraph build_layoutlmv3(const LayoutLMv3Config& config, const ModelCapacity& capacity, bool dropout,
+                            const ModelOptions& options = {}, DType dtype = DType::kF32);
+
+}  // namespace plimsoll

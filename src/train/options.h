@@ -1,0 +1,41 @@
+// TrainOptions: what a run is asked to do. Names and defaults follow Hugging Face's TrainingArguments where the meaning is
+// the same; `train_batch_size` is the effective batch of an update, however it is split.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace plimsoll {
+
+enum class SchedulerType : std::uint8_t { kLinear, kCosine, kConstant };
+
+struct TrainOptions {
+  std::filesystem::path output_dir;
+  std::int64_t train_batch_size = 8;
+  double learning_rate = 5e-5;
+  double num_train_epochs = 3;
+  std::int64_t max_steps = 0;  // above 0: overrides num_train_epochs
+  double warmup_ratio = 0;
+  double weight_decay = 0.01;
+  double max_grad_norm = 1.0;
+  SchedulerType lr_scheduler_type = SchedulerType::kLinear;
+  std::uint64_t seed = 42;
+  std::int64_t logging_steps = 10;
+  std::int64_t save_steps = 500;       // 0: only at the end
+  std::int64_t save_total_limit = 0;   // 0: keep all
+  std::int64_t eval_steps = 0;         // 0: at the end of each epoch
+  bool load_best_model_at_end = false;
+  std::string metric_for_best_model = "f1";  // f1, precision, recall or loss
+};
+
+// "linear", "cosine" or "constant"; throws UsageError otherwise.
+SchedulerType parse_scheduler_type(const std::string& name);
+std::string scheduler_type_name(SchedulerType type);
+
+// The learning rate of update `step` (0 for the first) of `total`: linear warm-up over ceil(total * warmup_ratio) updates, then
+// linear decay to 0, half a cosine to 0, or constant; as get_scheduler of `transformers`.
+double scheduled_learning_rate(const TrainOptions& options, std::int64_t step, std::int64_t total);
+
+}  // namespace plimsoll
