@@ -6,6 +6,7 @@
 //
 // Packed rows: a batch's tokens lie one after the other without padding. A row-wise node names in `Node::row_count` an
 // i32[1] value, the number of leading rows that are real; rows beyond it are neither read nor promised.
+// `row_keys` holds of each row (sample, token coordinate), `relative_coordinates` (position, box x0, box y1).
 #pragma once
 
 #include <cstdint>

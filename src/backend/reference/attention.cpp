@@ -1,0 +1,221 @@
+// attention and its gradient, naively: one query's scores (or one key's column of them) at a time.
+//
+// In scores s[i,j] = (q_i k_j + biases) / sqrt(d) of a sample's rows i, j, masked keys j are left out of the softmax p; a
+// query all of whose keys are masked has output 0, log_sum_exp -infinity and no gradient. Dropout multiplies p[i,j] by
+// m[i,j] (0 or dropout_scale) after the softmax, so log_sum_exp does not see it. Samples come from sample_offsets alone; the
+// node's row count, if any, is sample_offsets[B].
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "backend/reference/loop_kernel.h"
+#include "base/dropout.h"
+#include "graph/relative_bucket.h"
+
+namespace plimsoll::reference {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// q, k, v and the inputs that kAttention and kAttentionGrad share, from sample_offsets on.
+template <typename T>
+class AttentionInputs {
+ public:
+  AttentionInputs(std::span<const TensorView> qkv, std::span<const TensorView> context,
+                  const AttentionAttributes& attributes)
+      : q(qkv[0]),
+        k(qkv[1]),
+        v(qkv[2]),
+        offsets(context[0].span<const std::int32_t>()),
+        head_size(q.columns() / attributes.heads),
+        scale(1.0 / std::sqrt(static_cast<double>(head_size))),
+        attributes_(attributes),
+        coordinates_(context[1]),
+        key_mask_(context[2].data<std::int32_t>()),
+        tables_{Matrix<const T>(context[3]), Matrix<const T>(context[4]), Matrix<const T>(context[5])},
+        row_keys_(context[6]),
+        dropout_key_{static_cast<std::uint32_t>(context[7].data<std::int32_t>()[0]),
+                     static_cast<std::uint32_t>(context[7].data<std::int32_t>()[1])} {}
+
+  const Matrix<const T> q, k, v;
+  const std::span<const std::int32_t> offsets;  // B + 1
+  const std::int64_t head_size;
+  const double scale;
+
+  bool masked(std::int64_t key) const { return key_mask_[key] == 0; }
+
+  // Of the tables position, x, y: whether this one counts, and which bin a query and a key look up.
+  bool has_bias(std::size_t table) const { return table == 0 ? attributes_.position_bias : attributes_.spatial_bias; }
+  std::int64_t bin(std::size_t table, std::int64_t query, std::int64_t key) const {
+    const std::int64_t distance =
+        table == 0 ? attributes_.max_position_distance : attributes_.max_spatial_distance;
+    return relative_bucket(coordinates_[key][table] - coordinates_[query][table],
+                           static_cast<std::int32_t>(tables_[table].columns()), static_cast<std::int32_t>(distance));
+  }
+
+  double score(std::int64_t head, std::int64_t query, std::int64_t key) const {
+    double sum = dot(q[query], k[key], head);
+    for (std::size_t table = 0; table < 3; ++table) {
+      if (has_bias(table)) sum += double{tables_[table][head][bin(table, query, key)]};
+    }
+    return sum * scale;
+  }
+
+  // The sum over the head's columns of a[c] * b[c].
+  double dot(const T* a, const T* b, std::int64_t head) const {
+    double sum = 0.0;
+    for (std::int64_t c = head * head_size; c < (head + 1) * head_size; ++c) sum += double{a[c]} * double{b[c]};
+    return sum;
+  }
+
+  // m[i,j]
+  double dropout_factor(std::int64_t head, std::int64_t query, std::int64_t key) const {
+    if (attributes_.dropout_p == 0) return 1.0;
+    const auto word = [&](std::int64_t row, std::int64_t column) {
+      return static_cast<std::uint32_t>(row_keys_[row][column]);
+    };
+    const std::uint32_t random = attention_dropout_word(dropout_key_, attributes_.site, static_cast<std::uint32_t>(head),
+                                                        word(query, 0), word(query, 1), word(key, 1));
+    return random >= dropout_threshold(attributes_.dropout_p) ? dropout_scale(attributes_.dropout_p) : 0.0;
+  }
+
+ private:
+  const AttentionAttributes& attributes_;
+  const Matrix<const std::int32_t> coordinates_;
+  const std::int32_t* key_mask_;
+  const std::array<Matrix<const T>, 3> tables_;
+  const Matrix<const std::int32_t> row_keys_;
+  const PhiloxKey dropout_key_;
+};
+
+// body(head, begin, end) for every head of every sample that has rows.
+template <typename T, typename Body>
+void for_each_head(const AttentionInputs<T>& in, std::int64_t heads, Body body) {
+  for (std::size_t sample = 0; sample + 1 < in.offsets.size(); ++sample) {
+    check(in.offsets[sample] >= 0 && in.offsets[sample] <= in.offsets[sample + 1] &&
+              in.offsets[sample + 1] <= in.q.rows(),
+          "sample_offsets ascend within the rows");
+    for (std::int64_t head = 0; head < heads; ++head) body(head, in.offsets[sample], in.offsets[sample + 1]);
+  }
+}
+
+// Scratch: n doubles.
+template <typename T>
+void attention(const KernelArguments& a, const AttentionAttributes& attributes) {
+  const AttentionInputs<T> in(a.inputs.first(3), a.inputs.subspan(3), attributes);
+  const Matrix<T> output(a.outputs[0]), log_sum_exp(a.outputs[1]);
+  double* scores = scratch_doubles(a);
+  for_each_head(in, attributes.heads, [&](std::int64_t head, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      double largest = -kInfinity, sum = 0.0;
+      for (std::int64_t j = begin; j < end; ++j) {
+        scores[j] = in.masked(j) ? -kInfinity : in.score(head, i, j);
+        largest = std::max(largest, scores[j]);
+      }
+      for (std::int64_t j = begin; j < end; ++j) {
+        if (!in.masked(j)) sum += std::exp(scores[j] - largest);
+      }
+      const double log_sum = largest + std::log(sum);  // -infinity if all keys are masked
+      for (std::int64_t c = head * in.head_size; c < (head + 1) * in.head_size; ++c) output[i][c] = T{0};
+      for (std::int64_t j = begin; j < end; ++j) {
+        scores[j] = in.masked(j) ? 0.0 : std::exp(scores[j] - log_sum) * in.dropout_factor(head, i, j);
+      }
+      for (std::int64_t c = head * in.head_size; c < (head + 1) * in.head_size; ++c) {
+        double mean = 0.0;
+        for (std::int64_t j = begin; j < end; ++j) mean += scores[j] * in.v[j][c];
+        output[i][c] = static_cast<T>(mean);
+      }
+      log_sum_exp[i][head] = static_cast<T>(log_sum);
+    }
+  });
+}
+
+// With o = output, p[i,j] = exp(s[i,j] - log_sum_exp[i]):
+//   dv_j = sum_i p m do_i;  ds[i,j] = p (m do_i.v_j - do_i.o_i);
+//   dq_i = sum_j ds k_j / sqrt(d);  dk_j = sum_i ds q_i / sqrt(d);  dtable[bin] = sum over its (i,j) of ds / sqrt(d).
+// do_i.o_i is the softmax's sum over j of p dp (Dao et al. 2022, FlashAttention, appendix B.4); dropout leaves it true.
+// Scratch: 2 n doubles, then the sums of the three tables.
+template <typename T>
+void attention_grad(const KernelArguments& a, const AttentionAttributes& attributes) {
+  const AttentionInputs<T> in(a.inputs.subspan(1, 3), a.inputs.subspan(6), attributes);
+  const Matrix<const T> doutput(a.inputs[0]), output(a.inputs[4]), log_sum_exp(a.inputs[5]);
+  const Matrix<T> dq(a.outputs[0]), dk(a.outputs[1]), dv(a.outputs[2]);
+  double* probability = scratch_doubles(a);           // p m along a row or a column
+  double* dscore = scratch_doubles(a, in.q.rows());   // ds / sqrt(d) along it
+  std::array<double*, 3> table_sums{};
+  std::array<std::int64_t, 3> bins{};
+  if (attributes.table_gradients) {
+    double* next = scratch_doubles(a, 2 * in.q.rows());
+    for (std::size_t table = 0; table < 3; ++table) {
+      table_sums[table] = next;
+      bins[table] = a.outputs[3 + table].shape()[1];
+      next = std::fill_n(next, attributes.heads * bins[table], 0.0);
+    }
+  }
+
+  for_each_head(in, attributes.heads, [&](std::int64_t head, std::int64_t begin, std::int64_t end) {
+    const auto differentiate = [&](std::int64_t i, std::int64_t j, std::int64_t at) {
+      if (in.masked(j)) {
+        probability[at] = dscore[at] = 0.0;
+        return;
+      }
+      const double p = std::exp(in.score(head, i, j) - log_sum_exp[i][head]), m = in.dropout_factor(head, i, j);
+      probability[at] = p * m;
+      dscore[at] = p * (m * in.dot(doutput[i], in.v[j], head) - in.dot(doutput[i], output[i], head)) * in.scale;
+    };
+    for (std::int64_t i = begin; i < end; ++i) {
+      for (std::int64_t j = begin; j < end; ++j) differentiate(i, j, j);
+      for (std::int64_t c = head * in.head_size; c < (head + 1) * in.head_size; ++c) {
+        double sum = 0.0;
+        for (std::int64_t j = begin; j < end; ++j) sum += dscore[j] * in.k[j][c];
+        dq[i][c] = static_cast<T>(sum);
+      }
+      if (!attributes.table_gradients) continue;
+      for (std::size_t table = 0; table < 3; ++table) {
+        if (!in.has_bias(table)) continue;
+        for (std::int64_t j = begin; j < end; ++j) {
+          table_sums[table][head * bins[table] + in.bin(table, i, j)] += dscore[j];
+        }
+      }
+    }
+    for (std::int64_t j = begin; j < end; ++j) {
+      for (std::int64_t i = begin; i < end; ++i) differentiate(i, j, i);
+      for (std::int64_t c = head * in.head_size; c < (head + 1) * in.head_size; ++c) {
+        double sum_k = 0.0, sum_v = 0.0;
+        for (std::int64_t i = begin; i < end; ++i) {
+          sum_k += dscore[i] * in.q[i][c];
+          sum_v += probability[i] * doutput[i][c];
+        }
+        dk[j][c] = static_cast<T>(sum_k);
+        dv[j][c] = static_cast<T>(sum_v);
+      }
+    }
+  });
+
+  if (!attributes.table_gradients) return;
+  for (std::size_t table = 0; table < 3; ++table) {
+    std::transform(table_sums[table], table_sums[table] + attributes.heads * bins[table],
+                   a.outputs[3 + table].data<T>(), [](double sum) { return static_cast<T>(sum); });
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_attention_kernel(const Graph& graph, const Node& node, DType dtype) {
+  return for_floating(dtype, [&]<typename T>(T) {
+    const auto attributes = std::get<AttentionAttributes>(node.attributes);
+    const std::int64_t rows = graph.type(node.inputs[0]).shape[0];
+    if (node.op == Op::kAttention) {
+      return make_kernel(node, static_cast<std::size_t>(rows) * sizeof(double),
+                         [attributes](const KernelArguments& a) { attention<T>(a, attributes); });
+    }
+    check(node.op == Op::kAttentionGrad, "make_attention_kernel knows the op");
+    std::int64_t doubles = 2 * rows;
+    for (std::size_t i = 3; i < node.outputs.size(); ++i) doubles += graph.type(node.outputs[i]).shape.elements();
+    return make_kernel(node, static_cast<std::size_t>(doubles) * sizeof(double),
+                       [attributes](const KernelArguments& a) { attention_grad<T>(a, attributes); });
+  });
+}
+
+}  // namespace plimsoll::reference

@@ -1,0 +1,94 @@
+// add, accumulate, dropout, gelu, tanh and their gradients. An output may be the memory of either input: every element is
+// read before it is written.
+#include <cmath>
+#include <numbers>
+
+#include "backend/reference/loop_kernel.h"
+#include "base/dropout.h"
+
+namespace plimsoll::reference {
+namespace {
+
+// The number of leading elements that the row count leaves.
+template <typename T>
+std::int64_t real_elements(const KernelArguments& a, const TensorView& view) {
+  const Matrix<T> matrix(view);
+  return a.rows(matrix.rows()) * matrix.columns();
+}
+
+template <typename T, typename Function>
+void map(const KernelArguments& a, Function function) {
+  const T* x = a.inputs[0].data<T>();
+  T* y = a.outputs[0].data<T>();
+  const std::int64_t count = real_elements<T>(a, a.outputs[0]);
+  for (std::int64_t i = 0; i < count; ++i) y[i] = static_cast<T>(function(double{x[i]}));
+}
+
+template <typename T, typename Function>
+void map2(const KernelArguments& a, Function function) {
+  const T* x0 = a.inputs[0].data<T>();
+  const T* x1 = a.inputs[1].data<T>();
+  T* y = a.outputs[0].data<T>();
+  const std::int64_t count = real_elements<T>(a, a.outputs[0]);
+  for (std::int64_t i = 0; i < count; ++i) y[i] = static_cast<T>(function(double{x0[i]}, double{x1[i]}));
+}
+
+// Standard normal distribution function and density.
+double normal_cdf(double x) { return 0.5 * (1.0 + std::erf(x / std::numbers::sqrt2)); }
+double normal_pdf(double x) { return std::exp(-0.5 * x * x) / std::sqrt(2.0 * std::numbers::pi); }
+
+template <typename T>
+void dropout(const KernelArguments& a, const DropoutAttributes& attributes) {
+  const Matrix<const T> x(a.inputs[0]);
+  const Matrix<const std::int32_t> row_keys(a.inputs[1]);
+  const std::int32_t* key = a.inputs[2].data<std::int32_t>();
+  const Matrix<T> y(a.outputs[0]);
+  const PhiloxKey philox_key{static_cast<std::uint32_t>(key[0]), static_cast<std::uint32_t>(key[1])};
+  const std::uint32_t threshold = dropout_threshold(attributes.p);
+  const T scale = static_cast<T>(dropout_scale(attributes.p));
+  for (std::int64_t row = 0; row < a.rows(x.rows()); ++row) {
+    const auto sample = static_cast<std::uint32_t>(row_keys[row][0]);
+    const auto token = static_cast<std::uint32_t>(row_keys[row][1]);
+    for (std::int64_t column = 0; column < x.columns(); ++column) {
+      const std::uint32_t word =
+          hidden_dropout_word(philox_key, attributes.site, sample, token, static_cast<std::uint32_t>(column));
+      y[row][column] = word >= threshold ? x[row][column] * scale : T{0};
+    }
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_elementwise_kernel(const Graph&, const Node& node, DType dtype) {
+  return for_floating(dtype, [&]<typename T>(T) -> std::unique_ptr<Kernel> {
+    switch (node.op) {
+      case Op::kAdd:
+        return make_kernel(node, [](const KernelArguments& a) { map2<T>(a, [](double x, double y) { return x + y; }); });
+      case Op::kAccumulate:
+        return make_kernel(node, [](const KernelArguments& a) {
+          const bool keep = *a.inputs[2].data<std::int32_t>() != 0;
+          map2<T>(a, [keep](double sum, double x) { return keep ? sum + x : x; });
+        });
+      case Op::kGelu:
+        return make_kernel(node,
+                           [](const KernelArguments& a) { map<T>(a, [](double x) { return x * normal_cdf(x); }); });
+      case Op::kGeluGrad:
+        return make_kernel(node, [](const KernelArguments& a) {
+          map2<T>(a, [](double dy, double x) { return dy * (normal_cdf(x) + x * normal_pdf(x)); });
+        });
+      case Op::kTanh:
+        return make_kernel(node, [](const KernelArguments& a) { map<T>(a, [](double x) { return std::tanh(x); }); });
+      case Op::kTanhGrad:
+        return make_kernel(node, [](const KernelArguments& a) {
+          map2<T>(a, [](double dy, double y) { return dy * (1.0 - y * y); });
+        });
+      default: {
+        check(node.op == Op::kDropout, "make_elementwise_kernel knows the op");
+        const auto attributes = std::get<DropoutAttributes>(node.attributes);
+        return make_kernel(node, [attributes](const KernelArguments& a) { dropout<T>(a, attributes); });
+      }
+    }
+  });
+}
+
+}  // namespace plimsoll::reference

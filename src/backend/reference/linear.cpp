@@ -1,0 +1,82 @@
+// linear and its three gradients.
+#include "backend/reference/loop_kernel.h"
+
+namespace plimsoll::reference {
+namespace {
+
+// y[n,M] = x[n,K] weight[M,K]^T + bias[M]
+template <typename T>
+void linear(const KernelArguments& a) {
+  const Matrix<const T> x(a.inputs[0]), weight(a.inputs[1]);
+  const T* bias = a.inputs.size() > 2 ? a.inputs[2].data<T>() : nullptr;
+  const Matrix<T> y(a.outputs[0]);
+  for (std::int64_t row = 0; row < a.rows(x.rows()); ++row) {
+    for (std::int64_t m = 0; m < weight.rows(); ++m) {
+      double sum = bias == nullptr ? 0.0 : double{bias[m]};
+      for (std::int64_t k = 0; k < x.columns(); ++k) sum += double{x[row][k]} * double{weight[m][k]};
+      y[row][m] = static_cast<T>(sum);
+    }
+  }
+}
+
+// dx[n,K] = dy[n,M] weight[M,K]
+template <typename T>
+void linear_input_grad(const KernelArguments& a) {
+  const Matrix<const T> dy(a.inputs[0]), weight(a.inputs[1]);
+  const Matrix<T> dx(a.outputs[0]);
+  for (std::int64_t row = 0; row < a.rows(dy.rows()); ++row) {
+    for (std::int64_t k = 0; k < weight.columns(); ++k) {
+      double sum = 0.0;
+      for (std::int64_t m = 0; m < weight.rows(); ++m) sum += double{dy[row][m]} * double{weight[m][k]};
+      dx[row][k] = static_cast<T>(sum);
+    }
+  }
+}
+
+// dweight[M,K] = dy[n,M]^T x[n,K] (+ sum[M,K] where keep != 0; sum is dweight's memory)
+template <typename T>
+void linear_weight_grad(const KernelArguments& a) {
+  const Matrix<const T> dy(a.inputs[0]), x(a.inputs[1]);
+  const bool adds = a.inputs.size() > 2 && *a.inputs[3].data<std::int32_t>() != 0;
+  const Matrix<T> dweight(a.outputs[0]);
+  const std::int64_t rows = a.rows(dy.rows());
+  for (std::int64_t m = 0; m < a.outputs[0].shape()[0]; ++m) {
+    for (std::int64_t k = 0; k < a.outputs[0].shape()[1]; ++k) {
+      double sum = adds ? double{dweight[m][k]} : 0.0;
+      for (std::int64_t row = 0; row < rows; ++row) sum += double{dy[row][m]} * double{x[row][k]};
+      dweight[m][k] = static_cast<T>(sum);
+    }
+  }
+}
+
+// dbias[M] = column sums of dy[n,M]
+template <typename T>
+void bias_grad(const KernelArguments& a) {
+  const Matrix<const T> dy(a.inputs[0]);
+  T* dbias = a.outputs[0].data<T>();
+  for (std::int64_t m = 0; m < a.outputs[0].elements(); ++m) {
+    double sum = 0.0;
+    for (std::int64_t row = 0; row < a.rows(dy.rows()); ++row) sum += double{dy[row][m]};
+    dbias[m] = static_cast<T>(sum);
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_linear_kernel(const Graph&, const Node& node, DType dtype) {
+  return for_floating(dtype, [&]<typename T>(T) {
+    switch (node.op) {
+      case Op::kLinear:
+        return make_kernel(node, [](const KernelArguments& a) { linear<T>(a); });
+      case Op::kLinearInputGrad:
+        return make_kernel(node, [](const KernelArguments& a) { linear_input_grad<T>(a); });
+      case Op::kLinearWeightGrad:
+        return make_kernel(node, [](const KernelArguments& a) { linear_weight_grad<T>(a); });
+      default:
+        check(node.op == Op::kBiasGrad, "make_linear_kernel knows the op");
+        return make_kernel(node, [](const KernelArguments& a) { bias_grad<T>(a); });
+    }
+  });
+}
+
+}  // namespace plimsoll::reference

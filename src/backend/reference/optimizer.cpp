@@ -1,0 +1,108 @@
+// sum_squares, gradient_norm, adamw, adamw_rows.
+#include <algorithm>
+#include <cmath>
+
+#include "backend/reference/loop_kernel.h"
+
+namespace plimsoll::reference {
+namespace {
+
+template <typename T>
+void sum_squares(const KernelArguments& a) {
+  const Matrix<const T> x(a.inputs[0]);
+  const T* elements = a.inputs[0].data<T>();
+  const std::int64_t count = a.rows(x.rows()) * x.columns();
+  double sum = 0.0;
+  for (std::int64_t i = 0; i < count; ++i) sum += double{elements[i]} * double{elements[i]};
+  *a.outputs[0].data<double>() = sum;
+}
+
+// norm = sqrt of the summed squares; clip as torch.nn.utils.clip_grad_norm_ computes it, in double, rounded once.
+void gradient_norm(const KernelArguments& a) {
+  const double max_norm = *a.inputs[0].data<float>();
+  double sum = 0.0;
+  for (const TensorView& squares : a.inputs.subspan(1)) sum += *squares.data<double>();
+  const double norm = std::sqrt(sum);
+  *a.outputs[0].data<float>() = static_cast<float>(norm);
+  *a.outputs[1].data<float>() = max_norm <= 0 ? 1.0F : static_cast<float>(std::min(1.0, max_norm / (norm + 1e-6)));
+}
+
+// Decoupled weight decay (Loshchilov, Hutter 2019) with the arithmetic of torch.optim.AdamW's single-tensor path: scalars
+// in double, rounded to T where they meet a tensor; every tensor operation in T. The gradient is multiplied by clip first.
+template <typename T>
+class AdamWStep {
+ public:
+  // tail: learning_rate, step, clip.
+  AdamWStep(const AdamWAttributes& attributes, std::span<const TensorView> tail) {
+    const double learning_rate = *tail[0].data<float>();
+    const double step = *tail[1].data<std::int32_t>();
+    const double bias_correction1 = 1.0 - std::pow(attributes.beta1, step);
+    const double bias_correction2 = 1.0 - std::pow(attributes.beta2, step);
+    clip_ = static_cast<T>(*tail[2].data<float>());
+    decay_ = static_cast<T>(1.0 - learning_rate * attributes.weight_decay);
+    one_minus_beta1_ = static_cast<T>(1.0 - attributes.beta1);
+    beta2_ = static_cast<T>(attributes.beta2);
+    one_minus_beta2_ = static_cast<T>(1.0 - attributes.beta2);
+    sqrt_bias_correction2_ = static_cast<T>(std::sqrt(bias_correction2));
+    eps_ = static_cast<T>(attributes.eps);
+    step_size_ = static_cast<T>(-learning_rate / bias_correction1);
+  }
+
+  void operator()(T& parameter, T& m, T& v, T gradient) const {
+    const T g = gradient * clip_;
+    parameter *= decay_;
+    m += one_minus_beta1_ * (g - m);
+    v = v * beta2_ + one_minus_beta2_ * g * g;
+    const T denominator = std::sqrt(v) / sqrt_bias_correction2_ + eps_;
+    parameter += step_size_ * m / denominator;
+  }
+
+ private:
+  T clip_, decay_, one_minus_beta1_, beta2_, one_minus_beta2_, sqrt_bias_correction2_, eps_, step_size_;
+};
+
+template <typename T>
+void adamw(const KernelArguments& a, const AdamWAttributes& attributes) {
+  const AdamWStep<T> step(attributes, a.inputs.subspan(4));
+  T* parameter = a.outputs[0].data<T>();
+  T* m = a.outputs[1].data<T>();
+  T* v = a.outputs[2].data<T>();
+  const T* gradient = a.inputs[3].data<T>();
+  for (std::int64_t i = 0; i < a.outputs[0].elements(); ++i) step(parameter[i], m[i], v[i], gradient[i]);
+}
+
+// Every row of the table moves: those that are absent from ids have gradient 0, but their m and v decay.
+template <typename T>
+void adamw_rows(const KernelArguments& a, const AdamWAttributes& attributes) {
+  const AdamWStep<T> step(attributes, a.inputs.subspan(6));
+  const Matrix<T> parameter(a.outputs[0]), m(a.outputs[1]), v(a.outputs[2]);
+  const std::int32_t* ids = a.inputs[3].data<std::int32_t>();
+  const std::int64_t count = *a.inputs[4].data<std::int32_t>();
+  const Matrix<const T> rows(a.inputs[5]);
+  std::int64_t next = 0;
+  for (std::int64_t row = 0; row < parameter.rows(); ++row) {
+    const bool present = next < count && ids[next] == row;
+    for (std::int64_t c = 0; c < parameter.columns(); ++c) {
+      step(parameter[row][c], m[row][c], v[row][c], present ? rows[next][c] : T{0});
+    }
+    if (present) ++next;
+  }
+  check(next == count, "the ids of a row gradient ascend and are rows of the table");
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_optimizer_kernel(const Graph&, const Node& node, DType dtype) {
+  if (node.op == Op::kGradientNorm) return make_kernel(node, gradient_norm);
+  return for_floating(dtype, [&]<typename T>(T) -> std::unique_ptr<Kernel> {
+    if (node.op == Op::kSumSquares) return make_kernel(node, sum_squares<T>);
+    const auto attributes = std::get<AdamWAttributes>(node.attributes);
+    if (node.op == Op::kAdamW) {
+      return make_kernel(node, [attributes](const KernelArguments& a) { adamw<T>(a, attributes); });
+    }
+    check(node.op == Op::kAdamWRows, "make_optimizer_kernel knows the op");
+    return make_kernel(node, [attributes](const KernelArguments& a) { adamw_rows<T>(a, attributes); });
+  });
+}
+
+}  // namespace plimsoll::reference

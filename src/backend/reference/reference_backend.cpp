@@ -1,0 +1,101 @@
+#include "backend/reference/reference_backend.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "backend/reference/loop_kernel.h"
+#include "base/bytes.h"
+
+namespace plimsoll {
+namespace {
+
+class HostMemory final : public DeviceMemory {
+ public:
+  explicit HostMemory(std::size_t bytes) : size_(bytes) {
+    const std::size_t rounded = round_up(std::max<std::size_t>(bytes, 1), kAlignmentBytes);
+    data_ = static_cast<std::byte*>(std::aligned_alloc(kAlignmentBytes, rounded));
+    if (data_ == nullptr) {
+      throw EnvironmentError({.what = "the machine does not give the memory that the plan needs",
+                              .found = fmt::format("{} refused", format_bytes(bytes)),
+                              .remedy = "free memory, or give a smaller --budget"});
+    }
+    std::memset(data_, 0, rounded);  // touches every page
+  }
+  ~HostMemory() override { std::free(data_); }
+  std::span<std::byte> bytes() const override { return {data_, size_}; }
+
+ private:
+  std::byte* data_ = nullptr;
+  std::size_t size_;
+};
+
+// The floating type that the node computes in: that of its first floating output, which is the type of its state where it
+// changes one; sum_squares and gradient_norm, whose outputs have fixed types, go by their first input.
+DType computing_type(const Graph& graph, const Node& node) {
+  if (node.op == Op::kSumSquares || node.op == Op::kGradientNorm) return graph.type(node.inputs.front()).dtype;
+  for (const ValueId output : node.outputs) {
+    if (is_floating(graph.type(output).dtype)) return graph.type(output).dtype;
+  }
+  return DType::kF32;
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> ReferenceBackend::prepare(const Graph& graph, const Node& node) {
+  using namespace reference;
+  const DType dtype = computing_type(graph, node);
+  switch (node.op) {
+    case Op::kEmbedding:
+    case Op::kSpatialEmbedding:
+    case Op::kEmbeddingGrad:
+    case Op::kSpatialEmbeddingGrad:
+      return make_embedding_kernel(graph, node, dtype);
+    case Op::kPatchify:
+    case Op::kVisualEmbedding:
+    case Op::kVisualEmbeddingGrad:
+    case Op::kPackRows:
+    case Op::kGatherRows:
+      return make_rows_kernel(graph, node, dtype);
+    case Op::kAdd:
+    case Op::kDropout:
+    case Op::kGelu:
+    case Op::kTanh:
+    case Op::kGeluGrad:
+    case Op::kTanhGrad:
+    case Op::kAccumulate:
+      return make_elementwise_kernel(graph, node, dtype);
+    case Op::kLinear:
+    case Op::kLinearInputGrad:
+    case Op::kLinearWeightGrad:
+    case Op::kBiasGrad:
+      return make_linear_kernel(graph, node, dtype);
+    case Op::kLayerNorm:
+    case Op::kLayerNormAffine:
+    case Op::kLayerNormGrad:
+      return make_normalisation_kernel(graph, node, dtype);
+    case Op::kAttention:
+    case Op::kAttentionGrad:
+      return make_attention_kernel(graph, node, dtype);
+    case Op::kCrossEntropy:
+      return make_loss_kernel(graph, node, dtype);
+    case Op::kEmbeddingRowGrad:
+    case Op::kMergeRowGrads:
+      return make_row_gradient_kernel(graph, node, dtype);
+    case Op::kSumSquares:
+    case Op::kGradientNorm:
+    case Op::kAdamW:
+    case Op::kAdamWRows:
+      return make_optimizer_kernel(graph, node, dtype);
+  }
+  check(false, fmt::format("the reference backend knows every op of the catalogue; node '{}'", node.name));
+  return nullptr;
+}
+
+std::unique_ptr<DeviceMemory> ReferenceBackend::allocate(std::size_t bytes) {
+  return std::make_unique<HostMemory>(bytes);
+}
+
+}  // namespace plimsoll

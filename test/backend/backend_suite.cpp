@@ -1,0 +1,59 @@
+#include "backend/backend_suite.h"
+
+#include <algorithm>
+#include <ostream>
+
+#include "backend/compare.h"
+#include "backend/reference/reference_backend.h"
+
+namespace plimsoll::test {
+
+TEST_P(BackendSuite, AgreesWithTheReference) {
+  ReferenceBackend reference;
+  const std::unique_ptr<Backend> backend = GetParam().make_backend();
+  for (const bool backward : {false, true}) {
+    SCOPED_TRACE(backward ? "forward and backward" : "forward");
+    const BuiltCase built = GetParam().op_case.build(DType::kF32, backward);
+    GraphRunner expected(built.graph, reference);
+    built.set_data(expected);
+    expected.run();
+
+    GraphRunner found(built.graph, *backend);
+    built.set_data(found);
+    found.run();
+    expect_near(built.graph, found, expected);
+
+    for (const Reuse reuse : {Reuse::kNever, Reuse::kFirst, Reuse::kLast}) {
+      SCOPED_TRACE(reuse == Reuse::kNever ? "run again" : "outputs in place of inputs");
+      GraphRunner again(built.graph, *backend, {.reuse = reuse});
+      for (int run = 0; run < 2; ++run) {
+        built.set_data(again);
+        again.run();
+        expect_identical(built.graph, again, found);
+      }
+    }
+  }
+}
+
+std::ostream& operator<<(std::ostream& stream, const SuiteParameter& parameter) {
+  return stream << parameter.backend << ": " << parameter.op_case.name;
+}
+
+std::vector<SuiteParameter> suite_of(std::string backend, std::function<std::unique_ptr<Backend>()> make_backend,
+                                     std::span<const Op> ops) {
+  std::vector<SuiteParameter> parameters;
+  for (const OpCase& op_case : all_cases()) {
+    const BuiltCase built = op_case.build(DType::kF32, true);
+    const bool known = std::all_of(built.graph.nodes().begin(), built.graph.nodes().end(), [&](const Node& node) {
+      return ops.empty() || std::find(ops.begin(), ops.end(), node.op) != ops.end();
+    });
+    if (known) parameters.push_back({backend, make_backend, op_case});
+  }
+  return parameters;
+}
+
+std::string suite_test_name(const testing::TestParamInfo<SuiteParameter>& info) {
+  return test_name(info.param.op_case);
+}
+
+}  // namespace plimsoll::test

@@ -1,0 +1,131 @@
+#include <fmt/format.h>
+
+#include <numeric>
+
+#include "backend/op_case.h"
+#include "base/dropout.h"
+
+namespace plimsoll::test {
+namespace {
+
+struct AttentionShape {
+  std::string name;
+  std::vector<std::int32_t> lengths;  // rows of each sample
+  std::int64_t heads, head_size;
+  std::int64_t spare = 3;  // rows of the capacity that are not real
+  double dropout_p = 0;
+  bool position_bias = true, spatial_bias = true;
+  bool table_gradients = true;
+  std::int32_t masked_every = 0;  // every so many keys one is masked; 1: all
+  std::int64_t bins = 8, spatial_bins = 12;
+  double score_range = 1;  // of q and k
+};
+
+OpCase attention_case(AttentionShape s) {
+  return {"attention/" + s.name, [s](CaseBuilder& b) {
+            std::vector<std::int32_t> offsets = {0}, coordinates, mask, row_keys;
+            for (std::size_t sample = 0; sample < s.lengths.size(); ++sample) {
+              const std::int32_t length = s.lengths[sample], text = (2 * length + 2) / 3;
+              offsets.push_back(offsets.back() + length);
+              for (std::int32_t token = 0; token < length; ++token) {
+                const bool visual = token >= text;
+                // Positions start again at 0 for visual tokens.
+                coordinates.push_back(visual ? token - text : token);
+                coordinates.push_back(b.random_integer(0, 1000));
+                coordinates.push_back(b.random_integer(0, 1000));
+                mask.push_back(s.masked_every > 0 && token % s.masked_every == s.masked_every - 1 ? 0 : 1);
+                row_keys.push_back(static_cast<std::int32_t>(sample) + 2);
+                row_keys.push_back(visual ? kVisualCoordinate + token - text : token);
+              }
+            }
+            const std::int32_t rows = offsets.back();
+            const std::int64_t n = rows + s.spare, width = s.heads * s.head_size;
+            const Range scores{-s.score_range, s.score_range};
+            const ValueId q = b.tensor("q", {n, width}, rows, scores);
+            const ValueId k = b.tensor("k", {n, width}, rows, scores);
+            const ValueId v = b.tensor("v", {n, width}, rows);
+            const auto table = [&](std::string name, std::int64_t bins) {
+              const Shape shape{s.heads, bins};
+              return s.table_gradients ? b.tensor(std::move(name), shape) : b.constant(std::move(name), shape);
+            };
+            const AttentionContext context{
+                .sample_offsets = b.integers("sample_offsets", {static_cast<std::int64_t>(offsets.size())}, offsets),
+                .relative_coordinates = b.integers("relative_coordinates", {n, 3}, coordinates),
+                .key_mask = b.integers("key_mask", {n}, mask),
+                .position_table = table("position_table", s.bins),
+                .x_table = table("x_table", s.spatial_bins),
+                .y_table = table("y_table", s.spatial_bins),
+                .row_keys = b.integers("row_keys", {n, 2}, row_keys),
+                .dropout_key = b.integers("dropout_key", {2}, {20250101, -77})};
+            const AttentionAttributes attributes{.heads = s.heads,
+                                                 .dropout_p = s.dropout_p,
+                                                 .site = 5,
+                                                 .position_bias = s.position_bias,
+                                                 .spatial_bias = s.spatial_bias,
+                                                 .max_position_distance = 16,
+                                                 .max_spatial_distance = 256};
+            b.objective(attention(b.graph, "attention", q, k, v, context, attributes, b.rows(rows)));
+          }};
+}
+
+}  // namespace
+
+std::vector<OpCase> attention_cases() {
+  std::vector<OpCase> cases;
+  for (const AttentionShape& shape : std::vector<AttentionShape>{
+           {.name = "one_sample", .lengths = {7}, .heads = 3, .head_size = 4},
+           {.name = "one_token", .lengths = {1}, .heads = 1, .head_size = 5},
+           {.name = "no_samples", .lengths = {}, .heads = 2, .head_size = 6},
+           {.name = "no_rows", .lengths = {0, 0}, .heads = 2, .head_size = 8, .spare = 5},
+           {.name = "three_samples_one_empty", .lengths = {5, 0, 9}, .heads = 2, .head_size = 12},
+           {.name = "masked_keys", .lengths = {10, 6}, .heads = 2, .head_size = 8, .masked_every = 3},
+           {.name = "all_keys_masked", .lengths = {4}, .heads = 2, .head_size = 4, .masked_every = 1},
+           {.name = "dropout", .lengths = {9, 4}, .heads = 3, .head_size = 4, .dropout_p = 0.1},
+           {.name = "much_dropout_and_masks",
+            .lengths = {13, 1},
+            .heads = 2,
+            .head_size = 5,
+            .dropout_p = 0.5,
+            .masked_every = 4},
+           {.name = "no_biases",
+            .lengths = {6, 3},
+            .heads = 2,
+            .head_size = 4,
+            .position_bias = false,
+            .spatial_bias = false},
+           {.name = "position_bias_only", .lengths = {8}, .heads = 1, .head_size = 16, .spatial_bias = false},
+           {.name = "spatial_bias_only", .lengths = {8}, .heads = 4, .head_size = 4, .position_bias = false},
+           {.name = "frozen_tables", .lengths = {11, 5}, .heads = 2, .head_size = 8, .table_gradients = false},
+           {.name = "head_32", .lengths = {17, 2}, .heads = 2, .head_size = 32, .bins = 32, .spatial_bins = 64},
+           {.name = "head_64_dropout",
+            .lengths = {33},
+            .heads = 1,
+            .head_size = 64,
+            .dropout_p = 0.1,
+            .table_gradients = false,
+            .bins = 32,
+            .spatial_bins = 64},
+           {.name = "sharp_scores", .lengths = {12}, .heads = 2, .head_size = 8, .score_range = 6},
+           {.name = "longer_than_tiles",
+            .lengths = {70, 67, 131},
+            .heads = 2,
+            .head_size = 8,
+            .dropout_p = 0.1,
+            .masked_every = 7,
+            .bins = 32,
+            .spatial_bins = 64},
+           {.name = "longer_than_tiles_frozen",
+            .lengths = {129, 3, 66},
+            .heads = 1,
+            .head_size = 24,
+            .dropout_p = 0.1,
+            .table_gradients = false,
+            .masked_every = 5,
+            .bins = 32,
+            .spatial_bins = 64}}) {
+    cases.push_back(attention_case(shape));
+  }
+  return cases;
+}
+
+}  // namespace plimsoll::test

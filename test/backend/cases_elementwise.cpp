@@ -1,0 +1,85 @@
+#include <fmt/format.h>
+
+#include "backend/op_case.h"
+#include "base/dropout.h"
+
+namespace plimsoll::test {
+namespace {
+
+struct Rows {
+  std::int64_t capacity;
+  std::int32_t rows;
+  std::int64_t width;
+};
+constexpr Rows kShapes[] = {{7, 3, 12}, {7, 0, 5}, {3, 1, 24}, {33, 33, 5}, {70, 67, 96}};
+
+std::string label(std::string_view op, const Rows& s) {
+  return fmt::format("{}/n{}_of_{}_d{}", op, s.rows, s.capacity, s.width);
+}
+
+OpCase add_case(Rows s) {
+  return {label("add", s), [s](CaseBuilder& b) {
+            const ValueId x = b.tensor("a", {s.capacity, s.width}, s.rows);
+            b.objective(add(b.graph, "y", x, b.tensor("b", {s.capacity, s.width}, s.rows), b.rows(s.rows)));
+          }};
+}
+
+OpCase map_case(Op op, Rows s, Range range) {
+  return {label(op_name(op), s) + fmt::format("_to_{}", range.high), [=](CaseBuilder& b) {
+            const ValueId x = b.tensor("x", {s.capacity, s.width}, s.rows, range);
+            b.objective(add_single(b.graph, {.op = op, .name = "y", .inputs = {x}, .row_count = b.rows(s.rows)}));
+          }};
+}
+
+OpCase dropout_case(Rows s, double p) {
+  return {label("dropout", s) + fmt::format("_p{}", p), [=](CaseBuilder& b) {
+            const ValueId x = b.tensor("x", {s.capacity, s.width}, s.rows);
+            std::vector<std::int32_t> keys;
+            for (std::int32_t row = 0; row < s.rows; ++row) {
+              keys.push_back(row / 5);                                               // sample
+              keys.push_back(row % 5 < 3 ? row % 5 : kVisualCoordinate + row % 5);  // token
+            }
+            const ValueId row_keys = b.integers("row_keys", {s.capacity, 2}, keys);
+            const ValueId key = b.integers("dropout_key", {2}, {-123456789, 987654321});
+            b.objective(dropout(b.graph, "y", x, row_keys, key, {.p = p, .site = 3}, b.rows(s.rows)));
+          }};
+}
+
+OpCase accumulate_case(Rows s, bool keep) {
+  return {label("accumulate", s) + (keep ? "_adds" : "_forgets"), [=](CaseBuilder& b) {
+            const ValueId sum = b.state("sum", {s.capacity, s.width}, keep ? s.rows : 0);  // forgotten: NaN
+            const ValueId x = b.constant("x", {s.capacity, s.width}, s.rows);
+            b.graph.add_node({.op = Op::kAccumulate,
+                              .name = "sum",
+                              .inputs = {sum, x, b.integers("keep", {1}, {keep ? 5 : 0})},
+                              .row_count = s.rows == s.capacity ? kNoValue : b.rows(s.rows),
+                              .phase = Phase::kBackward});
+          }};
+}
+
+}  // namespace
+
+std::vector<OpCase> elementwise_cases() {
+  std::vector<OpCase> cases;
+  for (const Rows& shape : kShapes) {
+    cases.push_back(add_case(shape));
+    for (const Op op : {Op::kGelu, Op::kTanh}) cases.push_back(map_case(op, shape, {-3, 3}));
+    for (const bool keep : {false, true}) cases.push_back(accumulate_case(shape, keep));
+    cases.push_back(dropout_case(shape, 0.1));
+  }
+  cases.push_back(dropout_case({70, 67, 37}, 0.5));
+  for (const double limit : {0.01, 12.0, 40.0}) {
+    for (const Op op : {Op::kGelu, Op::kTanh}) cases.push_back(map_case(op, {9, 7, 29}, {-limit, limit}));
+  }
+  cases.push_back({"add/the_same_value_twice", [](CaseBuilder& b) {
+                     const ValueId x = b.tensor("x", {5, 7}, 4);
+                     b.objective(add(b.graph, "y", x, x, b.rows(4)));
+                   }});
+  cases.push_back({"add/no_row_count_rank_3", [](CaseBuilder& b) {
+                     const ValueId x = b.tensor("a", {3, 5, 7});
+                     b.objective(add(b.graph, "y", x, b.tensor("b", {3, 5, 7}), kNoValue));
+                   }});
+  return cases;
+}
+
+}  // namespace plimsoll::test

@@ -1,0 +1,93 @@
+#include <fmt/format.h>
+
+#include "backend/op_case.h"
+
+namespace plimsoll::test {
+namespace {
+
+struct Lookup {
+  std::int64_t capacity;
+  std::int32_t rows;
+  std::int64_t table_rows, width, padding_idx;
+  bool row_gradient;
+};
+
+OpCase embedding_case(Lookup s) {
+  const std::string name = fmt::format("embedding/n{}_of_{}_r{}_d{}_pad{}{}", s.rows, s.capacity, s.table_rows, s.width,
+                                       s.padding_idx, s.row_gradient ? "_by_rows" : "");
+  return {name, [s](CaseBuilder& b) {
+            const ValueId table = b.tensor("table", {s.table_rows, s.width});
+            if (s.padding_idx >= 0) b.no_gradient(table, s.padding_idx);
+            std::vector<std::int32_t> ids;
+            for (std::int32_t row = 0; row < s.rows; ++row) {
+              // About every third id is one of the last two rows, so that ids repeat.
+              const auto last = static_cast<std::int32_t>(s.table_rows) - 1;
+              ids.push_back(row % 3 == 0 ? last - row % 2 * (last > 0 ? 1 : 0) : b.random_integer(0, last));
+            }
+            b.objective(embedding(b.graph, "y", table, b.integers("ids", {s.capacity}, ids),
+                                  {.padding_idx = s.padding_idx, .row_gradient = s.row_gradient}, b.rows(s.rows)));
+          }};
+}
+
+// All ids padding: no gradient at all.
+OpCase all_padding_case(bool row_gradient) {
+  return {fmt::format("embedding/all_padding{}", row_gradient ? "_by_rows" : ""), [=](CaseBuilder& b) {
+            const ValueId table = b.tensor("table", {5, 7});
+            b.no_gradient(table, 1);
+            b.objective(embedding(b.graph, "y", table, b.integers("ids", {6}, {1, 1, 1, 1}),
+                                  {.padding_idx = 1, .row_gradient = row_gradient}, b.rows(4)));
+          }};
+}
+
+struct Boxes {
+  std::string name;
+  std::int64_t capacity, table_rows, coordinate_size, shape_size;
+  std::vector<std::int32_t> boxes;  // four a row
+};
+
+OpCase spatial_case(Boxes s) {
+  return {"spatial_embedding/" + s.name, [s](CaseBuilder& b) {
+            const auto rows = static_cast<std::int32_t>(s.boxes.size() / 4);
+            const ValueId x = b.tensor("x_table", {s.table_rows, s.coordinate_size});
+            const ValueId y = b.tensor("y_table", {s.table_rows, s.coordinate_size});
+            const ValueId h = b.tensor("h_table", {s.table_rows, s.shape_size});
+            const ValueId w = b.tensor("w_table", {s.table_rows, s.shape_size});
+            b.objective(add_single(b.graph, {.op = Op::kSpatialEmbedding,
+                                             .name = "y",
+                                             .inputs = {x, y, h, w, b.integers("bbox", {s.capacity, 4}, s.boxes)},
+                                             .row_count = b.rows(rows)}));
+          }};
+}
+
+std::vector<std::int32_t> random_boxes(std::int32_t count, std::int32_t largest) {
+  CaseBuilder random(DType::kF32, "boxes");
+  std::vector<std::int32_t> boxes;
+  for (std::int32_t i = 0; i < 4 * count; ++i) boxes.push_back(random.random_integer(0, largest));
+  return boxes;
+}
+
+}  // namespace
+
+std::vector<OpCase> embedding_cases() {
+  std::vector<OpCase> cases;
+  for (const bool row_gradient : {false, true}) {
+    for (const Lookup& lookup : {Lookup{9, 7, 11, 5, -1, false}, Lookup{9, 0, 11, 5, -1, false},
+                                 Lookup{3, 1, 4, 24, 1, false}, Lookup{33, 33, 17, 12, 16, false},
+                                 Lookup{70, 61, 50, 96, 1, false}, Lookup{5, 5, 1, 3, -1, false}}) {
+      Lookup variant = lookup;
+      variant.row_gradient = row_gradient;
+      cases.push_back(embedding_case(variant));
+    }
+    cases.push_back(all_padding_case(row_gradient));
+  }
+  // Limits, inverted boxes (sizes clipped to 0), repeats, x0 and x1 looking up one row.
+  cases.push_back(spatial_case({"limits", 9, 1024, 4, 4, {0,   0,   1023, 1023, 1023, 1023, 1023, 1023, 0, 0, 0, 0,
+                                                          900, 800, 10,   20,   17,   40,   17,   90,   0, 0, 1023, 1023}}));
+  cases.push_back(spatial_case({"no_rows", 5, 16, 3, 2, {}}));
+  cases.push_back(spatial_case({"one_row", 5, 16, 5, 1, {3, 15, 9, 15}}));
+  cases.push_back(spatial_case({"many_repeats", 70, 8, 16, 16, random_boxes(67, 7)}));
+  cases.push_back(spatial_case({"uneven_widths", 33, 32, 5, 7, random_boxes(33, 31)}));
+  return cases;
+}
+
+}  // namespace plimsoll::test

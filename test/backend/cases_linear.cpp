@@ -1,0 +1,58 @@
+#include <fmt/format.h>
+
+#include "backend/op_case.h"
+
+namespace plimsoll::test {
+namespace {
+
+struct LinearShape {
+  std::int64_t capacity;
+  std::int32_t rows;  // -1: no row count
+  std::int64_t in, out;
+  bool bias;
+};
+
+OpCase linear_case(LinearShape s) {
+  const std::string name = fmt::format("linear/n{}_of_{}_k{}_m{}{}", s.rows, s.capacity, s.in, s.out, s.bias ? "_bias" : "");
+  return {name, [s](CaseBuilder& b) {
+            const ValueId x = b.tensor("x", {s.capacity, s.in}, s.rows);
+            const ValueId weight = b.tensor("weight", {s.out, s.in});
+            const ValueId bias = s.bias ? b.tensor("bias", {s.out}) : kNoValue;
+            b.objective(linear(b.graph, "y", x, weight, bias, s.rows < 0 ? kNoValue : b.rows(s.rows)));
+          }};
+}
+
+OpCase weight_grad_case(LinearShape s, bool keep) {
+  return {fmt::format("linear_weight_grad/n{}_of_{}_{}", s.rows, s.capacity, keep ? "adds" : "forgets"),
+          [s, keep](CaseBuilder& b) {
+            const ValueId dy = b.constant("dy", {s.capacity, s.out}, s.rows);
+            const ValueId x = b.constant("x", {s.capacity, s.in}, s.rows);
+            const ValueId sum = b.state("sum", {s.out, s.in}, keep ? kAllRows : 0);  // forgotten: NaN
+            b.graph.add_node({.op = Op::kLinearWeightGrad,
+                              .name = "dweight",
+                              .inputs = {dy, x, sum, b.integers("keep", {1}, {keep ? 1 : 0})},
+                              .row_count = b.rows(s.rows),
+                              .phase = Phase::kBackward});
+          }};
+}
+
+}  // namespace
+
+std::vector<OpCase> linear_cases() {
+  std::vector<OpCase> cases;
+  for (const LinearShape& shape : {LinearShape{7, 3, 12, 5, true}, LinearShape{7, 0, 12, 5, true},
+                                   LinearShape{7, 1, 5, 24, false}, LinearShape{19, -1, 24, 7, true},
+                                   LinearShape{33, 17, 96, 13, true}, LinearShape{1, 1, 1, 1, false},
+                                   LinearShape{70, 65, 5, 96, true}, LinearShape{300, 259, 24, 33, true},
+                                   LinearShape{130, 2, 160, 24, false}}) {
+    cases.push_back(linear_case(shape));
+  }
+  for (const bool keep : {false, true}) {
+    for (const std::int32_t rows : {0, 1, 9, 11}) {
+      cases.push_back(weight_grad_case({11, rows, 12, 7, false}, keep));
+    }
+  }
+  return cases;
+}
+
+}  // namespace plimsoll::test

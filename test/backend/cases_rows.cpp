@@ -1,0 +1,110 @@
+#include <fmt/format.h>
+
+#include "backend/op_case.h"
+
+namespace plimsoll::test {
+namespace {
+
+OpCase patchify_case(Shape pixels, std::int64_t size, std::int32_t samples) {
+  return {fmt::format("patchify/{}x{}x{}x{}_by_{}_of_{}_samples", pixels[0], pixels[1], pixels[2], pixels[3], size, samples),
+          [=](CaseBuilder& b) {
+            const auto patches = static_cast<std::int32_t>(pixels[2] / size * (pixels[3] / size));
+            b.graph.add_node({.op = Op::kPatchify,
+                              .name = "patches",
+                              .attributes = PatchAttributes{size},
+                              .inputs = {b.constant("pixels", pixels, samples)},
+                              .row_count = b.rows(samples * patches)});
+          }};
+}
+
+OpCase visual_embedding_case(std::int64_t capacity, std::int32_t samples, std::int32_t patches, std::int64_t width) {
+  return {fmt::format("visual_embedding/b{}_of_{}_p{}_d{}", samples, capacity, patches, width), [=](CaseBuilder& b) {
+            const ValueId x = b.tensor("patches", {capacity * patches, width}, samples * patches);
+            const ValueId cls = b.tensor("cls", {1, 1, width});
+            const ValueId positions = b.tensor("positions", {1, patches + 1, width});
+            b.objective(add_single(b.graph, {.op = Op::kVisualEmbedding,
+                                             .name = "y",
+                                             .inputs = {x, cls, positions},
+                                             .row_count = b.rows(samples * (patches + 1))}));
+          }};
+}
+
+// Samples of `text[b]` text rows, each followed by `visual` visual rows.
+OpCase pack_rows_case(std::string name, std::vector<std::int32_t> text, std::int32_t visual, std::int64_t width,
+                      std::int64_t text_capacity) {
+  return {"pack_rows/" + name, [=](CaseBuilder& b) {
+            const auto samples = static_cast<std::int32_t>(text.size());
+            const std::int64_t visual_capacity = (samples + 1) * std::int64_t{visual};
+            std::vector<std::int32_t> source, text_index, visual_index;
+            for (const std::int32_t length : text) {
+              for (std::int32_t i = 0; i < length; ++i) {
+                text_index.push_back(static_cast<std::int32_t>(source.size()));
+                source.push_back(static_cast<std::int32_t>(text_index.size()) - 1);
+              }
+              for (std::int32_t i = 0; i < visual; ++i) {
+                visual_index.push_back(static_cast<std::int32_t>(source.size()));
+                source.push_back(-static_cast<std::int32_t>(visual_index.size()));
+              }
+            }
+            const auto rows = static_cast<std::int32_t>(source.size());
+            const auto text_rows = static_cast<std::int64_t>(text_index.size());
+            const auto visual_rows = static_cast<std::int64_t>(visual_index.size());
+            // Indices are promised over the whole capacity: their gather writes zeros there.
+            text_index.resize(static_cast<std::size_t>(text_capacity), -1);
+            visual_index.resize(static_cast<std::size_t>(visual_capacity), -1);
+            const std::int64_t capacity = text_capacity + visual_capacity;
+            const ValueId x = b.tensor("text", {text_capacity, width}, text_rows);
+            const ValueId y = b.tensor("visual", {visual_capacity, width}, visual_rows);
+            b.objective(add_single(
+                b.graph, {.op = Op::kPackRows,
+                          .name = "packed",
+                          .inputs = {x, y, b.integers("source", {capacity}, source),
+                                     b.integers("text_index", {text_capacity}, text_index),
+                                     b.integers("visual_index", {visual_capacity}, visual_index)},
+                          .row_count = b.rows(rows)}));
+          }};
+}
+
+// Output row i is row index[i] of n rows; the rest of both capacities is there but not real.
+OpCase gather_rows_case(std::string name, std::vector<std::int32_t> index, std::int32_t n, std::int64_t width,
+                        std::int64_t spare) {
+  return {"gather_rows/" + name, [=](CaseBuilder& b) {
+            const auto m = static_cast<std::int32_t>(index.size());
+            std::vector<std::int32_t> inverse(static_cast<std::size_t>(n + spare), -1);
+            for (std::int32_t i = 0; i < m; ++i) {
+              if (index[static_cast<std::size_t>(i)] >= 0) inverse[static_cast<std::size_t>(index[static_cast<std::size_t>(i)])] = i;
+            }
+            const ValueId x = b.tensor("x", {n + spare, width}, n);
+            b.objective(add_single(b.graph, {.op = Op::kGatherRows,
+                                             .name = "y",
+                                             .inputs = {x, b.integers("index", {m + spare}, index),
+                                                        b.integers("inverse", {n + spare}, inverse)},
+                                             .row_count = b.rows(m)}));
+          }};
+}
+
+}  // namespace
+
+std::vector<OpCase> rows_cases() {
+  return {
+      patchify_case({2, 3, 8, 12}, 4, 2),
+      patchify_case({3, 3, 8, 12}, 4, 1),
+      patchify_case({2, 1, 6, 3}, 3, 0),
+      patchify_case({1, 3, 32, 32}, 16, 1),
+      visual_embedding_case(3, 2, 6, 12),
+      visual_embedding_case(3, 0, 6, 5),
+      visual_embedding_case(2, 2, 1, 24),
+      visual_embedding_case(5, 4, 13, 33),
+      pack_rows_case("two_samples", {3, 5}, 4, 12, 11),
+      pack_rows_case("one_without_text", {3, 0, 7}, 2, 5, 10),
+      pack_rows_case("no_samples", {}, 3, 24, 4),
+      pack_rows_case("wide", {1, 17}, 9, 96, 20),
+      gather_rows_case("permuted", {4, 2, 0}, 5, 12, 2),
+      gather_rows_case("with_absent_rows", {-1, 3, -1, 0, -1}, 4, 5, 1),
+      gather_rows_case("nothing", {}, 3, 24, 2),
+      gather_rows_case("from_nothing", {-1, -1}, 0, 7, 3),
+      gather_rows_case("wide", {16, 8, 4, 2, 1, 0, -1}, 17, 96, 0),
+  };
+}
+
+}  // namespace plimsoll::test

@@ -1,0 +1,64 @@
+#include "backend/compare.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace plimsoll::test {
+namespace {
+
+std::string label(const Graph& graph, ValueId value) {
+  const Node& node = graph.node(graph.value(value).producer);
+  return fmt::format("node '{}' ({}), output {}", node.name, op_name(node.op), graph.value(value).output_index);
+}
+
+template <typename Body>
+void for_each_made(const Graph& graph, Body body) {
+  for (const Node& node : graph.nodes()) {
+    for (const ValueId output : node.outputs) body(node, output);
+  }
+}
+
+}  // namespace
+
+double used_tolerance(std::span<const double> found, std::span<const double> expected, const Tolerance& tolerance) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (found.size() != expected.size()) return kInfinity;
+  double largest = 0, worst = 0;
+  for (const double value : expected) {
+    if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
+  }
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (found[i] == expected[i]) continue;
+    const double error = std::abs(found[i] - expected[i]);
+    const double allowed = tolerance.relative * std::abs(expected[i]) + tolerance.absolute * largest;
+    if (!std::isfinite(error) || allowed == 0) return kInfinity;
+    worst = std::max(worst, error / allowed);
+  }
+  return worst;
+}
+
+void expect_near(const Graph& graph, const GraphRunner& found, const GraphRunner& expected) {
+  for_each_made(graph, [&](const Node& node, ValueId output) {
+    const Tolerance tolerance = is_floating(graph.type(output).dtype) ? tolerance_of(node.op) : Tolerance{};
+    const double used = used_tolerance(found.made(output), expected.made(output), tolerance);
+    if (used <= 1) return;
+    std::string pairs;
+    for (std::size_t i = 0; i < std::min<std::size_t>(8, found.made(output).size()); ++i) {
+      pairs += fmt::format(" {}|{}", found.made(output)[i], expected.made(output)[i]);
+    }
+    ADD_FAILURE() << label(graph, output) << " is " << used << " times the tolerance (relative " << tolerance.relative
+                  << ", absolute " << tolerance.absolute << ": " << tolerance.reason << "); " << found.made(output).size()
+                  << " and " << expected.made(output).size() << " elements, found|expected:" << pairs;
+  });
+}
+
+void expect_identical(const Graph& graph, const GraphRunner& found, const GraphRunner& expected) {
+  for_each_made(graph, [&](const Node&, ValueId output) {
+    EXPECT_EQ(found.made(output), expected.made(output)) << label(graph, output);
+  });
+}
+
+}  // namespace plimsoll::test

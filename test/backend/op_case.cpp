@@ -1,0 +1,140 @@
+#include "backend/op_case.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <ostream>
+
+#include "base/philox.h"
+
+namespace plimsoll::test {
+
+CaseBuilder::CaseBuilder(DType dtype, std::string_view case_name) : dtype_(dtype) {
+  for (const char c : case_name) seed_ = seed_ * 31 + static_cast<unsigned char>(c);
+}
+
+double CaseBuilder::random() {
+  const std::uint32_t index = drawn_++;
+  return (philox4x32({index / 4, 0, 0, 0}, {seed_, 7})[index % 4] >> 16) * 0x1p-16;
+}
+
+std::int32_t CaseBuilder::random_integer(std::int32_t low, std::int32_t high) {
+  return low + static_cast<std::int32_t>(random() * (high - low + 1));
+}
+
+ValueId CaseBuilder::floating(std::string name, Shape shape, std::int64_t real_rows, Range range, Role role) {
+  const TensorType type{dtype_, shape};
+  const ValueId value =
+      role == Role::kState ? graph.add_state(std::move(name), type) : graph.add_input(std::move(name), type);
+  Data data{.value = value, .values = {}};
+  const std::int64_t elements = real_rows == kAllRows ? shape.elements() : real_rows * row_elements(shape);
+  for (std::int64_t i = 0; i < elements; ++i) {
+    data.values.push_back(static_cast<float>(range.low + (range.high - range.low) * random()));
+  }
+  data_.push_back(std::move(data));
+  return value;
+}
+
+ValueId CaseBuilder::tensor(std::string name, Shape shape, std::int64_t real_rows, Range range) {
+  wanted_.push_back(floating(std::move(name), shape, real_rows, range, Role::kInput));
+  return wanted_.back();
+}
+
+ValueId CaseBuilder::constant(std::string name, Shape shape, std::int64_t real_rows, Range range) {
+  return floating(std::move(name), shape, real_rows, range, Role::kInput);
+}
+
+ValueId CaseBuilder::state(std::string name, Shape shape, std::int64_t real_rows, Range range) {
+  return floating(std::move(name), shape, real_rows, range, Role::kState);
+}
+
+ValueId CaseBuilder::integers(std::string name, Shape shape, std::vector<std::int32_t> list) {
+  return values(std::move(name), {DType::kI32, shape}, {list.begin(), list.end()});
+}
+
+ValueId CaseBuilder::integer_state(std::string name, Shape shape, std::vector<std::int32_t> list) {
+  const ValueId value = graph.add_state(std::move(name), {DType::kI32, shape});
+  data_.push_back({value, {list.begin(), list.end()}});
+  return value;
+}
+
+ValueId CaseBuilder::values(std::string name, TensorType type, std::vector<double> list) {
+  const ValueId value = graph.add_input(std::move(name), type);
+  data_.push_back({value, std::move(list)});
+  return value;
+}
+
+ValueId CaseBuilder::rows(std::int32_t count) {
+  const std::string name = fmt::format("rows_{}", count);
+  const ValueId known = graph.find_source(name);
+  return known != kNoValue ? known : integers(name, {1}, {count});
+}
+
+void CaseBuilder::objective(ValueId output) { objectives_.push_back(output); }
+void CaseBuilder::objective_loss(ValueId loss) { losses_.push_back(loss); }
+void CaseBuilder::no_gradient(ValueId table, std::int64_t row) { no_gradient_[table] = row; }
+
+void BuiltCase::set_data(GraphRunner& runner) const {
+  for (const auto& [value, list] : data) runner.set(value, list);
+}
+
+BuiltCase OpCase::build(DType dtype, bool backward) const {
+  CaseBuilder builder(dtype, name);
+  describe(builder);
+  for (const ValueId output : builder.objectives_) builder.graph.mark_output(output);
+  for (const ValueId loss : builder.losses_) builder.graph.mark_output(loss);
+
+  std::vector<Seed> seeds;
+  std::vector<std::vector<double>> weights;
+  for (const ValueId output : builder.objectives_) {
+    // Poisoned where the output is: a gradient has as many real rows as its value.
+    const ValueId row_count = builder.graph.node(builder.graph.value(output).producer).row_count;
+    std::int64_t real_rows = kAllRows;
+    for (const auto& [value, list] : builder.data_) {
+      if (value == row_count) real_rows = static_cast<std::int64_t>(list[0]);
+    }
+    const ValueId gradient =
+        builder.constant(fmt::format("gradient_{}", output), builder.graph.type(output).shape, real_rows);
+    seeds.push_back({.value = output, .gradient = gradient});
+    weights.push_back(builder.data_.back().values);
+  }
+  for (const ValueId loss : builder.losses_) seeds.push_back(loss_seed(builder.graph, loss));
+
+  std::map<ValueId, Gradient> gradients;
+  if (backward) {
+    gradients = append_backward(builder.graph, seeds, builder.wanted_);
+    for (const auto& [value, gradient] : gradients) {
+      for (const ValueId output : {gradient.dense, gradient.row_ids, gradient.row_count, gradient.rows}) {
+        if (output != kNoValue) builder.graph.mark_output(output);
+      }
+    }
+  }
+  return {.graph = std::move(builder.graph),
+          .data = std::move(builder.data_),
+          .objectives = std::move(builder.objectives_),
+          .losses = std::move(builder.losses_),
+          .weights = std::move(weights),
+          .wanted = std::move(builder.wanted_),
+          .no_gradient = std::move(builder.no_gradient_),
+          .gradients = std::move(gradients)};
+}
+
+std::ostream& operator<<(std::ostream& stream, const OpCase& op_case) { return stream << op_case.name; }
+
+std::string test_name(const OpCase& op_case) {
+  std::string name = op_case.name;
+  std::replace_if(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+  return name;
+}
+
+std::vector<OpCase> all_cases() {
+  std::vector<OpCase> cases;
+  for (const auto& group : {embedding_cases(), rows_cases(), elementwise_cases(), linear_cases(), normalisation_cases(),
+                            attention_cases(), loss_cases(), update_cases()}) {
+    cases.insert(cases.end(), group.begin(), group.end());
+  }
+  return cases;
+}
+
+}  // namespace plimsoll::test

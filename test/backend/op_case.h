@@ -1,0 +1,111 @@
+// OpCase: one op on one awkward shape, described once. From it come, all in test/backend: the gradient rules against finite
+// differences (gradient_test.cpp), the reference in F32 against itself in F64 (reference_test.cpp), and any other backend
+// against the reference, forward and backward, with outputs in their own memory and in place (backend_suite.h).
+//
+//   {"linear/plain", [](CaseBuilder& b) {
+//      const ValueId x = b.tensor("x", {5, 12}, 3);                       // 3 of 5 rows are real
+//      const ValueId y = linear(b.graph, "y", x, b.tensor("weight", {7, 12}), kNoValue, b.rows(3));
+//      b.objective(y);
+//    }}
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "autodiff/autodiff.h"
+#include "graph/build.h"
+#include "support/graph_runner.h"
+
+namespace plimsoll::test {
+
+inline constexpr std::int64_t kAllRows = -1;
+
+struct Range {
+  double low = -1, high = 1;
+};
+
+class CaseBuilder {
+ public:
+  // Floating tensors are of `dtype`; their values are the same, and exact in float, for F32 and F64.
+  CaseBuilder(DType dtype, std::string_view case_name);
+
+  Graph graph;
+  DType dtype() const { return dtype_; }
+
+  // Sources with random values. Rows from `real_rows` on are poisoned.
+  ValueId tensor(std::string name, Shape shape, std::int64_t real_rows = kAllRows, Range range = {});  // with gradient
+  ValueId constant(std::string name, Shape shape, std::int64_t real_rows = kAllRows, Range range = {});
+  ValueId state(std::string name, Shape shape, std::int64_t real_rows = kAllRows, Range range = {});
+  // Sources with given values; fewer than the tensor has leave the rest poisoned.
+  ValueId integers(std::string name, Shape shape, std::vector<std::int32_t> values);
+  ValueId integer_state(std::string name, Shape shape, std::vector<std::int32_t> values);
+  ValueId values(std::string name, TensorType type, std::vector<double> values);
+  // The i32[1] row count of that value; the same source for the same count.
+  ValueId rows(std::int32_t count);
+
+  // A random integer in low..high, both included.
+  std::int32_t random_integer(std::int32_t low, std::int32_t high);
+
+  // `output`, times random weights, is summed into the objective whose gradient is tested.
+  void objective(ValueId output);
+  // `loss`, a cross_entropy's, is added to the objective.
+  void objective_loss(ValueId loss);
+  // Row `row` of `table` has gradient 0 by the op's contract, though the objective depends on it.
+  void no_gradient(ValueId table, std::int64_t row);
+
+ private:
+  friend struct BuiltCase;
+  friend struct OpCase;
+  struct Data {
+    ValueId value;
+    std::vector<double> values;
+  };
+  double random();  // in [0, 1), 16 bits
+  ValueId floating(std::string name, Shape shape, std::int64_t real_rows, Range range, Role role);
+
+  DType dtype_;
+  std::uint32_t seed_ = 0;
+  std::uint32_t drawn_ = 0;
+  std::vector<Data> data_;
+  std::vector<ValueId> wanted_, objectives_, losses_;
+  std::map<ValueId, std::int64_t> no_gradient_;
+};
+
+// A case's graph in one dtype, forward alone or with its backward nodes, and the data for its sources.
+struct BuiltCase {
+  Graph graph;
+  std::vector<CaseBuilder::Data> data;
+  std::vector<ValueId> objectives, losses;  // values of the objective …
+  std::vector<std::vector<double>> weights;  // … and what each objective is multiplied by, over its whole capacity
+  std::vector<ValueId> wanted;
+  std::map<ValueId, std::int64_t> no_gradient;  // see CaseBuilder::no_gradient
+  std::map<ValueId, Gradient> gradients;  // empty if built without backward
+
+  // Writes all sources' values.
+  void set_data(GraphRunner& runner) const;
+};
+
+struct OpCase {
+  std::string name;  // "<op>/<what is special>"
+  std::function<void(CaseBuilder&)> describe;
+
+  BuiltCase build(DType dtype, bool backward) const;
+};
+std::ostream& operator<<(std::ostream& stream, const OpCase& op_case);
+// `name` in letters, digits and underscores.
+std::string test_name(const OpCase& op_case);
+
+// All cases; one file per group of ops.
+std::vector<OpCase> all_cases();
+std::vector<OpCase> embedding_cases();
+std::vector<OpCase> rows_cases();
+std::vector<OpCase> elementwise_cases();
+std::vector<OpCase> linear_cases();
+std::vector<OpCase> normalisation_cases();
+std::vector<OpCase> attention_cases();
+std::vector<OpCase> loss_cases();
+std::vector<OpCase> update_cases();
+
+}  // namespace plimsoll::test

@@ -1,0 +1,40 @@
+#include "backend/reference/reference_backend.h"
+
+#include <gtest/gtest.h>
+
+#include "backend/backend_suite.h"
+#include "backend/compare.h"
+
+namespace plimsoll::test {
+namespace {
+
+// In place, run again, and writing nothing that it should not.
+INSTANTIATE_TEST_SUITE_P(Reference, BackendSuite,
+                         testing::ValuesIn(suite_of("reference", [] { return std::make_unique<ReferenceBackend>(); })),
+                         suite_test_name);
+
+TEST(ReferenceBackend, F32IsNearF64) {
+  ReferenceBackend backend;
+  for (const OpCase& op_case : all_cases()) {
+    SCOPED_TRACE(op_case.name);
+    const BuiltCase single = op_case.build(DType::kF32, true), exact = op_case.build(DType::kF64, true);
+    GraphRunner found(single.graph, backend), expected(exact.graph, backend);
+    single.set_data(found);
+    exact.set_data(expected);
+    found.run();
+    expected.run();
+    expect_near(single.graph, found, expected);
+  }
+}
+
+TEST(ReferenceBackend, EveryOpHasACase) {
+  std::vector<int> cases(kOpCount, 0);
+  for (const OpCase& op_case : all_cases()) {
+    const BuiltCase built = op_case.build(DType::kF32, true);
+    for (const Node& node : built.graph.nodes()) ++cases[static_cast<std::size_t>(node.op)];
+  }
+  for (std::size_t op = 0; op < kOpCount; ++op) EXPECT_GE(cases[op], 3) << op_name(static_cast<Op>(op));
+}
+
+}  // namespace
+}  // namespace plimsoll::test

@@ -1,0 +1,71 @@
+// How far a backend's F32 result may lie from the reference's, by the op that made the value: the one table.
+//
+// |a - b| <= relative * |b| + absolute * (the largest magnitude in the reference's tensor). Integers are equal, infinities
+// too. An F32 rounding is 6e-8 of a value.
+#pragma once
+
+#include <string_view>
+
+#include "graph/op.h"
+
+namespace plimsoll::test {
+
+struct Tolerance {
+  double relative = 0, absolute = 0;
+  std::string_view reason;
+};
+
+inline Tolerance tolerance_of(Op op) {
+  constexpr double kRounding = 6e-8;
+  switch (op) {
+    case Op::kEmbedding:
+    case Op::kSpatialEmbedding:
+    case Op::kPatchify:
+    case Op::kPackRows:
+    case Op::kGatherRows:
+      return {0, 0, "copies"};
+    case Op::kAdd:
+    case Op::kAccumulate:
+    case Op::kMergeRowGrads:
+    case Op::kVisualEmbedding:
+      return {0, 0, "one addition, rounded once by everybody"};
+    case Op::kDropout:
+      return {2 * kRounding, 0, "one product; the scale may be rounded otherwise. A wrong mask is an error of 1"};
+    case Op::kLayerNormAffine:
+      return {2 * kRounding, 2 * kRounding, "a product and a sum, fused or not"};
+    case Op::kEmbeddingGrad:
+    case Op::kEmbeddingRowGrad:
+    case Op::kSpatialEmbeddingGrad:
+    case Op::kVisualEmbeddingGrad:
+      return {0, 2e-6, "float sums of a few dozen rows, in any order"};
+    case Op::kLinear:
+    case Op::kLinearInputGrad:
+    case Op::kLinearWeightGrad:
+    case Op::kBiasGrad:
+      return {0, 2e-6, "float sums of up to 300 products, in any order"};
+    case Op::kLayerNorm:
+    case Op::kLayerNormGrad:
+      return {0, 4e-6, "float mean and variance; a mean ten times the spread costs a decimal of the difference"};
+    case Op::kAttention:
+    case Op::kAttentionGrad:
+      return {0, 4e-6, "exponentials of float scores up to 100, summed online in tiles"};
+    case Op::kGelu:
+    case Op::kGeluGrad:
+      return {1e-6, 2 * kRounding, "erf to a few roundings; 1 + erf cancels for x far below 0"};
+    case Op::kTanh:
+    case Op::kTanhGrad:
+      return {1e-6, 2 * kRounding, "tanh to a few roundings; 1 - y*y cancels where tanh saturates"};
+    case Op::kCrossEntropy:
+      return {1e-6, 1e-6, "exponential and logarithm to a few roundings, then a difference from 1"};
+    case Op::kSumSquares:
+      return {1e-6, 0, "sums of squares that do not cancel, in double or in float blocks"};
+    case Op::kGradientNorm:
+      return {2 * kRounding, 0, "a square root and a quotient in double, rounded once"};
+    case Op::kAdamW:
+    case Op::kAdamWRows:
+      return {4 * kRounding, 4 * kRounding, "five float operations an element, fused or not"};
+  }
+  return {};
+}
+
+}  // namespace plimsoll::test

@@ -1,0 +1,181 @@
+#include "support/graph_runner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace plimsoll::test {
+namespace {
+
+std::size_t at(ValueId value) { return static_cast<std::size_t>(value); }
+
+// The last node that reads each value, past the end for the graph's outputs, -1 for values nobody reads.
+std::vector<std::ptrdiff_t> last_reads(const Graph& graph) {
+  std::vector<std::ptrdiff_t> last(graph.values().size(), -1);
+  for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
+    const Node& node = graph.nodes()[n];
+    for (const ValueId input : node.inputs) last[at(input)] = static_cast<std::ptrdiff_t>(n);
+    if (node.row_count != kNoValue) last[at(node.row_count)] = static_cast<std::ptrdiff_t>(n);
+  }
+  for (const ValueId output : graph.outputs()) last[at(output)] = static_cast<std::ptrdiff_t>(graph.nodes().size());
+  return last;
+}
+
+}  // namespace
+
+GraphRunner::GraphRunner(const Graph& graph, Backend& backend, RunnerOptions options)
+    : graph_(graph), made_(graph.values().size()) {
+  verify(graph);
+  place_values(options.reuse);
+  for (const Node& node : graph.nodes()) {
+    kernels_.push_back(backend.prepare(graph, node));
+    scratch_.emplace_back(kernels_.back()->scratch_bytes());
+  }
+}
+
+void GraphRunner::place_values(Reuse reuse) {
+  const std::vector<std::ptrdiff_t> last = last_reads(graph_);
+  home_.assign(graph_.values().size(), kNoValue);
+  buffers_.resize(graph_.values().size());
+  const auto own_buffer = [&](ValueId value) {
+    home_[at(value)] = value;
+    buffers_[at(value)] = GuardedBuffer(graph_.type(value).bytes());
+  };
+  for (std::size_t i = 0; i < graph_.values().size(); ++i) {
+    if (graph_.values()[i].producer == kNoNode) own_buffer(static_cast<ValueId>(i));
+  }
+  for (std::size_t n = 0; n < graph_.nodes().size(); ++n) {
+    const Node& node = graph_.nodes()[n];
+    std::vector<Alias> aliases = op_aliases(node.op, node.inputs.size());
+    if (reuse == Reuse::kLast) std::reverse(aliases.begin(), aliases.end());
+    std::vector<ValueId> taken;
+    for (const Alias& alias : aliases) {
+      const ValueId input = node.inputs[alias.input], output = node.outputs[alias.output];
+      const bool must = alias.kind == Alias::Kind::kMust;
+      const bool dies = last[at(input)] == static_cast<std::ptrdiff_t>(n) && !is_persistent(graph_.value(input).role);
+      const bool fits = graph_.type(input).bytes() == graph_.type(output).bytes();
+      const bool is_free = std::find(taken.begin(), taken.end(), home_[at(input)]) == taken.end();
+      if (home_[at(output)] != kNoValue || !(must || (reuse != Reuse::kNever && dies && fits && is_free))) continue;
+      home_[at(output)] = home_[at(input)];
+      taken.push_back(home_[at(input)]);
+    }
+    for (const ValueId output : node.outputs) {
+      if (home_[at(output)] == kNoValue) own_buffer(output);
+    }
+  }
+}
+
+TensorView GraphRunner::view(ValueId value) {
+  return {graph_.type(value), buffers_[at(home_[at(value)])].bytes().data()};
+}
+
+void GraphRunner::set(ValueId value, std::span<const double> values) {
+  check(graph_.value(value).producer == kNoNode, "only sources are set");
+  poison(view(value));
+  from_doubles(view(value), values);
+}
+
+void GraphRunner::set(std::string_view source, std::span<const double> values) {
+  const ValueId value = graph_.find_source(source);
+  check(value != kNoValue, fmt::format("the graph has a source '{}'", source));
+  set(value, values);
+}
+
+void GraphRunner::run() {
+  for (std::size_t i = 0; i < graph_.values().size(); ++i) {
+    const auto value = static_cast<ValueId>(i);
+    if (graph_.value(home_[i]).producer != kNoNode) poison(view(value));
+  }
+  for (std::size_t n = 0; n < graph_.nodes().size(); ++n) run_node(n);
+}
+
+void GraphRunner::run_node(std::size_t index) {
+  const Node& node = graph_.nodes()[index];
+  std::vector<TensorView> inputs, outputs;
+  for (const ValueId input : node.inputs) inputs.push_back(view(input));
+  for (const ValueId output : node.outputs) outputs.push_back(view(output));
+  std::vector<std::vector<std::byte>> before;
+  for (const TensorView& input : inputs) before.emplace_back(input.byte_span().begin(), input.byte_span().end());
+  std::memset(scratch_[index].bytes().data(), 0xFF, scratch_[index].bytes().size());  // NaN in every floating type
+
+  const std::int32_t rows = node.row_count == kNoValue ? 0 : read_count(node.row_count);
+  kernels_[index]->run({.inputs = inputs,
+                        .outputs = outputs,
+                        .scratch = scratch_[index].bytes(),
+                        .row_count = node.row_count == kNoValue ? nullptr : &rows});
+
+  const auto fault = [&](std::string_view what) {
+    return fmt::format("node {} '{}' ({}) {}", index, node.name, op_name(node.op), what);
+  };
+  check(scratch_[index].intact(), fault("writes outside its scratch"));
+  for (const GuardedBuffer& buffer : buffers_) check(buffer.intact(), fault("writes outside a tensor"));
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const bool overwritten = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId output) {
+      return home_[at(output)] == home_[at(node.inputs[i])];
+    });
+    check(overwritten || before[i].empty() || std::memcmp(before[i].data(), inputs[i].raw(), before[i].size()) == 0,
+          fault(fmt::format("changes its input {}", i)));
+  }
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const std::int64_t promised = promised_rows(node, i);
+    made_[at(node.outputs[i])] = to_doubles(outputs[i], promised);
+  }
+  for (std::size_t i = 0; i < outputs.size(); ++i) poison(outputs[i], promised_rows(node, i));
+}
+
+std::int64_t GraphRunner::promised_rows(const Node& node, std::size_t output) {
+  const Shape& shape = graph_.type(node.outputs[output]).shape;
+  const std::int64_t capacity = shape.rank() == 0 ? 1 : shape[0];
+  switch (node.op) {
+    case Op::kEmbeddingRowGrad:
+    case Op::kMergeRowGrads:
+      return output == 1 ? capacity : read_count(node.outputs[1]);
+    case Op::kCrossEntropy:
+      if (output == 0) return capacity;
+      break;
+    case Op::kLayerNormGrad:
+      if (output > 0) return capacity;
+      break;
+    case Op::kAttentionGrad:
+      if (output > 2) return capacity;
+      break;
+    case Op::kVisualEmbeddingGrad: {
+      if (output > 0 || node.row_count == kNoValue) return capacity;
+      const std::int64_t patches = std::get<VisualAttributes>(node.attributes).patches;
+      return read_count(node.row_count) / (patches + 1) * patches;
+    }
+    case Op::kEmbeddingGrad:
+    case Op::kSpatialEmbeddingGrad:
+    case Op::kLinearWeightGrad:
+    case Op::kBiasGrad:
+    case Op::kSumSquares:
+      return capacity;
+    default:
+      break;
+  }
+  return node.row_count == kNoValue ? capacity : read_count(node.row_count);
+}
+
+std::int32_t GraphRunner::read_count(ValueId value) { return *view(value).data<std::int32_t>(); }
+
+const std::vector<double>& GraphRunner::made(ValueId value) const {
+  check(graph_.value(value).producer != kNoNode, "only nodes' outputs are made");
+  return made_[at(value)];
+}
+
+const std::vector<double>& GraphRunner::made(std::string_view name) const { return made(last_of_name(name)); }
+
+std::vector<double> GraphRunner::get(ValueId value) {
+  return to_doubles(view(value), graph_.type(value).shape.elements());
+}
+
+ValueId GraphRunner::last_of_name(std::string_view name) const {
+  for (std::size_t i = graph_.values().size(); i-- > 0;) {
+    if (graph_.values()[i].name == name) return static_cast<ValueId>(i);
+  }
+  check(false, fmt::format("the graph has a value '{}'", name));
+  return kNoValue;
+}
+
+}  // namespace plimsoll::test

@@ -1,0 +1,71 @@
+// GraphRunner: runs a graph on any host backend without a memory plan, and watches the kernels while it does.
+//
+// Every value has guarded memory of its own; an output that must take an input's bytes (Alias::kMust) shares them, one that
+// may (kMay) does as `reuse` says, if that input dies at the node. Caught, with the node's name in the message:
+// writes outside an output or the declared scratch, writes to an input, an output that must lie in an input's bytes and
+// does not. Rows behind the row count are NaN (or a wild integer) before and after every node, as is the scratch,
+// so a kernel that reads what nobody promised spoils its result.
+//
+//   GraphRunner runner(graph, backend, {.reuse = Reuse::kFirst});
+//   runner.set("x", x_values);
+//   runner.run();
+//   std::vector<double> y = runner.made("dense");   // the promised rows, as its node left them
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "backend/backend.h"
+#include "support/guarded_buffer.h"
+
+namespace plimsoll::test {
+
+enum class Reuse {
+  kNever,  // outputs that may lie in an input's bytes have their own
+  kFirst,  // … take the first input that allows it and dies at the node
+  kLast    // … take the last such input
+};
+
+struct RunnerOptions {
+  Reuse reuse = Reuse::kNever;
+};
+
+class GraphRunner {
+ public:
+  // Prepares every node. Both must outlive the runner. Throws what the backend throws.
+  GraphRunner(const Graph& graph, Backend& backend, RunnerOptions options = {});
+
+  // Writes a source value; with fewer values than the tensor has, the rest is poisoned. With reuse, a run may consume inputs:
+  // set them before each run.
+  void set(ValueId value, std::span<const double> values);
+  void set(std::string_view source, std::span<const double> values);
+  // Runs all nodes in order. Throws InternalError on the faults named above.
+  void run();
+
+  // What the value's node promises of it, as it was right after the node ran (later nodes may have taken the bytes).
+  const std::vector<double>& made(ValueId value) const;
+  const std::vector<double>& made(std::string_view name) const;  // the last value of that name
+  // A value's memory as it is now.
+  TensorView view(ValueId value);
+  std::vector<double> get(ValueId value);
+
+ private:
+  void place_values(Reuse reuse);
+  void run_node(std::size_t index);
+  // Leading rows of a node's output that the op's contract promises; its outputs have been computed.
+  std::int64_t promised_rows(const Node& node, std::size_t output);
+  std::int32_t read_count(ValueId value);
+  ValueId last_of_name(std::string_view name) const;
+
+  const Graph& graph_;
+  std::vector<std::unique_ptr<Kernel>> kernels_;  // one a node
+  std::vector<GuardedBuffer> buffers_;            // one a value, empty where it lies in another's
+  std::vector<ValueId> home_;                     // the value whose buffer each value lies in
+  std::vector<GuardedBuffer> scratch_;            // one a node
+  std::vector<std::vector<double>> made_;
+};
+
+}  // namespace plimsoll::test

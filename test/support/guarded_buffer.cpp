@@ -1,0 +1,77 @@
+#include "support/guarded_buffer.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "base/bytes.h"
+
+namespace plimsoll::test {
+namespace {
+
+constexpr std::byte kCanary{0xC5};
+constexpr std::size_t kCanaryBytes = 64;
+constexpr std::int32_t kIntegerPoison = 0x7A7A7A7A;
+
+// body(T{}) for the dtypes that tests use.
+template <typename Body>
+void for_dtype(DType dtype, Body body) {
+  switch (dtype) {
+    case DType::kF64:
+      return body(double{});
+    case DType::kF32:
+      return body(float{});
+    case DType::kI32:
+      return body(std::int32_t{});
+    default:
+      check(false, "tests hold F64, F32 and I32");
+  }
+}
+
+}  // namespace
+
+GuardedBuffer::GuardedBuffer(std::size_t bytes)
+    : storage_(bytes + kAlignmentBytes + 2 * kCanaryBytes, kCanary), size_(bytes) {
+  const auto address = reinterpret_cast<std::uintptr_t>(storage_.data());
+  start_ = round_up(address + kCanaryBytes, kAlignmentBytes) - address;
+}
+
+bool GuardedBuffer::intact() const {
+  const auto is_canary = [](std::byte byte) { return byte == kCanary; };
+  const auto begin = storage_.begin();
+  return std::all_of(begin, begin + static_cast<std::ptrdiff_t>(start_), is_canary) &&
+         std::all_of(begin + static_cast<std::ptrdiff_t>(start_ + size_), storage_.end(), is_canary);
+}
+
+std::int64_t row_elements(const Shape& shape) {
+  std::int64_t count = 1;
+  for (std::size_t axis = 1; axis < shape.rank(); ++axis) count *= shape[axis];
+  return count;
+}
+
+void poison(const TensorView& view, std::int64_t first_row) {
+  for_dtype(view.dtype(), [&]<typename T>(T) {
+    const T value =
+        std::numeric_limits<T>::has_quiet_NaN ? std::numeric_limits<T>::quiet_NaN() : static_cast<T>(kIntegerPoison);
+    T* data = view.data<T>();
+    std::fill(data + std::min(first_row * row_elements(view.shape()), view.elements()), data + view.elements(), value);
+  });
+}
+
+std::vector<double> to_doubles(const TensorView& view, std::int64_t rows) {
+  std::vector<double> values;
+  for_dtype(view.dtype(), [&]<typename T>(T) {
+    const T* data = view.data<T>();
+    values.assign(data, data + std::min(rows * row_elements(view.shape()), view.elements()));
+  });
+  return values;
+}
+
+void from_doubles(const TensorView& view, std::span<const double> values) {
+  check(static_cast<std::int64_t>(values.size()) <= view.elements(), "values fit their tensor");
+  for_dtype(view.dtype(), [&]<typename T>(T) {
+    std::transform(values.begin(), values.end(), view.data<T>(), [](double value) { return static_cast<T>(value); });
+  });
+}
+
+}  // namespace plimsoll::test
