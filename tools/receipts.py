@@ -41,10 +41,10 @@ def normalize_box(box, width, height):
 
 
 class Windows:
-    """Pages cut into windows of at most `max_length` tokens (with <s> and </s>), `stride` tokens shared by neighbours.
+    """Pages cut into windows of at most `max_length` tokens (with <s> and </s>), by the rule of src/data/windows.h.
 
-    A page's windows are those of Hugging Face's `return_overflowing_tokens`: the next one begins `stride` tokens before
-    the last one's end. A word whose first sub-token lies in several windows is labelled in each of them.
+    A window ends between two words, and the next one begins with the first whole word of its last `stride` tokens. A
+    word that lies in several windows is labelled in each of them; its prediction is read from `owner`.
     """
 
     def __init__(self, path, tokenizer, label_ids, max_length=512, stride=128, input_size=224):
@@ -57,28 +57,35 @@ class Windows:
             size={"height": input_size, "width": input_size})
         self.pixels_ = {}
         self.windows_ = {}
+        self.tokens_ = {}
 
     def labels(self, page):
         return self.pages[page]["labels"]
 
     def tokens(self, page):
         """(ids, word index of each token) of a whole page, without special tokens."""
-        encoding = self.tokenizer.encode(self.pages[page]["words"], is_pretokenized=True, add_special_tokens=False)
-        return encoding.ids, encoding.word_ids
+        if page not in self.tokens_:
+            encoding = self.tokenizer.encode(self.pages[page]["words"], is_pretokenized=True, add_special_tokens=False)
+            self.tokens_[page] = (encoding.ids, encoding.word_ids)
+        return self.tokens_[page]
 
     def windows(self, page):
         """Half-open token ranges [(begin, end), ...]; one range for a page that fits."""
         if page not in self.windows_:
-            count = len(self.tokens(page)[0])
-            ranges, begin = [], 0
-            while True:
-                end = min(begin + self.room, count)
-                ranges.append((begin, end))
-                if end == count:
-                    break
-                begin = end - self.stride
-            self.windows_[page] = ranges
+            self.windows_[page] = cut_windows(self.tokens(page)[1], self.room, self.stride)
         return self.windows_[page]
+
+    def owner(self, page, token):
+        """The window in which `token` has most context on its poorer side; a page's own ends count as plenty."""
+        count = len(self.tokens(page)[0])
+
+        def context(window):
+            begin, end = window
+            return min(count if begin == 0 else token - begin, count if end == count else end - 1 - token)
+
+        windows = self.windows(page)
+        holding = [index for index, (begin, end) in enumerate(windows) if begin <= token < end]
+        return max(holding, key=lambda index: (context(windows[index]), -index))
 
     def pixels(self, page):
         """F32 [3, input_size, input_size], kept as bytes between calls."""
@@ -110,6 +117,22 @@ class Windows:
         batch = pad_rows(rows, length)
         batch["pixel_values"] = torch.stack([self.pixels(page) for page, _ in examples])
         return batch
+
+
+def cut_windows(words, room, stride):
+    """[(begin, end), ...] over tokens that belong to `words`, each at most `room` long."""
+    count = len(words)
+    starts = [token for token in range(count) if token == 0 or words[token] != words[token - 1]] + [count]
+    ranges, begin = [], 0
+    while True:
+        whole = [start for start in starts if begin < start <= begin + room]
+        end = whole[-1] if whole else begin + room  # one word longer than a window is cut
+        ranges.append((begin, end))
+        if end == count:
+            return ranges
+        next_end = next(start for start in starts if start > end)
+        earliest = min(max(end - stride, next_end - room, begin + 1), end)
+        begin = next((start for start in starts if earliest <= start < end), end)
 
 
 def pad_rows(rows, length):
