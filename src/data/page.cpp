@@ -63,7 +63,7 @@ std::string in_quotes(std::string_view text) {
   return out + (end < text.size() ? "…\"" : "\"");
 }
 
-std::size_t find_invalid_utf8(std::string_view text) {
+std::size_t invalid_utf8_offset(std::string_view text) {
   const auto at = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   for (std::size_t i = 0; i < text.size();) {
     const unsigned lead = at(i);

@@ -74,6 +74,6 @@ std::string in_quotes(std::string_view text);
 
 // Offset of the first byte that is not valid UTF-8 (overlong forms and surrogates included), or
 // npos.
-std::size_t find_invalid_utf8(std::string_view text);
+std::size_t invalid_utf8_offset(std::string_view text);
 
 }  // namespace plimsoll

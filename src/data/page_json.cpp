@@ -30,7 +30,7 @@ std::string shown(const Json& value) {
 }
 
 Json parse_object(std::string_view text, const Page& page) {
-  if (const std::size_t bad = find_invalid_utf8(text); bad != std::string_view::npos) {
+  if (const std::size_t bad = invalid_utf8_offset(text); bad != std::string_view::npos) {
     throw PageError("not-utf8",
                     {.what = "text is not valid UTF-8",
                      .where = fmt::format("{}, byte {} of it", place(page), bad),

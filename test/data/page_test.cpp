@@ -36,12 +36,12 @@ TEST(Page, ScalesPixelsAsPythonDoes) {
 }
 
 TEST(Page, FindsInvalidUtf8) {
-  EXPECT_EQ(find_invalid_utf8("a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80"), std::string_view::npos);
-  EXPECT_EQ(find_invalid_utf8("ab\xFF"), 2U);
-  EXPECT_EQ(find_invalid_utf8("\xC0\x80"), 0U);          // overlong
-  EXPECT_EQ(find_invalid_utf8("x\xED\xA0\x80"), 1U);     // surrogate
-  EXPECT_EQ(find_invalid_utf8("\xF4\x90\x80\x80"), 0U);  // beyond U+10FFFF
-  EXPECT_EQ(find_invalid_utf8("abc\xE2\x82"), 3U);       // cut
+  EXPECT_EQ(invalid_utf8_offset("a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80"), std::string_view::npos);
+  EXPECT_EQ(invalid_utf8_offset("ab\xFF"), 2U);
+  EXPECT_EQ(invalid_utf8_offset("\xC0\x80"), 0U);          // overlong
+  EXPECT_EQ(invalid_utf8_offset("x\xED\xA0\x80"), 1U);     // surrogate
+  EXPECT_EQ(invalid_utf8_offset("\xF4\x90\x80\x80"), 0U);  // beyond U+10FFFF
+  EXPECT_EQ(invalid_utf8_offset("abc\xE2\x82"), 3U);       // cut
 }
 
 TEST(Page, QuotesWordsSafely) {

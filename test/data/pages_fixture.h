@@ -9,6 +9,9 @@
 #include <string>
 #include <string_view>
 
+#include "data/image_processor.h"
+#include "data/windows.h"
+
 namespace plimsoll::test {
 
 class TemporaryFolder {
@@ -36,6 +39,24 @@ class TemporaryFolder {
  private:
   std::filesystem::path path_;
 };
+
+// One token per letter, its id the letter's byte.
+inline WordEncoder letters_encoder() {
+  return {.encode = [](std::string_view word, std::vector<std::int32_t>& ids) {
+    for (const char c : word) ids.push_back(static_cast<unsigned char>(c));
+  }};
+}
+
+// Images of 32 x 32 pixels: quick.
+inline ImageProcessor small_processor() {
+  ImageProcessorConfig config;
+  config.height = config.width = 32;
+  return ImageProcessor(config);
+}
+
+inline std::string image_file(const std::string& name) {
+  return (std::filesystem::path(PLIMSOLL_TEST_DATA_DIR) / "images" / name).string();
+}
 
 // The error of type E that `run` throws; a failed test if it throws none.
 template <typename E, typename F>

@@ -1,0 +1,175 @@
+#include "data/dataset.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace plimsoll {
+namespace {
+
+[[noreturn]] void throw_with_page(const ImageError& error, const Page& page) {
+  Problem problem = error.problem();
+  problem.where = fmt::format("{}, image {}", place(page), page.image.string());
+  throw ImageError(error.kind(), std::move(problem));
+}
+
+Box1000 box_of(const Page& page, std::size_t word, BoxFormat format) {
+  const Box1000 box = scale_box(page.boxes[word], page.width, page.height, format);
+  if (box_on_page(box)) return box;
+  const bool pixels = format == BoxFormat::kPixel;
+  throw PageError("box-outside",
+                  {.what = "a box lies outside the page",
+                   .where = place(page, word),
+                   .found = to_string(page.boxes[word]),
+                   .allowed = pixels ? fmt::format("x from 0 to {}, y from 0 to {} (pixels)", page.width, page.height)
+                                     : "numbers from 0 to 1000",
+                   .remedy = "check --box-format (pixel or 1000), or mend the box"});
+}
+
+}  // namespace
+
+ImageInfo read_page_image_info(Page& page) {
+  try {
+    ImageInfo info = read_image_info(page.image);
+    if (page.width == 0) {
+      page.width = info.width;
+      page.height = info.height;
+    }
+    return info;
+  } catch (const ImageError& error) {
+    throw_with_page(error, page);
+  }
+}
+
+Dataset::Dataset(std::shared_ptr<const PageSource> source, WordEncoder encoder, ImageProcessor processor,
+                 DatasetOptions options)
+    : source_(std::move(source)),
+      encoder_(std::move(encoder)),
+      processor_(std::move(processor)),
+      options_(std::move(options)) {
+  validate(options_.windows);
+  scan();
+}
+
+void Dataset::read_page(std::size_t index, Scratch& scratch) const {
+  scratch.page = source_->read(index);
+  Page& page = scratch.page;
+  if (options_.box_format == BoxFormat::kPixel && page.width == 0) read_page_image_info(page);
+  scratch.tokens.assign(page, encoder_);
+  cut_windows(scratch.tokens, options_.windows, scratch.windows);
+}
+
+void Dataset::scan() {
+  Scratch scratch;
+  EncodedExample encoded;
+  for (std::size_t p = 0; p < source_->size(); ++p) {
+    read_page(p, scratch);
+    const Page& page = scratch.page;
+    image_limits_.include(read_page_image_info(scratch.page));
+    const auto windows = static_cast<std::uint16_t>(
+        std::min<std::size_t>(scratch.windows.size(), std::numeric_limits<std::uint16_t>::max()));
+    if (scratch.windows.size() > windows || (windows > 1 && options_.windows.long_pages == LongPages::kRefuse)) {
+      throw PageError("page-too-long", {.what = "a page is longer than the model can see at once",
+                                        .where = place(page),
+                                        .found = fmt::format("{} tokens", scratch.tokens.ids.size()),
+                                        .allowed = fmt::format("at most {} ({} less <s> and </s>)",
+                                                               options_.windows.content(), options_.windows.max_length),
+                                        .remedy = "let it be cut into overlapping windows, or truncated"});
+    }
+    for (std::uint16_t w = 0; w < windows; ++w) {
+      const Window& window = scratch.windows[w];
+      Example example{.page = static_cast<std::uint32_t>(p),
+                      .begin = static_cast<std::uint32_t>(window.begin),
+                      .window = w,
+                      .windows = windows,
+                      .tokens = static_cast<std::uint16_t>(window.end - window.begin + 2)};
+      encode(example, scratch, encoded);
+      const auto ignored = std::count(encoded.labels.begin(), encoded.labels.end(), kIgnoredLabel);
+      example.labelled = static_cast<std::uint16_t>(example.tokens - ignored);
+      longest_example_ = std::max(longest_example_, static_cast<int>(example.tokens));
+      examples_.push_back(example);
+    }
+    for (const std::int32_t first : scratch.tokens.first_of_word) {
+      lost_words_ += first >= scratch.windows.back().end ? 1U : 0U;
+    }
+  }
+  examples_.shrink_to_fit();
+}
+
+void Dataset::load(std::size_t index, Scratch& scratch, EncodedExample& out, std::span<float> pixels) const {
+  const Example& example = examples_.at(index);
+  read_page(example.page, scratch);
+  const bool same = scratch.windows.size() == example.windows &&
+                    scratch.windows[example.window].begin == static_cast<std::int32_t>(example.begin) &&
+                    scratch.windows[example.window].end - scratch.windows[example.window].begin + 2 == example.tokens;
+  const auto changed = [&](std::string found) {
+    return PageError("page-changed", {.what = "a page is not what it was when the data was first read",
+                                      .where = place(scratch.page),
+                                      .found = std::move(found),
+                                      .remedy = "leave data files alone while they are in use; start again"});
+  };
+  if (!same) throw changed(fmt::format("{} tokens in other windows", scratch.tokens.ids.size()));
+  encode(example, scratch, out);
+  if (pixels.empty()) return;
+  const ImageInfo info = read_page_image_info(scratch.page);
+  if (info.width > image_limits_.width || info.height > image_limits_.height ||
+      info.decode_bytes > image_limits_.decode_bytes) {
+    throw changed(fmt::format("an image of {} x {} pixels, larger than any before", info.width, info.height));
+  }
+  try {
+    processor_.load(scratch.page.image, scratch.image, pixels);
+  } catch (const ImageError& error) {
+    throw_with_page(error, scratch.page);
+  }
+}
+
+void Dataset::encode(const Example& example, const Scratch& scratch, EncodedExample& out) const {
+  const Page& page = scratch.page;
+  const PageTokens& tokens = scratch.tokens;
+  const Window& window = scratch.windows[example.window];
+  const auto token_count = static_cast<std::int32_t>(tokens.ids.size());
+
+  out.input_ids.assign(1, encoder_.bos_id);
+  out.bbox.assign(1, Box1000{});
+  out.labels.assign(1, kIgnoredLabel);
+  out.predicts.assign(1, kNoWord);
+  for (std::int32_t token = window.begin; token < window.end; ++token) {
+    const std::int32_t word = tokens.words[static_cast<std::size_t>(token)];
+    const auto w = static_cast<std::size_t>(word);
+    const bool first = tokens.first_of_word[w] == token;
+    const bool owned = first && owning_window(scratch.windows, token, token_count) == static_cast<int>(example.window);
+    out.input_ids.push_back(tokens.ids[static_cast<std::size_t>(token)]);
+    // A word's box is scaled once, at its first token here.
+    out.bbox.push_back(first || token == window.begin ? box_of(page, w, options_.box_format)
+                                                      : Box1000(out.bbox.back()));
+    out.predicts.push_back(owned ? word : kNoWord);
+    const bool labelled = first && (owned || !options_.label_owned_words_only) && !page.labels.empty();
+    out.labels.push_back(labelled ? label_of(page, w) : kIgnoredLabel);
+  }
+  out.input_ids.push_back(encoder_.eos_id);
+  out.bbox.push_back(Box1000{});
+  out.labels.push_back(kIgnoredLabel);
+  out.predicts.push_back(kNoWord);
+}
+
+std::int32_t Dataset::label_of(const Page& page, std::size_t word) const {
+  if (!options_.labels) return kIgnoredLabel;
+  if (const auto id = options_.labels->find(page.labels[word])) return *id;
+  throw PageError("label-unknown", {.what = "a label is not in the label set",
+                                    .where = place(page, word),
+                                    .found = in_quotes(page.labels[word]),
+                                    .allowed = options_.labels->listed(),
+                                    .remedy = "mend the data, or name all labels with --labels"});
+}
+
+std::uint64_t Dataset::host_bytes() const { return examples_.capacity() * sizeof(Example) + source_->host_bytes(); }
+
+std::uint64_t Dataset::worker_host_bytes() const {
+  // A page's text, its JSON as parsed (16 bytes a value and more for arrays), the page, its tokens: never more than
+  // forty bytes a byte of text ("[0,0,1,1]," is the worst: an array of four).
+  constexpr std::uint64_t kBytesPerPageByte = 40, kThreadBytes = 256 * 1024;
+  return processor_.host_bytes(image_limits_) + kBytesPerPageByte * source_->longest_page_bytes() + kThreadBytes;
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,110 @@
+// Dataset: pages, tokenizer and image processor put together as a list of examples, one per window.
+//
+// Invariant: the list is made in one pass that reads every page and every image's header, so each example's size is
+// known before the first is loaded; it costs 16 bytes an example. Loading is thread-safe with a scratch per thread and
+// gives the same example for the same index every time.
+//
+//   Dataset data(std::move(source), encoder, processor, {.labels = labels});
+//   Dataset::Scratch scratch; EncodedExample example;
+//   data.load(17, scratch, example, pixel_values);  // tokens, boxes, labels; float [3, 224, 224]
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "data/image_processor.h"
+#include "data/labels.h"
+#include "data/page_source.h"
+#include "data/windows.h"
+
+namespace plimsoll {
+
+inline constexpr std::int32_t kIgnoredLabel = -100;
+
+// One window of one page.
+struct Example {
+  std::uint32_t page = 0;      // index in the source
+  std::uint32_t begin = 0;     // first of the page's tokens
+  std::uint16_t window = 0;    // index within the page
+  std::uint16_t windows = 1;   // of the page
+  std::uint16_t tokens = 0;    // <s> and </s> included
+  std::uint16_t labelled = 0;  // tokens whose label is not -100
+};
+static_assert(sizeof(Example) == 16);
+
+// Tokens of one window; all spans of equal length, `Example::tokens`.
+struct EncodedExample {
+  std::vector<std::int32_t> input_ids;
+  std::vector<Box1000> bbox;           // [0, 0, 0, 0] for <s> and </s>
+  std::vector<std::int32_t> labels;    // of a word's first token; -100 elsewhere
+  std::vector<std::int32_t> predicts;  // the word whose prediction is read here, kNoWord elsewhere: a word's first
+                                       // token in the window that owns it
+};
+
+struct DatasetOptions {
+  BoxFormat box_format = BoxFormat::kPixel;
+  WindowOptions windows{};
+  // Absent: labels are not read, every label is -100 (prediction).
+  std::optional<LabelSet> labels{};
+  // Labels only where the window owns the word, so that each word counts once (evaluation).
+  bool label_owned_words_only = false;
+};
+
+class Dataset {
+ public:
+  // Buffers of one thread.
+  struct Scratch {
+    Page page;
+    PageTokens tokens;
+    std::vector<Window> windows;
+    ImageProcessor::Scratch image;
+  };
+
+  // Reads every page and image header. Throws PageError or ImageError for the first that cannot be used.
+  Dataset(std::shared_ptr<const PageSource> source, WordEncoder encoder, ImageProcessor processor,
+          DatasetOptions options);
+
+  std::span<const Example> examples() const { return examples_; }
+  std::size_t size() const { return examples_.size(); }
+  const PageSource& source() const { return *source_; }
+  const DatasetOptions& options() const { return options_; }
+  const ImageProcessor& image_processor() const { return processor_; }
+  const WordEncoder& encoder() const { return encoder_; }
+  // Words of pages cut short (kTruncate) that no example holds.
+  std::uint64_t lost_words() const { return lost_words_; }
+  // Longest example, in tokens.
+  int longest_example() const { return longest_example_; }
+
+  // Fills `out` with the example's tokens and, unless `pixels` is empty, `pixels` (processor.pixel_count() floats) with
+  // its page's image. Throws PageError or ImageError if a file has changed since.
+  void load(std::size_t index, Scratch& scratch, EncodedExample& out, std::span<float> pixels = {}) const;
+
+  // What the data set itself keeps, and the most that one loading thread holds beside its batch.
+  std::uint64_t host_bytes() const;
+  std::uint64_t worker_host_bytes() const;
+
+ private:
+  // Page, its size if it is needed, tokens and windows; checks boxes and labels.
+  void read_page(std::size_t page, Scratch& scratch) const;
+  void encode(const Example& example, const Scratch& scratch, EncodedExample& out) const;
+  std::int32_t label_of(const Page& page, std::size_t word) const;
+  void scan();
+
+  std::shared_ptr<const PageSource> source_;
+  WordEncoder encoder_;
+  ImageProcessor processor_;
+  DatasetOptions options_;
+  std::vector<Example> examples_;
+  ImageLimits image_limits_;
+  std::uint64_t lost_words_ = 0;
+  int longest_example_ = 0;
+};
+
+// Header of a page's image; sets the page's width and height where the data did not say them. Throws ImageError that
+// names the page too.
+ImageInfo read_page_image_info(Page& page);
+
+}  // namespace plimsoll

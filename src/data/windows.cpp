@@ -1,0 +1,92 @@
+#include "data/windows.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace plimsoll {
+
+void validate(const WindowOptions& options) {
+  constexpr int kLongest = 65535;
+  if (options.max_length < 3 || options.max_length > kLongest) {
+    throw UsageError({.what = "a window cannot have that many tokens",
+                      .where = "--max-length",
+                      .found = fmt::format("{}", options.max_length),
+                      .allowed = fmt::format("3 to {} (<s>, </s> and at least one token)", kLongest),
+                      .remedy = "512 is what LayoutLMv3 is made for"});
+  }
+  if (options.stride < 0 || options.stride >= options.content()) {
+    throw UsageError({.what = "windows cannot overlap that far",
+                      .where = "--stride",
+                      .found = fmt::format("{}", options.stride),
+                      .allowed = fmt::format("0 to {} (max-length - 3)", options.content() - 1),
+                      .remedy = "a quarter of max-length is a good overlap"});
+  }
+}
+
+void PageTokens::assign(const Page& page, const WordEncoder& encoder) {
+  ids.clear();
+  words.clear();
+  first_of_word.clear();
+  for (std::size_t word = 0; word < page.words.size(); ++word) {
+    const std::size_t before = ids.size();
+    encoder.encode(page.words[word], ids);
+    words.resize(ids.size(), static_cast<std::int32_t>(word));
+    first_of_word.push_back(ids.size() > before ? static_cast<std::int32_t>(before) : kNoWord);
+  }
+}
+
+void cut_windows(const PageTokens& tokens, const WindowOptions& options, std::vector<Window>& windows) {
+  windows.clear();
+  const auto count = static_cast<std::int32_t>(tokens.ids.size());
+  const std::int32_t content = options.content();
+  if (count <= content || options.long_pages == LongPages::kTruncate) {
+    windows.push_back({0, std::min(count, content)});
+    return;
+  }
+  const auto word_at = [&](std::int32_t token) { return tokens.words[static_cast<std::size_t>(token)]; };
+  const auto starts_word = [&](std::int32_t token) {
+    return token == 0 || token == count || word_at(token) != word_at(token - 1);
+  };
+  const auto word_end = [&](std::int32_t token) {
+    std::int32_t end = token + 1;
+    while (!starts_word(end)) ++end;
+    return end;
+  };
+
+  for (std::int32_t begin = 0;;) {
+    std::int32_t end = std::min(begin + content, count);
+    if (!starts_word(end)) {
+      std::int32_t start = end;
+      while (start > begin && !starts_word(start)) --start;
+      if (start > begin) end = start;  // otherwise one word fills the window and is cut
+    }
+    windows.push_back({begin, end});
+    if (end == count) return;
+    // As much overlap as asked for, but the next word must fit behind it, or the next window would end where this did.
+    std::int32_t next = std::max(end - options.stride, word_end(end) - content);
+    next = std::clamp(next, begin + 1, end);
+    while (next < end && !starts_word(next)) ++next;
+    begin = next;
+  }
+}
+
+int owning_window(std::span<const Window> windows, std::int32_t token, std::int32_t token_count) {
+  int owner = -1;
+  std::int32_t most = -1;
+  for (std::size_t i = 0; i < windows.size(); ++i) {
+    const Window& window = windows[i];
+    if (token < window.begin || token >= window.end) continue;
+    const std::int32_t left = window.begin == 0 ? token_count : token - window.begin;
+    const std::int32_t right = window.end == token_count ? token_count : window.end - 1 - token;
+    if (const std::int32_t context = std::min(left, right); context > most) {
+      most = context;
+      owner = static_cast<int>(i);
+    }
+  }
+  return owner;
+}
+
+}  // namespace plimsoll

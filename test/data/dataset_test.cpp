@@ -1,0 +1,187 @@
+#include "data/dataset.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "data/pages_fixture.h"
+
+namespace plimsoll {
+namespace {
+
+namespace fs = std::filesystem;
+using test::caught;
+using test::image_file;
+using test::letters_encoder;
+using test::small_processor;
+using test::TemporaryFolder;
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// Three words of 1, 3 and 2 tokens on a page of 100 x 200 pixels.
+std::string page_json(const std::string& image, std::string_view labels = R"(["O", "B-X", "I-X"])") {
+  return fmt::format(R"({{"id": "p", "image": "{}", "width": 100, "height": 200, "words": ["A", "BCD", "EF"],
+      "boxes": [[1, 2, 3, 4], [10, 20, 30, 40], [50, 60, 100, 200]], "labels": {}}})",
+                     image, labels);
+}
+
+std::string one_line(std::string text) {
+  std::erase(text, '\n');
+  return text + "\n";
+}
+
+Dataset open(const fs::path& path, DatasetOptions options) {
+  return Dataset(open_pages(path, {.ignore_labels = !options.labels}), letters_encoder(), small_processor(),
+                 std::move(options));
+}
+
+TEST(Dataset, EncodesAPage) {
+  const TemporaryFolder folder;
+  const auto path = folder.write("a.jsonl", one_line(page_json(image_file("rgb.png"))));
+  const Dataset data = open(path, {.labels = LabelSet::parse("O,B-X,I-X")});
+  ASSERT_EQ(data.size(), 1U);
+  EXPECT_EQ(data.examples()[0].tokens, 8);
+  EXPECT_EQ(data.examples()[0].labelled, 3);
+  EXPECT_EQ(data.longest_example(), 8);
+
+  Dataset::Scratch scratch;
+  EncodedExample example;
+  std::vector<float> pixels(data.image_processor().pixel_count());
+  data.load(0, scratch, example, pixels);
+  EXPECT_THAT(example.input_ids, ElementsAre(0, 'A', 'B', 'C', 'D', 'E', 'F', 2));
+  EXPECT_THAT(example.labels, ElementsAre(-100, 0, 1, -100, -100, 2, -100, -100));
+  EXPECT_THAT(example.predicts, ElementsAre(-1, 0, 1, -1, -1, 2, -1, -1));
+  EXPECT_THAT(example.bbox, ElementsAre(Box1000{}, Box1000{10, 10, 30, 20}, Box1000{100, 100, 300, 200},
+                                        Box1000{100, 100, 300, 200}, Box1000{100, 100, 300, 200},
+                                        Box1000{500, 300, 1000, 1000}, Box1000{500, 300, 1000, 1000}, Box1000{}));
+  std::vector<float> expected(pixels.size());
+  ImageProcessor::Scratch image_scratch;
+  data.image_processor().load(image_file("rgb.png"), image_scratch, expected);
+  EXPECT_EQ(pixels, expected);
+}
+
+TEST(Dataset, CutsWindowsAndCountsEachWordOnceForEvaluation) {
+  const TemporaryFolder folder;
+  const auto path = folder.write("a.jsonl", one_line(page_json(image_file("rgb.png"))));
+  const WindowOptions windows{.max_length = 6, .stride = 3};
+  const LabelSet labels = LabelSet::parse("O,B-X,I-X");
+  const Dataset train = open(path, {.windows = windows, .labels = labels});
+  const Dataset eval = open(path, {.windows = windows, .labels = labels, .label_owned_words_only = true});
+  ASSERT_EQ(train.size(), 2U);  // A BCD | (BCD does not fit before EF) EF
+  int train_labels = 0, eval_labels = 0;
+  std::multiset<std::int32_t> predicted;
+  Dataset::Scratch scratch;
+  EncodedExample example;
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(train.examples()[i].windows, 2);
+    train_labels += train.examples()[i].labelled;
+    eval_labels += eval.examples()[i].labelled;
+    eval.load(i, scratch, example);
+    for (std::size_t t = 0; t < example.labels.size(); ++t) {
+      EXPECT_EQ(example.labels[t] != kIgnoredLabel, example.predicts[t] != kNoWord);
+      if (example.predicts[t] != kNoWord) predicted.insert(example.predicts[t]);
+    }
+  }
+  EXPECT_GE(train_labels, 3);
+  EXPECT_EQ(eval_labels, 3);
+  EXPECT_THAT(predicted, ElementsAre(0, 1, 2));
+}
+
+TEST(Dataset, CountsWordsThatTruncationLoses) {
+  const TemporaryFolder folder;
+  const auto path = folder.write("a.jsonl", one_line(page_json(image_file("rgb.png"))));
+  const Dataset cut = open(path, {.windows = {.max_length = 5, .stride = 0, .long_pages = LongPages::kTruncate}});
+  EXPECT_EQ(cut.size(), 1U);
+  EXPECT_EQ(cut.lost_words(), 1U);
+  const auto error = caught<PageError>(
+      [&] { open(path, {.windows = {.max_length = 5, .stride = 0, .long_pages = LongPages::kRefuse}}); });
+  EXPECT_EQ(error.kind(), "page-too-long");
+  EXPECT_EQ(error.problem().found, "6 tokens");
+}
+
+TEST(Dataset, NeedsNoLabelsToPredict) {
+  const TemporaryFolder folder;
+  const auto path = folder.write("a.jsonl", one_line(page_json(image_file("rgb.png"), "[7, 8, 9]")));
+  const Dataset data = open(path, {});
+  Dataset::Scratch scratch;
+  EncodedExample example;
+  data.load(0, scratch, example);
+  EXPECT_THAT(example.labels, Each(kIgnoredLabel));
+  EXPECT_THAT(example.predicts, ElementsAre(-1, 0, 1, -1, -1, 2, -1, -1));
+}
+
+TEST(Dataset, TakesThePageSizeFromTheImage) {
+  const TemporaryFolder folder;
+  const auto path = folder.write(
+      "a.jsonl", fmt::format(R"({{"image": "{}", "words": ["A"], "boxes": [[0, 0, 61, 47]]}})", image_file("rgb.png")));
+  const Dataset data = open(path, {});
+  Dataset::Scratch scratch;
+  EncodedExample example;
+  data.load(0, scratch, example);
+  EXPECT_EQ(example.bbox[1], (Box1000{0, 0, 1000, 1000}));
+}
+
+TEST(Dataset, NamesWhatCannotBeUsed) {
+  const TemporaryFolder folder;
+  const LabelSet labels = LabelSet::parse("O,B-X");
+  const auto label_error = caught<PageError>(
+      [&] { open(folder.write("a.jsonl", one_line(page_json(image_file("rgb.png")))), {.labels = labels}); });
+  EXPECT_EQ(label_error.kind(), "label-unknown");
+  EXPECT_THAT(label_error.problem().where, HasSubstr("a.jsonl:1, page 'p', word 2 (\"EF\")"));
+  EXPECT_EQ(label_error.problem().found, "\"I-X\"");
+  EXPECT_EQ(label_error.problem().allowed, "O, B-X");
+
+  const auto box_error = caught<PageError>([&] {
+    open(folder.write("b.jsonl", one_line(page_json(image_file("rgb.png")))),
+         {.box_format = BoxFormat::kPixel, .windows = {.max_length = 512, .stride = 1}})
+        .size();
+    open(folder.write("c.jsonl", fmt::format(R"({{"image": "{}", "words": ["A"], "boxes": [[0, 0, 1001, 9]]}})",
+                                             image_file("rgb.png"))),
+         {.box_format = BoxFormat::k1000});
+  });
+  EXPECT_EQ(box_error.kind(), "box-outside");
+  EXPECT_EQ(box_error.problem().found, "[0, 0, 1001, 9]");
+
+  const auto image_error =
+      caught<ImageError>([&] { open(folder.write("d.jsonl", one_line(page_json("none.png"))), {}); });
+  EXPECT_EQ(image_error.kind(), "image-missing");
+  EXPECT_THAT(image_error.problem().where, HasSubstr("d.jsonl:1, page 'p', image "));
+}
+
+TEST(Dataset, NoticesFilesThatChange) {
+  const TemporaryFolder folder;
+  const auto path = folder.write("a.jsonl", one_line(page_json("page.png")));
+  fs::copy_file(image_file("same_size.png"), folder.path() / "page.png");
+  const Dataset data = open(path, {});
+  Dataset::Scratch scratch;
+  EncodedExample example;
+  std::vector<float> pixels(data.image_processor().pixel_count());
+  EXPECT_NO_THROW(data.load(0, scratch, example, pixels));
+  // A larger image than any the memory plan knew of.
+  fs::copy_file(image_file("rgb.png"), folder.path() / "page.png", fs::copy_options::overwrite_existing);
+  EXPECT_EQ(caught<PageError>([&] { data.load(0, scratch, example, pixels); }).kind(), "page-changed");
+}
+
+TEST(Dataset, ReadsRealReceipts) {
+  const fs::path path = fs::path(PLIMSOLL_SHARED_DIR) / "data/sroie/validation.jsonl";
+  if (!fs::exists(path)) GTEST_SKIP() << path << " is not there";
+  auto source = std::shared_ptr<const PageSource>(open_pages(path, {}));
+  const LabelSet labels = LabelSet::from_pages(*source);
+  EXPECT_THAT(labels.names(), ElementsAre("O", "B-ADDRESS", "I-ADDRESS", "B-COMPANY", "I-COMPANY", "B-DATE", "I-DATE",
+                                          "B-TOTAL", "I-TOTAL"));
+  const Dataset data(source, letters_encoder(), small_processor(),
+                     {.windows = {.max_length = 256, .stride = 64}, .labels = labels, .label_owned_words_only = true});
+  std::uint64_t words = 0, labelled = 0;
+  for (std::size_t i = 0; i < source->size(); ++i) words += source->read(i).words.size();
+  for (const Example& example : data.examples()) labelled += example.labelled;
+  EXPECT_EQ(source->size(), 100U);
+  EXPECT_GT(data.size(), 100U);
+  EXPECT_EQ(labelled, words);
+  EXPECT_EQ(data.lost_words(), 0U);
+}
+
+}  // namespace
+}  // namespace plimsoll
