@@ -3,131 +3,205 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
+#include <new>
 
-#include "base/dropout.h"
+#include "base/bytes.h"
 
 namespace plimsoll {
 namespace {
 
-// Order of the scalar counts in their one array.
-enum Count : std::size_t { kTextRows, kVisualRows, kPatchRows, kRows, kCounts };
+constexpr std::int32_t kVisualCoordinate = 65536;
+
+// The arrays in the order they lie in memory: name, type. int32 first, pixels last.
+std::vector<std::pair<std::string_view, TensorType>> layout(const BatchShape& shape) {
+  const std::int64_t text = shape.max_text_rows, visual = shape.max_visual_rows(), rows = shape.max_rows();
+  const auto ints = [](std::initializer_list<std::int64_t> dims) { return TensorType{DType::kI32, Shape(dims)}; };
+  return {
+      {"input_ids", ints({text})},
+      {"bbox", ints({text, 4})},
+      {"position_ids", ints({text})},
+      {"token_type_ids", ints({text})},
+      {"labels", ints({text})},
+      {"row_source", ints({rows})},
+      {"text_row_index", ints({text})},
+      {"visual_row_index", ints({visual})},
+      {"sample_offsets", ints({shape.max_samples + 1})},
+      {"relative_coordinates", ints({rows, 3})},
+      {"row_keys", ints({rows, 2})},
+      {"text_row_keys", ints({text, 2})},
+      {"key_mask", ints({rows})},
+      {"text_rows", ints({1})},
+      {"visual_rows", ints({1})},
+      {"patch_rows", ints({1})},
+      {"rows", ints({1})},
+      {"samples", ints({1})},
+      {"pixel_values", {DType::kF32, Shape{shape.max_samples, shape.channels, shape.image_size, shape.image_size}}}};
+}
+
+std::size_t aligned_bytes(const TensorType& type) { return round_up(type.bytes(), kAlignmentBytes); }
 
 }  // namespace
 
-Batch::Batch(const BatchFormat& format, std::int64_t max_samples, std::int64_t max_text_rows)
-    : format_(format), max_samples_(max_samples), max_text_rows_(max_text_rows), counts_(kCounts) {
-  const std::int64_t visual = max_samples * format.visual_tokens();
-  const std::int64_t rows = max_text_rows + visual;
-  first_text_row_.resize(static_cast<std::size_t>(max_samples));
-  const auto add = [this](std::string_view name, std::vector<std::int32_t>& array, Shape shape) {
-    array.resize(static_cast<std::size_t>(shape.elements()));
-    tensors_.emplace_back(name, TensorView({DType::kI32, shape}, array.data()));
-  };
-  add("input_ids", input_ids_, {max_text_rows});
-  add("bbox", bbox_, {max_text_rows, 4});
-  add("position_ids", position_ids_, {max_text_rows});
-  add("token_type_ids", token_type_ids_, {max_text_rows});
-  add("labels", labels_, {max_text_rows});
-  add("row_source", row_source_, {rows});
-  add("text_row_index", text_row_index_, {max_text_rows});
-  add("visual_row_index", visual_row_index_, {visual});
-  add("sample_offsets", sample_offsets_, {max_samples + 1});
-  add("relative_coordinates", relative_coordinates_, {rows, 3});
-  add("row_keys", row_keys_, {rows, 2});
-  add("text_row_keys", text_row_keys_, {max_text_rows, 2});
-  add("key_mask", key_mask_, {rows});
-  pixel_values_.resize(static_cast<std::size_t>(max_samples * format.pixels()));
-  tensors_.emplace_back("pixel_values", TensorView({DType::kF32, {max_samples, 3, format.input_size, format.input_size}},
-                                                   pixel_values_.data()));
-  constexpr std::string_view kNames[kCounts] = {"text_rows", "visual_rows", "patch_rows", "rows"};
-  for (std::size_t i = 0; i < kCounts; ++i) {
-    tensors_.emplace_back(kNames[i], TensorView({DType::kI32, {1}}, &counts_[i]));
-  }
-  clear();
+std::array<std::int32_t, 3> visual_coordinates(std::int64_t visual_token, std::int64_t patches_per_side) {
+  const auto position = static_cast<std::int32_t>(visual_token);
+  if (visual_token == 0) return {position, 1, 999};
+  const std::int64_t column = (visual_token - 1) % patches_per_side, row = (visual_token - 1) / patches_per_side;
+  return {position, static_cast<std::int32_t>(1000 * column / patches_per_side),
+          static_cast<std::int32_t>(1000 * (row + 1) / patches_per_side)};
 }
 
-std::size_t Batch::host_bytes(const BatchFormat& format, std::int64_t max_samples, std::int64_t max_text_rows) {
-  const std::int64_t visual = max_samples * format.visual_tokens();
-  const std::int64_t rows = max_text_rows + visual;
-  const std::int64_t integers = max_text_rows * 12 + visual + rows * 7 + max_samples * 3 + 1;
-  return static_cast<std::size_t>(4 * (integers + max_samples * format.pixels()));
+void Batch::FreeAligned::operator()(std::byte* bytes) const {
+  ::operator delete[](bytes, std::align_val_t(kAlignmentBytes));
 }
 
-void Batch::clear() {
-  samples_ = text_rows_ = rows_ = labelled_tokens_ = 0;
-  for (auto* zeros : {&input_ids_, &bbox_, &position_ids_, &token_type_ids_, &sample_offsets_, &relative_coordinates_,
-                      &row_keys_, &text_row_keys_, &key_mask_, &counts_}) {
-    std::fill(zeros->begin(), zeros->end(), 0);
+std::uint64_t Batch::host_bytes(const BatchShape& shape) {
+  std::uint64_t bytes = 0;
+  for (const auto& [name, type] : layout(shape)) bytes += aligned_bytes(type);
+  return bytes + static_cast<std::uint64_t>(shape.max_text_rows) * sizeof(std::int32_t) +
+         static_cast<std::uint64_t>(shape.max_samples) * sizeof(SampleReference);
+}
+
+Batch::Batch(const BatchShape& shape, std::int32_t pad_id) : shape_(shape), pad_id_(pad_id) {
+  check(shape.max_samples > 0 && shape.max_text_rows > 0 && shape.patches_per_side > 0 && shape.image_size > 0,
+        "a batch has room for something");
+  std::size_t bytes = 0;
+  const auto arrays = layout(shape);
+  for (const auto& [name, type] : arrays) {
+    if (type.dtype == DType::kF32) index_bytes_ = bytes;
+    bytes += aligned_bytes(type);
   }
-  for (auto* indices : {&row_source_, &text_row_index_, &visual_row_index_}) {
-    std::fill(indices->begin(), indices->end(), -1);
+  storage_.reset(static_cast<std::byte*>(::operator new[](bytes, std::align_val_t(kAlignmentBytes))));
+  std::memset(storage_.get(), 0, bytes);  // touched now, so that it is resident before the first step
+  std::byte* at = storage_.get();
+  for (const auto& [name, type] : arrays) {
+    tensors_.emplace_back(name, TensorView(type, at));
+    at += aligned_bytes(type);
   }
+  const auto ints = [this](std::string_view name) { return tensor(name).span<std::int32_t>(); };
+  input_ids_ = ints("input_ids");
+  bbox_ = ints("bbox");
+  position_ids_ = ints("position_ids");
+  token_type_ids_ = ints("token_type_ids");
+  labels_ = ints("labels");
+  row_source_ = ints("row_source");
+  text_row_index_ = ints("text_row_index");
+  visual_row_index_ = ints("visual_row_index");
+  sample_offsets_ = ints("sample_offsets");
+  relative_coordinates_ = ints("relative_coordinates");
+  row_keys_ = ints("row_keys");
+  text_row_keys_ = ints("text_row_keys");
+  key_mask_ = ints("key_mask");
+  counts_ = {ints("text_rows"), ints("visual_rows"), ints("patch_rows"), ints("rows"), ints("samples")};
+  pixel_values_ = tensor("pixel_values").span<float>();
+  predicts_.assign(static_cast<std::size_t>(shape.max_text_rows), kNoWord);
+  references_.reserve(static_cast<std::size_t>(shape.max_samples));
+  begin();
+  finish();
+}
+
+TensorView Batch::tensor(std::string_view name) const {
+  const auto found =
+      std::find_if(tensors_.begin(), tensors_.end(), [name](const NamedTensor& each) { return each.first == name; });
+  check(found != tensors_.end(), fmt::format("a batch has no array '{}'", name));
+  return found->second;
+}
+
+void Batch::begin(const MicroBatchInfo& info) {
+  info_ = info;
+  samples_ = text_rows_ = visual_rows_ = labelled_tokens_ = 0;
+  references_.clear();
+  std::memset(storage_.get(), 0, index_bytes_);
   std::fill(labels_.begin(), labels_.end(), kIgnoredLabel);
+  std::fill(predicts_.begin(), predicts_.end(), kNoWord);
 }
 
-std::span<float> Batch::append(const Sample& sample) {
-  const auto tokens = static_cast<std::int64_t>(sample.input_ids.size());
-  check(samples_ < max_samples_ && text_rows_ + tokens <= max_text_rows_,
-        fmt::format("a batch of {} samples and {} text rows has room for the next sample of {} tokens", max_samples_,
-                    max_text_rows_, tokens));
-  check(sample.bbox.size() == 4 * sample.input_ids.size(), "a box for each token");
-  first_text_row_[static_cast<std::size_t>(samples_)] = text_rows_;
-  std::int32_t real_tokens = 0;
-  for (std::int64_t t = 0; t < tokens; ++t) {
-    const auto row = static_cast<std::size_t>(text_rows_ + t), token = static_cast<std::size_t>(t);
-    const bool padding = sample.input_ids[token] == format_.pad_token_id;
-    if (!padding) ++real_tokens;
-    input_ids_[row] = sample.input_ids[token];
-    std::copy_n(sample.bbox.data() + 4 * token, 4, bbox_.data() + 4 * row);
-    position_ids_[row] = format_.pad_token_id + (padding ? 0 : real_tokens);
-    labels_[row] = sample.labels.empty() ? kIgnoredLabel : sample.labels[token];
-    if (labels_[row] != kIgnoredLabel) ++labelled_tokens_;
-    text_row_index_[row] = static_cast<std::int32_t>(rows_);
-    text_row_keys_[2 * row] = sample.index_in_update;
-    text_row_keys_[2 * row + 1] = static_cast<std::int32_t>(t);
-    add_row(static_cast<std::int32_t>(row), static_cast<std::int32_t>(t), bbox_[4 * row], bbox_[4 * row + 3],
-            sample.attends.empty() ? 1 : sample.attends[token], sample.index_in_update, static_cast<std::int32_t>(t));
-  }
-  add_visual_rows(sample.index_in_update);
-  const std::span<float> pixels =
-      std::span(pixel_values_)
-          .subspan(static_cast<std::size_t>(samples_ * format_.pixels()), static_cast<std::size_t>(format_.pixels()));
-  ++samples_;
-  text_rows_ += tokens;
-  for (std::int64_t i = samples_; i <= max_samples_; ++i) {
-    sample_offsets_[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(rows_);
-  }
-  counts_[kTextRows] = static_cast<std::int32_t>(text_rows_);
-  counts_[kVisualRows] = static_cast<std::int32_t>(samples_ * format_.visual_tokens());
-  counts_[kPatchRows] = static_cast<std::int32_t>(samples_ * format_.patches());
-  counts_[kRows] = static_cast<std::int32_t>(rows_);
-  return pixels;
+void Batch::add_text_row(const TextToken& token, std::int32_t key) {
+  const auto text = static_cast<std::size_t>(text_rows_), row = static_cast<std::size_t>(text_rows_ + visual_rows_);
+  check(text < input_ids_.size(), "a batch has room for its text");
+  input_ids_[text] = token.id;
+  std::copy(token.box.begin(), token.box.end(), bbox_.begin() + static_cast<std::ptrdiff_t>(4 * text));
+  position_ids_[text] = token.position;
+  labels_[text] = token.label;
+  predicts_[text] = token.predicts;
+  text_row_index_[text] = static_cast<std::int32_t>(row);
+  row_source_[row] = static_cast<std::int32_t>(text);
+  relative_coordinates_[3 * row] = token.coordinate;
+  relative_coordinates_[3 * row + 1] = token.box[0];
+  relative_coordinates_[3 * row + 2] = token.box[3];
+  row_keys_[2 * row] = text_row_keys_[2 * text] = key;
+  row_keys_[2 * row + 1] = text_row_keys_[2 * text + 1] = token.coordinate;
+  key_mask_[row] = token.mask;
+  labelled_tokens_ += token.label != kIgnoredLabel ? 1 : 0;
+  ++text_rows_;
 }
 
-void Batch::add_visual_rows(std::int32_t index_in_update) {
-  const auto grid = static_cast<std::int32_t>(format_.grid());
-  const auto visual = static_cast<std::int32_t>(format_.visual_tokens());
-  for (std::int32_t v = 0; v < visual; ++v) {
-    // Grid cell i reaches from trunc(1000 i / grid) to trunc(1000 (i + 1) / grid); the CLS token has its own box.
-    const std::int32_t column = (v - 1) % grid, line = (v - 1) / grid;
-    const std::int32_t x0 = v == 0 ? 1 : 1000 * column / grid;
-    const std::int32_t y1 = v == 0 ? 999 : 1000 * (line + 1) / grid;
-    const auto visual_row = static_cast<std::int32_t>(samples_) * visual + v;
-    visual_row_index_[static_cast<std::size_t>(visual_row)] = static_cast<std::int32_t>(rows_);
-    add_row(-1 - visual_row, v, x0, y1, 1, index_in_update, kVisualCoordinate + v);
+void Batch::close_sample(const SampleReference& reference, std::int32_t key) {
+  check(samples_ < shape_.max_samples, "a batch has room for a sample");
+  for (std::int64_t v = 0; v < shape_.visual_tokens(); ++v) {
+    const auto visual = static_cast<std::size_t>(visual_rows_),
+               row = static_cast<std::size_t>(text_rows_ + visual_rows_);
+    visual_row_index_[visual] = static_cast<std::int32_t>(row);
+    row_source_[row] = -1 - static_cast<std::int32_t>(visual);
+    const auto coordinates = visual_coordinates(v, shape_.patches_per_side);
+    std::copy(coordinates.begin(), coordinates.end(),
+              relative_coordinates_.begin() + static_cast<std::ptrdiff_t>(3 * row));
+    row_keys_[2 * row] = key;
+    row_keys_[2 * row + 1] = kVisualCoordinate + static_cast<std::int32_t>(v);
+    key_mask_[row] = 1;
+    ++visual_rows_;
   }
+  references_.push_back(reference);
+  sample_offsets_[static_cast<std::size_t>(++samples_)] = static_cast<std::int32_t>(text_rows_ + visual_rows_);
 }
 
-void Batch::add_row(std::int32_t source, std::int32_t position, std::int32_t x0, std::int32_t y1, std::int32_t attends,
-                    std::int32_t index_in_update, std::int32_t token) {
-  const auto row = static_cast<std::size_t>(rows_++);
-  row_source_[row] = source;
-  relative_coordinates_[3 * row] = position;
-  relative_coordinates_[3 * row + 1] = x0;
-  relative_coordinates_[3 * row + 2] = y1;
-  key_mask_[row] = attends;
-  row_keys_[2 * row] = index_in_update;
-  row_keys_[2 * row + 1] = token;
+std::int64_t Batch::add(const EncodedExample& example, const SampleReference& reference, std::int32_t key,
+                        std::int64_t pad_to) {
+  const auto tokens = static_cast<std::int32_t>(example.input_ids.size());
+  for (std::int32_t t = 0; t < tokens; ++t) {
+    const auto i = static_cast<std::size_t>(t);
+    add_text_row({.id = example.input_ids[i],
+                  .position = pad_id_ + 1 + t,
+                  .label = example.labels[i],
+                  .predicts = example.predicts[i],
+                  .coordinate = t,
+                  .mask = 1,
+                  .box = example.bbox[i]},
+                 key);
+  }
+  for (std::int32_t t = tokens; t < pad_to; ++t) {
+    add_text_row({.id = pad_id_,
+                  .position = pad_id_,
+                  .label = kIgnoredLabel,
+                  .predicts = kNoWord,
+                  .coordinate = t,
+                  .mask = 0,
+                  .box = {}},
+                 key);
+  }
+  close_sample(reference, key);
+  return samples_ - 1;
+}
+
+std::span<float> Batch::pixels(std::int64_t sample) {
+  check(sample >= 0 && sample < shape_.max_samples, "a batch has room for a sample");
+  const auto count = static_cast<std::size_t>(shape_.pixels_per_sample());
+  return pixel_values_.subspan(static_cast<std::size_t>(sample) * count, count);
+}
+
+void Batch::finish() {
+  const auto used = static_cast<std::size_t>(samples_);
+  std::fill(sample_offsets_.begin() + static_cast<std::ptrdiff_t>(used), sample_offsets_.end(),
+            static_cast<std::int32_t>(rows()));
+  const std::span<float> rest = pixel_values_.subspan(used * static_cast<std::size_t>(shape_.pixels_per_sample()));
+  std::fill(rest.begin(), rest.end(), 0.0F);
+  const std::int64_t counts[] = {text_rows_, visual_rows_, samples_ * shape_.patches(), rows(), samples_};
+  for (std::size_t i = 0; i < std::size(counts); ++i) counts_[i][0] = static_cast<std::int32_t>(counts[i]);
+}
+
+std::int64_t Batch::first_text_row(std::int64_t sample) const {
+  check(sample >= 0 && sample <= samples_, "a batch has such a sample");
+  return sample_offsets_[static_cast<std::size_t>(sample)] - sample * shape_.visual_tokens();
 }
 
 }  // namespace plimsoll

@@ -1,84 +1,151 @@
-// Batch: a packed batch on the host. Tokens of all samples lie one after the other, sample by sample, text before visual,
-// without padding between; capacities are fixed when the batch is made, so that its bytes are known in advance.
+// Batch: the host arrays of one micro-batch, packed, at addresses that never change.
 //
-//   rows (N):   | sample 0: t0 text | V visual | sample 1: t1 text | V visual | … unused |
-//   text (Nt):  | t0 | t1 | … unused |          visual (Nv): | V | V | … unused |
+// Rows of the model are packed sample after sample: sample b's t_b text tokens, then its V = 1 + patches visual tokens;
+// nothing is padded in between. Capacities are fixed at construction: B samples, Nt text rows (the largest sum of t_b),
+// Nv = B * V visual rows, N = Nt + Nv rows. How much of them is used is told by the scalars at the end.
 //
-// The arrays' names are those of the graph's inputs (model/layoutlmv3.h). Unused entries of index arrays are -1, of labels
-// -100, of everything else 0.
+//   rows (N)            | text of sample 0 | visual of 0 | text of sample 1 | visual of 1 | unused |
+//   text rows (Nt)      | text of sample 0 | text of sample 1 | unused |
+//   visual rows (Nv)    | visual of 0 | visual of 1 | unused |
+//
+// Invariant: what is unused holds 0 (labels: -100), so that a batch's bytes depend on its examples alone.
+//
+//   Batch batch({.max_samples = 2, .max_text_rows = 1024}, pad_id);
+//   batch.begin(info);
+//   batch.add(example, {.page = 4}, key);  dataset.load(…, batch.pixels(0));
+//   batch.finish();
+//   for (const auto& [name, view] : batch.tensors()) …
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "data/dataset.h"
 #include "tensor/tensor.h"
 
 namespace plimsoll {
 
-inline constexpr std::int32_t kIgnoredLabel = -100;
+struct BatchShape {
+  std::int64_t max_samples = 1;      // B
+  std::int64_t max_text_rows = 512;  // Nt
+  std::int64_t patches_per_side = 14;
+  std::int64_t image_size = 224;  // pixels per side
+  std::int64_t channels = 3;
 
-// What of a model decides how its batches look.
-struct BatchFormat {
-  std::int64_t input_size = 224;
-  std::int64_t patch_size = 16;
-  std::int32_t pad_token_id = 1;
-
-  std::int64_t grid() const { return input_size / patch_size; }
-  std::int64_t patches() const { return grid() * grid(); }
-  std::int64_t visual_tokens() const { return patches() + 1; }                   // V
-  std::int64_t pixels() const { return 3 * input_size * input_size; }  // floats an image
+  std::int64_t patches() const { return patches_per_side * patches_per_side; }
+  std::int64_t visual_tokens() const { return 1 + patches(); }                    // V
+  std::int64_t max_visual_rows() const { return max_samples * visual_tokens(); }  // Nv
+  std::int64_t max_rows() const { return max_text_rows + max_visual_rows(); }     // N
+  std::int64_t pixels_per_sample() const { return channels * image_size * image_size; }
+  friend bool operator==(const BatchShape&, const BatchShape&) = default;
 };
+
+// The relative coordinates that attention sees of visual token v (0: CLS): position v, box x0, box y1. Boxes: CLS
+// [1, 1, 999, 999]; cell i of a side of n from trunc(1000 i / n) to trunc(1000 (i + 1) / n) (transformers,
+// modeling_layoutlmv3.py, create_visual_bbox).
+std::array<std::int32_t, 3> visual_coordinates(std::int64_t visual_token, std::int64_t patches_per_side);
+
+// Where a sample came from.
+struct SampleReference {
+  std::uint32_t example = 0;  // index in the data set
+  std::uint32_t page = 0;
+  std::uint32_t window = 0;
+  std::uint32_t windows = 1;
+};
+
+// Which part of the run a micro-batch is.
+struct MicroBatchInfo {
+  std::uint64_t epoch = 0;
+  std::uint64_t update = 0;             // within the epoch
+  std::uint32_t micro_batch = 0;        // within the update
+  std::uint32_t micro_batches = 1;      // of the update
+  std::int64_t samples_in_update = 0;   // the effective batch
+  std::int64_t labelled_in_update = 0;  // what the update's loss is divided by
+  friend bool operator==(const MicroBatchInfo&, const MicroBatchInfo&) = default;
+};
+
+using NamedTensor = std::pair<std::string_view, TensorView>;
 
 class Batch {
  public:
-  // B samples and Nt text rows at most.
-  Batch(const BatchFormat& format, std::int64_t max_samples, std::int64_t max_text_rows);
+  Batch(const BatchShape& shape, std::int32_t pad_id);
 
-  // Bytes of all arrays of such a batch.
-  static std::size_t host_bytes(const BatchFormat& format, std::int64_t max_samples, std::int64_t max_text_rows);
+  // The bytes that a batch of this shape allocates, once.
+  static std::uint64_t host_bytes(const BatchShape& shape);
 
-  void clear();
+  // Empties the batch; then samples are added one after the other, then it is finished. Nothing is allocated.
+  void begin(const MicroBatchInfo& info = {});
+  // Appends a sample's text and the description of its visual rows; returns its index, for `pixels`. `key`: index of
+  // the sample within the effective batch. Pads the text to `pad_to` tokens if that is more (pad rows have id pad_id,
+  // position pad_id, box 0, label -100, key_mask 0).
+  std::int64_t add(const EncodedExample& example, const SampleReference& reference, std::int32_t key,
+                   std::int64_t pad_to = 0);
+  // [3, size, size] of a sample, to be filled by the caller.
+  std::span<float> pixels(std::int64_t sample);
+  void finish();
 
-  // One sample's text tokens, special tokens included. Positions count up from pad_token_id + 1 over tokens that are not padding.
-  struct Sample {
-    std::span<const std::int32_t> input_ids;  // [t]
-    std::span<const std::int32_t> bbox;       // [t, 4], 0..1000
-    std::span<const std::int32_t> labels;     // [t]; empty: all ignored
-    std::span<const std::int32_t> attends;    // [t]: 0 for tokens that nobody attends to (padding); empty: all 1
-    std::int32_t index_in_update = 0;         // index in the effective batch, for dropout
-  };
-  // Appends the sample and returns where its pixel values [3, input_size, input_size] go. Throws InternalError if it does
-  // not fit.
-  std::span<float> append(const Sample& sample);
+  // Every array under the graph's input name. Stable: the same views in every batch.
+  //   input_ids[Nt] bbox[Nt,4] position_ids[Nt] token_type_ids[Nt] labels[Nt]: text rows
+  //   pixel_values f32[B,3,size,size]
+  //   row_source[N]: >= 0: a text row, < 0: visual row -1 - row_source
+  //   text_row_index[Nt], visual_row_index[Nv]: the row in N of each text and visual row
+  //   sample_offsets[B+1]: first row in N of each sample; behind the last sample, the end again
+  //   relative_coordinates[N,3]: 1D position, box x0, box y1
+  //   row_keys[N,2], text_row_keys[Nt,2]: sample's index within the effective batch, token coordinate (text token t: t,
+  //     visual token v: 65536 + v)
+  //   key_mask[N]: 1 attend, 0 for pad tokens (and unused rows)
+  //   text_rows, visual_rows, patch_rows, rows, samples [1]: how much is used
+  std::span<const NamedTensor> tensors() const { return tensors_; }
+  // One of them; throws InternalError for a name that is none.
+  TensorView tensor(std::string_view name) const;
 
+  const BatchShape& shape() const { return shape_; }
+  const MicroBatchInfo& info() const { return info_; }
   std::int64_t samples() const { return samples_; }
   std::int64_t text_rows() const { return text_rows_; }
+  std::int64_t rows() const { return text_rows_ + samples_ * shape_.visual_tokens(); }
+  // Text rows with a label other than -100.
   std::int64_t labelled_tokens() const { return labelled_tokens_; }
-  // First text row of a sample.
-  std::int64_t first_text_row(std::int64_t sample) const { return first_text_row_[static_cast<std::size_t>(sample)]; }
-
-  // Every array under its graph input's name. The set and the types never change.
-  std::span<const std::pair<std::string_view, TensorView>> tensors() const { return tensors_; }
-
-  Batch(const Batch&) = delete;
-  Batch& operator=(const Batch&) = delete;
+  // One per sample.
+  std::span<const SampleReference> references() const { return references_; }
+  // Per text row: the word whose prediction is read from it, or kNoWord.
+  std::span<const std::int32_t> predicts() const { return {predicts_.data(), static_cast<std::size_t>(text_rows_)}; }
+  // First text row of a sample (of `samples()`: the end).
+  std::int64_t first_text_row(std::int64_t sample) const;
 
  private:
-  void add_visual_rows(std::int32_t index_in_update);
-  void add_row(std::int32_t source, std::int32_t position, std::int32_t x0, std::int32_t y1, std::int32_t attends,
-               std::int32_t index_in_update, std::int32_t token);
+  friend class PaddedBatchPacker;
+  struct TextToken {
+    std::int32_t id, position, label, predicts, coordinate, mask;
+    Box1000 box;
+  };
+  void add_text_row(const TextToken& token, std::int32_t key);
+  // The visual rows behind a sample's text, and the sample's end.
+  void close_sample(const SampleReference& reference, std::int32_t key);
 
-  BatchFormat format_;
-  std::int64_t max_samples_, max_text_rows_;
-  std::int64_t samples_ = 0, text_rows_ = 0, rows_ = 0, labelled_tokens_ = 0;
-  std::vector<std::int64_t> first_text_row_;
-  std::vector<std::int32_t> input_ids_, bbox_, position_ids_, token_type_ids_, labels_, row_source_, text_row_index_,
-      visual_row_index_, sample_offsets_, relative_coordinates_, row_keys_, text_row_keys_, key_mask_, counts_;
-  std::vector<float> pixel_values_;
-  std::vector<std::pair<std::string_view, TensorView>> tensors_;
+  struct FreeAligned {
+    void operator()(std::byte* bytes) const;
+  };
+  BatchShape shape_;
+  std::int32_t pad_id_;
+  std::uint64_t index_bytes_ = 0;  // of the int32 arrays, which come first
+  std::unique_ptr<std::byte[], FreeAligned> storage_;
+  std::vector<NamedTensor> tensors_;
+  // The arrays themselves, within storage_.
+  std::span<std::int32_t> input_ids_, bbox_, position_ids_, token_type_ids_, labels_, row_source_, text_row_index_,
+      visual_row_index_, sample_offsets_, relative_coordinates_, row_keys_, text_row_keys_, key_mask_;
+  std::array<std::span<std::int32_t>, 5> counts_;
+  std::span<float> pixel_values_;
+  std::vector<std::int32_t> predicts_;
+  std::vector<SampleReference> references_;
+  MicroBatchInfo info_;
+  std::int64_t samples_ = 0, text_rows_ = 0, visual_rows_ = 0, labelled_tokens_ = 0;
 };
 
 }  // namespace plimsoll

@@ -1,94 +1,236 @@
 #include "data/batch.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <map>
-#include <string>
+#include <cstring>
+#include <limits>
+#include <set>
 
-#include "base/dropout.h"
+#include "data/padded_batch.h"
+#include "data/pages_fixture.h"
 
 namespace plimsoll {
 namespace {
 
-constexpr BatchFormat kFormat{.input_size = 48, .patch_size = 16, .pad_token_id = 1};  // 3 x 3 patches, V = 10
+using test::caught;
+using testing::Each;
+using testing::ElementsAre;
+using testing::ElementsAreArray;
+using testing::HasSubstr;
 
-std::map<std::string, std::span<std::int32_t>> integers(const Batch& batch) {
-  std::map<std::string, std::span<std::int32_t>> arrays;
-  for (const auto& [name, view] : batch.tensors()) {
-    if (view.dtype() == DType::kI32) arrays[std::string(name)] = view.span<std::int32_t>();
+constexpr std::int32_t kPad = 1;
+// Two cells a side: V = 5.
+constexpr BatchShape kShape{.max_samples = 3, .max_text_rows = 8, .patches_per_side = 2, .image_size = 4};
+
+EncodedExample example_of(std::vector<std::int32_t> ids, std::int32_t label) {
+  EncodedExample example;
+  example.input_ids = std::move(ids);
+  for (std::size_t i = 0; i < example.input_ids.size(); ++i) {
+    const auto n = static_cast<std::int32_t>(10 * (i + 1));
+    example.bbox.push_back({n, n + 1, n + 2, n + 3});
+    example.labels.push_back(i == 1 ? label : kIgnoredLabel);
+    example.predicts.push_back(i == 1 ? 7 : kNoWord);
   }
-  return arrays;
+  return example;
 }
 
-TEST(Batch, PacksSamplesWithoutPadding) {
-  Batch batch(kFormat, 3, 16);
-  const std::vector<std::int32_t> ids = {0, 7, 2}, boxes = {0, 0, 0, 0, 10, 20, 30, 40, 0, 0, 0, 0};
-  const std::vector<std::int32_t> labels = {-100, 3, -100};
-  batch.append({.input_ids = ids, .bbox = boxes, .labels = labels, .attends = {}, .index_in_update = 5})[0] = 1.5F;
-  batch.append({.input_ids = std::span(ids).first(2), .bbox = std::span(boxes).first(8), .labels = {}, .attends = {},
-                .index_in_update = 6});
+std::span<const std::int32_t> ints(const Batch& batch, std::string_view name) {
+  return batch.tensor(name).span<std::int32_t>();
+}
+
+TEST(Batch, PacksSampleAfterSample) {
+  Batch batch(kShape, kPad);
+  batch.begin({.epoch = 2, .update = 5});
+  EXPECT_EQ(batch.add(example_of({0, 50, 2}, 4), {.page = 9}, 30), 0);
+  EXPECT_EQ(batch.add(example_of({0, 60}, 3), {.page = 8, .window = 1}, 31), 1);
+  std::fill(batch.pixels(1).begin(), batch.pixels(1).end(), 0.5F);
+  batch.finish();
+
   EXPECT_EQ(batch.samples(), 2);
-  EXPECT_EQ(batch.text_rows(), 5);
-  EXPECT_EQ(batch.labelled_tokens(), 1);
-  auto arrays = integers(batch);
-  EXPECT_EQ(arrays["rows"][0], 25);
-  EXPECT_EQ(arrays["visual_rows"][0], 20);
-  EXPECT_EQ(arrays["patch_rows"][0], 18);
-  EXPECT_EQ(arrays["text_rows"][0], 5);
-  EXPECT_EQ(std::vector<std::int32_t>(arrays["sample_offsets"].begin(), arrays["sample_offsets"].end()),
-            (std::vector<std::int32_t>{0, 13, 25, 25}));
-  EXPECT_EQ(std::vector<std::int32_t>(arrays["position_ids"].begin(), arrays["position_ids"].begin() + 5),
-            (std::vector<std::int32_t>{2, 3, 4, 2, 3}));
-  // Every real row has a source that points back to it.
-  for (std::int32_t row = 0; row < 25; ++row) {
-    const std::int32_t source = arrays["row_source"][static_cast<std::size_t>(row)];
-    const std::int32_t back = source >= 0 ? arrays["text_row_index"][static_cast<std::size_t>(source)]
-                                          : arrays["visual_row_index"][static_cast<std::size_t>(-1 - source)];
-    EXPECT_EQ(back, row);
+  EXPECT_EQ(batch.rows(), 15);
+  EXPECT_EQ(batch.labelled_tokens(), 2);
+  EXPECT_EQ(batch.info().update, 5U);
+  EXPECT_EQ(batch.references()[1].page, 8U);
+  EXPECT_EQ(batch.first_text_row(0), 0);
+  EXPECT_EQ(batch.first_text_row(1), 3);
+  EXPECT_EQ(batch.first_text_row(2), 5);
+  EXPECT_THAT(batch.predicts(), ElementsAre(-1, 7, -1, -1, 7));
+
+  EXPECT_THAT(ints(batch, "input_ids"), ElementsAre(0, 50, 2, 0, 60, 0, 0, 0));
+  EXPECT_THAT(ints(batch, "position_ids"), ElementsAre(2, 3, 4, 2, 3, 0, 0, 0));
+  EXPECT_THAT(ints(batch, "token_type_ids"), Each(0));
+  EXPECT_THAT(ints(batch, "labels"), ElementsAre(-100, 4, -100, -100, 3, -100, -100, -100));
+  EXPECT_THAT(ints(batch, "bbox").first(8), ElementsAre(10, 11, 12, 13, 20, 21, 22, 23));
+  EXPECT_THAT(ints(batch, "bbox").subspan(12, 4), ElementsAre(10, 11, 12, 13));
+  // 8 + 15 rows of which 15 are used.
+  EXPECT_THAT(ints(batch, "row_source"),
+              ElementsAre(0, 1, 2, -1, -2, -3, -4, -5, 3, 4, -6, -7, -8, -9, -10, 0, 0, 0, 0, 0, 0, 0, 0));
+  EXPECT_THAT(ints(batch, "text_row_index"), ElementsAre(0, 1, 2, 8, 9, 0, 0, 0));
+  EXPECT_THAT(ints(batch, "visual_row_index"), ElementsAre(3, 4, 5, 6, 7, 10, 11, 12, 13, 14, 0, 0, 0, 0, 0));
+  EXPECT_THAT(ints(batch, "sample_offsets"), ElementsAre(0, 8, 15, 15));
+  EXPECT_THAT(ints(batch, "relative_coordinates").first(24),
+              ElementsAre(0, 10, 13, 1, 20, 23, 2, 30, 33,  // text: position, x0, y1
+                          0, 1, 999,                        // CLS
+                          1, 0, 500, 2, 500, 500, 3, 0, 1000, 4, 500, 1000));
+  EXPECT_THAT(ints(batch, "row_keys").first(20),
+              ElementsAre(30, 0, 30, 1, 30, 2, 30, 65536, 30, 65537, 30, 65538, 30, 65539, 30, 65540, 31, 0, 31, 1));
+  EXPECT_THAT(ints(batch, "text_row_keys"), ElementsAre(30, 0, 30, 1, 30, 2, 31, 0, 31, 1, 0, 0, 0, 0, 0, 0));
+  EXPECT_THAT(ints(batch, "key_mask").first(15), Each(1));
+  EXPECT_THAT(ints(batch, "key_mask").subspan(15), Each(0));
+  EXPECT_THAT(ints(batch, "text_rows"), ElementsAre(5));
+  EXPECT_THAT(ints(batch, "visual_rows"), ElementsAre(10));
+  EXPECT_THAT(ints(batch, "patch_rows"), ElementsAre(8));
+  EXPECT_THAT(ints(batch, "rows"), ElementsAre(15));
+  EXPECT_THAT(ints(batch, "samples"), ElementsAre(2));
+  const auto pixels = batch.tensor("pixel_values").span<float>();
+  EXPECT_THAT(pixels.first(48), Each(0.0F));
+  EXPECT_THAT(pixels.subspan(48, 48), Each(0.5F));
+}
+
+TEST(Batch, VisualBoxesAreTransformersOnes) {
+  // torch.div(torch.arange(0, 15000, 1000), 14, rounding_mode="trunc")
+  const std::int32_t grid[] = {0, 71, 142, 214, 285, 357, 428, 500, 571, 642, 714, 785, 857, 928, 1000};
+  EXPECT_EQ(visual_coordinates(0, 14), (std::array<std::int32_t, 3>{0, 1, 999}));
+  for (std::int64_t row = 0; row < 14; ++row) {
+    for (std::int64_t column = 0; column < 14; ++column) {
+      const std::int64_t token = 1 + 14 * row + column;
+      EXPECT_EQ(visual_coordinates(token, 14),
+                (std::array<std::int32_t, 3>{static_cast<std::int32_t>(token), grid[column], grid[row + 1]}));
+    }
   }
-  EXPECT_EQ(arrays["row_source"][25], -1);
-  EXPECT_EQ(arrays["labels"][1], 3);
-  EXPECT_EQ(arrays["labels"][5], kIgnoredLabel);
-  // Text positions count from 0, visual ones again from 0; the CLS box is [1, 1, 999, 999].
-  EXPECT_EQ(arrays["relative_coordinates"][3], 1);
-  EXPECT_EQ(arrays["relative_coordinates"][4], 10);
-  EXPECT_EQ(arrays["relative_coordinates"][5], 40);
-  EXPECT_EQ(arrays["relative_coordinates"][9], 0);
-  EXPECT_EQ(arrays["relative_coordinates"][10], 1);
-  EXPECT_EQ(arrays["relative_coordinates"][11], 999);
-  EXPECT_EQ(arrays["relative_coordinates"][3 * 12 + 1], 666);   // the last patch
-  EXPECT_EQ(arrays["relative_coordinates"][3 * 12 + 2], 1000);
-  EXPECT_EQ(arrays["row_keys"][0], 5);
-  EXPECT_EQ(arrays["row_keys"][2 * 3 + 1], kVisualCoordinate);
-  EXPECT_EQ(arrays["text_row_keys"][2 * 3], 6);
 }
 
-TEST(Batch, PaddingKeepsItsPositionAndIsNotAttendedTo) {
-  Batch batch(kFormat, 1, 4);
-  const std::vector<std::int32_t> ids = {0, 9, 1, 1}, boxes(16, 0), attends = {1, 1, 0, 0};
-  batch.append({.input_ids = ids, .bbox = boxes, .labels = {}, .attends = attends, .index_in_update = 0});
-  auto arrays = integers(batch);
-  EXPECT_EQ(std::vector<std::int32_t>(arrays["position_ids"].begin(), arrays["position_ids"].end()),
-            (std::vector<std::int32_t>{2, 3, 1, 1}));
-  EXPECT_EQ(arrays["key_mask"][2], 0);
-  EXPECT_EQ(arrays["key_mask"][4], 1);
+TEST(Batch, PadsOnlyWhenAsked) {
+  Batch batch(kShape, kPad);
+  batch.begin();
+  batch.add(example_of({0, 50, 2}, 4), {}, 0, 5);
+  batch.finish();
+  EXPECT_THAT(ints(batch, "input_ids").first(5), ElementsAre(0, 50, 2, kPad, kPad));
+  EXPECT_THAT(ints(batch, "position_ids").first(5), ElementsAre(2, 3, 4, kPad, kPad));
+  EXPECT_THAT(ints(batch, "key_mask").first(10), ElementsAre(1, 1, 1, 0, 0, 1, 1, 1, 1, 1));
+  EXPECT_THAT(ints(batch, "bbox").subspan(12, 8), Each(0));
+  EXPECT_THAT(ints(batch, "relative_coordinates").subspan(9, 6), ElementsAre(3, 0, 0, 4, 0, 0));
+  EXPECT_EQ(batch.labelled_tokens(), 1);
+  EXPECT_EQ(batch.text_rows(), 5);
 }
 
-TEST(Batch, ClearForgetsAndCapacityHolds) {
-  Batch batch(kFormat, 1, 4);
-  const std::vector<std::int32_t> ids = {0, 9, 2}, boxes(12, 7);
-  batch.append({.input_ids = ids, .bbox = boxes, .labels = ids, .attends = {}, .index_in_update = 0});
-  EXPECT_THROW(batch.append({.input_ids = ids, .bbox = boxes, .labels = {}, .attends = {}, .index_in_update = 1}),
-               InternalError);
-  batch.clear();
-  EXPECT_EQ(batch.samples(), 0);
-  auto arrays = integers(batch);
-  EXPECT_TRUE(std::all_of(arrays["bbox"].begin(), arrays["bbox"].end(), [](auto v) { return v == 0; }));
-  EXPECT_EQ(arrays["rows"][0], 0);
-  std::size_t bytes = 0;
-  for (const auto& [name, view] : batch.tensors()) bytes += view.bytes();
-  EXPECT_NEAR(static_cast<double>(Batch::host_bytes(kFormat, 1, 4)), static_cast<double>(bytes), 64);
+// Whatever a batch held before leaves no trace.
+TEST(Batch, BytesDependOnItsExamplesAlone) {
+  Batch used(kShape, kPad), fresh(kShape, kPad);
+  used.begin();
+  for (std::int32_t b = 0; b < 3; ++b) {
+    used.add(example_of({5, 6}, 7), {}, b);
+    std::fill(used.pixels(b).begin(), used.pixels(b).end(), 3.0F);
+  }
+  used.finish();
+  for (Batch* batch : {&used, &fresh}) {
+    batch->begin();
+    batch->add(example_of({0, 50, 2}, 4), {}, 0);
+    std::fill(batch->pixels(0).begin(), batch->pixels(0).end(), 1.0F);
+    batch->finish();
+  }
+  for (std::size_t i = 0; i < used.tensors().size(); ++i) {
+    const auto& [name, a] = used.tensors()[i];
+    const TensorView b = fresh.tensors()[i].second;
+    EXPECT_EQ(std::memcmp(a.raw(), b.raw(), a.bytes()), 0) << name;
+  }
+}
+
+TEST(Batch, RefusesMoreThanItHolds) {
+  Batch batch(kShape, kPad);
+  batch.begin();
+  batch.add(example_of({1, 2, 3, 4, 5}, 0), {}, 0);
+  EXPECT_THROW(batch.add(example_of({1, 2, 3, 4}, 0), {}, 1), InternalError);
+  EXPECT_THROW(batch.tensor("nothing"), InternalError);
+}
+
+TEST(Batch, EveryArrayIsAlignedAndApart) {
+  const Batch batch(kShape, kPad);
+  std::set<std::string_view> names;
+  std::uint64_t bytes = 0;
+  for (const auto& [name, view] : batch.tensors()) {
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(view.raw()) % 64, 0U) << name;
+    names.insert(name);
+    bytes += view.bytes();
+  }
+  EXPECT_EQ(names.size(), 19U);
+  EXPECT_GE(Batch::host_bytes(kShape), bytes);
+}
+
+struct PaddedFixture {
+  // Two pages of four tokens; the second has two pads.
+  std::vector<std::int64_t> ids = {0, 50, 51, 2, 0, 60, 1, 1};
+  std::vector<std::int64_t> mask = {1, 1, 1, 1, 1, 1, 0, 0};
+  std::vector<std::int64_t> labels = {-100, 1, -100, -100, -100, 2, -100, -100};
+  std::vector<std::int64_t> boxes = std::vector<std::int64_t>(32, 5);
+  std::vector<float> pixels = std::vector<float>(2 * 48, 0.25F);
+
+  PaddedTensors tensors() {
+    const auto view = [](auto& data, DType dtype, Shape shape) { return TensorView({dtype, shape}, data.data()); };
+    return {.input_ids = view(ids, DType::kI64, {2, 4}),
+            .bbox = view(boxes, DType::kI64, {2, 4, 4}),
+            .attention_mask = view(mask, DType::kI64, {2, 4}),
+            .pixel_values = view(pixels, DType::kF32, {2, 3, 4, 4}),
+            .labels = view(labels, DType::kI64, {2, 4})};
+  }
+  static constexpr PaddedLimits kLimits{.vocab_size = 100, .labels = 3, .positions = 6};
+};
+
+TEST(PaddedBatch, KeepsEveryPosition) {
+  PaddedFixture fixture;
+  const BatchShape shape = padded_batch_shape(fixture.tensors(), 2, "batch.safetensors");
+  EXPECT_EQ(shape.max_samples, 2);
+  EXPECT_EQ(shape.max_text_rows, 8);
+  EXPECT_EQ(shape.image_size, 4);
+  Batch batch(shape, kPad);
+  pack_padded(fixture.tensors(), PaddedFixture::kLimits, "batch.safetensors", batch);
+  EXPECT_THAT(ints(batch, "input_ids"), ElementsAre(0, 50, 51, 2, 0, 60, 1, 1));
+  EXPECT_THAT(ints(batch, "position_ids"), ElementsAre(2, 3, 4, 5, 2, 3, 1, 1));
+  EXPECT_THAT(ints(batch, "key_mask"), ElementsAre(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 1, 1, 1, 1, 1));
+  EXPECT_THAT(ints(batch, "labels"), ElementsAre(-100, 1, -100, -100, -100, 2, -100, -100));
+  EXPECT_THAT(ints(batch, "sample_offsets"), ElementsAre(0, 9, 18));
+  // Pad rows keep their 1D position.
+  EXPECT_THAT(ints(batch, "relative_coordinates").subspan(3 * 11, 6), ElementsAre(2, 5, 5, 3, 5, 5));
+  EXPECT_THAT(batch.tensor("pixel_values").span<float>(), Each(0.25F));
+  EXPECT_EQ(batch.labelled_tokens(), 2);
+  EXPECT_EQ(batch.info().labelled_in_update, 2);
+
+  fixture.labels.clear();
+  PaddedTensors unlabelled = fixture.tensors();
+  unlabelled.labels = {};
+  pack_padded(unlabelled, PaddedFixture::kLimits, "batch.safetensors", batch);
+  EXPECT_THAT(ints(batch, "labels"), Each(-100));
+}
+
+TEST(PaddedBatch, LetsNothingBadThrough) {
+  const auto problem = [](auto&& spoil) {
+    PaddedFixture fixture;
+    spoil(fixture);
+    return caught<DataError>([&] {
+             Batch batch(padded_batch_shape(fixture.tensors(), 2, "b"), kPad);
+             pack_padded(fixture.tensors(), PaddedFixture::kLimits, "b", batch);
+           })
+        .problem();
+  };
+  EXPECT_THAT(problem([](PaddedFixture& f) { f.ids[1] = 100; }).where,
+              HasSubstr("page 0, token 1, tensor 'input_ids'"));
+  EXPECT_EQ(problem([](PaddedFixture& f) { f.ids[1] = -1; }).found, "-1");
+  EXPECT_EQ(problem([](PaddedFixture& f) { f.boxes[17] = 1024; }).allowed, "0 to 1023");
+  EXPECT_EQ(problem([](PaddedFixture& f) { f.mask[7] = 2; }).allowed, "0 to 1");
+  EXPECT_EQ(problem([](PaddedFixture& f) { f.labels[5] = 3; }).allowed, "0 to 2");
+  EXPECT_THAT(problem([](PaddedFixture& f) { f.pixels[50] = std::numeric_limits<float>::quiet_NaN(); }).found,
+              HasSubstr("nan"));
+
+  PaddedFixture fixture;
+  PaddedTensors tensors = fixture.tensors();
+  tensors.bbox = TensorView({DType::kI64, {2, 4, 3}}, fixture.boxes.data());
+  const auto error = caught<DataError>([&] { padded_batch_shape(tensors, 2, "b"); });
+  EXPECT_EQ(error.problem().found, "I64[2, 4, 3]");
+  EXPECT_EQ(error.problem().allowed, "I64[2, 4, 4]");
+  tensors = fixture.tensors();
+  tensors.pixel_values = TensorView({DType::kF32, {2, 3, 5, 5}}, fixture.pixels.data());
+  EXPECT_THROW(padded_batch_shape(tensors, 2, "b"), DataError);
 }
 
 }  // namespace
