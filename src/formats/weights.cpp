@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/bytes.h"
 #include "base/error.h"
@@ -36,9 +37,19 @@ std::vector<std::pair<std::string, std::string>> read_index(const std::filesyste
                      .allowed = R"({"weight_map": {"tensor": "file beside the index"}})",
                      .remedy = "the index is damaged: get it again"});
   };
+  // JSON libraries keep the last of two equal keys and say nothing.
+  std::set<std::string> names;
+  const auto refuse_twins = [&](int depth, nlohmann::ordered_json::parse_event_t event, nlohmann::ordered_json& key) {
+    if (event != nlohmann::ordered_json::parse_event_t::key) return true;
+    if (depth == 1) names.clear();
+    if (depth == 2 && !names.insert(key.get<std::string>()).second) {
+      refuse("a shard index names a tensor twice", fmt::format("'{}'", key.get<std::string>()));
+    }
+    return true;
+  };
   nlohmann::ordered_json index;
   try {
-    index = nlohmann::ordered_json::parse(read_text_file(path, kMaxIndexBytes));
+    index = nlohmann::ordered_json::parse(read_text_file(path, kMaxIndexBytes), refuse_twins);
   } catch (const nlohmann::json::exception& error) {
     refuse("a shard index is not JSON", error.what());
   }

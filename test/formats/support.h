@@ -33,6 +33,7 @@ class TemporaryDirectory {
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path file(std::string_view name, std::string_view content) const {
     const std::filesystem::path path = path_ / name;
+    std::filesystem::remove(path);  // ext4 syncs a file that is emptied and written anew: slow
     std::ofstream stream(path, std::ios::binary);
     stream.write(content.data(), static_cast<std::streamsize>(content.size()));
     return path;

@@ -1,0 +1,196 @@
+#include "formats/torch_pickle.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "formats/torch_archive.h"
+
+namespace plimsoll {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::string error_of(const std::string& content) {
+  const TemporaryDirectory directory;
+  return data_error([&] { TorchPickleReader reader(directory.file("pytorch_model.bin", content)); });
+}
+std::string error_of(const TensorRecord& tensor) {
+  return error_of(torch_archive(pickled_dict({{"w", pickled(tensor)}})));
+}
+
+class GoldenState : public testing::TestWithParam<const char*> {};
+
+TEST_P(GoldenState, HoldsWhatTorchSaved) {
+  const TorchPickleReader reader(golden(GetParam()));
+  EXPECT_EQ(reader.entries().size(), 15U);
+  EXPECT_EQ(reader.entries().front().name, "embedding.weight");
+  const std::vector<float> tied{-1, -.75F, -.5F, -.25F, 0, .25F};
+  EXPECT_EQ(read_tensor<float>(reader, "embedding.weight"), tied);
+  EXPECT_EQ(read_tensor<float>(reader, "head.weight"), tied);
+  EXPECT_EQ(reader.at("head.weight").offset_bytes, reader.at("embedding.weight").offset_bytes);
+  EXPECT_THAT(read_tensor<float>(reader, "row"), ElementsAre(-.25F, 0, .25F));
+  EXPECT_EQ(reader.at("f16").type, (TensorType{DType::kF16, {2, 2, 2}}));
+  EXPECT_EQ(read_tensor<std::uint16_t>(reader, "f16")[1], 0xB800);  // -0.5
+  EXPECT_EQ(read_tensor<std::uint16_t>(reader, "bf16")[1], 0xBF00);
+  EXPECT_THAT(read_tensor<std::int64_t>(reader, "i64"), ElementsAre(-2, -1, 0, 1));
+  EXPECT_THAT(read_tensor<std::uint8_t>(reader, "bool"), ElementsAre(1, 0, 1));
+  EXPECT_THAT(read_tensor<float>(reader, "parameter"), ElementsAre(0, 1, 2));
+  EXPECT_THAT(read_tensor<float>(reader, "scalar"), ElementsAre(7));
+  EXPECT_EQ(reader.at("scalar").type.shape.rank(), 0U);
+  EXPECT_EQ(reader.at("empty").type, (TensorType{DType::kF32, {0, 3}}));
+  // Strided views, gathered row-major.
+  EXPECT_EQ(reader.at("transposed").type, (TensorType{DType::kF32, {4, 3}}));
+  EXPECT_THAT(read_tensor<float>(reader, "transposed"), ElementsAre(0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11));
+  EXPECT_THAT(read_tensor<float>(reader, "every_other"), ElementsAre(0, 2, 4, 6, 8, 10));
+  EXPECT_THAT(read_tensor<float>(reader, "expanded"), ElementsAre(0, 0, 0, 1, 1, 1));
+  EXPECT_THAT(read_tensor<double>(reader, "f64.transposed"), ElementsAre(0, 3, 1, 4, 2, 5));
+}
+
+// permute(2, 0, 1) of arange(24).reshape(2, 3, 4): element (c, a, b) is 12a + 4b + c. Read whole,
+// and in every part.
+TEST_P(GoldenState, GathersStridedTensorsWholeAndInParts) {
+  const TorchPickleReader reader(golden(GetParam()));
+  std::vector<float> expected;
+  for (int c = 0; c < 4; ++c) {
+    for (int a = 0; a < 2; ++a) {
+      for (int b = 0; b < 3; ++b) expected.push_back(static_cast<float>(12 * a + 4 * b + c));
+    }
+  }
+  EXPECT_EQ(read_tensor<float>(reader, "permuted"), expected);
+  for (std::size_t first = 0; first < 24; ++first) {
+    for (std::size_t count = 0; first + count <= 24; ++count) {
+      std::vector<float> part(count);
+      reader.read_elements(reader.at("permuted"), first, std::as_writable_bytes(std::span(part)));
+      ASSERT_TRUE(std::equal(part.begin(), part.end(), expected.begin() + static_cast<std::ptrdiff_t>(first)));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Protocols, GoldenState, testing::Values("state.bin", "state_protocol4.bin"),
+                         [](const auto& instance) {
+                           return std::string(instance.param) == "state.bin" ? "two" : "four";
+                         });
+
+// Larger than the reading window, against a plain double loop.
+TEST(TorchPickle, GathersALargeTransposedMatrix) {
+  constexpr std::int32_t kRows = 301, kColumns = 203;
+  std::string storage;
+  for (std::int32_t i = 0; i < kRows * kColumns; ++i) storage += little_endian(i * 3 + 1);
+  ZipBuilder zip;
+  zip.add("m/data.pkl", pickled_dict({{"w", pickled(TensorRecord{.storage_class = "IntStorage",
+                                                                 .storage_elements = kRows * kColumns,
+                                                                 .sizes = {kColumns, kRows},
+                                                                 .strides = {1, kColumns}})}}));
+  zip.add("m/data/0", storage);
+  const TemporaryDirectory directory;
+  const TorchPickleReader reader(directory.file("pytorch_model.bin", zip.finish()));
+  const auto values = read_tensor<std::int32_t>(reader, "w");
+  std::vector<std::int32_t> part(5000);
+  reader.read_elements(reader.at("w"), 777, std::as_writable_bytes(std::span(part)));
+  for (std::int32_t column = 0; column < kColumns; ++column) {
+    for (std::int32_t row = 0; row < kRows; ++row) {
+      const auto i = static_cast<std::size_t>(column * kRows + row);
+      ASSERT_EQ(values[i], (row * kColumns + column) * 3 + 1);
+      if (i >= 777 && i < 777 + part.size()) {
+        ASSERT_EQ(part[i - 777], values[i]);
+      }
+    }
+  }
+}
+
+TEST(TorchPickle, FindsANestedStateDict) {
+  const TorchPickleReader reader(golden("nested.bin"));
+  std::vector<std::string> names;
+  for (const TensorEntry& entry : reader.entries()) names.push_back(entry.name);
+  EXPECT_THAT(names, ElementsAre("0.weight", "0.bias", "1.weight", "1.bias"));
+  EXPECT_THAT(read_tensor<float>(reader, "0.weight"), ElementsAre(0, 1, 2, 3));
+}
+
+TEST(TorchPickle, RefusesWhatWouldRunCode) {
+  EXPECT_THAT(data_error([] { TorchPickleReader reader(golden("runs_code.bin")); }),
+              AllOf(HasSubstr("would run code"), HasSubstr("'posix.system'")));
+  EXPECT_THAT(data_error([] { TorchPickleReader reader(golden("whole_module.bin")); }),
+              AllOf(HasSubstr("would run code"), HasSubstr("'torch.nn.modules.container.Sequential'")));
+}
+
+TEST(TorchPickle, RefusesOtherFormatsWithARemedy) {
+  EXPECT_THAT(data_error([] { TorchPickleReader reader(golden("legacy.bin")); }),
+              AllOf(HasSubstr("before version 1.6"), HasSubstr("torch.save(torch.load(")));
+  EXPECT_THAT(error_of("\x7f"
+                       "ELF and so on"),
+              HasSubstr("no file that torch.save wrote"));
+  EXPECT_THAT(error_of(""), HasSubstr("no file that torch.save wrote"));
+  EXPECT_THAT(error_of("version https://git-lfs.github.com/spec/v1\n"), HasSubstr("git lfs pull"));
+  EXPECT_THAT(data_error([] { TorchPickleReader reader(golden("stored.npz")); }), HasSubstr("0 entries"));
+}
+
+TEST(TorchPickle, TakesAHandMadeRecord) {
+  const TemporaryDirectory directory;
+  const TorchPickleReader reader(
+      directory.file("pytorch_model.bin", torch_archive(pickled_dict({{"w", pickled(TensorRecord{})}}))));
+  EXPECT_THAT(read_tensor<float>(reader, "w"), ElementsAre(0, 1, 2, 3, 4, 5));
+}
+
+TEST(TorchPickle, RefusesTensorsBeyondTheirStorage) {
+  EXPECT_THAT(error_of(TensorRecord{.storage_elements = 7}), HasSubstr("storage is shorter"));
+  EXPECT_THAT(error_of(TensorRecord{.storage_class = "DoubleStorage"}), HasSubstr("storage is shorter"));
+  EXPECT_THAT(error_of(TensorRecord{.offset = 1}), HasSubstr("beyond its storage"));
+  EXPECT_THAT(error_of(TensorRecord{.offset = 7}), HasSubstr("beyond its storage"));
+  EXPECT_THAT(error_of(TensorRecord{.offset = 7, .sizes = {0, 3}}), HasSubstr("beyond its storage"));
+  EXPECT_THAT(error_of(TensorRecord{.sizes = {3, 3}}), HasSubstr("beyond its storage"));
+  EXPECT_THAT(error_of(TensorRecord{.strides = {4, 1}}), HasSubstr("beyond its storage"));
+  EXPECT_THAT(error_of(TensorRecord{.strides = {0x7FFFFFFF, 0x7FFFFFFF}}), HasSubstr("beyond its storage"));
+  EXPECT_THAT(error_of(TensorRecord{.storage_elements = 0, .sizes = {}, .strides = {}}),
+              HasSubstr("beyond its storage"));
+}
+
+TEST(TorchPickle, RefusesRecordsThatLie) {
+  EXPECT_THAT(error_of(TensorRecord{.key = "1"}), HasSubstr("storage is missing"));
+  EXPECT_THAT(error_of(TensorRecord{.key = "../data.pkl"}), HasSubstr("storage is missing"));
+  EXPECT_THAT(error_of(TensorRecord{.offset = -1}), HasSubstr("negative"));
+  EXPECT_THAT(error_of(TensorRecord{.sizes = {-2, 3}}), HasSubstr("negative"));
+  EXPECT_THAT(error_of(TensorRecord{.strides = {3, -1}}), HasSubstr("negative"));
+  EXPECT_THAT(error_of(TensorRecord{.storage_elements = -1}), HasSubstr("negative"));
+  EXPECT_THAT(error_of(TensorRecord{.sizes = {2}}), HasSubstr("sizes and strides differ"));
+  EXPECT_THAT(error_of(TensorRecord{.sizes = {1, 1, 1, 1, 1, 6}, .strides = {6, 6, 6, 6, 6, 1}}),
+              HasSubstr("too many dimensions"));
+  EXPECT_THAT(error_of(TensorRecord{.sizes = {0x7FFFFFFF, 0x7FFFFFFF, 0x7FFFFFFF}, .strides = {0, 0, 0}}),
+              HasSubstr("larger than any file"));
+  EXPECT_THAT(error_of(TensorRecord{.storage_class = "ComplexFloatStorage"}), HasSubstr("would run code"));
+  const std::string tensor = pickled(TensorRecord{});
+  // The call's arguments cut short, and a storage that is none.
+  EXPECT_THAT(error_of(torch_archive(pickled_dict({{"w", "ctorch._utils\n_rebuild_tensor_v2\n)R"}}))),
+              HasSubstr("record is too short"));
+  EXPECT_THAT(error_of(torch_archive(pickled_dict({{"w", "ctorch._utils\n_rebuild_tensor_v2\n(NK\x01))tR"}}))),
+              HasSubstr("not as torch.save writes it"));
+  EXPECT_THAT(error_of(torch_archive("\x80\x02}(" + pickled("w") + tensor + pickled("w") + tensor + "u.")),
+              HasSubstr("comes twice"));
+  EXPECT_THAT(error_of(torch_archive(pickled_dict({{"w", "N"}}))), HasSubstr("holds no tensors"));
+  EXPECT_THAT(error_of(torch_archive("\x80\x02N.")), HasSubstr("no dictionary"));
+}
+
+TEST(TorchPickle, RefusesArchivesThatMislead) {
+  const std::string pickle = pickled_dict({{"w", pickled(TensorRecord{})}});
+  ZipBuilder two;
+  two.add("a/data.pkl", pickle);
+  two.add("b/data.pkl", pickle);
+  EXPECT_THAT(error_of(two.finish()), HasSubstr("2 entries called data.pkl"));
+  ZipBuilder big;
+  big.add("a/data.pkl", pickle);
+  big.add("a/byteorder", "big");
+  EXPECT_THAT(error_of(big.finish()), HasSubstr("little endian"));
+}
+
+TEST(TorchPickle, RefusesTornFilesAtEveryLength) {
+  const std::string whole = read_text_file(golden("state.bin"));
+  const TemporaryDirectory directory;
+  for (std::size_t length = 0; length < whole.size(); length += 7) {
+    const auto path = directory.file("torn", std::string_view(whole).substr(0, length));
+    EXPECT_THROW(TorchPickleReader{path}, DataError) << length;
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll

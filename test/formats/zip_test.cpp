@@ -1,0 +1,129 @@
+#include "formats/zip.h"
+
+#include "formats/zip_builder.h"
+
+namespace plimsoll {
+namespace {
+
+using testing::HasSubstr;
+
+ZipBuilder two_entries() {
+  ZipBuilder zip;
+  zip.add("b/first", "some bytes");
+  zip.add("a", "");
+  return zip;
+}
+
+std::string error_of(const std::string& content) {
+  const TemporaryDirectory directory;
+  return data_error([&] { ZipReader reader(directory.file("x.zip", content)); });
+}
+
+// The archive of two_entries() with `replacement` at the nth place where `signature` stands, plus `skip`.
+std::string with_lie(const std::string& signature, std::size_t skip, const std::string& replacement) {
+  std::string content = two_entries().finish();
+  const std::size_t at = content.find(signature);
+  check(at != std::string::npos, "the test finds what it falsifies");
+  return content.replace(at + skip, replacement.size(), replacement);
+}
+
+const std::string kLocal = "PK\x03\x04", kCentral = "PK\x01\x02", kEnd = "PK\x05\x06";
+
+TEST(Zip, ReadsEntriesByName) {
+  for (const bool zip64 : {false, true}) {
+    const TemporaryDirectory directory;
+    const ZipReader zip(directory.file("x.zip", two_entries().finish(zip64)));
+    ASSERT_EQ(zip.entries().size(), 2U);
+    EXPECT_EQ(zip.read_all(*zip.find("b/first"), 10), "some bytes");
+    EXPECT_EQ(zip.read_all(*zip.find("a"), 0), "");
+    EXPECT_EQ(zip.find("first"), nullptr);
+    std::array<std::byte, 5> part{};
+    zip.read(*zip.find("b/first"), 5, part);
+    EXPECT_EQ(std::memcmp(part.data(), "bytes", 5), 0);
+    EXPECT_THROW(zip.read(*zip.find("b/first"), 6, part), DataError);
+    EXPECT_THROW(zip.read_all(*zip.find("b/first"), 9), DataError);
+  }
+}
+
+TEST(Zip, FindsTheEndBeforeAComment) {
+  std::string content = two_entries().finish();
+  content[content.size() - 2] = 5;
+  const TemporaryDirectory directory;
+  EXPECT_EQ(ZipReader(directory.file("x.zip", content + "notes")).entries().size(), 2U);
+  EXPECT_THAT(error_of(content + "note"), HasSubstr("no end record"));
+}
+
+TEST(Zip, RefusesADirectoryThatLies) {
+  const auto u32 = [](std::uint32_t value) { return little_endian(value); };
+  const auto u16 = [](std::uint16_t value) { return little_endian(value); };
+  EXPECT_THAT(error_of(""), HasSubstr("too short"));
+  EXPECT_THAT(error_of(std::string(100, 'x')), HasSubstr("no end record"));
+  EXPECT_THAT(error_of(with_lie(kEnd, 16, u32(0x7FFFFFFF))), HasSubstr("directory does not lie inside"));
+  EXPECT_THAT(error_of(with_lie(kEnd, 12, u32(0x7FFFFFFF))), HasSubstr("directory does not lie inside"));
+  EXPECT_THAT(error_of(with_lie(kEnd, 16, u32(0xFFFFFFFF))), HasSubstr("no locator"));
+  EXPECT_THAT(error_of(with_lie(kEnd, 10, u16(60000))), HasSubstr("too short for its entries"));
+  EXPECT_THAT(error_of(with_lie(kEnd, 10, u16(1))), HasSubstr("longer than its entries"));
+  EXPECT_THAT(error_of(with_lie(kCentral, 0, "XX")), HasSubstr("torn"));
+  EXPECT_THAT(error_of(with_lie(kCentral, 28, u16(60000))), HasSubstr("torn"));
+  EXPECT_THAT(error_of(with_lie(kCentral, 8, u16(1))), HasSubstr("encrypted"));
+  EXPECT_THAT(error_of(with_lie(kCentral, 10, u16(14))), HasSubstr("method 14"));
+  EXPECT_THAT(error_of(with_lie(kCentral, 20, u32(11))), HasSubstr("two sizes"));
+  EXPECT_THAT(error_of(with_lie(kCentral, 20, u32(500) + u32(500))), HasSubstr("beyond its file"));
+  EXPECT_THAT(error_of(with_lie(kCentral, 20, u32(0xFFFFFFFF))), HasSubstr("has no sizes"));
+  EXPECT_THAT(error_of(with_lie(kCentral, 42, u32(0x7FFFFFFF))), HasSubstr("does not lie inside"));
+  EXPECT_THAT(error_of(with_lie(kCentral, 42, u32(3))), HasSubstr("own header disagrees"));
+  EXPECT_THAT(error_of(with_lie(kCentral, 46, "c/")), HasSubstr("two names"));
+  EXPECT_THAT(error_of(with_lie(kLocal, 26, u16(60000))), HasSubstr("own header disagrees"));
+}
+
+TEST(Zip, RefusesEntriesThatShareBytesOrNames) {
+  ZipBuilder twins;
+  twins.add("a", "1");
+  twins.add("a", "2");
+  EXPECT_THAT(error_of(twins.finish()), HasSubstr("comes twice"));
+  // "a" ends where "b/first" ends, so that its header lies inside the other's data.
+  ZipBuilder inner;
+  inner.add("in", "x");
+  const std::string inner_bytes = inner.finish();
+  ZipBuilder outer;
+  outer.add("out", inner_bytes.substr(0, 33));
+  outer.add("in", "x");
+  std::string content = outer.finish();
+  const std::size_t second = content.rfind(kCentral);
+  content.replace(second + 42, 4, little_endian<std::uint32_t>(33));
+  EXPECT_THAT(error_of(content), HasSubstr("share bytes"));
+}
+
+TEST(Zip, RefusesTornFilesAtEveryLength) {
+  for (const bool zip64 : {false, true}) {
+    const std::string whole = two_entries().finish(zip64);
+    const TemporaryDirectory directory;
+    for (std::size_t length = 0; length < whole.size(); ++length) {
+      const auto path = directory.file("torn.zip", std::string_view(whole).substr(0, length));
+      EXPECT_THROW(ZipReader{path}, DataError) << length;
+    }
+  }
+}
+
+TEST(Zip, RefusesADeflatedEntryThatIsTornOrClaimsTooMuch) {
+  // Python's zipfile wrote the archive; the entry is deflated.
+  std::string content = read_text_file(golden("deflated.npz"));
+  const TemporaryDirectory directory;
+  {
+    const ZipReader zip(directory.file("x.zip", content));
+    const ZipEntry* entry = zip.find("labels.npy");
+    ASSERT_TRUE(entry != nullptr && entry->deflated);
+    EXPECT_EQ(zip.read_all(*entry, 1 << 20).substr(1, 5), "NUMPY");
+  }
+  const std::size_t central = content.find(kCentral);
+  std::string longer = content;
+  longer.replace(central + 24, 4, little_endian<std::uint32_t>(50'000));
+  const ZipReader zip(directory.file("longer.zip", longer));
+  EXPECT_THAT(data_error([&] { zip.read_all(*zip.find("matrix.npy"), 1 << 20); }), HasSubstr("torn"));
+  std::string bomb = content;
+  bomb.replace(central + 24, 4, little_endian<std::uint32_t>(0x7FFFFFFF));
+  EXPECT_THAT(error_of(bomb), HasSubstr("more than it can unpack to"));
+}
+
+}  // namespace
+}  // namespace plimsoll
