@@ -274,8 +274,9 @@ void TorchPickleReader::read_range(std::size_t index, std::uint64_t first_elemen
   std::iota(order.begin(), order.end(), std::size_t{0});
   const std::size_t count = destination.size() / width;
   if (destination.size() == entry.type.bytes()) {
-    std::stable_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(rank),
-                     [&](std::size_t a, std::size_t b) { return layout.strides[a] > layout.strides[b]; });
+    std::sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(rank), [&](std::size_t a, std::size_t b) {
+      return std::pair(-layout.strides[a], a) < std::pair(-layout.strides[b], b);
+    });
   }
   std::array<std::int64_t, Shape::kMaxRank> at{};
   std::int64_t source = 0, target = 0;  // in elements

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "formats/allocation_guard.h"
 #include "formats/safetensors.h"
 #include "formats/torch_archive.h"
 #include "tensor/half.h"
@@ -146,6 +147,21 @@ TEST(Weights, ReadsEveryFloatingTypeAsFloat) {
   std::vector<float> one(1);
   EXPECT_THAT(data_error([&] { weights.read_as_f32("i64", one, {}); }), HasSubstr("I64[1]"));
   EXPECT_THROW(weights.read_as_f32("f32", one, {}), InternalError) << "a destination of another size";
+}
+
+TEST(Weights, ReadingAllocatesNothing) {
+  std::vector<std::byte> staging(64), bytes(256);
+  std::vector<float> values(24);
+  for (const char* name : {"state.bin", "hugging_face.safetensors"}) {
+    const WeightsFile weights = open_weights(golden(name));
+    const AllocationGuard guard;
+    for (const TensorEntry& entry : weights.entries()) {
+      weights.read(entry.name, std::span(bytes).first(entry.type.bytes()));
+      const auto elements = static_cast<std::size_t>(entry.type.shape.elements());
+      if (is_floating(entry.type.dtype)) weights.read_as_f32(entry.name, std::span(values).first(elements), staging);
+    }
+    EXPECT_EQ(guard.largest_bytes(), 0U) << name;
+  }
 }
 
 TEST(Weights, ReadsStridedDoublesThroughASmallStagingBuffer) {
