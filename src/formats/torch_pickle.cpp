@@ -274,9 +274,11 @@ void TorchPickleReader::read_range(std::size_t index, std::uint64_t first_elemen
   std::iota(order.begin(), order.end(), std::size_t{0});
   const std::size_t count = destination.size() / width;
   if (destination.size() == entry.type.bytes()) {
-    std::sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(rank), [&](std::size_t a, std::size_t b) {
-      return std::pair(-layout.strides[a], a) < std::pair(-layout.strides[b], b);
-    });
+    for (std::size_t i = 1; i < rank; ++i) {  // by insertion, largest stride first: five axes at most
+      for (std::size_t k = i; k > 0 && layout.strides[order[k]] > layout.strides[order[k - 1]]; --k) {
+        std::swap(order[k], order[k - 1]);
+      }
+    }
   }
   std::array<std::int64_t, Shape::kMaxRank> at{};
   std::int64_t source = 0, target = 0;  // in elements
