@@ -1,6 +1,4 @@
 // The shared vector functions against double precision and against base/philox.h, for every target of this machine.
-#include "base/philox.h"
-
 #include <gtest/gtest.h>
 
 #include <array>
@@ -8,6 +6,8 @@
 #include <cstdint>
 #include <limits>
 #include <vector>
+
+#include "base/philox.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "../test/backend/simd_math_test.cpp"
@@ -118,7 +118,8 @@ TEST_P(SimdMath, ErfHasSmallAbsoluteError) {
   std::vector<float> y(x.size());
   HWY_DYNAMIC_DISPATCH(erf_all)(x.data(), y.data(), x.size());
   double worst = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) worst = std::max(worst, std::abs(y[i] - std::erf(static_cast<double>(x[i]))));
+  for (std::size_t i = 0; i < x.size(); ++i)
+    worst = std::max(worst, std::abs(y[i] - std::erf(static_cast<double>(x[i]))));
   EXPECT_LT(worst, 1e-7);
 }
 

@@ -14,14 +14,12 @@
 #include <string>
 #include <thread>
 
+#include "backend/cpu/dnnl_matmul.h"
 #include "backend/cpu/kernels.h"
 #include "base/bytes.h"
 #include "hwy/targets.h"
 
 namespace plimsoll {
-
-// Primitives by shape.
-class MatmulCache {};
 
 namespace {
 
@@ -30,22 +28,96 @@ using Factory = std::unique_ptr<Kernel> (*)(const Graph&, const Node&);
 // nullptr: this backend has no such kernel.
 Factory factory_of(Op op) {
   switch (op) {
+    case Op::kEmbedding:
+      return make_embedding;
+    case Op::kSpatialEmbedding:
+      return make_spatial_embedding;
+    case Op::kPatchify:
+      return make_patchify;
+    case Op::kVisualEmbedding:
+      return make_visual_embedding;
     case Op::kAdd:
       return make_add;
-    case Op::kAccumulate:
-      return make_accumulate;
+    case Op::kLayerNorm:
+      return make_layer_norm;
+    case Op::kLayerNormAffine:
+      return make_layer_norm_affine;
+    case Op::kDropout:
+      return make_dropout;
+    case Op::kPackRows:
+      return make_pack_rows;
+    case Op::kGatherRows:
+      return make_gather_rows;
     case Op::kGelu:
       return make_gelu;
-    case Op::kGeluGrad:
-      return make_gelu_grad;
     case Op::kTanh:
       return make_tanh;
+    case Op::kCrossEntropy:
+      return make_cross_entropy;
+    case Op::kEmbeddingGrad:
+      return make_embedding_grad;
+    case Op::kEmbeddingRowGrad:
+      return make_embedding_row_grad;
+    case Op::kSpatialEmbeddingGrad:
+      return make_spatial_embedding_grad;
+    case Op::kVisualEmbeddingGrad:
+      return make_visual_embedding_grad;
+    case Op::kBiasGrad:
+      return make_bias_grad;
+    case Op::kLayerNormGrad:
+      return make_layer_norm_grad;
+    case Op::kGeluGrad:
+      return make_gelu_grad;
     case Op::kTanhGrad:
       return make_tanh_grad;
+    case Op::kAccumulate:
+      return make_accumulate;
+    case Op::kMergeRowGrads:
+      return make_merge_row_grads;
+    case Op::kSumSquares:
+      return make_sum_squares;
+    case Op::kGradientNorm:
+      return make_gradient_norm;
+    case Op::kAdamW:
+      return make_adamw;
+    case Op::kAdamWRows:
+      return make_adamw_rows;
     default:
       return nullptr;
   }
 }
+
+std::unique_ptr<Kernel> make(const Graph& graph, const Node& node, MatmulCache& cache) {
+  switch (node.op) {
+    case Op::kLinear:
+      return make_linear(graph, node, cache);
+    case Op::kLinearInputGrad:
+      return make_linear_input_grad(graph, node, cache);
+    case Op::kLinearWeightGrad:
+      return make_linear_weight_grad(graph, node, cache);
+    default:
+      break;
+  }
+  const Factory factory = factory_of(node.op);
+  check(factory != nullptr,
+        fmt::format("the CPU backend has no kernel for {} (node '{}')", op_name(node.op), node.name));
+  return factory(graph, node);
+}
+
+// Runs a kernel on the backend's team, whichever thread calls and whatever other backends there are.
+class TeamKernel final : public Kernel {
+ public:
+  TeamKernel(std::unique_ptr<Kernel> kernel, int threads) : kernel_(std::move(kernel)), threads_(threads) {}
+  std::size_t scratch_bytes() const override { return kernel_->scratch_bytes(); }
+  void run(const KernelArguments& arguments) const override {
+    omp_set_num_threads(threads_);
+    kernel_->run(arguments);
+  }
+
+ private:
+  std::unique_ptr<Kernel> kernel_;
+  int threads_;
+};
 
 // One anonymous mapping, given back on destruction.
 class MappedMemory final : public DeviceMemory {
@@ -60,7 +132,8 @@ class MappedMemory final : public DeviceMemory {
     }
     data_ = static_cast<std::byte*>(address);
     const std::size_t page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-    for (std::size_t offset = 0; offset < bytes; offset += page) static_cast<volatile std::byte*>(data_)[offset] = std::byte{0};
+    for (std::size_t offset = 0; offset < bytes; offset += page)
+      static_cast<volatile std::byte*>(data_)[offset] = std::byte{0};
   }
   ~MappedMemory() override {
     if (data_ != nullptr) ::munmap(data_, bytes_);
@@ -81,7 +154,8 @@ int cgroup_cores() {
     if (word == "max" || !(v2 >> period)) return kNoLimit;
     quota = std::strtod(word.c_str(), nullptr);
   } else {
-    std::ifstream quota_file("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"), period_file("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
+    std::ifstream quota_file("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"),
+        period_file("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
     if (!(quota_file >> quota && period_file >> period)) return kNoLimit;
   }
   if (quota <= 0 || period <= 0) return kNoLimit;
@@ -100,7 +174,6 @@ int available_cores() {
 CpuBackend::CpuBackend(int threads)
     : threads_(threads > 0 ? threads : available_cores()), matmuls_(std::make_unique<MatmulCache>()) {
   omp_set_dynamic(0);
-  omp_set_num_threads(threads_);
   // Kernels keep pointers to their functions for this machine's vectors, so the choice is made before the first one.
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
@@ -116,9 +189,8 @@ std::unique_ptr<Kernel> CpuBackend::prepare(const Graph& graph, const Node& node
                                op_name(node.op), graph.value(id).name, to_string(graph.type(id))));
     }
   }
-  const Factory factory = factory_of(node.op);
-  check(factory != nullptr, fmt::format("the CPU backend has no kernel for {} (node '{}')", op_name(node.op), node.name));
-  return factory(graph, node);
+  omp_set_num_threads(threads_);  // oneDNN fixes its partition when a primitive is made
+  return std::make_unique<TeamKernel>(make(graph, node, *matmuls_), threads_);
 }
 
 std::unique_ptr<DeviceMemory> CpuBackend::allocate(std::size_t bytes) { return std::make_unique<MappedMemory>(bytes); }

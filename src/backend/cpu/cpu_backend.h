@@ -1,9 +1,9 @@
-// CpuBackend: fp32 on the host. oneDNN multiplies matrices, Highway does the rest with the widest vectors that the machine
-// has, OpenMP spreads rows over a fixed team of threads.
+// CpuBackend: fp32 on the host. oneDNN multiplies matrices, Highway does the rest with the widest vectors that the
+// machine has, OpenMP spreads rows over a fixed team of threads.
 //
-// Invariant: for a fixed machine and thread count every result is a pure function of inputs, shapes and the real row count;
-// sums over rows are taken in blocks of fixed size, in order. Kernels prepared by one backend share oneDNN primitives whose
-// data handles are set while they run: a backend's kernels run on one thread at a time.
+// Invariant: for a fixed machine and thread count every result is a pure function of inputs, shapes and the real row
+// count; sums over rows are taken in blocks of fixed size, in order. Kernels prepared by one backend share oneDNN
+// primitives whose data handles are set while they run: a backend's kernels run on one thread at a time.
 //
 //   CpuBackend backend(2);
 //   std::unique_ptr<Kernel> kernel = backend.prepare(graph, node);

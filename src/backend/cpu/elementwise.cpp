@@ -1,5 +1,6 @@
 // add, accumulate, gelu, tanh and their gradients: one pass over the real rows.
 #include <cstdint>
+#include <cstring>
 
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/parallel.h"
@@ -15,7 +16,8 @@ HWY_BEFORE_NAMESPACE();
 namespace plimsoll {
 namespace HWY_NAMESPACE {
 
-// y[i] = f(a[i], b[i]); y may be a or b. The rest that fills no vector goes through the same arithmetic on partial vectors.
+// y[i] = f(a[i], b[i]); y may be a or b. The rest that fills no vector goes through the same arithmetic on partial
+// vectors.
 template <class F>
 HWY_INLINE void map2(const float* a, const float* b, float* y, std::size_t count, const F& f) {
   const hn::ScalableTag<float> d;
@@ -43,7 +45,8 @@ struct GeluOp {
   template <class D, class V>
   HWY_INLINE V operator()(D d, V x, V) const {
     V density;
-    const V phi = hn::MulAdd(simd_erf(d, hn::Mul(x, hn::Set(d, kSqrtHalf)), density), hn::Set(d, 0.5F), hn::Set(d, 0.5F));
+    const V phi =
+        hn::MulAdd(simd_erf(d, hn::Mul(x, hn::Set(d, kSqrtHalf)), density), hn::Set(d, 0.5F), hn::Set(d, 0.5F));
     return hn::Mul(x, phi);
   }
 };
@@ -52,7 +55,8 @@ struct GeluGradOp {
   template <class D, class V>
   HWY_INLINE V operator()(D d, V dy, V x) const {
     V density;
-    const V phi = hn::MulAdd(simd_erf(d, hn::Mul(x, hn::Set(d, kSqrtHalf)), density), hn::Set(d, 0.5F), hn::Set(d, 0.5F));
+    const V phi =
+        hn::MulAdd(simd_erf(d, hn::Mul(x, hn::Set(d, kSqrtHalf)), density), hn::Set(d, 0.5F), hn::Set(d, 0.5F));
     return hn::Mul(dy, hn::MulAdd(hn::Mul(x, hn::Set(d, kDensityAtZero)), density, phi));
   }
 };
@@ -72,9 +76,13 @@ struct TanhGradOp {
 
 void add_range(const float* a, const float* b, float* y, std::size_t count) { map2(a, b, y, count, AddOp()); }
 void gelu_range(const float* x, float* y, std::size_t count) { map2(x, x, y, count, GeluOp()); }
-void gelu_grad_range(const float* dy, const float* x, float* dx, std::size_t count) { map2(dy, x, dx, count, GeluGradOp()); }
+void gelu_grad_range(const float* dy, const float* x, float* dx, std::size_t count) {
+  map2(dy, x, dx, count, GeluGradOp());
+}
 void tanh_range(const float* x, float* y, std::size_t count) { map2(x, x, y, count, TanhOp()); }
-void tanh_grad_range(const float* dy, const float* y, float* dx, std::size_t count) { map2(dy, y, dx, count, TanhGradOp()); }
+void tanh_grad_range(const float* dy, const float* y, float* dx, std::size_t count) {
+  map2(dy, y, dx, count, TanhGradOp());
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace plimsoll
@@ -127,7 +135,24 @@ std::unique_ptr<Kernel> make_unary(Range range) {
 }  // namespace
 
 std::unique_ptr<Kernel> make_add(const Graph&, const Node&) { return make_binary(HWY_DYNAMIC_DISPATCH(add_range)); }
-std::unique_ptr<Kernel> make_accumulate(const Graph&, const Node&) { return make_binary(HWY_DYNAMIC_DISPATCH(add_range)); }
+// The first micro-batch of an update forgets what the sum held, which may be anything.
+std::unique_ptr<Kernel> make_accumulate(const Graph&, const Node&) {
+  const auto add_to = HWY_DYNAMIC_DISPATCH(add_range);
+  return make_kernel([add_to](const KernelArguments& arguments) {
+    const bool keep = *arguments.inputs[2].data<std::int32_t>() != 0;
+    const float* const x = arguments.inputs[1].data<float>();
+    float* const sum = arguments.outputs[0].data<float>();
+    parallel_for(real_elements(arguments, arguments.outputs[0]), kGrain, [&](std::int64_t begin, std::int64_t end) {
+      const auto count = static_cast<std::size_t>(end - begin);
+      if (keep) {
+        add_to(sum + begin, x + begin, sum + begin, count);
+      } else {
+        std::memcpy(sum + begin, x + begin, count * sizeof(float));
+      }
+    });
+  });
+}
+
 std::unique_ptr<Kernel> make_gelu(const Graph&, const Node&) { return make_unary(HWY_DYNAMIC_DISPATCH(gelu_range)); }
 std::unique_ptr<Kernel> make_gelu_grad(const Graph&, const Node&) {
   return make_binary(HWY_DYNAMIC_DISPATCH(gelu_grad_range));

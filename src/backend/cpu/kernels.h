@@ -1,6 +1,6 @@
-// One factory for each op of the CPU backend; cpu_backend.cpp dispatches to them. The op catalogue (graph/op.h) says what
-// each computes. All are fp32 (plus i32 indices); `prepare` has already checked that the node's floating type is F32.
-// Kernels allocate nothing in `run`; what they need beside inputs and outputs is declared as scratch.
+// One factory for each op of the CPU backend; cpu_backend.cpp dispatches to them. The op catalogue (graph/op.h) says
+// what each computes. All are fp32 (plus i32 indices); `prepare` has already checked that the node's floating type is
+// F32. Kernels allocate nothing in `run`; what they need beside inputs and outputs is declared as scratch.
 #pragma once
 
 #include <memory>

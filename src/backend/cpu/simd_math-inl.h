@@ -1,7 +1,7 @@
 // Vector functions that several kernels share, compiled once for each Highway target: exp, erf, tanh, Philox, sums.
 //
-// Every function takes the Highway tag `d` first and works on vectors of 32-bit lanes. NaN goes in, NaN comes out, so that a
-// diverged run is noticed. Include it after hwy/highway.h in a file that uses foreach_target.h.
+// Every function takes the Highway tag `d` first and works on vectors of 32-bit lanes. NaN goes in, NaN comes out, so
+// that a diverged run is noticed. Include it after hwy/highway.h in a file that uses foreach_target.h.
 //
 //   namespace hn = hwy::HWY_NAMESPACE;
 //   const hn::ScalableTag<float> d;
@@ -45,9 +45,9 @@ HWY_INLINE V simd_exp(D d, V x) {
   return hn::IfThenElse(hn::IsNaN(x), x, y);
 }
 
-// erf(x) and exp(-x^2) together (the normal distribution's integral and density share them), absolute error of erf below 1e-7.
-// Up to 1: x + x P(x^2). Beyond: 1 - exp(-x^2) g(1/(1 + x/2)), the form of Abramowitz and Stegun 7.1.26; both fitted (minimax)
-// to erf in double precision.
+// erf(x) and exp(-x^2) together (the normal distribution's integral and density share them), absolute error of erf
+// below 1e-7. Up to 1: x + x P(x^2). Beyond: 1 - exp(-x^2) g(1/(1 + x/2)), the form of Abramowitz and Stegun 7.1.26;
+// both fitted (minimax) to erf in double precision.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V simd_erf(D d, V x, V& exp_of_minus_square) {
   const V one = hn::Set(d, 1.0F);
@@ -100,9 +100,9 @@ HWY_INLINE void simd_wide_multiply(D d, V a, V b, V& low, V& high) {
   high = hn::OddEven(hn::BitCast(d, odd), hn::BitCast(d, hn::ShiftRight<32>(even)));
 }
 
-// Philox4x32-10, one counter in each lane: lane i of word0..word3 is philox4x32({c0[i], c1[i], c2[i], c3[i]}, {key0, key1}).
-// For counters of neighbouring groups of four, hn::StoreInterleaved4(word0, word1, word2, word3, d, to) writes the words in
-// the order of the elements.
+// Philox4x32-10, one counter in each lane: lane i of word0..word3 is philox4x32({c0[i], c1[i], c2[i], c3[i]}, {key0,
+// key1}). For counters of neighbouring groups of four, hn::StoreInterleaved4(word0, word1, word2, word3, d, to) writes
+// the words in the order of the elements.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE void simd_philox4x32(D d, V c0, V c1, V c2, V c3, std::uint32_t key0, std::uint32_t key1, V& word0, V& word1,
                                 V& word2, V& word3) {

@@ -1,0 +1,192 @@
+#include "backend/cpu/dnnl_matmul.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "base/error.h"
+
+namespace plimsoll {
+namespace {
+
+using Description = dnnl::memory::desc;
+
+// Rows of the product that is asked which layout it likes.
+constexpr std::int64_t kTypicalRows = 256;
+
+Description matrix(std::int64_t rows, std::int64_t columns, bool transposed) {
+  const dnnl::memory::dims strides = transposed ? dnnl::memory::dims{1, rows} : dnnl::memory::dims{columns, 1};
+  return {dnnl::memory::dims{rows, columns}, dnnl::memory::data_type::f32, strides};
+}
+
+Description any_layout(std::int64_t rows, std::int64_t columns) {
+  return {dnnl::memory::dims{rows, columns}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::any};
+}
+
+dnnl::primitive_attr user_scratchpad() {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attributes;
+}
+
+dnnl::matmul::primitive_desc describe(const dnnl::engine& engine, const MatmulShape& shape, const Description& b) {
+  const Description a = matrix(shape.rows, shape.inner, shape.transposed_a);
+  const Description c = matrix(shape.rows, shape.columns, false);
+  dnnl::primitive_attr attributes = user_scratchpad();
+  if (shape.accumulate) {
+    dnnl::post_ops sum;
+    sum.append_sum(1.0F);
+    attributes.set_post_ops(sum);
+  }
+  const Description bias = shape.bias ? matrix(1, shape.columns, false) : Description();
+#if DNNL_VERSION_MAJOR >= 3
+  return {engine, a, b, bias, c, attributes};
+#else
+  return {dnnl::matmul::desc(a, b, bias, c), attributes, engine};
+#endif
+}
+
+// Where a primitive finds a buffer: the memory object's handle is set before each run.
+dnnl::memory unbound(const Description& description, const dnnl::engine& engine) {
+  return {description, engine, DNNL_MEMORY_NONE};
+}
+
+// dnnl_primitive_execute with an array on the stack: the C++ form makes a map and a vector for each call.
+template <std::size_t N>
+void execute(const dnnl::primitive& primitive, const dnnl::stream& stream,
+             const std::array<dnnl_exec_arg_t, N>& arguments) {
+  const dnnl_status_t status =
+      dnnl_primitive_execute(primitive.get(), stream.get(), static_cast<int>(N), arguments.data());
+  check(status == dnnl_success, "oneDNN runs a primitive that it has prepared");
+}
+
+class DnnlMatmul final : public Matmul {
+ public:
+  DnnlMatmul(const dnnl::engine& engine, const dnnl::stream& stream, const MatmulShape& shape, const Description& b)
+      : DnnlMatmul(engine, stream, shape, describe(engine, shape, b)) {}
+
+  std::size_t scratch_bytes() const override { return scratch_bytes_; }
+
+  void run(const float* a, const float* b, const float* bias, float* c, std::byte* scratch) const override {
+    a_.set_data_handle(const_cast<float*>(a));
+    b_.set_data_handle(const_cast<float*>(b));
+    c_.set_data_handle(c);
+    scratch_.set_data_handle(scratch);
+    if (has_bias_) {
+      bias_.set_data_handle(const_cast<float*>(bias));
+      execute(primitive_, stream_,
+              std::array<dnnl_exec_arg_t, 5>{{{DNNL_ARG_SRC, a_.get()},
+                                              {DNNL_ARG_WEIGHTS, b_.get()},
+                                              {DNNL_ARG_DST, c_.get()},
+                                              {DNNL_ARG_SCRATCHPAD, scratch_.get()},
+                                              {DNNL_ARG_BIAS, bias_.get()}}});
+    } else {
+      execute(primitive_, stream_,
+              std::array<dnnl_exec_arg_t, 4>{{{DNNL_ARG_SRC, a_.get()},
+                                              {DNNL_ARG_WEIGHTS, b_.get()},
+                                              {DNNL_ARG_DST, c_.get()},
+                                              {DNNL_ARG_SCRATCHPAD, scratch_.get()}}});
+    }
+  }
+
+ private:
+  DnnlMatmul(const dnnl::engine& engine, const dnnl::stream& stream, const MatmulShape& shape,
+             const dnnl::matmul::primitive_desc& description)
+      : primitive_(description),
+        stream_(stream),
+        a_(unbound(description.src_desc(), engine)),
+        b_(unbound(description.weights_desc(), engine)),
+        c_(unbound(description.dst_desc(), engine)),
+        scratch_(unbound(description.scratchpad_desc(), engine)),
+        has_bias_(shape.bias),
+        scratch_bytes_(description.scratchpad_desc().get_size()) {
+    if (has_bias_) bias_ = unbound(description.bias_desc(), engine);
+  }
+
+  dnnl::matmul primitive_;
+  dnnl::stream stream_;
+  dnnl::memory a_, b_, c_, scratch_, bias_;
+  bool has_bias_;
+  std::size_t scratch_bytes_;
+};
+
+class DnnlPacking final : public WeightPacking {
+ public:
+  DnnlPacking(const dnnl::engine& engine, const dnnl::stream& stream, const Description& from, const Description& to)
+      : DnnlPacking(engine, stream, dnnl::reorder::primitive_desc(engine, from, engine, to, user_scratchpad()), from,
+                    to) {}
+
+  std::size_t packed_bytes() const override { return packed_bytes_; }
+  std::size_t scratch_bytes() const override { return scratch_bytes_; }
+
+  void run(const float* b, float* packed, std::byte* scratch) const override {
+    from_.set_data_handle(const_cast<float*>(b));
+    to_.set_data_handle(packed);
+    scratch_.set_data_handle(scratch);
+    execute(primitive_, stream_,
+            std::array<dnnl_exec_arg_t, 3>{
+                {{DNNL_ARG_FROM, from_.get()}, {DNNL_ARG_TO, to_.get()}, {DNNL_ARG_SCRATCHPAD, scratch_.get()}}});
+  }
+
+ private:
+  DnnlPacking(const dnnl::engine& engine, const dnnl::stream& stream, const dnnl::reorder::primitive_desc& description,
+              const Description& from, const Description& to)
+      : primitive_(description),
+        stream_(stream),
+        from_(unbound(from, engine)),
+        to_(unbound(to, engine)),
+        scratch_(unbound(description.scratchpad_desc(), engine)),
+        packed_bytes_(to.get_size()),
+        scratch_bytes_(description.scratchpad_desc().get_size()) {}
+
+  dnnl::reorder primitive_;
+  dnnl::stream stream_;
+  dnnl::memory from_, to_, scratch_;
+  std::size_t packed_bytes_, scratch_bytes_;
+};
+
+}  // namespace
+
+struct MatmulCache::Library {
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream{engine};
+  std::map<MatmulShape, std::unique_ptr<Matmul>> matmuls{};
+  std::map<std::tuple<std::int64_t, std::int64_t, bool>, std::unique_ptr<WeightPacking>> packings{};
+
+  // The layout of b that oneDNN would choose.
+  Description packed_layout(std::int64_t inner, std::int64_t columns) const {
+    const MatmulShape typical{.rows = kTypicalRows, .columns = columns, .inner = inner};
+    return describe(engine, typical, any_layout(inner, columns)).weights_desc();
+  }
+};
+
+MatmulCache::MatmulCache() : library_(std::make_unique<Library>()) {}
+MatmulCache::~MatmulCache() = default;
+
+const Matmul& MatmulCache::matmul(const MatmulShape& shape) {
+  std::unique_ptr<Matmul>& slot = library_->matmuls[shape];
+  if (slot == nullptr) {
+    const Description b = shape.packed_b ? library_->packed_layout(shape.inner, shape.columns)
+                                         : matrix(shape.inner, shape.columns, shape.transposed_b);
+    slot = std::make_unique<DnnlMatmul>(library_->engine, library_->stream, shape, b);
+  }
+  return *slot;
+}
+
+const WeightPacking* MatmulCache::packing(std::int64_t inner, std::int64_t columns, bool transposed_b) {
+  const auto [place, is_new] = library_->packings.try_emplace({inner, columns, transposed_b});
+  if (is_new) {
+    const Description from = matrix(inner, columns, transposed_b);
+    const Description to = library_->packed_layout(inner, columns);
+    // A plain layout, transposed or not: oneDNN repacks such a matrix by itself, as fast as a copy made here.
+    const bool plain = to == from || to == matrix(inner, columns, !transposed_b);
+    if (!plain) place->second = std::make_unique<DnnlPacking>(library_->engine, library_->stream, from, to);
+  }
+  return place->second.get();
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,70 @@
+// Matrix products of fixed shapes by oneDNN: the one place that knows the library, in its versions 2 and 3.
+//
+// A `Matmul` is prepared once and then runs on any buffers; it allocates nothing of its own, and its scratch is the
+// caller's. A `MatmulCache` keeps one object per shape, shared by all kernels of a backend. Not reentrant: the objects
+// keep the buffers of the product that runs.
+//
+//   MatmulCache cache;
+//   const Matmul& product = cache.matmul({.rows = 256, .columns = 3072, .inner = 768, .transposed_b = true});
+//   product.run(x, weight, nullptr, y, scratch);            // y[256, 3072] = x[256, 768] weight[3072, 768]^T
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+
+namespace plimsoll {
+
+// c[rows, columns] = a b (+ bias) (+ c), all fp32 and row-major.
+struct MatmulShape {
+  std::int64_t rows = 0, columns = 0, inner = 0;
+  bool transposed_a = false;  // a is stored [inner, rows], else [rows, inner]
+  bool transposed_b = false;  // b is stored [columns, inner], else [inner, columns]
+  bool packed_b = false;      // b comes from WeightPacking (transposed_b then says nothing)
+  bool bias = false;          // + bias[columns] on every row
+  bool accumulate = false;    // + what c held
+  friend auto operator<=>(const MatmulShape&, const MatmulShape&) = default;
+};
+
+class Matmul {
+ public:
+  Matmul() = default;
+  Matmul(const Matmul&) = delete;
+  Matmul& operator=(const Matmul&) = delete;
+  virtual ~Matmul() = default;
+  virtual std::size_t scratch_bytes() const = 0;
+  // `bias` is read only if the shape has one. `scratch` is aligned to 64 bytes.
+  virtual void run(const float* a, const float* b, const float* bias, float* c, std::byte* scratch) const = 0;
+};
+
+// Copies a matrix b[inner, columns] into the blocked layout that oneDNN multiplies fastest.
+class WeightPacking {
+ public:
+  WeightPacking() = default;
+  WeightPacking(const WeightPacking&) = delete;
+  WeightPacking& operator=(const WeightPacking&) = delete;
+  virtual ~WeightPacking() = default;
+  virtual std::size_t packed_bytes() const = 0;
+  virtual std::size_t scratch_bytes() const = 0;
+  virtual void run(const float* b, float* packed, std::byte* scratch) const = 0;
+};
+
+class MatmulCache {
+ public:
+  MatmulCache();
+  ~MatmulCache();
+  MatmulCache(const MatmulCache&) = delete;
+  MatmulCache& operator=(const MatmulCache&) = delete;
+
+  // Both live as long as the cache. `packing`: nullptr where oneDNN gains nothing from another layout than b's own.
+  const Matmul& matmul(const MatmulShape& shape);
+  const WeightPacking* packing(std::int64_t inner, std::int64_t columns, bool transposed_b);
+
+ private:
+  struct Library;
+  std::unique_ptr<Library> library_;
+};
+
+}  // namespace plimsoll

@@ -1,0 +1,222 @@
+// layer_norm, layer_norm_affine, layer_norm_grad (Ba, Kiros, Hinton 2016; the variance is the biased one).
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "backend/cpu/kernels.h"
+#include "backend/cpu/parallel.h"
+#include "backend/cpu/scratch.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/layer_norm.cpp"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+// After highway.h:
+#include "backend/cpu/simd_math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace plimsoll {
+namespace HWY_NAMESPACE {
+
+using OneLane = hn::CappedTag<float, 1>;
+
+// y = normalized * gamma + beta: the one place where the affine part is computed, so that a recomputed y is the same.
+template <class D>
+HWY_INLINE void affine_step(D d, const float* normalized, const float* gamma, const float* beta, float* y) {
+  hn::StoreU(hn::MulAdd(hn::LoadU(d, normalized), hn::LoadU(d, gamma), hn::LoadU(d, beta)), d, y);
+}
+
+HWY_INLINE void affine_row(const float* normalized, const float* gamma, const float* beta, float* y,
+                           std::size_t width) {
+  const hn::ScalableTag<float> d;
+  const std::size_t lanes = hn::Lanes(d);
+  std::size_t i = 0;
+  for (; i + lanes <= width; i += lanes) affine_step(d, normalized + i, gamma + i, beta + i, y + i);
+  for (; i < width; ++i) affine_step(OneLane(), normalized + i, gamma + i, beta + i, y + i);
+}
+
+void layer_norm_affine_rows(const float* normalized, const float* gamma, const float* beta, float* y, std::size_t rows,
+                            std::size_t width) {
+  for (std::size_t row = 0; row < rows; ++row) {
+    affine_row(normalized + row * width, gamma, beta, y + row * width, width);
+  }
+}
+
+// Mean in two steps: a float mean, then the mean of what is left, so that a mean much larger than the spread costs no
+// digits. normalized may be x.
+void layer_norm_rows(const float* x, const float* gamma, const float* beta, double eps, float* y, float* normalized,
+                     float* rstd, std::size_t rows, std::size_t width) {
+  const hn::ScalableTag<float> d;
+  const std::size_t lanes = hn::Lanes(d);
+  const float inverse_width = 1.0F / static_cast<float>(width);
+  for (std::size_t row = 0; row < rows; ++row, x += width, y += width, normalized += width) {
+    auto sums = hn::Zero(d);
+    float sum = 0;
+    std::size_t i = 0;
+    for (; i + lanes <= width; i += lanes) sums = hn::Add(sums, hn::LoadU(d, x + i));
+    for (; i < width; ++i) sum += x[i];
+    const float rough = (sum + simd_sum(d, sums)) * inverse_width;
+
+    const auto rough_lanes = hn::Set(d, rough);
+    auto squares = hn::Zero(d);
+    sums = hn::Zero(d);
+    sum = 0;
+    float square = 0;
+    for (i = 0; i + lanes <= width; i += lanes) {
+      const auto v = hn::Sub(hn::LoadU(d, x + i), rough_lanes);
+      sums = hn::Add(sums, v);
+      squares = hn::MulAdd(v, v, squares);
+    }
+    for (; i < width; ++i) {
+      const float v = x[i] - rough;
+      sum += v;
+      square += v * v;
+    }
+    const float shift = (sum + simd_sum(d, sums)) * inverse_width;
+    const double variance = double{square + simd_sum(d, squares)} / static_cast<double>(width) - double{shift} * shift;
+    const float inverse_sigma = static_cast<float>(1.0 / std::sqrt(std::max(variance, 0.0) + eps));
+    rstd[row] = inverse_sigma;
+
+    // x - rough is exact for most x; the small shift comes off afterwards.
+    const auto shift_lanes = hn::Set(d, shift);
+    const auto scale_lanes = hn::Set(d, inverse_sigma);
+    for (i = 0; i + lanes <= width; i += lanes) {
+      const auto v = hn::Sub(hn::Sub(hn::LoadU(d, x + i), rough_lanes), shift_lanes);
+      hn::StoreU(hn::Mul(v, scale_lanes), d, normalized + i);
+    }
+    for (; i < width; ++i) normalized[i] = (x[i] - rough - shift) * inverse_sigma;
+    affine_row(normalized, gamma, beta, y, width);
+  }
+}
+
+// With g = dy * gamma and z = normalized: dx = rstd (g - mean(g) - z mean(g z)); dgamma and dbeta are these rows' sums
+// of dy z and dy. dx may be dy or normalized.
+void layer_norm_grad_block(const float* dy, const float* normalized, const float* rstd, const float* gamma, float* dx,
+                           float* dgamma, float* dbeta, std::size_t rows, std::size_t width) {
+  const hn::ScalableTag<float> d;
+  const std::size_t lanes = hn::Lanes(d);
+  const float inverse_width = 1.0F / static_cast<float>(width);
+  for (std::size_t i = 0; i < width; ++i) dgamma[i] = dbeta[i] = 0;
+  for (std::size_t row = 0; row < rows; ++row, dy += width, normalized += width, dx += width) {
+    auto sums = hn::Zero(d), products = hn::Zero(d);
+    float sum = 0, product = 0;
+    std::size_t i = 0;
+    for (; i + lanes <= width; i += lanes) {
+      const auto v = hn::LoadU(d, dy + i), z = hn::LoadU(d, normalized + i);
+      const auto g = hn::Mul(v, hn::LoadU(d, gamma + i));
+      sums = hn::Add(sums, g);
+      products = hn::MulAdd(g, z, products);
+      hn::StoreU(hn::MulAdd(v, z, hn::LoadU(d, dgamma + i)), d, dgamma + i);
+      hn::StoreU(hn::Add(v, hn::LoadU(d, dbeta + i)), d, dbeta + i);
+    }
+    for (; i < width; ++i) {
+      const float g = dy[i] * gamma[i];
+      sum += g;
+      product += g * normalized[i];
+      dgamma[i] += dy[i] * normalized[i];
+      dbeta[i] += dy[i];
+    }
+    const float mean = (sum + simd_sum(d, sums)) * inverse_width;
+    const float mean_product = (product + simd_sum(d, products)) * inverse_width;
+    const auto mean_lanes = hn::Set(d, mean), mean_product_lanes = hn::Set(d, mean_product),
+               scale = hn::Set(d, rstd[row]);
+    for (i = 0; i + lanes <= width; i += lanes) {
+      const auto g = hn::Mul(hn::LoadU(d, dy + i), hn::LoadU(d, gamma + i));
+      const auto v = hn::NegMulAdd(hn::LoadU(d, normalized + i), mean_product_lanes, hn::Sub(g, mean_lanes));
+      hn::StoreU(hn::Mul(v, scale), d, dx + i);
+    }
+    for (; i < width; ++i) dx[i] = (dy[i] * gamma[i] - mean - normalized[i] * mean_product) * rstd[row];
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace plimsoll
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace plimsoll {
+namespace {
+
+HWY_EXPORT(layer_norm_rows);
+HWY_EXPORT(layer_norm_affine_rows);
+HWY_EXPORT(layer_norm_grad_block);
+
+constexpr std::int64_t kRowGrain = 8;
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_layer_norm(const Graph& graph, const Node& node) {
+  const double eps = std::get<LayerNormAttributes>(node.attributes).eps;
+  const std::int64_t capacity = graph.type(node.inputs[0]).shape[0];
+  const std::int64_t width = graph.type(node.inputs[0]).shape[1];
+  const auto rows_function = HWY_DYNAMIC_DISPATCH(layer_norm_rows);
+  return make_kernel([=](const KernelArguments& a) {
+    const float* const x = a.inputs[0].data<float>();
+    const float* const gamma = a.inputs[1].data<float>();
+    const float* const beta = a.inputs[2].data<float>();
+    float* const y = a.outputs[0].data<float>();
+    float* const normalized = a.outputs[1].data<float>();
+    float* const rstd = a.outputs[2].data<float>();
+    parallel_for(a.rows(capacity), kRowGrain, [&](std::int64_t begin, std::int64_t end) {
+      rows_function(x + begin * width, gamma, beta, eps, y + begin * width, normalized + begin * width, rstd + begin,
+                    static_cast<std::size_t>(end - begin), static_cast<std::size_t>(width));
+    });
+  });
+}
+
+std::unique_ptr<Kernel> make_layer_norm_affine(const Graph& graph, const Node& node) {
+  const std::int64_t capacity = graph.type(node.inputs[0]).shape[0];
+  const std::int64_t width = graph.type(node.inputs[0]).shape[1];
+  const auto rows_function = HWY_DYNAMIC_DISPATCH(layer_norm_affine_rows);
+  return make_kernel([=](const KernelArguments& a) {
+    const float* const normalized = a.inputs[0].data<float>();
+    const float* const gamma = a.inputs[1].data<float>();
+    const float* const beta = a.inputs[2].data<float>();
+    float* const y = a.outputs[0].data<float>();
+    parallel_for(a.rows(capacity), kRowGrain, [&](std::int64_t begin, std::int64_t end) {
+      rows_function(normalized + begin * width, gamma, beta, y + begin * width, static_cast<std::size_t>(end - begin),
+                    static_cast<std::size_t>(width));
+    });
+  });
+}
+
+// Scratch: dgamma and dbeta of each block of kSumBlock rows.
+std::unique_ptr<Kernel> make_layer_norm_grad(const Graph& graph, const Node& node) {
+  const std::int64_t capacity = graph.type(node.inputs[0]).shape[0];
+  const std::int64_t width = graph.type(node.inputs[0]).shape[1];
+  const std::int64_t max_blocks = (capacity + kSumBlock - 1) / kSumBlock;
+  const auto block_function = HWY_DYNAMIC_DISPATCH(layer_norm_grad_block);
+  const auto run = [=](const KernelArguments& a) {
+    const float* const dy = a.inputs[0].data<float>();
+    const float* const normalized = a.inputs[1].data<float>();
+    const float* const rstd = a.inputs[2].data<float>();
+    const float* const gamma = a.inputs[3].data<float>();
+    float* const dx = a.outputs[0].data<float>();
+    float* const partial = scratch_at<float>(a, 0);  // [block][dgamma, dbeta][width]
+    const std::int64_t rows = a.rows(capacity);
+    const std::int64_t blocks = (rows + kSumBlock - 1) / kSumBlock;
+    parallel_for(blocks, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t block = begin; block < end; ++block) {
+        const std::int64_t row = block * kSumBlock;
+        float* const dgamma = partial + block * 2 * width;
+        block_function(dy + row * width, normalized + row * width, rstd + row, gamma, dx + row * width, dgamma,
+                       dgamma + width, static_cast<std::size_t>(std::min(kSumBlock, rows - row)),
+                       static_cast<std::size_t>(width));
+      }
+    });
+    float* const dgamma = a.outputs[1].data<float>();
+    float* const dbeta = a.outputs[2].data<float>();
+    for (std::int64_t i = 0; i < width; ++i) dgamma[i] = dbeta[i] = 0;
+    for (std::int64_t block = 0; block < blocks; ++block) {
+      const float* const from = partial + block * 2 * width;
+      for (std::int64_t i = 0; i < width; ++i) {
+        dgamma[i] += from[i];
+        dbeta[i] += from[width + i];
+      }
+    }
+  };
+  return make_kernel(run, static_cast<std::size_t>(max_blocks * 2 * width) * sizeof(float));
+}
+
+}  // namespace plimsoll
+#endif  // HWY_ONCE

@@ -1,0 +1,192 @@
+// linear and its two gradients by oneDNN, for a row count that is known only when they run.
+//
+// oneDNN's primitives have fixed shapes, so rows are cut up into them. Which primitives run depends on the real row
+// count alone, so that results repeat, and the cost follows the real rows in steps of kStep.
+//  - Products with a weight (linear, linear_input_grad): the weight is packed once a run, then panels of kPanel rows,
+//  then
+//    one panel of the remaining rows rounded down to kStep, then the last rows in a copy filled up with zeros.
+//  - Weight gradients sum over rows: one product over all whole groups of kGroup rows (few passes over the sum, which
+//  is as
+//    large as the weight), then one over the rest, filled up with zeros to kStep, on top of it.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "backend/cpu/dnnl_matmul.h"
+#include "backend/cpu/kernels.h"
+#include "backend/cpu/parallel.h"
+#include "backend/cpu/scratch.h"
+
+namespace plimsoll {
+namespace {
+
+constexpr std::int64_t kStep = 16;
+constexpr std::int64_t kPanel = 256;
+constexpr std::int64_t kGroup = 128;
+static_assert(kPanel % kStep == 0 && kGroup % kStep == 0);
+
+std::size_t float_bytes(std::int64_t count) { return static_cast<std::size_t>(count) * sizeof(float); }
+
+// to[rows, width] = from's first `real` rows, then zeros.
+void copy_and_fill(const float* from, float* to, std::int64_t real, std::int64_t rows, std::int64_t width) {
+  parallel_for(rows, kStep, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t copied = std::clamp(real, begin, end);
+    std::memcpy(to + begin * width, from + begin * width, float_bytes((copied - begin) * width));
+    std::memset(to + copied * width, 0, float_bytes((end - copied) * width));
+  });
+}
+
+// y[n, columns] = x[n, inner] b (+ bias), n real rows.
+class RowProduct final : public Kernel {
+ public:
+  RowProduct(MatmulCache& cache, std::int64_t capacity, std::int64_t inner, std::int64_t columns, bool transposed_b,
+             bool bias)
+      : capacity_(capacity), inner_(inner), columns_(columns), packing_(cache.packing(inner, columns, transposed_b)) {
+    std::size_t library_bytes = packing_ == nullptr ? 0 : packing_->scratch_bytes();
+    for (std::int64_t rows = kStep; rows <= std::min(kPanel, std::max(kStep, capacity)); rows += kStep) {
+      products_.push_back(&cache.matmul({.rows = rows,
+                                         .columns = columns,
+                                         .inner = inner,
+                                         .transposed_b = packing_ == nullptr && transposed_b,
+                                         .packed_b = packing_ != nullptr,
+                                         .bias = bias}));
+      library_bytes = std::max(library_bytes, products_.back()->scratch_bytes());
+    }
+    ScratchLayout layout;
+    packed_at_ = layout.add_bytes(packing_ == nullptr ? 0 : packing_->packed_bytes());
+    library_at_ = layout.add_bytes(library_bytes);
+    last_x_at_ = layout.add<float>(kStep * inner);
+    last_y_at_ = layout.add<float>(kStep * columns);
+    scratch_bytes_ = layout.bytes();
+  }
+
+  std::size_t scratch_bytes() const override { return scratch_bytes_; }
+
+  void run(const KernelArguments& arguments) const override {
+    const std::int64_t rows = arguments.rows(capacity_);
+    if (rows == 0) return;
+    const float* x = arguments.inputs[0].data<float>();
+    const float* b = arguments.inputs[1].data<float>();
+    const float* const bias = arguments.inputs.size() > 2 ? arguments.inputs[2].data<float>() : nullptr;
+    float* y = arguments.outputs[0].data<float>();
+    std::byte* const library_scratch = arguments.scratch.data() + library_at_;
+    if (packing_ != nullptr) {
+      float* const packed = scratch_at<float>(arguments, packed_at_);
+      packing_->run(b, packed, library_scratch);
+      b = packed;
+    }
+    std::int64_t left = rows;
+    while (left >= kStep) {
+      const std::int64_t now = std::min(kPanel, left / kStep * kStep);
+      product_of(now).run(x, b, bias, y, library_scratch);
+      x += now * inner_;
+      y += now * columns_;
+      left -= now;
+    }
+    if (left > 0) {
+      float* const last_x = scratch_at<float>(arguments, last_x_at_);
+      float* const last_y = scratch_at<float>(arguments, last_y_at_);
+      copy_and_fill(x, last_x, left, kStep, inner_);
+      product_of(kStep).run(last_x, b, bias, last_y, library_scratch);
+      std::memcpy(y, last_y, float_bytes(left * columns_));
+    }
+  }
+
+ private:
+  const Matmul& product_of(std::int64_t rows) const { return *products_[static_cast<std::size_t>(rows / kStep - 1)]; }
+
+  std::int64_t capacity_, inner_, columns_;
+  const WeightPacking* packing_;
+  std::vector<const Matmul*> products_{};  // of kStep, 2 kStep, … rows
+  std::size_t packed_at_ = 0, library_at_ = 0, last_x_at_ = 0, last_y_at_ = 0, scratch_bytes_ = 0;
+};
+
+// dw[M, K] = dy[n, M]^T x[n, K] (+ sum, in dw's bytes, where keep != 0), n real rows.
+class WeightGradient final : public Kernel {
+ public:
+  WeightGradient(MatmulCache& cache, std::int64_t capacity, std::int64_t m, std::int64_t k, bool has_sum)
+      : capacity_(capacity), m_(m), k_(k), has_sum_(has_sum) {
+    std::size_t library_bytes = 0;
+    const auto prepare = [&](std::int64_t rows, bool on_top) {
+      const Matmul& product =
+          cache.matmul({.rows = m, .columns = k, .inner = rows, .transposed_a = true, .accumulate = on_top});
+      library_bytes = std::max(library_bytes, product.scratch_bytes());
+      return &product;
+    };
+    for (std::int64_t rows = kGroup; rows <= capacity; rows += kGroup) {
+      groups_[0].push_back(prepare(rows, false));
+      if (has_sum) groups_[1].push_back(prepare(rows, true));
+    }
+    for (std::int64_t rows = kStep; rows <= std::min(kGroup, capacity + kStep - 1); rows += kStep) {
+      rest_[0].push_back(prepare(rows, false));
+      rest_[1].push_back(prepare(rows, true));
+    }
+    ScratchLayout layout;
+    const std::int64_t rest_rows = static_cast<std::int64_t>(rest_[0].size()) * kStep;
+    library_at_ = layout.add_bytes(library_bytes);
+    rest_x_at_ = layout.add<float>(rest_rows * k);
+    rest_dy_at_ = layout.add<float>(rest_rows * m);
+    scratch_bytes_ = layout.bytes();
+  }
+
+  std::size_t scratch_bytes() const override { return scratch_bytes_; }
+
+  void run(const KernelArguments& arguments) const override {
+    const std::int64_t rows = arguments.rows(capacity_);
+    const float* dy = arguments.inputs[0].data<float>();
+    const float* x = arguments.inputs[1].data<float>();
+    float* const dw = arguments.outputs[0].data<float>();
+    std::byte* const library_scratch = arguments.scratch.data() + library_at_;
+    bool on_top = has_sum_ && *arguments.inputs[3].data<std::int32_t>() != 0;
+    if (rows == 0 && !on_top) std::memset(dw, 0, float_bytes(m_ * k_));
+    const std::int64_t groups = rows / kGroup;
+    if (groups > 0) {
+      groups_[on_top ? 1 : 0][static_cast<std::size_t>(groups - 1)]->run(dy, x, nullptr, dw, library_scratch);
+      on_top = true;
+      dy += groups * kGroup * m_;
+      x += groups * kGroup * k_;
+    }
+    const std::int64_t rest = rows - groups * kGroup;
+    if (rest == 0) return;
+    const std::int64_t filled = (rest + kStep - 1) / kStep * kStep;
+    if (filled != rest) {
+      float* const rest_dy = scratch_at<float>(arguments, rest_dy_at_);
+      float* const rest_x = scratch_at<float>(arguments, rest_x_at_);
+      copy_and_fill(dy, rest_dy, rest, filled, m_);
+      copy_and_fill(x, rest_x, rest, filled, k_);
+      dy = rest_dy;
+      x = rest_x;
+    }
+    rest_[on_top ? 1 : 0][static_cast<std::size_t>(filled / kStep - 1)]->run(dy, x, nullptr, dw, library_scratch);
+  }
+
+ private:
+  std::int64_t capacity_, m_, k_;
+  bool has_sum_;
+  // [0] writes, [1] adds: over kGroup, 2 kGroup, … rows, and over kStep, 2 kStep, … kGroup rows.
+  std::array<std::vector<const Matmul*>, 2> groups_{}, rest_{};
+  std::size_t library_at_ = 0, rest_x_at_ = 0, rest_dy_at_ = 0, scratch_bytes_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_linear(const Graph& graph, const Node& node, MatmulCache& cache) {
+  const Shape& x = graph.type(node.inputs[0]).shape;
+  const Shape& weight = graph.type(node.inputs[1]).shape;
+  return std::make_unique<RowProduct>(cache, x[0], x[1], weight[0], true, node.inputs.size() == 3);
+}
+
+std::unique_ptr<Kernel> make_linear_input_grad(const Graph& graph, const Node& node, MatmulCache& cache) {
+  const Shape& dy = graph.type(node.inputs[0]).shape;
+  const Shape& weight = graph.type(node.inputs[1]).shape;
+  return std::make_unique<RowProduct>(cache, dy[0], dy[1], weight[1], false, false);
+}
+
+std::unique_ptr<Kernel> make_linear_weight_grad(const Graph& graph, const Node& node, MatmulCache& cache) {
+  const Shape& dy = graph.type(node.inputs[0]).shape;
+  const Shape& x = graph.type(node.inputs[1]).shape;
+  return std::make_unique<WeightGradient>(cache, dy[0], dy[1], x[1], node.inputs.size() == 4);
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,105 @@
+// Ops that move rows: embedding, spatial_embedding, visual_embedding, patchify, pack_rows, gather_rows. The copies are
+// std::memcpy's work, so there is nothing here for vectors to gain. A row count is of the output's rows.
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+
+#include "backend/cpu/kernels.h"
+#include "backend/cpu/parallel.h"
+#include "backend/cpu/spatial.h"
+
+namespace plimsoll {
+namespace {
+
+constexpr std::int64_t kRowGrain = 16;
+
+std::size_t float_bytes(std::int64_t count) { return static_cast<std::size_t>(count) * sizeof(float); }
+
+// A kernel that calls row(arguments, row number) for each real row of its first output.
+template <typename Row>
+std::unique_ptr<Kernel> make_row_kernel(const Graph& graph, const Node& node, Row row) {
+  const std::int64_t capacity = graph.type(node.outputs[0]).shape[0];
+  return make_kernel([=](const KernelArguments& a) {
+    parallel_for(a.rows(capacity), kRowGrain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) row(a, i);
+    });
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_embedding(const Graph& graph, const Node& node) {
+  const std::int64_t width = graph.type(node.inputs[0]).shape[1];
+  return make_row_kernel(graph, node, [width](const KernelArguments& a, std::int64_t row) {
+    const std::int64_t id = a.inputs[1].data<std::int32_t>()[row];
+    std::memcpy(a.outputs[0].data<float>() + row * width, a.inputs[0].data<float>() + id * width, float_bytes(width));
+  });
+}
+
+std::unique_ptr<Kernel> make_spatial_embedding(const Graph& graph, const Node& node) {
+  const std::int64_t table_rows = graph.type(node.inputs[0]).shape[0];
+  const std::int64_t coordinate = graph.type(node.inputs[0]).shape[1], size = graph.type(node.inputs[2]).shape[1];
+  return make_row_kernel(graph, node, [=](const KernelArguments& a, std::int64_t row) {
+    float* y = a.outputs[0].data<float>() + row * (4 * coordinate + 2 * size);
+    for (const SpatialLookup& lookup : spatial_lookups(a.inputs[4].data<std::int32_t>() + 4 * row, table_rows)) {
+      const std::int64_t width = lookup.table < 2 ? coordinate : size;
+      std::memcpy(y, a.inputs[lookup.table].data<float>() + lookup.row * width, float_bytes(width));
+      y += width;
+    }
+  });
+}
+
+std::unique_ptr<Kernel> make_visual_embedding(const Graph& graph, const Node& node) {
+  const std::int64_t visual = graph.type(node.inputs[2]).shape[1], width = graph.type(node.inputs[2]).shape[2];
+  return make_row_kernel(graph, node, [=](const KernelArguments& a, std::int64_t row) {
+    const std::int64_t sample = row / visual, token = row % visual;
+    const float* const source = token == 0 ? a.inputs[1].data<float>()
+                                           : a.inputs[0].data<float>() + (sample * (visual - 1) + token - 1) * width;
+    const float* const position = a.inputs[2].data<float>() + token * width;
+    float* const y = a.outputs[0].data<float>() + row * width;
+    for (std::int64_t i = 0; i < width; ++i) y[i] = source[i] + position[i];
+  });
+}
+
+std::unique_ptr<Kernel> make_patchify(const Graph& graph, const Node& node) {
+  const Shape shape = graph.type(node.inputs[0]).shape;
+  const std::int64_t size = std::get<PatchAttributes>(node.attributes).patch_size;
+  const std::int64_t channels = shape[1], height = shape[2], image_width = shape[3];
+  const std::int64_t across = image_width / size, patches = height / size * across;
+  return make_row_kernel(graph, node, [=](const KernelArguments& a, std::int64_t row) {
+    const std::int64_t sample = row / patches, top = row % patches / across * size, left = row % across * size;
+    float* to = a.outputs[0].data<float>() + row * channels * size * size;
+    for (std::int64_t channel = 0; channel < channels; ++channel) {
+      const float* const plane = a.inputs[0].data<float>() + (sample * channels + channel) * height * image_width;
+      for (std::int64_t y = top; y < top + size; ++y, to += size) {
+        std::memcpy(to, plane + y * image_width + left, float_bytes(size));
+      }
+    }
+  });
+}
+
+std::unique_ptr<Kernel> make_pack_rows(const Graph& graph, const Node& node) {
+  const std::int64_t width = graph.type(node.outputs[0]).shape[1];
+  return make_row_kernel(graph, node, [width](const KernelArguments& a, std::int64_t row) {
+    const std::int64_t source = a.inputs[2].data<std::int32_t>()[row];
+    const float* const from =
+        source >= 0 ? a.inputs[0].data<float>() + source * width : a.inputs[1].data<float>() + (-1 - source) * width;
+    std::memcpy(a.outputs[0].data<float>() + row * width, from, float_bytes(width));
+  });
+}
+
+std::unique_ptr<Kernel> make_gather_rows(const Graph& graph, const Node& node) {
+  const std::int64_t width = graph.type(node.outputs[0]).shape[1];
+  return make_row_kernel(graph, node, [width](const KernelArguments& a, std::int64_t row) {
+    const std::int64_t index = a.inputs[1].data<std::int32_t>()[row];
+    float* const y = a.outputs[0].data<float>() + row * width;
+    if (index < 0) {
+      std::memset(y, 0, float_bytes(width));
+    } else {
+      std::memcpy(y, a.inputs[0].data<float>() + index * width, float_bytes(width));
+    }
+  });
+}
+
+}  // namespace plimsoll
