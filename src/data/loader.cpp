@@ -1,0 +1,114 @@
+#include "data/loader.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace plimsoll {
+namespace {
+
+int worker_count(LoaderOptions options) { return std::max(1, options.workers); }
+
+int slot_count(LoaderOptions options) {
+  if (options.workers == 0) return 1;
+  // One batch is in use while each worker fills another.
+  return std::max(2, options.slots > 0 ? options.slots : options.workers + 1);
+}
+
+}  // namespace
+
+Loader::Loader(const Dataset& dataset, BatchSequence& sequence, const BatchShape& shape, std::int64_t pad_to,
+               LoaderOptions options)
+    : dataset_(dataset), sequence_(sequence), pad_to_(pad_to) {
+  check(options.workers >= 0 && options.workers <= 64, "a loader has a sensible number of workers");
+  check(sequence.samples_per_micro_batch() <= shape.max_samples, "a batch has room for a micro-batch's samples");
+  check(static_cast<std::size_t>(shape.pixels_per_sample()) == dataset.image_processor().pixel_count(),
+        "a batch's images have the size that the image processor makes");
+  for (int i = 0; i < slot_count(options); ++i) {
+    slots_.push_back(std::make_unique<Slot>(shape, dataset.encoder().pad_id));
+  }
+  workers_.resize(static_cast<std::size_t>(worker_count(options)));
+  for (Worker& worker : workers_) {
+    worker.item.examples.reserve(static_cast<std::size_t>(sequence.samples_per_micro_batch()));
+  }
+  if (options.workers == 0) return;
+  for (Worker& worker : workers_) worker.thread = std::thread([this, &worker] { run(worker); });
+}
+
+Loader::~Loader() {
+  {
+    const std::scoped_lock lock(mutex_);
+    stop_ = true;
+  }
+  freed_.notify_all();
+  for (Worker& worker : workers_) {
+    if (worker.thread.joinable()) worker.thread.join();
+  }
+}
+
+void Loader::fill(std::uint64_t index, Worker& worker, Slot& slot) {
+  slot.error = nullptr;
+  try {
+    sequence_.get(index, worker.item);
+    Batch& batch = slot.batch;
+    batch.begin(worker.item.info);
+    std::int32_t key = worker.item.first_key;
+    for (const std::uint32_t index_of_example : worker.item.examples) {
+      const Example& example = dataset_.examples()[index_of_example];
+      // Pixels first: a sample that cannot be loaded is not half in the batch.
+      dataset_.load(index_of_example, worker.scratch, worker.example, batch.pixels(batch.samples()));
+      batch.add(
+          worker.example,
+          {.example = index_of_example, .page = example.page, .window = example.window, .windows = example.windows},
+          key++, pad_to_);
+    }
+    batch.finish();
+  } catch (...) {
+    slot.error = std::current_exception();
+  }
+}
+
+void Loader::run(Worker& worker) {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    freed_.wait(lock,
+                [this] { return stop_ || next_fill_ >= sequence_.size() || next_fill_ < released_ + slots_.size(); });
+    if (stop_ || next_fill_ >= sequence_.size()) return;
+    const std::uint64_t index = next_fill_++;
+    Slot& slot = slot_of(index);
+    lock.unlock();
+    fill(index, worker, slot);
+    lock.lock();
+    slot.ready = true;
+    filled_.notify_one();
+  }
+}
+
+const Batch* Loader::next() {
+  if (next_use_ >= sequence_.size()) return nullptr;
+  Slot& slot = slot_of(next_use_);
+  if (!workers_.front().thread.joinable()) {
+    if (slot.error == nullptr) fill(next_use_, workers_.front(), slot);
+    if (slot.error != nullptr) std::rethrow_exception(slot.error);
+    ++next_use_;
+    return &slot.batch;
+  }
+  std::unique_lock lock(mutex_);
+  if (released_ < next_use_) {
+    slot_of(released_++).ready = false;
+    freed_.notify_one();
+  }
+  filled_.wait(lock, [&slot] { return slot.ready; });
+  if (slot.error != nullptr) std::rethrow_exception(slot.error);
+  ++next_use_;
+  return &slot.batch;
+}
+
+std::uint64_t Loader::host_bytes(const Dataset& dataset, const BatchSequence& sequence, const BatchShape& shape,
+                                 LoaderOptions options) {
+  return dataset.host_bytes() + sequence.host_bytes() +
+         static_cast<std::uint64_t>(slot_count(options)) * Batch::host_bytes(shape) +
+         static_cast<std::uint64_t>(worker_count(options)) * dataset.worker_host_bytes();
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,80 @@
+// Loader: threads that fill batches ahead of the step, in the order of a BatchSequence.
+//
+// Invariant: which batches come, in which order and with which bytes, does not depend on the number of workers. All
+// memory is taken at construction, but for what reading a page and decoding its image take for a moment, which
+// `host_bytes` counts at its largest.
+//
+//   Loader loader(dataset, sequence, shape, {.workers = 2});
+//   while (const Batch* batch = loader.next()) step(*batch);   // valid until the next call
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "data/batch.h"
+#include "data/dataset.h"
+#include "data/sampler.h"
+
+namespace plimsoll {
+
+struct LoaderOptions {
+  int workers = 2;  // 0: `next` itself loads
+  int slots = 0;    // batches that exist; 0: workers + 1 (one in use while each worker fills another)
+};
+
+class Loader {
+ public:
+  // `dataset` and `sequence` must outlive the loader. `shape` must hold the sequence's largest micro-batch.
+  Loader(const Dataset& dataset, BatchSequence& sequence, const BatchShape& shape, std::int64_t pad_to,
+         LoaderOptions options);
+  // Stops the workers and waits for them (at most the page each is loading).
+  ~Loader();
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  // The next batch, valid until the next call; nullptr at the end. Rethrows, in its turn, what a worker threw while
+  // filling this batch; every later call throws it again.
+  const Batch* next();
+
+  // All host memory that such a loader ever holds, the data set's and sequence's own included.
+  static std::uint64_t host_bytes(const Dataset& dataset, const BatchSequence& sequence, const BatchShape& shape,
+                                  LoaderOptions options);
+
+ private:
+  struct Slot {
+    explicit Slot(const BatchShape& shape, std::int32_t pad_id) : batch(shape, pad_id) {}
+    Batch batch;
+    bool ready = false;
+    std::exception_ptr error;
+  };
+  struct Worker {
+    Dataset::Scratch scratch;
+    EncodedExample example;
+    BatchSequence::Item item;
+    std::thread thread;
+  };
+
+  void fill(std::uint64_t index, Worker& worker, Slot& slot);
+  void run(Worker& worker);
+  Slot& slot_of(std::uint64_t index) { return *slots_[index % slots_.size()]; }
+
+  const Dataset& dataset_;
+  BatchSequence& sequence_;
+  std::int64_t pad_to_;
+  std::vector<std::unique_ptr<Slot>> slots_;
+  std::vector<Worker> workers_;
+
+  std::mutex mutex_;
+  std::condition_variable filled_, freed_;
+  std::uint64_t next_fill_ = 0;  // the first micro-batch that no worker has taken
+  std::uint64_t next_use_ = 0;   // the next to be handed out
+  std::uint64_t released_ = 0;   // handed out and back again: next_use_, or one less while a batch is in use
+  bool stop_ = false;
+};
+
+}  // namespace plimsoll

@@ -1,0 +1,143 @@
+#include "data/sampler.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/philox.h"
+
+namespace plimsoll {
+
+void permute(std::uint64_t seed, std::uint64_t epoch, std::span<std::uint32_t> order) {
+  constexpr std::uint32_t kShuffle = 0x5348554C;  // "SHUL": keeps these numbers apart from every other use of the seed
+  const auto low = [](std::uint64_t value) { return static_cast<std::uint32_t>(value); };
+  const auto high = [](std::uint64_t value) { return static_cast<std::uint32_t>(value >> 32); };
+  // floor(r * n / 2^64) for n < 2^32, in two halves.
+  const auto below = [&](std::uint64_t r, std::uint64_t n) { return (high(r) * n + high(low(r) * n)) >> 32; };
+  std::iota(order.begin(), order.end(), 0U);
+  for (std::size_t i = order.size(); i-- > 1;) {
+    const PhiloxOutput random = philox4x32({low(i), low(epoch), high(epoch), kShuffle}, {low(seed), high(seed)});
+    const std::uint64_t r = (std::uint64_t{random[1]} << 32) | random[0];
+    std::swap(order[i], order[below(r, i + 1)]);
+  }
+}
+
+Sampler::Sampler(std::span<const Example> examples, const SamplerOptions& options)
+    : examples_(examples), options_(options) {
+  check(!examples.empty(), "there is something to sample");
+  check(options.train_batch_size > 0, "an update has at least one sample");
+}
+
+std::int64_t Sampler::updates_per_epoch() const {
+  const auto count = static_cast<std::int64_t>(size());
+  return (count + options_.train_batch_size - 1) / options_.train_batch_size;
+}
+
+std::int64_t Sampler::samples_in_update(std::int64_t update) const {
+  check(update >= 0 && update < updates_per_epoch(), "an epoch has such an update");
+  return std::min(options_.train_batch_size, static_cast<std::int64_t>(size()) - update * options_.train_batch_size);
+}
+
+std::int64_t Sampler::micro_batches_in_update(std::int64_t update, std::int64_t samples_per_micro_batch) const {
+  return (samples_in_update(update) + samples_per_micro_batch - 1) / samples_per_micro_batch;
+}
+
+std::int64_t Sampler::micro_batches_per_epoch(std::int64_t samples_per_micro_batch) const {
+  const std::int64_t last = updates_per_epoch() - 1;
+  const std::int64_t whole = (options_.train_batch_size + samples_per_micro_batch - 1) / samples_per_micro_batch;
+  return last * whole + micro_batches_in_update(last, samples_per_micro_batch);
+}
+
+void Sampler::epoch_order(std::uint64_t epoch, std::span<std::uint32_t> order) const {
+  check(order.size() == size(), "an order has every example");
+  if (options_.shuffle) {
+    permute(options_.seed, epoch, order);
+  } else {
+    std::iota(order.begin(), order.end(), 0U);
+  }
+}
+
+std::span<const std::uint32_t> Sampler::update(std::span<const std::uint32_t> order, std::int64_t update) const {
+  return order.subspan(static_cast<std::size_t>(update * options_.train_batch_size),
+                       static_cast<std::size_t>(samples_in_update(update)));
+}
+
+std::int64_t Sampler::text_rows(std::span<const std::uint32_t> examples) const {
+  std::int64_t rows = 0;
+  for (const std::uint32_t example : examples) {
+    rows += std::max<std::int64_t>(examples_[example].tokens, options_.pad_to);
+  }
+  return rows;
+}
+
+std::int64_t Sampler::labelled_tokens(std::span<const std::uint32_t> examples) const {
+  std::int64_t labelled = 0;
+  for (const std::uint32_t example : examples) labelled += examples_[example].labelled;
+  return labelled;
+}
+
+std::int64_t Sampler::largest_text_rows(std::uint64_t first, std::uint64_t count,
+                                        std::int64_t samples_per_micro_batch) const {
+  const auto micro = static_cast<std::size_t>(samples_per_micro_batch);
+  std::vector<std::uint32_t> order(size());
+  std::int64_t largest = 0;
+  // In the data's order every epoch is the same.
+  const std::uint64_t different = options_.shuffle ? count : std::min<std::uint64_t>(count, 1);
+  for (std::uint64_t epoch = first; epoch < first + different; ++epoch) {
+    epoch_order(epoch, order);
+    for (std::int64_t u = 0; u < updates_per_epoch(); ++u) {
+      for (auto rest = update(order, u); !rest.empty(); rest = rest.subspan(std::min(micro, rest.size()))) {
+        largest = std::max(largest, text_rows(rest.first(std::min(micro, rest.size()))));
+      }
+    }
+  }
+  return largest;
+}
+
+BatchSequence::BatchSequence(const Sampler& sampler, std::int64_t samples_per_micro_batch, Range range)
+    : sampler_(sampler), micro_(samples_per_micro_batch), range_(range) {
+  check(micro_ > 0, "a micro-batch has at least one sample");
+  check(range.update >= 0 && range.update < sampler.updates_per_epoch() && range.updates >= 0,
+        "a range begins within an epoch");
+  // Micro-batches before update u, counted from the start of the range's first epoch.
+  const auto before = [&](std::int64_t u) {
+    const std::int64_t epochs = u / sampler_.updates_per_epoch(), rest = u % sampler_.updates_per_epoch();
+    const std::int64_t whole = (sampler_.options().train_batch_size + micro_ - 1) / micro_;
+    return static_cast<std::uint64_t>(epochs * sampler_.micro_batches_per_epoch(micro_) + rest * whole);
+  };
+  first_ = before(range.update);
+  size_ = before(range.update + range.updates) - first_;
+  for (Epoch& epoch : epochs_) epoch.order.resize(sampler.size());
+}
+
+void BatchSequence::get(std::uint64_t index, Item& item) {
+  check(index < size_, "a sequence has such a micro-batch");
+  const std::uint64_t position = first_ + index;
+  const auto per_epoch = static_cast<std::uint64_t>(sampler_.micro_batches_per_epoch(micro_));
+  const std::int64_t per_update = (sampler_.options().train_batch_size + micro_ - 1) / micro_;
+  const std::uint64_t number = range_.epoch + position / per_epoch;
+  const auto within = static_cast<std::int64_t>(position % per_epoch);
+  const std::int64_t update = within / per_update, micro_batch = within % per_update;
+
+  const std::scoped_lock lock(mutex_);
+  Epoch& epoch = epochs_[number % epochs_.size()];
+  if (epoch.number != number) {
+    sampler_.epoch_order(number, epoch.order);
+    epoch.number = number;
+  }
+  const auto samples = sampler_.update(epoch.order, update);
+  const auto begin = static_cast<std::size_t>(micro_batch * micro_);
+  const auto mine = samples.subspan(begin, std::min(static_cast<std::size_t>(micro_), samples.size() - begin));
+  item.examples.assign(mine.begin(), mine.end());
+  item.first_key = static_cast<std::int32_t>(begin);
+  item.info = {.epoch = number,
+               .update = static_cast<std::uint64_t>(update),
+               .micro_batch = static_cast<std::uint32_t>(micro_batch),
+               .micro_batches = static_cast<std::uint32_t>(sampler_.micro_batches_in_update(update, micro_)),
+               .samples_in_update = static_cast<std::int64_t>(samples.size()),
+               .labelled_in_update = sampler_.labelled_tokens(samples)};
+}
+
+std::uint64_t BatchSequence::host_bytes() const { return epochs_.size() * sampler_.size() * sizeof(std::uint32_t); }
+
+}  // namespace plimsoll

@@ -1,0 +1,142 @@
+#include "data/loader.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "data/pages_fixture.h"
+
+namespace plimsoll {
+namespace {
+
+namespace fs = std::filesystem;
+using test::image_file;
+using test::letters_encoder;
+using test::small_processor;
+using test::TemporaryFolder;
+
+class LoaderTest : public testing::Test {
+ protected:
+  static constexpr std::size_t kPages = 23;
+
+  void SetUp() override {
+    const char* images[] = {"rgb.png", "rgb_420.jpg", "palette.png", "tall.png"};
+    std::string text;
+    for (std::size_t i = 0; i < kPages; ++i) {
+      // Page i has its own image file, so that one can be spoilt.
+      fs::copy_file(image_file(images[i % 4]), folder_.path() / fmt::format("{}.img", i));
+      text += fmt::format(R"({{"image": "{}.img", "width": 10, "height": 10, "words": ["{}", "B"],)", i,
+                          std::string(1 + i % 7, 'A'));
+      text += R"("boxes": [[0, 0, 1, 1], [2, 2, 9, 9]], "labels": ["O", "B-X"]})"
+              "\n";
+    }
+    path_ = folder_.write("data.jsonl", text);
+    dataset_ = std::make_unique<Dataset>(open_pages(path_, {}), letters_encoder(), small_processor(),
+                                         DatasetOptions{.labels = LabelSet::parse("O,B-X")});
+    sampler_ = std::make_unique<Sampler>(dataset_->examples(), SamplerOptions{.seed = 3, .train_batch_size = 6});
+  }
+
+  BatchShape shape() const { return {.max_samples = 4, .max_text_rows = 80, .patches_per_side = 2, .image_size = 32}; }
+  BatchSequence::Range two_epochs() const { return {.epoch = 1, .update = 1, .updates = 7}; }
+  // Every byte of every batch, one string each.
+  std::vector<std::string> load_all(LoaderOptions options) {
+    BatchSequence sequence(*sampler_, 4, two_epochs());
+    Loader loader(*dataset_, sequence, shape(), 0, options);
+    std::vector<std::string> all;
+    while (const Batch* batch = loader.next()) {
+      std::string bytes;
+      for (const auto& [name, view] : batch->tensors()) {
+        bytes.append(static_cast<const char*>(view.raw()), view.bytes());
+      }
+      for (const SampleReference& reference : batch->references()) bytes += fmt::format("{},", reference.page);
+      all.push_back(bytes);
+    }
+    EXPECT_EQ(loader.next(), nullptr);
+    return all;
+  }
+
+  TemporaryFolder folder_;
+  fs::path path_;
+  std::unique_ptr<Dataset> dataset_;
+  std::unique_ptr<Sampler> sampler_;
+};
+
+TEST_F(LoaderTest, BatchesDoNotDependOnWorkers) {
+  const auto expected = load_all({.workers = 0});
+  ASSERT_EQ(expected.size(), 2U * 7U);  // updates of 6 and 5 samples: two micro-batches each
+  EXPECT_EQ(load_all({.workers = 1}), expected);
+  EXPECT_EQ(load_all({.workers = 3}), expected);
+  EXPECT_EQ(load_all({.workers = 5, .slots = 2}), expected);
+  EXPECT_EQ(load_all({.workers = 2, .slots = 9}), expected);
+}
+
+TEST_F(LoaderTest, BatchesHoldTheirExamples) {
+  BatchSequence sequence(*sampler_, 4, two_epochs());
+  BatchSequence::Item item;
+  Loader loader(*dataset_, sequence, shape(), 20, {.workers = 2});
+  Dataset::Scratch scratch;
+  EncodedExample example;
+  std::vector<float> pixels(dataset_->image_processor().pixel_count());
+  for (std::uint64_t i = 0; i < sequence.size(); ++i) {
+    const Batch* batch = loader.next();
+    ASSERT_NE(batch, nullptr);
+    sequence.get(i, item);
+    EXPECT_EQ(batch->info(), item.info);
+    ASSERT_EQ(batch->samples(), static_cast<std::int64_t>(item.examples.size()));
+    EXPECT_EQ(batch->text_rows(), 20 * batch->samples());
+    for (std::size_t b = 0; b < item.examples.size(); ++b) {
+      EXPECT_EQ(batch->references()[b].example, item.examples[b]);
+      dataset_->load(item.examples[b], scratch, example, pixels);
+      const auto ids = batch->tensor("input_ids").span<std::int32_t>().subspan(20 * b, example.input_ids.size());
+      EXPECT_TRUE(std::equal(ids.begin(), ids.end(), example.input_ids.begin()));
+      const auto values = batch->tensor("pixel_values").span<float>().subspan(pixels.size() * b, pixels.size());
+      EXPECT_TRUE(std::equal(pixels.begin(), pixels.end(), values.begin()));
+      EXPECT_EQ(batch->tensor("row_keys")
+                    .span<std::int32_t>()[static_cast<std::size_t>(
+                        2 * batch->tensor("sample_offsets").span<std::int32_t>()[b])],
+                item.first_key + static_cast<std::int32_t>(b));
+    }
+  }
+}
+
+// An error comes in its turn, after every batch before it, whoever met it first.
+TEST_F(LoaderTest, RethrowsInOrder) {
+  BatchSequence sequence(*sampler_, 4, two_epochs());
+  BatchSequence::Item item;
+  sequence.get(5, item);
+  const std::uint32_t spoilt = dataset_->examples()[item.examples.front()].page;
+  std::uint64_t first_bad = 0;
+  for (bool found = false; !found; first_bad += found ? 0 : 1) {
+    sequence.get(first_bad, item);
+    for (const std::uint32_t e : item.examples) found = found || dataset_->examples()[e].page == spoilt;
+  }
+  fs::remove(folder_.path() / fmt::format("{}.img", spoilt));
+  for (const int workers : {0, 1, 4}) {
+    Loader loader(*dataset_, sequence, shape(), 0, {.workers = workers});
+    for (std::uint64_t i = 0; i < first_bad; ++i) ASSERT_NE(loader.next(), nullptr);
+    EXPECT_THROW(loader.next(), ImageError);
+    EXPECT_THROW(loader.next(), ImageError) << "and again";
+  }
+}
+
+TEST_F(LoaderTest, StopsCleanlyAtAnyMoment) {
+  BatchSequence sequence(*sampler_, 4, two_epochs());
+  for (int taken = 0; taken < 5; ++taken) {
+    Loader loader(*dataset_, sequence, shape(), 0, {.workers = 3});
+    for (int i = 0; i < taken; ++i) ASSERT_NE(loader.next(), nullptr);
+  }
+}
+
+TEST_F(LoaderTest, SaysWhatItHolds) {
+  const BatchSequence sequence(*sampler_, 4, two_epochs());
+  const std::uint64_t two = Loader::host_bytes(*dataset_, sequence, shape(), {.workers = 2});
+  const std::uint64_t three = Loader::host_bytes(*dataset_, sequence, shape(), {.workers = 3});
+  EXPECT_EQ(three - two, Batch::host_bytes(shape()) + dataset_->worker_host_bytes());
+  EXPECT_GT(two, 3 * Batch::host_bytes(shape()));
+  EXPECT_GT(dataset_->worker_host_bytes(), read_image_info(image_file("rgb_420.jpg")).decode_bytes);
+}
+
+}  // namespace
+}  // namespace plimsoll

@@ -1,0 +1,145 @@
+#include "data/sampler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <random>
+
+namespace plimsoll {
+namespace {
+
+using testing::ElementsAre;
+
+std::vector<Example> examples_of(std::size_t count) {
+  std::mt19937 random(1);
+  std::vector<Example> examples(count);
+  for (Example& example : examples) {
+    example.tokens = static_cast<std::uint16_t>(10 + random() % 500);
+    example.labelled = static_cast<std::uint16_t>(example.tokens / 2);
+  }
+  return examples;
+}
+
+TEST(Permute, IsAPermutationThatSeedAndEpochDecide) {
+  std::vector<std::uint32_t> a(1000), b(1000), sorted(1000);
+  std::iota(sorted.begin(), sorted.end(), 0U);
+  permute(42, 3, a);
+  permute(42, 3, b);
+  EXPECT_EQ(a, b);
+  permute(42, 4, b);
+  EXPECT_NE(a, b);
+  permute(43, 3, b);
+  EXPECT_NE(a, b);
+  permute(42 + (std::uint64_t{1} << 32), 3, b);
+  EXPECT_NE(a, b);
+  std::sort(a.begin(), a.end());
+  EXPECT_EQ(a, sorted);
+  std::vector<std::uint32_t> one(1), none;
+  permute(1, 1, one);
+  permute(1, 1, none);
+  EXPECT_THAT(one, ElementsAre(0));
+}
+
+// The order is part of a run's identity: it must never change. (Expected values from the formula, in Python.)
+TEST(Permute, OrderIsFixedForAllTime) {
+  std::vector<std::uint32_t> order(8);
+  permute(42, 0, order);
+  EXPECT_THAT(order, ElementsAre(4, 3, 5, 2, 6, 1, 7, 0));
+  permute((std::uint64_t{7} << 32) | 5, (std::uint64_t{1} << 33) | 2, order);
+  EXPECT_THAT(order, ElementsAre(2, 4, 1, 5, 7, 3, 0, 6));
+}
+
+// Every order of four comes equally often: chi-squared over 24 orders, 23 degrees of freedom (99.9 % quantile: 49.7).
+TEST(Permute, IsUnbiased) {
+  std::map<std::vector<std::uint32_t>, int> seen;
+  constexpr int kRounds = 24000;
+  std::vector<std::uint32_t> order(4);
+  for (int epoch = 0; epoch < kRounds; ++epoch) {
+    permute(9, static_cast<std::uint64_t>(epoch), order);
+    ++seen[order];
+  }
+  ASSERT_EQ(seen.size(), 24U);
+  double chi_squared = 0;
+  for (const auto& [key, count] : seen) chi_squared += (count - 1000.0) * (count - 1000.0) / 1000.0;
+  EXPECT_LT(chi_squared, 49.7);
+}
+
+TEST(Sampler, CutsAnEpochIntoUpdates) {
+  const auto examples = examples_of(21);
+  const Sampler sampler(examples, {.seed = 1, .train_batch_size = 8});
+  EXPECT_EQ(sampler.updates_per_epoch(), 3);
+  EXPECT_EQ(sampler.samples_in_update(0), 8);
+  EXPECT_EQ(sampler.samples_in_update(2), 5);
+  EXPECT_EQ(sampler.micro_batches_in_update(0, 3), 3);
+  EXPECT_EQ(sampler.micro_batches_in_update(2, 3), 2);
+  EXPECT_EQ(sampler.micro_batches_per_epoch(3), 8);
+  EXPECT_EQ(sampler.micro_batches_per_epoch(100), 3);
+  std::vector<std::uint32_t> order(21);
+  sampler.epoch_order(5, order);
+  EXPECT_EQ(sampler.update(order, 2).data(), order.data() + 16);
+  EXPECT_EQ(sampler.update(order, 2).size(), 5U);
+  const Sampler in_order(examples, {.train_batch_size = 8, .shuffle = false});
+  in_order.epoch_order(5, order);
+  EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
+}
+
+TEST(Sampler, KnowsTheLargestMicroBatchExactly) {
+  const auto examples = examples_of(53);
+  for (const std::int64_t pad_to : {0, 300}) {
+    const Sampler sampler(examples, {.seed = 4, .train_batch_size = 8, .pad_to = pad_to});
+    for (const std::int64_t micro : {1, 3, 8, 20}) {
+      std::int64_t largest = 0;
+      BatchSequence sequence(sampler, micro, {.epoch = 2, .updates = 3 * sampler.updates_per_epoch()});
+      BatchSequence::Item item;
+      for (std::uint64_t i = 0; i < sequence.size(); ++i) {
+        sequence.get(i, item);
+        std::int64_t rows = 0;
+        for (const std::uint32_t e : item.examples) rows += std::max<std::int64_t>(examples[e].tokens, pad_to);
+        largest = std::max(largest, rows);
+      }
+      EXPECT_EQ(sampler.largest_text_rows(2, 3, micro), largest);
+    }
+  }
+}
+
+TEST(BatchSequence, WalksOverEpochs) {
+  const auto examples = examples_of(21);
+  const Sampler sampler(examples, {.seed = 1, .train_batch_size = 8});
+  // From the second update of epoch 4, five updates: 2 of epoch 4, 3 of epoch 5.
+  BatchSequence sequence(sampler, 3, {.epoch = 4, .update = 1, .updates = 5});
+  ASSERT_EQ(sequence.size(), 3U + 2U + 3U + 3U + 2U);
+  std::vector<std::uint32_t> order(21);
+  BatchSequence::Item item;
+  std::uint64_t index = 0;
+  for (const auto& [epoch, update] : {std::pair{4, 1}, {4, 2}, {5, 0}, {5, 1}, {5, 2}}) {
+    sampler.epoch_order(static_cast<std::uint64_t>(epoch), order);
+    const auto samples = sampler.update(order, update);
+    std::vector<std::uint32_t> seen;
+    for (std::uint32_t m = 0; m < sampler.micro_batches_in_update(update, 3); ++m) {
+      sequence.get(index++, item);
+      EXPECT_EQ(item.first_key, static_cast<std::int32_t>(seen.size()));
+      EXPECT_EQ(item.info, (MicroBatchInfo{.epoch = static_cast<std::uint64_t>(epoch),
+                                           .update = static_cast<std::uint64_t>(update),
+                                           .micro_batch = m,
+                                           .micro_batches = update == 2 ? 2U : 3U,
+                                           .samples_in_update = update == 2 ? 5 : 8,
+                                           .labelled_in_update = sampler.labelled_tokens(samples)}));
+      seen.insert(seen.end(), item.examples.begin(), item.examples.end());
+    }
+    EXPECT_TRUE(std::equal(seen.begin(), seen.end(), samples.begin(), samples.end()));
+  }
+  // Asked again, and out of order: the same.
+  BatchSequence::Item again;
+  for (const std::uint64_t i : {12U, 0U, 5U, 4U}) {
+    sequence.get(i, item);
+    BatchSequence(sampler, 3, {.epoch = 4, .update = 1, .updates = 5}).get(i, again);
+    EXPECT_EQ(item.examples, again.examples);
+    EXPECT_EQ(item.info, again.info);
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll
