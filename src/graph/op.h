@@ -113,7 +113,8 @@ struct DropoutAttributes {
 };
 // scores = (q k^T + position_table[bucket(key pos - query pos)] + x_table[bucket(key x0 - query x0)]
 //           + y_table[bucket(key y1 - query y1)]) / sqrt(D/H), masked keys excluded; then softmax, dropout, times v.
-// Buckets: T5's bidirectional log buckets (graph/relative_bucket.h). A sample attends within itself only.
+// Buckets: T5's bidirectional log buckets (graph/relative_bucket.h). A sample attends within itself only. A query all of
+// whose keys are masked has output 0, log_sum_exp -infinity and no gradient; log_sum_exp does not see dropout.
 struct AttentionAttributes {
   std::int64_t heads = 12;
   double dropout_p = 0;  // 0: no dropout

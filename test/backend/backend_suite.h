@@ -1,5 +1,6 @@
 // The suite that every backend passes: each case of op_case.h, forward alone and with backward, against the reference
-// backend within tolerances.h; and bit for bit the same when run again and when outputs lie in the bytes of dying inputs.
+// backend within tolerances.h; and bit for bit the same when run again and when outputs lie in the bytes of dying
+// inputs.
 //
 //   INSTANTIATE_TEST_SUITE_P(Cpu, BackendSuite,
 //                            testing::ValuesIn(suite_of("cpu", [] { return std::make_unique<CpuBackend>(); })),

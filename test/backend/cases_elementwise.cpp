@@ -36,7 +36,7 @@ OpCase dropout_case(Rows s, double p) {
             const ValueId x = b.tensor("x", {s.capacity, s.width}, s.rows);
             std::vector<std::int32_t> keys;
             for (std::int32_t row = 0; row < s.rows; ++row) {
-              keys.push_back(row / 5);                                               // sample
+              keys.push_back(row / 5);                                              // sample
               keys.push_back(row % 5 < 3 ? row % 5 : kVisualCoordinate + row % 5);  // token
             }
             const ValueId row_keys = b.integers("row_keys", {s.capacity, 2}, keys);

@@ -71,9 +71,9 @@ std::vector<std::int32_t> random_boxes(std::int32_t count, std::int32_t largest)
 std::vector<OpCase> embedding_cases() {
   std::vector<OpCase> cases;
   for (const bool row_gradient : {false, true}) {
-    for (const Lookup& lookup : {Lookup{9, 7, 11, 5, -1, false}, Lookup{9, 0, 11, 5, -1, false},
-                                 Lookup{3, 1, 4, 24, 1, false}, Lookup{33, 33, 17, 12, 16, false},
-                                 Lookup{70, 61, 50, 96, 1, false}, Lookup{5, 5, 1, 3, -1, false}}) {
+    for (const Lookup& lookup :
+         {Lookup{9, 7, 11, 5, -1, false}, Lookup{9, 0, 11, 5, -1, false}, Lookup{3, 1, 4, 24, 1, false},
+          Lookup{33, 33, 17, 12, 16, false}, Lookup{70, 61, 50, 96, 1, false}, Lookup{5, 5, 1, 3, -1, false}}) {
       Lookup variant = lookup;
       variant.row_gradient = row_gradient;
       cases.push_back(embedding_case(variant));
@@ -81,8 +81,9 @@ std::vector<OpCase> embedding_cases() {
     cases.push_back(all_padding_case(row_gradient));
   }
   // Limits, inverted boxes (sizes clipped to 0), repeats, x0 and x1 looking up one row.
-  cases.push_back(spatial_case({"limits", 9, 1024, 4, 4, {0,   0,   1023, 1023, 1023, 1023, 1023, 1023, 0, 0, 0, 0,
-                                                          900, 800, 10,   20,   17,   40,   17,   90,   0, 0, 1023, 1023}}));
+  cases.push_back(
+      spatial_case({"limits", 9, 1024, 4, 4, {0,   0,   1023, 1023, 1023, 1023, 1023, 1023, 0, 0, 0,    0,
+                                              900, 800, 10,   20,   17,   40,   17,   90,   0, 0, 1023, 1023}}));
   cases.push_back(spatial_case({"no_rows", 5, 16, 3, 2, {}}));
   cases.push_back(spatial_case({"one_row", 5, 16, 5, 1, {3, 15, 9, 15}}));
   cases.push_back(spatial_case({"many_repeats", 70, 8, 16, 16, random_boxes(67, 7)}));

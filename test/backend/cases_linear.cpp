@@ -13,7 +13,8 @@ struct LinearShape {
 };
 
 OpCase linear_case(LinearShape s) {
-  const std::string name = fmt::format("linear/n{}_of_{}_k{}_m{}{}", s.rows, s.capacity, s.in, s.out, s.bias ? "_bias" : "");
+  const std::string name =
+      fmt::format("linear/n{}_of_{}_k{}_m{}{}", s.rows, s.capacity, s.in, s.out, s.bias ? "_bias" : "");
   return {name, [s](CaseBuilder& b) {
             const ValueId x = b.tensor("x", {s.capacity, s.in}, s.rows);
             const ValueId weight = b.tensor("weight", {s.out, s.in});
@@ -40,11 +41,10 @@ OpCase weight_grad_case(LinearShape s, bool keep) {
 
 std::vector<OpCase> linear_cases() {
   std::vector<OpCase> cases;
-  for (const LinearShape& shape : {LinearShape{7, 3, 12, 5, true}, LinearShape{7, 0, 12, 5, true},
-                                   LinearShape{7, 1, 5, 24, false}, LinearShape{19, -1, 24, 7, true},
-                                   LinearShape{33, 17, 96, 13, true}, LinearShape{1, 1, 1, 1, false},
-                                   LinearShape{70, 65, 5, 96, true}, LinearShape{300, 259, 24, 33, true},
-                                   LinearShape{130, 2, 160, 24, false}}) {
+  for (const LinearShape& shape :
+       {LinearShape{7, 3, 12, 5, true}, LinearShape{7, 0, 12, 5, true}, LinearShape{7, 1, 5, 24, false},
+        LinearShape{19, -1, 24, 7, true}, LinearShape{33, 17, 96, 13, true}, LinearShape{1, 1, 1, 1, false},
+        LinearShape{70, 65, 5, 96, true}, LinearShape{300, 259, 24, 33, true}, LinearShape{130, 2, 160, 24, false}}) {
     cases.push_back(linear_case(shape));
   }
   for (const bool keep : {false, true}) {

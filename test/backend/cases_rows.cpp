@@ -6,7 +6,8 @@ namespace plimsoll::test {
 namespace {
 
 OpCase patchify_case(Shape pixels, std::int64_t size, std::int32_t samples) {
-  return {fmt::format("patchify/{}x{}x{}x{}_by_{}_of_{}_samples", pixels[0], pixels[1], pixels[2], pixels[3], size, samples),
+  return {fmt::format("patchify/{}x{}x{}x{}_by_{}_of_{}_samples", pixels[0], pixels[1], pixels[2], pixels[3], size,
+                      samples),
           [=](CaseBuilder& b) {
             const auto patches = static_cast<std::int32_t>(pixels[2] / size * (pixels[3] / size));
             b.graph.add_node({.op = Op::kPatchify,
@@ -55,13 +56,12 @@ OpCase pack_rows_case(std::string name, std::vector<std::int32_t> text, std::int
             const std::int64_t capacity = text_capacity + visual_capacity;
             const ValueId x = b.tensor("text", {text_capacity, width}, text_rows);
             const ValueId y = b.tensor("visual", {visual_capacity, width}, visual_rows);
-            b.objective(add_single(
-                b.graph, {.op = Op::kPackRows,
-                          .name = "packed",
-                          .inputs = {x, y, b.integers("source", {capacity}, source),
-                                     b.integers("text_index", {text_capacity}, text_index),
-                                     b.integers("visual_index", {visual_capacity}, visual_index)},
-                          .row_count = b.rows(rows)}));
+            b.objective(add_single(b.graph, {.op = Op::kPackRows,
+                                             .name = "packed",
+                                             .inputs = {x, y, b.integers("source", {capacity}, source),
+                                                        b.integers("text_index", {text_capacity}, text_index),
+                                                        b.integers("visual_index", {visual_capacity}, visual_index)},
+                                             .row_count = b.rows(rows)}));
           }};
 }
 
@@ -72,7 +72,8 @@ OpCase gather_rows_case(std::string name, std::vector<std::int32_t> index, std::
             const auto m = static_cast<std::int32_t>(index.size());
             std::vector<std::int32_t> inverse(static_cast<std::size_t>(n + spare), -1);
             for (std::int32_t i = 0; i < m; ++i) {
-              if (index[static_cast<std::size_t>(i)] >= 0) inverse[static_cast<std::size_t>(index[static_cast<std::size_t>(i)])] = i;
+              if (index[static_cast<std::size_t>(i)] >= 0)
+                inverse[static_cast<std::size_t>(index[static_cast<std::size_t>(i)])] = i;
             }
             const ValueId x = b.tensor("x", {n + spare, width}, n);
             b.objective(add_single(b.graph, {.op = Op::kGatherRows,

@@ -1,5 +1,5 @@
-// merge_row_grads, sum_squares, gradient_norm, adamw, adamw_rows: nodes of the update phase, which have no gradient rule.
-// (accumulate is among the elementwise cases.)
+// merge_row_grads, sum_squares, gradient_norm, adamw, adamw_rows: nodes of the update phase, which have no gradient
+// rule. (accumulate is among the elementwise cases.)
 #include <fmt/format.h>
 
 #include "backend/op_case.h"
@@ -21,8 +21,8 @@ OpCase merge_case(std::string name, std::int64_t capacity, Ids sum, std::int64_t
             const ValueId rows = b.constant("rows", {added_capacity, width}, count(added));
             b.graph.add_node({.op = Op::kMergeRowGrads,
                               .name = "merged",
-                              .inputs = {sum_ids, sum_count, sum_rows, ids, b.integers("count", {1}, {count(added)}), rows,
-                                         b.integers("keep", {1}, {keep ? 1 : 0})},
+                              .inputs = {sum_ids, sum_count, sum_rows, ids, b.integers("count", {1}, {count(added)}),
+                                         rows, b.integers("keep", {1}, {keep ? 1 : 0})},
                               .phase = Phase::kBackward});
           }};
 }
@@ -76,12 +76,10 @@ OpCase adamw_case(Shape shape, Update update) {
 OpCase adamw_rows_case(Shape shape, Ids ids, std::int64_t capacity, Update update) {
   return {"adamw_rows/" + update.name, [=](CaseBuilder& b) {
             const auto count = static_cast<std::int32_t>(ids.size());
-            std::vector<ValueId> inputs = {b.state("parameter", shape),
-                                           b.state("m", shape),
-                                           b.state("v", shape, kAllRows, {0, 1}),
-                                           b.integers("ids", {capacity}, ids),
-                                           b.integers("count", {1}, {count}),
-                                           b.constant("rows", {capacity, shape[1]}, count)};
+            std::vector<ValueId> inputs = {
+                b.state("parameter", shape),           b.state("m", shape),
+                b.state("v", shape, kAllRows, {0, 1}), b.integers("ids", {capacity}, ids),
+                b.integers("count", {1}, {count}),     b.constant("rows", {capacity, shape[1]}, count)};
             for (const ValueId scalar : update_scalars(b, update)) inputs.push_back(scalar);
             b.graph.add_node({.op = Op::kAdamWRows,
                               .name = "update",
@@ -118,7 +116,8 @@ std::vector<OpCase> update_cases() {
       adamw_case({5, 7}, {"first_step", 1, 1e-3, 1.0}),
       adamw_case({13}, {"later_clipped", 57, 5e-5, 0.125}),
       adamw_case({3, 4, 5}, {"no_decay", 3, 1e-2, 1.0, {.weight_decay = 0}}),
-      adamw_case({33, 65}, {"other_betas", 10000, 1e-3, 0.5, {.beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6, .weight_decay = 0.1}}),
+      adamw_case({33, 65},
+                 {"other_betas", 10000, 1e-3, 0.5, {.beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6, .weight_decay = 0.1}}),
       adamw_rows_case({11, 12}, {0, 3, 10}, 6, {"some_rows", 4, 1e-3, 0.5}),
       adamw_rows_case({7, 5}, {}, 3, {"no_rows", 2, 1e-3, 1.0}),
       adamw_rows_case({5, 33}, {0, 1, 2, 3, 4}, 5, {"all_rows", 1, 1e-2, 1.0, {.weight_decay = 0}}),

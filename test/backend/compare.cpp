@@ -50,8 +50,9 @@ void expect_near(const Graph& graph, const GraphRunner& found, const GraphRunner
       pairs += fmt::format(" {}|{}", found.made(output)[i], expected.made(output)[i]);
     }
     ADD_FAILURE() << label(graph, output) << " is " << used << " times the tolerance (relative " << tolerance.relative
-                  << ", absolute " << tolerance.absolute << ": " << tolerance.reason << "); " << found.made(output).size()
-                  << " and " << expected.made(output).size() << " elements, found|expected:" << pairs;
+                  << ", absolute " << tolerance.absolute << ": " << tolerance.reason << "); "
+                  << found.made(output).size() << " and " << expected.made(output).size()
+                  << " elements, found|expected:" << pairs;
   });
 }
 

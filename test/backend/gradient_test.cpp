@@ -1,8 +1,8 @@
 // The gradient rules and the reference's backward kernels against finite differences of its forward kernels, in double.
 //
 // A central difference over five points with step h has an error of h^4/30 times the fifth derivative, some 1e-13 for
-// functions that vary over 1, and a rounding error of about 1e-16 * |objective| / h, some 1e-12 for the objectives of these
-// cases. An error in a rule or a kernel is of the size of the gradient itself.
+// functions that vary over 1, and a rounding error of about 1e-16 * |objective| / h, some 1e-12 for the objectives of
+// these cases. An error in a rule or a kernel is of the size of the gradient itself.
 #include <gtest/gtest.h>
 
 #include <algorithm>

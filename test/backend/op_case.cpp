@@ -124,7 +124,8 @@ std::ostream& operator<<(std::ostream& stream, const OpCase& op_case) { return s
 
 std::string test_name(const OpCase& op_case) {
   std::string name = op_case.name;
-  std::replace_if(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+  std::replace_if(
+      name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
   return name;
 }
 

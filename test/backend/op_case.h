@@ -1,6 +1,7 @@
-// OpCase: one op on one awkward shape, described once. From it come, all in test/backend: the gradient rules against finite
-// differences (gradient_test.cpp), the reference in F32 against itself in F64 (reference_test.cpp), and any other backend
-// against the reference, forward and backward, with outputs in their own memory and in place (backend_suite.h).
+// OpCase: one op on one awkward shape, described once. From it come, all in test/backend: the gradient rules against
+// finite differences (gradient_test.cpp), the reference in F32 against itself in F64 (reference_test.cpp), and any
+// other backend against the reference, forward and backward, with outputs in their own memory and in place
+// (backend_suite.h).
 //
 //   {"linear/plain", [](CaseBuilder& b) {
 //      const ValueId x = b.tensor("x", {5, 12}, 3);                       // 3 of 5 rows are real
@@ -77,11 +78,11 @@ class CaseBuilder {
 struct BuiltCase {
   Graph graph;
   std::vector<CaseBuilder::Data> data;
-  std::vector<ValueId> objectives, losses;  // values of the objective …
+  std::vector<ValueId> objectives, losses;   // values of the objective …
   std::vector<std::vector<double>> weights;  // … and what each objective is multiplied by, over its whole capacity
   std::vector<ValueId> wanted;
   std::map<ValueId, std::int64_t> no_gradient;  // see CaseBuilder::no_gradient
-  std::map<ValueId, Gradient> gradients;  // empty if built without backward
+  std::map<ValueId, Gradient> gradients;        // empty if built without backward
 
   // Writes all sources' values.
   void set_data(GraphRunner& runner) const;

@@ -1,9 +1,8 @@
-#include "backend/reference/reference_backend.h"
-
 #include <gtest/gtest.h>
 
 #include "backend/backend_suite.h"
 #include "backend/compare.h"
+#include "backend/reference/reference_backend.h"
 
 namespace plimsoll::test {
 namespace {

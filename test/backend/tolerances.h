@@ -1,7 +1,7 @@
 // How far a backend's F32 result may lie from the reference's, by the op that made the value: the one table.
 //
-// |a - b| <= relative * |b| + absolute * (the largest magnitude in the reference's tensor). Integers are equal, infinities
-// too. An F32 rounding is 6e-8 of a value.
+// |a - b| <= relative * |b| + absolute * (the largest magnitude in the reference's tensor). Integers are equal,
+// infinities too. An F32 rounding is 6e-8 of a value.
 #pragma once
 
 #include <string_view>

@@ -1,7 +1,7 @@
 // GraphRunner: runs a graph on any host backend without a memory plan, and watches the kernels while it does.
 //
-// Every value has guarded memory of its own; an output that must take an input's bytes (Alias::kMust) shares them, one that
-// may (kMay) does as `reuse` says, if that input dies at the node. Caught, with the node's name in the message:
+// Every value has guarded memory of its own; an output that must take an input's bytes (Alias::kMust) shares them, one
+// that may (kMay) does as `reuse` says, if that input dies at the node. Caught, with the node's name in the message:
 // writes outside an output or the declared scratch, writes to an input, an output that must lie in an input's bytes and
 // does not. Rows behind the row count are NaN (or a wild integer) before and after every node, as is the scratch,
 // so a kernel that reads what nobody promised spoils its result.
@@ -38,8 +38,8 @@ class GraphRunner {
   // Prepares every node. Both must outlive the runner. Throws what the backend throws.
   GraphRunner(const Graph& graph, Backend& backend, RunnerOptions options = {});
 
-  // Writes a source value; with fewer values than the tensor has, the rest is poisoned. With reuse, a run may consume inputs:
-  // set them before each run.
+  // Writes a source value; with fewer values than the tensor has, the rest is poisoned. With reuse, a run may consume
+  // inputs: set them before each run.
   void set(ValueId value, std::span<const double> values);
   void set(std::string_view source, std::span<const double> values);
   // Runs all nodes in order. Throws InternalError on the faults named above.

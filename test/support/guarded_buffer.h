@@ -1,5 +1,5 @@
-// GuardedBuffer: aligned memory between two canaries, filled with values that no test takes for a result: NaN for floating
-// types, a large number, far from any index, for integers.
+// GuardedBuffer: aligned memory between two canaries, filled with values that no test takes for a result: NaN for
+// floating types, a large number, far from any index, for integers.
 #pragma once
 
 #include <cstddef>

@@ -1,9 +1,9 @@
 // attention and its gradient, naively: one query's scores (or one key's column of them) at a time.
 //
-// In scores s[i,j] = (q_i k_j + biases) / sqrt(d) of a sample's rows i, j, masked keys j are left out of the softmax p; a
-// query all of whose keys are masked has output 0, log_sum_exp -infinity and no gradient. Dropout multiplies p[i,j] by
-// m[i,j] (0 or dropout_scale) after the softmax, so log_sum_exp does not see it. Samples come from sample_offsets alone; the
-// node's row count, if any, is sample_offsets[B].
+// In scores s[i,j] = (q_i k_j + biases) / sqrt(d) of a sample's rows i, j, masked keys j are left out of the softmax p;
+// a query all of whose keys are masked has output 0, log_sum_exp -infinity and no gradient. Dropout multiplies p[i,j]
+// by m[i,j] (0 or dropout_scale) after the softmax, so log_sum_exp does not see it. Samples come from sample_offsets
+// alone; the node's row count, if any, is sample_offsets[B].
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -48,8 +48,7 @@ class AttentionInputs {
   // Of the tables position, x, y: whether this one counts, and which bin a query and a key look up.
   bool has_bias(std::size_t table) const { return table == 0 ? attributes_.position_bias : attributes_.spatial_bias; }
   std::int64_t bin(std::size_t table, std::int64_t query, std::int64_t key) const {
-    const std::int64_t distance =
-        table == 0 ? attributes_.max_position_distance : attributes_.max_spatial_distance;
+    const std::int64_t distance = table == 0 ? attributes_.max_position_distance : attributes_.max_spatial_distance;
     return relative_bucket(coordinates_[key][table] - coordinates_[query][table],
                            static_cast<std::int32_t>(tables_[table].columns()), static_cast<std::int32_t>(distance));
   }
@@ -75,8 +74,8 @@ class AttentionInputs {
     const auto word = [&](std::int64_t row, std::int64_t column) {
       return static_cast<std::uint32_t>(row_keys_[row][column]);
     };
-    const std::uint32_t random = attention_dropout_word(dropout_key_, attributes_.site, static_cast<std::uint32_t>(head),
-                                                        word(query, 0), word(query, 1), word(key, 1));
+    const std::uint32_t random = attention_dropout_word(
+        dropout_key_, attributes_.site, static_cast<std::uint32_t>(head), word(query, 0), word(query, 1), word(key, 1));
     return random >= dropout_threshold(attributes_.dropout_p) ? dropout_scale(attributes_.dropout_p) : 0.0;
   }
 
@@ -141,8 +140,8 @@ void attention_grad(const KernelArguments& a, const AttentionAttributes& attribu
   const AttentionInputs<T> in(a.inputs.subspan(1, 3), a.inputs.subspan(6), attributes);
   const Matrix<const T> doutput(a.inputs[0]), output(a.inputs[4]), log_sum_exp(a.inputs[5]);
   const Matrix<T> dq(a.outputs[0]), dk(a.outputs[1]), dv(a.outputs[2]);
-  double* probability = scratch_doubles(a);           // p m along a row or a column
-  double* dscore = scratch_doubles(a, in.q.rows());   // ds / sqrt(d) along it
+  double* probability = scratch_doubles(a);          // p m along a row or a column
+  double* dscore = scratch_doubles(a, in.q.rows());  // ds / sqrt(d) along it
   std::array<double*, 3> table_sums{};
   std::array<std::int64_t, 3> bins{};
   if (attributes.table_gradients) {

@@ -1,5 +1,5 @@
-// add, accumulate, dropout, gelu, tanh and their gradients. An output may be the memory of either input: every element is
-// read before it is written.
+// add, accumulate, dropout, gelu, tanh and their gradients. An output may be the memory of either input: every element
+// is read before it is written.
 #include <cmath>
 #include <numbers>
 
@@ -63,7 +63,8 @@ std::unique_ptr<Kernel> make_elementwise_kernel(const Graph&, const Node& node, 
   return for_floating(dtype, [&]<typename T>(T) -> std::unique_ptr<Kernel> {
     switch (node.op) {
       case Op::kAdd:
-        return make_kernel(node, [](const KernelArguments& a) { map2<T>(a, [](double x, double y) { return x + y; }); });
+        return make_kernel(node,
+                           [](const KernelArguments& a) { map2<T>(a, [](double x, double y) { return x + y; }); });
       case Op::kAccumulate:
         return make_kernel(node, [](const KernelArguments& a) {
           const bool keep = *a.inputs[2].data<std::int32_t>() != 0;
@@ -79,9 +80,8 @@ std::unique_ptr<Kernel> make_elementwise_kernel(const Graph&, const Node& node, 
       case Op::kTanh:
         return make_kernel(node, [](const KernelArguments& a) { map<T>(a, [](double x) { return std::tanh(x); }); });
       case Op::kTanhGrad:
-        return make_kernel(node, [](const KernelArguments& a) {
-          map2<T>(a, [](double dy, double y) { return dy * (1.0 - y * y); });
-        });
+        return make_kernel(
+            node, [](const KernelArguments& a) { map2<T>(a, [](double dy, double y) { return dy * (1.0 - y * y); }); });
       default: {
         check(node.op == Op::kDropout, "make_elementwise_kernel knows the op");
         const auto attributes = std::get<DropoutAttributes>(node.attributes);

@@ -1,5 +1,5 @@
-// embedding, spatial_embedding and their dense gradients. Gradients of a table row are summed in the order of the rows that
-// looked it up.
+// embedding, spatial_embedding and their dense gradients. Gradients of a table row are summed in the order of the rows
+// that looked it up.
 #include <algorithm>
 #include <array>
 

@@ -80,8 +80,8 @@ inline double* scratch_doubles(const KernelArguments& arguments, std::int64_t of
   return reinterpret_cast<double*>(arguments.scratch.data()) + offset;
 }
 
-// One function per group of ops; each lives in the file of its group and knows the ops named there. `dtype` is the node's
-// floating type.
+// One function per group of ops; each lives in the file of its group and knows the ops named there. `dtype` is the
+// node's floating type.
 std::unique_ptr<Kernel> make_embedding_kernel(const Graph& graph, const Node& node, DType dtype);
 std::unique_ptr<Kernel> make_rows_kernel(const Graph& graph, const Node& node, DType dtype);
 std::unique_ptr<Kernel> make_elementwise_kernel(const Graph& graph, const Node& node, DType dtype);

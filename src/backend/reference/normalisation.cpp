@@ -92,8 +92,7 @@ std::unique_ptr<Kernel> make_normalisation_kernel(const Graph& graph, const Node
       default: {
         check(node.op == Op::kLayerNormGrad, "make_normalisation_kernel knows the op");
         const auto width = static_cast<std::size_t>(graph.type(node.inputs[3]).shape.elements());
-        return make_kernel(node, 2 * width * sizeof(double),
-                           [](const KernelArguments& a) { layer_norm_grad<T>(a); });
+        return make_kernel(node, 2 * width * sizeof(double), [](const KernelArguments& a) { layer_norm_grad<T>(a); });
       }
     }
   });

@@ -27,8 +27,9 @@ void gradient_norm(const KernelArguments& a) {
   *a.outputs[1].data<float>() = max_norm <= 0 ? 1.0F : static_cast<float>(std::min(1.0, max_norm / (norm + 1e-6)));
 }
 
-// Decoupled weight decay (Loshchilov, Hutter 2019) with the arithmetic of torch.optim.AdamW's single-tensor path: scalars
-// in double, rounded to T where they meet a tensor; every tensor operation in T. The gradient is multiplied by clip first.
+// Decoupled weight decay (Loshchilov, Hutter 2019) with the arithmetic of torch.optim.AdamW's single-tensor path:
+// scalars in double, rounded to T where they meet a tensor; every tensor operation in T. The gradient is multiplied by
+// clip first.
 template <typename T>
 class AdamWStep {
  public:

@@ -32,8 +32,8 @@ class HostMemory final : public DeviceMemory {
   std::size_t size_;
 };
 
-// The floating type that the node computes in: that of its first floating output, which is the type of its state where it
-// changes one; sum_squares and gradient_norm, whose outputs have fixed types, go by their first input.
+// The floating type that the node computes in: that of its first floating output, which is the type of its state where
+// it changes one; sum_squares and gradient_norm, whose outputs have fixed types, go by their first input.
 DType computing_type(const Graph& graph, const Node& node) {
   if (node.op == Op::kSumSquares || node.op == Op::kGradientNorm) return graph.type(node.inputs.front()).dtype;
   for (const ValueId output : node.outputs) {

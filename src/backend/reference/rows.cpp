@@ -26,8 +26,8 @@ void patchify(const KernelArguments& a, std::int64_t size) {
   }
 }
 
-// Row b*V of the output is cls + positions[0], row b*V + 1 + p is patches[b*P + p] + positions[1 + p]. The row count is of
-// the output's rows.
+// Row b*V of the output is cls + positions[0], row b*V + 1 + p is patches[b*P + p] + positions[1 + p]. The row count is
+// of the output's rows.
 template <typename T>
 void visual_embedding(const KernelArguments& a) {
   const Matrix<const T> patches(a.inputs[0]);

@@ -1,0 +1,153 @@
+// The harness itself: every fault that it promises to catch, committed by a kernel on purpose.
+#include "support/graph_runner.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "backend/compare.h"
+#include "backend/reference/reference_backend.h"
+
+namespace plimsoll::test {
+namespace {
+
+using Body = std::function<void(const KernelArguments&)>;
+
+class BodyKernel final : public Kernel {
+ public:
+  explicit BodyKernel(Body body) : body_(std::move(body)) {}
+  std::size_t scratch_bytes() const override { return 12; }
+  void run(const KernelArguments& arguments) const override { body_(arguments); }
+
+ private:
+  Body body_;
+};
+
+// Runs one body for every node.
+class BodyBackend final : public Backend {
+ public:
+  explicit BodyBackend(Body body) : body_(std::move(body)) {}
+  std::string_view name() const override { return "body"; }
+  std::unique_ptr<Kernel> prepare(const Graph&, const Node&) override { return std::make_unique<BodyKernel>(body_); }
+  std::unique_ptr<DeviceMemory> allocate(std::size_t) override { return nullptr; }
+
+ private:
+  Body body_;
+};
+
+// y = a + b over 3 of 5 rows of 3 columns.
+BuiltCase sum_case() {
+  return OpCase{"add/harness",
+                [](CaseBuilder& b) {
+                  const ValueId a = b.tensor("a", {5, 3}, 3);
+                  b.objective(add(b.graph, "y", a, b.tensor("b", {5, 3}, 3), b.rows(3)));
+                }}
+      .build(DType::kF32, false);
+}
+
+void add_rows(const KernelArguments& arguments, std::int64_t rows) {
+  for (std::int64_t i = 0; i < rows * 3; ++i) {
+    arguments.outputs[0].data<float>()[i] = arguments.inputs[0].data<float>()[i] + arguments.inputs[1].data<float>()[i];
+  }
+}
+
+// The message of the InternalError that running the case's graph with `body` throws; empty if none.
+std::string fault_of(const Body& body) {
+  const BuiltCase built = sum_case();
+  BodyBackend backend(body);
+  GraphRunner runner(built.graph, backend);
+  built.set_data(runner);
+  try {
+    runner.run();
+  } catch (const InternalError& error) {
+    return error.what();
+  }
+  return {};
+}
+
+TEST(GraphRunner, AcceptsAGoodKernel) {
+  EXPECT_EQ(fault_of([](const KernelArguments& a) { add_rows(a, *a.row_count); }), "");
+}
+
+TEST(GraphRunner, CatchesAWriteBehindATensor) {
+  const std::string fault = fault_of([](const KernelArguments& a) { a.outputs[0].data<float>()[15] = 1; });
+  EXPECT_NE(fault.find("node 0 'y' (add) writes outside a tensor"), std::string::npos) << fault;
+}
+
+TEST(GraphRunner, CatchesAWriteBeforeATensor) {
+  const std::string fault = fault_of([](const KernelArguments& a) { a.outputs[0].data<float>()[-1] = 1; });
+  EXPECT_NE(fault.find("writes outside a tensor"), std::string::npos) << fault;
+}
+
+TEST(GraphRunner, CatchesAWriteBehindTheScratch) {
+  const std::string fault = fault_of([](const KernelArguments& a) { a.scratch.data()[12] = std::byte{0}; });
+  EXPECT_NE(fault.find("writes outside its scratch"), std::string::npos) << fault;
+}
+
+TEST(GraphRunner, CatchesAChangedInput) {
+  const std::string fault = fault_of([](const KernelArguments& a) { a.inputs[1].data<float>()[4] += 1; });
+  EXPECT_NE(fault.find("changes its input 1"), std::string::npos) << fault;
+}
+
+TEST(GraphRunner, PoisonsRowsThatAreNotReal) {
+  const BuiltCase built = sum_case();
+  double seen = 0;
+  BodyBackend backend([&](const KernelArguments& a) {
+    seen = a.inputs[0].data<float>()[9];  // the fourth row
+    add_rows(a, 5);
+  });
+  GraphRunner runner(built.graph, backend);
+  built.set_data(runner);
+  runner.run();
+  EXPECT_TRUE(std::isnan(seen));
+  EXPECT_EQ(runner.made("y").size(), 9U);  // three rows are promised
+  EXPECT_TRUE(std::isnan(runner.get(built.objectives[0])[9]));
+}
+
+TEST(GraphRunner, PutsOutputsIntoDyingInputsAsAsked) {
+  const BuiltCase built = sum_case();
+  for (const Reuse reuse : {Reuse::kNever, Reuse::kFirst, Reuse::kLast}) {
+    const void* memory[3] = {};
+    BodyBackend backend([&](const KernelArguments& a) {
+      memory[0] = a.inputs[0].raw();
+      memory[1] = a.inputs[1].raw();
+      memory[2] = a.outputs[0].raw();
+      add_rows(a, *a.row_count);
+    });
+    GraphRunner runner(built.graph, backend, {.reuse = reuse});
+    built.set_data(runner);
+    runner.run();
+    EXPECT_EQ(memory[2] == memory[0], reuse == Reuse::kFirst);
+    EXPECT_EQ(memory[2] == memory[1], reuse == Reuse::kLast);
+  }
+}
+
+TEST(GraphRunner, KeepsInputsThatLiveOn) {
+  Graph graph;
+  const ValueId x = graph.add_input("x", {DType::kF32, {2, 2}});
+  const ValueId tanh = add_single(graph, {.op = Op::kTanh, .name = "tanh", .inputs = {x}});
+  add(graph, "sum", tanh, x, kNoValue);
+  ReferenceBackend backend;
+  GraphRunner runner(graph, backend, {.reuse = Reuse::kFirst});
+  runner.set("x", std::vector<double>{0, 1, 0, 1});
+  runner.run();
+  EXPECT_EQ(runner.made("sum")[0], 0);
+  EXPECT_NEAR(runner.made("sum")[1], 1 + std::tanh(1.0), 1e-6);
+}
+
+TEST(UsedTolerance, IsTheLargestShareOfWhatIsAllowed) {
+  const Tolerance tolerance{.relative = 0.1, .absolute = 0.01, .reason = ""};
+  const std::vector<double> expected = {1, 10, 0};
+  EXPECT_EQ(used_tolerance(expected, expected, tolerance), 0);
+  EXPECT_NEAR(used_tolerance(std::vector<double>{1, 10, 0.05}, expected, tolerance), 0.5, 1e-12);
+  EXPECT_NEAR(used_tolerance(std::vector<double>{1.4, 10, 0}, expected, tolerance), 2, 1e-12);
+  EXPECT_EQ(used_tolerance(std::vector<double>{1, 10}, expected, tolerance), INFINITY);
+  EXPECT_EQ(used_tolerance(std::vector<double>{1, 10, NAN}, expected, tolerance), INFINITY);
+  EXPECT_EQ(used_tolerance(std::vector<double>{1, 10, 1e-30}, expected, {}), INFINITY);
+  const std::vector<double> infinite = {-INFINITY, 1};
+  EXPECT_EQ(used_tolerance(infinite, infinite, tolerance), 0);
+  EXPECT_EQ(used_tolerance(std::vector<double>{-1e9, 1}, infinite, tolerance), INFINITY);
+}
+
+}  // namespace
+}  // namespace plimsoll::test
