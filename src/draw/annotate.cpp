@@ -1,0 +1,352 @@
+#include "draw/annotate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <span>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "data/image.h"
+#include "data/page.h"
+#include "draw/cairo.h"
+#include "draw/fonts.h"
+
+namespace plimsoll {
+namespace {
+
+using draw::Context;
+using draw::Surface;
+
+// Cairo's own limit on an image's sides.
+constexpr int kLongestSide = 32767;
+
+struct Colour {
+  double red, green, blue;
+};
+
+// Okabe and Ito's palette (jfly.uni-koeln.de/color), which colour-blind readers can tell apart, without its red: that
+// is for errors.
+constexpr std::array<Colour, 7> kPalette = {{{0.00, 0.45, 0.70},
+                                             {0.90, 0.62, 0.00},
+                                             {0.00, 0.62, 0.45},
+                                             {0.80, 0.47, 0.65},
+                                             {0.34, 0.71, 0.91},
+                                             {0.60, 0.56, 0.05},
+                                             {0.40, 0.32, 0.62}}};
+constexpr Colour kErrorColour = {0.85, 0.05, 0.05};
+
+std::string safe_text(const std::string& text) {
+  std::string safe = text;
+  for (std::size_t bad = find_invalid_utf8(safe); bad != std::string::npos; bad = find_invalid_utf8(safe))
+    safe[bad] = '?';
+  std::replace_if(
+      safe.begin(), safe.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }, '?');
+  return safe;
+}
+
+struct Rectangle {
+  double x0, y0, x1, y1;
+};
+
+Rectangle united(const Rectangle& a, const Rectangle& b) {
+  return {std::min(a.x0, b.x0), std::min(a.y0, b.y0), std::max(a.x1, b.x1), std::max(a.y1, b.y1)};
+}
+
+enum class Verdict { kPlain, kWrong, kMissed };
+
+struct Mark {
+  WordSpan span;
+  Verdict verdict = Verdict::kPlain;
+  std::string tag{};
+};
+
+class Annotator {
+ public:
+  explicit Annotator(const AnnotatedPage& page)
+      : page_(page), regular_(draw::load_font(draw::FontFamily::kDejaVuSans, false)) {
+    find_marks();
+    choose_colours();
+    open_page();
+  }
+
+  void draw() {
+    // Fills first: no tag may lie under another entity's colour.
+    for (const Mark& mark : marks_) draw_boxes(mark);
+    for (const Mark& mark : marks_) draw_tag(mark);
+    draw_legend();
+    draw::check_cairo(cairo_status(context_.get()), "draw an annotated page");
+    write_text_file(page_.output_png, draw::encode_png(surface_.get()));
+  }
+
+ private:
+  void find_marks() {
+    std::vector<std::string> labels, gold;
+    for (std::size_t i = 0; i < page_.words.size(); ++i) {
+      const AnnotatedWord& word = page_.words[i];
+      labels.push_back(word.label);
+      gold.push_back(word.gold_label.value_or("O"));
+      has_gold_ = has_gold_ || word.gold_label.has_value();
+      const bool numbers = std::all_of(word.box.begin(), word.box.end(), [](double x) { return std::isfinite(x); }) &&
+                           std::isfinite(word.confidence.value_or(0));
+      if (!numbers) {
+        throw DataError({.what = "a word cannot be drawn: its box or confidence is not a number",
+                         .where = fmt::format("{}, word {}", page_.image.string(), i),
+                         .found = to_string(word.box)});
+      }
+    }
+    const std::vector<WordSpan> found = entity_spans(labels);
+    const std::vector<WordSpan> wanted = has_gold_ ? entity_spans(gold) : std::vector<WordSpan>();
+    const auto among = [](const std::vector<WordSpan>& spans, const WordSpan& span) {
+      return std::find(spans.begin(), spans.end(), span) != spans.end();
+    };
+    for (const WordSpan& span : found) {
+      const bool wrong = has_gold_ && !among(wanted, span);
+      if (wrong) ++wrong_;
+      marks_.push_back({span, wrong ? Verdict::kWrong : Verdict::kPlain, span.name + confidence_of(span)});
+    }
+    for (const WordSpan& span : wanted) {
+      if (among(found, span)) continue;
+      ++missed_;
+      marks_.push_back({span, Verdict::kMissed, "missed: " + span.name});
+    }
+  }
+
+  // The least sure word decides.
+  std::string confidence_of(const WordSpan& span) const {
+    std::optional<double> least;
+    for (std::size_t i = span.begin; i < span.end; ++i) {
+      const std::optional<double>& confidence = page_.words[i].confidence;
+      if (confidence) least = std::min(least.value_or(1), *confidence);
+    }
+    return least ? fmt::format(" {:.0f}%", std::floor(100 * std::clamp(*least, 0.0, 1.0))) : "";
+  }
+
+  void choose_colours() {
+    std::vector<std::string> names = page_.entity_names;
+    std::set<std::string> others;
+    for (const Mark& mark : marks_) others.insert(mark.span.name);
+    for (const std::string& name : names) others.erase(name);
+    names.insert(names.end(), others.begin(), others.end());
+    for (const std::string& name : names) colours_.try_emplace(name, kPalette[colours_.size() % kPalette.size()]);
+    for (const std::string& name : names) {
+      const bool known = std::find(legend_.begin(), legend_.end(), name) != legend_.end();
+      if (!known) legend_.push_back(name);
+    }
+  }
+
+  void open_page() {
+    const DecodedImage image = decode_image(page_.image);
+    width_ = image.width(), height_ = image.height();
+    font_size_ = std::clamp(std::min(width_, height_) / 45.0, 9.0, 40.0);
+    const int legend_height = static_cast<int>(std::ceil(legend_rows() * 1.8 * font_size_ + font_size_));
+    if (width_ > kLongestSide || height_ + legend_height > kLongestSide) {
+      throw DataError({.what = "an image is too large to be drawn on",
+                       .where = page_.image.string(),
+                       .found = fmt::format("{} x {} pixels", width_, height_),
+                       .allowed = fmt::format("sides of at most {} pixels", kLongestSide - legend_height),
+                       .remedy = "shrink the image"});
+    }
+    surface_ = draw::make_surface(CAIRO_FORMAT_RGB24, width_, height_ + legend_height);
+    unsigned char* data = cairo_image_surface_get_data(surface_.get());
+    const auto stride = static_cast<std::size_t>(cairo_image_surface_get_stride(surface_.get()));
+    std::vector<std::uint8_t> rgb(3 * static_cast<std::size_t>(width_));
+    for (int y = 0; y < height_; ++y) {
+      image.rgb_row(y, rgb);
+      auto* row = reinterpret_cast<std::uint32_t*>(data + static_cast<std::size_t>(y) * stride);
+      for (std::size_t x = 0; x < static_cast<std::size_t>(width_); ++x) {
+        row[x] = std::uint32_t{rgb[3 * x]} << 16 | std::uint32_t{rgb[3 * x + 1]} << 8 | rgb[3 * x + 2];
+      }
+    }
+    cairo_surface_mark_dirty(surface_.get());
+    context_ = make_text_context(surface_.get());
+    cairo_set_source_rgb(context_.get(), 1, 1, 1);
+    cairo_rectangle(context_.get(), 0, height_, width_, legend_height);
+    cairo_fill(context_.get());
+  }
+
+  Context make_text_context(cairo_surface_t* surface) const {
+    Context context = draw::make_context(surface);
+    draw::use_plain_font_options(context.get());
+    cairo_set_font_face(context.get(), regular_.get());
+    cairo_set_font_size(context.get(), font_size_);
+    return context;
+  }
+
+  double text_width(cairo_t* context, const std::string& text) const {
+    cairo_text_extents_t extents;
+    cairo_text_extents(context, text.c_str(), &extents);
+    return extents.x_advance;
+  }
+
+  // What the legend says: a swatch and a name for each entity, then what the red lines mean.
+  struct LegendEntry {
+    std::string text;
+    Colour colour;
+    bool filled, dashed;
+  };
+  std::vector<LegendEntry> legend_entries() const {
+    std::vector<LegendEntry> entries;
+    for (const std::string& name : legend_) entries.push_back({safe_text(name), colours_.at(name), true, false});
+    if (has_gold_) {
+      entries.push_back({fmt::format("not in the gold labels: {}", wrong_), kErrorColour, false, false});
+      entries.push_back({fmt::format("missed: {}", missed_), kErrorColour, false, true});
+    }
+    return entries;
+  }
+
+  // Calls `place(entry, x, row)` for each entry, breaking rows at the page's width; returns the number of rows.
+  template <typename Place>
+  int lay_out_legend(cairo_t* context, const Place& place) const {
+    const double gap = 1.6 * font_size_;
+    double x = 0.8 * font_size_;
+    int row = 0;
+    for (const LegendEntry& entry : legend_entries()) {
+      const double wide = 1.6 * font_size_ + text_width(context, entry.text);
+      if (x + wide > width_ && x > font_size_) {
+        x = 0.8 * font_size_;
+        ++row;
+      }
+      place(entry, x, row);
+      x += wide + gap;
+    }
+    return row + 1;
+  }
+
+  int legend_rows() const {
+    const Surface tiny = draw::make_surface(CAIRO_FORMAT_A8, 1, 1);
+    const Context measuring = make_text_context(tiny.get());
+    return lay_out_legend(measuring.get(), [](const LegendEntry&, double, int) {});
+  }
+
+  void set_colour(const Colour& colour, double alpha = 1) {
+    cairo_set_source_rgba(context_.get(), colour.red, colour.green, colour.blue, alpha);
+  }
+
+  Rectangle box_of(std::size_t word) const {
+    const auto& [x0, y0, x1, y1] = page_.words[word].box;
+    const auto across = [&](double x) { return std::clamp(x, 0.0, static_cast<double>(width_)); };
+    const auto down = [&](double y) { return std::clamp(y, 0.0, static_cast<double>(height_)); };
+    return {across(std::min(x0, x1)), down(std::min(y0, y1)), across(std::max(x0, x1)), down(std::max(y0, y1))};
+  }
+
+  // The boxes of an entity, joined where they stand on one line of text.
+  std::vector<Rectangle> lines_of(const WordSpan& span) const {
+    std::vector<Rectangle> lines;
+    for (std::size_t i = span.begin; i < span.end; ++i) {
+      const Rectangle box = box_of(i);
+      const double middle = (box.y0 + box.y1) / 2;
+      if (!lines.empty() && middle >= lines.back().y0 && middle <= lines.back().y1 && box.x0 >= lines.back().x0) {
+        lines.back() = united(lines.back(), box);
+      } else {
+        lines.push_back(box);
+      }
+    }
+    return lines;
+  }
+
+  void draw_boxes(const Mark& mark) {
+    const double outline = font_size_ / 7, grow = outline;
+    for (const Rectangle& line : lines_of(mark.span)) {
+      cairo_rectangle(context_.get(), line.x0 - grow, line.y0 - grow, line.x1 - line.x0 + 2 * grow,
+                      line.y1 - line.y0 + 2 * grow);
+      if (mark.verdict != Verdict::kMissed) {
+        set_colour(colours_.at(mark.span.name), 0.28);
+        cairo_fill_preserve(context_.get());
+      }
+      stroke(mark.verdict == Verdict::kPlain ? colours_.at(mark.span.name) : kErrorColour,
+             mark.verdict == Verdict::kPlain ? outline : 1.5 * outline, mark.verdict == Verdict::kMissed);
+    }
+  }
+
+  void stroke(const Colour& colour, double thickness, bool dashed) {
+    const double dash = font_size_ / 2.5;
+    cairo_set_dash(context_.get(), &dash, dashed ? 1 : 0, 0);
+    cairo_set_line_width(context_.get(), thickness);
+    set_colour(colour);
+    cairo_stroke(context_.get());
+  }
+
+  // The tag stands on the first line's upper edge; where the page ends there, or another tag stands, below it.
+  void draw_tag(const Mark& mark) {
+    const std::vector<Rectangle> lines = lines_of(mark.span);
+    const std::string text = safe_text(mark.tag);
+    const double size = 0.85 * font_size_, pad = 0.25 * size, tall = 1.25 * size;
+    cairo_set_font_size(context_.get(), size);
+    const double wide = text_width(context_.get(), text) + 2 * pad;
+    const double x = std::clamp(lines.front().x0 - font_size_ / 7, 0.0, std::max(0.0, width_ - wide));
+    const double above = lines.front().y0 - font_size_ / 5 - tall, below = lines.back().y1 + font_size_ / 5;
+    const auto taken = [&](double y) {
+      return y < 0 || y + tall > height_ || std::any_of(tags_.begin(), tags_.end(), [&](const Rectangle& tag) {
+               return x < tag.x1 && x + wide > tag.x0 && y < tag.y1 && y + tall > tag.y0;
+             });
+    };
+    double y = taken(above) && !taken(below) ? below : above;
+    y = std::clamp(y, 0.0, std::max(0.0, height_ - tall));
+    tags_.push_back({x, y, x + wide, y + tall});
+    set_colour(mark.verdict == Verdict::kPlain ? colours_.at(mark.span.name) : kErrorColour, 0.92);
+    cairo_rectangle(context_.get(), x, y, wide, tall);
+    cairo_fill(context_.get());
+    cairo_set_source_rgb(context_.get(), 1, 1, 1);
+    cairo_move_to(context_.get(), x + pad, y + 0.97 * size);
+    cairo_show_text(context_.get(), text.c_str());
+    cairo_set_font_size(context_.get(), font_size_);
+  }
+
+  void draw_legend() {
+    lay_out_legend(context_.get(), [&](const LegendEntry& entry, double x, int row) {
+      const double y = height_ + 0.8 * font_size_ + row * 1.8 * font_size_;
+      cairo_rectangle(context_.get(), x, y, font_size_, font_size_);
+      if (entry.filled) {
+        set_colour(entry.colour, 0.28);
+        cairo_fill_preserve(context_.get());
+      }
+      stroke(entry.colour, font_size_ / 7, entry.dashed);
+      cairo_set_source_rgb(context_.get(), 0.1, 0.1, 0.1);
+      cairo_move_to(context_.get(), x + 1.5 * font_size_, y + 0.87 * font_size_);
+      cairo_show_text(context_.get(), entry.text.c_str());
+    });
+  }
+
+  const AnnotatedPage& page_;
+  draw::FontFace regular_;
+  bool has_gold_ = false;
+  int wrong_ = 0, missed_ = 0;
+  std::vector<Mark> marks_;
+  std::map<std::string, Colour> colours_;
+  std::vector<std::string> legend_;
+  int width_ = 0, height_ = 0;
+  double font_size_ = 12;
+  Surface surface_;
+  Context context_;
+  std::vector<Rectangle> tags_;
+};
+
+}  // namespace
+
+std::vector<WordSpan> entity_spans(const std::vector<std::string>& labels) {
+  std::vector<WordSpan> spans;
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    const std::string& label = labels[i];
+    if (label.empty() || label == "O") continue;
+    // A label without a B- or I- is an entity's bare name; it goes on as long as it is repeated.
+    const bool prefixed = label.size() > 2 && label[1] == '-' && (label[0] == 'B' || label[0] == 'I');
+    const std::string name = prefixed ? label.substr(2) : label;
+    const bool continues =
+        !(prefixed && label[0] == 'B') && !spans.empty() && spans.back().end == i && spans.back().name == name;
+    if (continues) {
+      spans.back().end = i + 1;
+    } else {
+      spans.push_back({name, i, i + 1});
+    }
+  }
+  return spans;
+}
+
+void draw_annotated_page(const AnnotatedPage& page) { Annotator(page).draw(); }
+
+}  // namespace plimsoll

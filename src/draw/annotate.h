@@ -1,0 +1,47 @@
+// A page with its fields drawn on it, for people to look at: what was found, how sure, and where it was wrong.
+//
+// Words of one entity share a colour; each line of an entity gets an outline and the entity a tag with its name and
+// confidence. Where gold labels are given, agreement is drawn plainly, an entity that is not in the gold is outlined in
+// red, and a gold entity that was not found exactly is outlined in dashed red. A legend with counts stands below the
+// page, never over it. Whatever text comes in, the picture is drawn: bytes that are no UTF-8 become '?'.
+//
+//   draw_annotated_page({.image = "page.png", .words = words, .output_png = "annotated.png"});
+#pragma once
+
+#include <array>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace plimsoll {
+
+struct AnnotatedWord {
+  std::array<double, 4> box{};         // x0, y0, x1, y1 in pixels of the image
+  std::string label{};                 // "O", "B-TOTAL", "I-TOTAL", ...
+  std::optional<double> confidence{};  // 0 to 1
+  std::optional<std::string> gold_label{};
+};
+
+struct AnnotatedPage {
+  std::filesystem::path image{};  // PNG, JPEG, TIFF, PNM or BMP
+  std::vector<AnnotatedWord> words{};
+  std::filesystem::path output_png{};
+  // Entity names in the order that fixes their colours; names found on the page beyond these follow in alphabetical
+  // order. Give it so that all pages of a run have the same colours.
+  std::vector<std::string> entity_names{};
+};
+
+// A run of words that labels make one: B-X starts it, and so does an I-X that continues no X; I-X words continue it.
+struct WordSpan {
+  std::string name{};
+  std::size_t begin = 0, end = 0;  // words, half-open
+  friend bool operator==(const WordSpan&, const WordSpan&) = default;
+};
+std::vector<WordSpan> entity_spans(const std::vector<std::string>& labels);
+
+// Writes `output_png` aside, then renames it. Boxes are cut to the page. Throws DataError (the image cannot be read, is
+// too large to draw, a box or confidence is not a number), EnvironmentError (font, disk).
+void draw_annotated_page(const AnnotatedPage& page);
+
+}  // namespace plimsoll

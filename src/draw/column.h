@@ -1,0 +1,68 @@
+// Text that flows down a column of a sheet: lines, pairs of caption and value, separators.
+//
+//   Column column(sheet, {.left = 20, .right = 400, .style = style, .leading = 1.3});
+//   column.line({{"Kovira Hardware", Field::kCompany}}, Align::kCenter);
+//   column.pair({{"TOTAL"}}, {{"12.40", Field::kTotal}});
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "draw/sheet.h"
+
+namespace plimsoll::draw {
+
+struct ColumnShape {
+  double left = 0, right = 0;
+  double y = 0;  // top of the next line
+  Style style{};
+  double leading = 1.3;  // line height in font sizes
+};
+
+enum class Separator { kDashes, kStars, kEquals, kRule, kDashedRule, kGap };
+
+// A piece of a table row: runs put at `x` with an alignment of their own.
+struct Cell {
+  double x = 0;
+  Align align = Align::kLeft;
+  Runs runs{};
+};
+
+class Column {
+ public:
+  Column(Sheet& sheet, const ColumnShape& shape) : sheet_(&sheet), shape_(shape) {}
+
+  double y() const { return shape_.y; }
+  double left() const { return shape_.left; }
+  double right() const { return shape_.right; }
+  const Style& style() const { return shape_.style; }
+  double line_height(const Style& style) const { return style.size * shape_.leading; }
+  void skip(double lines) { shape_.y += lines * line_height(shape_.style); }
+  void skip_pixels(double pixels) { shape_.y += pixels; }
+
+  // One line, broken between words where it is wider than the column.
+  void line(const Runs& runs, Align align = Align::kLeft) { line(runs, align, shape_.style); }
+  void line(const Runs& runs, Align align, const Style& style);
+  // Left and right ends of one line; set smaller where both do not fit.
+  void pair(const Runs& left, const Runs& right) { pair(left, right, shape_.style); }
+  void pair(const Runs& left, const Runs& right, const Style& style) { pair_from(shape_.left, left, right, style); }
+  // The same, its left end at `x`.
+  void pair_from(double x, const Runs& left, const Runs& right, const Style& style);
+  void cells(const std::vector<Cell>& row) { cells(row, shape_.style); }
+  void cells(const std::vector<Cell>& row, const Style& style);
+  // Nothing where the last thing put was a separator.
+  void separator(Separator kind);
+
+  // `text` without its last words until it is at most `width` wide; one word always stays.
+  std::string clip(const std::string& text, double width, const Style& style) const;
+
+ private:
+  // Where the letters stand within the line's height.
+  double baseline(const Style& style) const { return shape_.y + 0.95 * style.size; }
+
+  Sheet* sheet_;
+  ColumnShape shape_;
+  double separated_at_ = -1;  // the y just below the last separator
+};
+
+}  // namespace plimsoll::draw

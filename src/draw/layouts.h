@@ -1,0 +1,60 @@
+// The layouts: where the facts of a page stand on its sheet.
+//
+//   const Sheet sheet = lay_out(fonts, facts, random);
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "draw/column.h"
+#include "draw/facts.h"
+#include "draw/fonts.h"
+#include "draw/random.h"
+#include "draw/sheet.h"
+
+namespace plimsoll::draw {
+
+// A finished sheet (its height is set): every kind of page has its layout, and every layout its variants.
+Sheet lay_out(const FontSet& fonts, const PageFacts& facts, PageRandom& random);
+
+// Narrow slips of one column.
+Sheet lay_out_till(const FontSet& fonts, const PageFacts& facts, PageRandom& random);
+Sheet lay_out_restaurant(const FontSet& fonts, const PageFacts& facts, PageRandom& random);
+Sheet lay_out_fuel(const FontSet& fonts, const PageFacts& facts, PageRandom& random);
+Sheet lay_out_ticket(const FontSet& fonts, const PageFacts& facts, PageRandom& random);
+// Wide sheets with blocks side by side.
+Sheet lay_out_invoice(const FontSet& fonts, const PageFacts& facts, PageRandom& random);
+Sheet lay_out_form(const FontSet& fonts, const PageFacts& facts, PageRandom& random);
+
+// What layouts share.
+
+enum class TotalRowKind { kPlain, kTotal, kPayment };
+
+// One line of the block of sums, as "caption ... amount".
+struct TotalRow {
+  std::string caption{};
+  Runs amount{};
+  TotalRowKind kind = TotalRowKind::kPlain;
+};
+
+// Subtotal, discount, service, tax, rounding, total and payment, with the page's own captions and in its own order.
+std::vector<TotalRow> total_rows(const PageFacts& facts, PageRandom& random);
+
+// "RM 12.40", "$12.40" or "12.40"; the field covers the number (and what is attached to it).
+Runs amount_runs(Cents amount, const PageFacts& facts, bool with_currency, Field field);
+
+// All lower-case captions of a page are turned to its own taste: as they are, upper case, with a colon.
+struct CaptionTaste {
+  bool upper = false;
+  std::string colon{};  // "", ":" or " :"
+  std::string operator()(const std::string& caption) const;
+  std::string plain(const std::string& caption) const;  // without the colon
+};
+CaptionTaste pick_caption_taste(PageRandom& random);
+
+FontFamily pick_family(PageRandom& random, bool till);
+void draw_logo(Sheet& sheet, double x, double y, double size, PageRandom& random);
+void draw_barcode(Sheet& sheet, double x, double y, double width, double height, PageRandom& random);
+void draw_signature(Sheet& sheet, double x, double y, double width, PageRandom& random);
+
+}  // namespace plimsoll::draw

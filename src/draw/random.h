@@ -1,0 +1,56 @@
+// Random choices for one drawn page: a Philox stream named by (seed, page, purpose).
+//
+// Invariant: what page i looks like depends on the seed and i alone, never on how many pages are drawn or in which
+// order; and a purpose (facts, layout, noise) that takes more numbers does not disturb the others.
+//
+//   PageRandom random(seed, page_index, RandomPurpose::kLayout);
+//   if (random.chance(0.3)) ...
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/philox.h"
+
+namespace plimsoll::draw {
+
+enum class RandomPurpose : std::uint32_t { kFacts = 0, kLayout = 1, kNoise = 2 };
+
+class PageRandom {
+ public:
+  PageRandom(std::uint64_t seed, std::uint64_t page, RandomPurpose purpose)
+      : key_{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)},
+        purpose_(static_cast<std::uint32_t>(purpose)),
+        page_{static_cast<std::uint32_t>(page), static_cast<std::uint32_t>(page >> 32)} {}
+
+  std::uint32_t bits() {
+    if (used_ == block_.size()) {
+      block_ = philox4x32({next_++, purpose_, page_[0], page_[1]}, key_);
+      used_ = 0;
+    }
+    return block_[used_++];
+  }
+  // In [0, count); count must be positive. The bias (count / 2^32) is of no consequence here.
+  std::uint32_t below(std::uint32_t count) { return static_cast<std::uint32_t>((std::uint64_t{bits()} * count) >> 32); }
+  // In [low, high], both ends included.
+  int between(int low, int high) { return low + static_cast<int>(below(static_cast<std::uint32_t>(high - low + 1))); }
+  double uniform() { return bits() * 0x1.0p-32; }
+  double uniform(double low, double high) { return low + (high - low) * uniform(); }
+  bool chance(double probability) { return uniform() < probability; }
+
+  template <typename T, std::size_t N>
+  const T& pick(const std::array<T, N>& choices) {
+    return choices[below(static_cast<std::uint32_t>(N))];
+  }
+
+ private:
+  PhiloxKey key_;
+  std::uint32_t purpose_;
+  std::array<std::uint32_t, 2> page_;
+  std::uint32_t next_ = 0;
+  PhiloxOutput block_{};
+  std::size_t used_ = block_.size();
+};
+
+}  // namespace plimsoll::draw

@@ -1,0 +1,80 @@
+// Draws receipts and forms with labelled words, to train and test on where no real pages are at hand.
+//
+// Every page is a function of (seed, index): a vendor, an address, a day, goods and sums that agree with each other,
+// one of six layouts with its variants, a font, and the traces of a scanner. Labels are those of SROIE: O and B-/I- of
+// COMPANY, ADDRESS, DATE and TOTAL, one entity each a page. Invariant: same seed, same page, however many are drawn.
+//
+//   synthesize({.output_dir = "pages", .count = 500, .seed = 1});
+//   // pages/train.jsonl, pages/validation.jsonl, pages/images/00000.png, ...
+//
+// The bytes also depend on the installed versions of the fonts, FreeType, Cairo and zlib: they are the same on one
+// machine, not on every machine.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "draw/fonts.h"
+
+namespace plimsoll {
+
+inline constexpr std::array<std::string_view, 9> kSynthLabels = {
+    "O", "B-COMPANY", "I-COMPANY", "B-ADDRESS", "I-ADDRESS", "B-DATE", "I-DATE", "B-TOTAL", "I-TOTAL"};
+
+struct SynthWord {
+  std::string text{};
+  std::array<int, 4> box{};  // x0, y0, x1, y1 in pixels, half-open, tight around the ink, inside the page
+  std::string label{};       // one of kSynthLabels
+};
+
+struct SynthPage {
+  std::string id{};  // "00000"
+  int width = 0, height = 0;
+  std::vector<SynthWord> words{};
+  std::string png{};  // the file's bytes: 8-bit gray, or RGB where the paper has a tint
+};
+
+// Draws one page at a time. Throws EnvironmentError naming the Debian package where a font is not installed.
+class PageDrawer {
+ public:
+  explicit PageDrawer(std::uint64_t seed) : seed_(seed) {}
+  SynthPage draw(std::uint64_t index) const;
+
+ private:
+  std::uint64_t seed_;
+  draw::FontSet fonts_;
+};
+
+struct SynthOptions {
+  std::filesystem::path output_dir{};
+  std::size_t count = 100;
+  std::uint64_t seed = 1;
+  double validation_fraction = 0.1;
+  // Called after every page with the number of pages done.
+  std::function<void(std::size_t done)> on_page{};
+};
+
+struct SynthSummary {
+  std::filesystem::path train_file{}, validation_file{};
+  std::size_t train_pages = 0, validation_pages = 0;
+  std::size_t words = 0;
+  std::size_t image_bytes = 0;
+};
+
+// Whether page `index` goes to validation: with 0.1, pages 5, 15, 25, ... Depends on nothing else, so that a longer run
+// extends both files.
+bool is_validation_page(std::size_t index, double validation_fraction);
+
+// Writes output_dir/{train,validation}.jsonl (as in SROIE's: id, image, width, height, words, boxes, labels) and
+// output_dir/images/NNNNN.png. JSONL files of an earlier run are removed first and written last, in one step each: a
+// run that was stopped leaves no file that names a missing or a wrong picture. Throws UsageError (count, fraction),
+// EnvironmentError (fonts, disk).
+SynthSummary synthesize(const SynthOptions& options);
+
+}  // namespace plimsoll
