@@ -42,7 +42,7 @@ constexpr Colour kErrorColour = {0.85, 0.05, 0.05};
 
 std::string safe_text(const std::string& text) {
   std::string safe = text;
-  for (std::size_t bad = find_invalid_utf8(safe); bad != std::string::npos; bad = find_invalid_utf8(safe))
+  for (std::size_t bad = invalid_utf8_offset(safe); bad != std::string::npos; bad = invalid_utf8_offset(safe))
     safe[bad] = '?';
   std::replace_if(
       safe.begin(), safe.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }, '?');
