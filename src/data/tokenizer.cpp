@@ -106,7 +106,7 @@ Tokenizer::Tokenizer(TokenizerDefinition definition)
   }
   for (std::size_t byte = 0x80; byte < 256; ++byte) byte_flags_[byte] |= kNotAscii;
   // The rules live on in bpe_; the list itself is only needed to write a tokenizer that has no files.
-  if (!definition_.files.empty()) definition_.merges = {};
+  if (!definition_.files.empty()) definition_.merges = std::vector<BpeMerge>();
 }
 
 void Tokenizer::encode_word(std::string_view word, std::vector<std::int32_t>& ids) const {
