@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "backend/cpu/pack_transposed.h"
 #include "base/error.h"
 
 namespace plimsoll {
@@ -149,6 +150,25 @@ class DnnlPacking final : public WeightPacking {
   std::size_t packed_bytes_, scratch_bytes_;
 };
 
+// The layout that oneDNN prefers on most machines with AVX-512, packed by our own code.
+class TransposedPacking final : public WeightPacking {
+ public:
+  TransposedPacking(std::int64_t inner, std::int64_t columns) : inner_(inner), columns_(columns) {}
+
+  // Whether it makes `layout`, oneDNN's layout of a matrix [inner, columns].
+  static bool makes(const Description& layout, std::int64_t inner, std::int64_t columns) {
+    const Description blocked(dnnl::memory::dims{inner, columns}, dnnl::memory::data_type::f32,
+                              dnnl::memory::format_tag::BA16a64b);
+    return layout == blocked && inner % kPackedInner == 0 && columns % kPackedColumns == 0;
+  }
+  std::size_t packed_bytes() const override { return static_cast<std::size_t>(inner_ * columns_) * sizeof(float); }
+  std::size_t scratch_bytes() const override { return 0; }
+  void run(const float* b, float* packed, std::byte*) const override { pack_transposed(b, inner_, columns_, packed); }
+
+ private:
+  std::int64_t inner_, columns_;
+};
+
 }  // namespace
 
 struct MatmulCache::Library {
@@ -184,7 +204,10 @@ const WeightPacking* MatmulCache::packing(std::int64_t inner, std::int64_t colum
     const Description to = library_->packed_layout(inner, columns);
     // A plain layout, transposed or not: oneDNN repacks such a matrix by itself, as fast as a copy made here.
     const bool plain = to == from || to == matrix(inner, columns, !transposed_b);
-    if (!plain) place->second = std::make_unique<DnnlPacking>(library_->engine, library_->stream, from, to);
+    if (transposed_b && TransposedPacking::makes(to, inner, columns)) {
+      place->second = std::make_unique<TransposedPacking>(inner, columns);
+    } else if (!plain)
+      place->second = std::make_unique<DnnlPacking>(library_->engine, library_->stream, from, to);
   }
   return place->second.get();
 }

@@ -2,12 +2,14 @@
 //
 // oneDNN's primitives have fixed shapes, so rows are cut up into them. Which primitives run depends on the real row
 // count alone, so that results repeat, and the cost follows the real rows in steps of kStep.
-//  - Products with a weight (linear, linear_input_grad): the weight is packed once a run, then panels of kPanel rows,
-//  then
-//    one panel of the remaining rows rounded down to kStep, then the last rows in a copy filled up with zeros.
-//  - Weight gradients sum over rows: one product over all whole groups of kGroup rows (few passes over the sum, which
-//  is as
-//    large as the weight), then one over the rest, filled up with zeros to kStep, on top of it.
+//
+// Products with a weight (linear, linear_input_grad): panels of kPanel rows, then one of the remaining rows rounded
+// down to kStep, then the last rows in a copy filled up with zeros. linear's weight lies across the product and is
+// packed once a run (unless rows are few); linear_input_grad's is used as it lies, which is as fast and needs no
+// scratch.
+//
+// Weight gradients sum over rows: one product over all whole groups of kGroup rows (few passes over the sum, which is
+// as large as the weight), then one over the rest, filled up with zeros to kStep, on top of it.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -24,6 +26,7 @@ namespace {
 constexpr std::int64_t kStep = 16;
 constexpr std::int64_t kPanel = 256;
 constexpr std::int64_t kGroup = 128;
+constexpr std::int64_t kFewRows = 128;  // up to here packing a weight costs more than it saves
 static_assert(kPanel % kStep == 0 && kGroup % kStep == 0);
 
 std::size_t float_bytes(std::int64_t count) { return static_cast<std::size_t>(count) * sizeof(float); }
@@ -42,16 +45,23 @@ class RowProduct final : public Kernel {
  public:
   RowProduct(MatmulCache& cache, std::int64_t capacity, std::int64_t inner, std::int64_t columns, bool transposed_b,
              bool bias)
-      : capacity_(capacity), inner_(inner), columns_(columns), packing_(cache.packing(inner, columns, transposed_b)) {
+      : capacity_(capacity), inner_(inner), columns_(columns) {
+    MatmulShape shape{.columns = columns, .inner = inner, .transposed_b = transposed_b, .bias = bias};
+    if (transposed_b && capacity > kFewRows) packing_ = cache.packing(inner, columns, true);
     std::size_t library_bytes = packing_ == nullptr ? 0 : packing_->scratch_bytes();
-    for (std::int64_t rows = kStep; rows <= std::min(kPanel, std::max(kStep, capacity)); rows += kStep) {
-      products_.push_back(&cache.matmul({.rows = rows,
-                                         .columns = columns,
-                                         .inner = inner,
-                                         .transposed_b = packing_ == nullptr && transposed_b,
-                                         .packed_b = packing_ != nullptr,
-                                         .bias = bias}));
-      library_bytes = std::max(library_bytes, products_.back()->scratch_bytes());
+    const auto prepare = [&](std::int64_t up_to) {
+      std::vector<const Matmul*> products;
+      for (shape.rows = kStep; shape.rows <= std::min(up_to, std::max(kStep, capacity)); shape.rows += kStep) {
+        products.push_back(&cache.matmul(shape));
+        library_bytes = std::max(library_bytes, products.back()->scratch_bytes());
+      }
+      return products;
+    };
+    plain_ = prepare(packing_ == nullptr ? kPanel : kFewRows);
+    if (packing_ != nullptr) {
+      shape.transposed_b = false;
+      shape.packed_b = true;
+      packed_ = prepare(kPanel);
     }
     ScratchLayout layout;
     packed_at_ = layout.add_bytes(packing_ == nullptr ? 0 : packing_->packed_bytes());
@@ -71,15 +81,18 @@ class RowProduct final : public Kernel {
     const float* const bias = arguments.inputs.size() > 2 ? arguments.inputs[2].data<float>() : nullptr;
     float* y = arguments.outputs[0].data<float>();
     std::byte* const library_scratch = arguments.scratch.data() + library_at_;
-    if (packing_ != nullptr) {
+    const bool packs = packing_ != nullptr && rows > kFewRows;
+    if (packs) {
       float* const packed = scratch_at<float>(arguments, packed_at_);
       packing_->run(b, packed, library_scratch);
       b = packed;
     }
+    const std::vector<const Matmul*>& products = packs ? packed_ : plain_;
+    const auto product_of = [&](std::int64_t now) { return products[static_cast<std::size_t>(now / kStep - 1)]; };
     std::int64_t left = rows;
     while (left >= kStep) {
       const std::int64_t now = std::min(kPanel, left / kStep * kStep);
-      product_of(now).run(x, b, bias, y, library_scratch);
+      product_of(now)->run(x, b, bias, y, library_scratch);
       x += now * inner_;
       y += now * columns_;
       left -= now;
@@ -88,17 +101,15 @@ class RowProduct final : public Kernel {
       float* const last_x = scratch_at<float>(arguments, last_x_at_);
       float* const last_y = scratch_at<float>(arguments, last_y_at_);
       copy_and_fill(x, last_x, left, kStep, inner_);
-      product_of(kStep).run(last_x, b, bias, last_y, library_scratch);
+      product_of(kStep)->run(last_x, b, bias, last_y, library_scratch);
       std::memcpy(y, last_y, float_bytes(left * columns_));
     }
   }
 
  private:
-  const Matmul& product_of(std::int64_t rows) const { return *products_[static_cast<std::size_t>(rows / kStep - 1)]; }
-
   std::int64_t capacity_, inner_, columns_;
-  const WeightPacking* packing_;
-  std::vector<const Matmul*> products_{};  // of kStep, 2 kStep, … rows
+  const WeightPacking* packing_ = nullptr;         // for more than kFewRows rows
+  std::vector<const Matmul*> plain_{}, packed_{};  // of kStep, 2 kStep, … rows, by the layout of b
   std::size_t packed_at_ = 0, library_at_ = 0, last_x_at_ = 0, last_y_at_ = 0, scratch_bytes_ = 0;
 };
 

@@ -1,0 +1,125 @@
+// Matrix products of the CPU backend beside one oneDNN matmul of exactly the real rows with packed weights, the best that the
+// library does. Columns: GFLOP/s of the product as a kernel runs it (packing, panels and tail included), of the plain
+// matmul, and their ratio.
+//
+//   plimsoll_cpu_products [threads] [repetitions]
+#include <fmt/format.h>
+#include <omp.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <vector>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/dnnl_matmul.h"
+#include "graph/build.h"
+
+namespace plimsoll {
+namespace {
+
+// With one thread its own CPU time, which other programs disturb less.
+double seconds(int threads) {
+  timespec now{};
+  clock_gettime(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+// The second of two runs, so that both sides find the caches as they left them.
+double time_of(const std::function<void()>& body, int threads) {
+  body();
+  const double start = seconds(threads);
+  body();
+  return seconds(threads) - start;
+}
+
+float* floats(const DeviceMemory& memory) { return reinterpret_cast<float*>(memory.bytes().data()); }
+
+// Memory of `count` floats in (-0.5, 0.5).
+std::unique_ptr<DeviceMemory> noise(CpuBackend& backend, std::int64_t count) {
+  std::unique_ptr<DeviceMemory> memory = backend.allocate(static_cast<std::size_t>(count) * sizeof(float));
+  for (std::int64_t i = 0; i < count; ++i) {
+    floats(*memory)[i] = static_cast<float>(static_cast<std::uint32_t>(i) * 2654435761U >> 8) * 0x1.0p-24F - 0.5F;
+  }
+  return memory;
+}
+
+struct Row {
+  std::string name;
+  std::int64_t rows, inner, columns;
+  std::function<void()> ours, library;
+  double ours_seconds = 1e9, library_seconds = 1e9;
+};
+
+void run(int threads, int repetitions) {
+  CpuBackend backend(threads);
+  omp_set_num_threads(threads);
+  MatmulCache cache;
+  constexpr std::int64_t kCapacity = 2836, kWidest = 3072;
+  const auto x = noise(backend, kCapacity * kWidest), y = noise(backend, kCapacity * kWidest);
+  const auto weight = noise(backend, kWidest * kWidest), bias = noise(backend, kWidest);
+  const auto dweight = noise(backend, kWidest * kWidest);
+  const auto scratch = backend.allocate(128 << 20);
+  std::vector<std::unique_ptr<Kernel>> kernels;
+  fmt::print("{} threads, best of {}\n{:<20}{:>6}{:>12}{:>10}{:>10}{:>8}\n", backend.threads(), repetitions, "product",
+             "rows", "shape", "ours", "oneDNN", "ratio");
+
+  for (const auto& [k, m] : {std::pair<std::int64_t, std::int64_t>{768, 768}, {768, 3072}, {3072, 768}, {192, 768}}) {
+    std::vector<Row> table;
+    for (const std::int32_t rows : {96, 480, 709, 1418, 2836}) {
+      Graph graph;
+      const ValueId x_value = graph.add_input("x", {DType::kF32, {kCapacity, k}});
+      const ValueId dy_value = graph.add_input("dy", {DType::kF32, {kCapacity, m}});
+      const ValueId weight_value = graph.add_parameter("weight", {DType::kF32, {m, k}});
+      const ValueId bias_value = graph.add_parameter("bias", {DType::kF32, {m}});
+      const ValueId rows_value = graph.add_input("rows", {DType::kI32, {1}});
+      linear(graph, "linear", x_value, weight_value, bias_value, rows_value);
+      graph.add_node({.op = Op::kLinearInputGrad, .name = "dx", .inputs = {dy_value, weight_value}, .row_count = rows_value});
+      graph.add_node({.op = Op::kLinearWeightGrad, .name = "dw", .inputs = {dy_value, x_value}, .row_count = rows_value});
+      const TensorView x_view({DType::kF32, {kCapacity, k}}, floats(*x)), dy_view({DType::kF32, {kCapacity, m}}, floats(*y));
+      const TensorView weight_view({DType::kF32, {m, k}}, floats(*weight)), bias_view({DType::kF32, {m}}, floats(*bias));
+      const TensorView dw_view({DType::kF32, {m, k}}, floats(*dweight));
+      const auto add = [&](const Node& node, std::vector<TensorView> inputs, TensorView output, const Matmul& library,
+                           const float* a, const float* b, float* c) {
+        kernels.push_back(backend.prepare(graph, node));
+        check(kernels.back()->scratch_bytes() <= scratch->bytes().size(), "the benchmark's scratch is large enough");
+        const Kernel* const kernel = kernels.back().get();
+        table.push_back({std::string(op_name(node.op)), rows, k, m,
+                         [=, &scratch] {
+                           kernel->run({.inputs = inputs, .outputs = {&output, 1}, .scratch = scratch->bytes(), .row_count = &rows});
+                         },
+                         [=, &library, &scratch] { library.run(a, b, nullptr, c, scratch->bytes().data()); }});
+      };
+      const auto packed = [&](std::int64_t inner, std::int64_t columns) {
+        const bool packs = cache.packing(inner, columns, false) != nullptr;
+        return MatmulShape{.rows = rows, .columns = columns, .inner = inner, .packed_b = packs};
+      };
+      // Speed does not depend on values: the weight's own bytes stand for a packed one.
+      add(graph.node(0), {x_view, weight_view, bias_view}, dy_view, cache.matmul(packed(k, m)), floats(*x), floats(*weight),
+          floats(*y));
+      add(graph.node(1), {dy_view, weight_view}, x_view, cache.matmul(packed(m, k)), floats(*y), floats(*weight),
+          floats(*x));
+      add(graph.node(2), {dy_view, x_view}, dw_view,
+          cache.matmul({.rows = m, .columns = k, .inner = rows, .transposed_a = true}), floats(*y), floats(*x),
+          floats(*dweight));
+    }
+    for (int i = 0; i < repetitions; ++i) {
+      for (Row& row : table) {
+        row.ours_seconds = std::min(row.ours_seconds, time_of(row.ours, threads));
+        row.library_seconds = std::min(row.library_seconds, time_of(row.library, threads));
+      }
+    }
+    for (const Row& row : table) {
+      const double flop = 2e-9 * static_cast<double>(row.rows * row.inner * row.columns);
+      fmt::print("{:<20}{:>6}{:>12}{:>10.1f}{:>10.1f}{:>8.3f}\n", row.name, row.rows,
+                 fmt::format("{}x{}", row.inner, row.columns), flop / row.ours_seconds, flop / row.library_seconds,
+                 row.library_seconds / row.ours_seconds);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll
+
+int main(int argc, char** argv) { plimsoll::run(argc > 1 ? std::atoi(argv[1]) : 2, argc > 2 ? std::atoi(argv[2]) : 15); }
