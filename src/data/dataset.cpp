@@ -16,18 +16,37 @@ namespace {
 
 Box1000 box_of(const Page& page, std::size_t word, BoxFormat format) {
   const Box1000 box = scale_box(page.boxes[word], page.width, page.height, format);
-  if (box_on_page(box)) return box;
-  const bool pixels = format == BoxFormat::kPixel;
-  throw PageError("box-outside",
-                  {.what = "a box lies outside the page",
-                   .where = place(page, word),
-                   .found = to_string(page.boxes[word]),
-                   .allowed = pixels ? fmt::format("x from 0 to {}, y from 0 to {} (pixels)", page.width, page.height)
-                                     : "numbers from 0 to 1000",
-                   .remedy = "check --box-format (pixel or 1000), or mend the box"});
+  if (!box_on_page(box)) throw PageError("box-outside", box_outside_problem(page, word, format));
+  return box;
 }
 
 }  // namespace
+
+Problem box_outside_problem(const Page& page, std::size_t word, BoxFormat format) {
+  return {.what = "a box lies outside the page",
+          .where = place(page, word),
+          .found = to_string(page.boxes[word]),
+          .allowed = format == BoxFormat::kPixel
+                         ? fmt::format("x from 0 to {}, y from 0 to {} (pixels)", page.width, page.height)
+                         : "numbers from 0 to 1000",
+          .remedy = "check --box-format (pixel or 1000), or mend the box"};
+}
+
+Problem unknown_label_problem(const Page& page, std::size_t word, const LabelSet& labels) {
+  return {.what = "a label is not in the label set",
+          .where = place(page, word),
+          .found = in_quotes(page.labels[word]),
+          .allowed = labels.listed(),
+          .remedy = "mend the data, or name all labels with --labels"};
+}
+
+Problem page_too_long_problem(const Page& page, std::size_t tokens, const WindowOptions& options) {
+  return {.what = "a page is longer than the model sees at once",
+          .where = place(page),
+          .found = fmt::format("{} tokens", tokens),
+          .allowed = fmt::format("at most {} ({} less <s> and </s>)", options.content(), options.max_length),
+          .remedy = "let it be cut into overlapping windows, or truncated"};
+}
 
 ImageInfo read_page_image_info(Page& page) {
   try {
@@ -70,12 +89,7 @@ void Dataset::scan() {
     const auto windows = static_cast<std::uint16_t>(
         std::min<std::size_t>(scratch.windows.size(), std::numeric_limits<std::uint16_t>::max()));
     if (scratch.windows.size() > windows || (windows > 1 && options_.windows.long_pages == LongPages::kRefuse)) {
-      throw PageError("page-too-long", {.what = "a page is longer than the model can see at once",
-                                        .where = place(page),
-                                        .found = fmt::format("{} tokens", scratch.tokens.ids.size()),
-                                        .allowed = fmt::format("at most {} ({} less <s> and </s>)",
-                                                               options_.windows.content(), options_.windows.max_length),
-                                        .remedy = "let it be cut into overlapping windows, or truncated"});
+      throw PageError("page-too-long", page_too_long_problem(page, scratch.tokens.ids.size(), options_.windows));
     }
     for (std::uint16_t w = 0; w < windows; ++w) {
       const Window& window = scratch.windows[w];
@@ -156,11 +170,7 @@ void Dataset::encode(const Example& example, const Scratch& scratch, EncodedExam
 std::int32_t Dataset::label_of(const Page& page, std::size_t word) const {
   if (!options_.labels) return kIgnoredLabel;
   if (const auto id = options_.labels->find(page.labels[word])) return *id;
-  throw PageError("label-unknown", {.what = "a label is not in the label set",
-                                    .where = place(page, word),
-                                    .found = in_quotes(page.labels[word]),
-                                    .allowed = options_.labels->listed(),
-                                    .remedy = "mend the data, or name all labels with --labels"});
+  throw PageError("label-unknown", unknown_label_problem(page, word, *options_.labels));
 }
 
 std::uint64_t Dataset::host_bytes() const { return examples_.capacity() * sizeof(Example) + source_->host_bytes(); }

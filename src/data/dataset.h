@@ -107,4 +107,9 @@ class Dataset {
 // names the page too.
 ImageInfo read_page_image_info(Page& page);
 
+// The same words wherever a fault is met: while the data set is read, or by the check before.
+Problem box_outside_problem(const Page& page, std::size_t word, BoxFormat format);
+Problem unknown_label_problem(const Page& page, std::size_t word, const LabelSet& labels);
+Problem page_too_long_problem(const Page& page, std::size_t tokens, const WindowOptions& options);
+
 }  // namespace plimsoll

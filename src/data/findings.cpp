@@ -1,0 +1,109 @@
+#include "data/findings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace plimsoll {
+
+std::string_view severity_name(Severity severity) {
+  constexpr std::string_view kNames[] = {"error", "warning", "info"};
+  return kNames[static_cast<std::size_t>(severity)];
+}
+
+void Findings::add(Severity severity, std::string_view kind, Problem problem) {
+  auto found = std::find_if(findings_.begin(), findings_.end(),
+                            [&](const Finding& each) { return each.kind == kind && each.severity == severity; });
+  if (found == findings_.end()) {
+    findings_.push_back({.severity = severity, .kind = std::string(kind)});
+    found = findings_.end() - 1;
+    found->first = problem;
+  }
+  ++found->count;
+  if (found->places.size() < Finding::kPlacesKept) found->places.push_back(std::move(problem.where));
+}
+
+void Findings::merge(const Findings& other) {
+  for (const Finding& theirs : other.findings_) {
+    const auto found = std::find_if(findings_.begin(), findings_.end(), [&](const Finding& each) {
+      return each.kind == theirs.kind && each.severity == theirs.severity;
+    });
+    if (found == findings_.end()) {
+      findings_.push_back(theirs);
+      continue;
+    }
+    found->count += theirs.count;
+    for (const std::string& place : theirs.places) {
+      if (found->places.size() < Finding::kPlacesKept) found->places.push_back(place);
+    }
+  }
+}
+
+std::vector<Finding> Findings::sorted() const {
+  std::vector<Finding> sorted = findings_;
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const Finding& a, const Finding& b) { return a.severity < b.severity; });
+  return sorted;
+}
+
+std::uint64_t Findings::count(Severity severity) const {
+  std::uint64_t sum = 0;
+  for (const Finding& finding : findings_) sum += finding.severity == severity ? finding.count : 0;
+  return sum;
+}
+
+std::uint64_t Findings::count(std::string_view kind) const {
+  std::uint64_t sum = 0;
+  for (const Finding& finding : findings_) sum += finding.kind == kind ? finding.count : 0;
+  return sum;
+}
+
+std::string Findings::to_text() const {
+  std::string text;
+  for (const Finding& finding : sorted()) {
+    text += fmt::format("{} [{}] {}{}\n", severity_name(finding.severity), finding.kind, finding.first.what,
+                        finding.count == 1 ? "" : fmt::format(" ({} times)", finding.count));
+    const auto line = [&text](std::string_view label, const std::string& value) {
+      if (!value.empty()) text += fmt::format("  {:<8} {}\n", label, value);
+    };
+    for (std::size_t i = 0; i < finding.places.size(); ++i) line(i == 0 ? "where:" : "", finding.places[i]);
+    if (finding.count > finding.places.size()) {
+      line("", fmt::format("and {} more", finding.count - finding.places.size()));
+    }
+    line("found:", finding.first.found);
+    line("allowed:", finding.first.allowed);
+    line("to do:", finding.first.remedy);
+  }
+  return text;
+}
+
+std::string Findings::to_json() const {
+  using Json = nlohmann::ordered_json;
+  Json json = Json::array();
+  for (const Finding& finding : sorted()) {
+    json.push_back({{"severity", severity_name(finding.severity)},
+                    {"kind", finding.kind},
+                    {"count", finding.count},
+                    {"what", finding.first.what},
+                    {"places", finding.places},
+                    {"found", finding.first.found},
+                    {"allowed", finding.first.allowed},
+                    {"remedy", finding.first.remedy}});
+  }
+  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+DataError Findings::to_error(std::string_view file) const {
+  const std::vector<Finding> all = sorted();
+  check(!all.empty() && all.front().severity == Severity::kError, "there is an error to report");
+  Problem problem = all.front().first;
+  const std::uint64_t more = count(Severity::kError) - 1;
+  if (more > 0) {
+    problem.remedy += fmt::format("{}{} more error{} in {}: plimsoll check lists all kinds",
+                                  problem.remedy.empty() ? "" : "; ", more, more == 1 ? "" : "s", file);
+  }
+  return DataError(std::move(problem));
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,58 @@
+// Findings: what a check has found, grouped by kind, each kind with its count, its first places and one example.
+//
+// Invariant: memory depends on the number of kinds, not of occurrences.
+//
+//   Findings findings;
+//   findings.add(Severity::kError, "box-outside", {.what = "a box lies outside the page", .where = …, …});
+//   if (findings.count(Severity::kError) > 0) print(findings.to_text());
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+
+namespace plimsoll {
+
+enum class Severity : std::uint8_t { kError, kWarning, kInfo };
+std::string_view severity_name(Severity severity);  // "error", "warning", "info"
+
+struct Finding {
+  static constexpr std::size_t kPlacesKept = 5;
+
+  Severity severity = Severity::kError;
+  std::string kind{};                 // stable short name for machines, "box-outside"
+  std::uint64_t count = 0;            // occurrences
+  Problem first{};                    // the first occurrence; `where` is places[0]
+  std::vector<std::string> places{};  // of the first occurrences
+};
+
+class Findings {
+ public:
+  void add(Severity severity, std::string_view kind, Problem problem);
+  // Everything of `other`, as if it had come after what is here (checks that ran in parallel, in page order).
+  void merge(const Findings& other);
+
+  // Errors first, then warnings, then infos; each in order of first occurrence.
+  std::vector<Finding> sorted() const;
+  // Occurrences of one severity.
+  std::uint64_t count(Severity severity) const;
+  // Occurrences of one kind.
+  std::uint64_t count(std::string_view kind) const;
+  bool empty() const { return findings_.empty(); }
+
+  // One paragraph a kind, for people; ends with a line break unless empty.
+  std::string to_text() const;
+  // A JSON array: [{"severity", "kind", "count", "what", "places", "found", "allowed", "remedy"}].
+  std::string to_json() const;
+  // The errors as one DataError, for a run that must not begin. Precondition: there is at least one.
+  DataError to_error(std::string_view file) const;
+
+ private:
+  std::vector<Finding> findings_;
+};
+
+}  // namespace plimsoll

@@ -1,0 +1,165 @@
+#include "data/check.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "data/pages_fixture.h"
+
+namespace plimsoll {
+namespace {
+
+namespace fs = std::filesystem;
+using test::image_file;
+using test::letters_encoder;
+using test::TemporaryFolder;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(Findings, GroupsByKind) {
+  Findings findings;
+  for (int i = 0; i < 9; ++i) {
+    findings.add(Severity::kWarning, "odd",
+                 {.what = "odd", .where = fmt::format("page {}", i), .found = fmt::format("{}", i)});
+  }
+  findings.add(Severity::kError, "bad", {.what = "bad", .where = "page 3", .allowed = "good", .remedy = "mend"});
+  EXPECT_EQ(findings.count(Severity::kWarning), 9U);
+  EXPECT_EQ(findings.count("bad"), 1U);
+  const auto sorted = findings.sorted();
+  ASSERT_EQ(sorted.size(), 2U);
+  EXPECT_EQ(sorted[0].kind, "bad");
+  EXPECT_THAT(sorted[1].places, ElementsAre("page 0", "page 1", "page 2", "page 3", "page 4"));
+  EXPECT_EQ(sorted[1].first.found, "0");
+  EXPECT_EQ(findings.to_text(),
+            "error [bad] bad\n  where:   page 3\n  allowed: good\n  to do:   mend\n"
+            "warning [odd] odd (9 times)\n  where:   page 0\n           page 1\n           page 2\n           page 3\n"
+            "           page 4\n           and 4 more\n  found:   0\n");
+  const auto json = nlohmann::json::parse(findings.to_json());
+  EXPECT_EQ(json[0]["severity"], "error");
+  EXPECT_EQ(json[1]["count"], 9);
+  EXPECT_EQ(json[1]["places"].size(), 5U);
+
+  Findings more;
+  more.add(Severity::kError, "bad", {.what = "bad", .where = "page 7"});
+  more.add(Severity::kInfo, "new", {.what = "new"});
+  findings.merge(more);
+  EXPECT_EQ(findings.count("bad"), 2U);
+  EXPECT_THAT(findings.sorted()[0].places, ElementsAre("page 3", "page 7"));
+  const DataError error = findings.to_error("a.jsonl");
+  EXPECT_EQ(error.exit_code(), ExitCode::kData);
+  EXPECT_EQ(error.problem().where, "page 3");
+  EXPECT_EQ(error.problem().remedy, "mend; 1 more error in a.jsonl: plimsoll check lists all kinds");
+}
+
+class CheckTest : public testing::Test {
+ protected:
+  // A page with one word, spoilt by whoever calls.
+  std::string page(std::string_view id, std::string_view box = "[0, 0, 10, 10]", std::string_view label = "O",
+                   std::string_view word = "AB", std::string image = image_file("rgb.png")) {
+    return fmt::format(R"({{"id": "{}", "image": "{}", "width": 61, "height": 47, "words": ["{}"], )"
+                       R"("boxes": [{}], "labels": ["{}"]}})"
+                       "\n",
+                       id, image, word, box, label);
+  }
+  CheckReport run(const std::string& text, CheckOptions options = {}) {
+    const auto source = open_pages(folder_.write("data.jsonl", text), {});
+    options.labels = &labels_;
+    options.encoder = &encoder_;
+    return check_pages(*source, options);
+  }
+
+  TemporaryFolder folder_;
+  LabelSet labels_ = LabelSet::parse("O,B-X");
+  WordEncoder encoder_ = letters_encoder();
+};
+
+TEST_F(CheckTest, GoodPagesHaveNoFindings) {
+  const CheckReport report = run(page("a") + page("b", "[0, 0, 61, 47]", "B-X", "ABC"));
+  EXPECT_TRUE(report.findings.empty()) << report.findings.to_text();
+  EXPECT_EQ(report.pages, 2U);
+  EXPECT_EQ(report.words, 2U);
+  EXPECT_EQ(report.labelled_words, 1U);
+  EXPECT_EQ(report.tokens, 5U);
+  EXPECT_EQ(report.windows, 2U);
+  EXPECT_EQ(report.longest_page_tokens, 3U);
+}
+
+TEST_F(CheckTest, FindsEveryFaultAndGoesOn) {
+  const TemporaryFolder images;
+  const CheckReport report =
+      run(page("a", "[0, 0, 62, 10]") + page("b", "[-1, 0, 10, 10]") + page("c", "[0, 0, 1]") + "{\"id\": \"cut\n" +
+          page("d", "[0, 0, 10, 10]", "B-Y") + page("e", "[0, 0, 10, 10]", "O", "AB", "none.png") +
+          page("f", "[0, 0, 10, 10]", "O", "AB", image_file("refused_bomb.png")) +
+          page("g", "[0, 0, 10, 10]", "O", "AB", image_file("refused_cut.jpg")) + page("h", "[10, 0, 5, 10]") +
+          page("h", "[NaN, 0, 5, 10]") + page("a") + page("i", "[0, 0, 10, 10]", "O", "") +
+          R"({"id": "j", "image": "none.png", "words": [], "boxes": []})"
+          "\n" +
+          R"({"id": "k", "image": "none.png", "words": ["A"], "boxes": []})"
+          "\n");
+  const Findings& found = report.findings;
+  EXPECT_EQ(found.count("box-outside"), 2U);
+  EXPECT_EQ(found.count("box-shape"), 1U);
+  EXPECT_EQ(found.count("bad-json"), 1U);
+  EXPECT_EQ(found.count("label-unknown"), 1U);
+  EXPECT_EQ(found.count("image-missing"), 2U);
+  EXPECT_EQ(found.count("image-too-large"), 1U);
+  EXPECT_EQ(found.count("image-unreadable"), 1U);
+  EXPECT_EQ(found.count("box-inverted"), 1U);
+  EXPECT_EQ(found.count("not-finite"), 1U);
+  EXPECT_EQ(found.count("duplicate-id"), 1U);
+  EXPECT_EQ(found.count("word-without-tokens"), 1U);
+  EXPECT_EQ(found.count("empty-page"), 1U);
+  EXPECT_EQ(found.count("counts-differ"), 1U);
+  EXPECT_EQ(found.count(Severity::kError), 12U);
+  EXPECT_EQ(found.count(Severity::kWarning), 3U);
+  const auto first = found.sorted().front();
+  EXPECT_EQ(first.kind, "box-outside");
+  EXPECT_EQ(first.first.found, "[0, 0, 62, 10]");
+  EXPECT_EQ(first.first.allowed, "x from 0 to 61, y from 0 to 47 (pixels)");
+  EXPECT_THAT(first.places[1], HasSubstr("data.jsonl:2, page 'b', word 0 (\"AB\")"));
+}
+
+TEST_F(CheckTest, KnowsWhatLongPagesWillBecome) {
+  const std::string text = page("a", "[0, 0, 1, 1]", "O", "ABCDEFGH") + page("b");
+  WindowOptions windows{.max_length = 7, .stride = 1};
+  const CheckReport cut = run(text, {.windows = windows});
+  EXPECT_EQ(cut.findings.count("long-page"), 1U);
+  EXPECT_EQ(cut.findings.count(Severity::kError), 0U);
+  EXPECT_EQ(cut.windows, 3U);
+  windows.long_pages = LongPages::kRefuse;
+  EXPECT_EQ(run(text, {.windows = windows}).findings.count("page-too-long"), 1U);
+  windows.long_pages = LongPages::kTruncate;
+  EXPECT_EQ(run(text, {.windows = windows}).findings.count("words-lost"), 0U) << "the word is there, though cut";
+}
+
+TEST_F(CheckTest, WantsLabelsWhereTheyAreNeeded) {
+  const std::string text =
+      fmt::format(R"({{"id": "a", "image": "{}", "words": ["A"], "boxes": [[0, 0, 1, 1]]}})", image_file("rgb.png"));
+  EXPECT_TRUE(run(text).findings.empty());
+  EXPECT_EQ(run(text, {.labels_required = true}).findings.count("labels-missing"), 1U);
+}
+
+TEST_F(CheckTest, DecodesImagesWhenAsked) {
+  std::string png = read_text_file(image_file("rgb.png"));
+  for (std::size_t i = 300; i < 900; ++i) png[i] = '\0';
+  folder_.write("broken.png", png);
+  const std::string text = page("a", "[0, 0, 10, 10]", "O", "AB", "broken.png");
+  EXPECT_TRUE(run(text).findings.empty());
+  const CheckReport decoded = run(text, {.decode_images = true});
+  EXPECT_EQ(decoded.findings.count("image-unreadable"), 1U);
+  EXPECT_THAT(decoded.findings.sorted()[0].places[0], HasSubstr("data.jsonl:1, page 'a', image "));
+}
+
+TEST_F(CheckTest, WarnsOfASizeThatIsNotTheImages) {
+  const std::string text = fmt::format(
+      R"({{"id": "a", "image": "{}", "width": 100, "height": 100, "words": ["A"], "boxes": [[0, 0, 90, 90]]}})",
+      image_file("rgb.png"));
+  EXPECT_EQ(run(text).findings.count("image-size"), 1U);
+  EXPECT_TRUE(run(text, {.box_format = BoxFormat::k1000}).findings.empty());
+}
+
+}  // namespace
+}  // namespace plimsoll
