@@ -1,0 +1,94 @@
+// Byte pair encoding of one piece of text: start from bytes, merge the neighbouring pair of lowest rank (the leftmost
+// of equals) until no pair has a rank. Sennrich, Haddow, Birch: "Neural Machine Translation of Rare Words with Subword
+// Units", ACL 2016.
+//
+//   Bpe bpe({.byte_ids = ..., .merges = {{left, right, result}, ...}});   // rank = index
+//   bpe.encode(" TOTAL", ids);
+//
+// Invariant: immutable; encode allocates nothing but the growth of `ids` for pieces of up to 64 bytes.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace plimsoll {
+
+// No token.
+inline constexpr std::int32_t kNoToken = -1;
+
+struct BpeMerge {
+  std::int32_t left;
+  std::int32_t right;
+  std::int32_t result;
+};
+
+struct BpeRules {
+  std::array<std::int32_t, 256> byte_ids{};  // the token of each byte: all have one, so nothing is ever unknown
+  std::vector<BpeMerge> merges{};            // by rank, best first
+};
+
+class Bpe {
+ public:
+  explicit Bpe(const BpeRules& rules);
+
+  // Appends the ids of `piece` (any bytes).
+  void encode(std::string_view piece, std::vector<std::int32_t>& ids) const;
+
+  std::size_t memory_bytes() const { return slots_.size() * sizeof(Slot); }
+
+ private:
+  struct Slot {  // open addressing, linear probing, at most half full
+    std::uint64_t pair;
+    std::uint32_t rank;
+    std::int32_t result;
+  };
+  struct Merge {
+    std::uint32_t rank;
+    std::int32_t result;
+  };
+  Merge find(std::int32_t left, std::int32_t right) const;
+  void encode_short(std::string_view piece, std::vector<std::int32_t>& ids) const;
+  void encode_long(std::string_view piece, std::vector<std::int32_t>& ids) const;
+
+  std::array<std::int32_t, 256> byte_ids_;
+  std::vector<Slot> slots_;
+  int shift_ = 0;  // 64 - log2(slots)
+};
+
+// Exact map from pieces of 1 to 16 bytes to a token: the answer to most words in one look-up.
+class PieceTable {
+ public:
+  static constexpr std::size_t kMaxPieceBytes = 16;
+
+  explicit PieceTable(std::size_t expected_pieces);
+  // `piece` has 1 to kMaxPieceBytes bytes. At most `expected_pieces` different ones.
+  void insert(std::string_view piece, std::int32_t id);
+  // kNoToken if absent, or if `piece` is empty or too long.
+  std::int32_t find(std::string_view piece) const;
+
+  std::size_t memory_bytes() const { return slots_.size() * sizeof(Slot); }
+
+ private:
+  struct Key {  // first and last (up to) eight bytes; with the length they determine the piece
+    std::uint64_t head;
+    std::uint64_t tail;
+    std::uint32_t length;
+    bool operator==(const Key&) const = default;
+  };
+  struct Slot {
+    std::uint64_t head;
+    std::uint64_t tail;
+    std::uint32_t length;  // 0 = free
+    std::int32_t id;
+  };
+  static Key key_of(std::string_view piece);
+  std::size_t slot_of(const Key& key) const;
+
+  std::vector<Slot> slots_;
+  int shift_ = 0;
+};
+
+}  // namespace plimsoll

@@ -1,0 +1,162 @@
+#include "data/tokenizer_files.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "data/tokenizer_split.h"
+
+namespace plimsoll {
+namespace {
+
+using ordered_json = nlohmann::ordered_json;
+
+constexpr bool stands_for_itself(int byte) {
+  return (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte <= 0xAC) || (byte >= 0xAE && byte <= 0xFF);
+}
+
+// Code point of each byte in the byte-level alphabet: at most 0x143, so one or two bytes of UTF-8.
+constexpr std::array<char32_t, 256> kAlphabet = [] {
+  std::array<char32_t, 256> alphabet{};
+  char32_t next = 0x100;
+  for (int byte = 0; byte < 256; ++byte) {
+    alphabet[static_cast<std::size_t>(byte)] = stands_for_itself(byte) ? static_cast<char32_t>(byte) : next++;
+  }
+  return alphabet;
+}();
+constexpr std::size_t kAlphabetEnd = 0x144;
+
+constexpr std::array<std::int16_t, kAlphabetEnd> kByteOf = [] {
+  std::array<std::int16_t, kAlphabetEnd> bytes{};
+  for (auto& byte : bytes) byte = -1;
+  for (std::size_t byte = 0; byte < 256; ++byte) bytes[kAlphabet[byte]] = static_cast<std::int16_t>(byte);
+  return bytes;
+}();
+
+std::string_view token_text(const TokenizerDefinition& definition, std::int32_t id) {
+  return id == kNoToken ? std::string_view{} : std::string_view(definition.tokens[static_cast<std::size_t>(id)]);
+}
+
+std::string make_tokenizer_json(const TokenizerDefinition& definition) {
+  const SpecialTokens& special = definition.special;
+  ordered_json added = ordered_json::array();
+  for (const AddedToken& token : definition.added) {
+    added.push_back({{"id", token.id},
+                     {"content", token.content},
+                     {"single_word", false},
+                     {"lstrip", token.lstrip},
+                     {"rstrip", token.rstrip},
+                     {"normalized", token.normalized},
+                     {"special", token.special}});
+  }
+  ordered_json vocabulary = ordered_json::object();
+  for (std::size_t id = 0; id < definition.tokens.size(); ++id) {
+    // push_back, not []: an ordered_json searches from the front on every [], and each token is new.
+    if (!definition.tokens[id].empty()) {
+      vocabulary.get_ref<ordered_json::object_t&>().push_back({definition.tokens[id], id});
+    }
+  }
+  ordered_json merges = ordered_json::array();
+  for (const BpeMerge& merge : definition.merges) {
+    merges.push_back({token_text(definition, merge.left), token_text(definition, merge.right)});
+  }
+  const ordered_json byte_level = {{"type", "ByteLevel"},
+                                   {"add_prefix_space", definition.add_prefix_space},
+                                   {"trim_offsets", true},
+                                   {"use_regex", true}};
+  const ordered_json file = {{"version", "1.0"},
+                             {"truncation", nullptr},
+                             {"padding", nullptr},
+                             {"added_tokens", added},
+                             {"normalizer", nullptr},
+                             {"pre_tokenizer", byte_level},
+                             {"post_processor",
+                              {{"type", "RobertaProcessing"},
+                               {"sep", ordered_json::array({token_text(definition, special.eos), special.eos})},
+                               {"cls", ordered_json::array({token_text(definition, special.bos), special.bos})},
+                               {"trim_offsets", true},
+                               {"add_prefix_space", definition.add_prefix_space}}},
+                             {"decoder", byte_level},
+                             {"model",
+                              {{"type", "BPE"},
+                               {"dropout", nullptr},
+                               {"unk_token", nullptr},
+                               {"continuing_subword_prefix", ""},
+                               {"end_of_word_suffix", ""},
+                               {"fuse_unk", false},
+                               {"byte_fallback", false},
+                               {"ignore_merges", false},
+                               {"vocab", std::move(vocabulary)},
+                               {"merges", std::move(merges)}}}};
+  return file.dump(1) + "\n";
+}
+
+std::string make_tokenizer_config(const TokenizerDefinition& definition) {
+  const SpecialTokens& special = definition.special;
+  const ordered_json no_box = {0, 0, 0, 0};
+  ordered_json config = {{"add_prefix_space", definition.add_prefix_space},
+                         {"bos_token", token_text(definition, special.bos)},
+                         {"cls_token", token_text(definition, special.bos)},
+                         {"cls_token_box", no_box},
+                         {"eos_token", token_text(definition, special.eos)},
+                         {"errors", "replace"},
+                         {"model_max_length", 512},
+                         {"only_label_first_subword", true},
+                         {"pad_token", token_text(definition, special.pad)},
+                         {"pad_token_box", no_box},
+                         {"pad_token_label", -100},
+                         {"processor_class", "LayoutLMv3Processor"},
+                         {"sep_token", token_text(definition, special.eos)},
+                         {"sep_token_box", no_box},
+                         {"tokenizer_class", "LayoutLMv3Tokenizer"}};
+  if (special.unk != kNoToken) config["unk_token"] = token_text(definition, special.unk);
+  if (special.mask != kNoToken) config["mask_token"] = token_text(definition, special.mask);
+  return config.dump(2) + "\n";
+}
+
+}  // namespace
+
+std::string bytes_to_alphabet(std::string_view bytes) {
+  std::string text;
+  for (const char byte : bytes) {
+    const char32_t code_point = kAlphabet[static_cast<unsigned char>(byte)];
+    if (code_point < 0x80) {
+      text += static_cast<char>(code_point);
+    } else {
+      text += static_cast<char>(0xC0 | code_point >> 6);
+      text += static_cast<char>(0x80 | (code_point & 0x3F));
+    }
+  }
+  return text;
+}
+
+std::string alphabet_to_bytes(std::string_view text) {
+  std::string bytes;
+  for (std::size_t position = 0; position < text.size();) {
+    const DecodedChar decoded = decode_utf8(text, position);
+    if (decoded.code_point >= kAlphabetEnd || kByteOf[decoded.code_point] < 0) return std::string(text);
+    bytes += static_cast<char>(kByteOf[decoded.code_point]);
+    position += decoded.length;
+  }
+  return bytes;
+}
+
+std::vector<TokenizerFile> tokenizer_files(const TokenizerDefinition& definition) {
+  std::vector<TokenizerFile> files = definition.files;
+  if (files.empty()) files.push_back({"tokenizer.json", make_tokenizer_json(definition)});
+  const bool has_config = std::any_of(files.begin(), files.end(),
+                                      [](const TokenizerFile& file) { return file.name == "tokenizer_config.json"; });
+  if (!has_config) files.push_back({"tokenizer_config.json", make_tokenizer_config(definition)});
+  return files;
+}
+
+void write_tokenizer_files(const TokenizerDefinition& definition, const std::filesystem::path& directory) {
+  for (const TokenizerFile& file : tokenizer_files(definition)) {
+    write_text_file(directory / file.name, file.content);
+  }
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,129 @@
+#include "data/tokenizer_split.h"
+
+#include <algorithm>
+
+namespace plimsoll {
+namespace {
+
+struct ClassRun {
+  std::uint32_t first;
+  std::uint8_t kind;
+};
+constexpr ClassRun kClassRuns[] = {
+#include "data/tokenizer_classes.inc"
+};
+
+// One character of the text with its class.
+struct Step {
+  CharClass kind;
+  std::size_t length;
+};
+
+Step step_at(std::string_view text, std::size_t position, const CharClasses& classes) {
+  const auto byte = static_cast<unsigned char>(text[position]);
+  if (byte < 0x80) return {classes.ascii(byte), 1};
+  const DecodedChar decoded = decode_utf8(text, position);
+  return {classes(decoded.code_point), decoded.length};
+}
+
+// The end of the longest run of `kind` from `position`.
+std::size_t run_end(std::string_view text, std::size_t position, CharClass kind, const CharClasses& classes) {
+  while (position < text.size()) {
+    const Step step = step_at(text, position, classes);
+    if (step.kind != kind) break;
+    position += step.length;
+  }
+  return position;
+}
+
+// Length of 's 't 're 've 'm 'll 'd after the apostrophe at `begin`, apostrophe included; 0 if there is none.
+std::size_t contraction_length(std::string_view text, std::size_t begin) {
+  const std::string_view rest = text.substr(begin + 1, 2);
+  if (rest.empty()) return 0;
+  if (rest[0] == 's' || rest[0] == 't' || rest[0] == 'm' || rest[0] == 'd') return 2;
+  return rest == "re" || rest == "ve" || rest == "ll" ? 3 : 0;
+}
+
+}  // namespace
+
+const CharClasses& CharClasses::instance() {
+  static const CharClasses classes;
+  return classes;
+}
+
+CharClasses::CharClasses() {
+  std::size_t run = 0;
+  for (std::uint32_t block = 0; block < block_of_.size(); ++block) {
+    std::array<std::uint8_t, 64> bits{};
+    for (std::uint32_t i = 0; i < 256; ++i) {
+      const std::uint32_t code_point = block * 256 + i;
+      if (run + 1 < std::size(kClassRuns) && kClassRuns[run + 1].first == code_point) ++run;
+      const std::uint8_t kind = kClassRuns[run].kind;
+      bits[i / 4] = static_cast<std::uint8_t>(bits[i / 4] | kind << (i % 4 * 2));
+      if (code_point < ascii_.size()) ascii_[code_point] = static_cast<CharClass>(kind);
+    }
+    const auto known = std::find(blocks_.begin(), blocks_.end(), bits);
+    block_of_[block] = static_cast<std::uint8_t>(known - blocks_.begin());
+    if (known == blocks_.end()) blocks_.push_back(bits);
+  }
+}
+
+DecodedChar decode_utf8(std::string_view text, std::size_t position) {
+  const auto byte = [&](std::size_t i) -> char32_t { return static_cast<unsigned char>(text[position + i]); };
+  const char32_t lead = byte(0);
+  if (lead < 0x80) return {lead, 1};
+  if (lead < 0xE0) return {(lead & 0x1F) << 6 | (byte(1) & 0x3F), 2};
+  if (lead < 0xF0) return {(lead & 0x0F) << 12 | (byte(1) & 0x3F) << 6 | (byte(2) & 0x3F), 3};
+  return {(lead & 0x07) << 18 | (byte(1) & 0x3F) << 12 | (byte(2) & 0x3F) << 6 | (byte(3) & 0x3F), 4};
+}
+
+std::optional<std::size_t> find_invalid_utf8(std::string_view text) {
+  std::size_t position = 0;
+  while (position < text.size()) {
+    const auto lead = static_cast<unsigned char>(text[position]);
+    if (lead < 0x80) {
+      ++position;
+      continue;
+    }
+    const std::size_t length = lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF5 ? 4 : 0;
+    if (length == 0 || position + length > text.size()) return position;
+    for (std::size_t i = 1; i < length; ++i) {
+      if ((static_cast<unsigned char>(text[position + i]) & 0xC0) != 0x80) return position;
+    }
+    const char32_t code_point = decode_utf8(text, position).code_point;
+    const bool overlong = (length == 3 && code_point < 0x800) || (length == 4 && code_point < 0x10000);
+    const bool surrogate = code_point >= 0xD800 && code_point <= 0xDFFF;
+    if (overlong || surrogate || code_point > 0x10FFFF) return position;
+    position += length;
+  }
+  return std::nullopt;
+}
+
+std::size_t piece_end(std::string_view text, std::size_t begin, const CharClasses& classes) {
+  if (text[begin] == '\'') {
+    const std::size_t length = contraction_length(text, begin);
+    if (length > 0) return begin + length;
+  }
+  const Step first = step_at(text, begin, classes);
+  const std::size_t second = begin + first.length;
+  if (first.kind != CharClass::kSpace) return run_end(text, second, first.kind, classes);
+
+  // " ?" of the pattern: a plain space goes with the run behind it.
+  if (second == text.size()) return second;
+  const Step next = step_at(text, second, classes);
+  if (next.kind != CharClass::kSpace) {
+    return text[begin] == ' ' ? run_end(text, second + next.length, next.kind, classes) : second;
+  }
+  // "\s+(?!\S)": all the white space if nothing follows, else all but its last character, which may go with the word.
+  std::size_t last = second;
+  std::size_t end = second + next.length;
+  while (end < text.size()) {
+    const Step step = step_at(text, end, classes);
+    if (step.kind != CharClass::kSpace) return last;
+    last = end;
+    end += step.length;
+  }
+  return end;
+}
+
+}  // namespace plimsoll

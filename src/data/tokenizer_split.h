@@ -1,0 +1,56 @@
+// Pre-tokenisation: cuts text into pieces as the pattern of GPT-2 and RoBERTa does, and checks UTF-8.
+//
+//   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+//
+// Written by hand rather than given to a regular-expression library for one reason beside speed: \p{L}, \p{N} and \s
+// depend on the library's Unicode version, and ids must equal those of Hugging Face's `tokenizers`. The classes here
+// were asked of that library, code point by code point (tools/make_tokenizer_classes.py). PCRE2 is the reference in the
+// tests.
+//
+//   const CharClasses& classes = CharClasses::instance();
+//   for (std::size_t begin = 0; begin < text.size();) { end = piece_end(text, begin, classes); ...; begin = end; }
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace plimsoll {
+
+enum class CharClass : std::uint8_t { kOther = 0, kLetter = 1, kNumber = 2, kSpace = 3 };
+
+// The class of every code point: a table of blocks of 256, equal blocks kept once (about 15 KiB).
+class CharClasses {
+ public:
+  static const CharClasses& instance();
+
+  CharClass operator()(char32_t code_point) const {
+    const auto& block = blocks_[block_of_[code_point >> 8]];
+    return static_cast<CharClass>(block[(code_point & 0xFF) >> 2] >> ((code_point & 3) * 2) & 3);
+  }
+  CharClass ascii(unsigned char byte) const { return ascii_[byte]; }
+
+ private:
+  CharClasses();
+  std::array<CharClass, 128> ascii_{};
+  std::array<std::uint8_t, 0x1100> block_of_{};
+  std::vector<std::array<std::uint8_t, 64>> blocks_;  // two bits a code point
+};
+
+// A code point and its length in bytes. `text` must be valid UTF-8 and `position` the start of a character in it.
+struct DecodedChar {
+  char32_t code_point;
+  std::size_t length;
+};
+DecodedChar decode_utf8(std::string_view text, std::size_t position);
+
+// The offset of the first byte that breaks UTF-8 (overlong forms, surrogates and values above U+10FFFF break it too).
+std::optional<std::size_t> find_invalid_utf8(std::string_view text);
+
+// Where the piece that starts at `begin` ends. `text` is valid UTF-8; begin < text.size(); the piece is never empty.
+std::size_t piece_end(std::string_view text, std::size_t begin, const CharClasses& classes);
+
+}  // namespace plimsoll

@@ -1,0 +1,312 @@
+#include "data/tokenizer_files.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "data/tokenizer.h"
+#include "data/tokenizer_vocabulary.h"
+
+namespace plimsoll {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+using Ids = std::vector<std::int32_t>;
+
+// A directory that goes when the test ends.
+class TokenizerFiles : public testing::Test {
+ protected:
+  TokenizerFiles() {
+    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+    directory_ = fs::path(testing::TempDir()) / (std::string("plimsoll_tokenizer_") + test->name());
+    fs::remove_all(directory_);
+    fs::create_directories(directory_);
+  }
+  ~TokenizerFiles() override { fs::remove_all(directory_); }
+
+  void write(const std::string& name, const json& content) const {
+    write_text_file(directory_ / name, content.is_string() ? content.get<std::string>() : content.dump());
+  }
+  Ids encode(std::string_view word) const {
+    Ids ids;
+    Tokenizer::from_directory(directory_).encode_word(word, ids);
+    return ids;
+  }
+  // The problem of a tokenizer.json that must be refused.
+  Problem refusal(const json& tokenizer) const {
+    write("tokenizer.json", tokenizer);
+    return refusal();
+  }
+  Problem refusal() const {
+    try {
+      read_tokenizer_files(directory_);
+    } catch (const DataError& error) {
+      return error.problem();
+    }
+    ADD_FAILURE() << "not refused";
+    return {};
+  }
+
+  fs::path directory_;
+};
+
+// Bytes, and three merges: "Ġa", "bc", "Ġabc".
+TokenizerDefinition small() { return vocabulary_from_merges("\u0120 a\nb c\n\u0120a bc\n"); }
+
+json small_json() {
+  for (const TokenizerFile& file : tokenizer_files(small())) {
+    if (file.name == "tokenizer.json") return json::parse(file.content);
+  }
+  return {};
+}
+
+constexpr std::int32_t kA = 260, kAbc = 262, kMask = 263;  // "Ġa", "Ġabc", "<mask>"
+constexpr std::int32_t byte_id(unsigned char byte) { return 4 + byte; }
+
+TEST(ByteAlphabet, IsGpt2s) {
+  EXPECT_EQ(bytes_to_alphabet(" \n!~"), "\u0120\u010A!~");
+  EXPECT_EQ(bytes_to_alphabet(std::string_view("\0\x7F\xA0\xA1\xAC\xAD\xAE\xFF", 8)),
+            "\u0100\u0121\u0142\u00A1\u00AC\u0143\u00AE\u00FF");
+  EXPECT_EQ(alphabet_to_bytes("no alphabet has a plain space"), "no alphabet has a plain space");
+  std::string all;
+  for (int byte = 0; byte < 256; ++byte) all += static_cast<char>(byte);
+  EXPECT_EQ(alphabet_to_bytes(bytes_to_alphabet(all)), all);
+}
+
+TEST_F(TokenizerFiles, WrittenFilesReadBackAsTheSameTokenizer) {
+  const TokenizerDefinition definition = embedded_vocabulary();
+  write_tokenizer_files(definition, directory_);
+  const TokenizerDefinition again = read_tokenizer_files(directory_);
+  EXPECT_EQ(again.tokens, definition.tokens);
+  ASSERT_EQ(again.merges.size(), definition.merges.size());
+  for (std::size_t i = 0; i < again.merges.size(); ++i) {
+    EXPECT_EQ(again.merges[i].left, definition.merges[i].left);
+    EXPECT_EQ(again.merges[i].right, definition.merges[i].right);
+    EXPECT_EQ(again.merges[i].result, definition.merges[i].result);
+  }
+  ASSERT_EQ(again.added.size(), 5U);
+  EXPECT_TRUE(again.added.back().lstrip);
+  EXPECT_EQ(again.special.mask, definition.special.mask);
+  EXPECT_EQ(json::parse(read_text_file(directory_ / "tokenizer_config.json")).at("tokenizer_class"),
+            "LayoutLMv3Tokenizer");
+}
+
+TEST_F(TokenizerFiles, FilesReadAreWrittenBackByteForByte) {
+  write("tokenizer.json", small_json().dump(3) + "\n\n");
+  write("tokenizer_config.json", R"({"add_prefix_space" : true,  "my_own": 1})");
+  write("special_tokens_map.json", "{}");
+  const Tokenizer tokenizer = Tokenizer::from_directory(directory_);
+  const fs::path target = directory_ / "saved";
+  fs::create_directories(target);
+  const auto originals = {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"};
+  std::vector<std::string> contents;
+  for (const char* name : originals) contents.push_back(read_text_file(directory_ / name));
+  for (const char* name : originals) fs::remove(directory_ / name);  // by the end of a long run they may be gone
+  tokenizer.save(target);
+  std::size_t i = 0;
+  for (const char* name : originals) EXPECT_EQ(read_text_file(target / name), contents[i++]) << name;
+}
+
+TEST_F(TokenizerFiles, OneFileMayBeGivenByItself) {
+  write("other.json", small_json());
+  write("tokenizer_config.json", "this belongs to something else");
+  const TokenizerDefinition definition = read_tokenizer_files(directory_ / "other.json");
+  ASSERT_EQ(definition.files.size(), 1U);
+  EXPECT_EQ(definition.files[0].name, "tokenizer.json");
+  EXPECT_EQ(tokenizer_files(definition).size(), 2U);  // with a tokenizer_config.json of ours
+}
+
+TEST_F(TokenizerFiles, MergesMayBeStrings) {
+  json file = small_json();
+  file["model"]["merges"] = {"\u0120 a", "b c", "\u0120a bc"};
+  write("tokenizer.json", file);
+  EXPECT_EQ(encode("abc"), Ids{kAbc});
+}
+
+TEST_F(TokenizerFiles, VocabularyAndMergesReadWithoutTokenizerJson) {
+  write("vocab.json", small_json()["model"]["vocab"]);
+  write("merges.txt", "#version: 0.2\n\u0120 a\r\nb c\n\u0120a bc\n");
+  EXPECT_EQ(encode("abc"), Ids{kAbc});
+  EXPECT_EQ(encode("a<mask>"), (Ids{kA, kMask}));
+  // `transformers` gives <mask> no lstrip here unless a configuration says so.
+  EXPECT_EQ(encode("a <mask>"), (Ids{kA, byte_id(' '), kMask}));
+  write("special_tokens_map.json", {{"mask_token", {{"content", "<mask>"}, {"lstrip", true}}}});
+  EXPECT_EQ(encode("a <mask>"), (Ids{kA, kMask}));
+  write("tokenizer_config.json", {{"mask_token", "<mask>"}});  // tokenizer_config.json has the last word
+  EXPECT_EQ(encode("a <mask>"), (Ids{kA, byte_id(' '), kMask}));
+  write("tokenizer_config.json",
+        {{"added_tokens_decoder", {{"263", {{"content", "<mask>"}, {"lstrip", true}, {"rstrip", true}}}}}});
+  EXPECT_EQ(encode("a <mask> a"), (Ids{kA, kMask, kA}));
+  write("added_tokens.json", {{"[NEW]", 264}});
+  EXPECT_EQ(encode("a[NEW]a"), (Ids{kA, 264, kA}));
+  EXPECT_EQ(Tokenizer::from_directory(directory_).vocab_size(), 265);
+}
+
+TEST_F(TokenizerFiles, ConfigurationDecidesAboutThePrefixSpace) {
+  json file = small_json();
+  file["pre_tokenizer"]["add_prefix_space"] = false;  // LayoutLMv3Tokenizer does not look at it
+  write("tokenizer.json", file);
+  EXPECT_EQ(encode("a"), Ids{kA});
+  write("tokenizer_config.json", {{"add_prefix_space", false}});
+  EXPECT_EQ(encode("a"), Ids{byte_id('a')});
+}
+
+TEST_F(TokenizerFiles, LongestAddedTokenWinsAndRawMatchesComeFirst) {
+  json file = small_json();
+  const auto add = [&](int id, const char* content, bool normalized) {
+    file["added_tokens"].push_back({{"id", id},
+                                    {"content", content},
+                                    {"normalized", normalized},
+                                    {"lstrip", false},
+                                    {"rstrip", false},
+                                    {"single_word", false},
+                                    {"special", false}});
+  };
+  add(264, "<s>x", true);
+  add(265, "x[", false);
+  add(byte_id('['), "[", true);  // a token of the vocabulary may be an added one too
+  write("tokenizer.json", file);
+  EXPECT_EQ(encode("<s>x"), Ids{264});
+  EXPECT_EQ(encode("<s>x["), (Ids{0, 265}));
+  EXPECT_EQ(encode("[[x["), (Ids{byte_id('['), byte_id('['), 265}));
+}
+
+TEST_F(TokenizerFiles, PostProcessorsNameTheTokensAroundAPage) {
+  for (const json& processor : {json{{"type", "RobertaProcessing"}, {"cls", {"<pad>", 1}}, {"sep", {"<unk>", 3}}},
+                                json{{"type", "Sequence"},
+                                     {"processors",
+                                      {{{"type", "ByteLevel"}},
+                                       {{"type", "TemplateProcessing"},
+                                        {"single",
+                                         {{{"SpecialToken", {{"id", "<pad>"}}}},
+                                          {{"Sequence", {{"id", "A"}}}},
+                                          {{"SpecialToken", {{"id", "<unk>"}}}}}}}}}}}) {
+    json file = small_json();
+    file["post_processor"] = processor;
+    write("tokenizer.json", file);
+    const SpecialTokens special = read_tokenizer_files(directory_).special;
+    EXPECT_EQ(special.bos, 1);
+    EXPECT_EQ(special.eos, 3);
+  }
+  json file = small_json();
+  file["post_processor"] = {{"type", "ByteLevel"}};
+  write("tokenizer.json", file);
+  EXPECT_EQ(read_tokenizer_files(directory_).special.eos, 2);
+  write("tokenizer_config.json", {{"sep_token", "<unk>"}});
+  EXPECT_EQ(read_tokenizer_files(directory_).special.eos, 3);
+}
+
+TEST_F(TokenizerFiles, IgnoresPaddingAndTruncation) {
+  json file = small_json();
+  file["padding"] = {{"strategy", {{"Fixed", 512}}}, {"pad_id", 1}};
+  file["truncation"] = {{"max_length", 1}};
+  write("tokenizer.json", file);
+  EXPECT_EQ(encode("a").size(), 1U);
+  EXPECT_EQ(encode("abcabcabc").size(), 5U);
+}
+
+TEST_F(TokenizerFiles, RefusesOtherKindsByName) {
+  json file = small_json();
+  for (const char* kind : {"WordPiece", "Unigram", "WordLevel"}) {
+    file["model"] = {{"type", kind}, {"vocab", json::object()}};
+    const Problem problem = refusal(file);
+    EXPECT_EQ(problem.found, kind);
+    EXPECT_THAT(problem.where, testing::HasSubstr("tokenizer.json"));
+    EXPECT_THAT(problem.remedy, testing::HasSubstr("LayoutLMv3"));
+  }
+  file = small_json();
+  file["pre_tokenizer"] = {{"type", "Whitespace"}};
+  EXPECT_THAT(refusal(file).found, testing::HasSubstr("Whitespace"));
+  file = small_json();
+  file["normalizer"] = {{"type", "Lowercase"}};
+  EXPECT_EQ(refusal(file).found, "Lowercase");
+  file = small_json();
+  file["model"]["dropout"] = 0.1;
+  EXPECT_EQ(refusal(file).found, "\"dropout\": 0.1");
+}
+
+TEST_F(TokenizerFiles, RefusesADirectoryWithoutTokenizerSayingWhatLiesThere) {
+  EXPECT_EQ(refusal().found, "none of them");
+  write("vocab.txt", "[PAD]\n");
+  EXPECT_THAT(refusal().found, testing::HasSubstr("WordPiece"));
+  write("sentencepiece.bpe.model", "x");
+  EXPECT_THAT(refusal().found, testing::HasSubstr("Unigram"));
+  write("vocab.json", "{}");
+  EXPECT_EQ(refusal().found, "vocab.json without merges.txt");
+  EXPECT_THROW(read_tokenizer_files(directory_ / "no" / "such"), DataError);
+}
+
+TEST_F(TokenizerFiles, RefusesTornOrContradictoryFiles) {
+  struct Case {
+    const char* name;
+    std::function<void(json&)> spoil;
+    const char* what;
+  };
+  const std::vector<Case> cases = {
+      {"no model", [](json& f) { f.erase("model"); }, "not a tokenizer"},
+      {"a list", [](json& f) { f = json::array({1}); }, "not a tokenizer"},
+      {"vocabulary of numbers",
+       [](json& f) {
+         f["model"]["vocab"] = {1, 2};
+       },
+       "not an object"},
+      {"negative id", [](json& f) { f["model"]["vocab"]["a"] = -1; }, "out of range"},
+      {"huge id", [](json& f) { f["model"]["vocab"]["a"] = 1ULL << 60; }, "out of range"},
+      {"fractional id", [](json& f) { f["model"]["vocab"]["a"] = 1.5; }, "out of range"},
+      {"same id twice", [](json& f) { f["model"]["vocab"]["a"] = f["model"]["vocab"]["b"]; }, "same id"},
+      {"missing byte", [](json& f) { f["model"]["vocab"].erase("z"); }, "every byte"},
+      {"unknown merge",
+       [](json& f) {
+         f["model"]["merges"].push_back({"q", "q"});
+       },
+       "vocabulary lacks"},
+      {"merge of three",
+       [](json& f) {
+         f["model"]["merges"].push_back({"a", "b", "c"});
+       },
+       "not a pair"},
+      {"merge of one", [](json& f) { f["model"]["merges"].push_back("ab"); }, "not a pair"},
+      {"merge of numbers",
+       [](json& f) {
+         f["model"]["merges"].push_back({1, 2});
+       },
+       "unexpected form"},
+      {"added id differs", [](json& f) { f["added_tokens"][0]["id"] = 1; }, "not the vocabulary's"},
+      {"added token empty", [](json& f) { f["added_tokens"][0]["content"] = ""; }, "no text"},
+      {"whole words only", [](json& f) { f["added_tokens"][0]["single_word"] = true; }, "whole words"},
+      {"no end token",
+       [](json& f) {
+         f["added_tokens"].erase(2);
+         f["model"]["vocab"].erase("</s>");
+       },
+       "lacks a special token"},
+  };
+  for (const Case& one : cases) {
+    json file = small_json();
+    one.spoil(file);
+    const Problem problem = refusal(file);
+    EXPECT_THAT(problem.what, testing::HasSubstr(one.what)) << one.name;
+    EXPECT_THAT(problem.where, testing::HasSubstr("tokenizer.json")) << one.name;
+    EXPECT_FALSE(problem.remedy.empty()) << one.name;
+  }
+  const std::string text = small_json().dump();
+  for (std::size_t length = 0; length < text.size(); length += 97) {
+    EXPECT_THAT(refusal(text.substr(0, length)).what, testing::HasSubstr("cut short")) << length;
+  }
+}
+
+TEST_F(TokenizerFiles, RefusesABadLineOfMergesNamingIt) {
+  write("vocab.json", small_json()["model"]["vocab"]);
+  write("merges.txt", "#version: 0.2\n\u0120 a\nb c d\n");
+  EXPECT_EQ(refusal().found, "line 3: \"b c d\"");
+}
+
+}  // namespace
+}  // namespace plimsoll

@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""Compares Plimsoll's token ids with those of `transformers`' LayoutLMv3 tokenizer, word by word, and prints
+"N words, M differences" for each set of words. Exits 1 if there is any.
+
+    cmake --build --preset release --target plimsoll_tokenize
+    python tools/check_tokenizer.py --tokenizer ../shared/data/layoutlmv3-base ../shared/data/sroie/*.jsonl
+    python tools/check_tokenizer.py --embedded          # the embedded vocabulary, saved and loaded by transformers
+"""
+
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import tokenizers
+import transformers
+
+from random_words import random_words
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+QUESTIONS = ["What is the total?", "  two  spaces\tand a tab\n", "a\x1cb\x1dc\x85d\u00a0e\u3000f", "", " ", "<mask> in </s> it",
+             "the <mask>", "na\u00efve caf\u00e9's"]
+
+
+def run(binary, options, texts):
+    lines = "".join(json.dumps(text) + "\n" for text in texts)
+    done = subprocess.run([binary, *options], input=lines, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(done.stderr)
+    ids = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(ids) == len(texts)
+    return ids
+
+
+def compare(name, texts, found, expected):
+    wrong = [i for i in range(len(texts)) if found[i] != expected[i]]
+    print(f"{name}: {len(texts)} words, {len(wrong)} differences")
+    for i in wrong[:5]:
+        print("  {:.100}\n    Plimsoll     {:.100}\n    transformers {:.100}".format(*map(repr, (texts[i], found[i], expected[i]))))
+    return len(wrong)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("pages", nargs="*", help="JSONL files with `words` or `tokens` on each line")
+    parser.add_argument("--tokenizer", help="model directory")
+    parser.add_argument("--embedded", action="store_true", help="check the embedded vocabulary instead")
+    parser.add_argument("--count", type=int, default=10000, help="random words (default 10000)")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--binary", default=str(ROOT / "build/release/bench/plimsoll_tokenize"))
+    arguments = parser.parse_args()
+    if arguments.embedded == bool(arguments.tokenizer):
+        parser.error("give --tokenizer or --embedded")
+
+    with tempfile.TemporaryDirectory() as saved:
+        # transformers reads what Plimsoll saved: so one run checks the ids and the writing.
+        options = [] if arguments.embedded else ["--tokenizer", arguments.tokenizer]
+        subprocess.run([arguments.binary, *options, "--save", saved], check=True)
+        # A saved model directory has a config.json, from which AutoTokenizer knows the class where nothing else says it.
+        pathlib.Path(saved, "config.json").write_text('{"model_type": "layoutlmv3"}')
+        theirs = transformers.LayoutLMv3Tokenizer.from_pretrained(saved)
+        auto = transformers.AutoTokenizer.from_pretrained(saved)
+    assert type(auto) is type(theirs), type(auto)
+    theirs.backend_tokenizer.no_padding()
+    theirs.backend_tokenizer.no_truncation()
+
+    def word_ids(words):
+        encoded = theirs.backend_tokenizer.encode_batch([[w] for w in words], is_pretokenized=True, add_special_tokens=False)
+        return [e.ids for e in encoded]
+
+    print(f"transformers {transformers.__version__}, tokenizers {tokenizers.__version__}, "
+          f"{len(theirs)} entries, seed {arguments.seed}")
+    differences = 0
+    for path in arguments.pages:
+        with open(path, encoding="utf-8") as lines:
+            pages = [json.loads(line) for line in lines]
+        words = [word for page in pages for word in page.get("words", page.get("tokens"))]
+        differences += compare(path, words, run(arguments.binary, options, words), word_ids(words))
+    words = random_words(arguments.count, arguments.seed)
+    found = run(arguments.binary, options, words)
+    differences += compare("random Unicode", words, found, word_ids(words))
+    words = random_words(100, arguments.seed, longest=3000)
+    differences += compare("random Unicode, long", words, run(arguments.binary, options, words), word_ids(words))
+
+    # Through the tokenizer's own call, with boxes, as a user makes it: one page of words, and questions beside a page.
+    words = random_words(500, arguments.seed + 1)
+    page = theirs(words, boxes=[[0, 0, 0, 0]] * len(words), truncation=False, padding=False)["input_ids"]
+    ours = [i for ids in run(arguments.binary, options, words) for i in ids]
+    differences += compare("one page", ["page"], [[theirs.cls_token_id, *ours, theirs.sep_token_id]], [page])
+    expected = []
+    for question in QUESTIONS:
+        ids = theirs(question, ["x"], boxes=[[0, 0, 0, 0]], truncation=False, padding=False)["input_ids"]
+        expected.append(ids[1:ids.index(theirs.sep_token_id, 1)] if "</s>" not in question else ids[1:-4])
+    differences += compare("questions", QUESTIONS, run(arguments.binary, [*options, "--question"], QUESTIONS), expected)
+    return 1 if differences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
