@@ -5,8 +5,25 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "data/tokenizer.h"
 
 namespace plimsoll {
+
+WordEncoder word_encoder(std::shared_ptr<const Tokenizer> tokenizer) {
+  const SpecialTokens& special = tokenizer->special();
+  if (special.bos == kNoToken || special.pad == kNoToken || special.eos == kNoToken) {
+    throw DataError({.what = "a tokenizer lacks a token that every page needs",
+                     .where = "tokenizer",
+                     .found = fmt::format("<s>: {}, <pad>: {}, </s>: {}", special.bos, special.pad, special.eos),
+                     .allowed = "an id for each of <s>, <pad> and </s>",
+                     .remedy = "use the tokenizer that belongs to the model"});
+  }
+  return {.encode = [tokenizer = std::move(tokenizer)](
+                        std::string_view word, std::vector<std::int32_t>& ids) { tokenizer->encode_word(word, ids); },
+          .bos_id = special.bos,
+          .pad_id = special.pad,
+          .eos_id = special.eos};
+}
 
 void validate(const WindowOptions& options) {
   constexpr int kLongest = 65535;

@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -30,6 +31,9 @@ struct WordEncoder {
   std::function<void(std::string_view word, std::vector<std::int32_t>& ids)> encode;
   std::int32_t bos_id = 0, pad_id = 1, eos_id = 2;
 };
+
+// Keeps the tokenizer alive. Throws DataError if it lacks <s>, <pad> or </s>.
+WordEncoder word_encoder(std::shared_ptr<const Tokenizer> tokenizer);
 
 enum class LongPages : std::uint8_t {
   kWindows,   // several overlapping windows

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "data/tokenizer.h"
 
 namespace plimsoll {
 namespace {
@@ -38,6 +39,19 @@ TEST(Windows, TokensKnowTheirWords) {
   EXPECT_THAT(tokens.ids, ElementsAre(100, 101, 102));
   EXPECT_THAT(tokens.words, ElementsAre(0, 0, 2));
   EXPECT_THAT(tokens.first_of_word, ElementsAre(0, kNoWord, 2));
+}
+
+TEST(Windows, TakesARealTokenizer) {
+  const auto tokenizer = std::make_shared<const Tokenizer>(Tokenizer::embedded());
+  const WordEncoder encoder = word_encoder(tokenizer);
+  EXPECT_EQ(encoder.bos_id, tokenizer->special().bos);
+  EXPECT_EQ(encoder.eos_id, tokenizer->special().eos);
+  EXPECT_EQ(encoder.pad_id, tokenizer->special().pad);
+  std::vector<std::int32_t> expected, ids;
+  tokenizer->encode_word("TOTAL:", expected);
+  encoder.encode("TOTAL:", ids);
+  EXPECT_EQ(ids, expected);
+  EXPECT_FALSE(ids.empty());
 }
 
 TEST(Windows, CutsTheExampleOfTheHeader) {
