@@ -48,6 +48,8 @@ Factory factory_of(Op op) {
       return make_pack_rows;
     case Op::kGatherRows:
       return make_gather_rows;
+    case Op::kAttention:
+      return make_attention;
     case Op::kGelu:
       return make_gelu;
     case Op::kTanh:
@@ -66,6 +68,8 @@ Factory factory_of(Op op) {
       return make_bias_grad;
     case Op::kLayerNormGrad:
       return make_layer_norm_grad;
+    case Op::kAttentionGrad:
+      return make_attention_grad;
     case Op::kGeluGrad:
       return make_gelu_grad;
     case Op::kTanhGrad:
@@ -189,7 +193,7 @@ std::unique_ptr<Kernel> CpuBackend::prepare(const Graph& graph, const Node& node
                                op_name(node.op), graph.value(id).name, to_string(graph.type(id))));
     }
   }
-  omp_set_num_threads(threads_);  // oneDNN fixes its partition when a primitive is made
+  omp_set_num_threads(threads_);  // oneDNN fixes its partition when a primitive is made, attention its scratch
   return std::make_unique<TeamKernel>(make(graph, node, *matmuls_), threads_);
 }
 

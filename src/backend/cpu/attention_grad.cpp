@@ -1,0 +1,291 @@
+// Attention, backward (Dao et al. 2022, "FlashAttention", algorithm 4): for each tile of queries and of keys the scores
+// are computed again, p = exp(score - log_sum_exp), and with m dropout's 0 or scale, o and do the output and its
+// gradient:
+//   dv_j = sum_i p m do_i              ds = p (m do_i.v_j - do_i.o_i)
+//   dq_i = sum_j ds k_j / sqrt(d)      dk_j = sum_i ds q_i / sqrt(d)
+// dk and dv are added to in place, query tile after query tile.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "backend/cpu/attention_scratch.h"
+#include "backend/cpu/kernels.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/attention_grad.cpp"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+// After highway.h:
+#include "backend/cpu/attention_product-inl.h"
+#include "backend/cpu/attention_tile-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace plimsoll {
+namespace HWY_NAMESPACE {
+
+// The gradient of one bias table for one head. Gradients of scores are first summed over keys of the same coordinate
+// (float, at most a tile's queries x a sample's keys), then by difference over the whole item (double).
+class BiasRowSums {
+ public:
+  BiasRowSums(const BiasSumScratch& scratch, const RelativeBuckets& buckets, const std::int32_t* queries,
+              const std::int32_t* coordinates)
+      : scratch_(scratch), buckets_(buckets), queries_(queries), coordinates_(coordinates) {
+    std::fill_n(scratch_.table, buckets_.entries(), 0.0);
+    std::fill_n(scratch_.tags, BiasScratch::kSlots, kNoTag);
+  }
+
+  HWY_INLINE void add(const QueryTile& tile, std::int64_t key, const float* dscores) {
+    const hn::ScalableTag<float> d;
+    const std::int32_t coordinate = coordinates_[3 * key];
+    const std::int64_t slot = static_cast<std::uint32_t>(coordinate) % BiasScratch::kSlots;
+    float* const row = scratch_.rows + slot * kAttentionQueryTile;
+    if (scratch_.tags[slot] != coordinate) {
+      flush(tile, slot);
+      scratch_.tags[slot] = coordinate;
+      std::fill_n(row, kAttentionQueryTile, 0.0F);
+    }
+    for (std::int64_t i = 0; i < tile.columns; i += vector_lanes()) {
+      hn::Store(hn::Add(hn::Load(d, row + i), hn::Load(d, dscores + i)), d, row + i);
+    }
+  }
+
+  HWY_INLINE void finish(const QueryTile& tile) {
+    for (std::int64_t slot = 0; slot < BiasScratch::kSlots; ++slot) flush(tile, slot);
+  }
+
+  // Sums by bin.
+  HWY_INLINE void store(double* of_bins) const {
+    std::fill_n(of_bins, buckets_.bins(), 0.0);
+    buckets_.gather(scratch_.table, of_bins);
+  }
+
+ private:
+  static constexpr std::int64_t kNoTag = std::numeric_limits<std::int64_t>::max();
+
+  HWY_INLINE void flush(const QueryTile& tile, std::int64_t slot) {
+    if (scratch_.tags[slot] == kNoTag) return;
+    const float* const row = scratch_.rows + slot * kAttentionQueryTile;
+    for (std::int64_t i = 0; i < tile.count; ++i) {
+      const std::int64_t t = std::clamp(queries_[i] - scratch_.tags[slot], -buckets_.reach(), buckets_.reach());
+      scratch_.table[t + buckets_.limit()] += row[i];
+    }
+    scratch_.tags[slot] = kNoTag;
+  }
+
+  BiasSumScratch scratch_;
+  const RelativeBuckets& buckets_;
+  const std::int32_t* queries_;
+  const std::int32_t* coordinates_;
+};
+
+// Scores become p m / dropout_scale, dp becomes ds.
+template <bool kDropout>
+HWY_NOINLINE void backward_softmax(const AttentionProblem& problem, const AttentionData& data, std::int64_t head,
+                                   const QueryTile& tile, std::int64_t first_key, std::int64_t keys,
+                                   const BackwardScratch& scratch) {
+  const hn::ScalableTag<float> d;
+  for (std::int64_t i = 0; i < tile.columns; i += vector_lanes()) {
+    const auto log_sum_exp = hn::Load(d, scratch.log_sum_exp + i);
+    const auto output_dot_doutput = hn::Load(d, scratch.output_dot_doutput + i);
+    [[maybe_unused]] KeptKeys kept(problem, data, head, tile, i);
+    for (std::int64_t j = 0; j < keys; ++j) {
+      float* const score = scratch.probabilities + j * kAttentionQueryTile + i;
+      float* const dscore = scratch.dscores + j * kAttentionQueryTile + i;
+      const auto probability = simd_exp(d, hn::Sub(hn::Load(d, score), log_sum_exp));
+      auto dprobability = hn::Load(d, dscore);
+      if constexpr (kDropout) {
+        const auto keep = kept.kept(first_key + j);
+        hn::Store(hn::IfThenElseZero(keep, probability), d, score);
+        dprobability = hn::IfThenElseZero(keep, dprobability);
+      } else {
+        hn::Store(probability, d, score);
+      }
+      hn::Store(hn::Mul(probability, hn::Sub(dprobability, output_dot_doutput)), d, dscore);
+    }
+  }
+}
+
+// to[j, :] (+)= sum over the tile's queries i of factors[j, i] * rows[i, :], for `keys` rows of one head.
+HWY_INLINE void add_key_rows(const AttentionProblem& problem, const QueryTile& tile, const float* factors,
+                             const float* rows, std::int64_t keys, std::int64_t head_size, std::int64_t width,
+                             const BackwardScratch& scratch, bool first, float* to) {
+  const ProductRows a{factors, kAttentionQueryTile};
+  if (head_size % vector_lanes() == 0) {
+    attention_product(a, keys, tile.count, rows, problem.row_stride(), to, width, head_size,
+                      first ? ProductSum::kStore : ProductSum::kAdd);
+    return;
+  }
+  const std::int64_t columns = (head_size + vector_lanes() - 1) / vector_lanes() * vector_lanes();
+  attention_product(a, keys, tile.count, rows, problem.row_stride(), scratch.key_rows, problem.row_stride(), columns,
+                    ProductSum::kStore);
+  for (std::int64_t j = 0; j < keys; ++j) {
+    const float* const from = scratch.key_rows + j * problem.row_stride();
+    for (std::int64_t c = 0; c < head_size; ++c) to[j * width + c] = first ? from[c] : to[j * width + c] + from[c];
+  }
+}
+
+// What a tile of queries needs from its rows before it meets any key.
+HWY_INLINE void load_query_tile(const AttentionProblem& problem, const AttentionData& data,
+                                const AttentionGradData& grad, std::int64_t head, const QueryTile& tile,
+                                const BackwardScratch& scratch) {
+  const std::int64_t width = problem.width, head_size = problem.head_size, head_column = head * head_size;
+  const float* const q = data.q + head_column;
+  const float* const doutput = grad.doutput + head_column;
+  const std::int64_t stride = problem.row_stride();
+  load_rows(tile, q, width, head_size, problem.score_scale, stride, scratch.query_rows);
+  load_rows(tile, doutput, width, head_size, problem.dropout_scale, stride, scratch.doutput_rows);
+  turn_rows(tile, scratch.query_rows, stride, head_size, scratch.queries);
+  turn_rows(tile, scratch.doutput_rows, stride, head_size, scratch.doutputs);
+  std::fill_n(scratch.log_sum_exp, kAttentionQueryTile, 0.0F);
+  std::fill_n(scratch.output_dot_doutput, kAttentionQueryTile, 0.0F);
+  for (std::int64_t i = 0; i < tile.count; ++i) {
+    const std::int64_t row = tile.first + i;
+    const float log_sum_exp = grad.log_sum_exp[row * problem.heads + head];
+    // -infinity: every key is masked, all scores are -infinity too; 0 gives their probabilities 0 and not NaN.
+    scratch.log_sum_exp[i] = log_sum_exp == -std::numeric_limits<float>::infinity() ? 0 : log_sum_exp;
+    scratch.output_dot_doutput[i] = dot(doutput + row * width, grad.output + row * width + head_column, head_size);
+  }
+}
+
+// `bin_sums`: of this (sample, head), the three tables' bins one after the other; nullptr: no table gradients.
+void attention_grad_item(const AttentionProblem& problem, const AttentionData& data, const AttentionGradData& grad,
+                         std::int64_t sample, std::int64_t head, const BackwardScratch& scratch, double* bin_sums) {
+  const std::int64_t begin = data.sample_offsets[sample], end = data.sample_offsets[sample + 1];
+  const std::int64_t width = problem.width, head_size = problem.head_size, head_column = head * head_size;
+  HeadBiases biases(scratch.biases, problem, data, head);
+  const BiasScratch* const bias_scratch[kAttentionBiases] = {&scratch.biases.position, &scratch.biases.x,
+                                                             &scratch.biases.y};
+  std::optional<BiasRowSums> sums[kAttentionBiases];
+  for (std::size_t i = 0; i < kAttentionBiases; ++i) {
+    if (!scratch.bias_sums[i]) continue;
+    sums[i].emplace(*scratch.bias_sums[i], problem.buckets[i], bias_scratch[i]->queries, data.relative_coordinates + i);
+  }
+  for (std::int64_t first = begin; first < end; first += kAttentionQueryTile) {
+    const QueryTile tile = query_tile(first, end);
+    biases.start(tile);
+    load_query_tile(problem, data, grad, head, tile, scratch);
+    for (std::int64_t key = begin; key < end; key += kAttentionKeyTile) {
+      const std::int64_t keys = std::min(end - key, kAttentionKeyTile);
+      const std::int64_t at = key * width + head_column;
+      attention_product(ProductRows{data.k + at, width}, keys, head_size, scratch.queries, kAttentionQueryTile,
+                        scratch.probabilities, kAttentionQueryTile, tile.columns, ProductSum::kStore);
+      attention_product(ProductRows{data.v + at, width}, keys, head_size, scratch.doutputs, kAttentionQueryTile,
+                        scratch.dscores, kAttentionQueryTile, tile.columns, ProductSum::kStore);
+      biases.add_to(tile, key, keys, data.key_mask, scratch.probabilities, scratch.largest);
+      if (problem.dropout) {
+        backward_softmax<true>(problem, data, head, tile, key, keys, scratch);
+      } else {
+        backward_softmax<false>(problem, data, head, tile, key, keys, scratch);
+      }
+      add_key_rows(problem, tile, scratch.probabilities, scratch.doutput_rows, keys, head_size, width, scratch,
+                   first == begin, grad.dv + at);
+      add_key_rows(problem, tile, scratch.dscores, scratch.query_rows, keys, head_size, width, scratch, first == begin,
+                   grad.dk + at);
+      attention_product(ProductColumns{data.k + at, width}, head_size, keys, scratch.dscores, kAttentionQueryTile,
+                        scratch.dqueries, kAttentionQueryTile, tile.columns,
+                        key == begin ? ProductSum::kStore : ProductSum::kAdd);
+      for (std::optional<BiasRowSums>& table : sums) {
+        for (std::int64_t j = 0; table && j < keys; ++j) {
+          table->add(tile, key + j, scratch.dscores + j * kAttentionQueryTile);
+        }
+      }
+    }
+    for (std::optional<BiasRowSums>& table : sums) {
+      if (table) table->finish(tile);
+    }
+    for (std::int64_t i = 0; i < tile.count; ++i) {
+      store_row(scratch.dqueries, i, head_size, problem.score_scale, grad.dq + (first + i) * width + head_column);
+    }
+  }
+  for (std::size_t i = 0; i < kAttentionBiases; ++i) {
+    if (sums[i]) sums[i]->store(bin_sums);
+    bin_sums += sums[i] ? problem.buckets[i].bins() : 0;
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace plimsoll
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace plimsoll {
+
+HWY_EXPORT(attention_grad_item);
+
+namespace {
+
+// Sums of bins of one (sample, head).
+std::int64_t bins_of_item(const AttentionProblem& problem, bool table_gradients) {
+  std::int64_t bins = 0;
+  for (std::size_t i = 0; table_gradients && i < kAttentionBiases; ++i) {
+    if (problem.has_bias[i]) bins += problem.buckets[i].bins();
+  }
+  return bins;
+}
+
+// Table gradients from the sums of the items, samples in their order. A table that is not used gets zeros.
+void store_table_gradients(const AttentionProblem& problem, const std::int32_t* sample_offsets, const double* bin_sums,
+                           std::span<const TensorView> tables) {
+  const std::int64_t item_bins = bins_of_item(problem, true);
+  std::int64_t first_bin = 0;
+  for (std::size_t i = 0; i < kAttentionBiases; ++i) {
+    const std::int64_t bins = tables[i].shape()[1];
+    float* const gradient = tables[i].data<float>();
+    for (std::int64_t head = 0; head < problem.heads; ++head) {
+      for (std::int64_t bin = 0; bin < bins; ++bin) {
+        double sum = 0;
+        for (std::int64_t sample = 0; problem.has_bias[i] && sample < problem.samples; ++sample) {
+          if (sample_offsets[sample] == sample_offsets[sample + 1]) continue;
+          sum += bin_sums[(sample * problem.heads + head) * item_bins + first_bin + bin];
+        }
+        gradient[head * bins + bin] = static_cast<float>(sum * problem.score_scale);
+      }
+    }
+    if (problem.has_bias[i]) first_bin += bins;
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_attention_grad(const Graph& graph, const Node& node) {
+  const AttentionProblem problem(graph, node, 1, 6);
+  const bool table_gradients = std::get<AttentionAttributes>(node.attributes).table_gradients;
+  const std::int64_t item_bins = bins_of_item(problem, table_gradients);
+  // Scratch that all threads see, then each thread's own.
+  const auto take_shared = [=](ScratchCursor& cursor, std::int32_t*& order, double*& bin_sums) {
+    order = cursor.take<std::int32_t>(problem.samples);
+    bin_sums = cursor.take<double>(problem.samples * problem.heads * item_bins);
+  };
+  std::int32_t* no_order = nullptr;
+  double* no_sums = nullptr;
+  ScratchCursor shared(nullptr), own(nullptr);
+  take_shared(shared, no_order, no_sums);
+  BackwardScratch(own, problem, table_gradients);
+  const std::size_t shared_bytes = shared.used(), own_bytes = own.used();
+  const auto item = HWY_DYNAMIC_DISPATCH(attention_grad_item);
+  return make_kernel(
+      [=](const KernelArguments& arguments) {
+        const AttentionData data(arguments, 1, 6);
+        const AttentionGradData grad{arguments.inputs[0].data<const float>(), arguments.inputs[4].data<const float>(),
+                                     arguments.inputs[5].data<const float>(), arguments.outputs[0].data<float>(),
+                                     arguments.outputs[1].data<float>(),      arguments.outputs[2].data<float>()};
+        std::byte* const scratch = arguments.scratch.data();
+        ScratchCursor all(scratch);
+        std::int32_t* order = nullptr;
+        double* bin_sums = nullptr;
+        take_shared(all, order, bin_sums);
+        for_each_attention_item(
+            problem, data.sample_offsets, order, [&](std::int64_t sample, std::int64_t head, int member) {
+              ScratchCursor cursor(scratch + shared_bytes + static_cast<std::size_t>(member) * own_bytes);
+              item(problem, data, grad, sample, head, BackwardScratch(cursor, problem, table_gradients),
+                   bin_sums + (sample * problem.heads + head) * item_bins);
+            });
+        if (table_gradients) {
+          store_table_gradients(problem, data.sample_offsets, bin_sums, arguments.outputs.subspan(3, kAttentionBiases));
+        }
+      },
+      shared_bytes + static_cast<std::size_t>(problem.threads) * own_bytes);
+}
+
+}  // namespace plimsoll
+#endif  // HWY_ONCE

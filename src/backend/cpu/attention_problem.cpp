@@ -1,0 +1,93 @@
+#include "backend/cpu/attention_problem.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/dropout.h"
+#include "graph/relative_bucket.h"
+
+namespace plimsoll {
+
+RelativeBuckets::RelativeBuckets(std::int64_t bins, std::int64_t max_distance) : bins_(bins), reach_(max_distance) {
+  check(bins >= 4 && bins % 2 == 0 && max_distance > bins / 4 && max_distance <= 65536,
+        fmt::format(
+            "relative buckets need an even number of at least 4 bins and a largest distance from {} to 65536, not {} "
+            "bins and {}",
+            bins / 4 + 1, bins, max_distance));
+  buckets_.reserve(static_cast<std::size_t>(entries()));
+  for (std::int64_t t = -limit(); t <= limit(); ++t) {
+    const std::int64_t relative = -std::clamp(t, -reach_, reach_);
+    buckets_.push_back(relative_bucket(static_cast<std::int32_t>(relative), static_cast<std::int32_t>(bins_),
+                                       static_cast<std::int32_t>(max_distance)));
+  }
+}
+
+void RelativeBuckets::spread(const float* of_bins, float scale, float* table) const {
+  for (std::size_t i = 0; i < buckets_.size(); ++i) table[i] = scale * of_bins[buckets_[i]];
+}
+
+void RelativeBuckets::gather(const double* table, double* of_bins) const {
+  for (std::size_t i = 0; i < buckets_.size(); ++i) of_bins[buckets_[i]] += table[i];
+}
+
+AttentionProblem::AttentionProblem(const Graph& graph, const Node& node, std::size_t first_input,
+                                   std::size_t first_context) {
+  const auto& attributes = std::get<AttentionAttributes>(node.attributes);
+  const TensorType& q = graph.type(node.inputs[first_input]);
+  for (std::size_t i = 0; i < kAttentionBiases; ++i) {
+    check(graph.type(node.inputs[first_context + 3 + i]).dtype == DType::kF32,
+          fmt::format("node '{}': bias tables are F32", node.name));
+  }
+  check(q.dtype == DType::kF32, fmt::format("node '{}': q, k and v are F32", node.name));
+  check(attributes.dropout_p >= 0 && attributes.dropout_p < 1 && attributes.site < 65536,
+        fmt::format("node '{}': dropout is from 0 to below 1, sites are below 65536", node.name));
+  width = q.shape[1];
+  heads = attributes.heads;
+  head_size = width / heads;
+  samples = graph.type(node.inputs[first_context]).shape[0] - 1;
+  score_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_size)));
+  site = attributes.site;
+  dropout = attributes.dropout_p > 0;
+  dropout_threshold = plimsoll::dropout_threshold(attributes.dropout_p);
+  dropout_scale = static_cast<float>(plimsoll::dropout_scale(attributes.dropout_p));
+  for (std::size_t i = 0; i < kAttentionBiases; ++i) {
+    has_bias[i] = i == 0 ? attributes.position_bias : attributes.spatial_bias;
+    // A bias that is switched off keeps an unused stand-in: its table may have any shape.
+    const std::int64_t bins = graph.type(node.inputs[first_context + 3 + i]).shape[1];
+    const std::int64_t distance = i == 0 ? attributes.max_position_distance : attributes.max_spatial_distance;
+    buckets.emplace_back(has_bias[i] ? bins : 4, has_bias[i] ? distance : 2);
+  }
+  threads = std::max(1, omp_get_max_threads());
+}
+
+AttentionData::AttentionData(const KernelArguments& arguments, std::size_t first_input, std::size_t first_context)
+    : q(arguments.inputs[first_input].data<const float>()),
+      k(arguments.inputs[first_input + 1].data<const float>()),
+      v(arguments.inputs[first_input + 2].data<const float>()),
+      sample_offsets(arguments.inputs[first_context].data<const std::int32_t>()),
+      relative_coordinates(arguments.inputs[first_context + 1].data<const std::int32_t>()),
+      key_mask(arguments.inputs[first_context + 2].data<const std::int32_t>()),
+      tables{arguments.inputs[first_context + 3].data<const float>(),
+             arguments.inputs[first_context + 4].data<const float>(),
+             arguments.inputs[first_context + 5].data<const float>()},
+      row_keys(arguments.inputs[first_context + 6].data<const std::int32_t>()) {
+  const std::int32_t* key = arguments.inputs[first_context + 7].data<const std::int32_t>();
+  dropout_key = {static_cast<std::uint32_t>(key[0]), static_cast<std::uint32_t>(key[1])};
+}
+
+std::int64_t order_attention_samples(std::span<const std::int32_t> sample_offsets, std::int32_t* order) {
+  std::int32_t* end = order;
+  const auto length = [&](std::int32_t sample) {
+    return sample_offsets[static_cast<std::size_t>(sample) + 1] - sample_offsets[static_cast<std::size_t>(sample)];
+  };
+  for (std::int32_t sample = 0; static_cast<std::size_t>(sample) + 1 < sample_offsets.size(); ++sample) {
+    if (length(sample) > 0) *end++ = sample;
+  }
+  std::sort(order, end,
+            [&](std::int32_t a, std::int32_t b) { return length(a) != length(b) ? length(a) > length(b) : a < b; });
+  return end - order;
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,116 @@
+// What the CPU's attention and its gradient share: the sizes that are fixed when a node is prepared, the pointers of
+// one run, the buckets of relative distances, and how the work is shared out.
+//
+// Work comes in items, one for each (sample, head). An item is computed by one thread from beginning to end in an order
+// that depends on nothing but the item, and writes what no other item writes: results have the same bits for any number
+// of threads.
+//
+//   const AttentionProblem problem(graph, node, 0, 3);
+//   const AttentionData data(arguments, 0, 3);
+//   for_each_attention_item(problem, data.sample_offsets, order, [&](auto sample, auto head, int member) { ... });
+#pragma once
+
+#include <omp.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backend/backend.h"
+#include "base/philox.h"
+
+namespace plimsoll {
+
+// Queries are handled in tiles of this many, one in each lane of a few vectors; keys in tiles of the other number. Both
+// stand for every machine: they decide the order of sums. Scores of a tile take 48 KiB.
+inline constexpr std::int64_t kAttentionQueryTile = 64;
+inline constexpr std::int64_t kAttentionKeyTile = 192;
+
+// The bucket of every difference t = query coordinate - key coordinate from -limit() to limit(). Distances from
+// `max_distance` on share one bucket, so a t beyond is looked up at +-reach(). The kAttentionQueryTile entries past
+// either end let a vector of consecutive differences be read in one piece.
+class RelativeBuckets {
+ public:
+  RelativeBuckets(std::int64_t bins, std::int64_t max_distance);
+
+  std::int64_t bins() const { return bins_; }
+  std::int64_t reach() const { return reach_; }
+  std::int64_t limit() const { return reach_ + kAttentionQueryTile; }
+  std::int64_t entries() const { return 2 * limit() + 1; }
+
+  // table[t + limit()] = scale * of_bins[bucket of t]: the bias of every difference for one head.
+  void spread(const float* of_bins, float scale, float* table) const;
+  // of_bins[bucket of t] += table[t + limit()]
+  void gather(const double* table, double* of_bins) const;
+
+ private:
+  std::int64_t bins_;
+  std::int64_t reach_;
+  std::vector<std::int32_t> buckets_;
+};
+
+// Which of the three biases: the order of relative_coordinates' columns and of the tables among the inputs.
+inline constexpr std::size_t kAttentionBiases = 3;  // position, x, y
+
+struct AttentionProblem {
+  // `first_input`: where q, k, v stand among the node's inputs (0 or, in the gradient, 1); `first_context`: where
+  // sample_offsets stands. Throws InternalError naming the node where a type is not F32 or an attribute makes no sense.
+  AttentionProblem(const Graph& graph, const Node& node, std::size_t first_input, std::size_t first_context);
+
+  // Of scratch that holds one head's part of rows: whole vectors on every machine.
+  std::int64_t row_stride() const { return (head_size + 15) / 16 * 16; }
+
+  std::int64_t width;      // D
+  std::int64_t heads;      // H
+  std::int64_t head_size;  // d = D / H
+  std::int64_t samples;    // B
+  float score_scale;       // 1 / sqrt(d)
+  std::uint32_t site;
+  bool dropout;
+  std::uint32_t dropout_threshold;  // a probability stays where its random word is at least this
+  float dropout_scale;
+  bool has_bias[kAttentionBiases];
+  std::vector<RelativeBuckets> buckets;  // one for each bias
+  int threads;                           // scratch is for this many
+};
+
+// One run's inputs, named as in graph/op.h.
+struct AttentionData {
+  AttentionData(const KernelArguments& arguments, std::size_t first_input, std::size_t first_context);
+
+  const float *q, *k, *v;
+  const std::int32_t* sample_offsets;
+  const std::int32_t* relative_coordinates;
+  const std::int32_t* key_mask;
+  const float* tables[kAttentionBiases];
+  const std::int32_t* row_keys;
+  PhiloxKey dropout_key;
+};
+
+// The tensors of one run that only the gradient has.
+struct AttentionGradData {
+  const float *doutput, *output, *log_sum_exp;
+  float *dq, *dk, *dv;
+};
+
+// Fills `order` with the samples that are not empty, longest first; returns how many.
+std::int64_t order_attention_samples(std::span<const std::int32_t> sample_offsets, std::int32_t* order);
+
+// Calls body(sample, head, member) once for each item, on up to `problem.threads` threads; `member` < threads tells
+// whose scratch to use. The longest samples come first and an idle thread takes the next item. `order` is scratch for B
+// indices.
+template <typename Body>
+void for_each_attention_item(const AttentionProblem& problem, const std::int32_t* sample_offsets, std::int32_t* order,
+                             const Body& body) {
+  const std::int64_t items =
+      order_attention_samples({sample_offsets, static_cast<std::size_t>(problem.samples) + 1}, order) * problem.heads;
+  std::atomic<std::int64_t> next{0};
+#pragma omp parallel num_threads(problem.threads)
+  for (std::int64_t item = next++; item < items; item = next++) {
+    body(std::int64_t{order[item / problem.heads]}, item % problem.heads, omp_get_thread_num());
+  }
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,142 @@
+// Matrix products on attention's tiles, compiled once for each Highway target.
+//
+// C[m, n] (+)= A[m, k] B[k, n], where B's and C's rows are runs of whole vectors and A is read one number at a time, so
+// that A may lie in memory either way round. Blocks of C stay in registers while k runs; every element's sum runs over
+// k in order, whatever the block it falls into.
+//
+//   attention_product(ProductColumns{v, width}, head_size, keys, probabilities, tile, output, tile, tile,
+//   ProductSum::kAdd);
+#if defined(PLIMSOLL_BACKEND_CPU_ATTENTION_PRODUCT_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef PLIMSOLL_BACKEND_CPU_ATTENTION_PRODUCT_INL_H_
+#undef PLIMSOLL_BACKEND_CPU_ATTENTION_PRODUCT_INL_H_
+#else
+#define PLIMSOLL_BACKEND_CPU_ATTENTION_PRODUCT_INL_H_
+#endif
+
+#include <cstddef>
+#include <cstdint>
+
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace plimsoll {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Blocks of 6 x 4 vectors fill 32 registers (24 sums, 4 of B, 1 of A), 6 x 2 fill 16.
+constexpr int kProductRows = 6;
+#if HWY_TARGET == HWY_SSSE3 || HWY_TARGET == HWY_SSE4 || HWY_TARGET == HWY_AVX2
+constexpr int kProductVectors = 2;
+#else
+constexpr int kProductVectors = 4;
+#endif
+
+// A[i, k] = data[i * stride + k]
+struct ProductRows {
+  const float* data;
+  std::int64_t stride;
+  HWY_INLINE float at(std::int64_t i, std::int64_t k) const { return data[i * stride + k]; }
+};
+// A[i, k] = data[k * stride + i]
+struct ProductColumns {
+  const float* data;
+  std::int64_t stride;
+  HWY_INLINE float at(std::int64_t i, std::int64_t k) const { return data[k * stride + i]; }
+};
+
+// What becomes of C's old values.
+enum class ProductSum {
+  kStore,  // forgotten
+  kAdd     // added to; with `factors`, one for each column, after they are multiplied by them
+};
+
+template <int kRows, int kVectors, class A>
+HWY_INLINE void product_block(const A a, std::int64_t first_row, std::int64_t depth, const float* b,
+                              std::int64_t b_stride, float* c, std::int64_t c_stride, ProductSum sum,
+                              const float* factors) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  hn::Vec<decltype(d)> sums[kRows][kVectors];
+  for (int i = 0; i < kRows; ++i) {
+    for (int j = 0; j < kVectors; ++j) sums[i][j] = hn::Zero(d);
+  }
+  for (std::int64_t k = 0; k < depth; ++k) {
+    hn::Vec<decltype(d)> row[kVectors];
+    for (int j = 0; j < kVectors; ++j) row[j] = hn::Load(d, b + k * b_stride + j * lanes);
+    for (int i = 0; i < kRows; ++i) {
+      const auto factor = hn::Set(d, a.at(first_row + i, k));
+      for (int j = 0; j < kVectors; ++j) sums[i][j] = hn::MulAdd(factor, row[j], sums[i][j]);
+    }
+  }
+  for (int i = 0; i < kRows; ++i) {
+    float* const to = c + (first_row + i) * c_stride;
+    for (int j = 0; j < kVectors; ++j) {
+      auto value = sums[i][j];
+      if (sum == ProductSum::kAdd) {
+        const auto old = hn::LoadU(d, to + j * lanes);
+        value = factors == nullptr ? hn::Add(old, value) : hn::MulAdd(old, hn::Load(d, factors + j * lanes), value);
+      }
+      hn::StoreU(value, d, to + j * lanes);
+    }
+  }
+}
+
+// `rows` (< kRows + 1) rows that are left, with a block of exactly their height.
+template <int kRows, int kVectors, class A>
+HWY_INLINE void product_rest(std::int64_t rows, const A a, std::int64_t first_row, std::int64_t depth, const float* b,
+                             std::int64_t b_stride, float* c, std::int64_t c_stride, ProductSum sum,
+                             const float* factors) {
+  if constexpr (kRows > 0) {
+    if (rows == kRows) {
+      product_block<kRows, kVectors>(a, first_row, depth, b, b_stride, c, c_stride, sum, factors);
+    } else {
+      product_rest<kRows - 1, kVectors>(rows, a, first_row, depth, b, b_stride, c, c_stride, sum, factors);
+    }
+  }
+}
+
+template <int kVectors, class A>
+HWY_NOINLINE void product_columns(const A a, std::int64_t rows, std::int64_t depth, const float* b,
+                                  std::int64_t b_stride, float* c, std::int64_t c_stride, ProductSum sum,
+                                  const float* factors) {
+  std::int64_t i = 0;
+  for (; i + kProductRows <= rows; i += kProductRows) {
+    product_block<kProductRows, kVectors>(a, i, depth, b, b_stride, c, c_stride, sum, factors);
+  }
+  product_rest<kProductRows - 1, kVectors>(rows - i, a, i, depth, b, b_stride, c, c_stride, sum, factors);
+}
+
+template <int kVectors, class A>
+HWY_INLINE void product_last_columns(std::int64_t vectors, const A a, std::int64_t rows, std::int64_t depth,
+                                     const float* b, std::int64_t b_stride, float* c, std::int64_t c_stride,
+                                     ProductSum sum, const float* factors) {
+  if constexpr (kVectors > 0) {
+    if (vectors == kVectors) {
+      product_columns<kVectors>(a, rows, depth, b, b_stride, c, c_stride, sum, factors);
+    } else {
+      product_last_columns<kVectors - 1>(vectors, a, rows, depth, b, b_stride, c, c_stride, sum, factors);
+    }
+  }
+}
+
+// C[rows, columns] from A[rows, depth] and B[depth, columns]; `columns` is a multiple of the target's lanes, B and
+// `factors` are aligned to vectors, B's stride is a multiple of them. C overlaps neither.
+template <class A>
+HWY_INLINE void attention_product(const A a, std::int64_t rows, std::int64_t depth, const float* b,
+                                  std::int64_t b_stride, float* c, std::int64_t c_stride, std::int64_t columns,
+                                  ProductSum sum, const float* factors = nullptr) {
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<float>()));
+  std::int64_t j = 0;
+  for (; j + kProductVectors * lanes <= columns; j += kProductVectors * lanes) {
+    product_columns<kProductVectors>(a, rows, depth, b + j, b_stride, c + j, c_stride, sum,
+                                     factors == nullptr ? nullptr : factors + j);
+  }
+  product_last_columns<kProductVectors - 1>((columns - j) / lanes, a, rows, depth, b + j, b_stride, c + j, c_stride,
+                                            sum, factors == nullptr ? nullptr : factors + j);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace plimsoll
+HWY_AFTER_NAMESPACE();
+
+#endif  // per target

@@ -1,0 +1,115 @@
+// How attention's and its gradient's scratch is laid out: one set of tiles for each thread, whatever the batch.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "backend/cpu/attention_problem.h"
+#include "base/bytes.h"
+
+namespace plimsoll {
+
+// Hands out parts of a kernel's scratch, each aligned to kAlignmentBytes. Over nullptr it only counts: the same code
+// that lays scratch out at run time tells its size when the node is prepared.
+class ScratchCursor {
+ public:
+  explicit ScratchCursor(std::byte* base) : base_(base) {}
+
+  template <typename T>
+  T* take(std::int64_t count) {
+    T* const part = base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + used_);
+    used_ += round_up(static_cast<std::size_t>(count) * sizeof(T), kAlignmentBytes);
+    return part;
+  }
+  std::size_t used() const { return used_; }
+
+ private:
+  std::byte* base_;
+  std::size_t used_ = 0;
+};
+
+// Of one bias and one head; see BiasRows.
+struct BiasScratch {
+  static constexpr std::int64_t kSlots = 256;
+
+  BiasScratch(ScratchCursor& cursor, const RelativeBuckets& buckets)
+      : table(cursor.take<float>(buckets.entries())),
+        queries(cursor.take<std::int32_t>(kAttentionQueryTile)),
+        tags(cursor.take<std::int64_t>(kSlots)),
+        rows(cursor.take<float>(kSlots * kAttentionQueryTile)) {}
+
+  float* table;
+  std::int32_t* queries;  // coordinates of a tile's queries
+  std::int64_t* tags;     // the coordinate that a slot's row belongs to
+  float* rows;            // [kSlots, queries]
+};
+
+struct HeadBiasScratch {
+  HeadBiasScratch(ScratchCursor& cursor, const AttentionProblem& problem)
+      : position(cursor, problem.buckets[0]), x(cursor, problem.buckets[1]), y(cursor, problem.buckets[2]) {}
+
+  BiasScratch position, x, y;
+};
+
+struct ForwardScratch {
+  ForwardScratch(ScratchCursor& cursor, const AttentionProblem& problem)
+      : query_rows(cursor.take<float>(kAttentionQueryTile * problem.row_stride())),
+        queries(cursor.take<float>(problem.head_size * kAttentionQueryTile)),
+        output(cursor.take<float>(problem.head_size * kAttentionQueryTile)),
+        scores(cursor.take<float>(kAttentionKeyTile * kAttentionQueryTile)),
+        largest(cursor.take<float>(kAttentionQueryTile)),
+        tile_largest(cursor.take<float>(kAttentionQueryTile)),
+        sums(cursor.take<float>(kAttentionQueryTile)),
+        factors(cursor.take<float>(kAttentionQueryTile)),
+        biases(cursor, problem) {}
+
+  float* query_rows;                               // [queries, row stride]
+  float *queries, *output;                         // [head_size, queries]
+  float* scores;                                   // [keys, queries], then probabilities in their place
+  float *largest, *tile_largest, *sums, *factors;  // [queries]
+  HeadBiasScratch biases;
+};
+
+// Of one bias table's gradient; see BiasRowSums.
+struct BiasSumScratch {
+  BiasSumScratch(ScratchCursor& cursor, const RelativeBuckets& buckets)
+      : table(cursor.take<double>(buckets.entries())),
+        tags(cursor.take<std::int64_t>(BiasScratch::kSlots)),
+        rows(cursor.take<float>(BiasScratch::kSlots * kAttentionQueryTile)) {}
+
+  double* table;  // by difference, as BiasScratch::table
+  std::int64_t* tags;
+  float* rows;
+};
+
+struct BackwardScratch {
+  BackwardScratch(ScratchCursor& cursor, const AttentionProblem& problem, bool table_gradients)
+      : queries(cursor.take<float>(problem.head_size * kAttentionQueryTile)),
+        doutputs(cursor.take<float>(problem.head_size * kAttentionQueryTile)),
+        dqueries(cursor.take<float>(problem.head_size * kAttentionQueryTile)),
+        query_rows(cursor.take<float>(kAttentionQueryTile * problem.row_stride())),
+        doutput_rows(cursor.take<float>(kAttentionQueryTile * problem.row_stride())),
+        key_rows(cursor.take<float>(kAttentionKeyTile * problem.row_stride())),
+        probabilities(cursor.take<float>(kAttentionKeyTile * kAttentionQueryTile)),
+        dscores(cursor.take<float>(kAttentionKeyTile * kAttentionQueryTile)),
+        log_sum_exp(cursor.take<float>(kAttentionQueryTile)),
+        output_dot_doutput(cursor.take<float>(kAttentionQueryTile)),
+        largest(cursor.take<float>(kAttentionQueryTile)),
+        biases(cursor, problem) {
+    if (!table_gradients) return;
+    for (std::size_t i = 0; i < kAttentionBiases; ++i) {
+      if (problem.has_bias[i]) bias_sums[i].emplace(cursor, problem.buckets[i]);
+    }
+  }
+
+  float *queries, *doutputs, *dqueries;               // [head_size, queries]
+  float *query_rows, *doutput_rows;                   // [queries, row stride]
+  float* key_rows;                                    // [keys, row stride]: products whose rows are no whole vectors
+  float *probabilities, *dscores;                     // [keys, queries]: scores, then p m; dp, then ds
+  float *log_sum_exp, *output_dot_doutput, *largest;  // [queries]
+  HeadBiasScratch biases;
+  std::optional<BiasSumScratch> bias_sums[kAttentionBiases];
+};
+
+}  // namespace plimsoll

@@ -1,0 +1,261 @@
+// What one tile of queries needs beside matrix products, compiled once for each Highway target: queries turned into
+// columns, the three biases of a key against all of the tile's queries, and which probabilities dropout keeps.
+//
+// In a tile queries lie along a vector's lanes (kAttentionQueryTile columns) and keys or features down the rows, so
+// softmax's maxima and sums need no sum across lanes, and one Philox call's four words are four neighbouring keys'
+// rows.
+#if defined(PLIMSOLL_BACKEND_CPU_ATTENTION_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef PLIMSOLL_BACKEND_CPU_ATTENTION_TILE_INL_H_
+#undef PLIMSOLL_BACKEND_CPU_ATTENTION_TILE_INL_H_
+#else
+#define PLIMSOLL_BACKEND_CPU_ATTENTION_TILE_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "backend/cpu/attention_scratch.h"
+#include "hwy/highway.h"
+// After highway.h:
+#include "backend/cpu/simd_math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace plimsoll {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+HWY_INLINE std::int64_t vector_lanes() { return static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<float>())); }
+
+// A run of neighbouring queries of one sample.
+struct QueryTile {
+  std::int64_t first;    // row
+  std::int64_t count;    // 1..kAttentionQueryTile
+  std::int64_t columns;  // count rounded up to whole vectors; columns from count on hold no promised value
+};
+
+HWY_INLINE QueryTile query_tile(std::int64_t first, std::int64_t end) {
+  const std::int64_t count = std::min(end - first, kAttentionQueryTile);
+  const std::int64_t lanes = vector_lanes();
+  return {first, count, (count + lanes - 1) / lanes * lanes};
+}
+
+// rows[i, c] = factor * head[i, c] for the tile's rows of one head (which lie `width` apart), 0 for c from head_size to
+// stride.
+HWY_INLINE void load_rows(const QueryTile& tile, const float* head, std::int64_t width, std::int64_t head_size,
+                          float factor, std::int64_t stride, float* rows) {
+  for (std::int64_t i = 0; i < tile.count; ++i) {
+    const float* const from = head + (tile.first + i) * width;
+    float* const to = rows + i * stride;
+    for (std::int64_t c = 0; c < head_size; ++c) to[c] = factor * from[c];
+    for (std::int64_t c = head_size; c < stride; ++c) to[c] = 0;
+  }
+}
+
+// columns[c, i] = rows[i, c]; columns beyond the tile's count become 0.
+HWY_INLINE void turn_rows(const QueryTile& tile, const float* rows, std::int64_t stride, std::int64_t head_size,
+                          float* columns) {
+  for (std::int64_t c = 0; c < head_size; ++c) {
+    float* const to = columns + c * kAttentionQueryTile;
+    for (std::int64_t i = 0; i < tile.count; ++i) to[i] = rows[i * stride + c];
+    for (std::int64_t i = tile.count; i < tile.columns; ++i) to[i] = 0;
+  }
+}
+
+// to[c] = factor * columns[c, i]: one query's row.
+HWY_INLINE void store_row(const float* columns, std::int64_t i, std::int64_t head_size, float factor, float* to) {
+  for (std::int64_t c = 0; c < head_size; ++c) to[c] = factor * columns[c * kAttentionQueryTile + i];
+}
+
+// The sum of a[c] * b[c].
+HWY_INLINE float dot(const float* a, const float* b, std::int64_t count) {
+  const hn::ScalableTag<float> d;
+  auto sums = hn::Zero(d);
+  std::int64_t c = 0;
+  for (; c + vector_lanes() <= count; c += vector_lanes())
+    sums = hn::MulAdd(hn::LoadU(d, a + c), hn::LoadU(d, b + c), sums);
+  float sum = simd_sum(d, sums);
+  for (; c < count; ++c) sum += a[c] * b[c];
+  return sum;
+}
+
+// One bias against a tile's queries: row(key)[i] = bias of (query i, key with that coordinate).
+//
+// Where the queries' coordinates are consecutive (positions inside text or image) a row is a piece of the table. Else
+// rows are looked up once and kept in a small cache by coordinate: pieces of a word share its box, words of a line
+// their y1, and image tokens form a grid of 14 columns and lines.
+class BiasRows {
+ public:
+  // Fills the head's table. `coordinates`: the column of relative_coordinates that counts, row r at coordinates[3 r].
+  HWY_INLINE BiasRows(const BiasScratch& scratch, const RelativeBuckets& buckets, bool enabled, const float* of_bins,
+                      float scale, const std::int32_t* coordinates)
+      : scratch_(scratch),
+        centre_(scratch.table + buckets.limit()),
+        reach_(buckets.reach()),
+        coordinates_(coordinates),
+        enabled_(enabled) {
+    if (enabled_) {
+      buckets.spread(of_bins, scale, scratch_.table);
+    } else {
+      std::fill_n(scratch_.rows, kAttentionQueryTile, 0.0F);
+    }
+  }
+
+  HWY_INLINE void start(const QueryTile& tile) {
+    if (!enabled_) return;
+    columns_ = tile.columns;
+    consecutive_ = true;
+    for (std::int64_t i = 0; i < tile.count; ++i) {
+      scratch_.queries[i] = coordinates_[3 * (tile.first + i)];
+      consecutive_ = consecutive_ && scratch_.queries[i] == std::int64_t{scratch_.queries[0]} + i;
+    }
+    for (std::int64_t i = tile.count; i < columns_; ++i) scratch_.queries[i] = 0;
+    if (!consecutive_) std::fill_n(scratch_.tags, BiasScratch::kSlots, kNoTag);
+  }
+
+  // The row of the key in row `key`; valid until the next call.
+  HWY_INLINE const float* row(std::int64_t key) const {
+    if (!enabled_) return scratch_.rows;
+    const std::int32_t coordinate = coordinates_[3 * key];
+    if (consecutive_) {
+      const std::int64_t t = std::int64_t{scratch_.queries[0]} - coordinate;
+      return centre_ + std::clamp(t, -reach_ - kAttentionQueryTile, reach_);
+    }
+    const std::int64_t slot = static_cast<std::uint32_t>(coordinate) % BiasScratch::kSlots;
+    float* const row = scratch_.rows + slot * kAttentionQueryTile;
+    if (scratch_.tags[slot] != coordinate) {
+      scratch_.tags[slot] = coordinate;
+      look_up(coordinate, row);
+    }
+    return row;
+  }
+
+ private:
+  static constexpr std::int64_t kNoTag = std::numeric_limits<std::int64_t>::max();
+
+  HWY_INLINE void look_up(std::int32_t coordinate, float* row) const {
+    const hn::ScalableTag<float> d;
+    const hn::RebindToSigned<decltype(d)> di;
+    const auto key = hn::Set(di, coordinate);
+    const auto most = hn::Set(di, static_cast<std::int32_t>(reach_));
+    for (std::int64_t i = 0; i < columns_; i += vector_lanes()) {
+      const auto t = hn::Sub(hn::Load(di, scratch_.queries + i), key);
+      hn::Store(hn::GatherIndex(d, centre_, hn::Max(hn::Neg(most), hn::Min(t, most))), d, row + i);
+    }
+  }
+
+  BiasScratch scratch_;
+  const float* centre_;
+  std::int64_t reach_;
+  const std::int32_t* coordinates_;
+  bool enabled_;
+  bool consecutive_ = false;
+  std::int64_t columns_ = 0;
+};
+
+// The three biases of one head.
+struct HeadBiases {
+  HWY_INLINE HeadBiases(const HeadBiasScratch& scratch, const AttentionProblem& problem, const AttentionData& data,
+                        std::int64_t head)
+      : position(make(scratch.position, problem, data, head, 0)),
+        x(make(scratch.x, problem, data, head, 1)),
+        y(make(scratch.y, problem, data, head, 2)) {}
+
+  HWY_INLINE void start(const QueryTile& tile) {
+    position.start(tile);
+    x.start(tile);
+    y.start(tile);
+  }
+
+  // scores[j, i] += biases of (query i, key first_key + j), or -infinity where the key is masked; `largest`, one for
+  // each column, becomes the greatest of itself and the scores.
+  HWY_INLINE void add_to(const QueryTile& tile, std::int64_t first_key, std::int64_t keys, const std::int32_t* key_mask,
+                         float* scores, float* largest) const {
+    const hn::ScalableTag<float> d;
+    const std::int64_t lanes = vector_lanes();
+    for (std::int64_t j = 0; j < keys; ++j) {
+      float* const row = scores + j * kAttentionQueryTile;
+      if (key_mask[first_key + j] == 0) {
+        std::fill_n(row, tile.columns, -std::numeric_limits<float>::infinity());
+        continue;
+      }
+      const float* const by_position = position.row(first_key + j);
+      const float* const by_x = x.row(first_key + j);
+      const float* const by_y = y.row(first_key + j);
+      for (std::int64_t i = 0; i < tile.columns; i += lanes) {
+        const auto biases =
+            hn::Add(hn::Add(hn::LoadU(d, by_position + i), hn::LoadU(d, by_x + i)), hn::LoadU(d, by_y + i));
+        const auto score = hn::Add(hn::Load(d, row + i), biases);
+        hn::Store(score, d, row + i);
+        hn::Store(hn::Max(score, hn::Load(d, largest + i)), d, largest + i);
+      }
+    }
+  }
+
+  BiasRows position, x, y;
+
+ private:
+  HWY_INLINE static BiasRows make(const BiasScratch& scratch, const AttentionProblem& problem,
+                                  const AttentionData& data, std::int64_t head, std::size_t which) {
+    const RelativeBuckets& buckets = problem.buckets[which];
+    return BiasRows(scratch, buckets, problem.has_bias[which], data.tables[which] + head * buckets.bins(),
+                    problem.score_scale, data.relative_coordinates + which);
+  }
+};
+
+// Which probabilities of one vector of queries dropout keeps, key after key. A call of Philox serves four key tokens;
+// it is made when a key of another four comes, which for keys in their usual order is every fourth.
+class KeptKeys {
+ public:
+  // Queries tile.first + column and on; lanes beyond the tile's count stand for its first query.
+  HWY_INLINE KeptKeys(const AttentionProblem& problem, const AttentionData& data, std::int64_t head,
+                      const QueryTile& tile, std::int64_t column)
+      : key_(data.dropout_key),
+        row_keys_(data.row_keys),
+        site_(problem.site | (static_cast<std::uint32_t>(head) << 16)),
+        threshold_(problem.dropout_threshold) {
+    for (std::int64_t lane = 0; lane < vector_lanes(); ++lane) {
+      const std::int64_t row = tile.first + (column + lane < tile.count ? column + lane : 0);
+      samples_[lane] = static_cast<std::uint32_t>(row_keys_[2 * row]);
+      queries_[lane] = static_cast<std::uint32_t>(row_keys_[2 * row + 1]);
+    }
+  }
+
+  // Where (query, key in row `key`) is kept.
+  HWY_INLINE auto kept(std::int64_t key) {
+    const hn::ScalableTag<float> d;
+    const hn::RebindToUnsigned<decltype(d)> du;
+    const auto token = static_cast<std::uint32_t>(row_keys_[2 * key + 1]);
+    if (token / 4 != four_) draw(token / 4);
+    const auto word = hn::Load(du, words_ + token % 4 * vector_lanes());
+    return hn::RebindMask(d, hn::Not(hn::Lt(word, hn::Set(du, threshold_))));
+  }
+
+ private:
+  static constexpr std::size_t kLanes = hn::MaxLanes(hn::ScalableTag<float>());
+
+  HWY_INLINE void draw(std::uint32_t four) {
+    const hn::ScalableTag<std::uint32_t> du;
+    hn::Vec<decltype(du)> words[4];
+    simd_philox4x32(du, hn::Load(du, queries_), hn::Set(du, four), hn::Set(du, site_), hn::Load(du, samples_), key_[0],
+                    key_[1], words[0], words[1], words[2], words[3]);
+    for (std::int64_t i = 0; i < 4; ++i) hn::Store(words[i], du, words_ + i * vector_lanes());
+    four_ = four;
+  }
+
+  PhiloxKey key_;
+  const std::int32_t* row_keys_;
+  std::uint32_t site_;
+  std::uint32_t threshold_;
+  std::uint32_t four_ = std::numeric_limits<std::uint32_t>::max();  // no token's: they are divided by 4
+  HWY_ALIGN std::uint32_t queries_[kLanes];
+  HWY_ALIGN std::uint32_t samples_[kLanes];
+  HWY_ALIGN std::uint32_t words_[4 * kLanes];
+};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace plimsoll
+HWY_AFTER_NAMESPACE();
+
+#endif  // per target
