@@ -1,6 +1,6 @@
-// Matrix products of the CPU backend beside one oneDNN matmul of exactly the real rows with packed weights, the best that the
-// library does. Columns: GFLOP/s of the product as a kernel runs it (packing, panels and tail included), of the plain
-// matmul, and their ratio.
+// Matrix products of the CPU backend beside one oneDNN matmul of exactly the real rows with packed weights, the best
+// that the library does. Columns: GFLOP/s of the product as a kernel runs it (packing and all parts of the rows
+// included), of the plain matmul, and their ratio.
 //
 //   plimsoll_cpu_products [threads] [repetitions]
 #include <fmt/format.h>
@@ -75,29 +75,35 @@ void run(int threads, int repetitions) {
       const ValueId bias_value = graph.add_parameter("bias", {DType::kF32, {m}});
       const ValueId rows_value = graph.add_input("rows", {DType::kI32, {1}});
       linear(graph, "linear", x_value, weight_value, bias_value, rows_value);
-      graph.add_node({.op = Op::kLinearInputGrad, .name = "dx", .inputs = {dy_value, weight_value}, .row_count = rows_value});
-      graph.add_node({.op = Op::kLinearWeightGrad, .name = "dw", .inputs = {dy_value, x_value}, .row_count = rows_value});
-      const TensorView x_view({DType::kF32, {kCapacity, k}}, floats(*x)), dy_view({DType::kF32, {kCapacity, m}}, floats(*y));
-      const TensorView weight_view({DType::kF32, {m, k}}, floats(*weight)), bias_view({DType::kF32, {m}}, floats(*bias));
+      graph.add_node(
+          {.op = Op::kLinearInputGrad, .name = "dx", .inputs = {dy_value, weight_value}, .row_count = rows_value});
+      graph.add_node(
+          {.op = Op::kLinearWeightGrad, .name = "dw", .inputs = {dy_value, x_value}, .row_count = rows_value});
+      const TensorView x_view({DType::kF32, {kCapacity, k}}, floats(*x)),
+          dy_view({DType::kF32, {kCapacity, m}}, floats(*y));
+      const TensorView weight_view({DType::kF32, {m, k}}, floats(*weight)),
+          bias_view({DType::kF32, {m}}, floats(*bias));
       const TensorView dw_view({DType::kF32, {m, k}}, floats(*dweight));
       const auto add = [&](const Node& node, std::vector<TensorView> inputs, TensorView output, const Matmul& library,
                            const float* a, const float* b, float* c) {
         kernels.push_back(backend.prepare(graph, node));
         check(kernels.back()->scratch_bytes() <= scratch->bytes().size(), "the benchmark's scratch is large enough");
         const Kernel* const kernel = kernels.back().get();
-        table.push_back({std::string(op_name(node.op)), rows, k, m,
-                         [=, &scratch] {
-                           kernel->run({.inputs = inputs, .outputs = {&output, 1}, .scratch = scratch->bytes(), .row_count = &rows});
-                         },
-                         [=, &library, &scratch] { library.run(a, b, nullptr, c, scratch->bytes().data()); }});
+        table.push_back(
+            {std::string(op_name(node.op)), rows, k, m,
+             [=, &scratch] {
+               kernel->run(
+                   {.inputs = inputs, .outputs = {&output, 1}, .scratch = scratch->bytes(), .row_count = &rows});
+             },
+             [=, &library, &scratch] { library.run(a, b, nullptr, c, scratch->bytes().data()); }});
       };
       const auto packed = [&](std::int64_t inner, std::int64_t columns) {
         const bool packs = cache.packing(inner, columns, false) != nullptr;
         return MatmulShape{.rows = rows, .columns = columns, .inner = inner, .packed_b = packs};
       };
       // Speed does not depend on values: the weight's own bytes stand for a packed one.
-      add(graph.node(0), {x_view, weight_view, bias_view}, dy_view, cache.matmul(packed(k, m)), floats(*x), floats(*weight),
-          floats(*y));
+      add(graph.node(0), {x_view, weight_view, bias_view}, dy_view, cache.matmul(packed(k, m)), floats(*x),
+          floats(*weight), floats(*y));
       add(graph.node(1), {dy_view, weight_view}, x_view, cache.matmul(packed(m, k)), floats(*y), floats(*weight),
           floats(*x));
       add(graph.node(2), {dy_view, x_view}, dw_view,
@@ -122,4 +128,6 @@ void run(int threads, int repetitions) {
 }  // namespace
 }  // namespace plimsoll
 
-int main(int argc, char** argv) { plimsoll::run(argc > 1 ? std::atoi(argv[1]) : 2, argc > 2 ? std::atoi(argv[2]) : 15); }
+int main(int argc, char** argv) {
+  plimsoll::run(argc > 1 ? std::atoi(argv[1]) : 2, argc > 2 ? std::atoi(argv[2]) : 15);
+}

@@ -1,5 +1,5 @@
 // What the CPU backend's kernels promise beyond agreeing with the reference on small shapes: row counts around every
-// edge of the panels, results that do not depend on the team where sums are ours, exact recomputation, no allocation
+// edge of the row groups, results that do not depend on the team where sums are ours, exact recomputation, no allocation
 // while running.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -56,14 +56,14 @@ void expect_products_agree(std::int32_t rows, std::int64_t capacity, std::int64_
   expect_identical(built.graph, again, found);
 }
 
-TEST(CpuProducts, EveryEdgeOfThePanels) {
+TEST(CpuProducts, EveryEdgeOfTheGroups) {
   for (const std::int32_t rows :
        {0, 1, 15, 16, 17, 127, 128, 129, 143, 144, 145, 255, 256, 257, 271, 272, 273, 512, 530}) {
     expect_products_agree(rows, 530, 48, 64);
   }
 }
 
-TEST(CpuProducts, CapacitiesBelowAPanel) {
+TEST(CpuProducts, CapacitiesAroundAGroup) {
   for (const std::int32_t capacity : {1, 7, 16, 17, 31, 32, 100, 127, 128, 129, 200, 256, 257}) {
     expect_products_agree(capacity, capacity, 32, 64);
     expect_products_agree(capacity / 2, capacity, 5, 7);

@@ -13,7 +13,7 @@ namespace plimsoll {
 
 class MatmulCache;
 
-// matmul_kernels.cpp: oneDNN in fixed panels of rows
+// matmul_kernels.cpp: oneDNN in groups of rows
 std::unique_ptr<Kernel> make_linear(const Graph& graph, const Node& node, MatmulCache& cache);
 std::unique_ptr<Kernel> make_linear_input_grad(const Graph& graph, const Node& node, MatmulCache& cache);
 std::unique_ptr<Kernel> make_linear_weight_grad(const Graph& graph, const Node& node, MatmulCache& cache);

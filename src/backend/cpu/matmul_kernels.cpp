@@ -1,15 +1,12 @@
 // linear and its two gradients by oneDNN, for a row count that is known only when they run.
 //
-// oneDNN's primitives have fixed shapes, so rows are cut up into them. Which primitives run depends on the real row
-// count alone, so that results repeat, and the cost follows the real rows in steps of kStep.
+// oneDNN's primitives have fixed shapes, so rows are cut up into them: one product over all whole groups of kGroup
+// rows, and one or two over the rest, filled up with zeros to kStep. Which primitives run depends on the real row count
+// alone, so that results repeat, and the cost follows the real rows in steps of kStep.
 //
-// Products with a weight (linear, linear_input_grad): panels of kPanel rows, then one of the remaining rows rounded
-// down to kStep, then the last rows in a copy filled up with zeros. linear's weight lies across the product and is
-// packed once a run (unless rows are few); linear_input_grad's is used as it lies, which is as fast and needs no
-// scratch.
-//
-// Weight gradients sum over rows: one product over all whole groups of kGroup rows (few passes over the sum, which is
-// as large as the weight), then one over the rest, filled up with zeros to kStep, on top of it.
+// linear's weight lies across the product and is packed once a run, unless rows are few; linear_input_grad's is used as
+// it lies, which is as fast and needs no scratch. linear_weight_grad sums over rows, and adds the rest on top of the
+// groups.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -24,10 +21,28 @@ namespace plimsoll {
 namespace {
 
 constexpr std::int64_t kStep = 16;
-constexpr std::int64_t kPanel = 256;
 constexpr std::int64_t kGroup = 128;
-constexpr std::int64_t kFewRows = 128;  // up to here packing a weight costs more than it saves
-static_assert(kPanel % kStep == 0 && kGroup % kStep == 0);
+constexpr std::int64_t kFewRows = kGroup;  // up to here packing a weight costs more than it saves
+static_assert(kGroup % kStep == 0);
+
+// Products over kStep, 2 kStep, … kGroup, 2 kGroup, … rows.
+class Ladder {
+ public:
+  // make(rows) for each rung that a run of `up_to` rows may need.
+  template <typename Make>
+  void fill(std::int64_t up_to, const Make& make) {
+    std::int64_t rows = kStep;
+    for (; rows <= std::min(kGroup, up_to + kStep - 1); rows += kStep) rungs_.push_back(make(rows));
+    for (rows = 2 * kGroup; rows <= up_to; rows += kGroup) rungs_.push_back(make(rows));
+  }
+  const Matmul& over(std::int64_t rows) const {
+    const std::int64_t rung = rows <= kGroup ? rows / kStep - 1 : kGroup / kStep - 2 + rows / kGroup;
+    return *rungs_[static_cast<std::size_t>(rung)];
+  }
+
+ private:
+  std::vector<const Matmul*> rungs_{};
+};
 
 std::size_t float_bytes(std::int64_t count) { return static_cast<std::size_t>(count) * sizeof(float); }
 
@@ -46,23 +61,20 @@ class RowProduct final : public Kernel {
   RowProduct(MatmulCache& cache, std::int64_t capacity, std::int64_t inner, std::int64_t columns, bool transposed_b,
              bool bias)
       : capacity_(capacity), inner_(inner), columns_(columns) {
-    MatmulShape shape{.columns = columns, .inner = inner, .transposed_b = transposed_b, .bias = bias};
     if (transposed_b && capacity > kFewRows) packing_ = cache.packing(inner, columns, true);
     std::size_t library_bytes = packing_ == nullptr ? 0 : packing_->scratch_bytes();
-    const auto prepare = [&](std::int64_t up_to) {
-      std::vector<const Matmul*> products;
-      for (shape.rows = kStep; shape.rows <= std::min(up_to, std::max(kStep, capacity)); shape.rows += kStep) {
-        products.push_back(&cache.matmul(shape));
-        library_bytes = std::max(library_bytes, products.back()->scratch_bytes());
-      }
-      return products;
+    const auto prepare = [&](std::int64_t rows, bool packed) {
+      const Matmul& product = cache.matmul({.rows = rows,
+                                            .columns = columns,
+                                            .inner = inner,
+                                            .transposed_b = transposed_b && !packed,
+                                            .packed_b = packed,
+                                            .bias = bias});
+      library_bytes = std::max(library_bytes, product.scratch_bytes());
+      return &product;
     };
-    plain_ = prepare(packing_ == nullptr ? kPanel : kFewRows);
-    if (packing_ != nullptr) {
-      shape.transposed_b = false;
-      shape.packed_b = true;
-      packed_ = prepare(kPanel);
-    }
+    plain_.fill(packing_ == nullptr ? capacity : kFewRows, [&](std::int64_t rows) { return prepare(rows, false); });
+    if (packing_ != nullptr) packed_.fill(capacity, [&](std::int64_t rows) { return prepare(rows, true); });
     ScratchLayout layout;
     packed_at_ = layout.add_bytes(packing_ == nullptr ? 0 : packing_->packed_bytes());
     library_at_ = layout.add_bytes(library_bytes);
@@ -87,29 +99,26 @@ class RowProduct final : public Kernel {
       packing_->run(b, packed, library_scratch);
       b = packed;
     }
-    const std::vector<const Matmul*>& products = packs ? packed_ : plain_;
-    const auto product_of = [&](std::int64_t now) { return products[static_cast<std::size_t>(now / kStep - 1)]; };
-    std::int64_t left = rows;
-    while (left >= kStep) {
-      const std::int64_t now = std::min(kPanel, left / kStep * kStep);
-      product_of(now)->run(x, b, bias, y, library_scratch);
-      x += now * inner_;
-      y += now * columns_;
-      left -= now;
+    const Ladder& products = packs ? packed_ : plain_;
+    for (const std::int64_t part : {rows / kGroup * kGroup, rows % kGroup / kStep * kStep}) {
+      if (part == 0) continue;
+      products.over(part).run(x, b, bias, y, library_scratch);
+      x += part * inner_;
+      y += part * columns_;
     }
-    if (left > 0) {
-      float* const last_x = scratch_at<float>(arguments, last_x_at_);
-      float* const last_y = scratch_at<float>(arguments, last_y_at_);
-      copy_and_fill(x, last_x, left, kStep, inner_);
-      product_of(kStep)->run(last_x, b, bias, last_y, library_scratch);
-      std::memcpy(y, last_y, float_bytes(left * columns_));
-    }
+    const std::int64_t last = rows % kStep;
+    if (last == 0) return;
+    float* const last_x = scratch_at<float>(arguments, last_x_at_);
+    float* const last_y = scratch_at<float>(arguments, last_y_at_);
+    copy_and_fill(x, last_x, last, kStep, inner_);
+    products.over(kStep).run(last_x, b, bias, last_y, library_scratch);
+    std::memcpy(y, last_y, float_bytes(last * columns_));
   }
 
  private:
   std::int64_t capacity_, inner_, columns_;
-  const WeightPacking* packing_ = nullptr;         // for more than kFewRows rows
-  std::vector<const Matmul*> plain_{}, packed_{};  // of kStep, 2 kStep, … rows, by the layout of b
+  const WeightPacking* packing_ = nullptr;  // for more than kFewRows rows
+  Ladder plain_{}, packed_{};               // by the layout of b
   std::size_t packed_at_ = 0, library_at_ = 0, last_x_at_ = 0, last_y_at_ = 0, scratch_bytes_ = 0;
 };
 
@@ -125,16 +134,11 @@ class WeightGradient final : public Kernel {
       library_bytes = std::max(library_bytes, product.scratch_bytes());
       return &product;
     };
-    for (std::int64_t rows = kGroup; rows <= capacity; rows += kGroup) {
-      groups_[0].push_back(prepare(rows, false));
-      if (has_sum) groups_[1].push_back(prepare(rows, true));
-    }
-    for (std::int64_t rows = kStep; rows <= std::min(kGroup, capacity + kStep - 1); rows += kStep) {
-      rest_[0].push_back(prepare(rows, false));
-      rest_[1].push_back(prepare(rows, true));
-    }
+    writing_.fill(capacity, [&](std::int64_t rows) { return prepare(rows, false); });
+    adding_.fill(has_sum ? capacity : std::min(capacity, kGroup),
+                 [&](std::int64_t rows) { return prepare(rows, true); });
     ScratchLayout layout;
-    const std::int64_t rest_rows = static_cast<std::int64_t>(rest_[0].size()) * kStep;
+    const std::int64_t rest_rows = std::min(kGroup, (capacity + kStep - 1) / kStep * kStep);
     library_at_ = layout.add_bytes(library_bytes);
     rest_x_at_ = layout.add<float>(rest_rows * k);
     rest_dy_at_ = layout.add<float>(rest_rows * m);
@@ -151,14 +155,13 @@ class WeightGradient final : public Kernel {
     std::byte* const library_scratch = arguments.scratch.data() + library_at_;
     bool on_top = has_sum_ && *arguments.inputs[3].data<std::int32_t>() != 0;
     if (rows == 0 && !on_top) std::memset(dw, 0, float_bytes(m_ * k_));
-    const std::int64_t groups = rows / kGroup;
-    if (groups > 0) {
-      groups_[on_top ? 1 : 0][static_cast<std::size_t>(groups - 1)]->run(dy, x, nullptr, dw, library_scratch);
+    const std::int64_t grouped = rows / kGroup * kGroup, rest = rows % kGroup;
+    if (grouped > 0) {
+      (on_top ? adding_ : writing_).over(grouped).run(dy, x, nullptr, dw, library_scratch);
       on_top = true;
-      dy += groups * kGroup * m_;
-      x += groups * kGroup * k_;
+      dy += grouped * m_;
+      x += grouped * k_;
     }
-    const std::int64_t rest = rows - groups * kGroup;
     if (rest == 0) return;
     const std::int64_t filled = (rest + kStep - 1) / kStep * kStep;
     if (filled != rest) {
@@ -169,14 +172,13 @@ class WeightGradient final : public Kernel {
       dy = rest_dy;
       x = rest_x;
     }
-    rest_[on_top ? 1 : 0][static_cast<std::size_t>(filled / kStep - 1)]->run(dy, x, nullptr, dw, library_scratch);
+    (on_top ? adding_ : writing_).over(filled).run(dy, x, nullptr, dw, library_scratch);
   }
 
  private:
   std::int64_t capacity_, m_, k_;
   bool has_sum_;
-  // [0] writes, [1] adds: over kGroup, 2 kGroup, … rows, and over kStep, 2 kStep, … kGroup rows.
-  std::array<std::vector<const Matmul*>, 2> groups_{}, rest_{};
+  Ladder writing_{}, adding_{};  // over what dw held, or on top of it
   std::size_t library_at_ = 0, rest_x_at_ = 0, rest_dy_at_ = 0, scratch_bytes_ = 0;
 };
 
