@@ -36,6 +36,23 @@ double number_in(const std::string& path, double missing) {
   return file >> value ? value : missing;
 }
 
+// Cores that cgroup v2's "cpu.max" or v1's quota grant, rounded up; no limit: a large number.
+int cgroup_cores() {
+  constexpr int kNoLimit = 1 << 20;
+  double quota = -1, period = 0;
+  std::ifstream v2("/sys/fs/cgroup/cpu.max");
+  if (std::string word; v2 >> word) {
+    if (word == "max" || !(v2 >> period)) return kNoLimit;
+    quota = std::strtod(word.c_str(), nullptr);
+  } else {
+    std::ifstream quota_file("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"),
+        period_file("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
+    if (!(quota_file >> quota && period_file >> period)) return kNoLimit;
+  }
+  if (quota <= 0 || period <= 0) return kNoLimit;
+  return static_cast<int>(std::min<double>(kNoLimit, (quota + period - 1) / period));
+}
+
 }  // namespace
 
 std::size_t resident_bytes() {
@@ -67,13 +84,8 @@ std::size_t available_memory_bytes() {
 int available_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  int cores = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
-  std::ifstream file("/sys/fs/cgroup/cpu.max");
-  double quota = 0, period = 0;
-  if (file >> quota >> period && quota > 0 && period > 0) {
-    cores = std::min(cores, static_cast<int>(std::ceil(quota / period)));
-  }
-  return std::max(1, cores);
+  const int cores = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+  return std::max(1, std::min(cores, cgroup_cores()));
 }
 
 }  // namespace plimsoll

@@ -1,5 +1,7 @@
 #include "backend/cpu/cpu_backend.h"
 
+#include "base/process.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <omp.h>
-#include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -10,13 +9,12 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <string>
-#include <thread>
 
 #include "backend/cpu/dnnl_matmul.h"
 #include "backend/cpu/kernels.h"
 #include "base/bytes.h"
+#include "base/process.h"
 #include "hwy/targets.h"
 
 namespace plimsoll {
@@ -149,31 +147,7 @@ class MappedMemory final : public DeviceMemory {
   std::size_t bytes_;
 };
 
-// Cores that cgroup v2's "cpu.max" or v1's quota grant, rounded up; no limit: a large number.
-int cgroup_cores() {
-  constexpr int kNoLimit = 1 << 20;
-  double quota = -1, period = 0;
-  std::ifstream v2("/sys/fs/cgroup/cpu.max");
-  if (std::string word; v2 >> word) {
-    if (word == "max" || !(v2 >> period)) return kNoLimit;
-    quota = std::strtod(word.c_str(), nullptr);
-  } else {
-    std::ifstream quota_file("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"),
-        period_file("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
-    if (!(quota_file >> quota && period_file >> period)) return kNoLimit;
-  }
-  if (quota <= 0 || period <= 0) return kNoLimit;
-  return static_cast<int>(std::min<double>(kNoLimit, (quota + period - 1) / period));
-}
-
 }  // namespace
-
-int available_cores() {
-  cpu_set_t set;
-  int cores = static_cast<int>(std::thread::hardware_concurrency());
-  if (::sched_getaffinity(0, sizeof(set), &set) == 0) cores = CPU_COUNT(&set);
-  return std::max(1, std::min(cores, cgroup_cores()));
-}
 
 CpuBackend::CpuBackend(int threads)
     : threads_(threads > 0 ? threads : available_cores()), matmuls_(std::make_unique<MatmulCache>()) {

@@ -35,7 +35,4 @@ class CpuBackend final : public Backend {
   std::unique_ptr<MatmulCache> matmuls_;
 };
 
-// Cores that this process may use: its affinity mask, cut by the cgroup's CPU quota (rounded up), at least 1.
-int available_cores();
-
 }  // namespace plimsoll
