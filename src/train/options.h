@@ -27,6 +27,8 @@ struct TrainOptions {
   std::int64_t save_total_limit = 0;   // 0: keep all
   std::int64_t eval_steps = 0;         // 0: at the end of each epoch
   bool load_best_model_at_end = false;
+  std::int64_t pad_to = 0;   // text tokens that every page is padded to; 0: none (the numbers are the same, time is not)
+  bool log_order = false;    // write order.jsonl: the pages and windows of each update
   std::string metric_for_best_model = "f1";  // f1, precision, recall or loss
 };
 

@@ -1,0 +1,51 @@
+#include "train/batch_binding.h"
+
+#include <cstring>
+#include <string_view>
+
+#include "transform/optimizer.h"
+
+namespace plimsoll {
+
+BatchBinding::BatchBinding(const Program& program, const Batch& batch) {
+  const auto optional = [&](std::string_view name) {
+    return program.has_source(name) ? program.source(name) : TensorView();
+  };
+  for (std::size_t i = 0; i < batch.tensors().size(); ++i) {
+    const auto& [name, view] = batch.tensors()[i];
+    if (!program.has_source(name)) continue;
+    copies_.push_back({.tensor = i, .input = program.source(name)});
+    check(copies_.back().input.type() == view.type(), "batch and program have the same capacities");
+  }
+  loss_scale_ = program.source("loss_scale");
+  dropout_key_ = program.source("dropout_key");
+  learning_rate_ = optional(kLearningRateInput);
+  step_ = optional(kStepInput);
+  max_grad_norm_ = optional(kMaxGradNormInput);
+  keep_ = optional(kKeepGradientsInput);
+}
+
+void BatchBinding::copy(const Batch& batch) const {
+  for (const Copy& copy : copies_) {
+    std::memcpy(copy.input.raw(), batch.tensors()[copy.tensor].second.raw(), copy.input.bytes());
+  }
+}
+
+void BatchBinding::set_loss_scale(float scale) const { *loss_scale_.data<float>() = scale; }
+
+void BatchBinding::set_dropout_key(PhiloxKey key) const {
+  std::memcpy(dropout_key_.raw(), key.data(), sizeof(key));
+}
+
+void BatchBinding::set_update(double learning_rate, std::int64_t step, double max_grad_norm) const {
+  if (learning_rate_.raw() == nullptr) return;
+  *learning_rate_.data<float>() = static_cast<float>(learning_rate);
+  *step_.data<std::int32_t>() = static_cast<std::int32_t>(step);
+  *max_grad_norm_.data<float>() = static_cast<float>(max_grad_norm);
+}
+
+void BatchBinding::set_keep_gradients(bool keep) const {
+  if (keep_.raw() != nullptr) *keep_.data<std::int32_t>() = keep ? 1 : 0;
+}
+
+}  // namespace plimsoll

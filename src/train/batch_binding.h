@@ -1,0 +1,35 @@
+// Copies a batch's arrays to the inputs of a program, and sets its scalars. Names are looked up once, when bound.
+#pragma once
+
+#include <vector>
+
+#include "base/philox.h"
+#include "data/batch.h"
+#include "runtime/program.h"
+
+namespace plimsoll {
+
+class BatchBinding {
+ public:
+  // `batch` shows the arrays' order and types; every batch of the same capacities fits.
+  BatchBinding(const Program& program, const Batch& batch);
+
+  void copy(const Batch& batch) const;
+  // d(objective)/d(sum of token losses): 1 / labelled tokens of the effective batch.
+  void set_loss_scale(float scale) const;
+  void set_dropout_key(PhiloxKey key) const;
+  // The update's scalars, where the program has them.
+  void set_update(double learning_rate, std::int64_t step, double max_grad_norm) const;
+  // False in the first micro-batch of an update, where the program accumulates.
+  void set_keep_gradients(bool keep) const;
+
+ private:
+  struct Copy {
+    std::size_t tensor;  // index in Batch::tensors()
+    TensorView input;
+  };
+  std::vector<Copy> copies_;  // what the program reads of a batch
+  TensorView loss_scale_, dropout_key_, learning_rate_, step_, max_grad_norm_, keep_;
+};
+
+}  // namespace plimsoll

@@ -1,0 +1,65 @@
+#include "train/batch_file.h"
+
+#include <algorithm>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "data/padded_batch.h"
+#include "formats/safetensors.h"
+
+namespace plimsoll {
+namespace {
+
+// The file's tensors in memory, as pack_padded takes them.
+class BatchFile {
+ public:
+  explicit BatchFile(const std::filesystem::path& path) : file_(path) {}
+
+  TensorView required(const std::string& name) { return read(file_.at(name)); }
+  TensorView optional(const std::string& name) {
+    const TensorEntry* entry = file_.find(name);
+    return entry == nullptr ? TensorView() : read(*entry);
+  }
+  // A mask of ones where the file has none, as `transformers` assumes.
+  TensorView mask(const TensorView& input_ids) {
+    if (const TensorView found = optional("attention_mask"); found.raw() != nullptr) return found;
+    std::vector<std::byte>& bytes = memory_.emplace_back(static_cast<std::size_t>(input_ids.elements()) * 8);
+    const TensorView ones({DType::kI64, input_ids.shape()}, bytes.data());
+    std::ranges::fill(ones.span<std::int64_t>(), 1);
+    return ones;
+  }
+
+ private:
+  TensorView read(const TensorEntry& entry) {
+    std::vector<std::byte>& bytes = memory_.emplace_back(entry.type.bytes());
+    file_.read(entry.name, bytes);
+    return {entry.type, bytes.data()};
+  }
+
+  SafetensorsReader file_;
+  std::deque<std::vector<std::byte>> memory_;
+};
+
+}  // namespace
+
+std::unique_ptr<Batch> read_batch_file(const std::filesystem::path& path, const LayoutLMv3Config& config) {
+  BatchFile file(path);
+  PaddedTensors tensors;
+  tensors.input_ids = file.required("input_ids");
+  tensors.bbox = file.required("bbox");
+  tensors.attention_mask = file.mask(tensors.input_ids);
+  tensors.pixel_values = file.required("pixel_values");
+  tensors.labels = file.optional("labels");
+  const BatchShape shape = padded_batch_shape(tensors, config.grid(), path.string());
+  auto batch = std::make_unique<Batch>(shape, static_cast<std::int32_t>(config.pad_token_id));
+  pack_padded(tensors,
+              {.vocab_size = config.vocab_size,
+               .labels = config.num_labels(),
+               .positions = config.max_position_embeddings,
+               .coordinates = config.max_2d_position_embeddings},
+              path.string(), *batch);
+  return batch;
+}
+
+}  // namespace plimsoll

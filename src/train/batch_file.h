@@ -1,0 +1,17 @@
+// A batch given as a file: safetensors with the tensors that `transformers` takes, checked and packed.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "data/batch.h"
+#include "model/config.h"
+
+namespace plimsoll {
+
+// `input_ids` I64 [B, T], `bbox` I64 [B, T, 4], `pixel_values` F32 [B, 3, Y, X]; where present `attention_mask` I64 [B, T]
+// and `labels` I64 [B, T]. Every one of the T positions becomes a row, padding too. Throws DataError naming file, tensor,
+// place, value and range for anything that does not fit the model.
+std::unique_ptr<Batch> read_batch_file(const std::filesystem::path& path, const LayoutLMv3Config& config);
+
+}  // namespace plimsoll

@@ -1,0 +1,192 @@
+#include "train/checkpoint.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "formats/safetensors.h"
+
+namespace plimsoll {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr const char* kStateFile = "trainer_state.json";
+constexpr const char* kOptimizerFile = "optimizer.safetensors";
+constexpr std::string_view kPrefix = "checkpoint-";
+
+nlohmann::json to_json(const TrainerState& state) {
+  return {{"global_step", state.step},
+          {"max_steps", state.total_steps},
+          {"seed", state.seed},
+          {"train_batch_size", state.train_batch_size},
+          {"micro_batch_size", state.micro_batch_size},
+          {"examples", state.examples},
+          {"max_length", state.max_length},
+          {"threads", state.threads},
+          {"best_metric", state.best_metric ? nlohmann::json(*state.best_metric) : nlohmann::json()},
+          {"best_global_step", state.best_step}};
+}
+
+// N of "checkpoint-N".
+std::optional<std::int64_t> step_of(const std::string& name) {
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  std::int64_t step = 0;
+  const char* begin = name.data() + kPrefix.size();
+  const char* end = name.data() + name.size();
+  const auto [stop, error] = std::from_chars(begin, end, step);
+  if (error != std::errc() || stop != end || begin == end) return std::nullopt;
+  return step;
+}
+
+void remove_directory(const fs::path& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (error) {
+    throw EnvironmentError({.what = "cannot remove a directory",
+                            .where = path.string(),
+                            .found = error.message(),
+                            .remedy = "check its permissions"});
+  }
+}
+
+}  // namespace
+
+fs::path checkpoint_path(const fs::path& output_dir, std::int64_t step) {
+  return output_dir / fmt::format("{}{}", kPrefix, step);
+}
+
+fs::path save_checkpoint(const fs::path& output_dir, const TrainerState& state, const ModelBundle& bundle,
+                         const ParameterMemory& parameters, const std::vector<std::string>& state_names,
+                         const StateMemory& states) {
+  const fs::path final_path = checkpoint_path(output_dir, state.step);
+  const fs::path aside = final_path.string() + ".tmp";
+  remove_directory(aside);
+  std::error_code error;
+  fs::create_directories(aside, error);
+  if (error) {
+    throw EnvironmentError({.what = "cannot create a directory for a checkpoint",
+                            .where = aside.string(),
+                            .found = error.message(),
+                            .remedy = "check the path, its permissions and the disk"});
+  }
+  try {
+    save_model(aside, bundle, parameters);
+    std::vector<TensorDeclaration> tensors;
+    tensors.reserve(state_names.size());
+    for (const std::string& name : state_names) {
+      tensors.push_back({name, {DType::kF32, {static_cast<std::int64_t>(states(name).size())}}});
+    }
+    SafetensorsWriter writer(aside / kOptimizerFile, std::move(tensors));
+    for (const std::string& name : state_names) writer.write(std::as_bytes(states(name)));
+    writer.finish();
+    write_text_file(aside / kStateFile, to_json(state).dump(2) + "\n");
+    sync_directory(aside);
+  } catch (...) {
+    fs::remove_all(aside, error);  // a full disk must not stay full of half a checkpoint
+    throw;
+  }
+  remove_directory(final_path);  // the same step saved before: by a run that was resumed from an older one
+  fs::rename(aside, final_path, error);
+  if (error) {
+    throw EnvironmentError({.what = "cannot put a checkpoint in its place",
+                            .where = final_path.string(),
+                            .found = error.message(),
+                            .remedy = fmt::format("the checkpoint is complete in {}", aside.string())});
+  }
+  sync_directory(output_dir);
+  return final_path;
+}
+
+std::vector<std::int64_t> list_checkpoints(const fs::path& output_dir) {
+  std::vector<std::int64_t> steps;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(output_dir, error)) {
+    const std::optional<std::int64_t> step = step_of(entry.path().filename().string());
+    if (step && fs::exists(entry.path() / kStateFile)) steps.push_back(*step);
+  }
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+void rotate_checkpoints(const fs::path& output_dir, std::int64_t limit, std::int64_t keep_step) {
+  if (limit <= 0) return;
+  std::vector<std::int64_t> steps = list_checkpoints(output_dir);
+  std::int64_t excess = static_cast<std::int64_t>(steps.size()) - limit;
+  // The newest is the one to resume from: it stays even where the best takes the limit's last place.
+  for (std::size_t i = 0; excess > 0 && i + 1 < steps.size(); ++i) {
+    if (steps[i] == keep_step) continue;
+    remove_directory(checkpoint_path(output_dir, steps[i]));
+    --excess;
+  }
+}
+
+void remove_torn_checkpoints(const fs::path& output_dir) {
+  std::error_code error;
+  std::vector<fs::path> torn;
+  for (const auto& entry : fs::directory_iterator(output_dir, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(kPrefix) && name.ends_with(".tmp")) torn.push_back(entry.path());
+  }
+  for (const fs::path& path : torn) remove_directory(path);
+}
+
+TrainerState read_trainer_state(const fs::path& checkpoint) {
+  const fs::path path = checkpoint / kStateFile;
+  const auto object = nlohmann::json::parse(read_text_file(path, 1 << 26), nullptr, false);
+  try {
+    TrainerState state;
+    state.step = object.at("global_step").get<std::int64_t>();
+    state.total_steps = object.at("max_steps").get<std::int64_t>();
+    state.seed = object.at("seed").get<std::uint64_t>();
+    state.train_batch_size = object.at("train_batch_size").get<std::int64_t>();
+    state.micro_batch_size = object.at("micro_batch_size").get<std::int64_t>();
+    state.examples = object.at("examples").get<std::int64_t>();
+    state.max_length = object.at("max_length").get<std::int64_t>();
+    state.threads = object.at("threads").get<int>();
+    if (!object.at("best_metric").is_null()) state.best_metric = object.at("best_metric").get<double>();
+    state.best_step = object.at("best_global_step").get<std::int64_t>();
+    return state;
+  } catch (const nlohmann::json::exception& error) {
+    throw DataError({.what = "the checkpoint's state cannot be read",
+                     .where = path.string(),
+                     .found = error.what(),
+                     .allowed = "a trainer_state.json that Plimsoll wrote",
+                     .remedy = "resume from another checkpoint"});
+  }
+}
+
+void load_checkpoint_parameters(const fs::path& checkpoint, const ModelBundle& bundle, const ParameterMemory& parameters) {
+  const WeightsFile weights = open_weights(checkpoint);
+  const ParameterReport report =
+      load_parameters(bundle.config, bundle.specs(), {.weights = &weights}, parameters);
+  if (!report.fresh.empty()) {
+    throw DataError({.what = "the checkpoint has no classification head",
+                     .where = checkpoint.string(),
+                     .found = fmt::format("no '{}'", report.fresh.front()),
+                     .remedy = "resume from another checkpoint"});
+  }
+}
+
+void load_checkpoint(const fs::path& checkpoint, const ModelBundle& bundle, const ParameterMemory& parameters,
+                     const std::vector<std::string>& state_names, const StateMemory& states) {
+  load_checkpoint_parameters(checkpoint, bundle, parameters);
+  const SafetensorsReader file(checkpoint / kOptimizerFile);
+  for (const std::string& name : state_names) {
+    const std::span<float> memory = states(name);
+    const TensorType expected{DType::kF32, {static_cast<std::int64_t>(memory.size())}};
+    if (!(file.at(name).type == expected)) {
+      throw DataError({.what = "the checkpoint's optimizer state does not fit the model",
+                       .where = fmt::format("{}, tensor '{}'", file.path().string(), name),
+                       .found = to_string(file.at(name).type),
+                       .allowed = to_string(expected),
+                       .remedy = "resume with the model and options that the run began with"});
+    }
+    file.read(name, std::as_writable_bytes(memory));
+  }
+}
+
+}  // namespace plimsoll

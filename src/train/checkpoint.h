@@ -1,0 +1,60 @@
+// Checkpoints: DIR/checkpoint-N holds a whole model directory, the optimizer's state and where the run stood. A checkpoint
+// appears in one rename, so whatever carries the name is complete; a run that is killed while writing leaves only a
+// "checkpoint-N.tmp", which the next run removes.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "train/model_bundle.h"
+
+namespace plimsoll {
+
+// Where a run stands, and what its numbers depend on beyond weights and optimizer state.
+struct TrainerState {
+  std::int64_t step = 0;         // updates done
+  std::int64_t total_steps = 0;
+  // The numeric key: a run continues bit for bit only with these the same.
+  std::uint64_t seed = 0;
+  std::int64_t train_batch_size = 0;
+  std::int64_t micro_batch_size = 0;
+  std::int64_t examples = 0;     // windows of the training data
+  std::int64_t max_length = 0;
+  int threads = 0;
+  // The best evaluation so far.
+  std::optional<double> best_metric;
+  std::int64_t best_step = 0;
+};
+
+// Memory of an optimizer state by name ("<parameter>.exp_avg").
+using StateMemory = std::function<std::span<float>(const std::string& name)>;
+
+// Writes output_dir/checkpoint-<state.step> and returns its path. Throws EnvironmentError (disk full, …), leaving what was
+// there before untouched.
+std::filesystem::path save_checkpoint(const std::filesystem::path& output_dir, const TrainerState& state,
+                                      const ModelBundle& bundle, const ParameterMemory& parameters,
+                                      const std::vector<std::string>& state_names, const StateMemory& states);
+
+// Removes the oldest checkpoints beyond `limit` (0: none is removed), never the one of `keep_step`.
+void rotate_checkpoints(const std::filesystem::path& output_dir, std::int64_t limit, std::int64_t keep_step);
+// Removes what a killed run left half written.
+void remove_torn_checkpoints(const std::filesystem::path& output_dir);
+
+// Steps of the checkpoints in output_dir, ascending.
+std::vector<std::int64_t> list_checkpoints(const std::filesystem::path& output_dir);
+std::filesystem::path checkpoint_path(const std::filesystem::path& output_dir, std::int64_t step);
+
+// Throws DataError for a missing or torn trainer_state.json.
+TrainerState read_trainer_state(const std::filesystem::path& checkpoint);
+// Fills parameters and states from a checkpoint. Throws DataError if it does not fit the model.
+void load_checkpoint(const std::filesystem::path& checkpoint, const ModelBundle& bundle, const ParameterMemory& parameters,
+                     const std::vector<std::string>& state_names, const StateMemory& states);
+// The parameters alone, for the best model at the end.
+void load_checkpoint_parameters(const std::filesystem::path& checkpoint, const ModelBundle& bundle,
+                                const ParameterMemory& parameters);
+
+}  // namespace plimsoll

@@ -1,0 +1,64 @@
+#include "train/evaluation.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/error.h"
+
+namespace plimsoll {
+namespace {
+
+nlohmann::json scores_json(const EntityScores& scores) {
+  return {{"f1", scores.f1}, {"precision", scores.precision}, {"recall", scores.recall}, {"support", scores.support}};
+}
+
+}  // namespace
+
+double Evaluation::metric(const std::string& name) const {
+  if (name == "f1" || name == "eval_f1") return overall.f1;
+  if (name == "precision" || name == "eval_precision") return overall.precision;
+  if (name == "recall" || name == "eval_recall") return overall.recall;
+  if (name == "loss" || name == "eval_loss") return loss;
+  throw UsageError({.what = "no such metric",
+                    .where = "--metric-for-best-model",
+                    .found = name,
+                    .allowed = "f1, precision, recall or loss"});
+}
+
+bool smaller_is_better(const std::string& metric) { return metric == "loss" || metric == "eval_loss"; }
+
+Evaluation evaluate(const Session& session, const LayoutLMv3Config& config, const Dataset& dataset,
+                    const LoaderOptions& loader) {
+  const auto begin = std::chrono::steady_clock::now();
+  EntityMetrics metrics(config.labels);
+  const auto outside = static_cast<std::int32_t>(
+      std::find(config.labels.begin(), config.labels.end(), "O") - config.labels.begin());
+  std::vector<std::int32_t> gold, predicted;
+  const PredictionTotals totals = predict_pages(session, config, dataset, loader, [&](const PagePrediction& page) {
+    gold.clear();
+    predicted.clear();
+    for (std::size_t w = 0; w < page.labels.size(); ++w) {
+      if (page.gold[w] == kIgnoredLabel) continue;
+      gold.push_back(page.gold[w]);
+      predicted.push_back(page.labels[w] >= 0 ? page.labels[w] : outside);
+    }
+    metrics.add_page(gold, predicted);
+  });
+  Evaluation result{.overall = metrics.overall(), .per_label = metrics.per_type()};
+  result.loss = totals.labelled_tokens > 0 ? totals.loss_sum / static_cast<double>(totals.labelled_tokens) : 0;
+  result.pages = totals.pages;
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return result;
+}
+
+nlohmann::json to_json(const Evaluation& evaluation) {
+  nlohmann::json object = scores_json(evaluation.overall);
+  object["loss"] = evaluation.loss;
+  object["pages"] = evaluation.pages;
+  object["seconds"] = evaluation.seconds;
+  object["per_label"] = nlohmann::json::object();
+  for (const auto& [type, scores] : evaluation.per_label) object["per_label"][type] = scores_json(scores);
+  return object;
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,25 @@
+// One forward and backward of a given batch, dropout off: how anyone checks the numbers against `transformers`.
+#pragma once
+
+#include <filesystem>
+
+#include "backend/backend.h"
+#include "train/model_bundle.h"
+
+namespace plimsoll {
+
+struct GradientReport {
+  double loss = 0;
+  std::int64_t samples = 0, tokens = 0, labelled_tokens = 0, parameters = 0;
+};
+
+// `batch_file`: safetensors with `input_ids` I64 [B, T], `bbox` I64 [B, T, 4], `attention_mask` I64 [B, T] (optional),
+// `pixel_values` F32 [B, 3, Y, X], `labels` I64 [B, T] (optional: no loss then, gradients 0), as `transformers` names and
+// shapes them. All T positions are computed, padding too, so that logits compare one to one.
+// `output_file`: `loss` F32 [], `logits` F32 [B, T, C], and the gradient of every parameter that trains under its name.
+// Throws DataError naming tensor, index, value and range for anything that does not fit.
+GradientReport compute_gradients(const ModelBundle& bundle, const std::filesystem::path& batch_file,
+                                 const std::filesystem::path& output_file, Backend& backend,
+                                 const ModelOptions& options = {});
+
+}  // namespace plimsoll

@@ -1,0 +1,200 @@
+#include "train/job.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/process.h"
+#include "train/predictor.h"
+#include "train/trainer.h"
+
+namespace plimsoll {
+namespace {
+
+// Capacities in steps that suit the matrix kernels.
+constexpr std::int64_t kRowStep = 16;
+
+std::int64_t rounded_rows(std::int64_t rows) {
+  return static_cast<std::int64_t>(round_up(static_cast<std::size_t>(std::max<std::int64_t>(rows, 1)), kRowStep));
+}
+
+bool covers(const std::vector<std::string>& labels, const LabelSet& data) {
+  return std::ranges::all_of(data.names(), [&](const std::string& name) {
+    return std::ranges::find(labels, name) != labels.end();
+  });
+}
+
+}  // namespace
+
+WindowOptions window_options(const DataRequest& request, const LayoutLMv3Config& config) {
+  constexpr std::int64_t kUsual = 512;
+  const std::int64_t most = config.max_text_tokens();
+  const std::int64_t length = request.max_length > 0 ? request.max_length : std::min(kUsual, most);
+  if (length > most) {
+    throw UsageError({.what = "pages of that length do not fit the model's position table",
+                      .where = "--max-length",
+                      .found = fmt::format("{}", length),
+                      .allowed = fmt::format("at most {}: max_position_embeddings {} less the padding position",
+                                             most, config.max_position_embeddings),
+                      .remedy = fmt::format("pass --max-length {}; longer pages become several windows", most)});
+  }
+  WindowOptions options{.max_length = static_cast<int>(length),
+                        .stride = std::min(request.stride, static_cast<int>(length) / 4),
+                        .long_pages = request.truncate ? LongPages::kTruncate : LongPages::kWindows};
+  validate(options);
+  return options;
+}
+
+void resolve_labels(ModelBundle& bundle, const ModelRequest& model, const DataRequest& data) {
+  if (!model.labels.empty()) return set_labels(bundle, LabelSet::parse(model.labels));
+  const bool model_has_labels = bundle.weights != nullptr;
+  const std::unique_ptr<PageSource> source =
+      open_pages(data.data, {.label_names = model_has_labels ? bundle.config.labels : std::vector<std::string>(),
+                             .segment_boxes = data.segment_boxes});
+  const LabelSet seen = LabelSet::from_pages(*source);
+  if (model_has_labels && covers(bundle.config.labels, seen)) return;
+  set_labels(bundle, seen);
+}
+
+namespace {
+
+CheckReport check_with(const ModelBundle& bundle, const DataRequest& request, const LabelSet* labels, bool required,
+                       bool decode_images) {
+  const std::unique_ptr<PageSource> source =
+      open_pages(request.data, {.label_names = labels != nullptr ? labels->names() : std::vector<std::string>(),
+                                .segment_boxes = request.segment_boxes,
+                                .ignore_labels = labels == nullptr && !required});
+  const WordEncoder encoder = bundle.word_encoder();
+  return check_pages(*source, {.box_format = request.box_format,
+                               .labels = labels,
+                               .labels_required = required,
+                               .encoder = &encoder,
+                               .windows = window_options(request, bundle.config),
+                               .decode_images = decode_images});
+}
+
+}  // namespace
+
+CheckReport check_data(ModelBundle& bundle, const ModelRequest& model, const DataRequest& request, bool decode_images) {
+  try {
+    resolve_labels(bundle, model, request);
+  } catch (const DataError&) {
+    // The data's labels cannot be listed because a page is broken: the check itself says which.
+    return check_with(bundle, request, nullptr, true, decode_images);
+  }
+  const LabelSet labels(bundle.config.labels, "the labels");
+  return check_with(bundle, request, &labels, true, decode_images);
+}
+
+void refuse_bad_data(const ModelBundle& bundle, const DataRequest& request, bool labels_required) {
+  const LabelSet labels(bundle.config.labels, "the model's labels");
+  const CheckReport report = check_with(bundle, request, labels_required ? &labels : nullptr, labels_required, false);
+  if (report.findings.count(Severity::kError) > 0) throw report.findings.to_error(request.data.string());
+}
+
+std::unique_ptr<Dataset> open_dataset(const ModelBundle& bundle, const DataRequest& request, bool with_labels,
+                                      bool owned_only) {
+  refuse_bad_data(bundle, request, with_labels);
+  std::shared_ptr<const PageSource> source =
+      open_pages(request.data, {.label_names = with_labels ? bundle.config.labels : std::vector<std::string>(),
+                                .segment_boxes = request.segment_boxes,
+                                .ignore_labels = !with_labels});
+  DatasetOptions options{.box_format = request.box_format, .windows = window_options(request, bundle.config)};
+  if (with_labels) options.labels = LabelSet(bundle.config.labels, "the model's labels");
+  options.label_owned_words_only = owned_only;
+  auto dataset = std::make_unique<Dataset>(std::move(source), bundle.word_encoder(), ImageProcessor(bundle.image),
+                                           std::move(options));
+  if (dataset->size() == 0) {
+    throw DataError({.what = "there are no pages",
+                     .where = request.data.string(),
+                     .found = "an empty file",
+                     .allowed = "at least one page"});
+  }
+  if (dataset->lost_words() > 0) {
+    log_warning(fmt::format("--truncate cuts {} words off the ends of long pages of {}", dataset->lost_words(),
+                            request.data.string()));
+  }
+  return dataset;
+}
+
+LoaderOptions loader_options(const MemoryRequest& memory) {
+  return {.workers = memory.loader_workers >= 0 ? memory.loader_workers : std::min(4, (available_cores() + 1) / 2),
+          .slots = 0};
+}
+
+std::size_t resolve_budget(const MemoryRequest& memory) {
+  if (memory.budget_bytes > 0) return memory.budget_bytes;
+  // All that is free now, less a twentieth for the rest of the machine.
+  return (available_memory_bytes() / 20) * 19 + resident_bytes();
+}
+
+FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, const Dataset* train,
+                       const Dataset* evaluation, const MemoryRequest& memory) {
+  FitRequest request;
+  request.step.config = bundle.config;
+  request.step.optimizer.adamw.weight_decay = options.weight_decay;
+  request.train_batch_size = options.train_batch_size;
+  request.micro_batch_size = memory.micro_batch_size;
+  request.trains = train != nullptr;
+  request.evaluates = evaluation != nullptr;
+  request.budget_bytes = resolve_budget(memory);
+  const LayoutLMv3Config config = bundle.config;
+  if (train != nullptr) {
+    const SamplerOptions order{
+        .seed = options.seed, .train_batch_size = options.train_batch_size, .shuffle = true, .pad_to = options.pad_to};
+    const Sampler sampler(train->examples(), order);
+    const std::int64_t per_epoch = sampler.updates_per_epoch();
+    const std::int64_t epochs = (total_steps(options, per_epoch) + per_epoch - 1) / per_epoch;
+    // The order of pages is known, so the most rows of any micro-batch of the run are known, not guessed.
+    const auto most_rows = [train, order, epochs](std::int64_t micro) {
+      return Sampler(train->examples(), order)
+          .largest_text_rows(0, static_cast<std::uint64_t>(epochs), micro);
+    };
+    request.text_rows = [most_rows](std::int64_t micro) { return rounded_rows(most_rows(micro)); };
+    request.update_text_rows = rounded_rows(most_rows(options.train_batch_size));
+  }
+  if (evaluation != nullptr) {
+    request.evaluation_text_rows = [evaluation](std::int64_t micro) {
+      const Sampler sampler(evaluation->examples(), {.seed = 0, .train_batch_size = micro, .shuffle = false});
+      return rounded_rows(sampler.largest_text_rows(0, 1, micro));
+    };
+  }
+  const LoaderOptions loader = loader_options(memory);
+  request.loader_bytes = [config, train, evaluation, loader](const ModelCapacity& capacity) {
+    const BatchShape shape = batch_shape(config, capacity);
+    std::size_t most = 0;
+    for (const Dataset* dataset : {train, evaluation}) {
+      if (dataset == nullptr) continue;
+      const Sampler sampler(dataset->examples(), {.seed = 0, .train_batch_size = capacity.samples});
+      const BatchSequence sequence(sampler, capacity.samples, {.epoch = 0, .update = 0, .updates = 1});
+      most = std::max(most, static_cast<std::size_t>(Loader::host_bytes(*dataset, sequence, shape, loader)));
+    }
+    return most;
+  };
+  return request;
+}
+
+nlohmann::json plan_json(const RunPlan& plan) {
+  nlohmann::json items = nlohmann::json::array(), programs = nlohmann::json::array();
+  for (const MemoryItem& item : plan.items) items.push_back({{"name", item.name}, {"bytes", item.bytes}});
+  for (const PlannedProgram& program : plan.programs) {
+    programs.push_back({{"kind", program_kind_name(program.kind)},
+                        {"samples", program.capacity.samples},
+                        {"text_rows", program.capacity.text_rows},
+                        {"transient_bytes", program.plan.transient_bytes},
+                        {"lower_bound_bytes", program.plan.lower_bound_bytes}});
+  }
+  return {{"predicted_peak_bytes", plan.predicted_peak_bytes},
+          {"budget_bytes", plan.budget_bytes},
+          {"arena_bytes", plan.arena_bytes},
+          {"micro_batch_size", plan.micro_batch_size},
+          {"gradient_accumulation_steps", plan.accumulation_steps},
+          {"items", items},
+          {"programs", programs}};
+}
+
+}  // namespace plimsoll

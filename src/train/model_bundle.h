@@ -1,0 +1,52 @@
+// ModelBundle: all that a model directory holds, opened and checked against itself: config, tokenizer, image processor,
+// weights. And its inverse, a directory that `transformers` loads.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/image_processor.h"
+#include "data/labels.h"
+#include "data/tokenizer.h"
+#include "data/windows.h"
+#include "formats/weights.h"
+#include "model/config.h"
+#include "model/parameters.h"
+
+namespace plimsoll {
+
+struct ModelBundle {
+  LayoutLMv3Config config;
+  std::shared_ptr<const Tokenizer> tokenizer;
+  ImageProcessorConfig image;
+  std::shared_ptr<const WeightsFile> weights;  // nullptr: a preset, from scratch
+  bool fresh_head = false;                     // the classifier does not fit the labels and is made new
+  std::string origin;                          // what --model said
+
+  std::vector<ParameterSpec> specs() const { return parameter_specs(config); }
+  WordEncoder word_encoder() const;
+};
+
+// `model`: a Hugging Face model directory, or a preset's name. `tokenizer`: a tokenizer.json or a directory that replaces the
+// model's own; empty: the model's, or the embedded one for a preset. Throws DataError, or UsageError for what is neither.
+ModelBundle open_model(const std::string& model, const std::string& tokenizer = "");
+
+// Config and weights alone, for work on batches that are token ids already: `tokenizer` stays nullptr.
+ModelBundle open_weights_only(const std::string& model);
+
+// Gives the model these labels. A classifier that was made for others is made new, and the log says so.
+void set_labels(ModelBundle& bundle, const LabelSet& labels);
+
+// Says at once what is missing or misshapen in the weights, before anything is allocated.
+void check_weights(const ModelBundle& bundle);
+
+// Fills the parameters from the weights, or from `seed`.
+void load_model(const ModelBundle& bundle, std::uint64_t seed, const ParameterMemory& memory);
+
+// Writes config.json, model.safetensors, the tokenizer's files and preprocessor_config.json into `directory`, which exists.
+void save_model(const std::filesystem::path& directory, const ModelBundle& bundle, const ParameterMemory& memory);
+
+}  // namespace plimsoll

@@ -1,0 +1,37 @@
+// Runs the evaluation program over a data set and hands out each page's word predictions, one page at a time: logits never
+// leave the arena, memory does not grow with the data.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "data/dataset.h"
+#include "data/loader.h"
+#include "fit/session.h"
+
+namespace plimsoll {
+
+// One page's words, merged from its windows: each word is predicted in the one window that owns it.
+struct PagePrediction {
+  std::uint32_t page = 0;             // index in the data set's source
+  std::vector<std::int32_t> labels;   // by word: the likeliest label, -1 for a word without tokens
+  std::vector<float> probabilities;   // of that label
+  std::vector<std::int32_t> gold;     // the data's label, -100 where there is none
+};
+
+struct PredictionTotals {
+  double loss_sum = 0;  // over labelled tokens
+  std::int64_t labelled_tokens = 0;
+  std::int64_t pages = 0;
+};
+
+// How batches of a data set look for a model and a plan.
+BatchShape batch_shape(const LayoutLMv3Config& config, const ModelCapacity& capacity);
+
+// `on_page` is called once for each page that has a window, in the data's order.
+PredictionTotals predict_pages(const Session& session, const LayoutLMv3Config& config, const Dataset& dataset,
+                               const LoaderOptions& loader, const std::function<void(const PagePrediction&)>& on_page);
+
+}  // namespace plimsoll

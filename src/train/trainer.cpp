@@ -1,0 +1,286 @@
+#include "train/trainer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <iterator>
+
+#include "base/dropout.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/process.h"
+
+namespace plimsoll {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+}  // namespace
+
+std::int64_t total_steps(const TrainOptions& options, std::int64_t updates_per_epoch) {
+  if (options.max_steps > 0) return options.max_steps;
+  return static_cast<std::int64_t>(std::ceil(options.num_train_epochs * static_cast<double>(updates_per_epoch)));
+}
+
+Trainer::Trainer(const Session& session, const ModelBundle& bundle, const TrainData& data, const TrainOptions& options,
+                 const LoaderOptions& loader, int threads, TrainObserver& observer)
+    : session_(session),
+      bundle_(bundle),
+      data_(data),
+      options_(options),
+      loader_options_(loader),
+      observer_(observer),
+      sampler_(data.train->examples(), {.seed = options.seed, .train_batch_size = options.train_batch_size}),
+      bindings_(static_cast<std::size_t>(ProgramKind::kGradients) + 1) {
+  state_ = {.step = 0,
+            .total_steps = total_steps(options, sampler_.updates_per_epoch()),
+            .seed = options.seed,
+            .train_batch_size = options.train_batch_size,
+            .micro_batch_size = session.plan().micro_batch_size,
+            .examples = static_cast<std::int64_t>(sampler_.size()),
+            .max_length = data.train->options().windows.max_length,
+            .threads = threads,
+            .best_metric = std::nullopt,
+            .best_step = 0};
+  for (const auto& [name, entry] : session.plan().layout.entries()) {
+    if (entry.role == Role::kState && (name.ends_with(".exp_avg") || name.ends_with(".exp_avg_sq"))) {
+      state_names_.push_back(name);
+    }
+  }
+}
+
+void Trainer::begin(const std::optional<std::filesystem::path>& resume) {
+  const ParameterMemory memory = [this](const std::string& name) { return floats(name); };
+  if (!resume) {
+    load_model(bundle_, options_.seed, memory);
+    for (const std::string& name : state_names_) std::ranges::fill(floats(name), 0.0F);
+    return;
+  }
+  const TrainerState saved = read_trainer_state(*resume);
+  load_checkpoint(*resume, bundle_, memory, state_names_, memory);
+  const auto differs = [&](const char* what, auto then, auto now) {
+    if (then == now) return;
+    log_warning(fmt::format("the run began with {} {}, now it is {}: it will not continue bit for bit", what, then, now));
+  };
+  differs("--seed", saved.seed, state_.seed);
+  differs("--train-batch-size", saved.train_batch_size, state_.train_batch_size);
+  differs("a micro-batch of", saved.micro_batch_size, state_.micro_batch_size);
+  differs("training windows:", saved.examples, state_.examples);
+  differs("--max-length", saved.max_length, state_.max_length);
+  differs("updates in all:", saved.total_steps, state_.total_steps);
+  differs("--threads", saved.threads, state_.threads);
+  state_.step = saved.step;
+  state_.best_metric = saved.best_metric;
+  state_.best_step = saved.best_step;
+  saved_step_ = saved.step;
+}
+
+void Trainer::open_logs(bool resumed) {
+  const std::int64_t keep = resumed ? state_.step : -1;
+  metrics_ = std::make_unique<JsonLinesLog>(options_.output_dir / "metrics.jsonl", keep);
+  if (!options_.log_order) return;
+  order_ = std::make_unique<JsonLinesLog>(options_.output_dir / "order.jsonl", keep);
+  order_line_.reserve(64 + 32 * static_cast<std::size_t>(options_.train_batch_size));
+}
+
+void Trainer::restart_loader() {
+  loader_.reset();
+  const std::int64_t per_epoch = sampler_.updates_per_epoch();
+  sequence_ = std::make_unique<BatchSequence>(
+      sampler_, state_.micro_batch_size,
+      BatchSequence::Range{.epoch = static_cast<std::uint64_t>(state_.step / per_epoch),
+                           .update = state_.step % per_epoch,
+                           .updates = state_.total_steps - state_.step});
+  const ModelCapacity& capacity = session_.plan().programs.front().capacity;
+  loader_ = std::make_unique<Loader>(*data_.train, *sequence_, batch_shape(bundle_.config, capacity), options_.pad_to,
+                                     loader_options_);
+}
+
+double Trainer::run_update(const std::atomic<bool>& stop, bool& stopped) {
+  double loss = 0;
+  for (;;) {
+    const Batch* batch = loader_->next();
+    check(batch != nullptr, "the loader has a batch for every update");
+    const MicroBatchInfo& info = batch->info();
+    const bool last = info.micro_batch + 1 == info.micro_batches;
+    const ProgramKind kind = session_.has(ProgramKind::kStep) ? ProgramKind::kStep
+                             : last                           ? ProgramKind::kAccumulateAndStep
+                                                              : ProgramKind::kAccumulate;
+    const Program& program = session_.program(kind);
+    std::optional<BatchBinding>& binding = bindings_[static_cast<std::size_t>(kind)];
+    if (!binding) binding.emplace(program, *batch);
+    binding->copy(*batch);
+    // An update without a single label has nothing to learn from: its loss and gradients are 0.
+    binding->set_loss_scale(info.labelled_in_update > 0 ? 1.0F / static_cast<float>(info.labelled_in_update) : 0.0F);
+    binding->set_dropout_key(dropout_key(options_.seed, static_cast<std::uint64_t>(state_.step)));
+    binding->set_keep_gradients(info.micro_batch > 0);
+    binding->set_update(scheduled_learning_rate(options_, state_.step, state_.total_steps), state_.step + 1,
+                        options_.max_grad_norm);
+    program.run();
+    const PlannedProgram& planned = session_.planned(kind);
+    loss += *program.view(planned.loss).data<float>();
+    if (last) gradient_norm_ = *program.view(planned.gradient_norm).data<float>();
+    check_finite(*batch, loss, last ? gradient_norm_ : 0);
+    pages_ += batch->samples();
+    if (order_) log_order(*batch, info.micro_batch == 0, last);
+    if (last) return loss;
+    if (stop.load(std::memory_order_relaxed)) {
+      // Nothing of this update has reached the parameters: the checkpoint is that of the last whole one.
+      stopped = true;
+      return loss;
+    }
+  }
+}
+
+void Trainer::check_finite(const Batch& batch, double loss, double norm) const {
+  if (std::isfinite(loss) && std::isfinite(norm)) return;
+  std::string pages;
+  for (const SampleReference& reference : batch.references().first(static_cast<std::size_t>(batch.samples()))) {
+    pages += fmt::format("{}{}", pages.empty() ? "" : ", ", data_.train->source().read(reference.page).id);
+  }
+  const std::vector<std::int64_t> good = list_checkpoints(options_.output_dir);
+  throw DivergedError({.what = "the loss or the gradients are no longer finite",
+                       .where = fmt::format("update {}, pages {}", state_.step + 1, pages),
+                       .found = fmt::format("loss {}, gradient norm {}", loss, norm),
+                       .allowed = "finite numbers",
+                       .remedy = fmt::format("lower --learning-rate or raise --warmup-ratio{}",
+                                             good.empty() ? std::string()
+                                                          : fmt::format("; the last good checkpoint is {}",
+                                                                        checkpoint_path(options_.output_dir, good.back())
+                                                                            .string()))});
+}
+
+void Trainer::log_order(const Batch& batch, bool first, bool last) {
+  if (first) {
+    order_line_.clear();
+    fmt::format_to(std::back_inserter(order_line_), "{{\"step\": {}, \"update\": {}, \"examples\": [", state_.step + 1,
+                   state_.step);
+  }
+  bool comma = !first;
+  for (const SampleReference& reference : batch.references().first(static_cast<std::size_t>(batch.samples()))) {
+    fmt::format_to(std::back_inserter(order_line_), "{}[{}, {}]", comma ? ", " : "", reference.page, reference.window);
+    comma = true;
+  }
+  if (!last) return;
+  order_line_ += "]}";
+  order_->write(order_line_);
+}
+
+StepReport Trainer::report(double loss) const {
+  const double rate = step_seconds_ > 0 ? static_cast<double>(pages_) / step_seconds_ : 0;
+  const double pages_left = static_cast<double>(state_.total_steps - state_.step) *
+                            static_cast<double>(sampler_.size()) / static_cast<double>(sampler_.updates_per_epoch());
+  return {.step = state_.step,
+          .total_steps = state_.total_steps,
+          .epoch = static_cast<double>(state_.step) / static_cast<double>(sampler_.updates_per_epoch()),
+          .loss = loss,
+          .learning_rate = scheduled_learning_rate(options_, state_.step - 1, state_.total_steps),
+          .gradient_norm = gradient_norm_,
+          .pages_per_second = rate,
+          .seconds_left = rate > 0 ? pages_left / rate : 0,
+          .resident_bytes = resident_bytes(),
+          .budget_bytes = session_.plan().budget_bytes};
+}
+
+void Trainer::after_update(double loss, TrainSummary& summary) {
+  interval_loss_ += loss;
+  ++interval_steps_;
+  const StepReport now = report(loss);
+  observer_.on_step(now);
+  const bool end = state_.step == state_.total_steps;
+  if (updates_now(options_.logging_steps) || end) {
+    std::array<char, 512> line;
+    const auto out = fmt::format_to_n(
+        line.data(), line.size(),
+        "{{\"step\": {}, \"epoch\": {:.6g}, \"loss\": {:.9g}, \"learning_rate\": {:.9g}, \"grad_norm\": {:.9g}, "
+        "\"pages_per_second\": {:.5g}, \"resident_bytes\": {}}}",
+        now.step, now.epoch, interval_loss_ / static_cast<double>(interval_steps_), now.learning_rate, now.gradient_norm,
+        now.pages_per_second, now.resident_bytes);
+    metrics_->write({line.data(), out.size});
+    interval_loss_ = 0;
+    interval_steps_ = 0;
+  }
+  const bool epoch_end = state_.step % sampler_.updates_per_epoch() == 0;
+  const bool evaluates = options_.eval_steps > 0 ? updates_now(options_.eval_steps) : epoch_end;
+  if (data_.evaluation != nullptr && (evaluates || end)) evaluate_now(now, summary);
+  if (updates_now(options_.save_steps)) save(false);
+}
+
+void Trainer::evaluate_now(const StepReport& now, TrainSummary& summary) {
+  // The loader's buffers are given back: the plan holds one loader at a time.
+  loader_.reset();
+  summary.evaluation = evaluate(session_, bundle_.config, *data_.evaluation, loader_options_);
+  nlohmann::json line = {{"step", now.step}, {"epoch", now.epoch}};
+  const nlohmann::json scores = to_json(*summary.evaluation);
+  for (const auto& [key, value] : scores.items()) line["eval_" + key] = value;
+  metrics_->write(line.dump());
+  observer_.on_evaluation(now, *summary.evaluation);
+  const double metric = summary.evaluation->metric(options_.metric_for_best_model);
+  const bool smaller = smaller_is_better(options_.metric_for_best_model);
+  if (!state_.best_metric || (smaller ? metric < *state_.best_metric : metric > *state_.best_metric)) {
+    state_.best_metric = metric;
+    state_.best_step = state_.step;
+    if (options_.load_best_model_at_end) save(false);
+  }
+  if (state_.step < state_.total_steps) restart_loader();
+}
+
+void Trainer::save(bool force) {
+  if (saved_step_ == state_.step && !force) return;
+  const ParameterMemory memory = [this](const std::string& name) { return floats(name); };
+  const std::filesystem::path path =
+      save_checkpoint(options_.output_dir, state_, bundle_, memory, state_names_, memory);
+  saved_step_ = state_.step;
+  rotate_checkpoints(options_.output_dir, options_.save_total_limit,
+                     options_.load_best_model_at_end ? state_.best_step : -1);
+  observer_.on_checkpoint(path);
+}
+
+TrainSummary Trainer::run(const std::optional<std::filesystem::path>& resume, const std::atomic<bool>& stop) {
+  TrainSummary summary;
+  remove_torn_checkpoints(options_.output_dir);
+  begin(resume);
+  open_logs(resume.has_value());
+  const std::int64_t first = state_.step;
+  const auto begin_time = Clock::now();
+  if (state_.step < state_.total_steps) restart_loader();
+  while (state_.step < state_.total_steps) {
+    const auto step_time = Clock::now();
+    bool stopped = stop.load(std::memory_order_relaxed);
+    double loss = 0;
+    if (!stopped) loss = run_update(stop, stopped);
+    if (stopped) {
+      save(false);
+      throw InterruptedError({.what = fmt::format("interrupted after update {} of {}", state_.step, state_.total_steps),
+                              .where = checkpoint_path(options_.output_dir, state_.step).string(),
+                              .remedy = "continue with --resume-from-checkpoint latest"});
+    }
+    ++state_.step;
+    step_seconds_ += seconds_since(step_time);
+    summary.last_loss = loss;
+    after_update(loss, summary);
+  }
+  loader_.reset();
+  if (options_.save_steps > 0) save(false);
+  const ParameterMemory memory = [this](const std::string& name) { return floats(name); };
+  if (options_.load_best_model_at_end && state_.best_metric && state_.best_step != state_.step) {
+    load_checkpoint_parameters(checkpoint_path(options_.output_dir, state_.best_step), bundle_, memory);
+    if (data_.evaluation != nullptr) {
+      summary.evaluation = evaluate(session_, bundle_.config, *data_.evaluation, loader_options_);
+    }
+  }
+  save_model(options_.output_dir, bundle_, memory);
+  summary.steps = state_.step;
+  summary.steps_here = state_.step - first;
+  summary.pages_here = pages_;
+  summary.seconds = seconds_since(begin_time);
+  summary.best_metric = state_.best_metric;
+  summary.best_step = state_.best_step;
+  return summary;
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,115 @@
+// Trainer: a planned run, from its first update or from a checkpoint, to its last.
+//
+//   Trainer trainer(session, bundle, {.train = &train_data, .evaluation = &eval_data}, options, observer);
+//   TrainSummary summary = trainer.run(resume, stop);
+//
+// The step loop allocates nothing; whatever a step needs was planned. A checkpoint holds all that the rest of the run depends
+// on, so that a resumed run ends with the same bits as one that was never stopped.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+
+#include "data/loader.h"
+#include "data/sampler.h"
+#include "fit/session.h"
+#include "train/batch_binding.h"
+#include "train/checkpoint.h"
+#include "train/evaluation.h"
+#include "train/metrics_log.h"
+#include "train/options.h"
+
+namespace plimsoll {
+
+struct StepReport {
+  std::int64_t step = 0, total_steps = 0;  // updates done
+  double epoch = 0;
+  double loss = 0;           // mean over labelled tokens of the update
+  double learning_rate = 0;  // that the update used
+  double gradient_norm = 0;  // before clipping
+  double pages_per_second = 0;
+  double seconds_left = 0;
+  std::size_t resident_bytes = 0;
+  std::size_t budget_bytes = 0;
+};
+
+// What a run tells while it goes. Called on the training thread; the step report without allocating.
+class TrainObserver {
+ public:
+  TrainObserver() = default;
+  TrainObserver(const TrainObserver&) = delete;
+  TrainObserver& operator=(const TrainObserver&) = delete;
+  virtual ~TrainObserver() = default;
+  virtual void on_step(const StepReport&) {}
+  virtual void on_evaluation(const StepReport&, const Evaluation&) {}
+  virtual void on_checkpoint(const std::filesystem::path&) {}
+};
+
+struct TrainData {
+  const Dataset* train = nullptr;
+  const Dataset* evaluation = nullptr;  // nullptr: no evaluation
+};
+
+struct TrainSummary {
+  std::int64_t steps = 0;         // updates of the whole run
+  std::int64_t steps_here = 0;    // of this process
+  std::int64_t pages_here = 0;
+  double seconds = 0;
+  double last_loss = 0;
+  std::optional<Evaluation> evaluation;  // of the model that was saved
+  std::optional<double> best_metric;
+  std::int64_t best_step = 0;
+};
+
+// Updates of a run over this many updates an epoch.
+std::int64_t total_steps(const TrainOptions& options, std::int64_t updates_per_epoch);
+
+class Trainer {
+ public:
+  Trainer(const Session& session, const ModelBundle& bundle, const TrainData& data, const TrainOptions& options,
+          const LoaderOptions& loader, int threads, TrainObserver& observer);
+
+  // Fills parameters and optimizer state (from `resume`, or fresh), trains, saves. `stop` asks for a clean end: a checkpoint
+  // of the last whole update is written, then InterruptedError. Throws DivergedError when loss or gradients are no
+  // longer finite.
+  TrainSummary run(const std::optional<std::filesystem::path>& resume, const std::atomic<bool>& stop);
+
+ private:
+  void begin(const std::optional<std::filesystem::path>& resume);
+  void open_logs(bool resumed);
+  void restart_loader();
+  double run_update(const std::atomic<bool>& stop, bool& stopped);
+  void check_finite(const Batch& batch, double loss, double norm) const;
+  void after_update(double loss, TrainSummary& summary);
+  void log_order(const Batch& batch, bool first, bool last);
+  void evaluate_now(const StepReport& report, TrainSummary& summary);
+  void save(bool force);
+  StepReport report(double loss) const;
+  bool updates_now(std::int64_t every) const { return every > 0 && state_.step % every == 0; }
+  std::span<float> floats(const std::string& name) const { return session_.persistent(name).span<float>(); }
+
+  const Session& session_;
+  const ModelBundle& bundle_;
+  TrainData data_;
+  TrainOptions options_;
+  LoaderOptions loader_options_;
+  TrainObserver& observer_;
+  Sampler sampler_;
+  TrainerState state_;
+  std::vector<std::string> state_names_;  // of the optimizer
+  std::unique_ptr<BatchSequence> sequence_;
+  std::unique_ptr<Loader> loader_;
+  std::vector<std::optional<BatchBinding>> bindings_;  // by ProgramKind
+  std::unique_ptr<JsonLinesLog> metrics_, order_;
+  std::string order_line_;
+  std::int64_t saved_step_ = -1;
+  // Since the last log line.
+  double interval_loss_ = 0;
+  std::int64_t interval_steps_ = 0;
+  double gradient_norm_ = 0;
+  std::int64_t pages_ = 0;
+  double step_seconds_ = 0;  // spent in updates, evaluation and saving left out
+};
+
+}  // namespace plimsoll
