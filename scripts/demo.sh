@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# From nothing to a trained model: builds, draws receipts, plans, trains a small LayoutLMv3 from scratch inside a memory
+# budget, evaluates it on held-out pages and draws what it found. `--short` does the same with less, for checks.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+pages=700 epochs=12 budget=700MiB model=layoutlmv3-tiny directory=demo
+if [ "${1:-}" = --short ]; then pages=60 epochs=2 directory=demo/short; fi
+
+scripts/install_dependencies.sh
+scripts/build.sh release plimsoll
+plimsoll=build/release/plimsoll
+rm -rf "$directory"
+mkdir -p "$directory"
+
+echo
+echo "== 1. draw $pages receipts and forms, a tenth held out"
+"$plimsoll" synth --output "$directory/pages" --count "$pages" --seed 7
+
+echo
+echo "== 2. check them, and plan the run: what will it need?"
+"$plimsoll" check --model "$model" --data "$directory/pages/train.jsonl"
+options=(--model "$model" --data "$directory/pages/train.jsonl" --eval-data "$directory/pages/validation.jsonl"
+  --budget "$budget" --train-batch-size 8 --num-train-epochs "$epochs" --learning-rate 1e-3 --warmup-ratio 0.1)
+"$plimsoll" plan "${options[@]}"
+
+echo
+echo "== 3. train from scratch inside $budget"
+"$plimsoll" train "${options[@]}" --output-dir "$directory/run" --eval-steps 100000 --save-steps 0
+
+echo
+echo "== 4. label held-out pages and draw what was found"
+"$plimsoll" predict --model "$directory/run" --data "$directory/pages/validation.jsonl" \
+  --output "$directory/predictions.jsonl" --draw "$directory/pictures" --draw-limit 5
+
+picture=$(find "$directory/pictures" -name '*.png' | sort | head -n 1)
+echo
+echo "A page with its predicted fields: $picture"
+echo "The whole story of the run:       $directory/run/summary.json, metrics.jsonl, plan.json"
+echo
+echo "Next, your own data (JSONL, one page a line: image, words, boxes, labels):"
+echo "  $plimsoll check --model microsoft-layoutlmv3-base-directory --data pages.jsonl"
+echo "  $plimsoll train --model microsoft-layoutlmv3-base-directory --data pages.jsonl --output-dir run --budget 4GiB"

@@ -1,0 +1,42 @@
+// What commands share: a place to register, output in text or JSON, the common options.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/error.h"
+
+namespace plimsoll {
+
+// One invocation. A command registers its options and, when chosen, sets `action`.
+struct Invocation {
+  bool json = false;
+  int threads = 0;  // 0: all cores that this process may use
+  std::function<void()> action;
+  // What a command that ran to its end returns: kData after `check` found errors.
+  mutable ExitCode exit_code = ExitCode::kDone;
+};
+
+// Adds a subcommand with --json and --threads, and a config file that holds the same options.
+CLI::App* add_command(CLI::App& app, Invocation& invocation, const std::string& name, const std::string& description);
+
+// A long multi-line explanation under a command's options.
+void add_footer(CLI::App* command, const std::string& text);
+
+// To standard output, with a line feed.
+void print_line(const std::string& text);
+void print_json(const nlohmann::json& object);
+
+void add_synth(CLI::App& app, Invocation& invocation);
+void add_check(CLI::App& app, Invocation& invocation);
+void add_plan(CLI::App& app, Invocation& invocation);
+void add_train(CLI::App& app, Invocation& invocation);
+void add_eval(CLI::App& app, Invocation& invocation);
+void add_predict(CLI::App& app, Invocation& invocation);
+void add_grad(CLI::App& app, Invocation& invocation);
+void add_init(CLI::App& app, Invocation& invocation);
+void add_bench_step(CLI::App& app, Invocation& invocation);
+
+}  // namespace plimsoll

@@ -1,0 +1,63 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "backend/cpu/cpu_backend.h"
+#include "base/process.h"
+#include "cli/command.h"
+#include "train/step_bench.h"
+
+namespace plimsoll {
+namespace {
+
+struct BenchOptions {
+  std::string model, batch;
+  int steps = 5;
+  bool profile = false;
+};
+
+void print_profile(const std::map<std::string, double>& op_seconds, int steps) {
+  std::vector<std::pair<std::string, double>> rows(op_seconds.begin(), op_seconds.end());
+  std::ranges::sort(rows, [](const auto& a, const auto& b) { return a.second > b.second; });
+  double whole = 0;
+  for (const auto& [name, seconds] : rows) whole += seconds;
+  for (const auto& [name, seconds] : rows) {
+    print_line(fmt::format("{:<24}{:>10.1f} ms{:>8.1f} %", name, seconds / steps * 1000, seconds / whole * 100));
+  }
+}
+
+void run_bench_step(const Invocation& invocation, const BenchOptions& options) {
+  CpuBackend backend(invocation.threads);
+  const ModelBundle bundle = open_weights_only(options.model);
+  std::map<std::string, double> op_seconds;
+  const StepBench result =
+      bench_step(bundle, options.batch, options.steps, backend, options.profile ? &op_seconds : nullptr);
+  nlohmann::json object = {{"step_seconds", result.step_seconds},
+                           {"losses", result.losses},
+                           {"predicted_peak_bytes", result.predicted_peak_bytes},
+                           {"measured_peak_bytes", peak_resident_bytes()}};
+  if (options.profile) object["op_seconds"] = op_seconds;
+  if (invocation.json) return print_line(object.dump());  // one line, for scripts
+  std::vector<double> sorted = result.step_seconds;
+  std::ranges::sort(sorted);
+  print_line(fmt::format("median step {:.3f} s of {}; peak memory: predicted {:.1f} MiB, measured {:.1f} MiB",
+                         sorted[sorted.size() / 2], sorted.size(), static_cast<double>(result.predicted_peak_bytes) / 1048576,
+                         static_cast<double>(peak_resident_bytes()) / 1048576));
+  if (options.profile) print_profile(op_seconds, options.steps);
+}
+
+}  // namespace
+
+void add_bench_step(CLI::App& app, Invocation& invocation) {
+  CLI::App* command = add_command(app, invocation, "bench-step", "Time one training step on a given batch");
+  auto options = std::make_shared<BenchOptions>();
+  command->add_option("--model", options->model, "Hugging Face model directory")->required();
+  command->add_option("--batch", options->batch, "safetensors, as grad takes it; its pages are one micro-batch")->required();
+  command->add_option("--steps", options->steps, "How many steps")->check(CLI::Range(1, 10000))->capture_default_str();
+  command->add_flag("--profile", options->profile, "Time each op");
+  command->callback([&invocation, options] {
+    invocation.action = [&invocation, options] { run_bench_step(invocation, *options); };
+  });
+}
+
+}  // namespace plimsoll

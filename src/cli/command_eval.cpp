@@ -1,0 +1,49 @@
+#include <fmt/format.h>
+
+#include "backend/cpu/cpu_backend.h"
+#include "base/process.h"
+#include "cli/command.h"
+#include "cli/report.h"
+#include "cli/run_options.h"
+
+namespace plimsoll {
+namespace {
+
+void run_eval(const Invocation& invocation, RunOptions& options) {
+  options.resolve();
+  CpuBackend backend(invocation.threads);
+  const ModelBundle bundle = open_model(options.model.model, options.model.tokenizer);
+  check_weights(bundle);
+  const auto dataset = open_dataset(bundle, options.data, true, true);
+  Session session(fit(fit_request(bundle, options.train, nullptr, dataset.get(), options.memory), backend), backend);
+  load_model(bundle, options.train.seed, [&](const std::string& name) { return session.persistent(name).span<float>(); });
+  const Evaluation evaluation = evaluate(session, bundle.config, *dataset, loader_options(options.memory));
+  if (invocation.json) {
+    nlohmann::json object = to_json(evaluation);
+    object["predicted_peak_bytes"] = session.plan().predicted_peak_bytes;
+    object["measured_peak_bytes"] = peak_resident_bytes();
+    return print_json(object);
+  }
+  print_line(evaluation_table(evaluation));
+  print_line(peak_line(session.plan(), peak_resident_bytes()));
+}
+
+}  // namespace
+
+void add_eval(CLI::App& app, Invocation& invocation) {
+  CLI::App* command = add_command(app, invocation, "eval", "Entity-level precision, recall and F1 of a model");
+  auto options = std::make_shared<RunOptions>();
+  options->train.train_batch_size = 8;
+  add_model_options(command, *options);
+  add_data_options(command, *options);
+  add_memory_options(command, *options);
+  command->add_option("--per-device-eval-batch-size", options->train.train_batch_size, "Pages at a time, at most")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
+  add_footer(command, "Scores are those of seqeval in its default mode, over whole pages: windows are merged again.");
+  command->callback([&invocation, options] {
+    invocation.action = [&invocation, options] { run_eval(invocation, *options); };
+  });
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,62 @@
+#include <fmt/format.h>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/reference/reference_backend.h"
+#include "cli/command.h"
+#include "train/gradients.h"
+
+namespace plimsoll {
+namespace {
+
+struct GradOptions {
+  std::string model, batch, output, backend = "cpu";
+  bool train_tables = false;
+};
+
+void run_grad(const Invocation& invocation, const GradOptions& options) {
+  std::unique_ptr<Backend> backend;
+  if (options.backend == "reference") {
+    backend = std::make_unique<ReferenceBackend>();
+  } else {
+    backend = std::make_unique<CpuBackend>(invocation.threads);
+  }
+  // Gradients need config and weights; a directory without a tokenizer is as good.
+  const ModelBundle bundle = open_weights_only(options.model);
+  const GradientReport report = compute_gradients(bundle, options.batch, options.output, *backend,
+                                                  {.train_relative_position_tables = options.train_tables});
+  if (invocation.json) {
+    return print_json({{"loss", report.loss},
+                       {"samples", report.samples},
+                       {"tokens", report.tokens},
+                       {"labelled_tokens", report.labelled_tokens},
+                       {"gradients", report.parameters},
+                       {"output", options.output}});
+  }
+  print_line(fmt::format("loss {:.7f} over {} labelled tokens ({} samples of {} tokens); logits and {} gradients in {}",
+                         report.loss, report.labelled_tokens, report.samples, report.tokens, report.parameters,
+                         options.output));
+}
+
+}  // namespace
+
+void add_grad(CLI::App& app, Invocation& invocation) {
+  CLI::App* command = add_command(app, invocation, "grad",
+                                  "One forward and backward of a given batch, dropout off: for checking the numbers");
+  auto options = std::make_shared<GradOptions>();
+  command->add_option("--model", options->model, "Hugging Face model directory")->required();
+  command->add_option("--batch", options->batch,
+                      "safetensors with input_ids, bbox, attention_mask, pixel_values, labels as transformers shapes them")
+      ->required();
+  command->add_option("--output", options->output, "safetensors: loss, logits, every trained parameter's gradient")
+      ->required();
+  command->add_option("--backend", options->backend, "cpu, or reference (obvious loops, slow)")
+      ->check(CLI::IsMember({"cpu", "reference"}))
+      ->capture_default_str();
+  command->add_flag("--train-relative-position-tables", options->train_tables,
+                    "Gradients of the relative position tables too, as unilm trains them (transformers does not)");
+  command->callback([&invocation, options] {
+    invocation.action = [&invocation, options] { run_grad(invocation, *options); };
+  });
+}
+
+}  // namespace plimsoll

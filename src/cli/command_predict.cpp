@@ -1,0 +1,129 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "backend/cpu/cpu_backend.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "cli/command.h"
+#include "cli/run_options.h"
+#include "draw/annotate.h"
+#include "fit/session.h"
+#include "train/predictor.h"
+
+namespace plimsoll {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct PredictOptions {
+  std::string output;
+  std::string draw_dir;
+  std::int64_t draw_limit = 0;
+};
+
+// Label of each word of the page; a word that no window predicted is outside every entity.
+std::vector<std::string> label_names(const PagePrediction& prediction, const std::vector<std::string>& names,
+                                     std::size_t words) {
+  std::vector<std::string> labels(words, "O");
+  for (std::size_t w = 0; w < std::min(words, prediction.labels.size()); ++w) {
+    if (prediction.labels[w] >= 0) labels[w] = names[static_cast<std::size_t>(prediction.labels[w])];
+  }
+  return labels;
+}
+
+nlohmann::json page_json(const Page& page, const std::vector<std::string>& labels, const PagePrediction& prediction) {
+  nlohmann::json entities = nlohmann::json::array();
+  for (const WordSpan& span : entity_spans(labels)) {
+    std::string text;
+    for (std::size_t w = span.begin; w < span.end; ++w) text += (w == span.begin ? "" : " ") + page.words[w];
+    entities.push_back({{"label", span.name}, {"text", text}, {"begin", span.begin}, {"end", span.end}});
+  }
+  std::vector<float> probabilities = prediction.probabilities;
+  probabilities.resize(page.words.size(), 0);
+  return {{"id", page.id},         {"image", page.image.string()}, {"words", page.words},
+          {"labels", labels}, {"probabilities", probabilities}, {"entities", entities}};
+}
+
+// The page's boxes in pixels of its image, whatever the data gave.
+std::array<double, 4> pixel_box(const Page& page, std::size_t word, BoxFormat format) {
+  const Box& box = page.boxes[word];
+  if (format == BoxFormat::kPixel) return {box[0], box[1], box[2], box[3]};
+  const double x = page.width / 1000.0, y = page.height / 1000.0;
+  return {box[0] * x, box[1] * y, box[2] * x, box[3] * y};
+}
+
+void draw_page(const Page& page, const std::vector<std::string>& labels, const PagePrediction& prediction,
+               BoxFormat format, const fs::path& directory) {
+  AnnotatedPage picture{.image = page.image, .output_png = directory / (page.id + ".png")};
+  for (std::size_t w = 0; w < page.words.size(); ++w) {
+    AnnotatedWord word{.box = pixel_box(page, w, format), .label = labels[w]};
+    if (w < prediction.probabilities.size()) word.confidence = prediction.probabilities[w];
+    if (w < page.labels.size()) word.gold_label = page.labels[w];
+    picture.words.push_back(std::move(word));
+  }
+  draw_annotated_page(picture);
+}
+
+void run_predict(const Invocation& invocation, RunOptions& options, const PredictOptions& predict) {
+  options.resolve();
+  CpuBackend backend(invocation.threads);
+  const ModelBundle bundle = open_model(options.model.model, options.model.tokenizer);
+  check_weights(bundle);
+  const auto dataset = open_dataset(bundle, options.data, false, false);
+  Session session(fit(fit_request(bundle, options.train, nullptr, dataset.get(), options.memory), backend), backend);
+  load_model(bundle, options.train.seed, [&](const std::string& name) { return session.persistent(name).span<float>(); });
+  // Labels in the data, where it has any, are only drawn as right or wrong.
+  const std::unique_ptr<PageSource> pages = open_pages(
+      options.data.data, {.label_names = bundle.config.labels, .segment_boxes = options.data.segment_boxes});
+  if (!predict.draw_dir.empty()) fs::create_directories(predict.draw_dir);
+  std::unique_ptr<OutputFile> file;
+  if (!predict.output.empty()) file = std::make_unique<OutputFile>(predict.output);
+  std::int64_t done = 0;
+  predict_pages(session, bundle.config, *dataset, loader_options(options.memory), [&](const PagePrediction& prediction) {
+    Page page = pages->read(prediction.page);
+    if (page.width == 0 || page.height == 0) read_page_image_info(page);
+    const std::vector<std::string> labels = label_names(prediction, bundle.config.labels, page.words.size());
+    const std::string line = page_json(page, labels, prediction).dump();
+    if (file) {
+      file->write(line + "\n");
+    } else {
+      print_line(line);
+    }
+    if (!predict.draw_dir.empty() && (predict.draw_limit == 0 || done < predict.draw_limit)) {
+      draw_page(page, labels, prediction, options.data.box_format, predict.draw_dir);
+    }
+    ++done;
+  });
+  if (file) file->close();
+  if (invocation.json) {
+    print_json({{"pages", done}, {"output", predict.output}, {"pictures", predict.draw_dir}});
+  } else if (file) {
+    print_line(fmt::format("{} pages predicted, written to {}{}", done, predict.output,
+                           predict.draw_dir.empty() ? "" : ", drawn in " + predict.draw_dir));
+  }
+}
+
+}  // namespace
+
+void add_predict(CLI::App& app, Invocation& invocation) {
+  CLI::App* command = add_command(app, invocation, "predict", "Label the words of pages; write them, draw them");
+  auto options = std::make_shared<RunOptions>();
+  auto predict = std::make_shared<PredictOptions>();
+  options->train.train_batch_size = 8;
+  add_model_options(command, *options);
+  add_data_options(command, *options);
+  add_memory_options(command, *options);
+  command->add_option("--per-device-eval-batch-size", options->train.train_batch_size, "Pages at a time, at most")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
+  command->add_option("--output", predict->output, "JSONL file: id, words, labels, probabilities, entities (default: standard output)");
+  command->add_option("--draw", predict->draw_dir, "Folder for pictures of the pages with the predicted fields drawn on them");
+  command->add_option("--draw-limit", predict->draw_limit, "Draw only this many pages (0: all)")->capture_default_str();
+  command->callback([&invocation, options, predict] {
+    invocation.action = [&invocation, options, predict] { run_predict(invocation, *options, *predict); };
+  });
+}
+
+}  // namespace plimsoll

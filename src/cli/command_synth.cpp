@@ -1,0 +1,42 @@
+#include <fmt/format.h>
+
+#include "base/bytes.h"
+#include "cli/command.h"
+#include "draw/synth.h"
+
+namespace plimsoll {
+namespace {
+
+void run_synth(const Invocation& invocation, SynthOptions options) {
+  const SynthSummary summary = synthesize(options);
+  if (invocation.json) {
+    return print_json({{"train_file", summary.train_file.string()},
+                       {"validation_file", summary.validation_file.string()},
+                       {"train_pages", summary.train_pages},
+                       {"validation_pages", summary.validation_pages},
+                       {"words", summary.words}});
+  }
+  print_line(fmt::format("{} pages to train on in {}, {} to validate in {}; {} words, {} of pictures", summary.train_pages,
+                         summary.train_file.string(), summary.validation_pages, summary.validation_file.string(),
+                         summary.words, format_bytes(summary.image_bytes)));
+}
+
+}  // namespace
+
+void add_synth(CLI::App& app, Invocation& invocation) {
+  CLI::App* command = add_command(app, invocation, "synth", "Draw receipts and forms with labels, to learn from");
+  auto options = std::make_shared<SynthOptions>();
+  command->add_option("--output", options->output_dir, "Folder for train.jsonl, validation.jsonl and images/")->required();
+  command->add_option("--count", options->count, "Pages, validation included")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  command->add_option("--seed", options->seed, "Same seed, same bytes")->capture_default_str();
+  command->add_option("--validation-fraction", options->validation_fraction, "Share of the pages that is held out")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  command->callback([&invocation, options] {
+    invocation.action = [&invocation, options] { run_synth(invocation, *options); };
+  });
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,172 @@
+#include <fmt/format.h>
+
+#include <atomic>
+#include <csignal>
+#include <filesystem>
+
+#include "backend/cpu/cpu_backend.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/process.h"
+#include "cli/command.h"
+#include "cli/report.h"
+#include "cli/run_options.h"
+
+namespace plimsoll {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Set by the signal handler, read by the step loop.
+std::atomic<bool> stop_requested{false};
+
+void request_stop(int signal) {
+  stop_requested.store(true);
+  std::signal(signal, SIG_DFL);  // a second one ends the process at once
+}
+
+std::optional<fs::path> find_resume(const std::string& resume, const fs::path& output_dir) {
+  if (resume.empty()) return std::nullopt;
+  if (resume != "latest") {
+    if (fs::exists(fs::path(resume) / "trainer_state.json")) return resume;
+    throw DataError({.what = "not a checkpoint",
+                     .where = "--resume-from-checkpoint",
+                     .found = resume,
+                     .allowed = "'latest', or a checkpoint-N directory that a training run wrote"});
+  }
+  const std::vector<std::int64_t> steps = list_checkpoints(output_dir);
+  if (steps.empty()) {
+    log_info(fmt::format("no checkpoint in {}: starting afresh", output_dir.string()));
+    return std::nullopt;
+  }
+  const fs::path path = checkpoint_path(output_dir, steps.back());
+  log_info(fmt::format("resuming from {}", path.string()));
+  return path;
+}
+
+void make_output_dir(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error || ::access(path.c_str(), W_OK) != 0) {
+    throw EnvironmentError({.what = "cannot write to the output directory",
+                            .where = "--output-dir",
+                            .found = fmt::format("{}: {}", path.string(), error ? error.message() : "not writable"),
+                            .remedy = "name a directory that can be written"});
+  }
+}
+
+nlohmann::json summary_json(const RunPlan& plan, const TrainSummary& summary, std::size_t measured) {
+  nlohmann::json object = {
+      {"predicted_peak_bytes", plan.predicted_peak_bytes},
+      {"measured_peak_bytes", measured},
+      {"budget_bytes", plan.budget_bytes},
+      {"micro_batch_size", plan.micro_batch_size},
+      {"gradient_accumulation_steps", plan.accumulation_steps},
+      {"steps", summary.steps},
+      {"seconds", summary.seconds},
+      {"pages_per_second", summary.seconds > 0 ? static_cast<double>(summary.pages_here) / summary.seconds : 0},
+      {"loss", summary.last_loss}};
+  if (summary.evaluation) {
+    object["f1"] = summary.evaluation->overall.f1;
+    object["evaluation"] = to_json(*summary.evaluation);
+  }
+  if (summary.best_metric) {
+    object["best_metric"] = *summary.best_metric;
+    object["best_step"] = summary.best_step;
+  }
+  return object;
+}
+
+void run_train(const Invocation& invocation, RunOptions& options, const std::string& resume_option) {
+  options.resolve();
+  const fs::path output_dir = options.train.output_dir;
+  make_output_dir(output_dir);
+  CpuBackend backend(invocation.threads);
+  const std::optional<fs::path> resume = find_resume(resume_option, output_dir);
+  ModelBundle bundle = open_model(options.model.model, options.model.tokenizer);
+  options.resolve_padding(bundle.config);
+  resolve_labels(bundle, options.model, options.data);
+  check_weights(bundle);
+  const auto train = open_dataset(bundle, options.data, true, false);
+  std::unique_ptr<Dataset> evaluation;
+  if (!options.eval_data.empty()) {
+    DataRequest request = options.data;
+    request.data = options.eval_data;
+    evaluation = open_dataset(bundle, request, true, true);
+  } else if (options.train.load_best_model_at_end) {
+    throw UsageError({.what = "the best model cannot be known without evaluation",
+                      .where = "--load-best-model-at-end",
+                      .found = "no --eval-data",
+                      .remedy = "pass --eval-data FILE"});
+  }
+  // The micro-batch belongs to a run's numbers: a resumed run keeps the one that it began with.
+  if (resume) options.memory.micro_batch_size = read_trainer_state(*resume).micro_batch_size;
+
+  Session session(fit(fit_request(bundle, options.train, train.get(), evaluation.get(), options.memory), backend), backend);
+  const RunPlan& plan = session.plan();
+  write_text_file(output_dir / "plan.json", plan_json(plan).dump(2) + "\n");
+  if (!invocation.json) {
+    print_line(fmt::format("{}: {} parameters, {} labels; {} pages in {} windows; {} updates of {} pages", bundle.origin,
+                           parameter_count(bundle.specs()), bundle.config.num_labels(), train->source().size(),
+                           train->size(),
+                           total_steps(options.train, (static_cast<std::int64_t>(train->size()) + options.train.train_batch_size - 1) /
+                                                          options.train.train_batch_size),
+                           options.train.train_batch_size));
+    print_line(plan_table(plan));
+  }
+  stop_requested.store(false);
+  std::signal(SIGINT, request_stop);
+  std::signal(SIGTERM, request_stop);
+  ProgressBar progress(invocation.json, options.train.logging_steps);
+  Trainer trainer(session, bundle, {.train = train.get(), .evaluation = evaluation.get()}, options.train,
+                  loader_options(options.memory), backend.threads(), progress);
+  const TrainSummary summary = trainer.run(resume, stop_requested);
+  progress.clear();
+  const std::size_t measured = peak_resident_bytes();
+  const nlohmann::json object = summary_json(plan, summary, measured);
+  write_text_file(output_dir / "summary.json", object.dump(2) + "\n");
+  if (invocation.json) return print_json(object);
+  if (summary.evaluation) print_line(evaluation_table(*summary.evaluation));
+  print_line(fmt::format("trained {} updates in {:.0f} s, {:.1f} pages/s; the model is in {}", summary.steps_here,
+                         summary.seconds, object["pages_per_second"].get<double>(), output_dir.string()));
+  print_line(peak_line(plan, measured));
+}
+
+}  // namespace
+
+void add_train(CLI::App& app, Invocation& invocation) {
+  CLI::App* command = add_command(app, invocation, "train", "Fine-tune inside a memory budget");
+  auto options = std::make_shared<RunOptions>();
+  auto resume = std::make_shared<std::string>();
+  add_model_options(command, *options);
+  add_data_options(command, *options);
+  command->add_option("--output-dir", options->train.output_dir,
+                      "Checkpoints (checkpoint-N), the final model, metrics.jsonl, plan.json, summary.json")
+      ->required();
+  add_memory_options(command, *options);
+  add_batch_options(command, *options);
+  add_training_options(command, *options);
+  TrainOptions& t = options->train;
+  command->add_option("--logging-steps", t.logging_steps, "Updates between lines of metrics.jsonl")->capture_default_str();
+  command->add_option("--save-steps", t.save_steps, "Updates between checkpoints (0: none)")->capture_default_str();
+  command->add_option("--save-total-limit", t.save_total_limit, "Keep this many checkpoints (0: all)")
+      ->capture_default_str();
+  command->add_option("--eval-steps", t.eval_steps, "Updates between evaluations (0: after each epoch)")
+      ->capture_default_str();
+  command->add_flag("--load-best-model-at-end", t.load_best_model_at_end, "Save the best evaluated model, not the last");
+  command->add_option("--metric-for-best-model", t.metric_for_best_model, "f1, precision, recall or loss")
+      ->check(CLI::IsMember({"f1", "precision", "recall", "loss", "eval_f1", "eval_precision", "eval_recall", "eval_loss"}))
+      ->capture_default_str();
+  command->add_option("--resume-from-checkpoint", *resume, "'latest', or a checkpoint-N directory: continue bit for bit");
+  command->add_flag("--log-order", t.log_order, "Write order.jsonl: the page and window of every sample of every update");
+  add_footer(command,
+             "Everything the run will hold is planned, allocated and touched before the first update. If it does not fit the\n"
+             "budget, the command says so at once (exit code 4) and names the smallest budget that works.\n"
+             "Ctrl-C writes a checkpoint and ends with exit code 130; --resume-from-checkpoint latest continues.");
+  command->callback([&invocation, options, resume] {
+    invocation.action = [&invocation, options, resume] { run_train(invocation, *options, *resume); };
+  });
+}
+
+}  // namespace plimsoll

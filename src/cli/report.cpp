@@ -1,0 +1,139 @@
+#include "cli/report.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
+#include "base/bytes.h"
+
+namespace plimsoll {
+namespace {
+
+// Formats into a buffer of its own and writes it in one piece: nothing is allocated inside the step loop.
+template <typename... Args>
+void write_error(fmt::format_string<Args...> format, Args&&... args) {
+  std::array<char, 512> text;
+  const auto out = fmt::format_to_n(text.data(), text.size(), format, std::forward<Args>(args)...);
+  const std::size_t size = std::min(out.size, text.size());
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), size);
+}
+
+// "1.21 GiB" without allocating.
+struct Bytes {
+  std::array<char, 16> text{};
+  explicit Bytes(std::size_t bytes) {
+    const double gib = static_cast<double>(bytes) / static_cast<double>(kGiB);
+    const double mib = static_cast<double>(bytes) / static_cast<double>(kMiB);
+    if (gib >= 1) {
+      fmt::format_to_n(text.data(), text.size() - 1, "{:.2f} GiB", gib);
+    } else {
+      fmt::format_to_n(text.data(), text.size() - 1, "{:.0f} MiB", mib);
+    }
+  }
+  const char* c_str() const { return text.data(); }
+};
+
+struct Duration {
+  std::array<char, 16> text{};
+  explicit Duration(double seconds) {
+    const auto s = static_cast<long>(std::lround(std::max(0.0, seconds)));
+    if (s >= 3600) {
+      fmt::format_to_n(text.data(), text.size() - 1, "{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
+    } else {
+      fmt::format_to_n(text.data(), text.size() - 1, "{}:{:02}", s / 60, s % 60);
+    }
+  }
+  const char* c_str() const { return text.data(); }
+};
+
+}  // namespace
+
+std::string plan_table(const RunPlan& plan) {
+  std::string text = "memory plan\n";
+  for (const MemoryItem& item : plan.items) {
+    if (item.bytes == 0) continue;
+    text += fmt::format("  {:<46}{:>12}\n", item.name, format_bytes(item.bytes));
+  }
+  text += fmt::format("  {:<46}{:>12}\n", "predicted peak", format_bytes(plan.predicted_peak_bytes));
+  if (plan.budget_bytes > 0) text += fmt::format("  {:<46}{:>12}\n", "budget", format_bytes(plan.budget_bytes));
+  if (plan.accumulation_steps > 0) {
+    text += fmt::format("  micro-batch of {}, {} an update", plan.micro_batch_size, plan.accumulation_steps);
+  } else {
+    text += fmt::format("  batches of {}", plan.micro_batch_size);
+  }
+  const PlannedProgram& program = plan.programs.front();
+  text += fmt::format("; at most {} text tokens at a time", program.capacity.text_rows);
+  return text;
+}
+
+std::string evaluation_table(const Evaluation& evaluation) {
+  std::string text = fmt::format("{:<16}{:>10}{:>10}{:>10}{:>10}\n", "label", "precision", "recall", "f1", "support");
+  const auto row = [&](const std::string& name, const EntityScores& scores) {
+    text += fmt::format("{:<16}{:>10.4f}{:>10.4f}{:>10.4f}{:>10}\n", name, scores.precision, scores.recall, scores.f1,
+                        scores.support);
+  };
+  for (const auto& [type, scores] : evaluation.per_label) row(type, scores);
+  row("all", evaluation.overall);
+  text += fmt::format("loss {:.4f} over {} pages in {:.1f} s", evaluation.loss, evaluation.pages, evaluation.seconds);
+  return text;
+}
+
+std::string peak_line(const RunPlan& plan, std::size_t measured_bytes) {
+  const double predicted = static_cast<double>(plan.predicted_peak_bytes);
+  const double error = (static_cast<double>(measured_bytes) - predicted) / predicted * 100;
+  return fmt::format("peak memory: predicted {}, measured {} ({:+.1f} %), budget {}",
+                     format_bytes(plan.predicted_peak_bytes), format_bytes(measured_bytes), error,
+                     format_bytes(plan.budget_bytes));
+}
+
+ProgressBar::ProgressBar(bool quiet, std::int64_t logging_steps)
+    : quiet_(quiet), terminal_(::isatty(STDERR_FILENO) == 1), logging_steps_(std::max<std::int64_t>(1, logging_steps)) {}
+
+ProgressBar::~ProgressBar() { clear(); }
+
+void ProgressBar::on_step(const StepReport& r) {
+  if (quiet_) return;
+  const bool last = r.step == r.total_steps;
+  const auto now = std::chrono::steady_clock::now();
+  if (terminal_) {
+    if (!last && now - last_drawn_ < std::chrono::milliseconds(100)) return;
+    last_drawn_ = now;
+    constexpr int kWidth = 20;
+    const int filled = static_cast<int>(kWidth * r.step / std::max<std::int64_t>(1, r.total_steps));
+    write_error("\r[{:#<{}}{:.<{}}] {}/{}  loss {:.4f}  lr {:.2e}  {:.1f} pages/s  {} of {}  {} left\x1b[K", "", filled, "",
+                kWidth - filled, r.step, r.total_steps, r.loss, r.learning_rate, r.pages_per_second,
+                Bytes(r.resident_bytes).c_str(), Bytes(r.budget_bytes).c_str(), Duration(r.seconds_left).c_str());
+    drawn_ = true;
+    return;
+  }
+  if (!last && r.step % logging_steps_ != 0) return;
+  write_error("step {}/{}  epoch {:.2f}  loss {:.4f}  lr {:.2e}  {:.1f} pages/s  memory {} of {}  {} left\n", r.step,
+              r.total_steps, r.epoch, r.loss, r.learning_rate, r.pages_per_second, Bytes(r.resident_bytes).c_str(),
+              Bytes(r.budget_bytes).c_str(), Duration(r.seconds_left).c_str());
+}
+
+void ProgressBar::on_evaluation(const StepReport& r, const Evaluation& evaluation) {
+  if (quiet_) return;
+  clear();
+  write_error("evaluation at step {}: f1 {:.4f}  precision {:.4f}  recall {:.4f}  loss {:.4f}\n", r.step,
+              evaluation.overall.f1, evaluation.overall.precision, evaluation.overall.recall, evaluation.loss);
+}
+
+void ProgressBar::on_checkpoint(const std::filesystem::path& path) {
+  if (quiet_) return;
+  clear();
+  write_error("saved {}\n", path.c_str());
+}
+
+void ProgressBar::clear() {
+  if (!drawn_) return;
+  write_error("\r\x1b[K");
+  drawn_ = false;
+}
+
+}  // namespace plimsoll

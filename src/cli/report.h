@@ -1,0 +1,38 @@
+// How plans, progress and results look on a terminal.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "fit/fit.h"
+#include "train/evaluation.h"
+#include "train/trainer.h"
+
+namespace plimsoll {
+
+// The itemised plan as a table.
+std::string plan_table(const RunPlan& plan);
+// Precision, recall and F1 per label and over all, as a table.
+std::string evaluation_table(const Evaluation& evaluation);
+// "predicted peak 1.21 GiB, measured 1.19 GiB (-1.4 %), budget 1.50 GiB"
+std::string peak_line(const RunPlan& plan, std::size_t measured_bytes);
+
+// The progress bar: one line that is redrawn on a terminal, a line now and then elsewhere. Writes to standard error.
+class ProgressBar : public TrainObserver {
+ public:
+  ProgressBar(bool quiet, std::int64_t logging_steps);
+  ~ProgressBar() override;
+
+  void on_step(const StepReport& report) override;
+  void on_evaluation(const StepReport& report, const Evaluation& evaluation) override;
+  void on_checkpoint(const std::filesystem::path& path) override;
+  // Clears the bar's line, so that something else can be printed.
+  void clear();
+
+ private:
+  bool quiet_, terminal_, drawn_ = false;
+  std::int64_t logging_steps_;
+  std::chrono::steady_clock::time_point last_drawn_{};
+};
+
+}  // namespace plimsoll

@@ -1,0 +1,39 @@
+// The options that plan, train, eval and predict share, registered in groups.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "train/job.h"
+#include "train/options.h"
+
+namespace plimsoll {
+
+struct RunOptions {
+  ModelRequest model;
+  DataRequest data;
+  std::string eval_data;
+  MemoryRequest memory;
+  TrainOptions train;
+
+  // As typed, until `resolve` reads them.
+  std::string box_format = "pixel";
+  std::string budget;
+  std::string scheduler = "linear";
+  std::int64_t micro_batch_size = 0;
+  std::int64_t accumulation_steps = 0;
+  bool pad_to_max_length = false;
+
+  // Turns the typed texts into values; throws UsageError.
+  void resolve();
+  // --pad-to-max-length, once the model is known.
+  void resolve_padding(const LayoutLMv3Config& config);
+};
+
+void add_model_options(CLI::App* command, RunOptions& options);
+void add_data_options(CLI::App* command, RunOptions& options);
+void add_memory_options(CLI::App* command, RunOptions& options);
+void add_batch_options(CLI::App* command, RunOptions& options);
+void add_training_options(CLI::App* command, RunOptions& options);
+
+}  // namespace plimsoll
