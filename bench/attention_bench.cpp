@@ -128,7 +128,7 @@ void attention(benchmark::State& state, Sizes shape) {
 }
 
 void sizes(benchmark::internal::Benchmark* benchmark) {
-  benchmark->ArgNames({"backward", "dropout", "tables", "threads"})->UseRealTime()->Unit(benchmark::kMillisecond);
+  benchmark->ArgNames({"backward", "dropout", "tables", "threads"})->UseRealTime()->MeasureProcessCPUTime()->Unit(benchmark::kMillisecond);
   for (const int threads : {1, 2}) {
     for (const int dropout : {0, 1}) {
       benchmark->Args({0, dropout, 0, threads});

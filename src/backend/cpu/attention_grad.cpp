@@ -23,20 +23,24 @@ HWY_BEFORE_NAMESPACE();
 namespace plimsoll {
 namespace HWY_NAMESPACE {
 
-// The gradient of one bias table for one head. Gradients of scores are first summed over keys of the same coordinate
-// (float, at most a tile's queries x a sample's keys), then by difference over the whole item (double).
-class BiasRowSums {
+// The gradient of one bias table for one head. Gradients of scores are first summed in float, over one tile's queries
+// and the sample's keys of one coordinate (or, where the queries' coordinates are consecutive, of one difference), then
+// in double by difference over the whole item.
+class BiasSums {
  public:
-  BiasRowSums(const BiasSumScratch& scratch, const RelativeBuckets& buckets, const std::int32_t* queries,
-              const std::int32_t* coordinates)
-      : scratch_(scratch), buckets_(buckets), queries_(queries), coordinates_(coordinates) {
+  BiasSums(const BiasSumScratch& scratch, const RelativeBuckets& buckets, const BiasRows& biases)
+      : scratch_(scratch), buckets_(buckets), biases_(biases) {
     std::fill_n(scratch_.table, buckets_.entries(), 0.0);
+    std::fill_n(scratch_.tile_table, buckets_.entries(), 0.0F);
     std::fill_n(scratch_.tags, BiasScratch::kSlots, kNoTag);
   }
 
   HWY_INLINE void add(const QueryTile& tile, std::int64_t key, const float* dscores) {
-    const hn::ScalableTag<float> d;
-    const std::int32_t coordinate = coordinates_[3 * key];
+    if (biases_.consecutive()) {
+      add_row(dscores, tile.count, scratch_.tile_table + buckets_.limit() + biases_.first_difference(key));
+      return;
+    }
+    const std::int32_t coordinate = biases_.coordinate(key);
     const std::int64_t slot = static_cast<std::uint32_t>(coordinate) % BiasScratch::kSlots;
     float* const row = scratch_.rows + slot * kAttentionQueryTile;
     if (scratch_.tags[slot] != coordinate) {
@@ -44,13 +48,18 @@ class BiasRowSums {
       scratch_.tags[slot] = coordinate;
       std::fill_n(row, kAttentionQueryTile, 0.0F);
     }
-    for (std::int64_t i = 0; i < tile.columns; i += vector_lanes()) {
-      hn::Store(hn::Add(hn::Load(d, row + i), hn::Load(d, dscores + i)), d, row + i);
-    }
+    add_row(dscores, tile.count, row);
   }
 
   HWY_INLINE void finish(const QueryTile& tile) {
-    for (std::int64_t slot = 0; slot < BiasScratch::kSlots; ++slot) flush(tile, slot);
+    if (!biases_.consecutive()) {
+      for (std::int64_t slot = 0; slot < BiasScratch::kSlots; ++slot) flush(tile, slot);
+      return;
+    }
+    for (std::int64_t i = 0; i < buckets_.entries(); ++i) {
+      scratch_.table[i] += scratch_.tile_table[i];
+      scratch_.tile_table[i] = 0;
+    }
   }
 
   // Sums by bin.
@@ -62,20 +71,28 @@ class BiasRowSums {
  private:
   static constexpr std::int64_t kNoTag = std::numeric_limits<std::int64_t>::max();
 
+  HWY_INLINE static void add_row(const float* from, std::int64_t count, float* to) {
+    const hn::ScalableTag<float> d;
+    std::int64_t i = 0;
+    for (; i + vector_lanes() <= count; i += vector_lanes()) {
+      hn::StoreU(hn::Add(hn::LoadU(d, to + i), hn::Load(d, from + i)), d, to + i);
+    }
+    for (; i < count; ++i) to[i] += from[i];
+  }
+
   HWY_INLINE void flush(const QueryTile& tile, std::int64_t slot) {
     if (scratch_.tags[slot] == kNoTag) return;
     const float* const row = scratch_.rows + slot * kAttentionQueryTile;
     for (std::int64_t i = 0; i < tile.count; ++i) {
-      const std::int64_t t = std::clamp(queries_[i] - scratch_.tags[slot], -buckets_.reach(), buckets_.reach());
-      scratch_.table[t + buckets_.limit()] += row[i];
+      const std::int64_t t = biases_.queries()[i] - scratch_.tags[slot];
+      scratch_.table[std::clamp(t, -buckets_.reach(), buckets_.reach()) + buckets_.limit()] += row[i];
     }
     scratch_.tags[slot] = kNoTag;
   }
 
   BiasSumScratch scratch_;
   const RelativeBuckets& buckets_;
-  const std::int32_t* queries_;
-  const std::int32_t* coordinates_;
+  const BiasRows& biases_;
 };
 
 // Scores become p m / dropout_scale, dp becomes ds.
@@ -153,12 +170,10 @@ void attention_grad_item(const AttentionProblem& problem, const AttentionData& d
   const std::int64_t begin = data.sample_offsets[sample], end = data.sample_offsets[sample + 1];
   const std::int64_t width = problem.width, head_size = problem.head_size, head_column = head * head_size;
   HeadBiases biases(scratch.biases, problem, data, head);
-  const BiasScratch* const bias_scratch[kAttentionBiases] = {&scratch.biases.position, &scratch.biases.x,
-                                                             &scratch.biases.y};
-  std::optional<BiasRowSums> sums[kAttentionBiases];
+  const BiasRows* const bias_rows[kAttentionBiases] = {&biases.position, &biases.x, &biases.y};
+  std::optional<BiasSums> sums[kAttentionBiases];
   for (std::size_t i = 0; i < kAttentionBiases; ++i) {
-    if (!scratch.bias_sums[i]) continue;
-    sums[i].emplace(*scratch.bias_sums[i], problem.buckets[i], bias_scratch[i]->queries, data.relative_coordinates + i);
+    if (scratch.bias_sums[i]) sums[i].emplace(*scratch.bias_sums[i], problem.buckets[i], *bias_rows[i]);
   }
   for (std::int64_t first = begin; first < end; first += kAttentionQueryTile) {
     const QueryTile tile = query_tile(first, end);
@@ -184,13 +199,13 @@ void attention_grad_item(const AttentionProblem& problem, const AttentionData& d
       attention_product(ProductColumns{data.k + at, width}, head_size, keys, scratch.dscores, kAttentionQueryTile,
                         scratch.dqueries, kAttentionQueryTile, tile.columns,
                         key == begin ? ProductSum::kStore : ProductSum::kAdd);
-      for (std::optional<BiasRowSums>& table : sums) {
+      for (std::optional<BiasSums>& table : sums) {
         for (std::int64_t j = 0; table && j < keys; ++j) {
           table->add(tile, key + j, scratch.dscores + j * kAttentionQueryTile);
         }
       }
     }
-    for (std::optional<BiasRowSums>& table : sums) {
+    for (std::optional<BiasSums>& table : sums) {
       if (table) table->finish(tile);
     }
     for (std::int64_t i = 0; i < tile.count; ++i) {

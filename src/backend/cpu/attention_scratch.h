@@ -71,14 +71,16 @@ struct ForwardScratch {
   HeadBiasScratch biases;
 };
 
-// Of one bias table's gradient; see BiasRowSums.
+// Of one bias table's gradient; see BiasSums.
 struct BiasSumScratch {
   BiasSumScratch(ScratchCursor& cursor, const RelativeBuckets& buckets)
       : table(cursor.take<double>(buckets.entries())),
+        tile_table(cursor.take<float>(buckets.entries())),
         tags(cursor.take<std::int64_t>(BiasScratch::kSlots)),
         rows(cursor.take<float>(BiasScratch::kSlots * kAttentionQueryTile)) {}
 
-  double* table;  // by difference, as BiasScratch::table
+  double* table;      // by difference, as BiasScratch::table
+  float* tile_table;  // the same of one tile of queries
   std::int64_t* tags;
   float* rows;
 };

@@ -114,19 +114,26 @@ class BiasRows {
     if (!consecutive_) std::fill_n(scratch_.tags, BiasScratch::kSlots, kNoTag);
   }
 
+  // Whether query i's coordinate is the first one's plus i. Then differences to a key run on from
+  // first_difference(key), or stand for the same bucket if they don't.
+  bool consecutive() const { return consecutive_; }
+  HWY_INLINE std::int64_t first_difference(std::int64_t key) const {
+    const std::int64_t t = std::int64_t{scratch_.queries[0]} - coordinates_[3 * key];
+    return std::clamp(t, -reach_ - kAttentionQueryTile, reach_);
+  }
+  const std::int32_t* queries() const { return scratch_.queries; }
+  std::int32_t coordinate(std::int64_t key) const { return coordinates_[3 * key]; }
+
   // The row of the key in row `key`; valid until the next call.
   HWY_INLINE const float* row(std::int64_t key) const {
     if (!enabled_) return scratch_.rows;
-    const std::int32_t coordinate = coordinates_[3 * key];
-    if (consecutive_) {
-      const std::int64_t t = std::int64_t{scratch_.queries[0]} - coordinate;
-      return centre_ + std::clamp(t, -reach_ - kAttentionQueryTile, reach_);
-    }
-    const std::int64_t slot = static_cast<std::uint32_t>(coordinate) % BiasScratch::kSlots;
+    if (consecutive_) return centre_ + first_difference(key);
+    const std::int32_t at = coordinate(key);
+    const std::int64_t slot = static_cast<std::uint32_t>(at) % BiasScratch::kSlots;
     float* const row = scratch_.rows + slot * kAttentionQueryTile;
-    if (scratch_.tags[slot] != coordinate) {
-      scratch_.tags[slot] = coordinate;
-      look_up(coordinate, row);
+    if (scratch_.tags[slot] != at) {
+      scratch_.tags[slot] = at;
+      look_up(at, row);
     }
     return row;
   }
@@ -134,10 +141,10 @@ class BiasRows {
  private:
   static constexpr std::int64_t kNoTag = std::numeric_limits<std::int64_t>::max();
 
-  HWY_INLINE void look_up(std::int32_t coordinate, float* row) const {
+  HWY_INLINE void look_up(std::int32_t key_coordinate, float* row) const {
     const hn::ScalableTag<float> d;
     const hn::RebindToSigned<decltype(d)> di;
-    const auto key = hn::Set(di, coordinate);
+    const auto key = hn::Set(di, key_coordinate);
     const auto most = hn::Set(di, static_cast<std::int32_t>(reach_));
     for (std::int64_t i = 0; i < columns_; i += vector_lanes()) {
       const auto t = hn::Sub(hn::Load(di, scratch_.queries + i), key);
