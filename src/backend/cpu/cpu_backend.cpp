@@ -133,6 +133,7 @@ class MappedMemory final : public DeviceMemory {
                               .remedy = "lower --budget, or free memory on this machine"});
     }
     data_ = static_cast<std::byte*>(address);
+    ::madvise(address, bytes, MADV_HUGEPAGE);  // a wish: fewer misses of the address cache; every page is touched anyway
     const std::size_t page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
     for (std::size_t offset = 0; offset < bytes; offset += page)
       static_cast<volatile std::byte*>(data_)[offset] = std::byte{0};

@@ -76,7 +76,7 @@ class DnnlMatmul final : public Matmul {
     a_.set_data_handle(const_cast<float*>(a));
     b_.set_data_handle(const_cast<float*>(b));
     c_.set_data_handle(c);
-    scratch_.set_data_handle(scratch);
+    if (scratch_bytes_ > 0) scratch_.set_data_handle(scratch);
     if (has_bias_) {
       bias_.set_data_handle(const_cast<float*>(bias));
       execute(primitive_, stream_,
@@ -127,7 +127,7 @@ class DnnlPacking final : public WeightPacking {
   void run(const float* b, float* packed, std::byte* scratch) const override {
     from_.set_data_handle(const_cast<float*>(b));
     to_.set_data_handle(packed);
-    scratch_.set_data_handle(scratch);
+    if (scratch_bytes_ > 0) scratch_.set_data_handle(scratch);
     execute(primitive_, stream_,
             std::array<dnnl_exec_arg_t, 3>{
                 {{DNNL_ARG_FROM, from_.get()}, {DNNL_ARG_TO, to_.get()}, {DNNL_ARG_SCRATCHPAD, scratch_.get()}}});

@@ -291,16 +291,19 @@ std::unique_ptr<Kernel> make_merge_row_grads(const Graph& graph, const Node& nod
     parallel_for(width, 16, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t to = merged - 1; to >= 0; --to) {
         const Origin origin = origins[to];
-        const float* const old_row = sum_rows + origin.old_row * width;
-        const float* const added_row = rows + origin.added_row * width;
         float* const out = sum_rows + to * width;
+        const auto part_bytes = static_cast<std::size_t>(end - begin) * sizeof(float);
         if (origin.added_row < 0) {
-          std::memmove(out + begin, old_row + begin, static_cast<std::size_t>(end - begin) * sizeof(float));
-        } else if (origin.old_row < 0) {
-          std::memcpy(out + begin, added_row + begin, static_cast<std::size_t>(end - begin) * sizeof(float));
-        } else {
-          for (std::int64_t c = begin; c < end; ++c) out[c] = old_row[c] + added_row[c];
+          std::memmove(out + begin, sum_rows + origin.old_row * width + begin, part_bytes);
+          continue;
         }
+        const float* const added_row = rows + origin.added_row * width;
+        if (origin.old_row < 0) {
+          std::memcpy(out + begin, added_row + begin, part_bytes);
+          continue;
+        }
+        const float* const old_row = sum_rows + origin.old_row * width;
+        for (std::int64_t c = begin; c < end; ++c) out[c] = old_row[c] + added_row[c];
       }
     });
     for (std::int64_t to = merged - 1; to >= 0; --to) {
