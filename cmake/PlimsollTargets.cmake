@@ -49,5 +49,6 @@ function(plimsoll_test name)
   target_compile_definitions(test_${name} PRIVATE
     PLIMSOLL_SOURCE_DIR="${CMAKE_SOURCE_DIR}" PLIMSOLL_TEST_DATA_DIR="${CMAKE_SOURCE_DIR}/test/data"
     PLIMSOLL_SHARED_DIR="${CMAKE_SOURCE_DIR}/../shared")
-  gtest_discover_tests(test_${name} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 600)
+  gtest_discover_tests(test_${name} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60
+    PROPERTIES TIMEOUT 600 ENVIRONMENT "GOMP_SPINCOUNT=2000")  # as the program itself: see src/cli/main
 endfunction()
