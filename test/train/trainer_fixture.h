@@ -1,0 +1,155 @@
+// A run small enough for a test: seven pages of a few words, images of 32 x 32, one layer of 48, dropout on.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/cpu_backend.h"
+#include "train/job.h"
+#include "train/trainer.h"
+
+namespace plimsoll::test {
+
+namespace fs = std::filesystem;
+
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::string name = (fs::temp_directory_path() / "plimsoll_train_XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
+    path_ = name;
+  }
+  ~ScratchFolder() {
+    std::error_code error;
+    fs::remove_all(path_, error);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  const fs::path& path() const { return path_; }
+  fs::path make(const std::string& name) const {
+    fs::create_directories(path_ / name);
+    return path_ / name;
+  }
+
+ private:
+  fs::path path_;
+};
+
+inline std::string file_bytes(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw std::runtime_error("cannot open " + path.string());
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// Pages of unequal length whose labels follow from their words: there is something to learn.
+inline fs::path write_pages(const fs::path& folder, int count = 7) {
+  const fs::path image = fs::path(PLIMSOLL_TEST_DATA_DIR) / "images" / "rgb.png";
+  const fs::path path = folder / "pages.jsonl";
+  std::ofstream file(path);
+  for (int page = 0; page < count; ++page) {
+    nlohmann::json words = nlohmann::json::array(), boxes = words, labels = words;
+    for (int w = 0; w < 4 + page % 3; ++w) {
+      const bool total = (page + w) % 3 == 0;
+      words.push_back(total ? "total" : "item" + std::to_string(w));
+      boxes.push_back({100 * w, 40 * page, 100 * w + 90, 40 * page + 30});
+      labels.push_back(total ? "B-TOTAL" : "O");
+    }
+    file << nlohmann::json{{"id", std::to_string(page)}, {"image", image.string()}, {"words", words},
+                           {"boxes", boxes},             {"labels", labels}}
+                .dump()
+         << "\n";
+  }
+  return path;
+}
+
+inline ModelBundle small_model() {
+  ModelBundle bundle = open_model("layoutlmv3-tiny");
+  bundle.config.hidden_size = 48;
+  bundle.config.num_hidden_layers = 1;
+  bundle.config.num_attention_heads = 3;
+  bundle.config.intermediate_size = 96;
+  bundle.config.coordinate_size = bundle.config.shape_size = 8;
+  bundle.config.input_size = 32;
+  bundle.image.height = bundle.image.width = 32;
+  bundle.config.labels = {"O", "B-TOTAL", "I-TOTAL"};
+  return bundle;
+}
+
+// Sets `stop` after update `at`, as Ctrl-C would.
+class StopAfter : public TrainObserver {
+ public:
+  explicit StopAfter(std::int64_t at = -1) : at_(at) {}
+  void on_step(const StepReport& report) override {
+    reports.push_back(report);
+    if (report.step == at_) stop.store(true);
+  }
+  std::atomic<bool> stop{false};
+  std::vector<StepReport> reports;
+
+ private:
+  std::int64_t at_;
+};
+
+class SmallRun {
+ public:
+  explicit SmallRun(const fs::path& output_dir) : pages_(folder_.path()) {
+    options.output_dir = output_dir;
+    options.train_batch_size = 4;
+    options.learning_rate = 2e-3;
+    options.max_steps = 6;
+    options.warmup_ratio = 0.2;
+    options.logging_steps = 1;
+    options.save_steps = 0;
+    write_pages(pages_);
+  }
+
+  // Throws as Trainer::run does. `reports` holds the updates of the last call.
+  TrainSummary train(const std::optional<fs::path>& resume = std::nullopt, std::int64_t stop_after = -1) {
+    CpuBackend backend(1);
+    const ModelBundle bundle = small_model();
+    const auto data = open_dataset(bundle, {.data = pages_ / "pages.jsonl", .box_format = BoxFormat::k1000}, true, false);
+    std::unique_ptr<Dataset> held_out;
+    if (evaluates) {
+      held_out = open_dataset(bundle, {.data = pages_ / "pages.jsonl", .box_format = BoxFormat::k1000}, true, true);
+    }
+    const MemoryRequest memory{.budget_bytes = std::size_t{1} << 30, .micro_batch_size = micro_batch, .loader_workers = 1};
+    const Session session(fit(fit_request(bundle, options, data.get(), held_out.get(), memory), backend), backend);
+    StopAfter observer(stop_after);
+    Trainer trainer(session, bundle, {.train = data.get(), .evaluation = held_out.get()}, options, loader_options(memory),
+                    1, observer);
+    try {
+      const TrainSummary summary = trainer.run(resume, observer.stop);
+      reports = observer.reports;
+      return summary;
+    } catch (...) {
+      reports = observer.reports;
+      throw;
+    }
+  }
+
+  const fs::path& data_folder() const { return pages_; }
+
+  TrainOptions options;
+  std::int64_t micro_batch = 2;
+  bool evaluates = false;
+  std::vector<StepReport> reports;
+
+ private:
+  ScratchFolder folder_;
+  fs::path pages_;
+};
+
+}  // namespace plimsoll::test

@@ -1,0 +1,162 @@
+// Whole runs on a small model: stopping and resuming, accumulation, pages without labels, the logs.
+#include "train/trainer.h"
+
+#include <cmath>
+#include <map>
+
+#include "base/error.h"
+#include "formats/safetensors.h"
+#include "trainer_fixture.h"
+
+namespace plimsoll {
+namespace {
+
+using namespace test;
+
+std::vector<nlohmann::json> read_lines(const fs::path& path) {
+  std::vector<nlohmann::json> lines;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
+  return lines;
+}
+
+// Seven pages by four: the last update of an epoch has three pages, its last micro-batch one. The stops fall inside, at the
+// end of and past the first epoch; order, dropout, schedule and moments must all be where they were.
+TEST(Trainer, StoppedAndResumedEndsWithTheSameBits) {
+  const ScratchFolder folder;
+  SmallRun whole(folder.make("whole"));
+  whole.options.save_steps = 6;
+  whole.options.log_order = true;
+  whole.train();
+
+  for (const std::int64_t stop_after : {1, 2, 3}) {
+    SmallRun cut(folder.make("cut" + std::to_string(stop_after)));
+    cut.options.save_steps = 6;
+    cut.options.log_order = true;
+    EXPECT_THROW(cut.train(std::nullopt, stop_after), InterruptedError);
+    const fs::path saved = checkpoint_path(cut.options.output_dir, stop_after);
+    ASSERT_EQ(list_checkpoints(cut.options.output_dir), std::vector<std::int64_t>{stop_after});
+    EXPECT_EQ(read_trainer_state(saved).step, stop_after);
+    const TrainSummary summary = cut.train(saved);
+    EXPECT_EQ(summary.steps, 6);
+    EXPECT_EQ(summary.steps_here, 6 - stop_after);
+    for (const char* name : {"model.safetensors", "checkpoint-6/model.safetensors", "checkpoint-6/optimizer.safetensors",
+                             "order.jsonl"}) {
+      EXPECT_TRUE(file_bytes(cut.options.output_dir / name) == file_bytes(whole.options.output_dir / name))
+          << name << " after a stop at update " << stop_after;
+    }
+  }
+}
+
+// Without dropout's keys or the order depending on the seed, the test above would prove less.
+TEST(Trainer, SeedChangesTheRun) {
+  const ScratchFolder folder;
+  SmallRun one(folder.make("one")), other(folder.make("other"));
+  other.options.seed = 43;
+  one.train();
+  other.train();
+  EXPECT_NE(file_bytes(one.options.output_dir / "model.safetensors"),
+            file_bytes(other.options.output_dir / "model.safetensors"));
+}
+
+TEST(Trainer, MicroBatchesAddUpToTheirBatch) {
+  const ScratchFolder folder;
+  std::map<std::int64_t, std::vector<StepReport>> reports;
+  for (const std::int64_t micro : {1, 2, 3, 4}) {
+    SmallRun run(folder.make("micro" + std::to_string(micro)));
+    run.micro_batch = micro;
+    run.options.learning_rate = 5e-4;
+    run.train();
+    reports[micro] = run.reports;
+  }
+  ASSERT_EQ(reports[4].size(), 6U);
+  for (const std::int64_t micro : {1, 2, 3}) {
+    ASSERT_EQ(reports[micro].size(), 6U);
+    for (std::size_t i = 0; i < 6; ++i) {
+      const StepReport &whole = reports[4][i], &parts = reports[micro][i];
+      EXPECT_NEAR(parts.loss, whole.loss, 1e-5 * whole.loss) << "update " << i << " in micro-batches of " << micro;
+      EXPECT_NEAR(parts.gradient_norm, whole.gradient_norm, 1e-4 * whole.gradient_norm) << i << ", " << micro;
+    }
+  }
+}
+
+TEST(Trainer, PagesWithoutLabelsTeachNothingAndBreakNothing) {
+  const ScratchFolder folder;
+  const ModelBundle bundle = small_model();
+  SmallRun run(folder.make("run"));
+  CpuBackend backend(1);
+  DatasetOptions options{.box_format = BoxFormat::k1000, .windows = window_options({}, bundle.config)};
+  const Dataset data(open_pages(run.data_folder() / "pages.jsonl", {.ignore_labels = true}), bundle.word_encoder(),
+                     ImageProcessor(bundle.image), options);  // every label is -100
+  run.options.max_grad_norm = 1.0;
+  for (const std::int64_t micro : {2, 4}) {
+    const MemoryRequest memory{.budget_bytes = std::size_t{1} << 30, .micro_batch_size = micro, .loader_workers = 1};
+    const Session session(fit(fit_request(bundle, run.options, &data, nullptr, memory), backend), backend);
+    StopAfter observer;
+    Trainer trainer(session, bundle, {.train = &data}, run.options, loader_options(memory), 1, observer);
+    trainer.run(std::nullopt, observer.stop);
+    ASSERT_EQ(observer.reports.size(), 6U);
+    for (const StepReport& report : observer.reports) {
+      EXPECT_EQ(report.loss, 0.0);
+      EXPECT_EQ(report.gradient_norm, 0.0);
+    }
+    for (const ParameterSpec& spec : bundle.specs()) {
+      for (const float value : session.persistent(spec.name).span<float>()) ASSERT_TRUE(std::isfinite(value)) << spec.name;
+    }
+  }
+}
+
+TEST(Trainer, MetricsHaveEachUpdateOnceAfterAResume) {
+  const ScratchFolder folder;
+  SmallRun run(folder.make("run"));
+  run.options.save_steps = 2;
+  run.evaluates = true;  // after updates 2, 4, 6
+  run.train();
+  const fs::path metrics = run.options.output_dir / "metrics.jsonl";
+  const std::vector<nlohmann::json> before = read_lines(metrics);
+  // From an older checkpoint, as after a kill between two of them: updates 5 and 6 are done again.
+  run.train(checkpoint_path(run.options.output_dir, 4));
+  std::vector<std::int64_t> trained, evaluated;
+  const std::vector<nlohmann::json> after = read_lines(metrics);
+  for (const nlohmann::json& line : after) {
+    (line.contains("eval_f1") ? evaluated : trained).push_back(line.at("step").get<std::int64_t>());
+  }
+  EXPECT_EQ(trained, (std::vector<std::int64_t>{1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(evaluated, (std::vector<std::int64_t>{2, 4, 6}));
+  ASSERT_EQ(after.size(), before.size());
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    for (const char* key : {"step", "loss", "grad_norm", "learning_rate", "eval_loss", "eval_f1"}) {
+      EXPECT_EQ(after[i].contains(key) ? after[i][key] : nlohmann::json(),
+                before[i].contains(key) ? before[i][key] : nlohmann::json())
+          << key << " of line " << i;
+    }
+  }
+}
+
+TEST(Trainer, BestModelIsTheOneSaved) {
+  const ScratchFolder folder;
+  SmallRun run(folder.make("run"));
+  run.evaluates = true;
+  run.options.eval_steps = 1;
+  run.options.learning_rate = 0.3;  // far too high: the loss goes up and down
+  run.options.load_best_model_at_end = true;
+  run.options.metric_for_best_model = "loss";
+  run.options.save_steps = 1;
+  run.options.save_total_limit = 1;
+  const TrainSummary summary = run.train();
+  double best = INFINITY;
+  std::int64_t best_step = 0;
+  for (const nlohmann::json& line : read_lines(run.options.output_dir / "metrics.jsonl")) {
+    if (!line.contains("eval_loss") || line["eval_loss"].get<double>() >= best) continue;
+    best = line["eval_loss"].get<double>();
+    best_step = line["step"].get<std::int64_t>();
+  }
+  EXPECT_EQ(summary.best_step, best_step);
+  ASSERT_TRUE(summary.evaluation);
+  EXPECT_EQ(summary.evaluation->loss, best);
+  EXPECT_EQ(file_bytes(run.options.output_dir / "model.safetensors"),
+            file_bytes(checkpoint_path(run.options.output_dir, best_step) / "model.safetensors"));
+}
+
+}  // namespace
+}  // namespace plimsoll
