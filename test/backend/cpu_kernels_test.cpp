@@ -1,6 +1,6 @@
 // What the CPU backend's kernels promise beyond agreeing with the reference on small shapes: row counts around every
-// edge of the row groups, results that do not depend on the team where sums are ours, exact recomputation, no allocation
-// while running.
+// edge of the row groups, results that do not depend on the team where sums are ours, exact recomputation, no
+// allocation while running.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -86,6 +86,16 @@ TEST(CpuProducts, WidthsThatFillNoBlock) {
                                                                                {48, 48},
                                                                                {32, 16}}) {
     expect_products_agree(150, 300, inner, columns);
+  }
+}
+
+// Beyond 1,024 rows a weight that lies across the product is packed: by our code where both widths fill blocks, else by
+// oneDNN.
+TEST(CpuProducts, PackedWeights) {
+  for (const std::int32_t rows : {1024, 1025, 1043, 1060}) expect_products_agree(rows, 1060, 32, 64);
+  for (const auto& [inner, columns] : std::vector<std::array<std::int64_t, 2>>{
+           {16, 64}, {80, 128}, {17, 64}, {32, 65}, {32, 7}, {100, 3}, {48, 48}, {64, 32}}) {
+    expect_products_agree(1030, 1030, inner, columns);
   }
 }
 

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::int64_t kStep = 16;
 constexpr std::int64_t kGroup = 128;
-constexpr std::int64_t kFewRows = kGroup;  // up to here packing a weight costs more than it saves
+constexpr std::int64_t kFewRows = 8 * kGroup;  // up to here packing a weight costs more than it saves
 static_assert(kGroup % kStep == 0);
 
 // Products over kStep, 2 kStep, … kGroup, 2 kGroup, … rows.
