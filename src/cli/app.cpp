@@ -39,6 +39,24 @@ std::string with_dashes(std::string argument) {
   return argument;
 }
 
+// In CLI11's order, the last argument first. "--config FILE" goes before the command.
+std::vector<std::string> ordered_arguments(int argc, const char* const* argv) {
+  std::vector<std::string> config, others;
+  for (int i = 1; i < argc; ++i) {
+    std::string argument = with_dashes(argv[i]);
+    const bool named = argument == "--config";
+    if (named || argument.starts_with("--config=")) {
+      config.push_back(std::move(argument));
+      if (named && i + 1 < argc) config.emplace_back(argv[++i]);
+    } else {
+      others.push_back(std::move(argument));
+    }
+  }
+  config.insert(config.end(), others.begin(), others.end());
+  std::reverse(config.begin(), config.end());
+  return config;
+}
+
 int report(const Invocation& invocation, ExitCode code, const Problem& problem) {
   fmt::print(stderr, "error: {}\n", format_problem(problem));
   if (invocation.json) {
@@ -61,9 +79,8 @@ CLI::App* add_command(CLI::App& app, Invocation& invocation, const std::string& 
   command->add_option("--threads", invocation.threads, "Compute threads (0: every core that may be used)")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
-  command->set_config("--config", "", "Read options from this file (JSON or TOML)");
-  command->config_formatter(make_config_reader());
-  command->allow_config_extras(CLI::config_extras_mode::error);
+  // For --help: run_cli hands the file to `app`, because CLI11 reads config files at the top only.
+  command->add_option("--config", "Read options from this file (JSON or TOML)")->type_name("FILE");
   return command;
 }
 
@@ -95,10 +112,11 @@ int run_cli(int argc, const char* const* argv) {
   add_init(app, invocation);
   add_bench_step(app, invocation);
 
-  std::vector<std::string> arguments;
-  for (int i = argc - 1; i > 0; --i) arguments.push_back(with_dashes(argv[i]));  // CLI11 takes them in reverse
+  app.set_config("--config")->group("");
+  app.config_formatter(make_config_reader(app));
+  app.allow_config_extras(CLI::config_extras_mode::error);
   try {
-    app.parse(arguments);
+    app.parse(ordered_arguments(argc, argv));
     invocation.action();
     return static_cast<int>(invocation.exit_code);
   } catch (const CLI::ParseError& error) {

@@ -14,6 +14,8 @@ std::string text_of(const nlohmann::json& value) { return value.is_string() ? va
 
 class ConfigReader : public CLI::ConfigTOML {
  public:
+  explicit ConfigReader(const CLI::App& app) : app_(app) {}
+
   std::vector<CLI::ConfigItem> from_config(std::istream& input) const override {
     const std::string text{std::istreambuf_iterator<char>(input), {}};
     const std::size_t first = text.find_first_not_of(" \t\r\n");
@@ -24,7 +26,11 @@ class ConfigReader : public CLI::ConfigTOML {
       std::istringstream stream(text);
       found = CLI::ConfigTOML::from_config(stream);
     }
-    for (CLI::ConfigItem& item : found) std::replace(item.name.begin(), item.name.end(), '_', '-');
+    for (CLI::ConfigItem& item : found) {
+      std::replace(item.name.begin(), item.name.end(), '_', '-');
+      // The options are those of the command that was given.
+      for (const CLI::App* command : app_.get_subcommands()) item.parents = {command->get_name()};
+    }
     return found;
   }
 
@@ -50,10 +56,12 @@ class ConfigReader : public CLI::ConfigTOML {
     }
     return found;
   }
+
+  const CLI::App& app_;
 };
 
 }  // namespace
 
-std::shared_ptr<CLI::Config> make_config_reader() { return std::make_shared<ConfigReader>(); }
+std::shared_ptr<CLI::Config> make_config_reader(const CLI::App& app) { return std::make_shared<ConfigReader>(app); }
 
 }  // namespace plimsoll

@@ -7,6 +7,6 @@
 
 namespace plimsoll {
 
-std::shared_ptr<CLI::Config> make_config_reader();
+std::shared_ptr<CLI::Config> make_config_reader(const CLI::App& app);
 
 }  // namespace plimsoll

@@ -1,0 +1,133 @@
+// Runs the built program as a user does, and keeps what it printed.
+#pragma once
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace plimsoll::test {
+
+namespace fs = std::filesystem;
+using Arguments = std::vector<std::string>;
+
+inline std::string file_bytes(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw std::runtime_error("cannot open " + path.string());
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+inline void write_bytes(const fs::path& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+struct Outcome {
+  int code = 0;  // 128 + signal where one ended it
+  std::string out, err;
+};
+
+// A program that has begun; its output goes to files beside `log`.
+class Process {
+ public:
+  Process(const Arguments& arguments, const fs::path& log) : log_(log) {
+    std::vector<char*> argv;
+    std::string program = PLIMSOLL_PROGRAM;
+    Arguments copy = arguments;
+    argv.push_back(program.data());
+    for (std::string& argument : copy) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    const std::string out = log.string() + ".out", err = log.string() + ".err";
+    id_ = ::fork();
+    if (id_ == 0) {
+      ::dup2(::open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644), STDOUT_FILENO);
+      ::dup2(::open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644), STDERR_FILENO);
+      ::execv(argv[0], argv.data());
+      ::_exit(127);
+    }
+  }
+  void signal(int number) const { ::kill(id_, number); }
+  Outcome wait() {
+    int status = 0;
+    ::waitpid(id_, &status, 0);
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), file_bytes(log_.string() + ".out"),
+            file_bytes(log_.string() + ".err")};
+  }
+
+ private:
+  fs::path log_;
+  pid_t id_ = -1;
+};
+
+class ProgramTest : public testing::Test {
+ protected:
+  ProgramTest() {
+    std::string name = (fs::temp_directory_path() / "plimsoll_cli_XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
+    folder_ = name;
+  }
+  ~ProgramTest() override {
+    std::error_code error;
+    fs::remove_all(folder_, error);
+  }
+
+  fs::path at(const std::string& name) const { return folder_ / name; }
+  std::string path(const std::string& name) const { return at(name).string(); }
+  Outcome run(const Arguments& arguments) const { return Process(arguments, at("log")).wait(); }
+
+  // Six drawn pages, four to train on, in pages/.
+  void draw_pages() const {
+    const Outcome outcome = run({"synth", "--output", path("pages"), "--count", "6", "--validation-fraction", "0.34"});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+  }
+  // A small model with the pages' labels, in model/.
+  void make_model() const {
+    const Outcome outcome = run({"init", "--model", "layoutlmv3-tiny", "--output-dir", path("model"), "--labels",
+                                 "O,B-ADDRESS,I-ADDRESS,B-COMPANY,I-COMPANY,B-DATE,I-DATE,B-TOTAL,I-TOTAL"});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+  }
+  Arguments train_arguments(const std::string& output, const Arguments& more = {}) const {
+    Arguments all = {"train",     "--model",     "layoutlmv3-tiny",    "--data", path("pages/train.jsonl"), "--output-dir",
+                     path(output), "--budget",   "1GiB",               "--train-batch-size", "2", "--threads", "1",
+                     "--learning-rate", "1e-3", "--logging-steps", "1", "--dataloader-num-workers", "1"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  Arguments eval_arguments(const std::string& data = "pages/validation.jsonl") const {
+    return {"eval", "--model", path("model"), "--data", path(data), "--budget", "1GiB", "--threads", "1"};
+  }
+  // The lines of pages/<name> as JSON.
+  std::vector<nlohmann::json> read_pages(const std::string& name) const {
+    std::vector<nlohmann::json> pages;
+    std::ifstream file(at("pages/" + name));
+    for (std::string line; std::getline(file, line);) pages.push_back(nlohmann::json::parse(line));
+    return pages;
+  }
+  void write_pages(const std::string& name, const std::vector<nlohmann::json>& pages) const {
+    std::ofstream file(at("pages/" + name));
+    for (const nlohmann::json& page : pages) file << page.dump() << "\n";
+  }
+
+ private:
+  fs::path folder_;
+};
+
+// One clear message: it begins with "error: ", comes once, and says all of `parts`.
+inline void expect_message(const Outcome& outcome, int code, const std::vector<std::string>& parts) {
+  EXPECT_EQ(outcome.code, code) << outcome.out << outcome.err;
+  const std::size_t first = outcome.err.find("error: ");
+  ASSERT_NE(first, std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.err.find("error: ", first + 1), std::string::npos) << outcome.err;
+  for (const std::string& part : parts) EXPECT_THAT(outcome.err, testing::HasSubstr(part));
+}
+
+}  // namespace plimsoll::test

@@ -1,0 +1,108 @@
+// Training, evaluating and predicting through the command line; interrupted and killed runs.
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include "program_fixture.h"
+
+namespace plimsoll {
+namespace {
+
+using namespace test;
+
+class Run : public ProgramTest {
+ protected:
+  void SetUp() override { draw_pages(); }
+
+  // Waits until `path` exists, or gives up: a run that fails at once must not hang the test.
+  static bool appears(const fs::path& path) {
+    for (int i = 0; i < 6000 && !fs::exists(path); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    return fs::exists(path);
+  }
+};
+
+TEST_F(Run, TrainEvalPredict) {
+  const std::string held_out = path("pages/validation.jsonl");
+  const Outcome trained = run(train_arguments("run", {"--max-steps", "2", "--eval-data", held_out, "--json"}));
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const nlohmann::json summary = nlohmann::json::parse(trained.out);
+  for (const char* key : {"predicted_peak_bytes", "measured_peak_bytes", "steps", "loss", "f1"}) {
+    EXPECT_TRUE(summary.contains(key)) << key;
+  }
+  for (const char* name : {"config.json", "model.safetensors", "tokenizer.json", "preprocessor_config.json", "plan.json",
+                           "summary.json", "metrics.jsonl"}) {
+    EXPECT_TRUE(fs::exists(at("run") / name)) << name;
+  }
+
+  const Outcome scored = run({"eval", "--model", path("run"), "--data", held_out, "--json", "--threads", "1"});
+  ASSERT_EQ(scored.code, 0) << scored.err;
+  const nlohmann::json scores = nlohmann::json::parse(scored.out);
+  for (const char* key : {"f1", "precision", "recall", "loss", "per_label"}) EXPECT_TRUE(scores.contains(key)) << key;
+  // The same model on the same pages: what training said at its end.
+  EXPECT_NEAR(scores["loss"].get<double>(), summary["evaluation"]["loss"].get<double>(), 1e-5);
+
+  const Outcome predicted = run({"predict", "--model", path("run"), "--data", held_out, "--output", path("out.jsonl"), "--draw", path("pictures"), "--threads", "1"});
+  ASSERT_EQ(predicted.code, 0) << predicted.err;
+  std::ifstream file(at("out.jsonl"));
+  const std::vector<nlohmann::json> pages = read_pages("validation.jsonl");
+  std::size_t count = 0;
+  for (std::string line; std::getline(file, line); ++count) {
+    const nlohmann::json page = nlohmann::json::parse(line);
+    EXPECT_EQ(page["id"], pages.at(count)["id"]);
+    EXPECT_EQ(page["labels"].size(), pages.at(count)["words"].size());
+  }
+  EXPECT_EQ(count, pages.size());
+  std::size_t pictures = 0;
+  for (const auto& entry : fs::directory_iterator(at("pictures"))) {
+    EXPECT_EQ(file_bytes(entry.path()).substr(0, 8), "\x89PNG\r\n\x1a\n") << entry.path();
+    ++pictures;
+  }
+  EXPECT_EQ(pictures, pages.size());
+}
+
+TEST_F(Run, ResumeWithoutACheckpointStartsAfresh) {
+  const Outcome outcome = run(train_arguments("run", {"--max-steps", "1", "--resume-from-checkpoint", "latest"}));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome wrong = run(train_arguments("other", {"--max-steps", "1", "--resume-from-checkpoint", path("absent")}));
+  expect_message(wrong, 3, {path("absent"), "latest"});
+}
+
+TEST_F(Run, InterruptedRunLeavesACheckpointAndGoesOn) {
+  // More updates than the test waits for.
+  Process process(train_arguments("run", {"--max-steps", "100000", "--save-steps", "0"}), at("interrupted"));
+  ASSERT_TRUE(appears(at("run/metrics.jsonl")));
+  process.signal(SIGINT);
+  const Outcome outcome = process.wait();
+  expect_message(outcome, 130, {"--resume-from-checkpoint latest"});
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(at("run"))) names.push_back(entry.path().filename().string());
+  const auto saved = std::find_if(names.begin(), names.end(),
+                                  [](const std::string& name) { return name.starts_with("checkpoint-"); });
+  ASSERT_NE(saved, names.end());
+  const int step = std::stoi(saved->substr(std::string("checkpoint-").size()));
+  const Outcome resumed = run(train_arguments(
+      "run", {"--max-steps", std::to_string(step + 2), "--resume-from-checkpoint", "latest", "--json"}));
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(nlohmann::json::parse(resumed.out).at("steps"), step + 2);
+}
+
+TEST_F(Run, KilledAndResumedEqualsUninterrupted) {
+  const Arguments options = {"--max-steps", "40", "--save-steps", "2", "--save-total-limit", "2",
+                             "--resume-from-checkpoint", "latest"};
+  Arguments whole = options;
+  whole[3] = "0";  // no checkpoints: they must not change the numbers either
+  ASSERT_EQ(run(train_arguments("whole", whole)).code, 0);
+  Process process(train_arguments("run", options), at("killed"));
+  ASSERT_TRUE(appears(at("run/checkpoint-4")));
+  process.signal(SIGKILL);
+  ASSERT_EQ(process.wait().code, 128 + SIGKILL) << "the run was over before it could be killed";
+  ASSERT_FALSE(fs::exists(at("run/model.safetensors")));
+  const Outcome resumed = run(train_arguments("run", options));
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_THAT(resumed.err, testing::HasSubstr("resuming from"));
+  EXPECT_TRUE(file_bytes(at("run/model.safetensors")) == file_bytes(at("whole/model.safetensors")));
+}
+
+}  // namespace
+}  // namespace plimsoll
