@@ -1,0 +1,149 @@
+// Once warm, an update allocates nothing that stays: on the thread that trains, 0 bytes are live afterwards that were not
+// before, and at most 64 KiB (what oneDNN takes for a moment) are in flight.
+//
+// malloc and its family are replaced for the whole program, hence the program of its own; operator new ends there too.
+#include <gtest/gtest.h>
+#include <malloc.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+
+#include "train/trainer_fixture.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define PLIMSOLL_OWN_MALLOC 0  // the sanitizers have put in their own
+#else
+#define PLIMSOLL_OWN_MALLOC 1
+#endif
+
+namespace {
+
+struct Tally {
+  bool counting = false;
+  long allocations = 0;
+  long live = 0, peak = 0;  // bytes since counting began
+};
+thread_local Tally tally;
+
+[[maybe_unused]] void* taken(void* block) {
+  if (tally.counting && block != nullptr) {
+    ++tally.allocations;
+    tally.live += static_cast<long>(::malloc_usable_size(block));
+    tally.peak = std::max(tally.peak, tally.live);
+  }
+  return block;
+}
+[[maybe_unused]] void given_back(void* block) {
+  if (tally.counting && block != nullptr) tally.live -= static_cast<long>(::malloc_usable_size(block));
+}
+
+}  // namespace
+
+#if PLIMSOLL_OWN_MALLOC
+extern "C" {
+void* __libc_malloc(std::size_t);
+void* __libc_calloc(std::size_t, std::size_t);
+void* __libc_realloc(void*, std::size_t);
+void* __libc_memalign(std::size_t, std::size_t);
+void __libc_free(void*);
+
+void* malloc(std::size_t size) { return taken(__libc_malloc(size)); }
+void* calloc(std::size_t count, std::size_t size) { return taken(__libc_calloc(count, size)); }
+void* realloc(void* block, std::size_t size) {
+  given_back(block);
+  return taken(__libc_realloc(block, size));
+}
+void* memalign(std::size_t alignment, std::size_t size) { return taken(__libc_memalign(alignment, size)); }
+void* aligned_alloc(std::size_t alignment, std::size_t size) { return taken(__libc_memalign(alignment, size)); }
+int posix_memalign(void** block, std::size_t alignment, std::size_t size) {
+  *block = taken(__libc_memalign(alignment, size));
+  return *block == nullptr ? ENOMEM : 0;
+}
+void free(void* block) {
+  given_back(block);
+  __libc_free(block);
+}
+}
+#endif
+
+namespace plimsoll {
+namespace {
+
+using namespace test;
+
+constexpr long kInFlight = 64 * 1024;
+
+class Allocation : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (PLIMSOLL_OWN_MALLOC == 0) GTEST_SKIP() << "a sanitizer has its own malloc";
+  }
+  void TearDown() override { tally = {}; }
+};
+
+// The count itself must see what it is there to see.
+TEST_F(Allocation, IsCounted) {
+  tally = {.counting = true};
+  // Called by name: compilers may leave out a `new` whose memory nobody needs.
+  void* first = ::operator new(100000);
+  void* second = std::calloc(10, 10);
+  const Tally during = tally;
+  ::operator delete(first);
+  std::free(second);
+  const Tally after = tally;
+  tally = {};
+  EXPECT_EQ(during.allocations, 2);
+  EXPECT_GE(during.live, 100000);
+  EXPECT_EQ(after.live, 0);
+}
+
+// Counts from the end of one update to the end of the next, batch, logs and report included.
+class CountingObserver : public TrainObserver {
+ public:
+  void on_step(const StepReport& report) override {
+    const Tally seen = tally;
+    tally = {};
+    if (report.step > kWarm) {
+      live = std::max(live, seen.live);
+      peak = std::max(peak, seen.peak);
+      allocations = std::max(allocations, seen.allocations);
+      ++updates;
+    }
+    tally.counting = report.step >= kWarm && report.step < report.total_steps;
+  }
+  static constexpr std::int64_t kWarm = 3;
+  long live = 0, peak = 0, allocations = 0;
+  int updates = 0;
+};
+
+TEST_F(Allocation, NothingStaysAfterAnUpdate) {
+  for (const std::int64_t micro : {4, 2}) {
+    const ScratchFolder folder;
+    write_pages(folder.path());
+    const ModelBundle bundle = small_model();
+    TrainOptions options;
+    options.output_dir = folder.make("run");
+    options.train_batch_size = 4;
+    options.max_steps = 10;
+    options.logging_steps = 1;
+    options.save_steps = 0;
+    options.log_order = true;
+    CpuBackend backend(1);
+    const DataRequest request{.data = folder.path() / "pages.jsonl", .box_format = BoxFormat::k1000};
+    const auto data = open_dataset(bundle, request, true, false);
+    const MemoryRequest memory{.budget_bytes = std::size_t{1} << 30, .micro_batch_size = micro, .loader_workers = 1};
+    const Session session(fit(fit_request(bundle, options, data.get(), nullptr, memory), backend), backend);
+    CountingObserver observer;
+    Trainer trainer(session, bundle, {.train = data.get()}, options, loader_options(memory), 1, observer);
+    trainer.run(std::nullopt, std::atomic<bool>{false});
+    EXPECT_EQ(observer.updates, 7);
+    EXPECT_LE(observer.live, 0) << "bytes stay after an update, micro-batches of " << micro;
+    EXPECT_LE(observer.peak, kInFlight) << "micro-batches of " << micro;
+    RecordProperty("most_allocations_micro_" + std::to_string(micro), static_cast<int>(observer.allocations));
+    RecordProperty("most_bytes_in_flight_micro_" + std::to_string(micro), static_cast<int>(observer.peak));
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll
