@@ -5,11 +5,17 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <map>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "backend/compare.h"
 #include "backend/cpu/cpu_backend.h"
+#include "backend/new_counter.h"
 #include "backend/reference/reference_backend.h"
+#include "base/bytes.h"
+#include "support/guarded_buffer.h"
 
 namespace plimsoll::test {
 namespace {
@@ -173,6 +179,56 @@ TEST(CpuKernels, LongSumsAgreeWithTheReference) {
   built.set_data(expected);
   expected.run();
   expect_near_long(built.graph, found, expected);
+}
+
+// Heap calls of each node's second run.
+std::map<std::string, std::size_t> heap_calls(const Graph& graph, const BuiltCase& built) {
+  CpuBackend cpu(2);
+  std::vector<std::vector<std::byte>> memory(graph.values().size());
+  std::vector<TensorView> views;
+  for (std::size_t i = 0; i < memory.size(); ++i) {
+    const Value& value = graph.values()[i];
+    if (value.producer != kNoNode && graph.node(value.producer).inputs.size() == 4 &&
+        graph.node(value.producer).op == Op::kLinearWeightGrad) {
+      views.push_back(views[static_cast<std::size_t>(graph.node(value.producer).inputs[2])]);  // in the sum's bytes
+      continue;
+    }
+    memory[i].resize(value.type.bytes());
+    views.emplace_back(value.type, memory[i].data());
+  }
+  for (const auto& [value, list] : built.data) from_doubles(views[static_cast<std::size_t>(value)], list);
+
+  std::map<std::string, std::size_t> calls;
+  for (const Node& node : graph.nodes()) {
+    const std::unique_ptr<Kernel> kernel = cpu.prepare(graph, node);
+    std::vector<std::byte> scratch(kernel->scratch_bytes() + kAlignmentBytes);
+    void* aligned = scratch.data();
+    std::size_t space = scratch.size();
+    std::align(kAlignmentBytes, kernel->scratch_bytes(), aligned, space);
+    std::vector<TensorView> inputs, outputs;
+    for (const ValueId id : node.inputs) inputs.push_back(views[static_cast<std::size_t>(id)]);
+    for (const ValueId id : node.outputs) outputs.push_back(views[static_cast<std::size_t>(id)]);
+    const std::int32_t* const rows =
+        node.row_count == kNoValue ? nullptr : views[static_cast<std::size_t>(node.row_count)].data<std::int32_t>();
+    const KernelArguments arguments{.inputs = inputs,
+                                    .outputs = outputs,
+                                    .scratch = {static_cast<std::byte*>(aligned), kernel->scratch_bytes()},
+                                    .row_count = rows};
+    kernel->run(arguments);
+    const NewCounter counter;
+    kernel->run(arguments);
+    calls[std::string(op_name(node.op))] += counter.calls();
+    EXPECT_LE(counter.largest_bytes(), std::size_t{4096}) << node.name;
+  }
+  return calls;
+}
+
+// Our code takes nothing from the heap while it runs. oneDNN does, a few small pieces for each product.
+TEST(CpuKernels, RunningAllocatesNothing) {
+  const BuiltCase built = long_case().build(DType::kF32, true);
+  for (const auto& [op, calls] : heap_calls(built.graph, built)) EXPECT_EQ(calls, 0U) << op;
+  const BuiltCase linear = products(300, 1100, 64, 64).build(DType::kF32, true);
+  for (const auto& [op, calls] : heap_calls(linear.graph, linear)) EXPECT_LE(calls, 40U) << op;
 }
 
 // What recompute relies on.

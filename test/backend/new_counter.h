@@ -1,0 +1,18 @@
+// Counts what C++ code takes from the heap, in all threads, while a counter lives: kernels take nothing when they run.
+#pragma once
+
+#include <cstddef>
+
+namespace plimsoll::test {
+
+class NewCounter {
+ public:
+  NewCounter();
+  ~NewCounter();
+  NewCounter(const NewCounter&) = delete;
+  NewCounter& operator=(const NewCounter&) = delete;
+  std::size_t calls() const;
+  std::size_t largest_bytes() const;
+};
+
+}  // namespace plimsoll::test
