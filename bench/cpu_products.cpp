@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <functional>
 #include <vector>
@@ -65,7 +66,9 @@ void run(int threads, int repetitions) {
   fmt::print("{} threads, best of {}\n{:<20}{:>6}{:>12}{:>10}{:>10}{:>8}\n", backend.threads(), repetitions, "product",
              "rows", "shape", "ours", "oneDNN", "ratio");
 
-  for (const auto& [k, m] : {std::pair<std::int64_t, std::int64_t>{768, 768}, {768, 3072}, {3072, 768}, {192, 768}}) {
+  for (const std::array<std::int64_t, 2>& widths :
+       std::vector<std::array<std::int64_t, 2>>{{768, 768}, {768, 3072}, {3072, 768}, {192, 768}}) {
+    const std::int64_t k = widths[0], m = widths[1];
     std::vector<Row> table;
     for (const std::int32_t rows : {96, 480, 709, 1418, 2836}) {
       Graph graph;
