@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 #include <span>
+#include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -55,6 +56,10 @@ struct Rectangle {
 
 Rectangle united(const Rectangle& a, const Rectangle& b) {
   return {std::min(a.x0, b.x0), std::min(a.y0, b.y0), std::max(a.x1, b.x1), std::max(a.y1, b.y1)};
+}
+
+bool overlap(const Rectangle& a, const Rectangle& b) {
+  return a.x0 < b.x1 && b.x0 < a.x1 && a.y0 < b.y1 && b.y0 < a.y1;
 }
 
 enum class Verdict { kPlain, kWrong, kMissed };
@@ -271,22 +276,35 @@ class Annotator {
     cairo_stroke(context_.get());
   }
 
-  // The tag stands on the first line's upper edge; where the page ends there, or another tag stands, below it.
+  // The tag stands where it hides nothing: above the first line, at its right, at its left, or below the last line;
+  // above where no such place is free.
   void draw_tag(const Mark& mark) {
     const std::vector<Rectangle> lines = lines_of(mark.span);
     const std::string text = safe_text(mark.tag);
     const double size = 0.85 * font_size_, pad = 0.25 * size, tall = 1.25 * size;
     cairo_set_font_size(context_.get(), size);
-    const double wide = text_width(context_.get(), text) + 2 * pad;
-    const double x = std::clamp(lines.front().x0 - font_size_ / 7, 0.0, std::max(0.0, width_ - wide));
-    const double above = lines.front().y0 - font_size_ / 5 - tall, below = lines.back().y1 + font_size_ / 5;
-    const auto taken = [&](double y) {
-      return y < 0 || y + tall > height_ || std::any_of(tags_.begin(), tags_.end(), [&](const Rectangle& tag) {
-               return x < tag.x1 && x + wide > tag.x0 && y < tag.y1 && y + tall > tag.y0;
-             });
+    const double wide = text_width(context_.get(), text) + 2 * pad, gap = font_size_ / 5;
+    const Rectangle &first = lines.front(), &last = lines.back();
+    const double middle = (first.y0 + first.y1 - tall) / 2;
+    const std::array<std::pair<double, double>, 4> places = {{{first.x0 - gap, first.y0 - gap - tall},
+                                                              {first.x1 + 1.5 * gap, middle},
+                                                              {first.x0 - 1.5 * gap - wide, middle},
+                                                              {last.x0 - gap, last.y1 + gap}}};
+    const auto is_free = [&](const std::pair<double, double>& place) {
+      const Rectangle tag{place.first, place.second, place.first + wide, place.second + tall};
+      if (tag.x0 < 0 || tag.y0 < 0 || tag.x1 > width_ || tag.y1 > height_) return false;
+      for (const Rectangle& other : tags_) {
+        if (overlap(tag, other)) return false;
+      }
+      for (std::size_t i = 0; i < page_.words.size(); ++i) {
+        if (overlap(tag, box_of(i))) return false;
+      }
+      return true;
     };
-    double y = taken(above) && !taken(below) ? below : above;
-    y = std::clamp(y, 0.0, std::max(0.0, height_ - tall));
+    const auto* free_place = std::find_if(places.begin(), places.end(), is_free);
+    const auto [wished_x, wished_y] = free_place == places.end() ? places.front() : *free_place;
+    const double x = std::clamp(wished_x, 0.0, std::max(0.0, width_ - wide));
+    const double y = std::clamp(wished_y, 0.0, std::max(0.0, height_ - tall));
     tags_.push_back({x, y, x + wide, y + tall});
     set_colour(mark.verdict == Verdict::kPlain ? colours_.at(mark.span.name) : kErrorColour, 0.92);
     cairo_rectangle(context_.get(), x, y, wide, tall);

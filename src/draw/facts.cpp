@@ -41,7 +41,7 @@ CalendarDay add_days(CalendarDay day, int days) {
   return day;
 }
 
-// Twelve ways to write a day; those that only one side of the Atlantic uses are kept to it.
+// Eight ways to write a day, the American ones with the month first.
 std::string format_date(const CalendarDay& date, int form, Region region, bool upper) {
   const auto [y, m, d] = date;
   const std::string_view month = kMonths[static_cast<std::size_t>(m - 1)];
@@ -51,10 +51,8 @@ std::string format_date(const CalendarDay& date, int form, Region region, bool u
   std::string text;
   switch (form) {
     case 0:
-      text = fmt::format("{:02}/{:02}/{}", first, second, y);
-      break;
     case 1:
-      text = fmt::format("{:02}/{:02}/{:02}", first, second, y % 100);
+      text = fmt::format("{:02}/{:02}/{}", first, second, y);
       break;
     case 2:
       text = fmt::format("{}/{}/{}", first, second, y);
@@ -63,28 +61,18 @@ std::string format_date(const CalendarDay& date, int form, Region region, bool u
       text = fmt::format("{:02}-{:02}-{}", first, second, y);
       break;
     case 4:
+    case 8:
       text = fmt::format("{}-{:02}-{:02}", y, m, d);
       break;
     case 5:
-      text = fmt::format("{:02}.{:02}.{}", first, second, y);
-      break;
-    case 6:
       text = fmt::format("{:02}-{}-{}", d, abbreviation, y);
       break;
+    case 6:
     case 7:
-      text = fmt::format("{} {} {}", d, abbreviation, y);
-      break;
-    case 8:
-      text = fmt::format("{:02} {} {}", d, month, y);
-      break;
-    case 9:
-      text = fmt::format("{} {}, {}", month, d, y);
-      break;
-    case 10:
-      text = fmt::format("{} {}, {}", abbreviation, d, y);
+      text = fmt::format("{:02}.{:02}.{}", first, second, y);
       break;
     default:
-      text = fmt::format("{}/{:02}/{:02}", y, m, d);
+      text = month_first ? fmt::format("{} {}, {}", month, d, y) : fmt::format("{} {} {}", d, abbreviation, y);
       break;
   }
   return upper ? to_upper(text) : text;
@@ -93,9 +81,9 @@ std::string format_date(const CalendarDay& date, int form, Region region, bool u
 Region pick_region(PageRandom& random) {
   const double where = random.uniform();
   if (where < 0.30) return Region::kUnitedStates;
-  if (where < 0.50) return Region::kUnitedKingdom;
-  if (where < 0.75) return Region::kMalaysia;
-  if (where < 0.87) return Region::kSingapore;
+  if (where < 0.53) return Region::kUnitedKingdom;
+  if (where < 0.80) return Region::kMalaysia;
+  if (where < 0.93) return Region::kSingapore;
   return Region::kEurope;
 }
 
@@ -106,7 +94,7 @@ PageKind pick_kind(PageRandom& random) {
   if (kind < 0.58) return PageKind::kFuel;
   if (kind < 0.64) return PageKind::kParking;
   if (kind < 0.70) return PageKind::kTaxi;
-  if (kind < 0.88) return PageKind::kInvoice;
+  if (kind < 0.90) return PageKind::kInvoice;
   return PageKind::kForm;
 }
 
@@ -166,8 +154,8 @@ void add_line(PageFacts& facts, SaleLine line) {
 void add_lines(PageFacts& facts, PageRandom& random) {
   switch (facts.kind) {
     case PageKind::kTill: {
-      const bool codes = random.chance(0.4);
-      const int count = random.between(2, 8);
+      const bool codes = random.chance(0.15);
+      const int count = random.between(2, 6);
       for (int i = 0; i < count; ++i) {
         add_line(facts, {.code = codes ? fmt::format("{}", random.between(100000, 99999999)) : "",
                          .description = goods_name(random, facts.kind),
@@ -177,7 +165,7 @@ void add_lines(PageFacts& facts, PageRandom& random) {
       break;
     }
     case PageKind::kRestaurant: {
-      const int count = random.between(2, 8);
+      const int count = random.between(2, 6);
       for (int i = 0; i < count; ++i) {
         add_line(facts, {.description = goods_name(random, facts.kind),
                          .quantity = random.chance(0.6) ? 1 : random.between(2, 4),
@@ -293,33 +281,30 @@ PageFacts make_facts(std::uint64_t seed, std::uint64_t page) {
   facts.region = pick_region(random);
   facts.company_lines = company_name(random, facts.kind, facts.region);
   facts.address_lines = street_address(random, facts.region);
-  const bool upper_company = random.chance(0.6), upper_address = random.chance(0.5);
-  if (upper_company) {
+  facts.upper_case = random.chance(0.22);
+  if (facts.upper_case || random.chance(0.2)) {
     for (std::string& line : facts.company_lines) line = to_upper(line);
   }
-  if (upper_address) {
+  if (facts.upper_case) {
     for (std::string& line : facts.address_lines) line = to_upper(line);
   }
 
   const CalendarDay day{random.between(2012, 2025), random.between(1, 12), random.between(1, 28)};
-  const int form = random.between(0, 11);
-  const bool upper_date = random.chance(0.4);
-  facts.date = format_date(day, form, facts.region, upper_date);
-  facts.later_date = format_date(add_days(day, random.between(7, 60)), form, facts.region, upper_date);
-  facts.earlier_date = format_date(add_days(day, -random.between(1, 30)), form, facts.region, upper_date);
-  const int hour = random.between(7, 22), minute = random.between(0, 59), second = random.between(0, 59);
+  const int form = random.between(0, 9);
+  facts.date = format_date(day, form, facts.region, facts.upper_case);
+  facts.later_date = format_date(add_days(day, random.between(7, 60)), form, facts.region, facts.upper_case);
+  facts.earlier_date = format_date(add_days(day, -random.between(1, 30)), form, facts.region, facts.upper_case);
+  const int hour = random.between(7, 22), minute = random.between(0, 59);
   if (random.chance(0.3)) {
     facts.time = fmt::format("{}:{:02} {}", (hour + 11) % 12 + 1, minute, hour < 12 ? "AM" : "PM");
-  } else if (random.chance(0.4)) {
-    facts.time = fmt::format("{:02}:{:02}:{:02}", hour, minute, second);
   } else {
     facts.time = fmt::format("{:02}:{:02}", hour, minute);
   }
 
   facts.phone = phone_number(random, facts.region);
   facts.registration = registration_number(random, facts.region);
-  if (random.chance(0.2)) facts.branch = fmt::format("{} Branch", coined_name(random));
-  constexpr auto kPrefixes = std::to_array<std::string_view>({"", "", "INV-", "CS", "R", "A", "TD0", "#"});
+  if (random.chance(0.15)) facts.branch = fmt::format("{} Branch", surname(random));
+  constexpr auto kPrefixes = std::to_array<std::string_view>({"INV-", "CS", "R", "A", "TD0", "#", "#", "No."});
   const std::string_view prefix = random.pick(kPrefixes);
   facts.document_number = fmt::format("{}{}", prefix, random.between(10000, 9999999));
   facts.person = person_name(random);

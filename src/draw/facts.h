@@ -44,6 +44,7 @@ struct SaleLine {
 struct PageFacts {
   PageKind kind = PageKind::kTill;
   Region region = Region::kUnitedStates;
+  bool upper_case = false;                   // the printer knows no small letters
   std::vector<std::string> company_lines{};  // one or two printed lines, one entity
   std::vector<std::string> address_lines{};  // one to four printed lines, one entity
   std::string date{};                        // one to three words, one entity

@@ -18,16 +18,15 @@ std::string pick(PageRandom& random, const std::array<std::string_view, N>& choi
 
 std::string total_caption(const PageFacts& facts, PageRandom& random) {
   constexpr auto kCaptions =
-      std::to_array<std::string_view>({"Total", "Total", "Total", "Grand total", "Total due", "Amount due",
-                                       "Balance due", "Total amount", "Total payable", "Amount payable"});
-  if (random.chance(0.12)) return fmt::format("Total incl. {}", facts.tax_name);
+      std::to_array<std::string_view>({"Total", "Total", "Total", "Grand total", "Total due", "Total amount"});
+  if (random.chance(0.06)) return fmt::format("Total incl. {}", facts.tax_name);
   return pick(random, kCaptions);
 }
 
 std::string subtotal_caption(const PageFacts& facts, PageRandom& random) {
   constexpr auto kCaptions =
       std::to_array<std::string_view>({"Subtotal", "Sub total", "Sub-total", "Subtotal", "Sale amount", "Net"});
-  if (!facts.tax_included && random.chance(0.15)) return fmt::format("Total excl. {}", facts.tax_name);
+  if (!facts.tax_included && random.chance(0.08)) return fmt::format("Total excl. {}", facts.tax_name);
   return pick(random, kCaptions);
 }
 
@@ -64,7 +63,7 @@ std::vector<TotalRow> total_rows(const PageFacts& facts, PageRandom& random) {
     return TotalRow{std::move(caption), amount_runs(amount, facts, currency_everywhere, Field::kNone)};
   };
   std::vector<TotalRow> rows;
-  if (random.chance(0.2)) {
+  if (random.chance(0.12)) {
     int pieces = 0;
     for (const SaleLine& line : facts.lines) pieces += line.quantity;
     rows.push_back({random.chance(0.5) ? "Total qty" : "Items", {{fmt::format("{}", pieces)}}});
@@ -109,9 +108,9 @@ std::vector<TotalRow> total_rows(const PageFacts& facts, PageRandom& random) {
 std::string CaptionTaste::plain(const std::string& caption) const { return upper ? to_upper(caption) : caption; }
 std::string CaptionTaste::operator()(const std::string& caption) const { return plain(caption) + colon; }
 
-CaptionTaste pick_caption_taste(PageRandom& random) {
-  constexpr auto kColons = std::to_array<std::string_view>({"", ":", ":", " :"});
-  return {.upper = random.chance(0.45), .colon = pick(random, kColons)};
+CaptionTaste pick_caption_taste(const PageFacts& facts, PageRandom& random) {
+  constexpr auto kColons = std::to_array<std::string_view>({"", "", ":", ":", " :"});
+  return {.upper = facts.upper_case, .colon = pick(random, kColons)};
 }
 
 FontFamily pick_family(PageRandom& random, bool till) {

@@ -11,6 +11,9 @@
 namespace plimsoll::draw {
 namespace {
 
+// A4, or longer where the text asks for it.
+constexpr double kSheetWidth = 640, kSheetHeight = 905;
+
 template <std::size_t N>
 std::string pick(PageRandom& random, const std::array<std::string_view, N>& choices) {
   return std::string(random.pick(choices));
@@ -77,7 +80,7 @@ double put_table(Sheet& sheet, const PageFacts& facts, double left, double right
 double put_sums(Sheet& sheet, const PageFacts& facts, double left, double right, double y, const Style& body,
                 const CaptionTaste& caption, PageRandom& random) {
   const bool framed = random.chance(0.3);
-  const Style bold = body.with_bold().with_size(body.size * random.uniform(1.0, 1.25));
+  const Style bold = body.with_bold().with_size(body.size * random.uniform(1.2, 1.45));
   Column column(sheet, {.left = left, .right = right - 7, .y = y, .style = body, .leading = random.uniform(1.4, 1.7)});
   for (const TotalRow& row : total_rows(facts, random)) {
     const bool is_total = row.kind == TotalRowKind::kTotal;
@@ -94,19 +97,19 @@ double put_sums(Sheet& sheet, const PageFacts& facts, double left, double right,
 }  // namespace
 
 Sheet lay_out_invoice(const FontSet& fonts, const PageFacts& facts, PageRandom& random) {
-  const double width = random.uniform(600, 700), margin = random.uniform(34, 52);
+  const double width = kSheetWidth, margin = random.between(2, 3) * 18.0;
   const double left = margin, right = width - margin, middle = left + (right - left) * random.uniform(0.5, 0.56);
   Style body;
   body.family = pick_family(random, false);
-  body.size = random.uniform(11.5, 13.5) * width / 640;
-  const CaptionTaste caption = pick_caption_taste(random);
+  body.size = random.between(23, 26) * 0.5;
+  const CaptionTaste caption = pick_caption_taste(facts, random);
   const double leading = random.uniform(1.28, 1.5);
   Sheet sheet(fonts, width);
-  double y = random.uniform(34, 60);
+  double y = 40;
 
   // The seller stands at the left, at the right, or in the middle above everything.
   enum class SellerPlace { kLeft, kRight, kTop };
-  const auto place = static_cast<SellerPlace>(random.below(3));
+  const auto place = static_cast<SellerPlace>(random.below(4) % 3);
   constexpr auto kTitles =
       std::to_array<std::string_view>({"Invoice", "Tax invoice", "INVOICE", "Bill", "Sales invoice"});
   const std::string title = caption.plain(pick(random, kTitles));
@@ -120,7 +123,7 @@ Sheet lay_out_invoice(const FontSet& fonts, const PageFacts& facts, PageRandom& 
     if (random.chance(0.5)) column.line({{facts.registration}}, align);
   };
   constexpr auto kNumbers = std::to_array<std::string_view>({"Invoice no", "Invoice #", "Number", "Document no"});
-  constexpr auto kDates = std::to_array<std::string_view>({"Invoice date", "Date", "Date", "Date of issue", "Issued"});
+  constexpr auto kDates = std::to_array<std::string_view>({"Invoice date", "Date", "Date"});
   constexpr auto kDues = std::to_array<std::string_view>({"Due date", "Payment due", "Due"});
   struct Detail {
     std::string name;
@@ -128,10 +131,10 @@ Sheet lay_out_invoice(const FontSet& fonts, const PageFacts& facts, PageRandom& 
   };
   std::vector<Detail> details = {{pick(random, kNumbers), {facts.document_number}},
                                  {pick(random, kDates), {facts.date, Field::kDate}}};
-  if (random.chance(0.7)) details.push_back({pick(random, kDues), {facts.later_date}});
-  if (random.chance(0.4)) details.push_back({"Order date", {facts.earlier_date}});
+  if (random.chance(0.2)) details.push_back({pick(random, kDues), {facts.later_date}});
+  if (random.chance(0.06)) details.push_back({"Order date", {facts.earlier_date}});
   if (random.chance(0.4)) details.push_back({"Customer no", {fmt::format("{}", random.between(1000, 99999))}});
-  if (random.chance(0.3)) std::swap(details[0], details[1]);
+  if (random.chance(0.15)) std::swap(details[0], details[1]);
   const double name_share = random.uniform(0.42, 0.5);
   const auto put_details = [&](Column& column) {
     const double value_x = column.left() + name_share * (column.right() - column.left());
@@ -203,19 +206,19 @@ Sheet lay_out_invoice(const FontSet& fonts, const PageFacts& facts, PageRandom& 
     footer.skip(1);
     footer.line({{caption.plain("Authorised signature")}}, Align::kRight);
   }
-  sheet.set_height(footer.y() + random.uniform(24, 70));
+  sheet.set_height(std::max(footer.y() + 30, kSheetHeight));
   return sheet;
 }
 
 Sheet lay_out_form(const FontSet& fonts, const PageFacts& facts, PageRandom& random) {
-  const double width = random.uniform(560, 690), margin = random.uniform(30, 46);
+  const double width = kSheetWidth, margin = random.between(2, 3) * 18.0;
   const double left = margin, right = width - margin, middle = (left + right) / 2;
   Style body;
   body.family = pick_family(random, false);
-  body.size = random.uniform(11.5, 13.5) * width / 620;
-  const CaptionTaste caption = pick_caption_taste(random);
+  body.size = random.between(23, 26) * 0.5;
+  const CaptionTaste caption = pick_caption_taste(facts, random);
   Sheet sheet(fonts, width);
-  double y = random.uniform(32, 52);
+  double y = 40;
 
   constexpr auto kTitles =
       std::to_array<std::string_view>({"Expense claim", "Payment voucher", "Purchase record", "Petty cash voucher",
@@ -230,11 +233,10 @@ Sheet lay_out_form(const FontSet& fonts, const PageFacts& facts, PageRandom& ran
     y = head.y() + 10;
   }
 
-  constexpr auto kCompanies = std::to_array<std::string_view>({"Vendor", "Supplier", "Paid to", "Payee", "Company"});
+  constexpr auto kCompanies = std::to_array<std::string_view>({"Vendor", "Vendor", "Supplier", "Paid to"});
   constexpr auto kClaimants = std::to_array<std::string_view>({"Claimant", "Employee", "Requested by", "Name"});
   constexpr auto kNumbers = std::to_array<std::string_view>({"Form no", "Voucher no", "Claim no", "Reference"});
-  constexpr auto kDates =
-      std::to_array<std::string_view>({"Receipt date", "Date", "Date of purchase", "Purchase date"});
+  constexpr auto kDates = std::to_array<std::string_view>({"Receipt date", "Date", "Date", "Purchase date"});
   constexpr auto kDepartments =
       std::to_array<std::string_view>({"Sales", "Operations", "Finance", "Human Resources", "IT"});
   struct Entry {
@@ -255,9 +257,9 @@ Sheet lay_out_form(const FontSet& fonts, const PageFacts& facts, PageRandom& ran
   const Entry submitted{random.chance(0.5) ? "Submitted on" : "Approval date", {{facts.later_date}}};
   const Entry phone{"Phone", {{facts.phone}}};
   const std::array<std::array<std::vector<Entry>, 2>, 3> arrangements = {
-      {{{{number, claimant, department, submitted}, {company, address, date}}},
-       {{{company, address, phone}, {date, number, claimant}}},
-       {{{claimant, company, address}, {number, date, submitted, department}}}}};
+      {{{{company, address, date}, {number, claimant, department}}},
+       {{{company, address, phone}, {date, number, claimant, submitted}}},
+       {{{company, address}, {number, date, department, claimant}}}}};
   const std::array<std::vector<Entry>, 2>& arrangement = random.pick(arrangements);
 
   // Two columns of fields: caption above a ruled value, or caption and value side by side, or framed cells.
@@ -322,7 +324,7 @@ Sheet lay_out_form(const FontSet& fonts, const PageFacts& facts, PageRandom& ran
     sheet.text(x, y + 6 + 1.5 * small.size, {{caption.plain(x == left ? "Claimant signature" : "Approved by")}}, small);
   }
   y += 6 + 2 * small.size;
-  sheet.set_height(y + random.uniform(24, 50));
+  sheet.set_height(std::max(y + 30, kSheetHeight));
   return sheet;
 }
 

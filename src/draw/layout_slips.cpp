@@ -1,6 +1,7 @@
 // Narrow slips of one column: till receipt, restaurant bill, fuel receipt, parking or taxi ticket.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 
@@ -25,30 +26,30 @@ struct SlipStyle {
   CaptionTaste caption;
 };
 
-SlipStyle pick_slip_style(PageRandom& random, double narrowest, double widest) {
+SlipStyle pick_slip_style(const PageFacts& facts, PageRandom& random) {
   SlipStyle style{};
-  style.width = random.uniform(narrowest, widest);
-  style.margin = random.uniform(20, 34);
+  style.width = random.between(0, 2) * 40.0 + 400;
+  style.margin = random.between(2, 3) * 12.0;
   style.body.family = pick_family(random, true);
   const bool mono =
       style.body.family == FontFamily::kLiberationMono || style.body.family == FontFamily::kDejaVuSansMono;
-  style.body.size = random.uniform(14, 17.5) * style.width / 430;
+  style.body.size = random.between(28, 34) * 0.5 * style.width / 430;
   style.body.stretch = mono ? random.uniform(0.82, 0.98) : random.uniform(0.9, 1.05);
   style.body.bold = random.chance(0.12);
-  style.leading = random.uniform(1.22, 1.5);
+  style.leading = random.between(0, 2) * 0.1 + 1.25;
   style.header = random.chance(0.8) ? Align::kCenter : Align::kLeft;
   constexpr std::array<Separator, 7> kSeparators = {Separator::kDashes, Separator::kDashes, Separator::kStars,
                                                     Separator::kEquals, Separator::kRule,   Separator::kDashedRule,
                                                     Separator::kGap};
   style.separator = random.pick(kSeparators);
-  style.caption = pick_caption_taste(random);
+  style.caption = pick_caption_taste(facts, random);
   return style;
 }
 
-Column make_column(Sheet& sheet, const SlipStyle& style, PageRandom& random) {
+Column make_column(Sheet& sheet, const SlipStyle& style) {
   return Column(sheet, {.left = style.margin,
                         .right = style.width - style.margin,
-                        .y = random.uniform(22, 44),
+                        .y = 32,
                         .style = style.body,
                         .leading = style.leading});
 }
@@ -64,7 +65,7 @@ void put_address(Column& column, const PageFacts& facts, const SlipStyle& style)
 
 // Logo, company, registration, address, telephone: in an order of the vendor's own.
 void put_header(Sheet& sheet, Column& column, const PageFacts& facts, const SlipStyle& style, PageRandom& random) {
-  if (random.chance(0.25)) {
+  if (random.chance(0.15)) {
     const double size = random.uniform(30, 52);
     column.skip_pixels(size * 0.6);
     draw_logo(sheet, style.width / 2, column.y(), size, random);
@@ -72,17 +73,13 @@ void put_header(Sheet& sheet, Column& column, const PageFacts& facts, const Slip
   }
   constexpr auto kBanners = std::to_array<std::string_view>(
       {"Welcome to", "Customer copy", "Tax invoice", "*** Reprint ***", "Thank you for visiting"});
-  if (random.chance(0.15)) column.line({{style.caption.plain(pick(random, kBanners))}}, style.header);
+  if (random.chance(0.02)) column.line({{style.caption.plain(pick(random, kBanners))}}, style.header);
   put_company(column, facts, style, random);
-  const bool registered = random.chance(0.55), registration_first = random.chance(0.6);
-  if (registered && registration_first) column.line({{facts.registration}}, style.header);
-  if (!facts.branch.empty()) column.line({{facts.branch}}, style.header);
   put_address(column, facts, style);
   constexpr auto kPhones = std::to_array<std::string_view>({"Tel", "Phone", "Tel No", "Ph"});
-  if (random.chance(0.8)) {
-    column.line({{style.caption.plain(pick(random, kPhones)) + ":"}, {facts.phone}}, style.header);
-  }
-  if (registered && !registration_first) column.line({{facts.registration}}, style.header);
+  column.line({{style.caption.plain(pick(random, kPhones)) + ":"}, {facts.phone}}, style.header);
+  if (random.chance(0.5)) column.line({{facts.registration}}, style.header);
+  if (!facts.branch.empty()) column.line({{facts.branch}}, style.header);
 }
 
 void put_title(Column& column, const SlipStyle& style, PageRandom& random) {
@@ -101,21 +98,25 @@ void put_document_lines(Column& column, const PageFacts& facts, const SlipStyle&
   const CaptionTaste& caption = style.caption;
   const std::string number = caption(pick(random, kNumbers));
   const Run date{facts.date, Field::kDate};
-  switch (random.below(5)) {
+  // The last two leave the date without its caption.
+  switch (random.below(8)) {
     case 0:
+    case 1:
       column.line({{number}, {facts.document_number}});
       column.line({{caption("Date")}, date, {facts.time}});
       column.line({{caption(who)}, {facts.person}});
       break;
-    case 1:
+    case 2:
+    case 3:
       column.pair({{caption("Date")}, date}, {{caption("Time")}, {facts.time}});
       column.pair({{number}, {facts.document_number}}, {{facts.person}});
       break;
-    case 2:
+    case 6:
       column.pair({date}, {{facts.time}});
       column.pair({{number}, {facts.document_number}}, {{caption(who)}, {facts.person}});
       break;
-    case 3: {
+    case 4:
+    case 5: {
       const double value_x = column.left() + 0.38 * (column.right() - column.left());
       const auto row = [&](const std::string& name, const Runs& value) {
         column.cells({{column.left(), Align::kLeft, {{caption.plain(name)}}}, {value_x, Align::kLeft, value}});
@@ -189,7 +190,7 @@ void put_items(Column& column, const PageFacts& facts, const SlipStyle& style, P
 }
 
 void put_totals(Column& column, const PageFacts& facts, const SlipStyle& style, PageRandom& random) {
-  const Style total = style.body.with_bold(random.chance(0.7)).with_size(style.body.size * random.uniform(1.0, 1.4));
+  const Style total = style.body.with_bold(random.chance(0.8)).with_size(style.body.size * random.uniform(1.15, 1.45));
   const bool rule_before = random.chance(0.3), rule_after = random.chance(0.3), indented = random.chance(0.25);
   // The sums may stand in the right part of the slip.
   const double left = column.left() + (indented ? 0.25 * (column.right() - column.left()) : 0);
@@ -208,8 +209,7 @@ void put_footer(Sheet& sheet, Column& column, const PageFacts& facts, const Slip
       {"Goods sold are not returnable", "Please keep this receipt", "Exchange within 7 days with receipt",
        "No refund on sale items", "Prices include all taxes"});
   column.separator(style.separator);
-  if (random.chance(0.18)) column.line({{style.caption("Valid until")}, {facts.later_date}}, style.header);
-  if (random.chance(0.12)) column.line({{style.caption("Points expire")}, {facts.later_date}}, style.header);
+  if (random.chance(0.06)) column.line({{style.caption("Valid until")}, {facts.later_date}}, style.header);
   const bool ticket = facts.kind == PageKind::kParking || facts.kind == PageKind::kTaxi;
   if (!ticket && random.chance(0.4)) column.line({{style.caption.plain(pick(random, kPolicies))}}, Align::kCenter);
   if (random.chance(0.85)) column.line({{style.caption.plain(pick(random, kThanks))}}, Align::kCenter);
@@ -219,20 +219,22 @@ void put_footer(Sheet& sheet, Column& column, const PageFacts& facts, const Slip
     draw_barcode(sheet, (style.width - width) / 2, column.y(), width, height, random);
     column.skip_pixels(height + 6);
   }
-  sheet.set_height(column.y() + random.uniform(20, 44));
+  // Paper comes off the scanner in one of few lengths.
+  const double used = column.y() + 24;
+  sheet.set_height(used <= 600 ? 600 : used <= 800 ? 800 : std::max(used, 1000.0));
 }
 
 }  // namespace
 
 Sheet lay_out_till(const FontSet& fonts, const PageFacts& facts, PageRandom& random) {
-  const SlipStyle style = pick_slip_style(random, 390, 500);
+  const SlipStyle style = pick_slip_style(facts, random);
   Sheet sheet(fonts, style.width);
-  Column column = make_column(sheet, style, random);
+  Column column = make_column(sheet, style);
   put_header(sheet, column, facts, style, random);
   put_title(column, style, random);
   column.separator(style.separator);
   // Some tills print the date at the very end.
-  const bool date_last = random.chance(0.15);
+  const bool date_last = random.chance(0.03);
   if (!date_last) {
     put_document_lines(column, facts, style, "Cashier", random);
     column.separator(style.separator);
@@ -249,10 +251,10 @@ Sheet lay_out_till(const FontSet& fonts, const PageFacts& facts, PageRandom& ran
 }
 
 Sheet lay_out_restaurant(const FontSet& fonts, const PageFacts& facts, PageRandom& random) {
-  SlipStyle style = pick_slip_style(random, 400, 520);
+  SlipStyle style = pick_slip_style(facts, random);
   if (random.chance(0.4)) style.body.family = pick_family(random, false);
   Sheet sheet(fonts, style.width);
-  Column column = make_column(sheet, style, random);
+  Column column = make_column(sheet, style);
   put_header(sheet, column, facts, style, random);
   constexpr auto kTitles =
       std::to_array<std::string_view>({"Guest check", "Dine in", "Take away", "Bill", "Table order"});
@@ -283,9 +285,9 @@ Sheet lay_out_restaurant(const FontSet& fonts, const PageFacts& facts, PageRando
 }
 
 Sheet lay_out_fuel(const FontSet& fonts, const PageFacts& facts, PageRandom& random) {
-  const SlipStyle style = pick_slip_style(random, 380, 460);
+  const SlipStyle style = pick_slip_style(facts, random);
   Sheet sheet(fonts, style.width);
-  Column column = make_column(sheet, style, random);
+  Column column = make_column(sheet, style);
   put_header(sheet, column, facts, style, random);
   put_title(column, style, random);
   column.separator(style.separator);
@@ -311,17 +313,17 @@ Sheet lay_out_fuel(const FontSet& fonts, const PageFacts& facts, PageRandom& ran
 }
 
 Sheet lay_out_ticket(const FontSet& fonts, const PageFacts& facts, PageRandom& random) {
-  SlipStyle style = pick_slip_style(random, 400, 560);
+  SlipStyle style = pick_slip_style(facts, random);
   style.body.size *= 1.1;
   Sheet sheet(fonts, style.width);
-  Column column = make_column(sheet, style, random);
+  Column column = make_column(sheet, style);
   constexpr auto kParkingTitles =
       std::to_array<std::string_view>({"Parking ticket", "Exit ticket", "Parking receipt", "Payment ticket"});
   constexpr auto kTaxiTitles =
       std::to_array<std::string_view>({"Taxi receipt", "Fare receipt", "Travel receipt", "Passenger receipt"});
   const bool taxi = facts.kind == PageKind::kTaxi;
   const std::string title = style.caption.plain(taxi ? pick(random, kTaxiTitles) : pick(random, kParkingTitles));
-  const bool title_first = random.chance(0.35), barred = random.chance(0.4);
+  const bool title_first = random.chance(0.03), barred = random.chance(0.4);
   const auto put_ticket_title = [&] {
     Style bold = style.body.with_bold().with_size(style.body.size * 1.2);
     column.skip(0.3);
@@ -351,7 +353,7 @@ Sheet lay_out_ticket(const FontSet& fonts, const PageFacts& facts, PageRandom& r
   field("Ticket no", {{facts.document_number}});
   field("Date", {{facts.date, Field::kDate}});
   field(random.chance(0.5) ? "Exit" : "End", {{facts.time}});
-  if (!taxi && random.chance(0.6)) {
+  if (!taxi && random.chance(0.12)) {
     const int hour = random.between(0, 23), minute = random.between(0, 59);
     field("Entry", {{facts.earlier_date}, {fmt::format("{:02}:{:02}", hour, minute)}});
   }

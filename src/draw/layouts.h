@@ -50,7 +50,7 @@ struct CaptionTaste {
   std::string operator()(const std::string& caption) const;
   std::string plain(const std::string& caption) const;  // without the colon
 };
-CaptionTaste pick_caption_taste(PageRandom& random);
+CaptionTaste pick_caption_taste(const PageFacts& facts, PageRandom& random);
 
 FontFamily pick_family(PageRandom& random, bool till);
 void draw_logo(Sheet& sheet, double x, double y, double size, PageRandom& random);

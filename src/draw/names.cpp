@@ -67,6 +67,10 @@ constexpr auto kStreetKindsUs =
     std::to_array<string_view>({"St", "Street", "Ave", "Avenue", "Blvd", "Road", "Rd", "Drive", "Lane", "Pkwy"});
 constexpr auto kStreetKindsUk =
     std::to_array<string_view>({"Street", "Road", "Lane", "Avenue", "Close", "Way", "Gardens", "Crescent", "Place"});
+constexpr auto kTownStems =
+    std::to_array<string_view>({"Ash",  "Brad", "Brook", "Clay",  "Crest", "East", "Fair", "Glen",  "Green", "Hart",
+                                "Hay",  "Hill", "Lake",  "Long",  "Mar",   "Mill", "New",  "North", "Oak",   "Red",
+                                "Rich", "Rock", "Sand",  "South", "Stan",  "Star", "Wake", "West",  "White", "Win"});
 constexpr auto kTownEndings = std::to_array<string_view>(
     {"ton", "ville", "field", "burg", "ford", "ham", "dale", "wood", "mouth", "stead", "port", "bury"});
 constexpr auto kStates = std::to_array<string_view>(
@@ -79,12 +83,11 @@ constexpr auto kMalayTowns = std::to_array<string_view>(
      "Melaka", "Georgetown", "Kuantan", "Puchong", "Cheras", "Setapak", "Rawang"});
 constexpr auto kMalayStates =
     std::to_array<string_view>({"Selangor", "Johor", "Perak", "Pahang", "Penang", "Melaka", "Kedah", "Sabah"});
-constexpr auto kEuropeStreets = std::to_array<string_view>(
-    {"Hauptstr.", "Bahnhofstr.", "Marktplatz", "Rue Victor", "Rue de la Gare", "Via Roma", "Via Verdi", "Kerkstraat",
-     "Dorpsstraat", "Calle Mayor", "Plaza Nueva", "Schulweg", "Ringstr.", "Lindenweg"});
-constexpr auto kEuropeTowns =
-    std::to_array<string_view>({"Berlin", "Hamburg", "Leipzig", "Utrecht", "Gent", "Lyon", "Lille", "Torino", "Verona",
-                                "Sevilla", "Graz", "Linz", "Dresden", "Breda", "Namur", "Nantes"});
+constexpr auto kEuropeStreets =
+    std::to_array<string_view>({"Rue Victor", "Rue de la Gare", "Rue du Moulin", "Avenue Foch", "Place Saint Paul",
+                                "Quai du Port", "Via Roma", "Via Verdi", "Via Nuova", "Piazza Duomo"});
+constexpr auto kEuropeTowns = std::to_array<string_view>(
+    {"Lyon", "Lille", "Torino", "Verona", "Milano", "Bologna", "Reims", "Dijon", "Padova", "Namur", "Nantes", "Tours"});
 
 constexpr auto kProductKinds = std::to_array<string_view>(
     {"Milk",       "Bread",    "Eggs",      "Rice",       "Coffee",   "Tea",       "Sugar",   "Butter",
@@ -185,17 +188,12 @@ std::string legal_form(PageRandom& random, Region region) {
 }
 
 std::string town_name(PageRandom& random) {
-  if (random.chance(0.25)) return joined({surname(random), pick(random, kTownEndings)});
-  std::string name = coined_name(random);
-  if (random.chance(0.7)) name += pick(random, kTownEndings);
-  if (random.chance(0.12)) name = fmt::format("New {}", name);
-  return name;
+  if (random.chance(0.03)) return coined_name(random);
+  return joined({pick(random, kTownStems), pick(random, kTownEndings)});
 }
 
 std::string street_stem(PageRandom& random) {
-  const std::uint32_t choice = random.below(4);
-  if (choice == 0) return surname(random);
-  if (choice == 1) return coined_name(random);
+  if (random.chance(0.12)) return surname(random);
   return pick(random, kTreesAndSights);
 }
 
@@ -232,23 +230,26 @@ std::string person_name(PageRandom& random) {
 std::vector<std::string> company_name(PageRandom& random, PageKind kind, Region region) {
   const std::string noun = vendor_noun(random, kind);
   std::string name;
-  switch (random.below(8)) {
+  switch (random.below(10)) {
     case 0:
+    case 1:
       name = words({surname(random), "&", surname(random), noun});
       break;
-    case 1:
+    case 2:
       name = words({surname(random), "& Sons", noun});
       break;
-    case 2:
+    case 3:
       name = words({"The", pick(random, kAdjectives), pick(random, kThings), noun});
       break;
-    case 3:
+    case 4:
+    case 5:
       name = words({pick(random, kAdjectives), pick(random, kThings), noun});
       break;
-    case 4:
+    case 6:
       name = fmt::format("{}'s {}", surname(random), noun);
       break;
-    case 5:
+    case 7:
+    case 8:
       name = words({town_name(random), noun});
       break;
     default:
@@ -268,7 +269,7 @@ std::vector<std::string> street_address(PageRandom& random, Region region) {
     case Region::kUnitedStates: {
       constexpr auto kDirections = std::to_array<string_view>({"N", "S", "E", "W"});
       std::string street =
-          words({number(random, 10, 19999), random.chance(0.25) ? pick(random, kDirections) : std::string(),
+          words({number(random, 1, 299), random.chance(0.25) ? pick(random, kDirections) : std::string(),
                  street_stem(random), pick(random, kStreetKindsUs)});
       if (random.chance(0.2)) street += fmt::format(" Suite {}", random.between(100, 990));
       const std::string town = joined({town_name(random), ", ", pick(random, kStates), " ", digits(random, 5)});
@@ -276,8 +277,8 @@ std::vector<std::string> street_address(PageRandom& random, Region region) {
       return {street, town};
     }
     case Region::kUnitedKingdom: {
-      lines.push_back(words({number(random, 1, 240), street_stem(random), pick(random, kStreetKindsUk)}));
-      if (random.chance(0.2)) lines.push_back(fmt::format("{} Trading Estate", coined_name(random)));
+      lines.push_back(words({number(random, 1, 299), street_stem(random), pick(random, kStreetKindsUk)}));
+      if (random.chance(0.1)) lines.push_back(fmt::format("{} Trading Estate", surname(random)));
       const std::string town = town_name(random);
       const std::string code = joined({to_upper(town.substr(0, 1)), letter(random), number(random, 1, 29), " ",
                                        number(random, 1, 9), letter(random), letter(random)});
@@ -292,12 +293,12 @@ std::vector<std::string> street_address(PageRandom& random, Region region) {
     case Region::kMalaysia: {
       constexpr auto kPremises = std::to_array<string_view>({"No.", "No", "Lot", "No."});
       std::string street =
-          joined({pick(random, kPremises), " ", number(random, 1, 399), ", Jalan ", pick(random, kMalayStreetParts)});
+          joined({pick(random, kPremises), " ", number(random, 1, 299), ", Jalan ", pick(random, kMalayStreetParts)});
       if (random.chance(0.4)) street = words({street, pick(random, kMalayStreetParts)});
       if (random.chance(0.5)) street = joined({street, " ", number(random, 1, 29), "/", number(random, 1, 19)});
       lines.push_back(street + ",");
       if (random.chance(0.6)) {
-        lines.push_back(joined({"Taman ", pick(random, kMalayStreetParts), " ", coined_name(random), ","}));
+        lines.push_back(joined({"Taman ", pick(random, kMalayStreetParts), " ", pick(random, kMalayStreetParts), ","}));
       }
       std::string town = words({number(random, 10000, 98999), pick(random, kMalayTowns)});
       if (random.chance(0.7)) town = joined({town, ", ", pick(random, kMalayStates), random.chance(0.3) ? "." : ""});
@@ -306,8 +307,7 @@ std::vector<std::string> street_address(PageRandom& random, Region region) {
     }
     case Region::kSingapore: {
       std::string street = words(
-          {random.chance(0.5) ? "Blk" : "", number(random, 1, 980), street_stem(random), pick(random, kStreetKindsUk)});
-      if (random.chance(0.5)) street += fmt::format(" {}", random.between(1, 80));
+          {random.chance(0.5) ? "Blk" : "", number(random, 1, 299), street_stem(random), pick(random, kStreetKindsUk)});
       if (random.chance(0.7)) {
         const int floor = random.between(1, 18), unit = random.between(1, 99);
         street += fmt::format(" #{:02}-{:02}", floor, unit);
@@ -315,7 +315,7 @@ std::vector<std::string> street_address(PageRandom& random, Region region) {
       return {street, fmt::format("Singapore {}", digits(random, 6))};
     }
     case Region::kEurope: {
-      const std::string street = words({pick(random, kEuropeStreets), number(random, 1, 199)});
+      const std::string street = words({number(random, 1, 299), pick(random, kEuropeStreets)});
       const std::string town = words({number(random, 10000, 98999), pick(random, kEuropeTowns)});
       if (random.chance(0.2)) return {joined({street, ", ", town})};
       return {street, town};
@@ -328,18 +328,16 @@ std::string phone_number(PageRandom& random, Region region) {
   switch (region) {
     case Region::kUnitedStates: {
       const int area = random.between(201, 989), exchange = random.between(200, 999);
-      const std::string line = digits(random, 4);
-      return random.chance(0.5) ? fmt::format("({}) {}-{}", area, exchange, line)
-                                : fmt::format("{}-{}-{}", area, exchange, line);
+      return fmt::format("({}){}-{}", area, exchange, digits(random, 4));
     }
     case Region::kUnitedKingdom:
-      return joined({"0", number(random, 113, 199), " ", digits(random, 7)});
+      return joined({"(0", number(random, 113, 199), ")", digits(random, 7)});
     case Region::kMalaysia:
-      return joined({"0", number(random, 3, 9), "-", digits(random, 8)});
+      return joined({"+60-", number(random, 3, 9), "-", digits(random, 8)});
     case Region::kSingapore:
-      return joined({"6", digits(random, 3), " ", digits(random, 4)});
+      return joined({"+65-6", digits(random, 7)});
     case Region::kEurope:
-      return joined({"+", number(random, 30, 49), " ", number(random, 20, 99), " ", digits(random, 7)});
+      return joined({"+", number(random, 30, 49), "-", number(random, 20, 99), "-", digits(random, 7)});
   }
   return {};
 }
@@ -347,14 +345,14 @@ std::string phone_number(PageRandom& random, Region region) {
 std::string registration_number(PageRandom& random, Region region) {
   switch (region) {
     case Region::kUnitedStates:
-      return joined({"Store #", number(random, 1, 9999), " Reg ", number(random, 1, 12)});
+      return joined({"Store #", number(random, 1, 9999), " Reg #", number(random, 1, 12)});
     case Region::kUnitedKingdom:
-      return fmt::format("VAT No: GB {}", digits(random, 9));
+      return fmt::format("VAT No: GB{}", digits(random, 9));
     case Region::kMalaysia:
-      if (random.chance(0.5)) return fmt::format("GST ID: {}", digits(random, 12));
+      if (random.chance(0.5)) return fmt::format("GST ID: GST{}", digits(random, 9));
       return joined({"(", digits(random, 6), "-", letter(random), ")"});
     case Region::kSingapore:
-      return joined({"Reg No: ", digits(random, 9), letter(random)});
+      return joined({"Reg No: RC", digits(random, 8), letter(random)});
     case Region::kEurope:
       return fmt::format("VAT ID: EU{}", digits(random, 9));
   }
@@ -369,7 +367,7 @@ std::string goods_name(PageRandom& random, PageKind kind) {
   if (kind == PageKind::kInvoice || kind == PageKind::kForm) return pick(random, kServices);
   std::string name = pick(random, kProductKinds);
   if (random.chance(0.45)) name = words({pick(random, kProductWords), name});
-  if (random.chance(0.2)) name = words({coined_name(random), name});
+  if (random.chance(0.05)) name = words({coined_name(random), name});
   if (random.chance(0.45)) name = words({name, pick(random, kSizes)});
   return name;
 }

@@ -7,6 +7,9 @@
 //   synthesize({.output_dir = "pages", .count = 500, .seed = 1});
 //   // pages/train.jsonl, pages/validation.jsonl, pages/images/00000.png, ...
 //
+// Names, numbers and layouts come from large spaces, as in life: a small model trained from scratch learns more from
+// thousands of pages seen two or three times than from hundreds seen often, which it learns by heart.
+//
 // The bytes also depend on the installed versions of the fonts, FreeType, Cairo and zlib: they are the same on one
 // machine, not on every machine.
 #pragma once
@@ -40,7 +43,8 @@ struct SynthPage {
   std::string png{};  // the file's bytes: 8-bit gray, or RGB where the paper has a tint
 };
 
-// Draws one page at a time. Throws EnvironmentError naming the Debian package where a font is not installed.
+// Draws one page at a time; one per thread. Throws EnvironmentError naming the Debian package where a font is not
+// installed.
 class PageDrawer {
  public:
   explicit PageDrawer(std::uint64_t seed) : seed_(seed) {}
@@ -56,7 +60,9 @@ struct SynthOptions {
   std::size_t count = 100;
   std::uint64_t seed = 1;
   double validation_fraction = 0.1;
-  // Called after every page with the number of pages done.
+  // Threads that draw; 0 takes one per processor, at most eight. The files are the same for any number.
+  int threads = 0;
+  // Called after every page with the number of pages done, by one thread at a time. What it throws ends the run.
   std::function<void(std::size_t done)> on_page{};
 };
 
@@ -73,8 +79,8 @@ bool is_validation_page(std::size_t index, double validation_fraction);
 
 // Writes output_dir/{train,validation}.jsonl (as in SROIE's: id, image, width, height, words, boxes, labels) and
 // output_dir/images/NNNNN.png. JSONL files of an earlier run are removed first and written last, in one step each: a
-// run that was stopped leaves no file that names a missing or a wrong picture. Throws UsageError (count, fraction),
-// EnvironmentError (fonts, disk).
+// run that was stopped leaves no file that names a missing or a wrong picture. Throws UsageError (count, fraction,
+// threads), EnvironmentError (fonts, disk).
 SynthSummary synthesize(const SynthOptions& options);
 
 }  // namespace plimsoll
