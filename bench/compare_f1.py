@@ -47,7 +47,7 @@ def plimsoll_half(options, initial, directory, predictions):
     run([options.plimsoll, "train", "--model", initial, "--data", options.train, "--output-dir", directory,
          "--budget", options.budget, "--num-train-epochs", options.epochs, "--train-batch-size", options.batch,
          "--learning-rate", options.learning_rate, "--warmup-ratio", options.warmup_percent / 100,
-         "--weight-decay", 0.01, "--max-grad-norm", 1.0, "--lr-scheduler-type", "linear", "--logging-steps", 10,
+         "--weight-decay", 0.01, "--max-grad-norm", 1.0, "--lr-scheduler-type", "linear", "--log-order", "--logging-steps", 10,
          "--seed", options.seed, "--threads", options.threads])
     print(f"plimsoll trained in {time.perf_counter() - begin:.0f} s")
     run([options.plimsoll, "predict", "--model", directory, "--data", options.validation, "--output", predictions])

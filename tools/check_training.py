@@ -93,7 +93,7 @@ def main():
     run([options.plimsoll, "train", "--model", start, "--data", options.data, "--output-dir", trained,
          "--budget", options.budget, "--max-steps", options.updates, "--train-batch-size", options.train_batch_size,
          "--learning-rate", options.learning_rate, "--warmup-ratio", options.warmup_percent / 100,
-         "--weight-decay", 0.01, "--max-grad-norm", 1.0, "--lr-scheduler-type", "linear", "--logging-steps", 1,
+         "--weight-decay", 0.01, "--max-grad-norm", 1.0, "--lr-scheduler-type", "linear", "--log-order", "--logging-steps", 1,
          "--seed", 1, "--threads", options.threads])
 
     windows = receipts.Windows(options.data, receipts.load_tokenizer(options.tokenizer),

@@ -1,11 +1,14 @@
 #include "base/process.h"
 
+#include <fcntl.h>
 #include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <fstream>
 #include <limits>
 #include <sstream>
@@ -56,10 +59,16 @@ int cgroup_cores() {
 }  // namespace
 
 std::size_t resident_bytes() {
-  std::ifstream file("/proc/self/statm");
-  std::size_t size = 0, resident = 0;
-  file >> size >> resident;
-  return resident * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  // Asked for after every update: read(2) into a buffer here, since a stream would allocate.
+  std::array<char, 128> text{};
+  const int file = ::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return 0;
+  const ssize_t count = ::read(file, text.data(), text.size() - 1);
+  ::close(file);
+  if (count <= 0) return 0;
+  char* after_size = nullptr;
+  std::strtoull(text.data(), &after_size, 10);
+  return std::strtoull(after_size, nullptr, 10) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
 std::size_t peak_resident_bytes() { return kilobytes_of("/proc/self/status", "VmHWM:"); }

@@ -27,6 +27,8 @@ nlohmann::json to_json(const TrainerState& state) {
           {"examples", state.examples},
           {"max_length", state.max_length},
           {"threads", state.threads},
+          {"interval_loss", state.interval_loss},
+          {"interval_steps", state.interval_steps},
           {"best_metric", state.best_metric ? nlohmann::json(*state.best_metric) : nlohmann::json()},
           {"best_global_step", state.best_step}};
 }
@@ -147,6 +149,8 @@ TrainerState read_trainer_state(const fs::path& checkpoint) {
     state.examples = object.at("examples").get<std::int64_t>();
     state.max_length = object.at("max_length").get<std::int64_t>();
     state.threads = object.at("threads").get<int>();
+    state.interval_loss = object.at("interval_loss").get<double>();
+    state.interval_steps = object.at("interval_steps").get<std::int64_t>();
     if (!object.at("best_metric").is_null()) state.best_metric = object.at("best_metric").get<double>();
     state.best_step = object.at("best_global_step").get<std::int64_t>();
     return state;

@@ -25,6 +25,9 @@ struct TrainerState {
   std::int64_t examples = 0;     // windows of the training data
   std::int64_t max_length = 0;
   int threads = 0;
+  // Losses summed since the last line of metrics.jsonl, so that the next line is the same after a resume.
+  double interval_loss = 0;
+  std::int64_t interval_steps = 0;
   // The best evaluation so far.
   std::optional<double> best_metric;
   std::int64_t best_step = 0;

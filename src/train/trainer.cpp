@@ -74,6 +74,8 @@ void Trainer::begin(const std::optional<std::filesystem::path>& resume) {
   differs("updates in all:", saved.total_steps, state_.total_steps);
   differs("--threads", saved.threads, state_.threads);
   state_.step = saved.step;
+  state_.interval_loss = saved.interval_loss;
+  state_.interval_steps = saved.interval_steps;
   state_.best_metric = saved.best_metric;
   state_.best_step = saved.best_step;
   saved_step_ = saved.step;
@@ -187,8 +189,8 @@ StepReport Trainer::report(double loss) const {
 }
 
 void Trainer::after_update(double loss, TrainSummary& summary) {
-  interval_loss_ += loss;
-  ++interval_steps_;
+  state_.interval_loss += loss;
+  ++state_.interval_steps;
   const StepReport now = report(loss);
   observer_.on_step(now);
   const bool end = state_.step == state_.total_steps;
@@ -198,11 +200,11 @@ void Trainer::after_update(double loss, TrainSummary& summary) {
         line.data(), line.size(),
         "{{\"step\": {}, \"epoch\": {:.6g}, \"loss\": {:.9g}, \"learning_rate\": {:.9g}, \"grad_norm\": {:.9g}, "
         "\"pages_per_second\": {:.5g}, \"resident_bytes\": {}}}",
-        now.step, now.epoch, interval_loss_ / static_cast<double>(interval_steps_), now.learning_rate, now.gradient_norm,
+        now.step, now.epoch, state_.interval_loss / static_cast<double>(state_.interval_steps), now.learning_rate, now.gradient_norm,
         now.pages_per_second, now.resident_bytes);
     metrics_->write({line.data(), out.size});
-    interval_loss_ = 0;
-    interval_steps_ = 0;
+    state_.interval_loss = 0;
+    state_.interval_steps = 0;
   }
   const bool epoch_end = state_.step % sampler_.updates_per_epoch() == 0;
   const bool evaluates = options_.eval_steps > 0 ? updates_now(options_.eval_steps) : epoch_end;

@@ -104,9 +104,6 @@ class Trainer {
   std::unique_ptr<JsonLinesLog> metrics_, order_;
   std::string order_line_;
   std::int64_t saved_step_ = -1;
-  // Since the last log line.
-  double interval_loss_ = 0;
-  std::int64_t interval_steps_ = 0;
   double gradient_norm_ = 0;
   std::int64_t pages_ = 0;
   double step_seconds_ = 0;  // spent in updates, evaluation and saving left out
