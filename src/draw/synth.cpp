@@ -3,14 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <exception>
-#include <memory>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <system_error>
-#include <thread>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -23,7 +18,7 @@ namespace plimsoll {
 namespace {
 
 constexpr std::size_t kMostPages = 1'000'000;
-// Pages drawn between two writes to the lists: enough to keep the threads busy, little to hold.
+// Pages drawn between two writes to the lists.
 constexpr std::size_t kBlockPages = 128;
 
 std::string label_of(draw::Field field, bool begins) {
@@ -77,12 +72,6 @@ void check_options(const SynthOptions& options) {
                       .found = fmt::format("{}", options.count),
                       .allowed = fmt::format("1 to {}", kMostPages)});
   }
-  if (options.threads < 0) {
-    throw UsageError({.what = "that many threads cannot run",
-                      .where = "--threads",
-                      .found = fmt::format("{}", options.threads),
-                      .allowed = "0 (one per processor) or more"});
-  }
   const double fraction = options.validation_fraction;
   if (!(fraction >= 0 && fraction < 1)) {
     throw UsageError({.what = "the part kept for validation makes no sense",
@@ -90,12 +79,6 @@ void check_options(const SynthOptions& options) {
                       .found = fmt::format("{}", fraction),
                       .allowed = "0 or more, and less than 1"});
   }
-}
-
-std::size_t thread_count(const SynthOptions& options) {
-  const unsigned wanted =
-      options.threads > 0 ? static_cast<unsigned>(options.threads) : std::min(8U, std::thread::hardware_concurrency());
-  return std::clamp<std::size_t>(wanted, 1, options.count);
 }
 
 // A JSONL file that grows aside and takes its name when it is complete.
@@ -116,38 +99,20 @@ class PageList {
   OutputFile file_;
 };
 
-// Draws pages `begin` to `begin + lines.size()`, writes their images and leaves their JSON lines. The threads take one
-// page after another; what page they take changes nothing about it.
-void draw_block(const SynthOptions& options, const std::vector<std::unique_ptr<PageDrawer>>& drawers, std::size_t begin,
-                std::vector<std::string>& lines, SynthSummary& summary) {
-  std::atomic<std::size_t> next = 0;
-  std::mutex mutex;
-  std::size_t done = begin;
-  std::exception_ptr failure;
-  const auto work = [&](const PageDrawer& drawer) {
-    try {
-      for (std::size_t i = next++; i < lines.size(); i = next++) {
-        const SynthPage page = drawer.draw(begin + i);
-        OutputFile image(options.output_dir / image_name(page));
-        image.write(page.png);
-        image.close();
-        lines[i] = json_line(page);
-        const std::lock_guard lock(mutex);
-        summary.words += page.words.size();
-        summary.image_bytes += page.png.size();
-        if (options.on_page) options.on_page(++done);
-      }
-    } catch (...) {
-      next = lines.size();
-      const std::lock_guard lock(mutex);
-      if (!failure) failure = std::current_exception();
-    }
-  };
-  std::vector<std::jthread> threads;
-  for (std::size_t i = 1; i < drawers.size(); ++i) threads.emplace_back([&, i] { work(*drawers[i]); });
-  work(*drawers[0]);
-  for (std::jthread& thread : threads) thread.join();
-  if (failure) std::rethrow_exception(failure);
+// Draws pages `begin` to `begin + lines.size()`, writes their images and leaves their JSON lines. One page after the other:
+// Cairo's and FreeType's shared font caches do not stand several threads.
+void draw_block(const SynthOptions& options, const PageDrawer& drawer, std::size_t begin, std::vector<std::string>& lines,
+                SynthSummary& summary) {
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const SynthPage page = drawer.draw(begin + i);
+    OutputFile image(options.output_dir / image_name(page));
+    image.write(page.png);
+    image.close();
+    lines[i] = json_line(page);
+    summary.words += page.words.size();
+    summary.image_bytes += page.png.size();
+    if (options.on_page) options.on_page(begin + i + 1);
+  }
 }
 
 }  // namespace
@@ -180,10 +145,7 @@ bool is_validation_page(std::size_t index, double validation_fraction) {
 SynthSummary synthesize(const SynthOptions& options) {
   check_options(options);
   const std::filesystem::path& root = options.output_dir;
-  std::vector<std::unique_ptr<PageDrawer>> drawers;
-  for (std::size_t i = 0; i < thread_count(options); ++i) {
-    drawers.push_back(std::make_unique<PageDrawer>(options.seed));
-  }
+  const PageDrawer drawer(options.seed);
 
   std::error_code error;
   std::filesystem::create_directories(root / "images", error);
@@ -198,7 +160,7 @@ SynthSummary synthesize(const SynthOptions& options) {
   std::vector<std::string> lines;
   for (std::size_t begin = 0; begin < options.count; begin += kBlockPages) {
     lines.assign(std::min(kBlockPages, options.count - begin), {});
-    draw_block(options, drawers, begin, lines, summary);
+    draw_block(options, drawer, begin, lines, summary);
     for (std::size_t i = 0; i < lines.size(); ++i) {
       const bool validates = is_validation_page(begin + i, options.validation_fraction);
       (validates ? validation : train).append(lines[i]);

@@ -73,10 +73,10 @@ GrayImage read_gray(const fs::path& path) {
   return gray;
 }
 
-TEST(Synth, TheSameSeedGivesTheSameBytesWithAnyNumberOfThreads) {
+TEST(Synth, TheSameSeedGivesTheSameBytes) {
   const ScratchDirectory scratch;
   for (const char* name : {"a", "b"})
-    synthesize({.output_dir = scratch / name, .count = 12, .seed = 5, .threads = name[0] == 'a' ? 1 : 3});
+    synthesize({.output_dir = scratch / name, .count = 12, .seed = 5});
   const std::vector<std::string> names = files_under(scratch / "a");
   EXPECT_EQ(names.size(), 14U);
   ASSERT_EQ(names, files_under(scratch / "b"));
@@ -240,7 +240,7 @@ TEST(Synth, AStoppedRunLeavesNoListOfPages) {
   const auto stop = [](std::size_t done) {
     if (done == 2) throw Stop{};
   };
-  EXPECT_THROW(synthesize({.output_dir = root, .count = 6, .seed = 2, .threads = 2, .on_page = stop}), Stop);
+  EXPECT_THROW(synthesize({.output_dir = root, .count = 6, .seed = 2, .on_page = stop}), Stop);
   EXPECT_FALSE(fs::exists(root / "train.jsonl"));
   EXPECT_FALSE(fs::exists(root / "validation.jsonl"));
   EXPECT_FALSE(fs::exists(root / "train.jsonl.tmp"));
@@ -251,7 +251,6 @@ TEST(Synth, RefusesSenselessOptions) {
   EXPECT_THROW(synthesize({.output_dir = scratch / "x", .count = 0}), UsageError);
   EXPECT_THROW(synthesize({.output_dir = scratch / "x", .count = 3, .validation_fraction = 1.0}), UsageError);
   EXPECT_THROW(synthesize({.output_dir = scratch / "x", .count = 3, .validation_fraction = -0.1}), UsageError);
-  EXPECT_THROW(synthesize({.output_dir = scratch / "x", .count = 3, .threads = -1}), UsageError);
   EXPECT_THROW(synthesize({.output_dir = "", .count = 3}), UsageError);
   write_text_file(scratch / "file", "in the way");
   EXPECT_THROW(synthesize({.output_dir = scratch / "file", .count = 3}), EnvironmentError);
