@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-pages=700 epochs=12 budget=700MiB model=layoutlmv3-tiny directory=demo
+pages=2400 epochs=3 budget=200MiB model=layoutlmv3-tiny directory=demo
 if [ "${1:-}" = --short ]; then pages=60 epochs=2 directory=demo/short; fi
 
 scripts/install_dependencies.sh
@@ -21,7 +21,7 @@ echo
 echo "== 2. check them, and plan the run: what will it need?"
 "$plimsoll" check --model "$model" --data "$directory/pages/train.jsonl"
 options=(--model "$model" --data "$directory/pages/train.jsonl" --eval-data "$directory/pages/validation.jsonl"
-  --budget "$budget" --train-batch-size 8 --num-train-epochs "$epochs" --learning-rate 1e-3 --warmup-ratio 0.1)
+  --budget "$budget" --train-batch-size 4 --num-train-epochs "$epochs" --learning-rate 1e-3 --warmup-ratio 0.05)
 "$plimsoll" plan "${options[@]}"
 
 echo
