@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <exception>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <system_error>
+#include <thread>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -18,7 +22,7 @@ namespace plimsoll {
 namespace {
 
 constexpr std::size_t kMostPages = 1'000'000;
-// Pages drawn between two writes to the lists.
+// Pages drawn between two writes to the lists: enough to keep the threads busy, little to hold.
 constexpr std::size_t kBlockPages = 128;
 
 std::string label_of(draw::Field field, bool begins) {
@@ -72,6 +76,12 @@ void check_options(const SynthOptions& options) {
                       .found = fmt::format("{}", options.count),
                       .allowed = fmt::format("1 to {}", kMostPages)});
   }
+  if (options.threads < 0) {
+    throw UsageError({.what = "that many threads cannot run",
+                      .where = "--threads",
+                      .found = fmt::format("{}", options.threads),
+                      .allowed = "0 (one per processor) or more"});
+  }
   const double fraction = options.validation_fraction;
   if (!(fraction >= 0 && fraction < 1)) {
     throw UsageError({.what = "the part kept for validation makes no sense",
@@ -79,6 +89,12 @@ void check_options(const SynthOptions& options) {
                       .found = fmt::format("{}", fraction),
                       .allowed = "0 or more, and less than 1"});
   }
+}
+
+std::size_t thread_count(const SynthOptions& options) {
+  const unsigned wanted =
+      options.threads > 0 ? static_cast<unsigned>(options.threads) : std::min(8U, std::thread::hardware_concurrency());
+  return std::clamp<std::size_t>(wanted, 1, options.count);
 }
 
 // A JSONL file that grows aside and takes its name when it is complete.
@@ -99,20 +115,38 @@ class PageList {
   OutputFile file_;
 };
 
-// Draws pages `begin` to `begin + lines.size()`, writes their images and leaves their JSON lines. One page after the other:
-// Cairo's and FreeType's shared font caches do not stand several threads.
-void draw_block(const SynthOptions& options, const PageDrawer& drawer, std::size_t begin, std::vector<std::string>& lines,
-                SynthSummary& summary) {
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    const SynthPage page = drawer.draw(begin + i);
-    OutputFile image(options.output_dir / image_name(page));
-    image.write(page.png);
-    image.close();
-    lines[i] = json_line(page);
-    summary.words += page.words.size();
-    summary.image_bytes += page.png.size();
-    if (options.on_page) options.on_page(begin + i + 1);
-  }
+// Draws pages `begin` to `begin + lines.size()`, writes their images and leaves their JSON lines. The threads take one
+// page after another; what page they take changes nothing about it.
+void draw_block(const SynthOptions& options, const PageDrawer& drawer, std::size_t begin,
+                std::vector<std::string>& lines, SynthSummary& summary) {
+  std::atomic<std::size_t> next = 0;
+  std::mutex mutex;
+  std::size_t done = begin;
+  std::exception_ptr failure;
+  const auto work = [&] {
+    try {
+      for (std::size_t i = next++; i < lines.size(); i = next++) {
+        const SynthPage page = drawer.draw(begin + i);
+        OutputFile image(options.output_dir / image_name(page));
+        image.write(page.png);
+        image.close();
+        lines[i] = json_line(page);
+        const std::lock_guard lock(mutex);
+        summary.words += page.words.size();
+        summary.image_bytes += page.png.size();
+        if (options.on_page) options.on_page(++done);
+      }
+    } catch (...) {
+      next = lines.size();
+      const std::lock_guard lock(mutex);
+      if (!failure) failure = std::current_exception();
+    }
+  };
+  std::vector<std::jthread> threads;
+  for (std::size_t i = 1; i < thread_count(options); ++i) threads.emplace_back(work);
+  work();
+  for (std::jthread& thread : threads) thread.join();
+  if (failure) std::rethrow_exception(failure);
 }
 
 }  // namespace
@@ -121,8 +155,12 @@ SynthPage PageDrawer::draw(std::uint64_t index) const {
   const draw::PageFacts facts = draw::make_facts(seed_, index);
   draw::PageRandom layout_random(seed_, index, draw::RandomPurpose::kLayout);
   draw::PageRandom noise_random(seed_, index, draw::RandomPurpose::kNoise);
-  const draw::Sheet sheet = draw::lay_out(fonts_, facts, layout_random);
-  const draw::InkedPage inked = sheet.render(pick_placement(noise_random));
+  const draw::Placement placement = pick_placement(noise_random);
+  const draw::InkedPage inked = [&] {
+    const std::lock_guard lock(text_);
+    return draw::lay_out(fonts_, facts, layout_random).render(placement);
+  }();
+  // Scanning and encoding take most of the time, and run side by side.
   const draw::Surface scan = draw::wear(inked, noise_random);
 
   SynthPage page{.id = fmt::format("{:05}", index), .width = inked.width, .height = inked.height};

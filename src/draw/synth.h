@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,8 +44,9 @@ struct SynthPage {
   std::string png{};  // the file's bytes: 8-bit gray, or RGB where the paper has a tint
 };
 
-// Draws one page at a time. Throws EnvironmentError naming the Debian package where a font is not
-// installed.
+// Draws pages, for several threads at once. Cairo's text drawing is not safe across threads, whatever fonts they use:
+// a drawer lets one thread in at a time, so threads share one drawer and never have two. Throws EnvironmentError naming
+// the Debian package where a font is not installed.
 class PageDrawer {
  public:
   explicit PageDrawer(std::uint64_t seed) : seed_(seed) {}
@@ -53,6 +55,7 @@ class PageDrawer {
  private:
   std::uint64_t seed_;
   draw::FontSet fonts_;
+  mutable std::mutex text_;  // held while Cairo measures and draws text
 };
 
 struct SynthOptions {
@@ -60,7 +63,9 @@ struct SynthOptions {
   std::size_t count = 100;
   std::uint64_t seed = 1;
   double validation_fraction = 0.1;
-  // Called after every page with the number of pages done. What it throws ends the run.
+  // Threads that draw; 0 takes one per processor, at most eight. The files are the same for any number.
+  int threads = 0;
+  // Called after every page with the number of pages done, by one thread at a time. What it throws ends the run.
   std::function<void(std::size_t done)> on_page{};
 };
 
@@ -77,8 +82,8 @@ bool is_validation_page(std::size_t index, double validation_fraction);
 
 // Writes output_dir/{train,validation}.jsonl (as in SROIE's: id, image, width, height, words, boxes, labels) and
 // output_dir/images/NNNNN.png. JSONL files of an earlier run are removed first and written last, in one step each: a
-// run that was stopped leaves no file that names a missing or a wrong picture. Throws UsageError (count,
-// fraction), EnvironmentError (fonts, disk).
+// run that was stopped leaves no file that names a missing or a wrong picture. Throws UsageError (count, fraction,
+// threads), EnvironmentError (fonts, disk).
 SynthSummary synthesize(const SynthOptions& options);
 
 }  // namespace plimsoll
