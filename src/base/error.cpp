@@ -19,10 +19,10 @@ std::string format_problem(const Problem& problem) {
 Error::Error(ExitCode exit_code, Problem problem)
     : std::runtime_error(format_problem(problem)), exit_code_(exit_code), problem_(std::move(problem)) {}
 
-void check(bool condition, std::string_view what, std::source_location where) {
+void check(bool condition, std::string_view what, CallSite where) {
   if (condition) return;
   throw InternalError({.what = std::string(what),
-                       .where = fmt::format("{}:{}", where.file_name(), where.line()),
+                       .where = fmt::format("{}:{}", where.file, where.line),
                        .remedy = "this is a bug in Plimsoll: please report it with the command that led here"});
 }
 

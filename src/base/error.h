@@ -8,7 +8,6 @@
 //                    .remedy = "check --box-format (pixel or 1000)"});
 #pragma once
 
-#include <source_location>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -79,7 +78,16 @@ class InternalError : public Error {
   explicit InternalError(Problem problem) : Error(ExitCode::kInternal, std::move(problem)) {}
 };
 
+// Where a call is written. Stands in for std::source_location, which clang 14 does not have.
+struct CallSite {
+  const char* file;
+  int line;
+  static constexpr CallSite here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    return {file, line};
+  }
+};
+
 // Throws InternalError naming the caller's file and line unless `condition` holds. Stays on in release builds.
-void check(bool condition, std::string_view what, std::source_location where = std::source_location::current());
+void check(bool condition, std::string_view what, CallSite where = CallSite::here());
 
 }  // namespace plimsoll

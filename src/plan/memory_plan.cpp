@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/bytes.h"
+#include "plan/validate_plan.h"
 
 namespace plimsoll {
 namespace {
@@ -64,13 +65,13 @@ class BufferFinder {
     if (buffer == kNoBuffer) return;  // persistent
     buffer_of_[static_cast<std::size_t>(output)] = buffer;
     buffers_[buffer].values.push_back(output);
-    buffers_[buffer].life.end =
-        std::max(buffers_[buffer].life.end, last_[static_cast<std::size_t>(output)] + 1);
+    buffers_[buffer].life.end = std::max(buffers_[buffer].life.end, last_[static_cast<std::size_t>(output)] + 1);
   }
 
   // The input's bytes are free for an output of node n: nobody reads them afterwards, and they belong to this step.
   bool dies_at(ValueId input, std::size_t n) const {
-    return !is_persistent(value(input).role) && last_[static_cast<std::size_t>(input)] == static_cast<std::int64_t>(n) &&
+    return !is_persistent(value(input).role) &&
+           last_[static_cast<std::size_t>(input)] == static_cast<std::int64_t>(n) &&
            buffers_[buffer_of_[static_cast<std::size_t>(input)]].values.back() == input;
   }
 
@@ -115,9 +116,8 @@ void PersistentLayout::add(const Graph& graph) {
     if (value.producer != kNoNode || !is_persistent(value.role)) continue;
     const auto [position, inserted] =
         entries_.try_emplace(value.name, Entry{.offset = bytes_, .type = value.type, .role = value.role});
-    check(position->second.type == value.type,
-          fmt::format("'{}' is {} in one program and {} in another", value.name, to_string(position->second.type),
-                      to_string(value.type)));
+    check(position->second.type == value.type, fmt::format("'{}' is {} in one program and {} in another", value.name,
+                                                           to_string(position->second.type), to_string(value.type)));
     if (inserted) bytes_ += round_up(value.type.bytes(), kAlignmentBytes);
   }
 }
@@ -163,6 +163,7 @@ MemoryPlan plan_memory(const Graph& graph, std::span<const std::size_t> scratch_
   if (!graph.nodes().empty()) {
     plan.peak_node = static_cast<NodeId>(std::max_element(alive.begin(), alive.end() - 1) - alive.begin());
   }
+  validate_plan(graph, plan, scratch_bytes);
   return plan;
 }
 
@@ -170,14 +171,17 @@ std::vector<MemoryItem> explain_peak(const MemoryPlan& plan) {
   std::array<std::size_t, 4> sums{};  // inputs, activations, gradients, scratch
   for (const Buffer& buffer : plan.buffers) {
     if (buffer.life.begin > plan.peak_node || buffer.life.end <= plan.peak_node) continue;
-    const std::size_t kind = buffer.scratch_of != kNoNode         ? 3
-                             : buffer.role == Role::kInput        ? 0
-                             : buffer.role == Role::kActivation   ? 1
-                                                                  : 2;
+    const std::size_t kind = buffer.scratch_of != kNoNode       ? 3
+                             : buffer.role == Role::kInput      ? 0
+                             : buffer.role == Role::kActivation ? 1
+                                                                : 2;
     sums[kind] += buffer.life.bytes;
   }
   const std::size_t holes = plan.transient_bytes - std::accumulate(sums.begin(), sums.end(), std::size_t{0});
-  return {{"batch", sums[0]}, {"activations", sums[1]}, {"gradients in flight", sums[2]}, {"kernel scratch", sums[3]},
+  return {{"batch", sums[0]},
+          {"activations", sums[1]},
+          {"gradients in flight", sums[2]},
+          {"kernel scratch", sums[3]},
           {"holes", holes}};
 }
 

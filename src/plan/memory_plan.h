@@ -42,14 +42,14 @@ class PersistentLayout {
 // One piece of transient memory: a value and whoever takes its bytes after it, or one node's scratch.
 struct Buffer {
   std::string name;
-  std::vector<ValueId> values;    // in the order in which they take the bytes; empty for scratch
+  std::vector<ValueId> values;  // in the order in which they take the bytes; empty for scratch
   NodeId scratch_of = kNoNode;
   Role role = Role::kActivation;  // of the first value
   Interval life;                  // in node numbers: alive from before node `begin` runs until before node `end`
 };
 
-// The transient buffers of `graph`: aliases resolved (kMust always, kMay where the input dies at the node), sizes rounded up
-// to kAlignmentBytes. Inputs are alive from the start, outputs to the end.
+// The transient buffers of `graph`: aliases resolved (kMust always, kMay where the input dies at the node), sizes
+// rounded up to kAlignmentBytes. Inputs are alive from the start, outputs to the end.
 std::vector<Buffer> find_buffers(const Graph& graph, std::span<const std::size_t> scratch_bytes);
 
 struct MemoryPlan {
@@ -64,7 +64,7 @@ struct MemoryPlan {
   std::size_t arena_bytes() const { return persistent_bytes + transient_bytes; }
 };
 
-// `scratch_bytes`: one a node, as its kernel declared. The result has been checked by `validate`.
+// `scratch_bytes`: one a node, as its kernel declared. The result has been checked by `validate` and `validate_plan`.
 MemoryPlan plan_memory(const Graph& graph, std::span<const std::size_t> scratch_bytes, const PersistentLayout& layout);
 
 // What a plan's bytes are for, in the order in which people ask.

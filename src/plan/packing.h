@@ -1,10 +1,20 @@
 // Packing: offsets for buffers whose lifetimes are known, so that buffers alive at the same time never overlap and the
-// whole is as small as the search finds. (Dynamic storage allocation: NP-hard; the lower bound says how far off we are.)
+// whole is as small as the search finds. (Dynamic storage allocation is NP-hard; the lower bound says how far off it
+// is.)
 //
-//      offset                         lower_bound = the largest sum of bytes alive at one time
-//        |   +---- C ----+            pack         finds offsets within a gap of it, usually zero
-//        |   | A |   B   |            validate     knows nothing of how they were found
-//        +-----------------> time
+// A step in small: activations A, B, C wait for backward, gradients c, b, a made there wait for the update; s is
+// scratch.
+//
+//   offset                                   lower_bound  the largest sum of bytes alive at one time, here 4:
+//   4             +---+---------------+                   no packing is smaller
+//                 | s | c             |      pack         places buffer after buffer, each as low as it is free,
+//   3         +---+---+---+-----------+                   or what dies late as high: the largest first, or in other
+//             | C         | b         |                   orders; if that misses the bound, it searches
+//   2     +---+-----------+---+-------+                   (plan/packing_search.h)
+//         | B                 | a     |      validate     knows nothing of how the offsets were found
+//   1 +---+-------------------+---+---+
+//     | A                         |
+//   0 +---------------------------+------> time
 //
 // Deterministic: the same problem gives the same answer on every machine; effort is bounded by steps, never by a clock.
 #pragma once
@@ -28,10 +38,16 @@ struct Packing {
   std::size_t bytes = 0;             // largest offset + bytes
 };
 
+struct PackOptions {
+  std::size_t capacity_bytes = 0;  // good enough; 0: the lower bound is the goal, and coming near it will do
+  std::int64_t max_steps = 0;      // of search, some nanoseconds each; 0: what a plan is worth, about a second at most
+};
+
 std::size_t lower_bound_bytes(std::span<const Interval> intervals);
 // All `bytes` are multiples of `alignment_bytes`, and so are the offsets.
-Packing pack(std::span<const Interval> intervals, std::size_t alignment_bytes);
-// Throws InternalError naming the two buffers if any two alive together overlap, or one reaches beyond `packing.bytes`.
+Packing pack(std::span<const Interval> intervals, std::size_t alignment_bytes, const PackOptions& options = {});
+// Throws InternalError naming the two buffers if any two alive together overlap, or one that is not aligned or reaches
+// beyond `packing.bytes`.
 void validate(std::span<const Interval> intervals, const Packing& packing, std::size_t alignment_bytes);
 
 }  // namespace plimsoll
