@@ -41,12 +41,15 @@ void BackwardWalk::contribute(ValueId value, ValueId gradient, ValueId rows) {
     sum.dense = gradient;
     return;
   }
+  // What is summed are the rows that the value itself has. A user's gradient may hold more (gather_rows writes a row for
+  // each of the capacity), another's only these: the rows of one user say nothing about what may be read of the other.
   const NodeId producer = graph_.value(value).producer;
+  const bool is_source = producer == kNoNode;
   sum.dense = add_single(graph_, {.op = Op::kAdd,
-                                  .name = fmt::format("{}.grad", producer == kNoNode ? graph_.value(value).name
-                                                                                     : graph_.node(producer).name),
+                                  .name = fmt::format("{}.grad", is_source ? graph_.value(value).name
+                                                                           : graph_.node(producer).name),
                                   .inputs = {sum.dense, gradient},
-                                  .row_count = rows,
+                                  .row_count = is_source ? rows : graph_.node(producer).row_count,
                                   .phase = Phase::kBackward});
 }
 

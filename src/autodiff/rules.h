@@ -18,7 +18,8 @@ class BackwardWalk {
   // The gradient collected so far, kNoValue if none has arrived.
   ValueId gradient_of(ValueId value) const;
   const Gradient& gradient(ValueId value) const { return gradients_[static_cast<std::size_t>(value)]; }
-  // Adds `gradient` to what `value` has; ignored if nothing wanted flows into it. `rows`: the row count of a sum.
+  // Adds `gradient` to what `value` has; ignored if nothing wanted flows into it. A sum has the row count of the value's
+  // node, or, where the value is a source, `rows`.
   void contribute(ValueId value, ValueId gradient, ValueId rows);
   void contribute_rows(ValueId value, Gradient gradient);
   // Appends a backward node named "<forward>.<op>" with the forward node's row count.

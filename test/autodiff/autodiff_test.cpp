@@ -148,6 +148,34 @@ TEST(Autodiff, AChainWithRowCountsReadsNoRowThatIsNotReal) {
   net.expect_gradients(net.loss(y, picked), {table, weight, gamma, beta});
 }
 
+// gather_rows gives a gradient with every row of the capacity, linear only the real ones: their sum has the real ones.
+TEST(Autodiff, ASumOfGradientsHasTheRowsOfItsValue) {
+  for (const bool gather_first : {false, true}) {
+    Net net;
+    const ValueId rows = net.integers("rows", {1}, {3});
+    const ValueId x = net.input("x", {5, 4}), weight = net.parameter("weight", {4, 4});
+    const ValueId y = linear(net.graph, "y", x, weight, kNoValue, rows);
+    const ValueId index = net.integers("index", {5}, {2, 0, 1});
+    const ValueId inverse = net.integers("inverse", {5}, {1, 2, 0, -1, -1});
+    const auto gather = [&] {
+      return add_single(net.graph,
+                        {.op = Op::kGatherRows, .name = "picks", .inputs = {y, index, inverse}, .row_count = rows});
+    };
+    const auto dense = [&] { return linear(net.graph, "dense", y, weight, kNoValue, rows); };
+    const ValueId first = gather_first ? gather() : dense(), second = gather_first ? dense() : gather();
+    const ValueId loss = net.loss(add(net.graph, "sum", first, second, rows), rows);
+    net.data["x"] = numbers(3 * 4, 0.4);  // the rest of x is not a number
+    net.expect_gradients(loss, {weight});
+
+    Graph both = net.graph;
+    const Seed seed = loss_seed(both, loss);
+    const ValueId gradient = append_backward(both, {&seed, 1}, std::vector<ValueId>{y}).at(y).dense;
+    const Node& sum = both.node(both.value(gradient).producer);
+    EXPECT_EQ(sum.op, Op::kAdd);
+    EXPECT_EQ(sum.row_count, rows) << (gather_first ? "gather first" : "dense first");
+  }
+}
+
 TEST(Autodiff, WhatTheLossDoesNotDependOnHasNoGradient) {
   Net net;
   const ValueId x = net.input("x", {4, 5}), weight = net.parameter("weight", {5, 5}),

@@ -131,7 +131,8 @@ TEST(FindBuffers, WhatMustBeTakenIsTaken) {
   EXPECT_EQ(buffers.at("scratch_sum").values, (std::vector<ValueId>{input, in_input}));
   expect_life(buffers.at("scratch_sum"), 0, 3, kMatrixBytes);
   const MemoryPlan plan = plan_of(graph);
-  EXPECT_EQ(plan.value_offsets[static_cast<std::size_t>(in_state)], plan.value_offsets[static_cast<std::size_t>(state)]);
+  EXPECT_EQ(plan.value_offsets[static_cast<std::size_t>(in_state)],
+            plan.value_offsets[static_cast<std::size_t>(state)]);
 }
 
 TEST(FindBuffers, ScratchLivesAtItsNode) {
