@@ -21,10 +21,11 @@ class Accumulator {
     keep_ = rewriter_.graph().add_input(kKeepGradientsInput, {DType::kI32, {1}});
     for (const auto& [parameter, gradient] : gradients_) {
       for (const ValueId part : {gradient.dense, gradient.rows}) {
-        if (part != kNoValue) parameter_of_[part] = parameter;
+        if (part != kNoValue) parameters_of_.emplace(part, parameter);
       }
     }
     for (const Node& node : graph_.nodes()) copy(node);
+    check(sums_.size() == gradients_.size(), "gradients to be summed are made by nodes");
     rewriter_.copy_outputs();
     sums = std::move(sums_);
     return rewriter_.take();
@@ -32,9 +33,8 @@ class Accumulator {
 
  private:
   void copy(const Node& node) {
-    const auto owner = [&](ValueId output) { return parameter_of_.find(output); };
-    if (node.op == Op::kLinearWeightGrad && node.inputs.size() == 2 && owner(node.outputs[0]) != parameter_of_.end()) {
-      const ValueId parameter = owner(node.outputs[0])->second;
+    if (node.op == Op::kLinearWeightGrad && node.inputs.size() == 2 && parameters_of_.count(node.outputs[0]) == 1) {
+      const ValueId parameter = parameters_of_.find(node.outputs[0])->second;
       const ValueId sum = sum_state(parameter, graph_.type(node.outputs[0]));
       rewriter_.copy_node(node, {rewriter_.mapped(node.inputs[0]), rewriter_.mapped(node.inputs[1]), sum, keep_});
       sums_[rewriter_.mapped(parameter)] = {.dense = rewriter_.mapped(node.outputs[0])};
@@ -42,12 +42,13 @@ class Accumulator {
     }
     rewriter_.copy_node(node);
     for (const ValueId output : node.outputs) {
-      const auto found = owner(output);
-      if (found == parameter_of_.end()) continue;
-      if (gradients_.at(found->second).by_rows()) {
-        sum_rows(found->second, gradients_.at(found->second));
-      } else {
-        sum_dense(found->second, output);
+      const auto [first, last] = parameters_of_.equal_range(output);
+      for (auto owner = first; owner != last; ++owner) {
+        if (gradients_.at(owner->second).by_rows()) {
+          sum_rows(owner->second, gradients_.at(owner->second));
+        } else {
+          sum_dense(owner->second, output);
+        }
       }
     }
   }
@@ -90,7 +91,8 @@ class Accumulator {
   std::int64_t row_capacity_;
   const Gradients& gradients_;
   ValueId keep_ = kNoValue;
-  std::map<ValueId, ValueId> parameter_of_;  // gradient -> parameter, in the old graph
+  // Gradient -> parameter, in the old graph; parameters that are only added to one another share a gradient.
+  std::multimap<ValueId, ValueId> parameters_of_;
   Gradients sums_;
 };
 
@@ -107,8 +109,16 @@ bool decays_by_default(const std::string& parameter) {
   std::string lower = parameter;
   std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
   const auto contains = [&](const char* part) { return lower.find(part) != std::string::npos; };
-  return !contains("bias") && !contains("layernorm") && !lower.starts_with("norm.") && !contains(".norm.") &&
-         !contains("_norm.");
+  // "norm" as a whole part of the name, or as the end of one: (^|[._])norm($|[.])
+  const auto is_norm = [&] {
+    for (std::size_t at = lower.find("norm"); at != std::string::npos; at = lower.find("norm", at + 1)) {
+      const std::size_t end = at + 4;
+      const bool begins = at == 0 || lower[at - 1] == '.' || lower[at - 1] == '_';
+      if (begins && (end == lower.size() || lower[end] == '.')) return true;
+    }
+    return false;
+  };
+  return !contains("bias") && !contains("layernorm") && !contains("rmsnorm") && !is_norm();
 }
 
 ValueId append_adamw(Graph& graph, const Gradients& gradients, const OptimizerOptions& options) {

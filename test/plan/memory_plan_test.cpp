@@ -121,10 +121,8 @@ TEST(FindBuffers, WhatMustBeTakenIsTaken) {
   Graph graph;
   const ValueId keep = graph.add_input("keep", {DType::kI32, {1}}), x = graph.add_input("x", kMatrix);
   const ValueId state = graph.add_state("sum", kMatrix), input = graph.add_input("scratch_sum", kMatrix);
-  const ValueId in_state =
-      add_single(graph, {.op = Op::kAccumulate, .name = "into_state", .inputs = {state, x, keep}});
-  const ValueId in_input =
-      add_single(graph, {.op = Op::kAccumulate, .name = "into_input", .inputs = {input, x, keep}});
+  const ValueId in_state = add_single(graph, {.op = Op::kAccumulate, .name = "into_state", .inputs = {state, x, keep}});
+  const ValueId in_input = add_single(graph, {.op = Op::kAccumulate, .name = "into_input", .inputs = {input, x, keep}});
   graph.mark_output(in_input);
   const auto buffers = by_name(find_buffers(graph, {}));
   EXPECT_EQ(buffers.size(), 3U);  // keep, x, scratch_sum

@@ -254,8 +254,11 @@ TEST(Validate, NamesWhatIsWrong) {
   expect_fault(1, 3 * kUnit, "buffer 1 leaves the arena");
   expect_fault(1, kUnit, "buffers 0 and 1 overlap");
   expect_fault(2, 2 * kUnit, "buffers 1 and 2 overlap");
-  expect_error<InternalError>([&] { validate(problem, {.offsets = {0, 0}, .bytes = 3 * kUnit}, kUnit); },
-                              {"an offset for each buffer"});
+  expect_error<InternalError>(
+      [&] {
+        validate(problem, {.offsets = {0, 0}, .bytes = 3 * kUnit}, kUnit);
+      },
+      {"an offset for each buffer"});
 }
 
 }  // namespace
