@@ -5,7 +5,7 @@
 
 #include "backend/reference/reference_backend.h"
 #include "support/expect_error.h"
-#include "transform/small_net.h"
+#include "support/small_net.h"
 
 namespace plimsoll::test {
 namespace {

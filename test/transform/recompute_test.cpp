@@ -9,7 +9,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/reference/reference_backend.h"
 #include "plan/memory_plan.h"
-#include "transform/small_net.h"
+#include "support/small_net.h"
 
 namespace plimsoll::test {
 namespace {

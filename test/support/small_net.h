@@ -1,5 +1,5 @@
-// A step small enough to read, with what transforms meet: a table with row gradients, layer norms, dropout, a residual,
-// an MLP, gathered rows, and row counts below the capacities.
+// A step small enough to read, with what graphs of models have: a table with row gradients, layer norms, dropout,
+// a residual, an MLP, gathered rows, and row counts below the capacities.
 #pragma once
 
 #include <cmath>
