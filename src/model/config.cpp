@@ -81,13 +81,23 @@ std::vector<std::string> read_labels(const json& object, const Reader& reader) {
 void read_patch_size(const json& object, const Reader& reader, LayoutLMv3Config& config) {
   if (reader.has("patch_size") && object.at("patch_size").is_array()) {
     const json& sizes = object.at("patch_size");
-    if (sizes.size() != 2 || sizes[0] != sizes[1] || !sizes[0].is_number_integer()) {
-      reader.fail("patch_size", "patches must be square", "one number, or two equal ones");
+    const bool square = sizes.size() == 2 && sizes[0] == sizes[1] && sizes[0].is_number_integer();
+    if (!square || sizes[0].get<std::int64_t>() < 1 || sizes[0].get<std::int64_t>() > 1024) {
+      reader.fail("patch_size", "patches must be square", "one whole number from 1 to 1024, or two equal ones");
     }
     config.patch_size = sizes[0].get<std::int64_t>();
     return;
   }
   reader.integer("patch_size", config.patch_size, 1, 1024);
+}
+
+// Half of the bins are for each direction, half of those for exact distances, the others for logarithms beyond these.
+void check_bins(const Reader& reader, const char* key, std::int64_t bins, const char* distance_key,
+                std::int64_t distance) {
+  if (bins % 4 != 0) reader.fail(key, "bins are halved twice", "a multiple of 4");
+  if (distance <= bins / 4) {
+    reader.fail(distance_key, "the largest distance lies within the exact bins", fmt::format("more than {}", bins / 4));
+  }
 }
 
 LayoutLMv3Config shape(std::int64_t hidden, std::int64_t layers, std::int64_t heads, std::int64_t intermediate,
@@ -114,7 +124,7 @@ LayoutLMv3Config parse_config(const json& object, const std::string& where) {
   }
   LayoutLMv3Config c;
   constexpr std::int64_t kMillion = 1000000;
-  reader.integer("vocab_size", c.vocab_size, 1, 10 * kMillion);
+  reader.integer("vocab_size", c.vocab_size, 2, 10 * kMillion);
   reader.integer("hidden_size", c.hidden_size, 1, kMillion);
   reader.integer("num_hidden_layers", c.num_hidden_layers, 1, 1000);
   reader.integer("num_attention_heads", c.num_attention_heads, 1, 10000);
@@ -126,7 +136,8 @@ LayoutLMv3Config parse_config(const json& object, const std::string& where) {
   reader.integer("type_vocab_size", c.type_vocab_size, 1, 1000);
   reader.number("initializer_range", c.initializer_range, 0, 100);
   reader.number("layer_norm_eps", c.layer_norm_eps, 1e-20, 1);
-  reader.integer("pad_token_id", c.pad_token_id, 0, c.vocab_size - 1);
+  // It is a row of the position table, too, and tokens' positions begin behind it.
+  reader.integer("pad_token_id", c.pad_token_id, 0, std::min(c.vocab_size - 1, c.max_position_embeddings - 2));
   reader.integer("max_2d_position_embeddings", c.max_2d_position_embeddings, 1001, kMillion);
   reader.integer("coordinate_size", c.coordinate_size, 1, kMillion);
   reader.integer("shape_size", c.shape_size, 1, kMillion);
@@ -155,9 +166,8 @@ LayoutLMv3Config parse_config(const json& object, const std::string& where) {
   if (c.input_size % c.patch_size != 0) {
     reader.fail("input_size", "patches do not tile the image", fmt::format("a multiple of {}", c.patch_size));
   }
-  if (c.rel_pos_bins % 4 != 0 || c.rel_2d_pos_bins % 4 != 0) {
-    reader.fail("rel_pos_bins", "bins are halved twice", "a multiple of 4");
-  }
+  check_bins(reader, "rel_pos_bins", c.rel_pos_bins, "max_rel_pos", c.max_rel_pos);
+  check_bins(reader, "rel_2d_pos_bins", c.rel_2d_pos_bins, "max_rel_2d_pos", c.max_rel_2d_pos);
   c.labels = read_labels(object, reader);
   c.source = object;
   return c;

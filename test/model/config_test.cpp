@@ -1,0 +1,236 @@
+#include "model/config.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "model/layoutlmv3.h"
+#include "support/expect_error.h"
+
+namespace plimsoll::test {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+const fs::path kGolden = fs::path(PLIMSOLL_TEST_DATA_DIR) / "model";
+
+LayoutLMv3Config parse(json object) {
+  object["model_type"] = "layoutlmv3";
+  return parse_config(object, "here/config.json");
+}
+
+// What config_json adds of its own.
+const std::vector<std::string> kOwnKeys = {"model_type", "architectures", "id2label",    "label2id",
+                                           "dtype",      "bos_token_id",  "eos_token_id"};
+
+TEST(ParseConfig, DefaultsAreThoseOfTransformers) {
+  // LayoutLMv3Config().to_dict() of transformers 5.17.0.
+  const json expected = json::parse(R"({
+      "vocab_size": 50265, "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
+      "intermediate_size": 3072, "hidden_act": "gelu", "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1,
+      "max_position_embeddings": 512, "type_vocab_size": 2, "initializer_range": 0.02, "layer_norm_eps": 1e-05,
+      "pad_token_id": 1, "max_2d_position_embeddings": 1024, "coordinate_size": 128, "shape_size": 128,
+      "has_relative_attention_bias": true, "rel_pos_bins": 32, "max_rel_pos": 128, "rel_2d_pos_bins": 64,
+      "max_rel_2d_pos": 256, "has_spatial_attention_bias": true, "text_embed": true, "visual_embed": true,
+      "input_size": 224, "num_channels": 3, "patch_size": 16, "classifier_dropout": null,
+      "model_type": "layoutlmv3", "bos_token_id": 0, "eos_token_id": 2,
+      "id2label": {"0": "LABEL_0", "1": "LABEL_1"}, "label2id": {"LABEL_0": 0, "LABEL_1": 1}})");
+  json found = config_json(parse(json::object()));
+  for (const auto& [key, value] : expected.items()) EXPECT_EQ(found.at(key), value) << key;
+  EXPECT_EQ(found.size(), expected.size() + 2);  // architectures and dtype
+  // null means the same.
+  json nulls;
+  for (const auto& [key, value] : expected.items()) {
+    if (key != "model_type" && key != "hidden_act") nulls[key] = nullptr;
+  }
+  found = config_json(parse(nulls));
+  for (const char* key : {"vocab_size", "layer_norm_eps", "patch_size", "has_spatial_attention_bias", "id2label"}) {
+    EXPECT_EQ(found.at(key), expected.at(key)) << key;
+  }
+}
+
+TEST(ParseConfig, ReadsEachValue) {
+  const json given = json::parse(R"({
+      "vocab_size": 120, "hidden_size": 60, "num_hidden_layers": 3, "num_attention_heads": 5, "intermediate_size": 77,
+      "hidden_dropout_prob": 0.25, "attention_probs_dropout_prob": 0, "classifier_dropout": 0.5,
+      "max_position_embeddings": 44, "type_vocab_size": 3, "initializer_range": 0.5, "layer_norm_eps": 0.001,
+      "pad_token_id": 4, "max_2d_position_embeddings": 1025, "coordinate_size": 11, "shape_size": 8,
+      "has_relative_attention_bias": false, "rel_pos_bins": 12, "max_rel_pos": 99, "has_spatial_attention_bias": false,
+      "rel_2d_pos_bins": 20, "max_rel_2d_pos": 199, "input_size": 50, "patch_size": 10,
+      "bos_token_id": 7, "eos_token_id": 8})");
+  const LayoutLMv3Config config = parse(given);
+  const json found = config_json(config);
+  for (const auto& [key, value] : given.items()) EXPECT_EQ(found.at(key), value) << key;
+  EXPECT_EQ(config.patches(), 25);
+  EXPECT_EQ(config.visual_tokens(), 26);
+  EXPECT_EQ(config.max_text_tokens(), 39);  // position ids 5 to 43
+  EXPECT_EQ(config.head_dropout(), 0.5);
+  EXPECT_EQ(parse({{"hidden_dropout_prob", 0.25}}).head_dropout(), 0.25);
+  EXPECT_EQ(parse({{"patch_size", {32, 32}}}).patch_size, 32);
+}
+
+TEST(ParseConfig, EachBadKeyNamesItself) {
+  const std::multimap<std::string, json> bad = {{"vocab_size", 1},
+                                                {"vocab_size", "50265"},
+                                                {"vocab_size", 1e18},
+                                                {"hidden_size", -768},
+                                                {"hidden_size", 768.5},
+                                                {"num_hidden_layers", 0},
+                                                {"num_attention_heads", 0},
+                                                {"num_attention_heads", 7},  // does not divide 768
+                                                {"intermediate_size", 0},
+                                                {"hidden_dropout_prob", 1.0},
+                                                {"hidden_dropout_prob", "0.1"},
+                                                {"attention_probs_dropout_prob", -0.1},
+                                                {"classifier_dropout", 2},
+                                                {"max_position_embeddings", 3},
+                                                {"type_vocab_size", 0},
+                                                {"initializer_range", -1},
+                                                {"layer_norm_eps", 0},
+                                                {"pad_token_id", -1},
+                                                {"pad_token_id", 50265},
+                                                {"pad_token_id", 511},  // no position would be left
+                                                {"max_2d_position_embeddings", 1000},
+                                                {"coordinate_size", 64},  // 4 * 64 + 2 * 128 is not 768
+                                                {"shape_size", 0},
+                                                {"has_relative_attention_bias", 1},
+                                                {"rel_pos_bins", 34},
+                                                {"max_rel_pos", 8},  // 8 distances are exact
+                                                {"has_spatial_attention_bias", "yes"},
+                                                {"rel_2d_pos_bins", 66},
+                                                {"max_rel_2d_pos", 16},
+                                                {"input_size", 225},
+                                                {"input_size", 0},
+                                                {"num_channels", 1},
+                                                {"patch_size", 0},
+                                                {"patch_size", json::array({16, 8})},
+                                                {"patch_size", json::array({0, 0})},
+                                                {"patch_size", json::array({-16, -16})},
+                                                {"patch_size", json::array({16})},
+                                                {"hidden_act", "relu"},
+                                                {"hidden_act", nullptr},
+                                                {"text_embed", false},
+                                                {"visual_embed", false},
+                                                {"num_labels", 0},
+                                                {"id2label", json::array({"O"})},
+                                                {"id2label", json::object()},
+                                                {"id2label", {{"0", "O"}, {"2", "B"}}},
+                                                {"id2label", {{"0", "O"}, {"one", "B"}}},
+                                                {"id2label", {{"0", "O"}, {"1", 7}}},
+                                                {"id2label", {{"0", "O"}, {"1", ""}}},
+                                                {"id2label", {{"0", "O"}, {"00", "B"}}}};
+  for (const auto& [key, value] : bad) {
+    SCOPED_TRACE(value.dump());
+    expect_error<DataError>(
+        [&, k = key, v = value] {
+          parse({{k, v}});
+        },
+        {"here/config.json, key \"" + key + "\"", "allowed: ", "found:   " + value.dump()});
+  }
+}
+
+TEST(ParseConfig, OtherModelsAreRefused) {
+  for (const json& object :
+       {json{{"model_type", "bert"}}, json::object(), json{{"model_type", 3}}, json::array(), json(1)}) {
+    expect_error<DataError>([&] { parse_config(object, "here/config.json"); },
+                            {"not a LayoutLMv3 model", "here/config.json, key \"model_type\"", "\"layoutlmv3\""});
+  }
+}
+
+TEST(ParseConfig, Labels) {
+  EXPECT_EQ(parse({{"id2label", {{"1", "B"}, {"0", "O"}, {"2", "I"}}}}).labels,
+            (std::vector<std::string>{"O", "B", "I"}));
+  EXPECT_EQ(parse({{"num_labels", 3}}).labels, (std::vector<std::string>{"LABEL_0", "LABEL_1", "LABEL_2"}));
+  LayoutLMv3Config config;
+  config.labels.assign(9, "L");
+  EXPECT_FALSE(config.mlp_head());
+  config.labels.push_back("L");
+  EXPECT_TRUE(config.mlp_head());
+}
+
+TEST(ConfigJson, RoundTripKeepsWhatWeDoNotKnow) {
+  const json given = {{"model_type", "layoutlmv3"},
+                      {"hidden_size", 384},
+                      {"coordinate_size", 64},
+                      {"shape_size", 64},
+                      {"our_secret", {{"nested", {1, 2, 3}}}},
+                      {"transformers_version", "4.30.0"},
+                      {"torch_dtype", "float16"},
+                      {"num_labels", 3},
+                      {"architectures", {"LayoutLMv3Model"}}};
+  LayoutLMv3Config config = parse_config(given, "here");
+  config.labels = {"O", "B-TOTAL", "I-TOTAL"};
+  const json written = config_json(config);
+  EXPECT_EQ(written.at("our_secret"), given.at("our_secret"));
+  EXPECT_EQ(written.at("transformers_version"), "4.30.0");
+  EXPECT_EQ(written.at("architectures"), json::array({"LayoutLMv3ForTokenClassification"}));
+  EXPECT_EQ(written.at("dtype"), "float32");
+  EXPECT_FALSE(written.contains("torch_dtype"));
+  EXPECT_FALSE(written.contains("num_labels"));
+  EXPECT_EQ(written.at("label2id"), (json{{"O", 0}, {"B-TOTAL", 1}, {"I-TOTAL", 2}}));
+  const LayoutLMv3Config again = parse_config(written, "there");
+  EXPECT_EQ(again.labels, config.labels);
+  EXPECT_EQ(config_json(again), written);
+}
+
+TEST(ReadConfig, GoldenModel) {
+  const LayoutLMv3Config config = read_config(kGolden / "linear");
+  EXPECT_EQ(config.hidden_size, 48);
+  EXPECT_EQ(config.num_hidden_layers, 2);
+  EXPECT_EQ(config.patches(), 16);
+  EXPECT_EQ(config.labels, (std::vector<std::string>{"O", "B-FIELD1", "I-FIELD1", "B-FIELD2", "I-FIELD2"}));
+  EXPECT_FALSE(config.mlp_head());
+  EXPECT_TRUE(read_config(kGolden / "mlp").mlp_head());
+}
+
+TEST(ReadConfig, WhatIsNotThereOrNotJson) {
+  std::string folder = (fs::temp_directory_path() / "plimsoll_config_XXXXXX").string();
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  expect_error<DataError>([&] { read_config(folder); }, {folder + "/config.json"});
+  std::ofstream(folder + "/config.json") << R"({"model_type": "layoutlmv3", "hidden_size": )";
+  expect_error<DataError>([&] { read_config(folder); }, {"not valid JSON", folder + "/config.json"});
+  fs::remove_all(folder);
+}
+
+// Parameters of LayoutLMv3Model (no head) of transformers 5.17.0 with the preset's shape.
+TEST(Presets, ParametersAreAsManyAsInTransformers) {
+  const std::map<std::string, std::int64_t> expected = {{"layoutlmv3-tiny", 5465056},
+                                                        {"layoutlmv3-small", 12737792},
+                                                        {"layoutlmv3-base", 125326976},
+                                                        {"layoutlmv3-large", 356005376}};
+  EXPECT_EQ(preset_names().size(), expected.size());
+  for (const std::string& name : preset_names()) {
+    EXPECT_TRUE(is_preset(name));
+    std::int64_t count = 0;
+    for (const ParameterSpec& spec : parameter_specs(preset_config(name))) {
+      if (!spec.name.starts_with("classifier")) count += spec.shape.elements();
+    }
+    EXPECT_EQ(count, expected.at(name)) << name;
+    // A preset is a config that can be read.
+    const json written = config_json(preset_config(name));
+    EXPECT_EQ(config_json(parse_config(written, name)), written);
+  }
+}
+
+TEST(Presets, BaseHasThePublishedShape) {
+  const fs::path published = fs::path(PLIMSOLL_SHARED_DIR) / "data" / "layoutlmv3-base";
+  if (!fs::exists(published / "config.json")) GTEST_SKIP() << published << " is not here";
+  LayoutLMv3Config config = read_config(published), preset = preset_config("layoutlmv3-base");
+  config.labels = preset.labels;
+  const json expected = config_json(config), found = config_json(preset);
+  for (const auto& [key, value] : found.items()) EXPECT_EQ(value, expected.at(key)) << key;
+}
+
+TEST(Presets, OthersAreNamed) {
+  EXPECT_FALSE(is_preset("layoutlmv3"));
+  EXPECT_FALSE(is_preset(""));
+  expect_error<UsageError>([] { preset_config("layoutlmv2-base"); },
+                           {"layoutlmv2-base", "layoutlmv3-tiny, layoutlmv3-small, layoutlmv3-base, layoutlmv3-large"});
+}
+
+}  // namespace
+}  // namespace plimsoll::test
