@@ -14,6 +14,9 @@ namespace {
 // For what is not ours to count: heap pages that libraries touch for a moment, thread stacks, the allocator's own slack.
 constexpr std::size_t kReserveBytes = 6 * kMiB;
 
+// What the process holds varies from run to run by some hundred KiB; the budget that a refusal names has room for that.
+constexpr std::size_t kVariationBytes = 1 * kMiB;
+
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 PlannedProgram prepare_program(ProgramKind kind, const FitRequest& request, const ModelCapacity& capacity,
@@ -62,7 +65,7 @@ BudgetError too_small(const FitRequest& request, const RunPlan& smallest) {
   for (const MemoryItem& item : smallest.items) {
     if (item.bytes > 0) found += fmt::format("\n             {:<38}{:>12}", item.name, format_bytes(item.bytes));
   }
-  const std::size_t mebibytes = smallest.predicted_peak_bytes / kMiB + 1;
+  const std::size_t mebibytes = (smallest.predicted_peak_bytes + kVariationBytes) / kMiB + 1;
   return BudgetError({.what = "the run does not fit the memory budget",
                       .where = "--budget",
                       .found = found,

@@ -1,0 +1,38 @@
+// A run whose plan takes milliseconds: one layer of 48, images of 32 x 32.
+#pragma once
+
+#include "base/bytes.h"
+#include "fit/fit.h"
+
+namespace plimsoll::test {
+
+inline LayoutLMv3Config small_config() {
+  LayoutLMv3Config config = preset_config("layoutlmv3-tiny");
+  config.vocab_size = 300;
+  config.hidden_size = 48;
+  config.num_hidden_layers = 1;
+  config.num_attention_heads = 3;
+  config.intermediate_size = 96;
+  config.coordinate_size = config.shape_size = 8;
+  config.input_size = 32;
+  config.labels = {"O", "B-TOTAL", "I-TOTAL"};
+  return config;
+}
+
+// What the loader is said to hold outweighs all else, so that the choice does not hang on the process's own size.
+inline constexpr std::size_t kLoaderBytesPerSample = 256 * kMiB;
+
+inline FitRequest small_request(std::int64_t batch) {
+  FitRequest request;
+  request.step.config = small_config();
+  request.train_batch_size = batch;
+  request.text_rows = [](std::int64_t micro) { return 20 * micro; };
+  request.evaluation_text_rows = [](std::int64_t micro) { return 30 * micro; };
+  request.update_text_rows = 20 * batch;
+  request.loader_bytes = [](const ModelCapacity& capacity) {
+    return static_cast<std::size_t>(capacity.samples) * kLoaderBytesPerSample;
+  };
+  return request;
+}
+
+}  // namespace plimsoll::test
