@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-pages=2400 epochs=3 budget=200MiB model=layoutlmv3-tiny directory=demo
+pages=2400 epochs=5 budget=128MiB model=layoutlmv3-tiny directory=demo
 if [ "${1:-}" = --short ]; then pages=60 epochs=2 directory=demo/short; fi
 
 scripts/install_dependencies.sh
@@ -21,12 +21,13 @@ echo
 echo "== 2. check them, and plan the run: what will it need?"
 "$plimsoll" check --model "$model" --data "$directory/pages/train.jsonl"
 options=(--model "$model" --data "$directory/pages/train.jsonl" --eval-data "$directory/pages/validation.jsonl"
-  --budget "$budget" --train-batch-size 4 --num-train-epochs "$epochs" --learning-rate 1e-3 --warmup-ratio 0.05)
+  --budget "$budget" --train-batch-size 4 --num-train-epochs "$epochs" --learning-rate 3e-3 --warmup-ratio 0.05)
 "$plimsoll" plan "${options[@]}"
 
 echo
 echo "== 3. train from scratch inside $budget"
-"$plimsoll" train "${options[@]}" --output-dir "$directory/run" --eval-steps 100000 --save-steps 0
+"$plimsoll" train "${options[@]}" --output-dir "$directory/run" --eval-steps 100000 --save-steps 0 \
+  | tee >(tail -n 1 >"$directory/peak.txt")
 
 echo
 echo "== 4. label held-out pages and draw what was found"
@@ -35,6 +36,7 @@ echo "== 4. label held-out pages and draw what was found"
 
 picture=$(find "$directory/pictures" -name '*.png' | sort | head -n 1)
 echo
+cat "$directory/peak.txt"
 echo "A page with its predicted fields: $picture"
 echo "The whole story of the run:       $directory/run/summary.json, metrics.jsonl, plan.json"
 echo
