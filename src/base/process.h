@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 
 namespace plimsoll {
 
@@ -11,10 +12,16 @@ std::size_t peak_resident_bytes();
 // Starts VmHWM afresh at the present resident set, where the kernel allows it (/proc/self/clear_refs); false where not.
 bool reset_peak_resident();
 
+// Gives freed heap back to the system, so that resident_bytes() shows what is in use and not what has been.
+void release_free_heap();
+
 // What this process may still take: MemAvailable, or less where a cgroup (v2 or v1) sets a limit.
 std::size_t available_memory_bytes();
 
 // Cores that this process may use: its affinity mask, or fewer where a cgroup sets a CPU quota. At least 1.
 int available_cores();
+
+// "AMD EPYC 9R14" of /proc/cpuinfo, or "unknown".
+std::string processor_name();
 
 }  // namespace plimsoll

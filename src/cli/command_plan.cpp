@@ -4,6 +4,7 @@
 #include "cli/command.h"
 #include "cli/report.h"
 #include "cli/run_options.h"
+#include "cli/speeds.h"
 
 namespace plimsoll {
 namespace {
@@ -11,6 +12,7 @@ namespace {
 void run_plan(const Invocation& invocation, RunOptions& options) {
   options.resolve();
   CpuBackend backend(invocation.threads);
+  options.memory.speeds = machine_speeds(backend.threads());
   ModelBundle bundle = open_model(options.model.model, options.model.tokenizer);
   options.resolve_padding(bundle.config);
   resolve_labels(bundle, options.model, options.data);
@@ -38,12 +40,12 @@ void add_plan(CLI::App& app, Invocation& invocation) {
   add_memory_options(command, *options);
   add_batch_options(command, *options);
   add_training_options(command, *options);
-  add_footer(command,
-             "Reads the data (the order of its pages decides how much a batch can hold), builds the step's graphs and lays\n"
-             "out the arena, exactly as train does. Exit code 4, with the smallest budget that works, if it does not fit.");
-  command->callback([&invocation, options] {
-    invocation.action = [&invocation, options] { run_plan(invocation, *options); };
-  });
+  add_footer(
+      command,
+      "Reads the data (the order of its pages decides how much a batch can hold), builds the step's graphs and lays\n"
+      "out the arena, exactly as train does. Exit code 4, with the smallest budget that works, if it does not fit.");
+  command->callback(
+      [&invocation, options] { invocation.action = [&invocation, options] { run_plan(invocation, *options); }; });
 }
 
 }  // namespace plimsoll

@@ -12,6 +12,7 @@
 #include "cli/command.h"
 #include "cli/report.h"
 #include "cli/run_options.h"
+#include "cli/speeds.h"
 
 namespace plimsoll {
 namespace {
@@ -61,7 +62,7 @@ nlohmann::json summary_json(const RunPlan& plan, const TrainSummary& summary, st
       {"predicted_peak_bytes", plan.predicted_peak_bytes},
       {"measured_peak_bytes", measured},
       {"budget_bytes", plan.budget_bytes},
-      {"micro_batch_size", plan.micro_batch_size},
+      {"micro_batch_size", plan.levers.micro_batch_size},
       {"gradient_accumulation_steps", plan.accumulation_steps},
       {"steps", summary.steps},
       {"seconds", summary.seconds},
@@ -83,6 +84,7 @@ void run_train(const Invocation& invocation, RunOptions& options, const std::str
   const fs::path output_dir = options.train.output_dir;
   make_output_dir(output_dir);
   CpuBackend backend(invocation.threads);
+  options.memory.speeds = machine_speeds(backend.threads());
   const std::optional<fs::path> resume = find_resume(resume_option, output_dir);
   ModelBundle bundle = open_model(options.model.model, options.model.tokenizer);
   options.resolve_padding(bundle.config);
@@ -103,16 +105,17 @@ void run_train(const Invocation& invocation, RunOptions& options, const std::str
   // The micro-batch belongs to a run's numbers: a resumed run keeps the one that it began with.
   if (resume) options.memory.micro_batch_size = read_trainer_state(*resume).micro_batch_size;
 
-  Session session(fit(fit_request(bundle, options.train, train.get(), evaluation.get(), options.memory), backend), backend);
+  Session session(fit(fit_request(bundle, options.train, train.get(), evaluation.get(), options.memory), backend),
+                  backend);
   const RunPlan& plan = session.plan();
   write_text_file(output_dir / "plan.json", plan_json(plan).dump(2) + "\n");
   if (!invocation.json) {
-    print_line(fmt::format("{}: {} parameters, {} labels; {} pages in {} windows; {} updates of {} pages", bundle.origin,
-                           parameter_count(bundle.specs()), bundle.config.num_labels(), train->source().size(),
-                           train->size(),
-                           total_steps(options.train, (static_cast<std::int64_t>(train->size()) + options.train.train_batch_size - 1) /
-                                                          options.train.train_batch_size),
-                           options.train.train_batch_size));
+    print_line(fmt::format(
+        "{}: {} parameters, {} labels; {} pages in {} windows; {} updates of {} pages", bundle.origin,
+        parameter_count(bundle.specs()), bundle.config.num_labels(), train->source().size(), train->size(),
+        total_steps(options.train, (static_cast<std::int64_t>(train->size()) + options.train.train_batch_size - 1) /
+                                       options.train.train_batch_size),
+        options.train.train_batch_size));
     print_line(plan_table(plan));
   }
   stop_requested.store(false);
@@ -141,29 +144,36 @@ void add_train(CLI::App& app, Invocation& invocation) {
   auto resume = std::make_shared<std::string>();
   add_model_options(command, *options);
   add_data_options(command, *options);
-  command->add_option("--output-dir", options->train.output_dir,
-                      "Checkpoints (checkpoint-N), the final model, metrics.jsonl, plan.json, summary.json")
+  command
+      ->add_option("--output-dir", options->train.output_dir,
+                   "Checkpoints (checkpoint-N), the final model, metrics.jsonl, plan.json, summary.json")
       ->required();
   add_memory_options(command, *options);
   add_batch_options(command, *options);
   add_training_options(command, *options);
   TrainOptions& t = options->train;
-  command->add_option("--logging-steps", t.logging_steps, "Updates between lines of metrics.jsonl")->capture_default_str();
+  command->add_option("--logging-steps", t.logging_steps, "Updates between lines of metrics.jsonl")
+      ->capture_default_str();
   command->add_option("--save-steps", t.save_steps, "Updates between checkpoints (0: none)")->capture_default_str();
   command->add_option("--save-total-limit", t.save_total_limit, "Keep this many checkpoints (0: all)")
       ->capture_default_str();
   command->add_option("--eval-steps", t.eval_steps, "Updates between evaluations (0: after each epoch)")
       ->capture_default_str();
-  command->add_flag("--load-best-model-at-end", t.load_best_model_at_end, "Save the best evaluated model, not the last");
+  command->add_flag("--load-best-model-at-end", t.load_best_model_at_end,
+                    "Save the best evaluated model, not the last");
   command->add_option("--metric-for-best-model", t.metric_for_best_model, "f1, precision, recall or loss")
-      ->check(CLI::IsMember({"f1", "precision", "recall", "loss", "eval_f1", "eval_precision", "eval_recall", "eval_loss"}))
+      ->check(
+          CLI::IsMember({"f1", "precision", "recall", "loss", "eval_f1", "eval_precision", "eval_recall", "eval_loss"}))
       ->capture_default_str();
-  command->add_option("--resume-from-checkpoint", *resume, "'latest', or a checkpoint-N directory: continue bit for bit");
-  command->add_flag("--log-order", t.log_order, "Write order.jsonl: the page and window of every sample of every update");
-  add_footer(command,
-             "Everything the run will hold is planned, allocated and touched before the first update. If it does not fit the\n"
-             "budget, the command says so at once (exit code 4) and names the smallest budget that works.\n"
-             "Ctrl-C writes a checkpoint and ends with exit code 130; --resume-from-checkpoint latest continues.");
+  command->add_option("--resume-from-checkpoint", *resume,
+                      "'latest', or a checkpoint-N directory: continue bit for bit");
+  command->add_flag("--log-order", t.log_order,
+                    "Write order.jsonl: the page and window of every sample of every update");
+  add_footer(
+      command,
+      "Everything the run will hold is planned, allocated and touched before the first update. If it does not fit the\n"
+      "budget, the command says so at once (exit code 4) and names the smallest budget that works.\n"
+      "Ctrl-C writes a checkpoint and ends with exit code 130; --resume-from-checkpoint latest continues.");
   command->callback([&invocation, options, resume] {
     invocation.action = [&invocation, options, resume] { run_train(invocation, *options, *resume); };
   });

@@ -62,12 +62,23 @@ std::string plan_table(const RunPlan& plan) {
   text += fmt::format("  {:<46}{:>12}\n", "predicted peak", format_bytes(plan.predicted_peak_bytes));
   if (plan.budget_bytes > 0) text += fmt::format("  {:<46}{:>12}\n", "budget", format_bytes(plan.budget_bytes));
   if (plan.accumulation_steps > 0) {
-    text += fmt::format("  micro-batch of {}, {} an update", plan.micro_batch_size, plan.accumulation_steps);
+    text += fmt::format("  micro-batch of {}, {} an update", plan.levers.micro_batch_size, plan.accumulation_steps);
   } else {
-    text += fmt::format("  batches of {}", plan.micro_batch_size);
+    text += fmt::format("  batches of {}", plan.levers.micro_batch_size);
   }
   const PlannedProgram& program = plan.programs.front();
   text += fmt::format("; at most {} text tokens at a time", program.capacity.text_rows);
+  if (plan.accumulation_steps == 0) return text;
+  if (plan.levers.update != UpdateMode::kAfterBackward) {
+    text += fmt::format("\n  parameters are updated {}", update_mode_name(plan.levers.update));
+  }
+  if (!plan.levers.recompute.empty()) {
+    const double extra = recomputed_seconds(plan.levers) * static_cast<double>(plan.accumulation_steps) *
+                         (plan.levers.update == UpdateMode::kTwoPasses ? 2 : 1);
+    text += fmt::format("\n  backward computes {} of forward values again, which takes about {:.0f} % longer",
+                        format_bytes(recomputed_bytes(plan.levers)), 100 * extra / (plan.seconds_per_update - extra));
+  }
+  text += fmt::format("\n  an update takes about {:.2g} s", plan.seconds_per_update);
   return text;
 }
 
@@ -92,7 +103,9 @@ std::string peak_line(const RunPlan& plan, std::size_t measured_bytes) {
 }
 
 ProgressBar::ProgressBar(bool quiet, std::int64_t logging_steps)
-    : quiet_(quiet), terminal_(::isatty(STDERR_FILENO) == 1), logging_steps_(std::max<std::int64_t>(1, logging_steps)) {}
+    : quiet_(quiet),
+      terminal_(::isatty(STDERR_FILENO) == 1),
+      logging_steps_(std::max<std::int64_t>(1, logging_steps)) {}
 
 ProgressBar::~ProgressBar() { clear(); }
 
@@ -105,8 +118,8 @@ void ProgressBar::on_step(const StepReport& r) {
     last_drawn_ = now;
     constexpr int kWidth = 20;
     const int filled = static_cast<int>(kWidth * r.step / std::max<std::int64_t>(1, r.total_steps));
-    write_error("\r[{:#<{}}{:.<{}}] {}/{}  loss {:.4f}  lr {:.2e}  {:.1f} pages/s  {} of {}  {} left\x1b[K", "", filled, "",
-                kWidth - filled, r.step, r.total_steps, r.loss, r.learning_rate, r.pages_per_second,
+    write_error("\r[{:#<{}}{:.<{}}] {}/{}  loss {:.4f}  lr {:.2e}  {:.1f} pages/s  {} of {}  {} left\x1b[K", "", filled,
+                "", kWidth - filled, r.step, r.total_steps, r.loss, r.learning_rate, r.pages_per_second,
                 Bytes(r.resident_bytes).c_str(), Bytes(r.budget_bytes).c_str(), Duration(r.seconds_left).c_str());
     drawn_ = true;
     return;

@@ -23,6 +23,9 @@ struct RunOptions {
   std::int64_t micro_batch_size = 0;
   std::int64_t accumulation_steps = 0;
   bool pad_to_max_length = false;
+  std::string update_mode = "auto";
+  std::string recompute = "auto";
+  bool gradient_checkpointing = false;
 
   // Turns the typed texts into values; throws UsageError.
   void resolve();

@@ -11,7 +11,8 @@
 namespace plimsoll {
 namespace {
 
-// For what is not ours to count: heap pages that libraries touch for a moment, thread stacks, the allocator's own slack.
+// For what is not ours to count: heap pages that libraries touch for a moment, thread stacks, the allocator's own
+// slack.
 constexpr std::size_t kReserveBytes = 6 * kMiB;
 
 // What the process holds varies from run to run by some hundred KiB; the budget that a refusal names has room for that.
@@ -19,9 +20,18 @@ constexpr std::size_t kVariationBytes = 1 * kMiB;
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-PlannedProgram prepare_program(ProgramKind kind, const FitRequest& request, const ModelCapacity& capacity,
-                               Backend& backend) {
-  StepGraph step = build_step_graph(kind, request.step, capacity, request.update_text_rows);
+StepOptions step_options(const FitRequest& request, const Levers& levers) {
+  StepOptions options = request.step;
+  options.update = levers.update;
+  for (const Recomputation& recomputation : levers.recompute) {
+    options.recompute.insert(recomputation.nodes.begin(), recomputation.nodes.end());
+  }
+  return options;
+}
+
+PlannedProgram prepare_program(ProgramKind kind, const FitRequest& request, const Levers& levers,
+                               const ModelCapacity& capacity, Backend& backend) {
+  StepGraph step = build_step_graph(kind, step_options(request, levers), capacity, request.update_text_rows);
   return {.kind = kind,
           .capacity = capacity,
           .loss = step.loss,
@@ -48,37 +58,24 @@ std::vector<MemoryItem> persistent_items(const PersistentLayout& layout) {
   return {{"parameters", parameters}, {"optimizer state", moments}, {"accumulated gradients", gradients}};
 }
 
-// The micro-batches worth trying, best first: for each number of accumulation steps the smallest that reaches it.
-std::vector<std::int64_t> candidates(std::int64_t batch) {
-  std::vector<std::int64_t> sizes;
-  for (std::int64_t steps = 1; steps <= batch; ++steps) {
-    const std::int64_t micro = divide_up(batch, steps);
-    if (sizes.empty() || sizes.back() != micro) sizes.push_back(micro);
-  }
-  return sizes;
-}
-
-BudgetError too_small(const FitRequest& request, const RunPlan& smallest) {
-  std::string found = fmt::format("a budget of {}; the smallest plan (micro-batch {}) needs {}:",
-                                  format_bytes(request.budget_bytes), smallest.micro_batch_size,
-                                  format_bytes(smallest.predicted_peak_bytes));
-  for (const MemoryItem& item : smallest.items) {
-    if (item.bytes > 0) found += fmt::format("\n             {:<38}{:>12}", item.name, format_bytes(item.bytes));
-  }
-  const std::size_t mebibytes = (smallest.predicted_peak_bytes + kVariationBytes) / kMiB + 1;
-  return BudgetError({.what = "the run does not fit the memory budget",
-                      .where = "--budget",
-                      .found = found,
-                      .allowed = fmt::format("{} MiB or more for this model and data", mebibytes),
-                      .remedy = fmt::format("pass --budget {}MiB, shorten pages with --max-length, or take a smaller model",
-                                            mebibytes)});
-}
-
 }  // namespace
 
-RunPlan plan_run(const FitRequest& request, std::int64_t micro, Backend& backend) {
+std::size_t recomputed_bytes(const Levers& levers) {
+  std::size_t bytes = 0;
+  for (const Recomputation& recomputation : levers.recompute) bytes += recomputation.bytes;
+  return bytes;
+}
+
+double recomputed_seconds(const Levers& levers) {
+  double seconds = 0;
+  for (const Recomputation& recomputation : levers.recompute) seconds += recomputation.seconds;
+  return seconds;
+}
+
+RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backend, PlanDepth depth) {
   RunPlan run;
-  run.micro_batch_size = micro;
+  run.levers = levers;
+  const std::int64_t micro = levers.micro_batch_size;
   run.accumulation_steps = request.trains ? divide_up(request.train_batch_size, micro) : 0;
   run.budget_bytes = request.budget_bytes;
   std::size_t loader = 0;
@@ -86,21 +83,28 @@ RunPlan plan_run(const FitRequest& request, std::int64_t micro, Backend& backend
     const ModelCapacity capacity{.samples = micro, .text_rows = request.text_rows(micro)};
     loader = request.loader_bytes ? request.loader_bytes(capacity) : 0;
     if (run.accumulation_steps == 1) {
-      run.programs.push_back(prepare_program(ProgramKind::kStep, request, capacity, backend));
+      run.programs.push_back(prepare_program(ProgramKind::kStep, request, levers, capacity, backend));
     } else {
-      run.programs.push_back(prepare_program(ProgramKind::kAccumulate, request, capacity, backend));
-      run.programs.push_back(prepare_program(ProgramKind::kAccumulateAndStep, request, capacity, backend));
+      run.programs.push_back(prepare_program(ProgramKind::kAccumulate, request, levers, capacity, backend));
+      run.programs.push_back(prepare_program(ProgramKind::kAccumulateAndStep, request, levers, capacity, backend));
     }
   }
   if (request.evaluates) {
     const ModelCapacity capacity{.samples = micro, .text_rows = request.evaluation_text_rows(micro)};
     if (request.loader_bytes) loader = std::max(loader, request.loader_bytes(capacity));
-    run.programs.push_back(prepare_program(ProgramKind::kEvaluate, request, capacity, backend));
+    run.programs.push_back(prepare_program(ProgramKind::kEvaluate, request, levers, capacity, backend));
   }
   for (const PlannedProgram& program : run.programs) run.layout.add(program.prepared.graph);
   const PlannedProgram* largest = nullptr;
   for (PlannedProgram& program : run.programs) {
-    program.plan = plan_memory(program.prepared.graph, program.prepared.scratch_bytes(), run.layout);
+    const Graph& graph = program.prepared.graph;
+    const std::vector<std::size_t> scratch = program.prepared.scratch_bytes();
+    program.plan = depth == PlanDepth::kComplete ? plan_memory(graph, scratch, run.layout)
+                                                 : estimate_memory(graph, scratch, run.layout);
+    if (program.kind != ProgramKind::kEvaluate) {
+      const std::int64_t runs = program.kind == ProgramKind::kAccumulate ? run.accumulation_steps - 1 : 1;
+      run.seconds_per_update += static_cast<double>(runs) * estimate_seconds(graph, request.speeds);
+    }
     run.arena_bytes = std::max(run.arena_bytes, program.plan.arena_bytes());
     if (largest == nullptr || program.plan.arena_bytes() > largest->plan.arena_bytes()) largest = &program;
   }
@@ -108,54 +112,13 @@ RunPlan plan_run(const FitRequest& request, std::int64_t micro, Backend& backend
   for (MemoryItem& item : explain_peak(largest->plan)) {
     run.items.push_back({fmt::format("{} ({})", item.name, program_kind_name(largest->kind)), item.bytes});
   }
-  // Measured last: kernels, plans and graphs are then part of it.
+  // Measured last: kernels, plans and graphs are then part of it; what planning has freed is not.
+  release_free_heap();
   run.items.insert(run.items.begin(), {"process, libraries, data index", resident_bytes()});
   run.items.push_back({"loader buffers", loader});
   run.items.push_back({"reserve for libraries", kReserveBytes});
   for (const MemoryItem& item : run.items) run.predicted_peak_bytes += item.bytes;
   return run;
-}
-
-RunPlan fit(const FitRequest& request, Backend& backend) {
-  const auto fits = [&](const RunPlan& run) {
-    return request.budget_bytes == 0 || run.predicted_peak_bytes <= request.budget_bytes;
-  };
-  if (request.micro_batch_size) {
-    const std::int64_t micro = *request.micro_batch_size;
-    if (micro < 1 || (request.trains && micro > request.train_batch_size)) {
-      throw UsageError({.what = "the micro-batch does not divide the work of an update",
-                        .where = "--per-device-train-batch-size",
-                        .found = fmt::format("{}", micro),
-                        .allowed = fmt::format("1 to the effective batch, {}", request.train_batch_size)});
-    }
-    RunPlan run = plan_run(request, micro, backend);
-    if (!fits(run)) throw too_small(request, run);
-    return run;
-  }
-  // Memory grows with the micro-batch, so the first that fits is found by halving the list of candidates.
-  const std::vector<std::int64_t> sizes = candidates(request.train_batch_size);
-  std::size_t low = 0, high = sizes.size();
-  std::optional<RunPlan> best;
-  while (low < high) {
-    const std::size_t middle = best ? low + (high - low) / 2 : low;  // the largest first: often it fits
-    RunPlan run = plan_run(request, sizes[middle], backend);
-    if (fits(run)) {
-      best = std::move(run);
-      high = middle;
-    } else if (middle + 1 == sizes.size()) {
-      throw too_small(request, run);
-    } else {
-      if (!best && low == 0 && high == sizes.size()) {
-        // It does not fit whole: the smallest is tried next, to refuse early or to have something in hand.
-        RunPlan smallest = plan_run(request, sizes.back(), backend);
-        if (!fits(smallest)) throw too_small(request, smallest);
-        best = std::move(smallest);
-        high = sizes.size() - 1;
-      }
-      low = middle + 1;
-    }
-  }
-  return std::move(*best);
 }
 
 }  // namespace plimsoll

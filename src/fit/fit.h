@@ -1,4 +1,4 @@
-// fit: the largest micro-batch whose whole run stays inside the budget, or a refusal that names the smallest budget.
+// fit: the fastest plan whose whole run stays inside the budget, or a refusal that names the smallest budget.
 //
 // What a run may use on a CPU is its peak resident set. A plan predicts it as the sum of
 //   what the process holds already (code, libraries, data index, tokenizer; measured, once kernels are prepared)
@@ -13,17 +13,28 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "fit/calibration.h"
 #include "fit/step_graphs.h"
 #include "plan/memory_plan.h"
 #include "runtime/program.h"
 
 namespace plimsoll {
 
+// Which forward values may be computed again in backward, beside the cheap ones.
+enum class RecomputeMode : std::uint8_t {
+  kAuto,  // as many as the budget asks for
+  kNone,
+  kLayers  // all: only each layer's input is kept (gradient checkpointing)
+};
+
 struct FitRequest {
-  StepOptions step;
+  StepOptions step;                              // its `update` and `recompute` are the search's to set
   std::int64_t train_batch_size = 1;             // samples an update, the effective batch
   std::optional<std::int64_t> micro_batch_size;  // pinned by the user
-  bool trains = true;                            // false: evaluation only
+  std::optional<UpdateMode> update;              // pinned by the user
+  RecomputeMode recompute = RecomputeMode::kAuto;
+  OpSpeeds speeds = typical_speeds();  // what plans are compared by
+  bool trains = true;                  // false: evaluation only
   bool evaluates = false;
   // The most text rows that any micro-batch of `micro` samples will hold; training and evaluation.
   std::function<std::int64_t(std::int64_t micro)> text_rows;
@@ -44,22 +55,43 @@ struct PlannedProgram {
   MemoryPlan plan;
 };
 
+// What the search may choose. None of it changes a result, only bytes and time.
+struct Levers {
+  std::int64_t micro_batch_size = 1;
+  UpdateMode update = UpdateMode::kAfterBackward;
+  std::vector<Recomputation> recompute{};  // a first part of rank_step_recomputations
+};
+
+// What recomputation frees at the end of forward, and what it takes, each time that backward runs.
+std::size_t recomputed_bytes(const Levers& levers);
+double recomputed_seconds(const Levers& levers);
+
 struct RunPlan {
-  std::int64_t micro_batch_size = 0;
+  Levers levers;
   std::int64_t accumulation_steps = 0;
   std::vector<PlannedProgram> programs;
   PersistentLayout layout;
   std::size_t arena_bytes = 0;
   std::size_t predicted_peak_bytes = 0;
   std::size_t budget_bytes = 0;
+  double seconds_per_update = 0;  // estimated, with every row of every micro-batch real
   std::vector<MemoryItem> items;  // add up to predicted_peak_bytes
+
+  bool fits() const { return budget_bytes == 0 || predicted_peak_bytes <= budget_bytes; }
 };
 
-// Plans a run with this micro-batch, whatever the budget.
-RunPlan plan_run(const FitRequest& request, std::int64_t micro_batch_size, Backend& backend);
+enum class PlanDepth : std::uint8_t {
+  kEstimate,  // every size, no offsets: quick, for comparing plans; cannot run
+  kComplete
+};
 
-// The plan with the fewest micro-batches an update that fits, and among those the smallest micro-batch. Throws BudgetError
-// with the smallest budget that works, and UsageError if a pinned micro-batch makes no sense.
+// Plans a run with these levers, whatever the budget.
+RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backend,
+                 PlanDepth depth = PlanDepth::kComplete);
+
+// The plan that is estimated to be the fastest of those that fit. Micro-batches without recomputation come first: they
+// cost next to nothing; then larger ones that recompute, or whose gradients are consumed in backward. Throws
+// BudgetError with the smallest budget that works, and UsageError if what is pinned makes no sense.
 RunPlan fit(const FitRequest& request, Backend& backend);
 
 }  // namespace plimsoll

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "autodiff/autodiff.h"
+#include "transform/early_updates.h"
 #include "transform/recompute.h"
 
 namespace plimsoll {
@@ -23,6 +24,20 @@ std::string_view program_kind_name(ProgramKind kind) {
   static constexpr std::array<std::string_view, 5> kNames = {"step", "accumulate", "accumulate and step", "evaluate",
                                                              "gradients"};
   return kNames[static_cast<std::size_t>(kind)];
+}
+
+std::string_view update_mode_name(UpdateMode mode) {
+  static constexpr std::array<std::string_view, 3> kNames = {"after backward", "in backward", "in a second backward"};
+  return kNames[static_cast<std::size_t>(mode)];
+}
+
+std::vector<Recomputation> rank_step_recomputations(const StepOptions& options, const ModelCapacity& capacity,
+                                                    const OpSpeeds& speeds) {
+  ModelGraph model = build_layoutlmv3(options.config, capacity, /*dropout=*/true, options.model);
+  const Seed seed = loss_seed(model.graph, model.loss);
+  append_backward(model.graph, {&seed, 1}, model.trained);
+  return rank_recomputations(model.graph, layer_output_nodes(options.config),
+                             [&](const Graph& graph, const Node& node) { return speeds.seconds(graph, node); });
 }
 
 StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const ModelCapacity& capacity,
@@ -58,7 +73,13 @@ StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const M
   if (kind != ProgramKind::kAccumulate) {
     append_adamw(graph, gradients, options.optimizer);
   }
-  step.graph = recompute(graph, is_cheap);
+  graph = recompute(graph, recompute_policy(options.recompute));
+  if (kind == ProgramKind::kStep && options.update != UpdateMode::kAfterBackward) {
+    check(options.update == UpdateMode::kTwoPasses || !options.optimizer.clips, "updates in backward are not clipped");
+    if (options.update == UpdateMode::kTwoPasses) graph = repeat_backward(graph);
+    graph = update_early(graph);
+  }
+  step.graph = std::move(graph);
   step.loss = find_output(step.graph, "loss", 0);
   if (kind != ProgramKind::kAccumulate) step.gradient_norm = find_output(step.graph, "gradient_norm", 0);
   return step;

@@ -2,11 +2,16 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "graph/graph.h"
 #include "model/layoutlmv3.h"
+#include "plan/cost.h"
 #include "transform/optimizer.h"
+#include "transform/recompute_choice.h"
 
 namespace plimsoll {
 
@@ -19,10 +24,20 @@ enum class ProgramKind : std::uint8_t {
 };
 std::string_view program_kind_name(ProgramKind kind);
 
+// When a step whose micro-batch is the whole update changes the parameters.
+enum class UpdateMode : std::uint8_t {
+  kAfterBackward,  // gradients wait for the last one, and for the norm if they are clipped
+  kInBackward,     // each as soon as it is complete; gradients are not clipped
+  kTwoPasses       // backward runs twice: the first pass measures the norm, the second one updates
+};
+std::string_view update_mode_name(UpdateMode mode);
+
 struct StepOptions {
   LayoutLMv3Config config;
   ModelOptions model;
   OptimizerOptions optimizer;
+  UpdateMode update = UpdateMode::kAfterBackward;  // of kStep
+  std::set<std::string> recompute{};  // forward nodes that run again in backward, beside the cheap ones
 };
 
 struct StepGraph {
@@ -32,6 +47,10 @@ struct StepGraph {
   ValueId gradient_norm = kNoValue;  // kinds that update
   Gradients gradients;         // kGradients: all outputs
 };
+
+// What a training step of that capacity could compute again, best first; never further back than a layer.
+std::vector<Recomputation> rank_step_recomputations(const StepOptions& options, const ModelCapacity& capacity,
+                                                    const OpSpeeds& speeds);
 
 // `row_capacity`: the most distinct word rows that an update can touch, for the accumulated word-embedding gradient.
 StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const ModelCapacity& capacity,

@@ -277,6 +277,14 @@ std::vector<ParameterSpec> parameter_specs(const LayoutLMv3Config& c, const Mode
   return specs;
 }
 
+std::set<std::string> layer_output_nodes(const LayoutLMv3Config& config) {
+  std::set<std::string> names;
+  for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
+    names.insert(fmt::format("layoutlmv3.encoder.layer.{}.output.LayerNorm", i));
+  }
+  return names;
+}
+
 std::int64_t parameter_count(const std::vector<ParameterSpec>& specs) {
   std::int64_t count = 0;
   for (const ParameterSpec& spec : specs) count += spec.shape.elements();

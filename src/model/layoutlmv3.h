@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,9 @@ struct ModelGraph {
   ValueId logits = kNoValue;  // f32[Nt, C]
   std::vector<ValueId> trained;  // parameters that train, in the order of parameter_specs
 };
+
+// The nodes that end the encoder's layers: the checkpoints of gradient checkpointing.
+std::set<std::string> layer_output_nodes(const LayoutLMv3Config& config);
 
 // The forward graph. `dropout`: with dropout at the config's rates (training) or without (evaluation, checking gradients).
 // The word embedding's gradient comes as rows.

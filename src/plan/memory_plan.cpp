@@ -132,36 +132,58 @@ std::vector<Buffer> find_buffers(const Graph& graph, std::span<const std::size_t
   return BufferFinder(graph).run(scratch_bytes);
 }
 
-MemoryPlan plan_memory(const Graph& graph, std::span<const std::size_t> scratch_bytes, const PersistentLayout& layout) {
-  MemoryPlan plan;
-  plan.buffers = find_buffers(graph, scratch_bytes);
+namespace {
+
+std::vector<Interval> lives(const MemoryPlan& plan) {
   std::vector<Interval> intervals;
   intervals.reserve(plan.buffers.size());
   for (const Buffer& buffer : plan.buffers) intervals.push_back(buffer.life);
+  return intervals;
+}
+
+// The first node at which most bytes are alive.
+NodeId find_peak(const Graph& graph, const MemoryPlan& plan) {
+  if (graph.nodes().empty()) return kNoNode;
+  std::vector<std::size_t> alive(graph.nodes().size() + 1, 0);
+  for (const Buffer& buffer : plan.buffers) {
+    for (std::int64_t t = buffer.life.begin; t < buffer.life.end; ++t) {
+      alive[std::min(static_cast<std::size_t>(t), graph.nodes().size())] += buffer.life.bytes;
+    }
+  }
+  return static_cast<NodeId>(std::max_element(alive.begin(), alive.end() - 1) - alive.begin());
+}
+
+}  // namespace
+
+MemoryPlan estimate_memory(const Graph& graph, std::span<const std::size_t> scratch_bytes,
+                           const PersistentLayout& layout) {
+  MemoryPlan plan;
+  plan.buffers = find_buffers(graph, scratch_bytes);
+  plan.persistent_bytes = layout.bytes();
+  plan.lower_bound_bytes = lower_bound_bytes(lives(plan));
+  plan.transient_bytes = plan.lower_bound_bytes;
+  plan.peak_node = find_peak(graph, plan);
+  return plan;
+}
+
+MemoryPlan plan_memory(const Graph& graph, std::span<const std::size_t> scratch_bytes, const PersistentLayout& layout) {
+  MemoryPlan plan = estimate_memory(graph, scratch_bytes, layout);
+  const std::vector<Interval> intervals = lives(plan);
   const Packing packing = pack(intervals, kAlignmentBytes);
   validate(intervals, packing, kAlignmentBytes);
 
-  plan.persistent_bytes = layout.bytes();
   plan.transient_bytes = packing.bytes;
-  plan.lower_bound_bytes = lower_bound_bytes(intervals);
   plan.value_offsets.assign(graph.values().size(), 0);
   plan.scratch_offsets.assign(graph.nodes().size(), plan.persistent_bytes);
   for (std::size_t v = 0; v < graph.values().size(); ++v) {
     const Value& value = graph.values()[v];
     if (is_persistent(value.role)) plan.value_offsets[v] = layout.at(value.name).offset;
   }
-  std::vector<std::size_t> alive(graph.nodes().size() + 1, 0);
   for (std::size_t b = 0; b < plan.buffers.size(); ++b) {
     const Buffer& buffer = plan.buffers[b];
     const std::size_t offset = plan.persistent_bytes + packing.offsets[b];
     for (const ValueId id : buffer.values) plan.value_offsets[static_cast<std::size_t>(id)] = offset;
     if (buffer.scratch_of != kNoNode) plan.scratch_offsets[static_cast<std::size_t>(buffer.scratch_of)] = offset;
-    for (std::int64_t t = buffer.life.begin; t < buffer.life.end; ++t) {
-      alive[std::min(static_cast<std::size_t>(t), graph.nodes().size())] += buffer.life.bytes;
-    }
-  }
-  if (!graph.nodes().empty()) {
-    plan.peak_node = static_cast<NodeId>(std::max_element(alive.begin(), alive.end() - 1) - alive.begin());
   }
   validate_plan(graph, plan, scratch_bytes);
   return plan;

@@ -64,6 +64,9 @@ struct MemoryPlan {
   std::size_t arena_bytes() const { return persistent_bytes + transient_bytes; }
 };
 
+// What plan_memory would give if packing reached its bound, without offsets: quick, to compare plans by.
+MemoryPlan estimate_memory(const Graph& graph, std::span<const std::size_t> scratch_bytes, const PersistentLayout& layout);
+
 // `scratch_bytes`: one a node, as its kernel declared. The result has been checked by `validate` and `validate_plan`.
 MemoryPlan plan_memory(const Graph& graph, std::span<const std::size_t> scratch_bytes, const PersistentLayout& layout);
 

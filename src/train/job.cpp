@@ -23,9 +23,8 @@ std::int64_t rounded_rows(std::int64_t rows) {
 }
 
 bool covers(const std::vector<std::string>& labels, const LabelSet& data) {
-  return std::ranges::all_of(data.names(), [&](const std::string& name) {
-    return std::ranges::find(labels, name) != labels.end();
-  });
+  return std::ranges::all_of(data.names(),
+                             [&](const std::string& name) { return std::ranges::find(labels, name) != labels.end(); });
 }
 
 }  // namespace
@@ -38,8 +37,8 @@ WindowOptions window_options(const DataRequest& request, const LayoutLMv3Config&
     throw UsageError({.what = "pages of that length do not fit the model's position table",
                       .where = "--max-length",
                       .found = fmt::format("{}", length),
-                      .allowed = fmt::format("at most {}: max_position_embeddings {} less the padding position",
-                                             most, config.max_position_embeddings),
+                      .allowed = fmt::format("at most {}: max_position_embeddings {} less the padding position", most,
+                                             config.max_position_embeddings),
                       .remedy = fmt::format("pass --max-length {}; longer pages become several windows", most)});
   }
   WindowOptions options{.max_length = static_cast<int>(length),
@@ -137,8 +136,12 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
   FitRequest request;
   request.step.config = bundle.config;
   request.step.optimizer.adamw.weight_decay = options.weight_decay;
+  request.step.optimizer.clips = options.max_grad_norm > 0;
   request.train_batch_size = options.train_batch_size;
   request.micro_batch_size = memory.micro_batch_size;
+  request.update = memory.update;
+  request.recompute = memory.recompute;
+  request.speeds = memory.speeds;
   request.trains = train != nullptr;
   request.evaluates = evaluation != nullptr;
   request.budget_bytes = resolve_budget(memory);
@@ -151,8 +154,7 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
     const std::int64_t epochs = (total_steps(options, per_epoch) + per_epoch - 1) / per_epoch;
     // The order of pages is known, so the most rows of any micro-batch of the run are known, not guessed.
     const auto most_rows = [train, order, epochs](std::int64_t micro) {
-      return Sampler(train->examples(), order)
-          .largest_text_rows(0, static_cast<std::uint64_t>(epochs), micro);
+      return Sampler(train->examples(), order).largest_text_rows(0, static_cast<std::uint64_t>(epochs), micro);
     };
     request.text_rows = [most_rows](std::int64_t micro) { return rounded_rows(most_rows(micro)); };
     request.update_text_rows = rounded_rows(most_rows(options.train_batch_size));
@@ -191,8 +193,11 @@ nlohmann::json plan_json(const RunPlan& plan) {
   return {{"predicted_peak_bytes", plan.predicted_peak_bytes},
           {"budget_bytes", plan.budget_bytes},
           {"arena_bytes", plan.arena_bytes},
-          {"micro_batch_size", plan.micro_batch_size},
+          {"micro_batch_size", plan.levers.micro_batch_size},
           {"gradient_accumulation_steps", plan.accumulation_steps},
+          {"update_mode", update_mode_name(plan.levers.update)},
+          {"recomputed_bytes", recomputed_bytes(plan.levers)},
+          {"seconds_per_update", plan.seconds_per_update},
           {"items", items},
           {"programs", programs}};
 }

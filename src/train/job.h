@@ -1,14 +1,13 @@
-// Job: from what a user asks for (a model, data, a budget) to a plan and the pieces that run it. `plan`, `train`, `eval` and
-// `predict` all begin here, so that they see the same data and predict the same memory.
+// Job: from what a user asks for (a model, data, a budget) to a plan and the pieces that run it. `plan`, `train`,
+// `eval` and `predict` all begin here, so that they see the same data and predict the same memory.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-
-#include <nlohmann/json.hpp>
 
 #include "backend/backend.h"
 #include "data/check.h"
@@ -39,24 +38,28 @@ struct ModelRequest {
 struct MemoryRequest {
   std::size_t budget_bytes = 0;  // 0: what is available now
   std::optional<std::int64_t> micro_batch_size;
-  int loader_workers = -1;       // below 0: chosen
+  std::optional<UpdateMode> update;
+  RecomputeMode recompute = RecomputeMode::kAuto;
+  OpSpeeds speeds = typical_speeds();
+  int loader_workers = -1;  // below 0: chosen
 };
 
 // Parses "512" tokens and so on against the model; throws UsageError if the model has fewer positions.
 WindowOptions window_options(const DataRequest& request, const LayoutLMv3Config& config);
 
-// What the labels of a data set may be, and what the model's head then is. With `for_training`, labels come from --labels, the
-// model (if it has the data's), or the data; without, from the model.
+// What the labels of a data set may be, and what the model's head then is. With `for_training`, labels come from
+// --labels, the model (if it has the data's), or the data; without, from the model.
 void resolve_labels(ModelBundle& bundle, const ModelRequest& model, const DataRequest& data);
 
-// Reads all pages with the model's limits. Labels as resolve_labels would choose them, but without changing `bundle` where the
-// data's labels cannot be read.
+// Reads all pages with the model's limits. Labels as resolve_labels would choose them, but without changing `bundle`
+// where the data's labels cannot be read.
 CheckReport check_data(ModelBundle& bundle, const ModelRequest& model, const DataRequest& request, bool decode_images);
 
 // The same for a run that is about to begin, whose labels are settled: throws the errors as one DataError.
 void refuse_bad_data(const ModelBundle& bundle, const DataRequest& request, bool labels_required);
 
-// Opens pages for this model. `with_labels`: false for prediction. `owned_only`: each word's label counts once (evaluation).
+// Opens pages for this model. `with_labels`: false for prediction. `owned_only`: each word's label counts once
+// (evaluation).
 std::unique_ptr<Dataset> open_dataset(const ModelBundle& bundle, const DataRequest& request, bool with_labels,
                                       bool owned_only);
 
@@ -65,8 +68,8 @@ LoaderOptions loader_options(const MemoryRequest& memory);
 // The budget that --budget gives, or what the machine can give now.
 std::size_t resolve_budget(const MemoryRequest& memory);
 
-// The request that `fit` answers, for training (with `evaluation` or without) or for evaluation alone (`train` nullptr).
-// The data sets and `bundle` must outlive the request.
+// The request that `fit` answers, for training (with `evaluation` or without) or for evaluation alone (`train`
+// nullptr). The data sets and `bundle` must outlive the request.
 FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, const Dataset* train,
                        const Dataset* evaluation, const MemoryRequest& memory);
 

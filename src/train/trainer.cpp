@@ -40,7 +40,7 @@ Trainer::Trainer(const Session& session, const ModelBundle& bundle, const TrainD
             .total_steps = total_steps(options, sampler_.updates_per_epoch()),
             .seed = options.seed,
             .train_batch_size = options.train_batch_size,
-            .micro_batch_size = session.plan().micro_batch_size,
+            .micro_batch_size = session.plan().levers.micro_batch_size,
             .examples = static_cast<std::int64_t>(sampler_.size()),
             .max_length = data.train->options().windows.max_length,
             .threads = threads,
@@ -64,7 +64,8 @@ void Trainer::begin(const std::optional<std::filesystem::path>& resume) {
   load_checkpoint(*resume, bundle_, memory, state_names_, memory);
   const auto differs = [&](const char* what, auto then, auto now) {
     if (then == now) return;
-    log_warning(fmt::format("the run began with {} {}, now it is {}: it will not continue bit for bit", what, then, now));
+    log_warning(
+        fmt::format("the run began with {} {}, now it is {}: it will not continue bit for bit", what, then, now));
   };
   differs("--seed", saved.seed, state_.seed);
   differs("--train-batch-size", saved.train_batch_size, state_.train_batch_size);
@@ -92,11 +93,11 @@ void Trainer::open_logs(bool resumed) {
 void Trainer::restart_loader() {
   loader_.reset();
   const std::int64_t per_epoch = sampler_.updates_per_epoch();
-  sequence_ = std::make_unique<BatchSequence>(
-      sampler_, state_.micro_batch_size,
-      BatchSequence::Range{.epoch = static_cast<std::uint64_t>(state_.step / per_epoch),
-                           .update = state_.step % per_epoch,
-                           .updates = state_.total_steps - state_.step});
+  sequence_ =
+      std::make_unique<BatchSequence>(sampler_, state_.micro_batch_size,
+                                      BatchSequence::Range{.epoch = static_cast<std::uint64_t>(state_.step / per_epoch),
+                                                           .update = state_.step % per_epoch,
+                                                           .updates = state_.total_steps - state_.step});
   const ModelCapacity& capacity = session_.plan().programs.front().capacity;
   loader_ = std::make_unique<Loader>(*data_.train, *sequence_, batch_shape(bundle_.config, capacity), options_.pad_to,
                                      loader_options_);
@@ -145,15 +146,15 @@ void Trainer::check_finite(const Batch& batch, double loss, double norm) const {
     pages += fmt::format("{}{}", pages.empty() ? "" : ", ", data_.train->source().read(reference.page).id);
   }
   const std::vector<std::int64_t> good = list_checkpoints(options_.output_dir);
-  throw DivergedError({.what = "the loss or the gradients are no longer finite",
-                       .where = fmt::format("update {}, pages {}", state_.step + 1, pages),
-                       .found = fmt::format("loss {}, gradient norm {}", loss, norm),
-                       .allowed = "finite numbers",
-                       .remedy = fmt::format("lower --learning-rate or raise --warmup-ratio{}",
-                                             good.empty() ? std::string()
-                                                          : fmt::format("; the last good checkpoint is {}",
-                                                                        checkpoint_path(options_.output_dir, good.back())
-                                                                            .string()))});
+  throw DivergedError(
+      {.what = "the loss or the gradients are no longer finite",
+       .where = fmt::format("update {}, pages {}", state_.step + 1, pages),
+       .found = fmt::format("loss {}, gradient norm {}", loss, norm),
+       .allowed = "finite numbers",
+       .remedy = fmt::format("lower --learning-rate or raise --warmup-ratio{}",
+                             good.empty() ? std::string()
+                                          : fmt::format("; the last good checkpoint is {}",
+                                                        checkpoint_path(options_.output_dir, good.back()).string()))});
 }
 
 void Trainer::log_order(const Batch& batch, bool first, bool last) {
@@ -200,8 +201,8 @@ void Trainer::after_update(double loss, TrainSummary& summary) {
         line.data(), line.size(),
         "{{\"step\": {}, \"epoch\": {:.6g}, \"loss\": {:.9g}, \"learning_rate\": {:.9g}, \"grad_norm\": {:.9g}, "
         "\"pages_per_second\": {:.5g}, \"resident_bytes\": {}}}",
-        now.step, now.epoch, state_.interval_loss / static_cast<double>(state_.interval_steps), now.learning_rate, now.gradient_norm,
-        now.pages_per_second, now.resident_bytes);
+        now.step, now.epoch, state_.interval_loss / static_cast<double>(state_.interval_steps), now.learning_rate,
+        now.gradient_norm, now.pages_per_second, now.resident_bytes);
     metrics_->write({line.data(), out.size});
     state_.interval_loss = 0;
     state_.interval_steps = 0;

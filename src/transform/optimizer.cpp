@@ -137,6 +137,7 @@ ValueId append_adamw(Graph& graph, const Gradients& gradients, const OptimizerOp
                                                     .name = "gradient_norm",
                                                     .inputs = norm_inputs,
                                                     .phase = Phase::kUpdate});
+  const ValueId scale = options.clips ? norm[1] : graph.add_input(kGradientScaleInput, {DType::kF32, {1}});
   for (const auto& [parameter, gradient] : gradients) {
     const std::string name = graph.value(parameter).name;
     const TensorType type = graph.type(parameter);
@@ -152,7 +153,7 @@ ValueId append_adamw(Graph& graph, const Gradients& gradients, const OptimizerOp
     } else {
       update.inputs.push_back(gradient.dense);
     }
-    update.inputs.insert(update.inputs.end(), {learning_rate, step, norm[1]});
+    update.inputs.insert(update.inputs.end(), {learning_rate, step, scale});
     graph.add_node(std::move(update));
   }
   graph.mark_output(norm[0]);

@@ -21,6 +21,8 @@ Graph accumulate_gradients(const Graph& graph, std::int64_t row_capacity, Gradie
 
 struct OptimizerOptions {
   AdamWAttributes adamw;
+  // False: gradients are never clipped. The norm is computed all the same, but no update waits for it.
+  bool clips = true;
   // Weight decay of this parameter; by default none for biases and layer norms (as the `transformers` Trainer does).
   std::function<bool(const std::string& parameter)> decays;
 };
@@ -31,6 +33,8 @@ bool decays_by_default(const std::string& parameter);
 inline constexpr const char* kLearningRateInput = "learning_rate";
 inline constexpr const char* kStepInput = "step";  // i32[1], 1 for the first update
 inline constexpr const char* kMaxGradNormInput = "max_grad_norm";
+// Every gradient is multiplied by it where OptimizerOptions::clips is false.
+inline constexpr const char* kGradientScaleInput = "gradient_scale";
 // i32[1], 0 in the first micro-batch of an update; read by accumulate_gradients.
 inline constexpr const char* kKeepGradientsInput = "keep_gradients";
 // Appends, in Phase::kUpdate: the norm over all gradients, the clip factor, and AdamW for each parameter with its states

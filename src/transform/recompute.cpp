@@ -37,23 +37,26 @@ class Recomputer {
     const auto output = static_cast<std::size_t>(value.output_index);
     if (node.phase != Phase::kForward || !policy_(graph_, node, output)) return rewriter_.mapped(old);
     if (const auto known = again_.find(old); known != again_.end()) return known->second;
-    return again_[old] = compute_again(node, output);
+    compute_again(node, output);
+    return again_.at(old);
   }
 
-  ValueId compute_again(const Node& node, std::size_t output) {
+  void compute_again(const Node& node, std::size_t output) {
     Node copy = node;
     copy.name += ".again";
     copy.phase = Phase::kBackward;
     copy.row_count = node.row_count == kNoValue ? kNoValue : rewriter_.mapped(node.row_count);
-    if (node.op == Op::kLayerNorm && output == 0) {
+    if (node.op == Op::kLayerNorm && output == 0 && !policy_(graph_, node, 1)) {
       // From the normalized output, which backward keeps anyway.
       copy.op = Op::kLayerNormAffine;
       copy.attributes = NoAttributes{};
       copy.inputs = {for_backward(node.outputs[1]), for_backward(node.inputs[1]), for_backward(node.inputs[2])};
-      return rewriter_.graph().add_node(std::move(copy))[0];
+      again_[node.outputs[0]] = rewriter_.graph().add_node(std::move(copy))[0];
+      return;
     }
     for (ValueId& input : copy.inputs) input = for_backward(input);
-    return rewriter_.graph().add_node(std::move(copy))[output];
+    const std::vector<ValueId> outputs = rewriter_.graph().add_node(std::move(copy));
+    for (std::size_t i = 0; i < outputs.size(); ++i) again_[node.outputs[i]] = outputs[i];
   }
 
   Rewriter rewriter_;

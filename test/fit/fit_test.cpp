@@ -17,7 +17,7 @@ namespace {
 
 // A budget with room for this micro-batch and not for the next larger one.
 std::size_t budget_for(const FitRequest& request, std::int64_t micro, Backend& backend) {
-  return plan_run(request, micro, backend).predicted_peak_bytes + kLoaderBytesPerSample / 2;
+  return plan_run(request, {.micro_batch_size = micro}, backend).predicted_peak_bytes + kLoaderBytesPerSample / 2;
 }
 
 // The number behind "pass --budget " in the error's remedy, in MiB.
@@ -56,7 +56,7 @@ TEST(Fit, TakesTheFewestMicroBatchesThatFit) {
       std::int64_t steps = 1;
       while ((batch + steps - 1) / steps > room) ++steps;
       EXPECT_EQ(run.accumulation_steps, steps) << "batch " << batch << ", room for " << room;
-      EXPECT_EQ(run.micro_batch_size, (batch + steps - 1) / steps) << "batch " << batch << ", room for " << room;
+      EXPECT_EQ(run.levers.micro_batch_size, (batch + steps - 1) / steps) << "batch " << batch << ", room for " << room;
       EXPECT_LE(run.predicted_peak_bytes, request.budget_bytes);
       EXPECT_EQ(run.budget_bytes, request.budget_bytes);
     }
@@ -66,7 +66,7 @@ TEST(Fit, TakesTheFewestMicroBatchesThatFit) {
 TEST(Fit, WithoutABudgetTheBatchIsWhole) {
   ReferenceBackend backend;
   const RunPlan run = fit(small_request(7), backend);
-  EXPECT_EQ(run.micro_batch_size, 7);
+  EXPECT_EQ(run.levers.micro_batch_size, 7);
   EXPECT_EQ(run.accumulation_steps, 1);
   ASSERT_EQ(run.programs.size(), 1U);
   EXPECT_EQ(run.programs[0].kind, ProgramKind::kStep);
@@ -87,7 +87,7 @@ TEST(Fit, ABudgetTooSmallNamesOneThatWorks) {
     const std::vector<char> held(kMiB - 64 * kKiB, 'x');
     const RunPlan run = fit(request, backend);
     EXPECT_EQ(held.back(), 'x');
-    EXPECT_EQ(run.micro_batch_size, 1);
+    EXPECT_EQ(run.levers.micro_batch_size, 1);
     EXPECT_LE(run.predicted_peak_bytes, named);
     // And not much less does.
     request.budget_bytes = named - 32 * kMiB;
@@ -102,7 +102,7 @@ TEST(Fit, APinnedMicroBatchStays) {
     request.micro_batch_size = micro;
     request.budget_bytes = budget_for(request, 12, backend);
     const RunPlan run = fit(request, backend);
-    EXPECT_EQ(run.micro_batch_size, micro);
+    EXPECT_EQ(run.levers.micro_batch_size, micro);
     EXPECT_EQ(run.accumulation_steps, steps) << micro;
   }
   // Where it does not fit, the budget that is named is one for it, not for a smaller one.
@@ -110,7 +110,7 @@ TEST(Fit, APinnedMicroBatchStays) {
   request.budget_bytes = budget_for(request, 2, backend);
   const std::size_t named = named_budget([&] { fit(request, backend); });
   request.budget_bytes = named;
-  EXPECT_EQ(fit(request, backend).micro_batch_size, 3);
+  EXPECT_EQ(fit(request, backend).levers.micro_batch_size, 3);
 }
 
 TEST(Fit, APinnedMicroBatchThatMakesNoSense) {
@@ -129,7 +129,7 @@ TEST(PlanRun, ProgramsFollowFromWhatTheRunDoes) {
     FitRequest request = small_request(4);
     request.trains = trains;
     request.evaluates = evaluates;
-    const RunPlan run = plan_run(request, micro, backend);
+    const RunPlan run = plan_run(request, {.micro_batch_size = micro}, backend);
     std::vector<ProgramKind> result;
     for (const PlannedProgram& program : run.programs) {
       result.push_back(program.kind);
@@ -156,7 +156,7 @@ TEST(PlanRun, ItemsAddUpToThePrediction) {
   FitRequest request = small_request(4);
   request.evaluates = true;
   for (const std::int64_t micro : {1, 2, 4}) {
-    const RunPlan run = plan_run(request, micro, backend);
+    const RunPlan run = plan_run(request, {.micro_batch_size = micro}, backend);
     std::size_t sum = 0, arena = 0, outside = 0;
     for (const MemoryItem& item : run.items) {
       sum += item.bytes;
@@ -191,7 +191,7 @@ TEST(PlanRun, PersistentItemsAreWhatTheModelSays) {
   // The word table's gradient: ids and rows for the 80 words of an update, and their count.
   accumulated += round_up(4 * 80, kAlignmentBytes) + 4 * 80 * 48 + kAlignmentBytes;
   for (const std::int64_t micro : {1, 4}) {
-    const auto items = items_of(plan_run(request, micro, backend));
+    const auto items = items_of(plan_run(request, {.micro_batch_size = micro}, backend));
     EXPECT_EQ(items.at("parameters"), parameters);
     EXPECT_EQ(items.at("optimizer state"), 2 * trained);
     EXPECT_EQ(items.at("accumulated gradients"), micro == 4 ? 0 : accumulated);
@@ -199,7 +199,7 @@ TEST(PlanRun, PersistentItemsAreWhatTheModelSays) {
   FitRequest evaluation = request;
   evaluation.trains = false;
   evaluation.evaluates = true;
-  const auto items = items_of(plan_run(evaluation, 4, backend));
+  const auto items = items_of(plan_run(evaluation, {.micro_batch_size = 4}, backend));
   EXPECT_EQ(items.at("parameters"), parameters);
   EXPECT_EQ(items.at("optimizer state"), 0U);
   EXPECT_EQ(items.at("accumulated gradients"), 0U);
@@ -212,7 +212,7 @@ TEST(PlanRun, MemoryGrowsWithTheMicroBatch) {
   request.loader_bytes = nullptr;
   std::size_t before = 0;
   for (const std::int64_t micro : {1, 2, 3, 4, 6, 7}) {
-    const RunPlan run = plan_run(request, micro, backend);
+    const RunPlan run = plan_run(request, {.micro_batch_size = micro}, backend);
     EXPECT_GT(run.arena_bytes, before) << micro;
     before = run.arena_bytes;
     EXPECT_EQ(items_of(run).at("loader buffers"), 0U);

@@ -15,7 +15,7 @@ namespace {
 Session make_session(std::int64_t micro, Backend& backend) {
   FitRequest request = small_request(4);
   request.evaluates = true;
-  return Session(plan_run(request, micro, backend), backend);
+  return Session(plan_run(request, {.micro_batch_size = micro}, backend), backend);
 }
 
 TEST(Session, EverythingPersistentStartsAtZero) {

@@ -67,8 +67,11 @@ inline fs::path write_pages(const fs::path& folder, int count = 7) {
       boxes.push_back({100 * w, 40 * page, 100 * w + 90, 40 * page + 30});
       labels.push_back(total ? "B-TOTAL" : "O");
     }
-    file << nlohmann::json{{"id", std::to_string(page)}, {"image", image.string()}, {"words", words},
-                           {"boxes", boxes},             {"labels", labels}}
+    file << nlohmann::json{{"id", std::to_string(page)},
+                           {"image", image.string()},
+                           {"words", words},
+                           {"boxes", boxes},
+                           {"labels", labels}}
                 .dump()
          << "\n";
   }
@@ -120,16 +123,21 @@ class SmallRun {
   TrainSummary train(const std::optional<fs::path>& resume = std::nullopt, std::int64_t stop_after = -1) {
     CpuBackend backend(1);
     const ModelBundle bundle = small_model();
-    const auto data = open_dataset(bundle, {.data = pages_ / "pages.jsonl", .box_format = BoxFormat::k1000}, true, false);
+    const auto data =
+        open_dataset(bundle, {.data = pages_ / "pages.jsonl", .box_format = BoxFormat::k1000}, true, false);
     std::unique_ptr<Dataset> held_out;
     if (evaluates) {
       held_out = open_dataset(bundle, {.data = pages_ / "pages.jsonl", .box_format = BoxFormat::k1000}, true, true);
     }
-    const MemoryRequest memory{.budget_bytes = std::size_t{1} << 30, .micro_batch_size = micro_batch, .loader_workers = 1};
+    const MemoryRequest memory{.budget_bytes = std::size_t{1} << 30,
+                               .micro_batch_size = micro_batch,
+                               .update = update,
+                               .recompute = recompute,
+                               .loader_workers = 1};
     const Session session(fit(fit_request(bundle, options, data.get(), held_out.get(), memory), backend), backend);
     StopAfter observer(stop_after);
-    Trainer trainer(session, bundle, {.train = data.get(), .evaluation = held_out.get()}, options, loader_options(memory),
-                    1, observer);
+    Trainer trainer(session, bundle, {.train = data.get(), .evaluation = held_out.get()}, options,
+                    loader_options(memory), 1, observer);
     try {
       const TrainSummary summary = trainer.run(resume, observer.stop);
       reports = observer.reports;
@@ -144,6 +152,8 @@ class SmallRun {
 
   TrainOptions options;
   std::int64_t micro_batch = 2;
+  std::optional<UpdateMode> update;
+  RecomputeMode recompute = RecomputeMode::kAuto;
   bool evaluates = false;
   std::vector<StepReport> reports;
 

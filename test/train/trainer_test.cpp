@@ -20,8 +20,8 @@ std::vector<nlohmann::json> read_lines(const fs::path& path) {
   return lines;
 }
 
-// Seven pages by four: the last update of an epoch has three pages, its last micro-batch one. The stops fall inside, at the
-// end of and past the first epoch; order, dropout, schedule and moments must all be where they were.
+// Seven pages by four: the last update of an epoch has three pages, its last micro-batch one. The stops fall inside, at
+// the end of and past the first epoch; order, dropout, schedule and moments must all be where they were.
 TEST(Trainer, StoppedAndResumedEndsWithTheSameBits) {
   const ScratchFolder folder;
   SmallRun whole(folder.make("whole"));
@@ -40,8 +40,8 @@ TEST(Trainer, StoppedAndResumedEndsWithTheSameBits) {
     const TrainSummary summary = cut.train(saved);
     EXPECT_EQ(summary.steps, 6);
     EXPECT_EQ(summary.steps_here, 6 - stop_after);
-    for (const char* name : {"model.safetensors", "checkpoint-6/model.safetensors", "checkpoint-6/optimizer.safetensors",
-                             "order.jsonl"}) {
+    for (const char* name :
+         {"model.safetensors", "checkpoint-6/model.safetensors", "checkpoint-6/optimizer.safetensors", "order.jsonl"}) {
       EXPECT_TRUE(file_bytes(cut.options.output_dir / name) == file_bytes(whole.options.output_dir / name))
           << name << " after a stop at update " << stop_after;
     }
@@ -90,7 +90,10 @@ TEST(Trainer, PagesWithoutLabelsTeachNothingAndBreakNothing) {
                      ImageProcessor(bundle.image), options);  // every label is -100
   run.options.max_grad_norm = 1.0;
   for (const std::int64_t micro : {2, 4}) {
-    const MemoryRequest memory{.budget_bytes = std::size_t{1} << 30, .micro_batch_size = micro, .loader_workers = 1};
+    MemoryRequest memory;
+    memory.budget_bytes = std::size_t{1} << 30;
+    memory.micro_batch_size = micro;
+    memory.loader_workers = 1;
     const Session session(fit(fit_request(bundle, run.options, &data, nullptr, memory), backend), backend);
     StopAfter observer;
     Trainer trainer(session, bundle, {.train = &data}, run.options, loader_options(memory), 1, observer);
@@ -101,7 +104,8 @@ TEST(Trainer, PagesWithoutLabelsTeachNothingAndBreakNothing) {
       EXPECT_EQ(report.gradient_norm, 0.0);
     }
     for (const ParameterSpec& spec : bundle.specs()) {
-      for (const float value : session.persistent(spec.name).span<float>()) ASSERT_TRUE(std::isfinite(value)) << spec.name;
+      for (const float value : session.persistent(spec.name).span<float>())
+        ASSERT_TRUE(std::isfinite(value)) << spec.name;
     }
   }
 }

@@ -32,7 +32,7 @@ void expect_golden_training(const std::string& head, Backend& backend, std::size
   request.train_batch_size = shape.max_samples;
   request.text_rows = [&](std::int64_t) { return shape.max_text_rows; };
   request.update_text_rows = shape.max_text_rows;
-  const Session session(plan_run(request, shape.max_samples, backend), backend);
+  const Session session(plan_run(request, {.micro_batch_size = shape.max_samples}, backend), backend);
   const Program& program = session.program(ProgramKind::kStep);
   const PlannedProgram& planned = session.planned(ProgramKind::kStep);
   load_model(bundle, 0, [&](const std::string& name) { return session.persistent(name).span<float>(); });

@@ -168,7 +168,10 @@ TEST_F(Allocation, NothingStaysAfterAnUpdate) {
     CpuBackend backend(1);
     const DataRequest request{.data = folder.path() / "pages.jsonl", .box_format = BoxFormat::k1000};
     const auto data = open_dataset(bundle, request, true, false);
-    const MemoryRequest memory{.budget_bytes = std::size_t{1} << 30, .micro_batch_size = micro, .loader_workers = 1};
+    MemoryRequest memory;
+    memory.budget_bytes = std::size_t{1} << 30;
+    memory.micro_batch_size = micro;
+    memory.loader_workers = 1;
     const Session session(fit(fit_request(bundle, options, data.get(), nullptr, memory), backend), backend);
     CountingObserver observer;
     Trainer trainer(session, bundle, {.train = data.get()}, options, loader_options(memory), 1, observer);

@@ -1,0 +1,96 @@
+#include "cli/speeds.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "backend/cpu/cpu_backend.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/process.h"
+#include "fit/calibration.h"
+
+namespace plimsoll {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Raised whenever a kernel becomes so much faster or slower that old measurements mislead.
+constexpr int kVersion = 1;
+
+std::optional<OpSpeeds> read_speeds(const fs::path& path) {
+  std::error_code missing;
+  if (path.empty() || !fs::is_regular_file(path, missing)) return std::nullopt;
+  try {
+    const nlohmann::json json = nlohmann::json::parse(read_text_file(path, 1 << 20));
+    if (json.value("version", 0) != kVersion || json.value("processor", "") != processor_name()) return std::nullopt;
+    return parse_speeds(json, path.string());
+  } catch (const std::exception&) {
+    return std::nullopt;  // torn or old: measured again
+  }
+}
+
+// Runs this program again as `plimsoll calibrate`, silently. False if it could not be run or failed.
+bool run_calibrate(int threads) {
+  const std::string count = std::to_string(threads);
+  const char* arguments[] = {"plimsoll", "calibrate", "--json", "--threads", count.c_str(), nullptr};
+  posix_spawn_file_actions_t files;
+  ::posix_spawn_file_actions_init(&files);
+  ::posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  ::posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  pid_t child = 0;
+  const int failed =
+      ::posix_spawn(&child, "/proc/self/exe", &files, nullptr, const_cast<char* const*>(arguments), environ);
+  ::posix_spawn_file_actions_destroy(&files);
+  int status = 0;
+  return failed == 0 && ::waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+}  // namespace
+
+fs::path speeds_path(int threads) {
+  const std::string name = fmt::format("speeds-{}.json", threads);
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != 0) {
+    return fs::path(cache) / "plimsoll" / name;
+  }
+  if (const char* home = std::getenv("HOME"); home != nullptr && *home != 0) {
+    return fs::path(home) / ".cache" / "plimsoll" / name;
+  }
+  return {};
+}
+
+OpSpeeds calibrate(int threads) {
+  CpuBackend backend(threads);
+  const OpSpeeds speeds = measure_speeds(backend);
+  nlohmann::json json = speeds_json(speeds);
+  json["version"] = kVersion;
+  json["processor"] = processor_name();
+  const fs::path path = speeds_path(backend.threads());
+  try {
+    check(!path.empty(), "there is a place for caches");
+    fs::create_directories(path.parent_path());
+    write_text_file(path, json.dump(2) + "\n");
+  } catch (const std::exception& error) {
+    log_warning(fmt::format("measured speeds are not kept: {}", error.what()));
+  }
+  return speeds;
+}
+
+OpSpeeds machine_speeds(int threads) {
+  const fs::path path = speeds_path(threads);
+  if (const auto known = read_speeds(path)) return *known;
+  if (!path.empty() && run_calibrate(threads)) {
+    if (const auto measured = read_speeds(path)) return *measured;
+  }
+  log_warning("the speed of this machine could not be measured or kept; plans are compared by typical speeds");
+  return typical_speeds();
+}
+
+}  // namespace plimsoll

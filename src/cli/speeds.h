@@ -1,0 +1,21 @@
+// This machine's measured speeds: kept under ~/.cache/plimsoll, measured by `plimsoll calibrate` in a process of its
+// own.
+#pragma once
+
+#include <filesystem>
+
+#include "plan/cost.h"
+
+namespace plimsoll {
+
+// Where the speeds for that many threads are kept: $XDG_CACHE_HOME/plimsoll or ~/.cache/plimsoll. Empty without either.
+std::filesystem::path speeds_path(int threads);
+
+// Measures and writes the file; returns the speeds even where it cannot be written (with a warning).
+OpSpeeds calibrate(int threads);
+
+// From the file, if it belongs to this processor; else `plimsoll calibrate` is run, so that its memory is not this
+// process's; where that fails, typical speeds, with a warning.
+OpSpeeds machine_speeds(int threads);
+
+}  // namespace plimsoll

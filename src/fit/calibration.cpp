@@ -1,0 +1,119 @@
+#include "fit/calibration.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <vector>
+
+#include "base/error.h"
+#include "fit/step_graphs.h"
+#include "runtime/program.h"
+
+namespace plimsoll {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Inputs that make every row real and every index valid.
+void fill_inputs(const Program& program, const ModelCapacity& capacity, const LayoutLMv3Config& config) {
+  const auto visual = static_cast<std::int32_t>(capacity.samples * config.visual_tokens());
+  const auto text = static_cast<std::int32_t>(capacity.text_rows);
+  const auto set = [&](const char* name, std::size_t index, std::int32_t value) {
+    program.source(name).data<std::int32_t>()[index] = value;
+  };
+  set("rows", 0, text + visual);
+  set("text_rows", 0, text);
+  set("visual_rows", 0, visual);
+  set("patch_rows", 0, static_cast<std::int32_t>(capacity.samples * config.patches()));
+  set("sample_offsets", 1, text + visual);
+  set(kStepInput, 0, 1);
+  for (std::int32_t row = 0; row < text + visual; ++row) set("key_mask", static_cast<std::size_t>(row), 1);
+}
+
+double fallback(const std::array<double, kOpCount>& seconds) {
+  return seconds[static_cast<std::size_t>(Op::kAdd)];
+}
+
+}  // namespace
+
+OpSpeeds measure_speeds(Backend& backend) {
+  StepOptions options{.config = preset_config("layoutlmv3-base"), .model = {}, .optimizer = {}};
+  options.config.num_hidden_layers = 1;
+  options.config.vocab_size = 1000;
+  const ModelCapacity capacity{.samples = 1, .text_rows = 300};
+  StepGraph step = build_step_graph(ProgramKind::kAccumulateAndStep, options, capacity, capacity.text_rows);
+  PreparedGraph prepared = prepare(std::move(step.graph), backend);
+  PersistentLayout layout;
+  layout.add(prepared.graph);
+  MemoryPlan plan = plan_memory(prepared.graph, prepared.scratch_bytes(), layout);
+  const std::unique_ptr<DeviceMemory> memory = backend.allocate(plan.arena_bytes());
+  std::ranges::fill(memory->bytes(), std::byte{0});
+  const Program program(std::move(prepared), std::move(plan), memory->bytes());
+
+  std::vector<double> best(program.node_count(), 1e9);
+  constexpr int kRounds = 4;
+  for (int round = 0; round < kRounds; ++round) {
+    fill_inputs(program, capacity, options.config);
+    for (std::size_t n = 0; n < program.node_count(); ++n) {
+      const auto begin = Clock::now();
+      program.run_node(n);
+      best[n] = std::min(best[n], std::chrono::duration<double>(Clock::now() - begin).count());
+    }
+  }
+  OpSpeeds speeds;
+  std::array<double, kOpCount> work{};
+  for (std::size_t n = 0; n < program.node_count(); ++n) {
+    const Node& node = program.graph().nodes()[n];
+    speeds.seconds_per_unit[static_cast<std::size_t>(node.op)] += best[n];
+    work[static_cast<std::size_t>(node.op)] += work_of(program.graph(), node);
+  }
+  for (std::size_t op = 0; op < kOpCount; ++op) {
+    if (work[op] > 0) speeds.seconds_per_unit[op] /= work[op];
+  }
+  for (std::size_t op = 0; op < kOpCount; ++op) {  // ops that this graph does not have
+    if (work[op] == 0) speeds.seconds_per_unit[op] = fallback(speeds.seconds_per_unit);
+  }
+  return speeds;
+}
+
+OpSpeeds typical_speeds() {
+  OpSpeeds speeds;
+  speeds.seconds_per_unit.fill(1e-9);
+  for (const Op op : {Op::kLinear, Op::kLinearInputGrad, Op::kLinearWeightGrad}) {
+    speeds.seconds_per_unit[static_cast<std::size_t>(op)] = 2e-11;
+  }
+  speeds.seconds_per_unit[static_cast<std::size_t>(Op::kAttention)] = 8e-11;
+  speeds.seconds_per_unit[static_cast<std::size_t>(Op::kAttentionGrad)] = 2e-10;
+  return speeds;
+}
+
+nlohmann::json speeds_json(const OpSpeeds& speeds) {
+  nlohmann::json units = nlohmann::json::object();
+  for (std::size_t op = 0; op < kOpCount; ++op) {
+    units[std::string(op_name(static_cast<Op>(op)))] = speeds.seconds_per_unit[op];
+  }
+  return {{"seconds_per_unit", std::move(units)}};
+}
+
+OpSpeeds parse_speeds(const nlohmann::json& json, const std::string& where) {
+  OpSpeeds speeds;
+  for (std::size_t op = 0; op < kOpCount; ++op) {
+    const std::string name(op_name(static_cast<Op>(op)));
+    const auto units = json.is_object() ? json.find("seconds_per_unit") : json.end();
+    const bool has = units != json.end() && units->is_object() && units->contains(name) && (*units)[name].is_number();
+    const double seconds = has ? (*units)[name].get<double>() : -1;
+    if (!(seconds > 0)) {
+      throw DataError({.what = "the file of measured speeds lacks an op",
+                       .where = where,
+                       .found = fmt::format("no positive number for '{}'", name),
+                       .allowed = "one for each op",
+                       .remedy = "delete the file: it is measured again"});
+    }
+    speeds.seconds_per_unit[op] = seconds;
+  }
+  return speeds;
+}
+
+}  // namespace plimsoll

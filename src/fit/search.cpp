@@ -1,0 +1,217 @@
+// fit(): the search over levers.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "fit/fit.h"
+
+namespace plimsoll {
+namespace {
+
+// What the process holds varies from run to run by some hundred KiB; the budget that a refusal names has room for that.
+constexpr std::size_t kVariationBytes = 1 * kMiB;
+
+// The micro-batches worth trying, best first: for each number of accumulation steps the smallest that reaches it.
+std::vector<std::int64_t> candidates(std::int64_t batch) {
+  std::vector<std::int64_t> sizes;
+  for (std::int64_t steps = 1; steps <= batch; ++steps) {
+    const std::int64_t micro = (batch + steps - 1) / steps;
+    if (sizes.empty() || sizes.back() != micro) sizes.push_back(micro);
+  }
+  return sizes;
+}
+
+BudgetError too_small(const FitRequest& request, const RunPlan& smallest) {
+  std::string found =
+      fmt::format("a budget of {}; the smallest plan (micro-batch {}) needs {}:", format_bytes(request.budget_bytes),
+                  smallest.levers.micro_batch_size, format_bytes(smallest.predicted_peak_bytes));
+  for (const MemoryItem& item : smallest.items) {
+    if (item.bytes > 0) found += fmt::format("\n             {:<38}{:>12}", item.name, format_bytes(item.bytes));
+  }
+  const std::size_t mebibytes = (smallest.predicted_peak_bytes + kVariationBytes) / kMiB + 1;
+  return BudgetError({.what = "the run does not fit the memory budget",
+                      .where = "--budget",
+                      .found = found,
+                      .allowed = fmt::format("{} MiB or more for this model and data", mebibytes),
+                      .remedy = fmt::format(
+                          "pass --budget {}MiB, shorten pages with --max-length, or take a smaller model", mebibytes)});
+}
+
+class Search {
+ public:
+  Search(const FitRequest& request, Backend& backend) : request_(request), backend_(backend) {}
+
+  RunPlan run() {
+    check_pins();
+    const std::vector<std::int64_t> sizes =
+        request_.micro_batch_size ? std::vector{*request_.micro_batch_size} : candidates(request_.train_batch_size);
+    if (!request_.trains) return complete(first_that_fits(sizes));
+    std::optional<RunPlan> best = request_.recompute == RecomputeMode::kLayers ? std::nullopt : first_that_fits(sizes);
+    const auto next = [&] {  // the position of the first size without recomputation that fits
+      std::size_t position = 0;
+      while (best && sizes[position] != best->levers.micro_batch_size) ++position;
+      return best ? position : sizes.size();
+    }();
+    if (next > 0) {
+      // Worth more than fewer micro-batches: the whole batch, the next larger one; and the smallest, which may be all
+      // there is.
+      std::vector<std::int64_t> larger = {sizes.front(), sizes[next - 1]};
+      if (!best) larger.push_back(sizes[sizes.size() / 2]);
+      std::sort(larger.begin(), larger.end(), std::greater<>());
+      larger.erase(std::unique(larger.begin(), larger.end()), larger.end());
+      for (const std::int64_t micro : larger) {
+        for (const UpdateMode mode : modes(micro)) take_faster(best, with_recomputation(micro, mode));
+      }
+    }
+    return complete(std::move(best));
+  }
+
+ private:
+  void check_pins() const {
+    if (request_.micro_batch_size) {
+      const std::int64_t micro = *request_.micro_batch_size;
+      if (micro < 1 || (request_.trains && micro > request_.train_batch_size)) {
+        throw UsageError({.what = "the micro-batch does not divide the work of an update",
+                          .where = "--per-device-train-batch-size",
+                          .found = fmt::format("{}", micro),
+                          .allowed = fmt::format("1 to the effective batch, {}", request_.train_batch_size)});
+      }
+    }
+    if (request_.update == UpdateMode::kInBackward && request_.step.optimizer.clips) {
+      throw UsageError({.what = "gradients cannot be consumed in backward and clipped by their norm in one pass",
+                        .where = "--update-mode in-backward",
+                        .found = "--max-grad-norm above 0",
+                        .allowed = "--max-grad-norm 0, or --update-mode two-passes",
+                        .remedy = "choose one of the two; two passes cost a second backward"});
+    }
+  }
+
+  // How a step of that micro-batch may update, the fastest first.
+  std::vector<UpdateMode> modes(std::int64_t micro) const {
+    if (micro < request_.train_batch_size) {
+      return {UpdateMode::kAfterBackward};  // gradients are summed over micro-batches: there is nothing to consume
+    }
+    if (request_.update) return {*request_.update};
+    if (!request_.step.optimizer.clips) return {UpdateMode::kInBackward};
+    return {UpdateMode::kAfterBackward, UpdateMode::kTwoPasses};
+  }
+
+  RunPlan estimate(const Levers& levers) {
+    RunPlan run = plan_run(request_, levers, backend_, PlanDepth::kEstimate);
+    if (!smallest_ || run.predicted_peak_bytes < smallest_->predicted_peak_bytes) smallest_ = summary(run);
+    return summary(run);
+  }
+  // Without the programs: their kernels hold memory that the next plan would count.
+  static RunPlan summary(const RunPlan& run) {
+    RunPlan copy;
+    copy.levers = run.levers;
+    copy.accumulation_steps = run.accumulation_steps;
+    copy.arena_bytes = run.arena_bytes;
+    copy.predicted_peak_bytes = run.predicted_peak_bytes;
+    copy.budget_bytes = run.budget_bytes;
+    copy.seconds_per_update = run.seconds_per_update;
+    copy.items = run.items;
+    return copy;
+  }
+
+  // Without recomputation. Memory grows with the micro-batch, so the largest that fits is found by halving.
+  std::optional<RunPlan> first_that_fits(const std::vector<std::int64_t>& sizes) {
+    const auto plain = [&](std::size_t i) {
+      return estimate({.micro_batch_size = sizes[i], .update = modes(sizes[i]).front()});
+    };
+    RunPlan first = plain(0);
+    if (first.fits()) return first;
+    std::size_t low = 1, high = sizes.size();  // whatever lies before `low` does not fit, `high` does
+    std::optional<RunPlan> best;
+    if (sizes.size() > 1) {
+      RunPlan last = plain(sizes.size() - 1);
+      if (!last.fits()) return std::nullopt;
+      best = std::move(last);
+      high = sizes.size() - 1;
+    }
+    while (low < high) {
+      const std::size_t middle = low + (high - low) / 2;
+      RunPlan run = plain(middle);
+      if (run.fits()) {
+        best = std::move(run);
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    return best;
+  }
+
+  const std::vector<Recomputation>& ranking(std::int64_t micro) {
+    const auto [position, inserted] = rankings_.try_emplace(micro);
+    if (inserted) {
+      const ModelCapacity capacity{.samples = micro, .text_rows = request_.text_rows(micro)};
+      position->second = rank_step_recomputations(request_.step, capacity, request_.speeds);
+    }
+    return position->second;
+  }
+
+  // The fewest recomputations with which it fits.
+  std::optional<RunPlan> with_recomputation(std::int64_t micro, UpdateMode mode) {
+    const std::vector<Recomputation>& ranked = ranking(micro);
+    const auto first = [&](std::size_t count) {
+      return estimate({.micro_batch_size = micro,
+                       .update = mode,
+                       .recompute = {ranked.begin(), ranked.begin() + static_cast<std::ptrdiff_t>(count)}});
+    };
+    if (request_.recompute == RecomputeMode::kNone) {
+      RunPlan run = first(0);
+      return run.fits() ? std::optional(std::move(run)) : std::nullopt;
+    }
+    RunPlan best = first(ranked.size());
+    if (!best.fits()) return std::nullopt;
+    if (request_.recompute == RecomputeMode::kLayers) return best;
+    for (std::size_t low = 0, high = ranked.size(); low < high;) {
+      const std::size_t middle = low + (high - low) / 2;
+      RunPlan run = first(middle);
+      if (run.fits()) {
+        best = std::move(run);
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    return best;
+  }
+
+  static void take_faster(std::optional<RunPlan>& best, std::optional<RunPlan> other) {
+    if (other && (!best || other->seconds_per_update < best->seconds_per_update)) best = std::move(other);
+  }
+
+  // The same plan with offsets. Packing may miss its bound by a little, and the process may have grown a little: then a
+  // few more recomputations make up for it.
+  RunPlan complete(std::optional<RunPlan> chosen) {
+    if (!chosen) throw too_small(request_, *smallest_);
+    for (;;) {
+      RunPlan run = plan_run(request_, chosen->levers, backend_);
+      if (run.fits()) return run;
+      Levers& levers = chosen->levers;
+      const bool may_recompute = request_.trains && request_.recompute == RecomputeMode::kAuto;
+      const std::size_t more =
+          may_recompute ? std::min(levers.recompute.size() + 4, ranking(levers.micro_batch_size).size()) : 0;
+      if (more <= levers.recompute.size()) throw too_small(request_, run);
+      const auto& ranked = ranking(levers.micro_batch_size);
+      levers.recompute.assign(ranked.begin(), ranked.begin() + static_cast<std::ptrdiff_t>(more));
+    }
+  }
+
+  const FitRequest& request_;
+  Backend& backend_;
+  std::map<std::int64_t, std::vector<Recomputation>> rankings_;
+  std::optional<RunPlan> smallest_;
+};
+
+}  // namespace
+
+RunPlan fit(const FitRequest& request, Backend& backend) { return Search(request, backend).run(); }
+
+}  // namespace plimsoll

@@ -1,0 +1,27 @@
+// Cost: how long a graph will take, from how much work its nodes hold and how fast this machine does each op's work.
+//
+// An op's work is counted in the unit that its kernel's time grows with: multiply-adds of matrix products and attention,
+// elements read and written by everything else. Speeds are seconds a unit, measured (fit/calibration.h), never guessed.
+#pragma once
+
+#include <array>
+
+#include "graph/graph.h"
+
+namespace plimsoll {
+
+// Work of a node whose rows are all real. Of attention: with the rows spread evenly over the samples.
+double work_of(const Graph& graph, const Node& node);
+
+struct OpSpeeds {
+  std::array<double, kOpCount> seconds_per_unit{};
+
+  double seconds(const Graph& graph, const Node& node) const {
+    return seconds_per_unit[static_cast<std::size_t>(node.op)] * work_of(graph, node);
+  }
+};
+
+// Of one run of all nodes.
+double estimate_seconds(const Graph& graph, const OpSpeeds& speeds);
+
+}  // namespace plimsoll

@@ -1,0 +1,111 @@
+// What the search chooses when memory is short: bytes here come from activations, not from the loader.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "backend/reference/reference_backend.h"
+#include "fit/fit.h"
+#include "fit/small_request.h"
+#include "support/expect_error.h"
+
+namespace plimsoll::test {
+namespace {
+
+// Two layers and many rows: what is kept for backward outweighs everything else, and the process's own ups and downs.
+FitRequest long_request(std::int64_t batch) {
+  FitRequest request = small_request(batch);
+  request.step.config.num_hidden_layers = 4;
+  request.text_rows = [](std::int64_t micro) { return 20'000 * micro; };
+  request.update_text_rows = 300;
+  request.loader_bytes = nullptr;
+  return request;
+}
+
+std::size_t peak(const FitRequest& request, const Levers& levers, Backend& backend) {
+  return plan_run(request, levers, backend).predicted_peak_bytes;
+}
+
+TEST(Search, RecomputesAsLittleAsTheBudgetAsksFor) {
+  ReferenceBackend backend;
+  FitRequest request = long_request(1);
+  const std::size_t plain = peak(request, {.micro_batch_size = 1}, backend);
+  request.recompute = RecomputeMode::kLayers;
+  const RunPlan all = fit(request, backend);
+  EXPECT_LT(all.predicted_peak_bytes, plain * 3 / 4);
+  request.recompute = RecomputeMode::kAuto;
+  std::size_t before = 0;
+  for (const double share : {0.9, 0.6, 0.3}) {
+    request.budget_bytes = all.predicted_peak_bytes +
+                           static_cast<std::size_t>(share * static_cast<double>(plain - all.predicted_peak_bytes));
+    const RunPlan run = fit(request, backend);
+    EXPECT_LE(run.predicted_peak_bytes, request.budget_bytes);
+    EXPECT_GT(run.levers.recompute.size(), before) << share;
+    EXPECT_LT(run.levers.recompute.size(), all.levers.recompute.size());
+    EXPECT_GT(run.seconds_per_update, plan_run(request, {.micro_batch_size = 1}, backend).seconds_per_update);
+    EXPECT_LT(run.seconds_per_update, all.seconds_per_update);
+    // One fewer would not do, but for what the process's size varies.
+    Levers fewer = run.levers;
+    fewer.recompute.pop_back();
+    EXPECT_GT(peak(request, fewer, backend) + 4 * kMiB, request.budget_bytes);
+    before = run.levers.recompute.size();
+  }
+}
+
+TEST(Search, ForbiddenRecomputationIsNotUsed) {
+  ReferenceBackend backend;
+  FitRequest request = long_request(1);
+  request.recompute = RecomputeMode::kNone;
+  request.budget_bytes = peak(request, {.micro_batch_size = 1}, backend) - 16 * kMiB;
+  expect_error<BudgetError>([&] { fit(request, backend); }, {"does not fit"});
+}
+
+TEST(Search, FewerPagesAtOnceComeBeforeRecomputation) {
+  ReferenceBackend backend;
+  FitRequest request = long_request(4);
+  request.budget_bytes = peak(request, {.micro_batch_size = 2}, backend) + 8 * kMiB;
+  const RunPlan run = fit(request, backend);
+  EXPECT_EQ(run.levers.micro_batch_size, 2);
+  EXPECT_TRUE(run.levers.recompute.empty());
+}
+
+TEST(Search, WithoutClippingGradientsAreConsumedInBackward) {
+  ReferenceBackend backend;
+  FitRequest request = long_request(2);
+  request.step.optimizer.clips = false;
+  EXPECT_EQ(fit(request, backend).levers.update, UpdateMode::kInBackward);
+  request.update = UpdateMode::kAfterBackward;
+  EXPECT_EQ(fit(request, backend).levers.update, UpdateMode::kAfterBackward);
+  request.micro_batch_size = 1;  // gradients are summed: nothing can be consumed
+  request.update.reset();
+  EXPECT_EQ(fit(request, backend).levers.update, UpdateMode::kAfterBackward);
+}
+
+// A wide model on few rows: its gradients, all alive before clipping, are the peak.
+TEST(Search, TwoPassesWhereGradientsDoNotFit) {
+  ReferenceBackend backend;
+  FitRequest request = small_request(1);
+  request.loader_bytes = nullptr;
+  request.step.config.hidden_size = 480;
+  request.step.config.coordinate_size = request.step.config.shape_size = 80;
+  request.step.config.intermediate_size = 1920;
+  request.step.config.num_hidden_layers = 6;
+  const std::size_t plain = peak(request, {.micro_batch_size = 1}, backend);
+  const std::size_t twice = peak(request, {.micro_batch_size = 1, .update = UpdateMode::kTwoPasses}, backend);
+  ASSERT_LT(twice + 32 * kMiB, plain);
+  request.budget_bytes = (plain + twice) / 2;
+  const RunPlan run = fit(request, backend);
+  EXPECT_EQ(run.levers.update, UpdateMode::kTwoPasses);
+  EXPECT_LE(run.predicted_peak_bytes, request.budget_bytes);
+  // A second backward.
+  EXPECT_GT(run.seconds_per_update, plan_run(request, {.micro_batch_size = 1}, backend).seconds_per_update);
+}
+
+TEST(Search, ClippedGradientsCannotBeConsumedInOnePass) {
+  ReferenceBackend backend;
+  FitRequest request = long_request(1);
+  request.update = UpdateMode::kInBackward;
+  expect_error<UsageError>([&] { fit(request, backend); }, {"--max-grad-norm", "two-passes"});
+}
+
+}  // namespace
+}  // namespace plimsoll::test
