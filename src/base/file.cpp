@@ -22,11 +22,14 @@ std::string free_space(const std::filesystem::path& path) {
 }
 
 [[noreturn]] void throw_write_error(const std::filesystem::path& path, std::string_view doing, int error) {
+  const bool full = error == ENOSPC || error == EDQUOT;
   throw EnvironmentError({.what = fmt::format("cannot {} a file", doing),
                           .where = path.string(),
-                          .found = fmt::format("{}{}", std::strerror(error), free_space(path)),
-                          .remedy = error == ENOSPC || error == EDQUOT ? "free some disk space, or write elsewhere"
-                                                                       : "check the path and its permissions"});
+                          .found = fmt::format("{}{}", std::strerror(error), full ? free_space(path) : std::string()),
+                          .remedy = full ? "free some disk space, or write elsewhere"
+                                    : error == EFBIG
+                                        ? "raise the limit on the size of files (ulimit -f), or write elsewhere"
+                                        : "check the path and its permissions"});
 }
 
 }  // namespace
@@ -43,7 +46,11 @@ InputFile::InputFile(const std::filesystem::path& path) : path_(path) {
   }
   if (!S_ISREG(info.st_mode)) {
     ::close(std::exchange(descriptor_, -1));
-    throw DataError({.what = "not a regular file", .where = path.string(), .remedy = "name a file, not a directory"});
+    throw DataError({.what = "not a regular file",
+                     .where = path.string(),
+                     .found = S_ISDIR(info.st_mode) ? "a directory" : "a device or pipe",
+                     .allowed = "a file",
+                     .remedy = "name a file that can be read at any place in it"});
   }
   size_bytes_ = static_cast<std::uint64_t>(info.st_size);
 }

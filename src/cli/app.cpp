@@ -1,23 +1,29 @@
 #include "cli/app.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
+#include <filesystem>
 #include <new>
 #include <vector>
 
 #include "base/error.h"
 #include "cli/command.h"
 #include "cli/config_file.h"
+#include "cli/manual.h"
+#include "cli/usage.h"
 
 namespace plimsoll {
 namespace {
 
 constexpr const char* kDescription =
     "Plimsoll fine-tunes LayoutLMv3 inside a memory budget that you set: it plans every byte of a step before it\n"
-    "begins, and says at second 0 what does not fit, or trains to the end.\n";
+    "begins, and says at second 0 what does not fit, or trains to the end.";
 
 constexpr const char* kFooter =
     "A first run:\n"
@@ -29,7 +35,9 @@ constexpr const char* kFooter =
     "  plimsoll predict --model run --data receipts/validation.jsonl --output out.jsonl --draw pictures\n"
     "\n"
     "Exit codes: 0 done, 2 usage, 3 bad data or file, 4 does not fit the budget, 5 device or environment,\n"
-    "6 diverged, 130 interrupted after a clean checkpoint. `plimsoll COMMAND --help` tells more.";
+    "6 diverged, 130 interrupted after a clean checkpoint, 1 a bug in Plimsoll. Errors go to standard error; with "
+    "--json\n"
+    "also as an object to standard output. `plimsoll COMMAND --help` tells the rest.";
 
 // "--train_batch_size" is as good as "--train-batch-size".
 std::string with_dashes(std::string argument) {
@@ -39,17 +47,28 @@ std::string with_dashes(std::string argument) {
   return argument;
 }
 
+std::vector<std::string> dashed_arguments(int argc, const char* const* argv) {
+  std::vector<std::string> arguments;
+  for (int i = 1; i < argc; ++i) arguments.push_back(with_dashes(argv[i]));
+  // "plimsoll help" and "plimsoll help train", as other programs have it.
+  if (!arguments.empty() && arguments.front() == "help") {
+    arguments.erase(arguments.begin());
+    arguments.emplace_back("--help");
+  }
+  return arguments;
+}
+
 // In CLI11's order, the last argument first. "--config FILE" goes before the command.
-std::vector<std::string> ordered_arguments(int argc, const char* const* argv) {
+std::vector<std::string> ordered_arguments(const std::vector<std::string>& arguments) {
   std::vector<std::string> config, others;
-  for (int i = 1; i < argc; ++i) {
-    std::string argument = with_dashes(argv[i]);
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& argument = arguments[i];
     const bool named = argument == "--config";
     if (named || argument.starts_with("--config=")) {
-      config.push_back(std::move(argument));
-      if (named && i + 1 < argc) config.emplace_back(argv[++i]);
+      config.push_back(argument);
+      if (named && i + 1 < arguments.size()) config.push_back(arguments[++i]);
     } else {
-      others.push_back(std::move(argument));
+      others.push_back(argument);
     }
   }
   config.insert(config.end(), others.begin(), others.end());
@@ -57,16 +76,19 @@ std::vector<std::string> ordered_arguments(int argc, const char* const* argv) {
   return config;
 }
 
-int report(const Invocation& invocation, ExitCode code, const Problem& problem) {
+int report(bool json, ExitCode code, const Problem& problem) {
   fmt::print(stderr, "error: {}\n", format_problem(problem));
-  if (invocation.json) {
-    print_json({{"error",
-                 {{"exit_code", static_cast<int>(code)},
-                  {"what", problem.what},
-                  {"where", problem.where},
-                  {"found", problem.found},
-                  {"allowed", problem.allowed},
-                  {"remedy", problem.remedy}}}});
+  if (json) {
+    const nlohmann::json object = {{"error",
+                                    {{"exit_code", static_cast<int>(code)},
+                                     {"what", problem.what},
+                                     {"where", problem.where},
+                                     {"found", problem.found},
+                                     {"allowed", problem.allowed},
+                                     {"remedy", problem.remedy}}}};
+    // Not by print_line, which may be what failed.
+    std::fputs((object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n").c_str(), stdout);
+    std::fflush(stdout);
   }
   return static_cast<int>(code);
 }
@@ -75,33 +97,64 @@ int report(const Invocation& invocation, ExitCode code, const Problem& problem) 
 
 CLI::App* add_command(CLI::App& app, Invocation& invocation, const std::string& name, const std::string& description) {
   CLI::App* command = app.add_subcommand(name, description);
+  command->set_help_flag("-h,--help", "Print this manual")->group("General");
+  command->option_defaults()->group("General");
   command->add_flag("--json", invocation.json, "Print one JSON object instead of text");
-  command->add_option("--threads", invocation.threads, "Compute threads (0: every core that may be used)")
-      ->check(CLI::Range(0, 1024))
+  whole_number(command->add_option("--threads", invocation.threads, "Compute threads (0: every core that may be used)"),
+               0, 1024)
       ->capture_default_str();
   // For --help: run_cli hands the file to `app`, because CLI11 reads config files at the top only.
-  command->add_option("--config", "Read options from this file (JSON or TOML)")->type_name("FILE");
+  command->add_option("--config", "Read options from this file, JSON or TOML; the command line wins over it")
+      ->type_name("FILE");
+  command->option_defaults()->group(name);
   return command;
 }
 
 void add_footer(CLI::App* command, const std::string& text) { command->footer("\n" + text); }
 
 void print_line(const std::string& text) {
-  fmt::print(stdout, "{}\n", text);
-  std::fflush(stdout);
+  const std::string line = text + "\n";
+  if (std::fwrite(line.data(), 1, line.size(), stdout) == line.size() && std::fflush(stdout) == 0) return;
+  const int error = errno;
+  throw EnvironmentError({.what = "cannot write to standard output",
+                          .where = "standard output",
+                          .found = std::strerror(error),
+                          .remedy = error == EPIPE ? "its reader ended early: let it read to the end"
+                                                   : "free some disk space, or send the output elsewhere"});
 }
 
-void print_json(const nlohmann::json& object) { print_line(object.dump(2)); }
+void print_json(const nlohmann::json& object) {
+  print_line(object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+void make_directory(const std::string& path, const std::string& option) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (!error && !std::filesystem::is_directory(path)) error = std::make_error_code(std::errc::not_a_directory);
+  if (!error && ::access(path.c_str(), W_OK | X_OK) != 0) error = std::error_code(errno, std::generic_category());
+  if (!error) return;
+  throw EnvironmentError({.what = "cannot write to a directory",
+                          .where = option,
+                          .found = fmt::format("{}: {}", path, error.message()),
+                          .allowed = "a directory that can be written, or a name for a new one",
+                          .remedy = "name another one, or change its permissions"});
+}
 
 int run_cli(int argc, const char* const* argv) {
   // A pipe that closes early is an error to report, not a silent death.
   std::signal(SIGPIPE, SIG_IGN);
+  // So is a file that grows beyond `ulimit -f`: write(2) then says so, and what is half written is removed.
+  std::signal(SIGXFSZ, SIG_IGN);
+  const std::vector<std::string> arguments = dashed_arguments(argc, argv);
+  const bool json = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
   Invocation invocation;
   CLI::App app(kDescription, "plimsoll");
   app.footer(std::string("\n") + kFooter);
-  app.set_version_flag("--version", "plimsoll " PLIMSOLL_VERSION);
+  app.set_version_flag("--version", "plimsoll " PLIMSOLL_VERSION, "Print the version");
+  app.set_help_flag("-h,--help", "Print this manual")->group("General");
+  app.get_option("--version")->group("General");
   app.require_subcommand(1);
-  app.get_formatter()->column_width(44);
+  app.formatter(std::make_shared<Manual>());
   add_synth(app, invocation);
   add_check(app, invocation);
   add_plan(app, invocation);
@@ -117,21 +170,27 @@ int run_cli(int argc, const char* const* argv) {
   app.config_formatter(make_config_reader(app));
   app.allow_config_extras(CLI::config_extras_mode::error);
   try {
-    app.parse(ordered_arguments(argc, argv));
+    check_arguments(app, arguments);
+    app.parse(ordered_arguments(arguments));
     invocation.action();
     return static_cast<int>(invocation.exit_code);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    app.exit(error);
-    return static_cast<int>(ExitCode::kUsage);
+    return report(json, ExitCode::kUsage, usage_problem(error, arguments));
   } catch (const Error& error) {
-    return report(invocation, error.exit_code(), error.problem());
+    return report(json, error.exit_code(), error.problem());
   } catch (const std::bad_alloc&) {
-    return report(invocation, ExitCode::kEnvironment,
+    return report(json, ExitCode::kEnvironment,
                   {.what = "the machine has no memory left for this process",
                    .remedy = "close other programs, or pass a smaller --budget"});
+  } catch (const std::filesystem::filesystem_error& error) {
+    return report(json, ExitCode::kEnvironment,
+                  {.what = "a file or directory cannot be used",
+                   .where = error.path1().string(),
+                   .found = error.code().message(),
+                   .remedy = "check the path, its permissions and the disk"});
   } catch (const std::exception& error) {
-    return report(invocation, ExitCode::kInternal,
+    return report(json, ExitCode::kInternal,
                   {.what = fmt::format("unexpected error: {}", error.what()),
                    .remedy = "this is a bug in Plimsoll: please report it with the command that led here"});
   }

@@ -19,7 +19,8 @@ struct Invocation {
   mutable ExitCode exit_code = ExitCode::kDone;
 };
 
-// Adds a subcommand with --json and --threads, and a config file that holds the same options.
+// Adds a subcommand with --json, --threads and --config. Options added next stand under a heading that
+// `command->option_defaults()->group(…)` names; until then, the command's own name.
 CLI::App* add_command(CLI::App& app, Invocation& invocation, const std::string& name, const std::string& description);
 
 // A long multi-line explanation under a command's options.
@@ -28,6 +29,9 @@ void add_footer(CLI::App* command, const std::string& text);
 // To standard output, with a line feed.
 void print_line(const std::string& text);
 void print_json(const nlohmann::json& object);
+
+// Makes `path` and its parents; throws EnvironmentError naming `option` unless it can then be written to.
+void make_directory(const std::string& path, const std::string& option);
 
 void add_synth(CLI::App& app, Invocation& invocation);
 void add_check(CLI::App& app, Invocation& invocation);

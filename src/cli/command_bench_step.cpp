@@ -5,6 +5,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "base/process.h"
 #include "cli/command.h"
+#include "cli/usage.h"
 #include "train/step_bench.h"
 
 namespace plimsoll {
@@ -51,9 +52,14 @@ void run_bench_step(const Invocation& invocation, const BenchOptions& options) {
 void add_bench_step(CLI::App& app, Invocation& invocation) {
   CLI::App* command = add_command(app, invocation, "bench-step", "Time one training step on a given batch");
   auto options = std::make_shared<BenchOptions>();
-  command->add_option("--model", options->model, "Hugging Face model directory")->required();
-  command->add_option("--batch", options->batch, "safetensors, as grad takes it; its pages are one micro-batch")->required();
-  command->add_option("--steps", options->steps, "How many steps")->check(CLI::Range(1, 10000))->capture_default_str();
+  command->option_defaults()->group("Numbers");
+  command->add_option("--model", options->model, "Hugging Face model directory, or a preset")
+      ->type_name("MODEL")
+      ->required();
+  command->add_option("--batch", options->batch, "safetensors, as grad takes it; its pages are one micro-batch")
+      ->type_name("FILE")
+      ->required();
+  whole_number(command->add_option("--steps", options->steps, "How many steps"), 1, 10000)->capture_default_str();
   command->add_flag("--profile", options->profile, "Time each op");
   command->callback([&invocation, options] {
     invocation.action = [&invocation, options] { run_bench_step(invocation, *options); };

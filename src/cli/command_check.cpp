@@ -22,11 +22,13 @@ void run_check(const Invocation& invocation, RunOptions& options, bool decode_im
                 {"findings", nlohmann::json::parse(report.findings.to_json())}});
   } else {
     print_line(report.findings.to_text() +
-               fmt::format("{} pages, {} words ({} with a label), {} windows; the longest page has {} tokens\n{}", report.pages,
-                           report.words, report.labelled_words, report.windows, report.longest_page_tokens,
+               fmt::format("{} pages, {} words ({} with a label), {} windows; the longest page has {} tokens\n{}",
+                           report.pages, report.words, report.labelled_words, report.windows,
+                           report.longest_page_tokens,
                            report.findings.count(Severity::kError) > 0
-                               ? fmt::format("{} errors: training would refuse this data",
-                                             report.findings.count(Severity::kError))
+                               ? fmt::format("{} error{}: training would refuse this data",
+                                             report.findings.count(Severity::kError),
+                                             report.findings.count(Severity::kError) == 1 ? "" : "s")
                                : "no errors"));
   }
   if (report.findings.count(Severity::kError) > 0) invocation.exit_code = ExitCode::kData;
@@ -40,7 +42,7 @@ void add_check(CLI::App& app, Invocation& invocation) {
   auto decode = std::make_shared<bool>(false);
   add_model_options(command, *options);
   add_data_options(command, *options);
-  command->add_option("--labels", options->model.labels, "Label names, comma separated or in a file (default: model's or data's)");
+  add_label_option(command, *options);
   command->add_flag("--decode-images", *decode, "Decode every image too, not only its header");
   add_footer(command, "Exit code 3 if there are errors. train makes the same checks before its first update.");
   command->callback([&invocation, options, decode] {

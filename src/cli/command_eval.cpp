@@ -5,6 +5,7 @@
 #include "cli/command.h"
 #include "cli/report.h"
 #include "cli/run_options.h"
+#include "cli/usage.h"
 
 namespace plimsoll {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 void run_eval(const Invocation& invocation, RunOptions& options) {
   options.resolve();
   CpuBackend backend(invocation.threads);
-  const ModelBundle bundle = open_model(options.model.model, options.model.tokenizer);
+  const ModelBundle bundle = open_trained_model(options.model.model, options.model.tokenizer);
   check_weights(bundle);
   const auto dataset = open_dataset(bundle, options.data, true, true);
   Session session(fit(fit_request(bundle, options.train, nullptr, dataset.get(), options.memory), backend), backend);
@@ -34,11 +35,12 @@ void add_eval(CLI::App& app, Invocation& invocation) {
   CLI::App* command = add_command(app, invocation, "eval", "Entity-level precision, recall and F1 of a model");
   auto options = std::make_shared<RunOptions>();
   options->train.train_batch_size = 8;
-  add_model_options(command, *options);
+  add_model_options(command, *options, false);
   add_data_options(command, *options);
   add_memory_options(command, *options);
-  command->add_option("--per-device-eval-batch-size", options->train.train_batch_size, "Pages at a time, at most")
-      ->check(CLI::Range(1, 1 << 16))
+  whole_number(
+      command->add_option("--per-device-eval-batch-size", options->train.train_batch_size, "Pages at a time, at most"),
+      1, 1 << 16)
       ->capture_default_str();
   add_footer(command, "Scores are those of seqeval in its default mode, over whole pages: windows are merged again.");
   command->callback([&invocation, options] {

@@ -3,6 +3,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/reference/reference_backend.h"
 #include "cli/command.h"
+#include "cli/usage.h"
 #include "train/gradients.h"
 
 namespace plimsoll {
@@ -43,14 +44,23 @@ void add_grad(CLI::App& app, Invocation& invocation) {
   CLI::App* command = add_command(app, invocation, "grad",
                                   "One forward and backward of a given batch, dropout off: for checking the numbers");
   auto options = std::make_shared<GradOptions>();
-  command->add_option("--model", options->model, "Hugging Face model directory")->required();
-  command->add_option("--batch", options->batch,
-                      "safetensors with input_ids, bbox, attention_mask, pixel_values, labels as transformers shapes them")
+  command->option_defaults()->group("Numbers");
+  command->add_option("--model", options->model, "Hugging Face model directory, or a preset")
+      ->type_name("MODEL")
       ->required();
-  command->add_option("--output", options->output, "safetensors: loss, logits, every trained parameter's gradient")
+  command
+      ->add_option("--batch", options->batch,
+                   "safetensors with input_ids, bbox, attention_mask, pixel_values, labels as transformers shapes them")
+      ->type_name("FILE")
       ->required();
-  command->add_option("--backend", options->backend, "cpu, or reference (obvious loops, slow)")
-      ->check(CLI::IsMember({"cpu", "reference"}))
+  command
+      ->add_option("--output", options->output,
+                   "safetensors: loss, logits, every trained parameter's gradient under its Hugging Face name")
+      ->type_name("FILE")
+      ->required();
+  one_of(command->add_option("--backend", options->backend, "cpu, or reference (obvious loops, slow)"),
+         {"cpu", "reference"})
+      ->type_name("NAME")
       ->capture_default_str();
   command->add_flag("--train-relative-position-tables", options->train_tables,
                     "Gradients of the relative position tables too, as unilm trains them (transformers does not)");

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "cli/command.h"
+#include "cli/usage.h"
 #include "train/model_bundle.h"
 
 namespace plimsoll {
@@ -18,7 +19,7 @@ struct InitOptions {
 void run_init(const Invocation& invocation, const InitOptions& options) {
   ModelBundle bundle = open_model(options.model, options.tokenizer);
   if (!options.labels.empty()) set_labels(bundle, LabelSet::parse(options.labels));
-  std::filesystem::create_directories(options.output_dir);
+  make_directory(options.output_dir, "--output-dir");
   std::map<std::string, std::vector<float>> values;
   for (const ParameterSpec& spec : bundle.specs()) {
     values[spec.name].resize(static_cast<std::size_t>(spec.shape.elements()));
@@ -36,11 +37,20 @@ void run_init(const Invocation& invocation, const InitOptions& options) {
 void add_init(CLI::App& app, Invocation& invocation) {
   CLI::App* command = add_command(app, invocation, "init", "Write a model as training would start from it");
   auto options = std::make_shared<InitOptions>();
-  command->add_option("--model", options->model, "A preset, or a model directory that gets a new head")->required();
-  command->add_option("--tokenizer", options->tokenizer, "tokenizer.json or a directory, in place of the model's own");
-  command->add_option("--labels", options->labels, "Label names, comma separated or in a file");
-  command->add_option("--seed", options->seed, "Fixes the fresh weights")->capture_default_str();
-  command->add_option("--output-dir", options->output_dir, "Where the Hugging Face model directory goes")->required();
+  command->option_defaults()->group("Model");
+  command
+      ->add_option("--model", options->model,
+                   "A preset (layoutlmv3-tiny, -small, -base, -large), or a model directory that gets a new head")
+      ->type_name("MODEL")
+      ->required();
+  command->add_option("--tokenizer", options->tokenizer, "tokenizer.json or its directory, in place of the model's own")
+      ->type_name("PATH");
+  command->add_option("--labels", options->labels, "Label names in order, comma separated or in a file")
+      ->type_name("NAMES");
+  whole_number(command->add_option("--seed", options->seed, "Fixes the fresh weights"), 0)->capture_default_str();
+  command->add_option("--output-dir", options->output_dir, "Where the Hugging Face model directory goes")
+      ->type_name("DIR")
+      ->required();
   command->callback([&invocation, options] {
     invocation.action = [&invocation, options] { run_init(invocation, *options); };
   });

@@ -2,12 +2,14 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "backend/cpu/cpu_backend.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "cli/command.h"
 #include "cli/run_options.h"
+#include "cli/usage.h"
 #include "draw/annotate.h"
 #include "fit/session.h"
 #include "train/predictor.h"
@@ -22,6 +24,19 @@ struct PredictOptions {
   std::string draw_dir;
   std::int64_t draw_limit = 0;
 };
+
+// A page's id as the name of a file in one folder: ids may hold anything, "../invoices/7" and twice the same too.
+std::string picture_name(const std::string& id, std::set<std::string>& used) {
+  std::string name;
+  for (const char c : id.substr(0, 200)) {
+    const auto byte = static_cast<unsigned char>(c);
+    name += byte < 0x20 || c == '/' || c == '\\' || byte == 0x7F ? '_' : c;
+  }
+  if (name.empty() || name.front() == '.') name.insert(0, "_");
+  std::string free = name;
+  for (int i = 2; !used.insert(free).second; ++i) free = fmt::format("{}-{}", name, i);
+  return free + ".png";
+}
 
 // Label of each word of the page; a word that no window predicted is outside every entity.
 std::vector<std::string> label_names(const PagePrediction& prediction, const std::vector<std::string>& names,
@@ -55,8 +70,8 @@ std::array<double, 4> pixel_box(const Page& page, std::size_t word, BoxFormat fo
 }
 
 void draw_page(const Page& page, const std::vector<std::string>& labels, const PagePrediction& prediction,
-               BoxFormat format, const fs::path& directory) {
-  AnnotatedPage picture{.image = page.image, .output_png = directory / (page.id + ".png")};
+               BoxFormat format, const fs::path& path) {
+  AnnotatedPage picture{.image = page.image, .output_png = path};
   for (std::size_t w = 0; w < page.words.size(); ++w) {
     AnnotatedWord word{.box = pixel_box(page, w, format), .label = labels[w]};
     if (w < prediction.probabilities.size()) word.confidence = prediction.probabilities[w];
@@ -68,19 +83,20 @@ void draw_page(const Page& page, const std::vector<std::string>& labels, const P
 
 void run_predict(const Invocation& invocation, RunOptions& options, const PredictOptions& predict) {
   options.resolve();
+  if (!predict.draw_dir.empty()) make_directory(predict.draw_dir, "--draw");
   CpuBackend backend(invocation.threads);
-  const ModelBundle bundle = open_model(options.model.model, options.model.tokenizer);
+  const ModelBundle bundle = open_trained_model(options.model.model, options.model.tokenizer);
   check_weights(bundle);
   const auto dataset = open_dataset(bundle, options.data, false, false);
   Session session(fit(fit_request(bundle, options.train, nullptr, dataset.get(), options.memory), backend), backend);
   load_model(bundle, options.train.seed, [&](const std::string& name) { return session.persistent(name).span<float>(); });
   // Labels in the data, where it has any, are only drawn as right or wrong.
-  const std::unique_ptr<PageSource> pages = open_pages(
-      options.data.data, {.label_names = bundle.config.labels, .segment_boxes = options.data.segment_boxes});
-  if (!predict.draw_dir.empty()) fs::create_directories(predict.draw_dir);
+  const std::unique_ptr<PageSource> pages =
+      open_pages(options.data.data, {.label_names = bundle.config.labels, .segment_boxes = options.data.segment_boxes});
   std::unique_ptr<OutputFile> file;
   if (!predict.output.empty()) file = std::make_unique<OutputFile>(predict.output);
   std::int64_t done = 0;
+  std::set<std::string> names;
   predict_pages(session, bundle.config, *dataset, loader_options(options.memory), [&](const PagePrediction& prediction) {
     Page page = pages->read(prediction.page);
     if (page.width == 0 || page.height == 0) read_page_image_info(page);
@@ -92,12 +108,13 @@ void run_predict(const Invocation& invocation, RunOptions& options, const Predic
       print_line(line);
     }
     if (!predict.draw_dir.empty() && (predict.draw_limit == 0 || done < predict.draw_limit)) {
-      draw_page(page, labels, prediction, options.data.box_format, predict.draw_dir);
+      draw_page(page, labels, prediction, options.data.box_format,
+                fs::path(predict.draw_dir) / picture_name(page.id, names));
     }
     ++done;
   });
   if (file) file->close();
-  if (invocation.json) {
+  if (invocation.json && file) {
     print_json({{"pages", done}, {"output", predict.output}, {"pictures", predict.draw_dir}});
   } else if (file) {
     print_line(fmt::format("{} pages predicted, written to {}{}", done, predict.output,
@@ -112,15 +129,32 @@ void add_predict(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<RunOptions>();
   auto predict = std::make_shared<PredictOptions>();
   options->train.train_batch_size = 8;
-  add_model_options(command, *options);
+  add_model_options(command, *options, false);
   add_data_options(command, *options);
   add_memory_options(command, *options);
-  command->add_option("--per-device-eval-batch-size", options->train.train_batch_size, "Pages at a time, at most")
-      ->check(CLI::Range(1, 1 << 16))
+  whole_number(
+      command->add_option("--per-device-eval-batch-size", options->train.train_batch_size, "Pages at a time, at most"),
+      1, 1 << 16)
       ->capture_default_str();
-  command->add_option("--output", predict->output, "JSONL file: id, words, labels, probabilities, entities (default: standard output)");
-  command->add_option("--draw", predict->draw_dir, "Folder for pictures of the pages with the predicted fields drawn on them");
-  command->add_option("--draw-limit", predict->draw_limit, "Draw only this many pages (0: all)")->capture_default_str();
+  command->option_defaults()->group("Output");
+  command
+      ->add_option("--output", predict->output,
+                   "JSONL file: id, image, words, labels, probabilities, entities (default: standard output)")
+      ->type_name("FILE");
+  command
+      ->add_option("--draw", predict->draw_dir,
+                   "Folder for pictures of the pages with the predicted fields drawn on them")
+      ->type_name("DIR");
+  whole_number(command->add_option("--draw-limit", predict->draw_limit, "Draw only this many pages (0: all)"), 0)
+      ->capture_default_str();
+  add_footer(
+      command,
+      "One line a page, in the order of the data. `labels` has one name per word, `probabilities` that label's share,\n"
+      "`entities` what adjoining words make up: label, text, begin and end (words, end not included). Labels in the "
+      "data\n"
+      "are not needed; where there are some, --draw marks what differs.\n"
+      "\n"
+      "  plimsoll predict --model run --data new.jsonl --output found.jsonl --draw pictures");
   command->callback([&invocation, options, predict] {
     invocation.action = [&invocation, options, predict] { run_predict(invocation, *options, *predict); };
   });

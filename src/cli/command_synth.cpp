@@ -2,6 +2,7 @@
 
 #include "base/bytes.h"
 #include "cli/command.h"
+#include "cli/usage.h"
 #include "draw/synth.h"
 
 namespace plimsoll {
@@ -26,13 +27,16 @@ void run_synth(const Invocation& invocation, SynthOptions options) {
 void add_synth(CLI::App& app, Invocation& invocation) {
   CLI::App* command = add_command(app, invocation, "synth", "Draw receipts and forms with labels, to learn from");
   auto options = std::make_shared<SynthOptions>();
-  command->add_option("--output", options->output_dir, "Folder for train.jsonl, validation.jsonl and images/")->required();
-  command->add_option("--count", options->count, "Pages, validation included")
-      ->check(CLI::Range(1, 1000000))
+  command->option_defaults()->group("Pages");
+  command->add_option("--output", options->output_dir, "Folder for train.jsonl, validation.jsonl and images/")
+      ->type_name("DIR")
+      ->required();
+  whole_number(command->add_option("--count", options->count, "Pages, validation included"), 1, 1000000)
       ->capture_default_str();
-  command->add_option("--seed", options->seed, "Same seed, same bytes")->capture_default_str();
-  command->add_option("--validation-fraction", options->validation_fraction, "Share of the pages that is held out")
-      ->check(CLI::Range(0.0, 1.0))
+  whole_number(command->add_option("--seed", options->seed, "Same seed, same bytes"), 0)->capture_default_str();
+  number(
+      command->add_option("--validation-fraction", options->validation_fraction, "Share of the pages that is held out"),
+      0, 1)
       ->capture_default_str();
   command->callback([&invocation, options] {
     invocation.action = [&invocation, options] { run_synth(invocation, *options); };

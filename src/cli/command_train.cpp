@@ -13,6 +13,7 @@
 #include "cli/report.h"
 #include "cli/run_options.h"
 #include "cli/speeds.h"
+#include "cli/usage.h"
 
 namespace plimsoll {
 namespace {
@@ -105,17 +106,16 @@ void run_train(const Invocation& invocation, RunOptions& options, const std::str
   // The micro-batch belongs to a run's numbers: a resumed run keeps the one that it began with.
   if (resume) options.memory.micro_batch_size = read_trainer_state(*resume).micro_batch_size;
 
-  Session session(fit(fit_request(bundle, options.train, train.get(), evaluation.get(), options.memory), backend),
-                  backend);
+  Session session(fit(fit_request(bundle, options.train, train.get(), evaluation.get(), options.memory), backend), backend);
   const RunPlan& plan = session.plan();
   write_text_file(output_dir / "plan.json", plan_json(plan).dump(2) + "\n");
   if (!invocation.json) {
-    print_line(fmt::format(
-        "{}: {} parameters, {} labels; {} pages in {} windows; {} updates of {} pages", bundle.origin,
-        parameter_count(bundle.specs()), bundle.config.num_labels(), train->source().size(), train->size(),
-        total_steps(options.train, (static_cast<std::int64_t>(train->size()) + options.train.train_batch_size - 1) /
-                                       options.train.train_batch_size),
-        options.train.train_batch_size));
+    print_line(fmt::format("{}: {} parameters, {} labels; {} pages in {} windows; {} updates of {} pages", bundle.origin,
+                           parameter_count(bundle.specs()), bundle.config.num_labels(), train->source().size(),
+                           train->size(),
+                           total_steps(options.train, (static_cast<std::int64_t>(train->size()) + options.train.train_batch_size - 1) /
+                                                          options.train.train_batch_size),
+                           options.train.train_batch_size));
     print_line(plan_table(plan));
   }
   stop_requested.store(false);
@@ -144,36 +144,42 @@ void add_train(CLI::App& app, Invocation& invocation) {
   auto resume = std::make_shared<std::string>();
   add_model_options(command, *options);
   add_data_options(command, *options);
+  command->option_defaults()->group("Output");
   command
       ->add_option("--output-dir", options->train.output_dir,
                    "Checkpoints (checkpoint-N), the final model, metrics.jsonl, plan.json, summary.json")
+      ->type_name("DIR")
       ->required();
   add_memory_options(command, *options);
   add_batch_options(command, *options);
   add_training_options(command, *options);
   TrainOptions& t = options->train;
-  command->add_option("--logging-steps", t.logging_steps, "Updates between lines of metrics.jsonl")
+  command->option_defaults()->group("Checkpoints, evaluation, logs");
+  whole_number(command->add_option("--logging-steps", t.logging_steps,
+                                   "Updates between lines of metrics.jsonl (0: one at the end)"),
+               0)
       ->capture_default_str();
-  command->add_option("--save-steps", t.save_steps, "Updates between checkpoints (0: none)")->capture_default_str();
-  command->add_option("--save-total-limit", t.save_total_limit, "Keep this many checkpoints (0: all)")
+  whole_number(command->add_option("--save-steps", t.save_steps, "Updates between checkpoints (0: none)"), 0)
       ->capture_default_str();
-  command->add_option("--eval-steps", t.eval_steps, "Updates between evaluations (0: after each epoch)")
+  whole_number(command->add_option("--save-total-limit", t.save_total_limit, "Keep this many checkpoints (0: all)"), 0)
       ->capture_default_str();
-  command->add_flag("--load-best-model-at-end", t.load_best_model_at_end,
-                    "Save the best evaluated model, not the last");
-  command->add_option("--metric-for-best-model", t.metric_for_best_model, "f1, precision, recall or loss")
-      ->check(
-          CLI::IsMember({"f1", "precision", "recall", "loss", "eval_f1", "eval_precision", "eval_recall", "eval_loss"}))
+  whole_number(command->add_option("--eval-steps", t.eval_steps, "Updates between evaluations (0: after each epoch)"),
+               0)
       ->capture_default_str();
-  command->add_option("--resume-from-checkpoint", *resume,
-                      "'latest', or a checkpoint-N directory: continue bit for bit");
-  command->add_flag("--log-order", t.log_order,
-                    "Write order.jsonl: the page and window of every sample of every update");
-  add_footer(
-      command,
-      "Everything the run will hold is planned, allocated and touched before the first update. If it does not fit the\n"
-      "budget, the command says so at once (exit code 4) and names the smallest budget that works.\n"
-      "Ctrl-C writes a checkpoint and ends with exit code 130; --resume-from-checkpoint latest continues.");
+  command->add_flag("--load-best-model-at-end", t.load_best_model_at_end, "Save the best evaluated model, not the last");
+  one_of(command->add_option("--metric-for-best-model", t.metric_for_best_model, "f1, precision, recall or loss"),
+         {"f1", "precision", "recall", "loss", "eval_f1", "eval_precision", "eval_recall", "eval_loss"})
+      ->type_name("NAME")
+      ->capture_default_str();
+  command
+      ->add_option("--resume-from-checkpoint", *resume,
+                   "latest, or a checkpoint-N directory: continue bit for bit; latest with no checkpoint starts afresh")
+      ->type_name("WHICH");
+  command->add_flag("--log-order", t.log_order, "Write order.jsonl: the page and window of every sample of every update");
+  add_footer(command,
+             "Everything the run will hold is planned, allocated and touched before the first update. If it does not fit the\n"
+             "budget, the command says so at once (exit code 4) and names the smallest budget that works.\n"
+             "Ctrl-C writes a checkpoint and ends with exit code 130; --resume-from-checkpoint latest continues.");
   command->callback([&invocation, options, resume] {
     invocation.action = [&invocation, options, resume] { run_train(invocation, *options, *resume); };
   });

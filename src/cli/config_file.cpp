@@ -1,11 +1,15 @@
 #include "cli/config_file.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "base/error.h"
+#include "cli/usage.h"
 
 namespace plimsoll {
 namespace {
@@ -26,10 +30,24 @@ class ConfigReader : public CLI::ConfigTOML {
       std::istringstream stream(text);
       found = CLI::ConfigTOML::from_config(stream);
     }
+    // How CLI11 marks where a [section] begins and ends.
+    std::erase_if(found, [](const CLI::ConfigItem& item) { return item.name == "++" || item.name == "--"; });
     for (CLI::ConfigItem& item : found) {
       std::replace(item.name.begin(), item.name.end(), '_', '-');
       // The options are those of the command that was given.
-      for (const CLI::App* command : app_.get_subcommands()) item.parents = {command->get_name()};
+      for (const CLI::App* command : app_.get_subcommands()) {
+        if (!item.parents.empty() && item.parents != std::vector<std::string>{command->get_name()}) {
+          throw UsageError({.what = "a section of the config file is not for this command",
+                            .where = "--config",
+                            .found = fmt::format("[{}]", fmt::join(item.parents, ".")),
+                            .allowed = fmt::format("no section, or [{}]", command->get_name()),
+                            .remedy = "give each command a file of its own"});
+        }
+        if (command->get_option_no_throw("--" + item.name) == nullptr) {
+          throw UsageError(unknown_option_problem(*command, "--" + item.name, "--config"));
+        }
+        item.parents = {command->get_name()};
+      }
     }
     return found;
   }
@@ -40,18 +58,28 @@ class ConfigReader : public CLI::ConfigTOML {
     if (!object.is_object()) {
       throw UsageError({.what = "the config file is not a JSON object",
                         .where = "--config",
-                        .allowed = R"({"learning_rate": 5e-5, "max_steps": 1000})"});
+                        .found = fmt::format("{} bytes that begin with a brace", text.size()),
+                        .allowed = R"({"learning_rate": 5e-5, "max_steps": 1000})",
+                        .remedy = "mend the file: a comma too many or a bracket that is not closed, mostly"});
     }
     std::vector<CLI::ConfigItem> found;
     for (const auto& [name, value] : object.items()) {
       if (value.is_null()) continue;
       CLI::ConfigItem item;
       item.name = name;
-      if (value.is_array()) {
-        for (const auto& part : value) item.inputs.push_back(text_of(part));
-      } else {
-        item.inputs.push_back(text_of(value));
+      if (value.is_object()) {
+        throw UsageError({.what = "an option's value cannot be used",
+                          .where = fmt::format("--config, \"{}\"", name),
+                          .found = value.dump().substr(0, 60),
+                          .allowed = "a text, a number, true or false, or a list of names",
+                          .remedy = "write each option beside the others: {\"max_steps\": 1000, …}"});
       }
+      // A list stands for names with commas between: --labels O,B-TOTAL,I-TOTAL.
+      std::string joined = value.is_array() ? std::string() : text_of(value);
+      if (value.is_array()) {
+        for (const auto& part : value) joined += (joined.empty() ? "" : ",") + text_of(part);
+      }
+      item.inputs.push_back(std::move(joined));
       found.push_back(std::move(item));
     }
     return found;

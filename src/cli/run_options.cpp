@@ -2,95 +2,130 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/bytes.h"
 #include "base/error.h"
+#include "cli/usage.h"
 
 namespace plimsoll {
 
-void add_model_options(CLI::App* command, RunOptions& o) {
+void add_model_options(CLI::App* command, RunOptions& o, bool presets) {
+  command->option_defaults()->group("Model");
   command
-      ->add_option("--model", o.model.model,
-                   "Hugging Face model directory, or a preset to train from scratch: layoutlmv3-tiny, "
-                   "layoutlmv3-small, layoutlmv3-base, layoutlmv3-large")
+      ->add_option(
+          "--model", o.model.model,
+          presets ? "Hugging Face model directory, or a preset to train from scratch: layoutlmv3-tiny, "
+                    "layoutlmv3-small, layoutlmv3-base, layoutlmv3-large"
+                  : "Hugging Face model directory, or what train wrote (its --output-dir, or a checkpoint-N in it)")
+      ->type_name("MODEL")
       ->required();
-  command->add_option("--tokenizer", o.model.tokenizer, "tokenizer.json or a directory, in place of the model's own");
+  command->add_option("--tokenizer", o.model.tokenizer, "tokenizer.json or its directory, in place of the model's own")
+      ->type_name("PATH");
+}
+
+void add_label_option(CLI::App* command, RunOptions& o) {
+  command
+      ->add_option("--labels", o.model.labels,
+                   "Label names in order, comma separated or in a file (default: the model's, or the data's); another "
+                   "set than the model's gets a new head")
+      ->type_name("NAMES");
 }
 
 void add_data_options(CLI::App* command, RunOptions& o) {
-  command->add_option("--data", o.data.data, "Pages: a JSONL file, or a folder with annotations/ and images/ (FUNSD)")
+  command->option_defaults()->group("Data");
+  command
+      ->add_option(
+          "--data", o.data.data,
+          "Pages: a JSONL file (image, words, boxes, labels), or a folder with annotations/ and images/ (FUNSD)")
+      ->type_name("FILE")
       ->required();
   command->add_option("--box-format", o.box_format, "Boxes in the data: pixel, or 1000 (thousandths of the page)")
+      ->type_name("FORMAT")
       ->capture_default_str();
-  command->add_flag("--segment-boxes", o.data.segment_boxes, "FUNSD: give each word the box of its entity");
-  command
-      ->add_option("--max-length", o.data.max_length,
-                   "Text tokens of a window, <s> and </s> included (0: what the model holds, at most 512)")
+  command->add_flag("--segment-boxes", o.data.segment_boxes,
+                    "FUNSD: give each word the box of its entity, as the published scores need");
+  whole_number(
+      command->add_option("--max-length", o.data.max_length,
+                          "Text tokens of a window, <s> and </s> included (0: what the model holds, at most 512)"),
+      0, 65535)
       ->capture_default_str();
-  command->add_option("--stride", o.data.stride, "Tokens by which the windows of a long page overlap")
+  whole_number(command->add_option(
+                   "--stride", o.data.stride,
+                   "Tokens by which the windows of a long page overlap (-1: a quarter of a window, at most 128)"),
+               -1, 65535)
       ->capture_default_str();
   command->add_flag("--truncate", o.data.truncate, "Cut long pages off instead of splitting them into windows");
 }
 
 void add_memory_options(CLI::App* command, RunOptions& o) {
-  command->add_option("--budget", o.budget,
-                      "Memory that the whole process may use: 3GiB, 900MiB (default: 95 % of what is free)");
-  command->add_option("--dataloader-num-workers", o.memory.loader_workers, "Threads that read pages ahead (-1: chosen)")
+  command->option_defaults()->group("Memory");
+  command
+      ->add_option("--budget", o.budget,
+                   "Memory that the whole process may use: 3GiB, 900MiB (default: 95 % of what is free)")
+      ->type_name("SIZE");
+  whole_number(command->add_option("--dataloader-num-workers", o.memory.loader_workers,
+                                   "Threads that read pages ahead (-1: chosen by the cores)"),
+               -1, 256)
       ->capture_default_str();
 }
 
 void add_batch_options(CLI::App* command, RunOptions& o) {
-  command->add_option("--train-batch-size", o.train.train_batch_size, "Pages of an update: the effective batch")
-      ->check(CLI::Range(1, 1 << 20))
+  command->option_defaults()->group("Batch");
+  whole_number(
+      command->add_option("--train-batch-size", o.train_batch_size,
+                          "Pages of an update: the effective batch (default: 8, or the product of the next two)"),
+      1, 1 << 20);
+  whole_number(command->add_option("--per-device-train-batch-size", o.micro_batch_size,
+                                   "Pin the micro-batch (0: the largest that fits the budget)"),
+               0, 1 << 20)
       ->capture_default_str();
-  command
-      ->add_option("--per-device-train-batch-size", o.micro_batch_size,
-                   "Pin the micro-batch (0: the largest that fits the budget)")
+  whole_number(command->add_option("--gradient-accumulation-steps", o.accumulation_steps,
+                                   "Pin the micro-batches of an update (0: as many as the budget asks for)"),
+               0, 1 << 20)
       ->capture_default_str();
-  command
-      ->add_option("--gradient-accumulation-steps", o.accumulation_steps,
-                   "Pin the micro-batches of an update (0: as many as the budget asks for)")
-      ->capture_default_str();
-  command
-      ->add_option("--recompute", o.recompute,
-                   "Compute forward values again in backward: auto (as many as the budget asks for), none, or layers")
-      ->check(CLI::IsMember({"auto", "none", "layers"}))
+  command->option_defaults()->group("Levers");
+  one_of(command->add_option("--recompute", o.recompute,
+                             "Forward values that backward computes again: auto (as many as the budget asks for), none, or "
+                             "layers (all but each layer's output)"),
+         {"auto", "none", "layers"})
+      ->type_name("WHICH")
       ->capture_default_str();
   command->add_flag("--gradient-checkpointing", o.gradient_checkpointing, "The same as --recompute layers");
-  command
-      ->add_option("--update-mode", o.update_mode,
-                   "When parameters change: after-backward, in-backward (needs --max-grad-norm 0), two-passes "
-                   "(backward runs twice), or auto")
-      ->check(CLI::IsMember({"auto", "after-backward", "in-backward", "two-passes"}))
+  one_of(command->add_option("--update-mode", o.update_mode,
+                             "When parameters change: after-backward, in-backward (needs --max-grad-norm 0), two-passes "
+                             "(backward runs twice), or auto"),
+         {"auto", "after-backward", "in-backward", "two-passes"})
+      ->type_name("WHEN")
       ->capture_default_str();
-  command->add_flag(
-      "--pad-to-max-length", o.pad_to_max_length,
-      "Pad every page to --max-length, as many training scripts do; costs time and memory, changes no result");
+  command->add_flag("--pad-to-max-length", o.pad_to_max_length,
+                    "Pad every page to --max-length, as many training scripts do; costs time and memory, changes no result");
 }
 
 void add_training_options(CLI::App* command, RunOptions& o) {
   TrainOptions& t = o.train;
-  command->add_option("--eval-data", o.eval_data, "Pages to evaluate on while training");
-  command->add_option("--labels", o.model.labels,
-                      "Label names, comma separated or in a file (default: model's or data's)");
-  command->add_option("--learning-rate", t.learning_rate, "Peak learning rate")
-      ->check(CLI::NonNegativeNumber)
+  command->option_defaults()->group("Training");
+  command->add_option("--eval-data", o.eval_data, "Pages to evaluate on while training, in the form of --data")
+      ->type_name("FILE");
+  add_label_option(command, o);
+  number(command->add_option("--learning-rate", t.learning_rate, "Peak learning rate"), 0)->capture_default_str();
+  number(command->add_option("--num-train-epochs", t.num_train_epochs, "Passes over the data"), 0, 1e6, true)
       ->capture_default_str();
-  command->add_option("--num-train-epochs", t.num_train_epochs, "Passes over the data")
-      ->check(CLI::PositiveNumber)
+  whole_number(command->add_option("--max-steps", t.max_steps, "Updates; above 0 it overrides --num-train-epochs"), -1)
       ->capture_default_str();
-  command->add_option("--max-steps", t.max_steps, "Updates; above 0 it overrides --num-train-epochs")
+  number(command->add_option("--warmup-ratio", t.warmup_ratio, "Share of the updates over which the rate rises"), 0, 1)
       ->capture_default_str();
-  command->add_option("--warmup-ratio", t.warmup_ratio, "Share of the updates over which the rate rises")
-      ->check(CLI::Range(0.0, 1.0))
+  number(command->add_option("--weight-decay", t.weight_decay, "AdamW's decay; biases and layer norms are left alone"),
+         0)
       ->capture_default_str();
-  command->add_option("--weight-decay", t.weight_decay, "AdamW's decay; biases and layer norms are left alone")
-      ->check(CLI::NonNegativeNumber)
+  number(command->add_option("--max-grad-norm", t.max_grad_norm, "Clip the gradient's global norm (0: do not)"), 0)
       ->capture_default_str();
-  command->add_option("--max-grad-norm", t.max_grad_norm, "Clip the gradient's global norm (0: do not)")
-      ->check(CLI::NonNegativeNumber)
+  one_of(command->add_option("--lr-scheduler-type", o.scheduler, "linear, cosine or constant"),
+         {"linear", "cosine", "constant"})
+      ->type_name("TYPE")
       ->capture_default_str();
-  command->add_option("--lr-scheduler-type", o.scheduler, "linear, cosine or constant")->capture_default_str();
-  command->add_option("--seed", t.seed, "Fixes fresh weights, the order of pages and dropout")->capture_default_str();
+  whole_number(command->add_option("--seed", t.seed, "Fixes fresh weights, the order of pages and dropout"), 0)
+      ->capture_default_str();
 }
 
 void RunOptions::resolve() {
@@ -99,8 +134,7 @@ void RunOptions::resolve() {
   } else if (box_format == "1000") {
     data.box_format = BoxFormat::k1000;
   } else {
-    throw UsageError(
-        {.what = "no such box format", .where = "--box-format", .found = box_format, .allowed = "pixel or 1000"});
+    throw UsageError({.what = "no such box format", .where = "--box-format", .found = box_format, .allowed = "pixel or 1000"});
   }
   if (!budget.empty()) memory.budget_bytes = parse_bytes(budget, "--budget");
   train.lr_scheduler_type = parse_scheduler_type(scheduler);
@@ -111,6 +145,7 @@ void RunOptions::resolve() {
       throw UsageError({.what = "the recomputation options contradict one another",
                         .where = "--gradient-checkpointing",
                         .found = "--recompute none",
+                        .allowed = "one of the two",
                         .remedy = "leave one of the two out"});
     }
     memory.recompute = RecomputeMode::kLayers;
@@ -118,19 +153,25 @@ void RunOptions::resolve() {
   if (update_mode == "after-backward") memory.update = UpdateMode::kAfterBackward;
   if (update_mode == "in-backward") memory.update = UpdateMode::kInBackward;
   if (update_mode == "two-passes") memory.update = UpdateMode::kTwoPasses;
+  if (train_batch_size > 0) {
+    train.train_batch_size = train_batch_size;
+  } else if (micro_batch_size > 0 && accumulation_steps > 0) {
+    train.train_batch_size = micro_batch_size * accumulation_steps;  // as TrainingArguments has it
+  } else {
+    train.train_batch_size = std::max({train.train_batch_size, micro_batch_size, accumulation_steps});
+  }
   if (micro_batch_size > 0) memory.micro_batch_size = micro_batch_size;
   if (accumulation_steps > 0) {
     const std::int64_t micro = (train.train_batch_size + accumulation_steps - 1) / accumulation_steps;
     const std::int64_t steps = (train.train_batch_size + micro - 1) / micro;
     if ((micro_batch_size > 0 && micro_batch_size * accumulation_steps != train.train_batch_size) ||
         steps != accumulation_steps) {
-      throw UsageError(
-          {.what = "the batch options contradict one another",
-           .where = "--gradient-accumulation-steps",
-           .found = fmt::format("{} pages an update in {} steps{}", train.train_batch_size, accumulation_steps,
-                                micro_batch_size > 0 ? fmt::format(" of {}", micro_batch_size) : ""),
-           .allowed = "per-device-train-batch-size times gradient-accumulation-steps = train-batch-size",
-           .remedy = "leave one of the three to Plimsoll"});
+      throw UsageError({.what = "the batch options contradict one another",
+                        .where = "--gradient-accumulation-steps",
+                        .found = fmt::format("{} pages an update in {} steps{}", train.train_batch_size, accumulation_steps,
+                                             micro_batch_size > 0 ? fmt::format(" of {}", micro_batch_size) : ""),
+                        .allowed = "per-device-train-batch-size times gradient-accumulation-steps = train-batch-size",
+                        .remedy = "leave one of the three to Plimsoll"});
     }
     memory.micro_batch_size = micro;
   }

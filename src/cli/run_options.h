@@ -20,6 +20,7 @@ struct RunOptions {
   std::string box_format = "pixel";
   std::string budget;
   std::string scheduler = "linear";
+  std::int64_t train_batch_size = 0;  // 0: not given
   std::int64_t micro_batch_size = 0;
   std::int64_t accumulation_steps = 0;
   bool pad_to_max_length = false;
@@ -33,7 +34,9 @@ struct RunOptions {
   void resolve_padding(const LayoutLMv3Config& config);
 };
 
-void add_model_options(CLI::App* command, RunOptions& options);
+// Each begins a heading of its own in --help. `presets`: false where a model without trained weights makes no sense.
+void add_model_options(CLI::App* command, RunOptions& options, bool presets = true);
+void add_label_option(CLI::App* command, RunOptions& options);
 void add_data_options(CLI::App* command, RunOptions& options);
 void add_memory_options(CLI::App* command, RunOptions& options);
 void add_batch_options(CLI::App* command, RunOptions& options);

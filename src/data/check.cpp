@@ -120,6 +120,15 @@ class PageChecker {
     }
     for (std::size_t word = 0; word < page.labels.size(); ++word) {
       report_.labelled_words += page.labels[word] != "O" ? 1U : 0U;
+      if (page.labels[word].empty()) {
+        add(Severity::kError, "label-unknown",
+            {.what = "a label has no name",
+             .where = place(page, word),
+             .found = "\"\"",
+             .allowed = "a name such as O or B-TOTAL",
+             .remedy = "name the label; a word outside every entity has O"});
+        continue;
+      }
       if (options_.labels == nullptr || options_.labels->find(page.labels[word])) continue;
       add(Severity::kError, "label-unknown", unknown_label_problem(page, word, *options_.labels));
     }

@@ -91,6 +91,14 @@ LabelSet::LabelSet(std::vector<std::string> names, std::string_view where)
 LabelSet LabelSet::parse(const std::string& list_or_file) {
   std::error_code error;
   const bool is_file = fs::is_regular_file(list_or_file, error);
+  const bool looks_like_file = list_or_file.find('/') != std::string::npos || list_or_file.ends_with(".txt");
+  if (!is_file && looks_like_file && list_or_file.find(',') == std::string::npos) {
+    throw UsageError({.what = "there is no such file of labels",
+                      .where = "--labels",
+                      .found = list_or_file,
+                      .allowed = "a file with one label name a line, or names: O,B-X,I-X",
+                      .remedy = "check the path"});
+  }
   const std::string text =
       is_file ? read_text_file(list_or_file, kLongestConfigBytes) : list_or_file;
   std::vector<std::string> names;

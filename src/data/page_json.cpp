@@ -45,6 +45,16 @@ Json parse_object(std::string_view text, const Page& page) {
     const std::size_t at = std::min<std::size_t>(error.byte > 0 ? error.byte - 1 : 0, text.size());
     const std::string_view tail = text.substr(at < 20 ? 0 : at - 20, 40);
     const bool cut = at + 1 >= text.size();
+    // A file of one array, or of objects on several lines: its first line is a bracket and little else.
+    const std::size_t first = text.find_first_not_of(" \t\r");
+    if (cut && (text[first] != '{' || text.find_first_not_of(" \t\r", first + 1) == std::string_view::npos)) {
+      throw PageError("bad-json", {.what = "a line is not a whole JSON object",
+                                   .where = place(page),
+                                   .found = in_quotes(text),
+                                   .allowed = "JSONL: each page whole, on a line of its own",
+                                   .remedy = "write pages without indentation and without an array around them "
+                                             "(jq -c . turns objects, jq -c '.[]' an array, into JSONL)"});
+    }
     const bool non_finite = text.find("NaN") != std::string_view::npos ||
                             text.find("Infinity") != std::string_view::npos;
     if (!cut && non_finite) {
@@ -190,12 +200,11 @@ std::string label_name(const Json& value, const Page& page, std::size_t word,
 
 void check_counts(const Page& page, std::string_view name, std::size_t found) {
   if (found == page.words.size()) return;
-  throw PageError("counts-differ",
-                  {.what = fmt::format("a page does not have one of its {} per word", name),
-                   .where = place(page),
-                   .found = fmt::format("{} {}, {} words", found, name, page.words.size()),
-                   .allowed = fmt::format("{} {}", page.words.size(), name),
-                   .remedy = "write words, boxes and labels in step"});
+  throw PageError("counts-differ", {.what = fmt::format("a page has not as many {} as words", name),
+                                    .where = place(page),
+                                    .found = fmt::format("{} {}, {} words", found, name, page.words.size()),
+                                    .allowed = fmt::format("{} {}, one for each word", page.words.size(), name),
+                                    .remedy = "write words, boxes and labels in step"});
 }
 
 std::string id_of(const Json& object) {

@@ -21,8 +21,8 @@ constexpr std::uint64_t kFileLimitBytes = 256ULL << 20;
 // Far above any vocabulary in use (256,000 or so), far below what would exhaust memory.
 constexpr std::uint64_t kLargestId = 4'000'000;
 constexpr const char* kOwnTokenizer =
-    "take the tokenizer files of a LayoutLMv3 or RoBERTa model, or leave --tokenizer out to use the embedded "
-    "vocabulary";
+    "take the tokenizer files that the model was trained with: those of LayoutLMv3 and RoBERTa can be read; presets "
+    "have one of their own, without --tokenizer";
 constexpr const char* kDownloadAgain = "copy or download the model's tokenizer files again";
 
 class Reader {

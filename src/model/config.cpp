@@ -180,6 +180,8 @@ LayoutLMv3Config read_config(const std::filesystem::path& model_dir) {
   if (object.is_discarded()) {
     throw DataError({.what = "config.json is not valid JSON",
                      .where = path.string(),
+                     .found = fmt::format("{} bytes that end early or break off", text.size()),
+                     .allowed = "a JSON object as `transformers` saves it",
                      .remedy = "copy the model directory again"});
   }
   return parse_config(object, path.string());

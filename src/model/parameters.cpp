@@ -124,7 +124,17 @@ ParameterReport load_parameters(const LayoutLMv3Config& config, const std::vecto
   return visit(
       specs, source,
       [&](const ParameterSpec& spec, const std::string& name) {
-        source.weights->read_as_f32(name, memory(spec.name), staging);
+        const std::span<float> values = memory(spec.name);
+        source.weights->read_as_f32(name, values, staging);
+        const auto bad = std::find_if(values.begin(), values.end(), [](float value) { return !std::isfinite(value); });
+        if (bad == values.end()) return;
+        throw DataError(
+            {.what = "a weight is not a finite number",
+             .where = fmt::format("{}, tensor '{}', element {}", source.weights->path().string(), name,
+                                  bad - values.begin()),
+             .found = fmt::format("{}", *bad),
+             .allowed = "finite numbers",
+             .remedy = "the file is damaged, or the run that wrote it diverged: take an earlier checkpoint"});
       },
       [&](const ParameterSpec& spec) { initialise_parameter(config, spec, source.seed, memory(spec.name)); });
 }

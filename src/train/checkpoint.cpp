@@ -1,6 +1,7 @@
 #include "train/checkpoint.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -27,6 +28,8 @@ nlohmann::json to_json(const TrainerState& state) {
           {"examples", state.examples},
           {"max_length", state.max_length},
           {"threads", state.threads},
+          {"data", state.data},
+          {"options", state.options},
           {"interval_loss", state.interval_loss},
           {"interval_steps", state.interval_steps},
           {"best_metric", state.best_metric ? nlohmann::json(*state.best_metric) : nlohmann::json()},
@@ -136,10 +139,40 @@ void remove_torn_checkpoints(const fs::path& output_dir) {
   for (const fs::path& path : torn) remove_directory(path);
 }
 
+std::optional<fs::path> set_checkpoints_aside(const fs::path& output_dir) {
+  const std::vector<std::int64_t> steps = list_checkpoints(output_dir);
+  if (steps.empty()) return std::nullopt;
+  fs::path aside;
+  for (int i = 1; aside.empty() || fs::exists(aside); ++i) aside = output_dir / fmt::format("earlier-{}", i);
+  std::error_code error;
+  fs::create_directories(aside, error);
+  for (const std::int64_t step : steps) {
+    if (!error) fs::rename(checkpoint_path(output_dir, step), checkpoint_path(aside, step), error);
+  }
+  for (const char* name : {"metrics.jsonl", "order.jsonl", "summary.json"}) {
+    if (!error && fs::exists(output_dir / name)) fs::rename(output_dir / name, aside / name, error);
+  }
+  if (error) {
+    throw EnvironmentError({.what = "cannot move an earlier run's checkpoints out of the way",
+                            .where = aside.string(),
+                            .found = error.message(),
+                            .remedy = "name another --output-dir, or pass --resume-from-checkpoint latest"});
+  }
+  return aside;
+}
+
 TrainerState read_trainer_state(const fs::path& checkpoint) {
   const fs::path path = checkpoint / kStateFile;
-  const auto object = nlohmann::json::parse(read_text_file(path, 1 << 26), nullptr, false);
+  const std::string text = read_text_file(path, 1 << 26);
+  const auto object = nlohmann::json::parse(text, nullptr, false);
   try {
+    if (!object.is_object()) {
+      throw DataError({.what = "the checkpoint's state cannot be read",
+                       .where = path.string(),
+                       .found = fmt::format("{} bytes that are no JSON object", text.size()),
+                       .allowed = "a trainer_state.json that Plimsoll wrote",
+                       .remedy = "resume from another checkpoint"});
+    }
     TrainerState state;
     state.step = object.at("global_step").get<std::int64_t>();
     state.total_steps = object.at("max_steps").get<std::int64_t>();
@@ -149,10 +182,20 @@ TrainerState read_trainer_state(const fs::path& checkpoint) {
     state.examples = object.at("examples").get<std::int64_t>();
     state.max_length = object.at("max_length").get<std::int64_t>();
     state.threads = object.at("threads").get<int>();
+    state.data = object.value("data", std::string());
+    state.options = object.value("options", std::string());
     state.interval_loss = object.at("interval_loss").get<double>();
     state.interval_steps = object.at("interval_steps").get<std::int64_t>();
     if (!object.at("best_metric").is_null()) state.best_metric = object.at("best_metric").get<double>();
     state.best_step = object.at("best_global_step").get<std::int64_t>();
+    if (state.step < 0 || state.micro_batch_size < 1 || state.train_batch_size < state.micro_batch_size) {
+      throw DataError({.what = "the checkpoint's state makes no sense",
+                       .where = path.string(),
+                       .found = fmt::format("global_step {}, train_batch_size {}, micro_batch_size {}", state.step,
+                                            state.train_batch_size, state.micro_batch_size),
+                       .allowed = "a trainer_state.json that Plimsoll wrote",
+                       .remedy = "resume from another checkpoint"});
+    }
     return state;
   } catch (const nlohmann::json::exception& error) {
     throw DataError({.what = "the checkpoint's state cannot be read",
@@ -177,6 +220,18 @@ void load_checkpoint_parameters(const fs::path& checkpoint, const ModelBundle& b
 
 void load_checkpoint(const fs::path& checkpoint, const ModelBundle& bundle, const ParameterMemory& parameters,
                      const std::vector<std::string>& state_names, const StateMemory& states) {
+  // As many labels of other names would fit the head and mean something else.
+  const LayoutLMv3Config config = read_config(checkpoint);
+  if (config.labels != bundle.config.labels) {
+    throw DataError(
+        {.what = "the checkpoint's labels are not this run's",
+         .where = (checkpoint / "config.json").string(),
+         .found = fmt::format("{}", fmt::join(config.labels, ", ")),
+         .allowed = fmt::format("{}", fmt::join(bundle.config.labels, ", ")),
+         .remedy = "resume with the data and --labels that the run began with; to learn other labels from these "
+                   "weights, start a run with --model " +
+                   checkpoint.string()});
+  }
   load_checkpoint_parameters(checkpoint, bundle, parameters);
   const SafetensorsReader file(checkpoint / kOptimizerFile);
   for (const std::string& name : state_names) {

@@ -25,6 +25,8 @@ struct TrainerState {
   std::int64_t examples = 0;     // windows of the training data
   std::int64_t max_length = 0;
   int threads = 0;
+  std::string data;     // fingerprint of the training windows; empty in checkpoints of old
+  std::string options;  // learning rate and what shapes it, decay, clipping, as text; empty in checkpoints of old
   // Losses summed since the last line of metrics.jsonl, so that the next line is the same after a resume.
   double interval_loss = 0;
   std::int64_t interval_steps = 0;
@@ -50,6 +52,11 @@ void remove_torn_checkpoints(const std::filesystem::path& output_dir);
 // Steps of the checkpoints in output_dir, ascending.
 std::vector<std::int64_t> list_checkpoints(const std::filesystem::path& output_dir);
 std::filesystem::path checkpoint_path(const std::filesystem::path& output_dir, std::int64_t step);
+
+// Moves the checkpoints and metrics.jsonl of an earlier run out of the way of one that starts afresh, to
+// output_dir/earlier-N, and returns that path; nothing if there are no checkpoints. Mixed, `latest` and the limit on
+// their number would confuse the two runs.
+std::optional<std::filesystem::path> set_checkpoints_aside(const std::filesystem::path& output_dir);
 
 // Throws DataError for a missing or torn trainer_state.json.
 TrainerState read_trainer_state(const std::filesystem::path& checkpoint);

@@ -1,6 +1,7 @@
 #include "train/job.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -27,6 +28,27 @@ bool covers(const std::vector<std::string>& labels, const LabelSet& data) {
                              [&](const std::string& name) { return std::ranges::find(labels, name) != labels.end(); });
 }
 
+// Labels of which the model knows some and not others are a slip in the data more often than a wish for a new head,
+// which would throw away what the model has learnt. Data whose entities the model knows nothing of gets a new head.
+void refuse_stray_labels(const std::vector<std::string>& known, const LabelSet& seen, const PageSource& source) {
+  const auto knows = [&known](const std::string& name) { return std::ranges::find(known, name) != known.end(); };
+  const bool shares =
+      std::ranges::any_of(seen.names(), [&](const std::string& name) { return name != "O" && knows(name); });
+  if (!shares) return;
+  const LabelSet labels(known, "the model's labels");
+  for (std::size_t i = 0; i < source.size(); ++i) {
+    const Page page = source.read(i);
+    for (std::size_t word = 0; word < page.labels.size(); ++word) {
+      if (knows(page.labels[word])) continue;
+      Problem problem = unknown_label_problem(page, word, labels);
+      problem.remedy =
+          fmt::format("mend the label; or, for a new head in place of the model's, name all labels: --labels {}",
+                      fmt::join(seen.names(), ","));
+      throw PageError("label-unknown", std::move(problem));
+    }
+  }
+}
+
 }  // namespace
 
 WindowOptions window_options(const DataRequest& request, const LayoutLMv3Config& config) {
@@ -42,7 +64,7 @@ WindowOptions window_options(const DataRequest& request, const LayoutLMv3Config&
                       .remedy = fmt::format("pass --max-length {}; longer pages become several windows", most)});
   }
   WindowOptions options{.max_length = static_cast<int>(length),
-                        .stride = std::min(request.stride, static_cast<int>(length) / 4),
+                        .stride = request.stride >= 0 ? request.stride : std::min(128, static_cast<int>(length) / 4),
                         .long_pages = request.truncate ? LongPages::kTruncate : LongPages::kWindows};
   validate(options);
   return options;
@@ -56,17 +78,18 @@ void resolve_labels(ModelBundle& bundle, const ModelRequest& model, const DataRe
                              .segment_boxes = data.segment_boxes});
   const LabelSet seen = LabelSet::from_pages(*source);
   if (model_has_labels && covers(bundle.config.labels, seen)) return;
+  if (model_has_labels) refuse_stray_labels(bundle.config.labels, seen, *source);
   set_labels(bundle, seen);
 }
 
 namespace {
 
-CheckReport check_with(const ModelBundle& bundle, const DataRequest& request, const LabelSet* labels, bool required,
-                       bool decode_images) {
+// `names` give numbers in the data their meaning; `labels` (nullptr: any) are those that may occur.
+CheckReport check_with(const ModelBundle& bundle, const DataRequest& request, std::vector<std::string> names,
+                       const LabelSet* labels, bool required, bool decode_images) {
   const std::unique_ptr<PageSource> source =
-      open_pages(request.data, {.label_names = labels != nullptr ? labels->names() : std::vector<std::string>(),
-                                .segment_boxes = request.segment_boxes,
-                                .ignore_labels = labels == nullptr && !required});
+      open_pages(request.data,
+                 {.label_names = std::move(names), .segment_boxes = request.segment_boxes, .ignore_labels = !required});
   const WordEncoder encoder = bundle.word_encoder();
   return check_pages(*source, {.box_format = request.box_format,
                                .labels = labels,
@@ -79,19 +102,28 @@ CheckReport check_with(const ModelBundle& bundle, const DataRequest& request, co
 }  // namespace
 
 CheckReport check_data(ModelBundle& bundle, const ModelRequest& model, const DataRequest& request, bool decode_images) {
+  const std::vector<std::string> own = bundle.weights != nullptr ? bundle.config.labels : std::vector<std::string>();
   try {
     resolve_labels(bundle, model, request);
-  } catch (const DataError&) {
+  } catch (const PageError& error) {
+    // A label that the model does not know, among some that it does: every one of them is listed.
+    if (error.kind() == "label-unknown" && !own.empty()) {
+      const LabelSet labels(own, "the model's labels");
+      return check_with(bundle, request, own, &labels, true, decode_images);
+    }
     // The data's labels cannot be listed because a page is broken: the check itself says which.
-    return check_with(bundle, request, nullptr, true, decode_images);
+    return check_with(bundle, request, own, nullptr, true, decode_images);
+  } catch (const DataError&) {
+    return check_with(bundle, request, own, nullptr, true, decode_images);
   }
   const LabelSet labels(bundle.config.labels, "the labels");
-  return check_with(bundle, request, &labels, true, decode_images);
+  return check_with(bundle, request, labels.names(), &labels, true, decode_images);
 }
 
 void refuse_bad_data(const ModelBundle& bundle, const DataRequest& request, bool labels_required) {
   const LabelSet labels(bundle.config.labels, "the model's labels");
-  const CheckReport report = check_with(bundle, request, labels_required ? &labels : nullptr, labels_required, false);
+  const CheckReport report = labels_required ? check_with(bundle, request, labels.names(), &labels, true, false)
+                                             : check_with(bundle, request, {}, nullptr, false, false);
   if (report.findings.count(Severity::kError) > 0) throw report.findings.to_error(request.data.string());
 }
 

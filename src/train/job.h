@@ -25,7 +25,7 @@ struct DataRequest {
   BoxFormat box_format = BoxFormat::kPixel;
   bool segment_boxes = false;
   int max_length = 0;  // text tokens of a window; 0: as many as the model has positions for, at most 512
-  int stride = 128;
+  int stride = -1;     // tokens by which windows overlap; below 0: a quarter of a window, at most 128
   bool truncate = false;  // long pages lose their end instead of being cut into windows
 };
 

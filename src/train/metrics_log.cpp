@@ -22,7 +22,8 @@ std::string lines_up_to(const std::filesystem::path& path, std::int64_t last) {
   std::string kept;
   for (std::string line; std::getline(file, line);) {
     const auto object = nlohmann::json::parse(line, nullptr, false);
-    if (!object.is_object() || !object.contains("step") || object["step"].get<std::int64_t>() > last) continue;
+    if (!object.is_object() || !object.contains("step") || !object["step"].is_number_integer()) continue;
+    if (object["step"].get<std::int64_t>() > last) continue;
     kept += line + "\n";
   }
   return kept;

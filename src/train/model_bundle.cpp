@@ -88,6 +88,17 @@ ModelBundle open_model(const std::string& model, const std::string& tokenizer) {
   return bundle;
 }
 
+ModelBundle open_trained_model(const std::string& model, const std::string& tokenizer) {
+  if (is_preset(model) && !is_directory(model)) {
+    throw UsageError({.what = "a preset has no trained weights",
+                      .where = "--model",
+                      .found = model,
+                      .allowed = "a model directory: what train wrote into its --output-dir, or a Hugging Face model",
+                      .remedy = "train it first: plimsoll train --model " + model + " --data FILE --output-dir DIR"});
+  }
+  return open_model(model, tokenizer);
+}
+
 ModelBundle open_weights_only(const std::string& model) {
   if (is_preset(model) && !is_directory(model)) return open_preset(model, "");
   ModelBundle bundle;

@@ -34,6 +34,9 @@ struct ModelBundle {
 // model's own; empty: the model's, or the embedded one for a preset. Throws DataError, or UsageError for what is neither.
 ModelBundle open_model(const std::string& model, const std::string& tokenizer = "");
 
+// The same for evaluation and prediction: UsageError for a preset, whose weights would be random.
+ModelBundle open_trained_model(const std::string& model, const std::string& tokenizer = "");
+
 // Config and weights alone, for work on batches that are token ids already: `tokenizer` stays nullptr.
 ModelBundle open_weights_only(const std::string& model);
 

@@ -19,6 +19,17 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
+// Tells data sets apart by how their pages fall into windows (FNV-1a).
+std::string fingerprint(std::span<const Example> examples) {
+  std::uint64_t hash = 0xcbf29ce484222325ULL;
+  for (const Example& e : examples) {
+    for (const std::uint32_t value : {e.page, e.begin, std::uint32_t{e.tokens}, std::uint32_t{e.labelled}}) {
+      hash = (hash ^ value) * 0x100000001b3ULL;
+    }
+  }
+  return fmt::format("{:016x}", hash);
+}
+
 }  // namespace
 
 std::int64_t total_steps(const TrainOptions& options, std::int64_t updates_per_epoch) {
@@ -44,6 +55,10 @@ Trainer::Trainer(const Session& session, const ModelBundle& bundle, const TrainD
             .examples = static_cast<std::int64_t>(sampler_.size()),
             .max_length = data.train->options().windows.max_length,
             .threads = threads,
+            .data = fingerprint(data.train->examples()),
+            .options = fmt::format("learning rate {} ({}, warm-up {}), weight decay {}, gradient norm at most {}",
+                                   options.learning_rate, scheduler_type_name(options.lr_scheduler_type),
+                                   options.warmup_ratio, options.weight_decay, options.max_grad_norm),
             .best_metric = std::nullopt,
             .best_step = 0};
   for (const auto& [name, entry] : session.plan().layout.entries()) {
@@ -53,27 +68,49 @@ Trainer::Trainer(const Session& session, const ModelBundle& bundle, const TrainD
   }
 }
 
-void Trainer::begin(const std::optional<std::filesystem::path>& resume) {
+void Trainer::begin_afresh() {
+  load_model(bundle_, options_.seed, [this](const std::string& name) { return floats(name); });
+  for (const std::string& name : state_names_) std::ranges::fill(floats(name), 0.0F);
+}
+
+void Trainer::begin_from(const std::filesystem::path& resume) {
   const ParameterMemory memory = [this](const std::string& name) { return floats(name); };
-  if (!resume) {
-    load_model(bundle_, options_.seed, memory);
-    for (const std::string& name : state_names_) std::ranges::fill(floats(name), 0.0F);
-    return;
+  const TrainerState saved = read_trainer_state(resume);
+  try {
+    load_checkpoint(resume, bundle_, memory, state_names_, memory);
+  } catch (const DataError& error) {
+    Problem problem = error.problem();
+    std::vector<std::int64_t> steps = list_checkpoints(options_.output_dir);
+    std::erase_if(steps, [&](std::int64_t step) { return checkpoint_path({}, step).filename() == resume.filename(); });
+    if (!steps.empty()) {
+      problem.remedy += fmt::format("{}or resume from {}", problem.remedy.empty() ? "" : "; ",
+                                    checkpoint_path(options_.output_dir, steps.back()).string());
+    }
+    throw DataError(std::move(problem));
   }
-  const TrainerState saved = read_trainer_state(*resume);
-  load_checkpoint(*resume, bundle_, memory, state_names_, memory);
-  const auto differs = [&](const char* what, auto then, auto now) {
-    if (then == now) return;
-    log_warning(
-        fmt::format("the run began with {} {}, now it is {}: it will not continue bit for bit", what, then, now));
+  std::string changes;
+  const auto differs = [&](const char* what, const auto& then, const auto& now) {
+    if (then != now) changes += fmt::format("{}{}: {} then, {} now", changes.empty() ? "" : "; ", what, then, now);
   };
   differs("--seed", saved.seed, state_.seed);
   differs("--train-batch-size", saved.train_batch_size, state_.train_batch_size);
-  differs("a micro-batch of", saved.micro_batch_size, state_.micro_batch_size);
-  differs("training windows:", saved.examples, state_.examples);
+  differs("micro-batch", saved.micro_batch_size, state_.micro_batch_size);
+  differs("windows of training data", saved.examples, state_.examples);
   differs("--max-length", saved.max_length, state_.max_length);
-  differs("updates in all:", saved.total_steps, state_.total_steps);
+  differs("updates in all", saved.total_steps, state_.total_steps);
   differs("--threads", saved.threads, state_.threads);
+  if (!saved.options.empty()) differs("options", saved.options, state_.options);
+  if (!saved.data.empty() && saved.data != state_.data && saved.examples == state_.examples) {
+    changes += fmt::format("{}other training data", changes.empty() ? "" : "; ");
+  }
+  if (!changes.empty()) {
+    log_warning(fmt::format("this run differs from the one that wrote {}, so it will not continue bit for bit: {}",
+                            resume.string(), changes));
+  }
+  if (saved.step >= state_.total_steps) {
+    log_info(fmt::format("nothing is left to train: {} stands at update {}, and {} were asked for", resume.string(),
+                         saved.step, state_.total_steps));
+  }
   state_.step = saved.step;
   state_.interval_loss = saved.interval_loss;
   state_.interval_steps = saved.interval_steps;
@@ -93,11 +130,11 @@ void Trainer::open_logs(bool resumed) {
 void Trainer::restart_loader() {
   loader_.reset();
   const std::int64_t per_epoch = sampler_.updates_per_epoch();
-  sequence_ =
-      std::make_unique<BatchSequence>(sampler_, state_.micro_batch_size,
-                                      BatchSequence::Range{.epoch = static_cast<std::uint64_t>(state_.step / per_epoch),
-                                                           .update = state_.step % per_epoch,
-                                                           .updates = state_.total_steps - state_.step});
+  sequence_ = std::make_unique<BatchSequence>(
+      sampler_, state_.micro_batch_size,
+      BatchSequence::Range{.epoch = static_cast<std::uint64_t>(state_.step / per_epoch),
+                           .update = state_.step % per_epoch,
+                           .updates = state_.total_steps - state_.step});
   const ModelCapacity& capacity = session_.plan().programs.front().capacity;
   loader_ = std::make_unique<Loader>(*data_.train, *sequence_, batch_shape(bundle_.config, capacity), options_.pad_to,
                                      loader_options_);
@@ -146,15 +183,15 @@ void Trainer::check_finite(const Batch& batch, double loss, double norm) const {
     pages += fmt::format("{}{}", pages.empty() ? "" : ", ", data_.train->source().read(reference.page).id);
   }
   const std::vector<std::int64_t> good = list_checkpoints(options_.output_dir);
-  throw DivergedError(
-      {.what = "the loss or the gradients are no longer finite",
-       .where = fmt::format("update {}, pages {}", state_.step + 1, pages),
-       .found = fmt::format("loss {}, gradient norm {}", loss, norm),
-       .allowed = "finite numbers",
-       .remedy = fmt::format("lower --learning-rate or raise --warmup-ratio{}",
-                             good.empty() ? std::string()
-                                          : fmt::format("; the last good checkpoint is {}",
-                                                        checkpoint_path(options_.output_dir, good.back()).string()))});
+  throw DivergedError({.what = "the loss or the gradients are no longer finite",
+                       .where = fmt::format("update {}, pages {}", state_.step + 1, pages),
+                       .found = fmt::format("loss {}, gradient norm {}", loss, norm),
+                       .allowed = "finite numbers",
+                       .remedy = fmt::format("lower --learning-rate or raise --warmup-ratio{}",
+                                             good.empty() ? std::string()
+                                                          : fmt::format("; the last good checkpoint is {}",
+                                                                        checkpoint_path(options_.output_dir, good.back())
+                                                                            .string()))});
 }
 
 void Trainer::log_order(const Batch& batch, bool first, bool last) {
@@ -201,8 +238,8 @@ void Trainer::after_update(double loss, TrainSummary& summary) {
         line.data(), line.size(),
         "{{\"step\": {}, \"epoch\": {:.6g}, \"loss\": {:.9g}, \"learning_rate\": {:.9g}, \"grad_norm\": {:.9g}, "
         "\"pages_per_second\": {:.5g}, \"resident_bytes\": {}}}",
-        now.step, now.epoch, state_.interval_loss / static_cast<double>(state_.interval_steps), now.learning_rate,
-        now.gradient_norm, now.pages_per_second, now.resident_bytes);
+        now.step, now.epoch, state_.interval_loss / static_cast<double>(state_.interval_steps), now.learning_rate, now.gradient_norm,
+        now.pages_per_second, now.resident_bytes);
     metrics_->write({line.data(), out.size});
     state_.interval_loss = 0;
     state_.interval_steps = 0;
@@ -235,8 +272,18 @@ void Trainer::evaluate_now(const StepReport& now, TrainSummary& summary) {
 void Trainer::save(bool force) {
   if (saved_step_ == state_.step && !force) return;
   const ParameterMemory memory = [this](const std::string& name) { return floats(name); };
-  const std::filesystem::path path =
-      save_checkpoint(options_.output_dir, state_, bundle_, memory, state_names_, memory);
+  std::filesystem::path path;
+  try {
+    path = save_checkpoint(options_.output_dir, state_, bundle_, memory, state_names_, memory);
+  } catch (const EnvironmentError& error) {
+    Problem problem = error.problem();
+    const std::vector<std::int64_t> good = list_checkpoints(options_.output_dir);
+    problem.what = fmt::format("the checkpoint of update {} cannot be written: {}", state_.step, problem.what);
+    problem.remedy +=
+        good.empty() ? "; no earlier checkpoint exists: the run starts afresh"
+                     : fmt::format("; then continue with --resume-from-checkpoint latest, from update {}", good.back());
+    throw EnvironmentError(std::move(problem));
+  }
   saved_step_ = state_.step;
   rotate_checkpoints(options_.output_dir, options_.save_total_limit,
                      options_.load_best_model_at_end ? state_.best_step : -1);
@@ -246,7 +293,18 @@ void Trainer::save(bool force) {
 TrainSummary Trainer::run(const std::optional<std::filesystem::path>& resume, const std::atomic<bool>& stop) {
   TrainSummary summary;
   remove_torn_checkpoints(options_.output_dir);
-  begin(resume);
+  if (resume) {
+    begin_from(*resume);
+  } else {
+    begin_afresh();
+    if (const auto aside = set_checkpoints_aside(options_.output_dir)) {
+      log_warning(
+          fmt::format("{} holds checkpoints of an earlier run: they are now in {}; to continue that run instead, end "
+                      "this one and pass --resume-from-checkpoint {}",
+                      options_.output_dir.string(), aside->string(),
+                      checkpoint_path(*aside, list_checkpoints(*aside).back()).string()));
+    }
+  }
   open_logs(resume.has_value());
   const std::int64_t first = state_.step;
   const auto begin_time = Clock::now();

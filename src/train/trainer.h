@@ -76,7 +76,8 @@ class Trainer {
   TrainSummary run(const std::optional<std::filesystem::path>& resume, const std::atomic<bool>& stop);
 
  private:
-  void begin(const std::optional<std::filesystem::path>& resume);
+  void begin_afresh();
+  void begin_from(const std::filesystem::path& checkpoint);
   void open_logs(bool resumed);
   void restart_loader();
   double run_update(const std::atomic<bool>& stop, bool& stopped);

@@ -100,5 +100,82 @@ TEST_F(Refusal, JsonModeSaysTheSame) {
   EXPECT_EQ(nlohmann::json::parse(outcome.out).at("error").at("exit_code"), 3);
 }
 
+TEST_F(Refusal, WeightsThatAreNotNumbers) {
+  std::string bytes = file_bytes(at("model/model.safetensors"));
+  bytes.replace(bytes.size() - 4, 4, std::string("\0\0\xc0\x7f", 4));
+  write_bytes(at("model/model.safetensors"), bytes);
+  expect_message(run(eval_arguments()), 3, {"model.safetensors", "tensor 'classifier.bias', element 8", "nan"});
+}
+
+TEST_F(Refusal, PresetsHaveNothingToPredictWith) {
+  expect_message(run({"predict", "--model", "layoutlmv3-tiny", "--data", path("pages/validation.jsonl")}), 2,
+                 {"--model", "train it first"});
+}
+
+TEST_F(Refusal, OneStrayLabelDoesNotThrowTheHeadAway) {
+  std::vector<nlohmann::json> pages = read_pages("train.jsonl");
+  pages[2]["labels"][5] = "b-total";
+  write_pages("stray.jsonl", pages);
+  Arguments arguments = train_arguments("run", {"--max-steps", "1"});
+  *std::find(arguments.begin(), arguments.end(), "layoutlmv3-tiny") = path("model");
+  *std::find(arguments.begin(), arguments.end(), path("pages/train.jsonl")) = path("pages/stray.jsonl");
+  expect_message(run(arguments), 3, {"stray.jsonl:3", "word 5", "b-total", "B-TOTAL", "--labels O,"});
+  const Outcome checked = run({"check", "--model", path("model"), "--data", path("pages/stray.jsonl"), "--json"});
+  EXPECT_EQ(checked.code, 3);
+  EXPECT_EQ(nlohmann::json::parse(checked.out).at("findings").at(0).at("kind"), "label-unknown");
+  // A label set of its own, as data for another task has, gets a new head.
+  for (nlohmann::json& page : pages) {
+    for (nlohmann::json& label : page["labels"]) label = label == "O" ? "O" : "B-FIELD";
+  }
+  write_pages("stray.jsonl", pages);
+  const Outcome fresh = run(arguments);
+  EXPECT_EQ(fresh.code, 0) << fresh.err;
+  EXPECT_THAT(fresh.err, testing::HasSubstr("new classification head"));
+}
+
+TEST_F(Refusal, NumbersAreNamedByTheModelEvenWhereAPageIsBroken) {
+  std::vector<nlohmann::json> pages = read_pages("train.jsonl");
+  for (nlohmann::json& page : pages) {
+    for (nlohmann::json& label : page["labels"]) label = 1;
+  }
+  pages[1]["boxes"].erase(0);
+  write_pages("numbers.jsonl", pages);
+  const Outcome checked = run({"check", "--model", path("model"), "--data", path("pages/numbers.jsonl"), "--json"});
+  EXPECT_EQ(checked.code, 3);
+  const nlohmann::json report = nlohmann::json::parse(checked.out);
+  EXPECT_EQ(report.at("errors"), 1);
+  EXPECT_EQ(report.at("findings").at(0).at("kind"), "counts-differ");
+}
+
+TEST_F(Refusal, JsonOverSeveralLines) {
+  write_bytes(at("pages/pretty.jsonl"), read_pages("train.jsonl")[0].dump(1));
+  expect_message(run(eval_arguments("pages/pretty.jsonl")), 3, {"pretty.jsonl:1", "JSONL"});
+  write_bytes(at("pages/pretty.jsonl"), nlohmann::json(read_pages("train.jsonl")).dump());
+  expect_message(run(eval_arguments("pages/pretty.jsonl")), 3, {"pretty.jsonl:1", "not one array"});
+}
+
+TEST_F(Refusal, OutputThatCannotBeWritten) {
+  write_bytes(at("file"), "");
+  expect_message(run({"init", "--model", "layoutlmv3-tiny", "--output-dir", path("file")}), 5,
+                 {"--output-dir", path("file")});
+  expect_message(run(train_arguments("file")), 5, {"--output-dir", path("file")});
+  expect_message(
+      run({"predict", "--model", path("model"), "--data", path("pages/validation.jsonl"), "--draw", path("file")}), 5,
+      {"--draw", path("file")});
+  expect_message(run({"synth", "--output", path("file"), "--count", "1"}), 5, {path("file")});
+}
+
+TEST_F(Refusal, PicturesStayInTheirFolder) {
+  std::vector<nlohmann::json> pages = read_pages("train.jsonl");
+  pages[0]["id"] = "../escaped";
+  pages[1]["id"] = pages[2]["id"] = "twice";
+  write_pages("ids.jsonl", pages);
+  const Outcome outcome = run({"predict", "--model", path("model"), "--data", path("pages/ids.jsonl"), "--output",
+                               path("out.jsonl"), "--draw", path("pictures"), "--threads", "1"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_FALSE(fs::exists(at("escaped.png")));
+  EXPECT_EQ(std::distance(fs::directory_iterator(at("pictures")), {}), static_cast<std::ptrdiff_t>(pages.size()));
+}
+
 }  // namespace
 }  // namespace plimsoll

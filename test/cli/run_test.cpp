@@ -1,4 +1,6 @@
 // Training, evaluating and predicting through the command line; interrupted and killed runs.
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -102,6 +104,72 @@ TEST_F(Run, KilledAndResumedEqualsUninterrupted) {
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_THAT(resumed.err, testing::HasSubstr("resuming from"));
   EXPECT_TRUE(file_bytes(at("run/model.safetensors")) == file_bytes(at("whole/model.safetensors")));
+}
+
+TEST_F(Run, AFreshRunSetsAnEarlierOneAside) {
+  ASSERT_EQ(run(train_arguments("run", {"--max-steps", "4", "--save-steps", "2"})).code, 0);
+  const std::string metrics = file_bytes(at("run/metrics.jsonl"));
+  const Outcome second =
+      run(train_arguments("run", {"--max-steps", "1", "--save-steps", "1", "--save-total-limit", "1"}));
+  ASSERT_EQ(second.code, 0) << second.err;
+  EXPECT_THAT(second.err, testing::HasSubstr(path("run/earlier-1/checkpoint-4")));
+  EXPECT_TRUE(fs::exists(at("run/checkpoint-1")));
+  EXPECT_FALSE(fs::exists(at("run/checkpoint-4")));
+  EXPECT_EQ(file_bytes(at("run/earlier-1/metrics.jsonl")), metrics);
+  const Outcome back = run(train_arguments(
+      "run", {"--max-steps", "5", "--resume-from-checkpoint", path("run/earlier-1/checkpoint-4"), "--json"}));
+  EXPECT_EQ(back.code, 0) << back.err;
+}
+
+TEST_F(Run, ResumingWithOtherLabelsOrATornStateIsRefused) {
+  ASSERT_EQ(run(train_arguments("run", {"--max-steps", "4", "--save-steps", "2"})).code, 0);
+  std::vector<nlohmann::json> pages = read_pages("train.jsonl");
+  const std::string before = file_bytes(at("pages/train.jsonl"));
+  for (nlohmann::json& page : pages) {
+    for (nlohmann::json& label : page["labels"]) {
+      if (label == "B-TOTAL") label = "B-SUM";
+      if (label == "I-TOTAL") label = "I-SUM";
+    }
+  }
+  write_pages("train.jsonl", pages);  // as many labels as before: only their names tell
+  const Arguments resume = train_arguments("run", {"--max-steps", "6", "--resume-from-checkpoint", "latest"});
+  expect_message(run(resume), 3, {path("run/checkpoint-4"), "B-SUM", "B-TOTAL", "allowed:"});
+  write_bytes(at("pages/train.jsonl"), before);
+
+  const std::string state = file_bytes(at("run/checkpoint-4/trainer_state.json"));
+  write_bytes(at("run/checkpoint-4/trainer_state.json"), state.substr(0, state.size() / 2));
+  expect_message(run(resume), 3, {path("run/checkpoint-4/trainer_state.json"), "another checkpoint"});
+  nlohmann::json wrong = nlohmann::json::parse(state);
+  wrong["global_step"] = -9;
+  write_bytes(at("run/checkpoint-4/trainer_state.json"), wrong.dump());
+  expect_message(run(resume), 3, {path("run/checkpoint-4/trainer_state.json"), "-9"});
+  write_bytes(at("run/checkpoint-4/trainer_state.json"), state);
+
+  fs::resize_file(at("run/checkpoint-4/optimizer.safetensors"), 100);
+  expect_message(run(resume), 3,
+                 {path("run/checkpoint-4/optimizer.safetensors"), "or resume from " + path("run/checkpoint-2")});
+
+  Arguments faster = train_arguments("run", {"--max-steps", "6", "--resume-from-checkpoint", path("run/checkpoint-2")});
+  *std::find(faster.begin(), faster.end(), "1e-3") = "2e-3";
+  const Outcome other = run(faster);
+  EXPECT_EQ(other.code, 0) << other.err;
+  EXPECT_THAT(other.err, testing::HasSubstr("learning rate 0.001 (linear, warm-up 0)"));
+}
+
+TEST_F(Run, AFileThatMayNotGrowIsNoCrash) {
+  ASSERT_EQ(run(train_arguments("run", {"--max-steps", "1", "--save-steps", "1"})).code, 0);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit small = before;
+  small.rlim_cur = 1 << 20;  // less than the weights
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const Outcome full =
+      run(train_arguments("run", {"--max-steps", "3", "--save-steps", "2", "--resume-from-checkpoint", "latest"}));
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  expect_message(full, 5, {"checkpoint-2.tmp", "ulimit -f", "--resume-from-checkpoint latest, from update 1"});
+  EXPECT_FALSE(fs::exists(at("run/checkpoint-2.tmp")));
+  const Outcome resumed = run(train_arguments("run", {"--max-steps", "3", "--resume-from-checkpoint", "latest"}));
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
 }
 
 }  // namespace

@@ -1,4 +1,8 @@
 // Options: names, config files, what is not one.
+#include <array>
+#include <sstream>
+#include <utility>
+
 #include "program_fixture.h"
 
 namespace plimsoll {
@@ -50,6 +54,16 @@ TEST_F(Usage, ConfigFilesInJsonAndToml) {
     EXPECT_EQ(read_pages("train.jsonl").size(), 3U) << name;
     EXPECT_EQ(read_pages("validation.jsonl").size(), 2U) << name;
   }
+  // A section may name the command, a list stands for names with commas.
+  write_bytes(at("section.toml"), "[synth]\ncount = 2\n");
+  EXPECT_EQ(run({"synth", "--output", path("section"), "--config", path("section.toml")}).code, 0);
+  expect_message(run({"check", "--config", path("section.toml"), "--model", "x", "--data", "y"}), 2,
+                 {"[synth]", "[check]"});
+  write_bytes(at("list.json"), R"({"labels": ["O", "B-X"], "model": "layoutlmv3-tiny"})");
+  EXPECT_EQ(run({"init", "--output-dir", path("listed"), "--config", path("list.json")}).code, 0);
+  write_bytes(at("nested.json"), R"({"count": {"of": 5}})");
+  expect_message(run({"synth", "--output", path("x"), "--config", path("nested.json")}), 2, {"count"});
+  expect_message(run({"synth", "--output", path("x"), "--config"}), 2, {"--config", "no value"});
   // The command line wins over the file; a name that is no option is not passed over.
   ASSERT_EQ(run({"synth", "--output", path("few"), "--config", path("options.json"), "--count", "2"}).code, 0);
   EXPECT_FALSE(fs::exists(at("few/images/00004.png")));
@@ -59,6 +73,106 @@ TEST_F(Usage, ConfigFilesInJsonAndToml) {
   EXPECT_THAT(wrong.err, testing::HasSubstr("cuont"));
   write_bytes(at("wrong.json"), R"({"count": )");
   EXPECT_EQ(run({"synth", "--output", path("x"), "--config", path("wrong.json")}).code, 2);
+}
+
+TEST_F(Usage, MisspeltNamesAreNamedAndCorrected) {
+  // Before anything that they leave missing, --model here.
+  expect_message(run({"train", "--learnin-rate", "1e-3"}), 2, {"--learnin-rate", "did you mean --learning-rate?"});
+  expect_message(run({"train", "--lr=1e-3"}), 2, {"did you mean --learning-rate?"});
+  expect_message(run({"train", "--output_dri", "run"}), 2, {"did you mean --output-dir?"});
+  expect_message(run({"train", "--fp16"}), 2, {"fp32"});
+  expect_message(run({"synth", "--xyzzy", "1"}), 2, {"--xyzzy", "plimsoll synth --help"});
+  expect_message(run({"trian"}), 2, {"did you mean plimsoll train?"});
+  expect_message(run({"--json", "check"}), 2, {"before the command"});
+  expect_message(run({}), 2, {"synth, check, plan, train"});
+  write_bytes(at("wrong.toml"), "validation_fractoin = 0.5\n");
+  expect_message(run({"synth", "--output", path("x"), "--config", path("wrong.toml")}), 2,
+                 {"--config", "did you mean --validation-fraction?"});
+}
+
+TEST_F(Usage, UsageErrorsAreJsonToo) {
+  const Outcome outcome = run({"train", "--json", "--learnin-rate", "1"});
+  EXPECT_EQ(outcome.code, 2);
+  const nlohmann::json error = nlohmann::json::parse(outcome.out).at("error");
+  EXPECT_EQ(error.at("exit_code"), 2);
+  EXPECT_EQ(error.at("found"), "--learnin-rate");
+}
+
+TEST_F(Usage, ValuesThatCannotBeUsed) {
+  const std::vector<std::array<std::string, 2>> bad = {{"--learning-rate", "nan"},
+                                                       {"--learning-rate", "inf"},
+                                                       {"--learning-rate", "-1"},
+                                                       {"--learning-rate", "fast"},
+                                                       {"--num-train-epochs", "0"},
+                                                       {"--num-train-epochs", "nan"},
+                                                       {"--warmup-ratio", "1.5"},
+                                                       {"--weight-decay", "nan"},
+                                                       {"--max-grad-norm", "nan"},
+                                                       {"--train-batch-size", "0"},
+                                                       {"--train-batch-size", "-1"},
+                                                       {"--max-steps", "1.5"},
+                                                       {"--seed", "-1"},
+                                                       {"--save-steps", "-4"},
+                                                       {"--max-length", "-5"},
+                                                       {"--stride", "99999"},
+                                                       {"--threads", "5000"},
+                                                       {"--lr-scheduler-type", "poly"},
+                                                       {"--metric-for-best-model", "accuracy"},
+                                                       {"--eval-steps", ""},
+                                                       {"--budget", ""}};
+  for (const auto& [option, value] : bad) {
+    SCOPED_TRACE(option + " " + value);
+    Arguments arguments = {"train",        "--model",      "layoutlmv3-tiny", "--data",
+                           "absent.jsonl", "--output-dir", path("run")};
+    arguments.insert(arguments.end(), {option, value});
+    expect_message(run(arguments), 2, {"where:   " + option, "'" + value + "'", "allowed:"});
+  }
+  EXPECT_FALSE(fs::exists(at("run")));
+  expect_message(run({"synth", "--count", "2", "--count", "3"}), 2, {"--count", "more than once"});
+  expect_message(run({"synth", "--output"}), 2, {"--output", "no value"});
+  expect_message(run({"synth", "--count", "2"}), 2, {"--output", "missing"});
+  expect_message(run({"synth", "--output", path("x"), "stray"}), 2, {"stray"});
+}
+
+TEST_F(Usage, HelpIsAManual) {
+  const std::string top = run({"--help"}).out;
+  EXPECT_EQ(run({"help"}).out, top);
+  for (const char* name : {"synth", "check", "plan", "train", "eval", "predict", "grad", "init", "bench-step"}) {
+    SCOPED_TRACE(name);
+    EXPECT_THAT(top, testing::HasSubstr(std::string("\n  ") + name + " "));
+    const Outcome help = run({name, "--help"});
+    EXPECT_EQ(help.code, 0);
+    EXPECT_EQ(run({"help", name}).out, help.out);
+    for (const char* option : {"--json", "--config FILE", "--threads N"})
+      EXPECT_THAT(help.out, testing::HasSubstr(option));
+    // Each command has words of its own or none, not the whole program's again.
+    EXPECT_THAT(help.out, testing::Not(testing::HasSubstr("A first run")));
+    EXPECT_THAT(help.out, testing::Not(testing::HasSubstr("TEXT")));
+    std::istringstream lines(help.out);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 120U) << line;
+  }
+  const std::string train = run({"train", "--help"}).out;
+  EXPECT_THAT(train, testing::HasSubstr("plimsoll train --model MODEL --data FILE --output-dir DIR [options]"));
+}
+
+TEST_F(Usage, BatchSizeFollowsFromItsParts) {
+  draw_pages();
+  const Arguments plan = {"plan",     "--model", "layoutlmv3-tiny", "--data", path("pages/train.jsonl"),
+                          "--budget", "1GiB",    "--json"};
+  const auto planned = [&](const Arguments& more) {
+    Arguments all = plan;
+    all.insert(all.end(), more.begin(), more.end());
+    const Outcome outcome = run(all);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const nlohmann::json object = nlohmann::json::parse(outcome.out);
+    return std::pair(object.at("micro_batch_size").get<int>(), object.at("gradient_accumulation_steps").get<int>());
+  };
+  EXPECT_EQ(planned({"--per-device-train-batch-size", "1", "--gradient-accumulation-steps", "3"}), std::pair(1, 3));
+  EXPECT_EQ(planned({"--per_device_train_batch_size", "2"}), std::pair(2, 4));
+  Arguments contradiction = plan;
+  contradiction.insert(contradiction.end(), {"--train-batch-size", "8", "--per-device-train-batch-size", "3",
+                                             "--gradient-accumulation-steps", "2"});
+  expect_message(run(contradiction), 2, {"contradict", "leave one"});
 }
 
 }  // namespace

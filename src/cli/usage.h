@@ -1,0 +1,38 @@
+// What options may hold, and one clear message for what they hold instead.
+//
+//   whole_number(command->add_option("--steps", steps, "How many steps"), 1, 10000);
+//   one_of(command->add_option("--backend", backend, "Who computes"), {"cpu", "reference"});
+//
+// Everything here throws UsageError with option, value found and values allowed; CLI11's own complaints, which know
+// none of the five answers, are translated by `usage_problem`.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+
+namespace plimsoll {
+
+// Refuses all but whole numbers from `low` to `high`.
+CLI::Option* whole_number(CLI::Option* option, std::int64_t low, std::int64_t high = INT64_MAX);
+// Refuses all but finite numbers from `low` (or above `low`, with `open`) to `high`.
+CLI::Option* number(CLI::Option* option, double low, double high = 1e300, bool open = false);
+CLI::Option* one_of(CLI::Option* option, std::vector<std::string> names);
+
+// Of `names`, the one that `given` was probably meant to be, as " did you mean …" needs it; empty if none is near.
+std::string nearest(const std::string& given, const std::vector<std::string>& names);
+
+// A name that the command does not have: with the option that was probably meant.
+Problem unknown_option_problem(const CLI::App& command, const std::string& given, const std::string& where);
+
+// Looks through the arguments before CLI11 does, so that a misspelt option is named rather than what it leaves missing.
+// `arguments` in the order typed, names with dashes. Throws UsageError.
+void check_arguments(const CLI::App& app, const std::vector<std::string>& arguments);
+
+// What CLI11 could not parse, in our words.
+Problem usage_problem(const CLI::ParseError& error, const std::vector<std::string>& arguments);
+
+}  // namespace plimsoll
