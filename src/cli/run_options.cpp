@@ -84,22 +84,25 @@ void add_batch_options(CLI::App* command, RunOptions& o) {
                                    "Pin the micro-batches of an update (0: as many as the budget asks for)"),
                0, 1 << 20)
       ->capture_default_str();
+  command->add_flag(
+      "--pad-to-max-length", o.pad_to_max_length,
+      "Pad every page to --max-length, as many training scripts do; costs time and memory, changes no result");
   command->option_defaults()->group("Levers");
-  one_of(command->add_option("--recompute", o.recompute,
-                             "Forward values that backward computes again: auto (as many as the budget asks for), none, or "
-                             "layers (all but each layer's output)"),
+  one_of(command->add_option(
+             "--recompute", o.recompute,
+             "Forward values that backward computes again: auto (as many as the budget asks for), none, or "
+             "layers (all but each layer's output)"),
          {"auto", "none", "layers"})
       ->type_name("WHICH")
       ->capture_default_str();
   command->add_flag("--gradient-checkpointing", o.gradient_checkpointing, "The same as --recompute layers");
-  one_of(command->add_option("--update-mode", o.update_mode,
-                             "When parameters change: after-backward, in-backward (needs --max-grad-norm 0), two-passes "
-                             "(backward runs twice), or auto"),
-         {"auto", "after-backward", "in-backward", "two-passes"})
+  one_of(
+      command->add_option("--update-mode", o.update_mode,
+                          "When parameters change: after-backward, in-backward (needs --max-grad-norm 0), two-passes "
+                          "(backward runs twice), or auto"),
+      {"auto", "after-backward", "in-backward", "two-passes"})
       ->type_name("WHEN")
       ->capture_default_str();
-  command->add_flag("--pad-to-max-length", o.pad_to_max_length,
-                    "Pad every page to --max-length, as many training scripts do; costs time and memory, changes no result");
 }
 
 void add_training_options(CLI::App* command, RunOptions& o) {
@@ -134,7 +137,8 @@ void RunOptions::resolve() {
   } else if (box_format == "1000") {
     data.box_format = BoxFormat::k1000;
   } else {
-    throw UsageError({.what = "no such box format", .where = "--box-format", .found = box_format, .allowed = "pixel or 1000"});
+    throw UsageError(
+        {.what = "no such box format", .where = "--box-format", .found = box_format, .allowed = "pixel or 1000"});
   }
   if (!budget.empty()) memory.budget_bytes = parse_bytes(budget, "--budget");
   train.lr_scheduler_type = parse_scheduler_type(scheduler);
@@ -166,12 +170,13 @@ void RunOptions::resolve() {
     const std::int64_t steps = (train.train_batch_size + micro - 1) / micro;
     if ((micro_batch_size > 0 && micro_batch_size * accumulation_steps != train.train_batch_size) ||
         steps != accumulation_steps) {
-      throw UsageError({.what = "the batch options contradict one another",
-                        .where = "--gradient-accumulation-steps",
-                        .found = fmt::format("{} pages an update in {} steps{}", train.train_batch_size, accumulation_steps,
-                                             micro_batch_size > 0 ? fmt::format(" of {}", micro_batch_size) : ""),
-                        .allowed = "per-device-train-batch-size times gradient-accumulation-steps = train-batch-size",
-                        .remedy = "leave one of the three to Plimsoll"});
+      throw UsageError(
+          {.what = "the batch options contradict one another",
+           .where = "--gradient-accumulation-steps",
+           .found = fmt::format("{} pages an update in {} steps{}", train.train_batch_size, accumulation_steps,
+                                micro_batch_size > 0 ? fmt::format(" of {}", micro_batch_size) : ""),
+           .allowed = "per-device-train-batch-size times gradient-accumulation-steps = train-batch-size",
+           .remedy = "leave one of the three to Plimsoll"});
     }
     memory.micro_batch_size = micro;
   }
