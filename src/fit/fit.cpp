@@ -58,6 +58,15 @@ std::vector<MemoryItem> persistent_items(const PersistentLayout& layout) {
   return {{"parameters", parameters}, {"optimizer state", moments}, {"accumulated gradients", gradients}};
 }
 
+// Micro-batches have room for the largest of them; their rows together are those of an update.
+double real_row_share(const FitRequest& request, const ModelCapacity& capacity) {
+  const std::int64_t visual = request.step.config.visual_tokens();
+  const std::int64_t rows = request.update_text_rows + request.train_batch_size * visual;
+  const std::int64_t room =
+      divide_up(request.train_batch_size, capacity.samples) * (capacity.text_rows + capacity.samples * visual);
+  return std::min(1.0, static_cast<double>(rows) / static_cast<double>(room));
+}
+
 }  // namespace
 
 std::size_t recomputed_bytes(const Levers& levers) {
@@ -103,7 +112,8 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
                                                  : estimate_memory(graph, scratch, run.layout);
     if (program.kind != ProgramKind::kEvaluate) {
       const std::int64_t runs = program.kind == ProgramKind::kAccumulate ? run.accumulation_steps - 1 : 1;
-      run.seconds_per_update += static_cast<double>(runs) * estimate_seconds(graph, request.speeds);
+      run.seconds_per_update += static_cast<double>(runs) *
+                                estimate_seconds(graph, request.speeds, real_row_share(request, program.capacity));
     }
     run.arena_bytes = std::max(run.arena_bytes, program.plan.arena_bytes());
     if (largest == nullptr || program.plan.arena_bytes() > largest->plan.arena_bytes()) largest = &program;

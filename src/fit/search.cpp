@@ -45,11 +45,14 @@ class Search {
  public:
   Search(const FitRequest& request, Backend& backend) : request_(request), backend_(backend) {}
 
-  RunPlan run() {
+  RunPlan run() { return complete(choose()); }
+
+  // The same without offsets; nothing if no plan fits.
+  std::optional<RunPlan> choose() {
     check_pins();
     const std::vector<std::int64_t> sizes =
         request_.micro_batch_size ? std::vector{*request_.micro_batch_size} : candidates(request_.train_batch_size);
-    if (!request_.trains) return complete(first_that_fits(sizes));
+    if (!request_.trains) return first_that_fits(sizes);
     std::optional<RunPlan> best = request_.recompute == RecomputeMode::kLayers ? std::nullopt : first_that_fits(sizes);
     const auto next = [&] {  // the position of the first size without recomputation that fits
       std::size_t position = 0;
@@ -67,8 +70,11 @@ class Search {
         for (const UpdateMode mode : modes(micro)) take_faster(best, with_recomputation(micro, mode));
       }
     }
-    return complete(std::move(best));
+    return best;
   }
+
+  // Of all plans that have been looked at.
+  const RunPlan& smallest() const { return *smallest_; }
 
  private:
   void check_pins() const {
@@ -213,5 +219,24 @@ class Search {
 }  // namespace
 
 RunPlan fit(const FitRequest& request, Backend& backend) { return Search(request, backend).run(); }
+
+std::vector<RunPlan> sweep_budgets(const FitRequest& request, int points, Backend& backend) {
+  check(points >= 2, "a sweep has two ends");
+  FitRequest trial = request;
+  trial.budget_bytes = 0;
+  const std::optional<RunPlan> fastest = Search(trial, backend).choose();
+  trial.budget_bytes = 1;  // nothing fits: every lever is pulled
+  Search search(trial, backend);
+  search.choose();
+  const std::size_t low = search.smallest().predicted_peak_bytes + kVariationBytes;
+  const std::size_t high = std::max(low, fastest->predicted_peak_bytes + kVariationBytes);
+  std::vector<RunPlan> plans;
+  for (int i = 0; i < points; ++i) {
+    const auto step = static_cast<std::size_t>(i), steps = static_cast<std::size_t>(points - 1);
+    trial.budget_bytes = round_up(low + (high - low) * step / steps, kMiB);
+    if (std::optional<RunPlan> plan = Search(trial, backend).choose()) plans.push_back(std::move(*plan));
+  }
+  return plans;
+}
 
 }  // namespace plimsoll

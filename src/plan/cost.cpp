@@ -42,9 +42,11 @@ double work_of(const Graph& graph, const Node& node) {
   }
 }
 
-double estimate_seconds(const Graph& graph, const OpSpeeds& speeds) {
+double estimate_seconds(const Graph& graph, const OpSpeeds& speeds, double row_share) {
   double sum = 0;
-  for (const Node& node : graph.nodes()) sum += speeds.seconds(graph, node);
+  for (const Node& node : graph.nodes()) {
+    sum += speeds.seconds(graph, node) * (node.row_count == kNoValue ? 1 : row_share);
+  }
   return sum;
 }
 

@@ -21,7 +21,7 @@ struct OpSpeeds {
   }
 };
 
-// Of one run of all nodes.
-double estimate_seconds(const Graph& graph, const OpSpeeds& speeds);
+// Of one run of all nodes. `row_share`: the part of the capacity that is real in nodes that work by rows.
+double estimate_seconds(const Graph& graph, const OpSpeeds& speeds, double row_share = 1);
 
 }  // namespace plimsoll

@@ -175,5 +175,38 @@ TEST_F(Usage, BatchSizeFollowsFromItsParts) {
   expect_message(run(contradiction), 2, {"contradict", "leave one"});
 }
 
+TEST_F(Usage, APlanSweepsOverBudgets) {
+  draw_pages();
+  const Outcome outcome = run({"plan", "--model", "layoutlmv3-tiny", "--data", path("pages/train.jsonl"), "--sweep",
+                               "--points", "4", "--svg", path("sweep.svg"), "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const nlohmann::json sweep = nlohmann::json::parse(outcome.out).at("sweep");
+  ASSERT_EQ(sweep.size(), 4U);
+  for (const nlohmann::json& plan : sweep) {
+    EXPECT_LE(plan.at("predicted_peak_bytes").get<std::size_t>(), plan.at("budget_bytes").get<std::size_t>());
+    EXPECT_GT(plan.at("pages_per_second").get<double>(), 0);
+  }
+  const std::string svg = file_bytes(at("sweep.svg"));
+  EXPECT_THAT(svg, testing::StartsWith("<svg "));
+  EXPECT_THAT(svg, testing::EndsWith("</svg>\n"));
+  std::size_t circles = 0;
+  for (std::size_t at = svg.find("<circle"); at != std::string::npos; at = svg.find("<circle", at + 1)) ++circles;
+  EXPECT_EQ(circles, 4U);
+}
+
+TEST_F(Usage, LeversThatContradictEachOther) {
+  draw_pages();
+  const auto plan = [&](const Arguments& more) {
+    Arguments all = {"plan", "--model", "layoutlmv3-tiny", "--data", path("pages/train.jsonl"), "--budget", "1GiB"};
+    all.insert(all.end(), more.begin(), more.end());
+    return run(all);
+  };
+  expect_message(plan({"--gradient-checkpointing", "--recompute", "none"}), 2,
+                 {"contradict", "--gradient-checkpointing"});
+  expect_message(plan({"--update-mode", "in-backward"}), 2, {"--max-grad-norm", "two-passes"});
+  EXPECT_THAT(plan({"--update-mode", "in-backward", "--max-grad-norm", "0"}).out, testing::HasSubstr("in backward"));
+  EXPECT_THAT(plan({"--gradient-checkpointing"}).out, testing::HasSubstr("again"));
+}
+
 }  // namespace
 }  // namespace plimsoll

@@ -16,7 +16,7 @@ FitRequest long_request(std::int64_t batch) {
   FitRequest request = small_request(batch);
   request.step.config.num_hidden_layers = 4;
   request.text_rows = [](std::int64_t micro) { return 20'000 * micro; };
-  request.update_text_rows = 300;
+  request.update_text_rows = 20'000 * batch;
   request.loader_bytes = nullptr;
   return request;
 }
@@ -98,6 +98,24 @@ TEST(Search, TwoPassesWhereGradientsDoNotFit) {
   EXPECT_LE(run.predicted_peak_bytes, request.budget_bytes);
   // A second backward.
   EXPECT_GT(run.seconds_per_update, plan_run(request, {.micro_batch_size = 1}, backend).seconds_per_update);
+}
+
+TEST(Sweep, MoreMemoryIsNeverSlower) {
+  ReferenceBackend backend;
+  const FitRequest request = long_request(4);
+  const std::vector<RunPlan> plans = sweep_budgets(request, 6, backend);
+  ASSERT_EQ(plans.size(), 6U);
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    EXPECT_TRUE(plans[i].fits());
+    EXPECT_GT(plans[i].seconds_per_update, 0);
+    if (i == 0) continue;
+    EXPECT_GT(plans[i].budget_bytes, plans[i - 1].budget_bytes);
+    // Estimates closer than a thousandth say nothing: then fewer micro-batches are taken.
+    EXPECT_LE(plans[i].seconds_per_update, plans[i - 1].seconds_per_update * 1.001);
+  }
+  EXPECT_FALSE(plans.front().levers.recompute.empty());
+  EXPECT_TRUE(plans.back().levers.recompute.empty());
+  EXPECT_EQ(plans.back().levers.micro_batch_size, 4);
 }
 
 TEST(Search, ClippedGradientsCannotBeConsumedInOnePass) {
