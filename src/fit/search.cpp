@@ -124,6 +124,23 @@ class Search {
     return copy;
   }
 
+  // The plan at the first position of [low, high] that fits, found by halving: from some position on they all do, and
+  // `last` is the one at `high`.
+  template <typename PlanAt>
+  static RunPlan first_of(std::size_t low, std::size_t high, RunPlan last, const PlanAt& plan_at) {
+    while (low < high) {
+      const std::size_t middle = low + (high - low) / 2;
+      RunPlan run = plan_at(middle);
+      if (run.fits()) {
+        last = std::move(run);
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    return last;
+  }
+
   // Without recomputation. Memory grows with the micro-batch, so the largest that fits is found by halving.
   std::optional<RunPlan> first_that_fits(const std::vector<std::int64_t>& sizes) {
     const auto plain = [&](std::size_t i) {
@@ -131,25 +148,10 @@ class Search {
     };
     RunPlan first = plain(0);
     if (first.fits()) return first;
-    std::size_t low = 1, high = sizes.size();  // whatever lies before `low` does not fit, `high` does
-    std::optional<RunPlan> best;
-    if (sizes.size() > 1) {
-      RunPlan last = plain(sizes.size() - 1);
-      if (!last.fits()) return std::nullopt;
-      best = std::move(last);
-      high = sizes.size() - 1;
-    }
-    while (low < high) {
-      const std::size_t middle = low + (high - low) / 2;
-      RunPlan run = plain(middle);
-      if (run.fits()) {
-        best = std::move(run);
-        high = middle;
-      } else {
-        low = middle + 1;
-      }
-    }
-    return best;
+    if (sizes.size() == 1) return std::nullopt;
+    RunPlan last = plain(sizes.size() - 1);
+    if (!last.fits()) return std::nullopt;
+    return first_of(1, sizes.size() - 1, std::move(last), plain);
   }
 
   const std::vector<Recomputation>& ranking(std::int64_t micro) {
@@ -176,17 +178,7 @@ class Search {
     RunPlan best = first(ranked.size());
     if (!best.fits()) return std::nullopt;
     if (request_.recompute == RecomputeMode::kLayers) return best;
-    for (std::size_t low = 0, high = ranked.size(); low < high;) {
-      const std::size_t middle = low + (high - low) / 2;
-      RunPlan run = first(middle);
-      if (run.fits()) {
-        best = std::move(run);
-        high = middle;
-      } else {
-        low = middle + 1;
-      }
-    }
-    return best;
+    return first_of(0, ranked.size(), std::move(best), first);
   }
 
   static void take_faster(std::optional<RunPlan>& best, std::optional<RunPlan> other) {
