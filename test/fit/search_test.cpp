@@ -26,6 +26,7 @@ std::size_t peak(const FitRequest& request, const Levers& levers, Backend& backe
 }
 
 TEST(Search, RecomputesAsLittleAsTheBudgetAsksFor) {
+  if (!kResidentSetIsSteady) GTEST_SKIP() << "a sanitizer's resident set is not the program's";
   ReferenceBackend backend;
   FitRequest request = long_request(1);
   const std::size_t plain = peak(request, {.micro_batch_size = 1}, backend);
@@ -60,6 +61,7 @@ TEST(Search, ForbiddenRecomputationIsNotUsed) {
 }
 
 TEST(Search, FewerPagesAtOnceComeBeforeRecomputation) {
+  if (!kResidentSetIsSteady) GTEST_SKIP() << "a sanitizer's resident set is not the program's";
   ReferenceBackend backend;
   FitRequest request = long_request(4);
   request.budget_bytes = peak(request, {.micro_batch_size = 2}, backend) + 8 * kMiB;
@@ -101,6 +103,7 @@ TEST(Search, TwoPassesWhereGradientsDoNotFit) {
 }
 
 TEST(Sweep, MoreMemoryIsNeverSlower) {
+  if (!kResidentSetIsSteady) GTEST_SKIP() << "a sanitizer's resident set is not the program's";
   ReferenceBackend backend;
   const FitRequest request = long_request(4);
   const std::vector<RunPlan> plans = sweep_budgets(request, 6, backend);
