@@ -94,9 +94,9 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
 // BudgetError with the smallest budget that works, and UsageError if what is pinned makes no sense.
 RunPlan fit(const FitRequest& request, Backend& backend);
 
-// What budgets between the smallest and the largest useful one buy: `points` of them, evenly spaced, ascending, each with the
-// plan that fit() would choose (without its programs, so it cannot run). Between two neighbours with the same levers lies
-// nothing of interest.
+// What budgets between the smallest and the largest useful one buy: up to `points` of them, evenly spaced, ascending,
+// each with the plan that fit() would choose (without its programs, so it cannot run). Between two neighbours with the
+// same levers lies nothing of interest.
 std::vector<RunPlan> sweep_budgets(const FitRequest& request, int points, Backend& backend);
 
 }  // namespace plimsoll

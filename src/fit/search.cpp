@@ -216,7 +216,7 @@ std::vector<RunPlan> sweep_budgets(const FitRequest& request, int points, Backen
   check(points >= 2, "a sweep has two ends");
   FitRequest trial = request;
   trial.budget_bytes = 0;
-  const std::optional<RunPlan> fastest = Search(trial, backend).choose();
+  std::optional<RunPlan> fastest = Search(trial, backend).choose();
   trial.budget_bytes = 1;  // nothing fits: every lever is pulled
   Search search(trial, backend);
   search.choose();
@@ -227,6 +227,10 @@ std::vector<RunPlan> sweep_budgets(const FitRequest& request, int points, Backen
     const auto step = static_cast<std::size_t>(i), steps = static_cast<std::size_t>(points - 1);
     trial.budget_bytes = round_up(low + (high - low) * step / steps, kMiB);
     if (std::optional<RunPlan> plan = Search(trial, backend).choose()) plans.push_back(std::move(*plan));
+  }
+  if (plans.empty()) {  // the process has outgrown every budget meanwhile: what was planned first is still true
+    fastest->budget_bytes = round_up(fastest->predicted_peak_bytes, kMiB);
+    plans.push_back(std::move(*fastest));
   }
   return plans;
 }

@@ -1,5 +1,6 @@
 // What cannot work is refused with the right exit code and one message that says where, what was found and what is allowed.
 #include "program_fixture.h"
+#include "support/sanitizer.h"
 
 namespace plimsoll {
 namespace {
@@ -43,6 +44,7 @@ TEST_F(Refusal, TokenizerLargerThanTheEmbedding) {
 }
 
 TEST_F(Refusal, BudgetNamesTheSmallestThatWorks) {
+  if (!kResidentSetIsSteady) GTEST_SKIP() << "a sanitizer's resident set is not the program's";
   Arguments arguments = train_arguments("run", {"--max-steps", "2"});
   const auto budget = std::find(arguments.begin(), arguments.end(), "1GiB");
   *budget = "10MiB";

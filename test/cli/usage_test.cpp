@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "program_fixture.h"
+#include "support/sanitizer.h"
 
 namespace plimsoll {
 namespace {
@@ -176,6 +177,7 @@ TEST_F(Usage, BatchSizeFollowsFromItsParts) {
 }
 
 TEST_F(Usage, APlanSweepsOverBudgets) {
+  if (!kResidentSetIsSteady) GTEST_SKIP() << "a sanitizer's resident set is not the program's";
   draw_pages();
   const Outcome outcome = run({"plan", "--model", "layoutlmv3-tiny", "--data", path("pages/train.jsonl"), "--sweep",
                                "--points", "4", "--svg", path("sweep.svg"), "--json"});

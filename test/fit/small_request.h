@@ -3,15 +3,9 @@
 
 #include "base/bytes.h"
 #include "fit/fit.h"
+#include "support/sanitizer.h"
 
 namespace plimsoll::test {
-
-// False under a sanitizer, whose quarantine lets the resident set grow by megabytes from one plan to the next.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kResidentSetIsSteady = false;
-#else
-inline constexpr bool kResidentSetIsSteady = true;
-#endif
 
 inline LayoutLMv3Config small_config() {
   LayoutLMv3Config config = preset_config("layoutlmv3-tiny");
