@@ -13,14 +13,14 @@
 #include "base/file.h"
 #include "data/image.h"
 #include "draw/cairo.h"
-#include "draw/scratch_directory.h"
+#include "support/scratch_folder.h"
 #include "draw/synth.h"
 
 namespace plimsoll {
 namespace {
 
 namespace fs = std::filesystem;
-using test::ScratchDirectory;
+using test::ScratchFolder;
 
 struct RgbImage {
   int width, height;
@@ -69,7 +69,7 @@ TEST(EntitySpans, FollowTheLabels) {
 }
 
 TEST(Annotate, ColoursWhereEntitiesAreAndNowhereElse) {
-  const ScratchDirectory scratch;
+  const ScratchFolder scratch;
   const fs::path image = write_blank(scratch / "page.png", 300, 400);
   draw_annotated_page({.image = image,
                        .words = {{.box = {40, 100, 120, 120}, .label = "B-COMPANY", .confidence = 0.97},
@@ -90,7 +90,7 @@ TEST(Annotate, ColoursWhereEntitiesAreAndNowhereElse) {
 }
 
 TEST(Annotate, MarksWhatDiffersFromTheGoldLabels) {
-  const ScratchDirectory scratch;
+  const ScratchFolder scratch;
   const fs::path image = write_blank(scratch / "page.png", 300, 300);
   const auto draw = [&](const std::string& label, const std::string& gold, const std::string& name) {
     draw_annotated_page({.image = image,
@@ -118,7 +118,7 @@ TEST(Annotate, MarksWhatDiffersFromTheGoldLabels) {
 }
 
 TEST(Annotate, DrawsOverADrawnPage) {
-  const ScratchDirectory scratch;
+  const ScratchFolder scratch;
   const SynthPage page = PageDrawer(8).draw(0);
   write_text_file(scratch / "page.png", page.png);
   AnnotatedPage annotated{.image = scratch / "page.png", .output_png = scratch / "out.png"};
@@ -135,7 +135,7 @@ TEST(Annotate, DrawsOverADrawnPage) {
 }
 
 TEST(Annotate, TakesAnyBoxAndAnyText) {
-  const ScratchDirectory scratch;
+  const ScratchFolder scratch;
   const fs::path image = write_blank(scratch / "page.png", 64, 48);
   draw_annotated_page({.image = image,
                        .words = {{.box = {-500, -20, 9000, 9000}, .label = "B-\xC3\xA9t\xC3\xA9"},
@@ -149,7 +149,7 @@ TEST(Annotate, TakesAnyBoxAndAnyText) {
 }
 
 TEST(Annotate, RefusesWhatCannotBeDrawn) {
-  const ScratchDirectory scratch;
+  const ScratchFolder scratch;
   write_text_file(scratch / "text.png", "no picture");
   EXPECT_THROW(draw_annotated_page({.image = scratch / "none.png", .output_png = scratch / "out.png"}), DataError);
   EXPECT_THROW(draw_annotated_page({.image = scratch / "text.png", .output_png = scratch / "out.png"}), DataError);

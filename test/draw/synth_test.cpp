@@ -15,13 +15,13 @@
 #include "data/image.h"
 #include "draw/facts.h"
 #include "draw/fonts.h"
-#include "draw/scratch_directory.h"
+#include "support/scratch_folder.h"
 
 namespace plimsoll {
 namespace {
 
 namespace fs = std::filesystem;
-using test::ScratchDirectory;
+using test::ScratchFolder;
 
 std::vector<nlohmann::json> read_lines(const fs::path& path) {
   std::vector<nlohmann::json> lines;
@@ -74,7 +74,7 @@ GrayImage read_gray(const fs::path& path) {
 }
 
 TEST(Synth, TheSameSeedGivesTheSameBytes) {
-  const ScratchDirectory scratch;
+  const ScratchFolder scratch;
   for (const char* name : {"a", "b"})
     synthesize({.output_dir = scratch / name, .count = 12, .seed = 5, .threads = name[0] == 'a' ? 1 : 3});
   const std::vector<std::string> names = files_under(scratch / "a");
@@ -94,7 +94,7 @@ TEST(Synth, AnotherSeedGivesOtherPages) {
 }
 
 TEST(Synth, ALongerRunExtendsAShorterOne) {
-  const ScratchDirectory scratch;
+  const ScratchFolder scratch;
   synthesize({.output_dir = scratch / "short", .count = 7, .seed = 9});
   synthesize({.output_dir = scratch / "long", .count = 16, .seed = 9});
   for (const std::string& name : files_under(scratch / "short")) {
@@ -115,7 +115,7 @@ TEST(Synth, KeepsTheAskedShareForValidation) {
 }
 
 TEST(Synth, WritesPagesThatTheReaderTakes) {
-  const ScratchDirectory scratch;
+  const ScratchFolder scratch;
   std::size_t last_done = 0;
   const SynthSummary summary =
       synthesize({.output_dir = scratch / "pages", .count = 20, .seed = 3, .on_page = [&](std::size_t done) {
@@ -183,7 +183,7 @@ TEST(Synth, EntitiesSayWhatTheFactsSay) {
 }
 
 TEST(Synth, BoxesAreInsideThePageAndTightAroundInk) {
-  const ScratchDirectory scratch;
+  const ScratchFolder scratch;
   const SynthSummary summary = synthesize({.output_dir = scratch / "pages", .count = 24, .seed = 31});
   for (const nlohmann::json& line : read_lines(summary.train_file)) {
     SCOPED_TRACE(line["id"].get<std::string>());
@@ -233,7 +233,7 @@ TEST(Synth, BoxesAreInsideThePageAndTightAroundInk) {
 }
 
 TEST(Synth, AStoppedRunLeavesNoListOfPages) {
-  const ScratchDirectory scratch;
+  const ScratchFolder scratch;
   const fs::path root = scratch / "pages";
   synthesize({.output_dir = root, .count = 6, .seed = 1});
   struct Stop {};
@@ -247,7 +247,7 @@ TEST(Synth, AStoppedRunLeavesNoListOfPages) {
 }
 
 TEST(Synth, RefusesSenselessOptions) {
-  const ScratchDirectory scratch;
+  const ScratchFolder scratch;
   EXPECT_THROW(synthesize({.output_dir = scratch / "x", .count = 0}), UsageError);
   EXPECT_THROW(synthesize({.output_dir = scratch / "x", .count = 3, .validation_fraction = 1.0}), UsageError);
   EXPECT_THROW(synthesize({.output_dir = scratch / "x", .count = 3, .validation_fraction = -0.1}), UsageError);

@@ -9,6 +9,7 @@
 
 #include "model/layoutlmv3.h"
 #include "support/expect_error.h"
+#include "support/scratch_folder.h"
 
 namespace plimsoll::test {
 namespace {
@@ -188,12 +189,11 @@ TEST(ReadConfig, GoldenModel) {
 }
 
 TEST(ReadConfig, WhatIsNotThereOrNotJson) {
-  std::string folder = (fs::temp_directory_path() / "plimsoll_config_XXXXXX").string();
-  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const ScratchFolder scratch;
+  const std::string folder = scratch.path().string();
   expect_error<DataError>([&] { read_config(folder); }, {folder + "/config.json"});
   std::ofstream(folder + "/config.json") << R"({"model_type": "layoutlmv3", "hidden_size": )";
   expect_error<DataError>([&] { read_config(folder); }, {"not valid JSON", folder + "/config.json"});
-  fs::remove_all(folder);
 }
 
 // Parameters of LayoutLMv3Model (no head) of transformers 5.17.0 with the preset's shape.

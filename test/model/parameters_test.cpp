@@ -1,7 +1,6 @@
 #include "model/parameters.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,6 +9,7 @@
 
 #include "formats/safetensors.h"
 #include "support/expect_error.h"
+#include "support/scratch_folder.h"
 
 namespace plimsoll::test {
 namespace {
@@ -35,25 +35,6 @@ LayoutLMv3Config small_config(std::int64_t labels = 3) {
   for (std::int64_t i = 0; i < labels; ++i) config.labels.push_back("L" + std::to_string(i));
   return config;
 }
-
-class Folder {
- public:
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "plimsoll_parameters_XXXXXX").string();
-    check(::mkdtemp(name.data()) != nullptr, "a temporary folder can be made");
-    path_ = name;
-  }
-  ~Folder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  fs::path file() const { return path_ / "model.safetensors"; }
-
- private:
-  fs::path path_;
-};
 
 // Memory for all parameters of a model; not a number until filled.
 class Store {
@@ -263,14 +244,15 @@ TEST(SaveParameters, WhatIsSavedIsLoadedBitForBit) {
   const std::vector<ParameterSpec> specs = parameter_specs(config);
   Store saved(specs), loaded(specs);
   load_parameters(config, specs, {.seed = 7}, saved.memory());
-  const Folder folder;
-  save_parameters(folder.file(), specs, saved.memory());
-  const WeightsFile weights = open_weights(folder.file());
+  const ScratchFolder folder;
+  save_parameters((folder / "model.safetensors"), specs, saved.memory());
+  const WeightsFile weights = open_weights((folder / "model.safetensors"));
   ASSERT_EQ(weights.entries().size(), specs.size());
   for (const ParameterSpec& spec : specs) {
     EXPECT_EQ(weights.at(spec.name).type, (TensorType{DType::kF32, spec.file_shape})) << spec.name;
   }
-  EXPECT_EQ(SafetensorsReader(folder.file()).metadata().at("format"), "pt");  // transformers asks for it
+  EXPECT_EQ(SafetensorsReader((folder / "model.safetensors")).metadata().at("format"),
+            "pt");  // transformers asks for it
   const ParameterReport report = load_parameters(config, specs, {.weights = &weights}, loaded.memory());
   EXPECT_TRUE(report.fresh.empty());
   EXPECT_TRUE(report.unused.empty());
@@ -284,9 +266,9 @@ TEST(LoadParameters, ThePrefixMayBeMissing) {
   for (TensorDeclaration& tensor : tensors) {
     if (tensor.name.starts_with("layoutlmv3.")) tensor.name = tensor.name.substr(11);
   }
-  const Folder folder;
-  write_weights(folder.file(), tensors);
-  const WeightsFile weights = open_weights(folder.file());
+  const ScratchFolder folder;
+  write_weights((folder / "model.safetensors"), tensors);
+  const WeightsFile weights = open_weights((folder / "model.safetensors"));
   Store store(specs);
   const ParameterReport report = load_parameters(config, specs, {.weights = &weights}, store.memory());
   EXPECT_TRUE(report.fresh.empty());
@@ -303,13 +285,13 @@ TEST(LoadParameters, AMissingTensorIsNamed) {
   for (const std::string name : {"layoutlmv3.cls_token", "layoutlmv3.encoder.layer.0.output.dense.weight"}) {
     std::vector<TensorDeclaration> tensors = declarations(specs);
     std::erase_if(tensors, [&](const TensorDeclaration& tensor) { return tensor.name == name; });
-    const Folder folder;
-    write_weights(folder.file(), tensors);
-    const WeightsFile weights = open_weights(folder.file());
+    const ScratchFolder folder;
+    write_weights((folder / "model.safetensors"), tensors);
+    const WeightsFile weights = open_weights((folder / "model.safetensors"));
     Store store(specs);
     const std::string shape = name.ends_with("cls_token") ? "[1, 1, 8]" : "[8, 12]";
     expect_error<DataError>([&] { load_parameters(config, specs, {.weights = &weights}, store.memory()); },
-                            {name, folder.file().string(), shape, "37 tensors"});
+                            {name, (folder / "model.safetensors").string(), shape, "37 tensors"});
     expect_error<DataError>([&] { check_parameters(specs, {.weights = &weights}); }, {name, shape});
   }
 }
@@ -326,9 +308,9 @@ TEST(LoadParameters, AnotherShapeIsNamed) {
     std::vector<TensorDeclaration> tensors = declarations(specs);
     const Shape allowed = named(tensors, name).type.shape;
     named(tensors, name).type.shape = shape;
-    const Folder folder;
-    write_weights(folder.file(), tensors);
-    const WeightsFile weights = open_weights(folder.file());
+    const ScratchFolder folder;
+    write_weights((folder / "model.safetensors"), tensors);
+    const WeightsFile weights = open_weights((folder / "model.safetensors"));
     expect_error<DataError>(
         [&] { check_parameters(specs, {.weights = &weights}); },
         {"tensor '" + name + "'", "found:   F32" + to_string(shape), "allowed: " + to_string(allowed)});
@@ -341,9 +323,9 @@ TEST(LoadParameters, TheHeadIsMadeNewWhereTheFileHasNone) {
   std::vector<TensorDeclaration> tensors = declarations(specs);
   std::erase_if(tensors, [](const TensorDeclaration& tensor) { return tensor.name.starts_with("classifier"); });
   tensors.push_back({"lm_head.weight", {DType::kF32, {2, 2}}});
-  const Folder folder;
-  write_weights(folder.file(), tensors);
-  const WeightsFile weights = open_weights(folder.file());
+  const ScratchFolder folder;
+  write_weights((folder / "model.safetensors"), tensors);
+  const WeightsFile weights = open_weights((folder / "model.safetensors"));
   Store store(specs), fresh(specs);
   const ParameterReport report = load_parameters(config, specs, {.weights = &weights, .seed = 5}, store.memory());
   EXPECT_EQ(report.fresh, (std::vector<std::string>{"classifier.weight", "classifier.bias"}));
@@ -363,9 +345,9 @@ TEST(LoadParameters, TheHeadIsMadeNewWhereAsked) {
   std::vector<TensorDeclaration> tensors = declarations(specs);
   named(tensors, "classifier.weight").type.shape = {7, 8};
   tensors.push_back({"classifier.dense.weight", {DType::kF32, {8, 8}}});
-  const Folder folder;
-  write_weights(folder.file(), tensors);
-  const WeightsFile weights = open_weights(folder.file());
+  const ScratchFolder folder;
+  write_weights((folder / "model.safetensors"), tensors);
+  const WeightsFile weights = open_weights((folder / "model.safetensors"));
   Store store(specs), fresh(specs);
   const ParameterSource source{.weights = &weights, .fresh_head = true, .seed = 5};
   const ParameterReport report = load_parameters(config, specs, source, store.memory());

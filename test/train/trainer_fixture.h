@@ -2,7 +2,6 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
@@ -16,35 +15,13 @@
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
+#include "support/scratch_folder.h"
 #include "train/job.h"
 #include "train/trainer.h"
 
 namespace plimsoll::test {
 
 namespace fs = std::filesystem;
-
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::string name = (fs::temp_directory_path() / "plimsoll_train_XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
-    path_ = name;
-  }
-  ~ScratchFolder() {
-    std::error_code error;
-    fs::remove_all(path_, error);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  const fs::path& path() const { return path_; }
-  fs::path make(const std::string& name) const {
-    fs::create_directories(path_ / name);
-    return path_ / name;
-  }
-
- private:
-  fs::path path_;
-};
 
 inline std::string file_bytes(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
