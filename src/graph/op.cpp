@@ -13,7 +13,8 @@ std::string_view op_name(Op op) {
       "embedding_row_grad", "spatial_embedding_grad", "visual_embedding_grad", "linear_input_grad",
       "linear_weight_grad", "bias_grad",            "layer_norm_grad",       "attention_grad",
       "gelu_grad",         "tanh_grad",             "accumulate",            "merge_row_grads",
-      "sum_squares",       "gradient_norm",         "adamw",                 "adamw_rows"};
+      "sum_squares",       "gradient_norm",         "adamw",                 "adamw_rows",
+      "adafactor",         "adafactor_rows"};
   return kNames[static_cast<std::size_t>(op)];
 }
 
@@ -42,9 +43,17 @@ std::vector<Alias> op_aliases(Op op, std::size_t input_count) {
     case Op::kAccumulate:
       return {{0, 0, kMust}};
     case Op::kMergeRowGrads:
+      return {{0, 0, kMust}, {1, 1, kMust}, {2, 2, kMust}};
     case Op::kAdamW:
     case Op::kAdamWRows:
-      return {{0, 0, kMust}, {1, 1, kMust}, {2, 2, kMust}};
+    case Op::kAdafactor:
+    case Op::kAdafactorRows: {
+      // Behind what is updated: the gradient, as one tensor or as ids, count and rows, and three scalars.
+      const std::size_t behind = op == Op::kAdamW || op == Op::kAdafactor ? 4 : 6;
+      std::vector<Alias> aliases;
+      for (std::size_t i = 0; i + behind < input_count; ++i) aliases.push_back({i, i, kMust});
+      return aliases;
+    }
     default:
       return {};
   }

@@ -72,12 +72,20 @@ enum class Op : std::uint8_t {
   kSumSquares,     // x f[...] (row_count: leading rows that count)    -> f64[1]
   kGradientNorm,   // max_grad_norm f32[1], sums of squares f64[1]...  -> norm f32[1], clip f32[1] =
                    //                                                  min(1, max / (norm + 1e-6)), 1 where max <= 0
-  kAdamW,          // parameter, m, v, gradient (one type), learning_rate f32[1], step i32[1] (1 for the first), clip f32[1]
+  // Updates, in the forms of graph/update_form.h. The parameter is f, or split in two (bf16 and i16); the gradient is
+  // multiplied by `clip` first; `step` is 1 for the first update.
+  kAdamW,          // parameter, m, v, gradient f[...], learning_rate f32[1], step i32[1], clip f32[1]
                    //                                                  -> parameter, m, v in their bytes   AdamWAttributes
-  kAdamWRows,      // parameter f[R,D], m, v, ids i32[c], count i32[1], rows f[c,D], learning_rate, step, clip
+                   //                                                  m and v: f[...] each, or u8[...] codes and f[blocks]
+  kAdamWRows,      // parameter [R,D], m, v, ids i32[c], count i32[1], rows f[c,D], learning_rate, step, clip
                    //                                                  -> as kAdamW; absent rows have gradient 0
+  kAdafactor,      // parameter, row mean f[..,M], column mean f[..,K] (of f[..,M,K]) or mean f[M] (of f[M]), gradient,
+                   // learning_rate, step, clip                        -> parameter, means in their bytes
+                   //                                                                                AdafactorAttributes
+  kAdafactorRows,  // parameter [R,D], row mean f[R], column mean f[D], ids, count, rows, learning_rate, step, clip
+                   //                                                  -> as kAdafactor; absent rows have gradient 0
 };
-inline constexpr std::size_t kOpCount = static_cast<std::size_t>(Op::kAdamWRows) + 1;
+inline constexpr std::size_t kOpCount = static_cast<std::size_t>(Op::kAdafactorRows) + 1;
 
 struct NoAttributes {
   friend bool operator==(const NoAttributes&, const NoAttributes&) = default;
@@ -133,9 +141,17 @@ struct AdamWAttributes {
   double weight_decay = 0;
   friend bool operator==(const AdamWAttributes&, const AdamWAttributes&) = default;
 };
+// Shazeer, Stern 2018, without a first moment or relative steps; at update t the decay of means is 1 - t^decay_rate.
+struct AdafactorAttributes {
+  double eps = 1e-30;  // added to squared gradients
+  double clip_threshold = 1.0;  // of the root mean square of an update
+  double decay_rate = -0.8;
+  double weight_decay = 0;
+  friend bool operator==(const AdafactorAttributes&, const AdafactorAttributes&) = default;
+};
 using Attributes =
     std::variant<NoAttributes, EmbeddingAttributes, SpatialAttributes, PatchAttributes, VisualAttributes,
-                 LayerNormAttributes, DropoutAttributes, AttentionAttributes, AdamWAttributes>;
+                 LayerNormAttributes, DropoutAttributes, AttentionAttributes, AdamWAttributes, AdafactorAttributes>;
 
 // "layer_norm": the op's one name in graphs, kernels, tests and benchmarks.
 std::string_view op_name(Op op);

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include "graph/graph.h"
+#include "graph/update_form.h"
+#include "tensor/dynamic_code.h"
 
 namespace plimsoll {
 namespace {
@@ -14,6 +16,7 @@ class Rule {
   Rule(const Graph& graph, const Node& node) : graph_(graph), node_(node) {}
 
   std::size_t count() const { return node_.inputs.size(); }
+  UpdateForm form() const { return update_form(graph_, node_); }
   const TensorType& in(std::size_t i) const {
     require(i < count(), fmt::format("has too few inputs ({})", count()));
     return graph_.type(node_.inputs[i]);
@@ -73,11 +76,62 @@ Types attention_table_types(const Rule& rule, std::size_t first) {
   return {rule.in(first + 3), rule.in(first + 4), rule.in(first + 5)};
 }
 
-void require_adamw_tail(const Rule& rule, std::size_t first) {
-  rule.attributes<AdamWAttributes>();
-  rule.expect(first, {DType::kF32, {1}});
-  rule.expect(first + 1, i32({1}));
-  rule.expect(first + 2, {DType::kF32, {1}});
+// Moments of AdamW for a tensor of that shape, from input `first` on; f is the node's floating type.
+void require_moments(const Rule& rule, const UpdateForm& form, const Shape& shape, DType f) {
+  const std::size_t first = form.states();
+  rule.require(form.state_parts == (form.coded ? 4U : 2U), "takes two moments, of one part each or of two");
+  for (std::size_t moment = 0; moment < 2; ++moment) {
+    if (form.coded) {
+      rule.expect(first + 2 * moment, {DType::kU8, shape});
+      rule.expect(first + 2 * moment + 1, {f, {code_blocks(shape.elements())}});
+    } else {
+      rule.expect(first + moment, {f, shape});
+    }
+  }
+}
+
+// Means of Adafactor, in the same way.
+void require_means(const Rule& rule, const UpdateForm& form, const Shape& shape, DType f) {
+  const bool factored = shape.rank() >= 2;
+  rule.require(shape.rank() >= 1 && form.state_parts == (factored ? 2U : 1U),
+               "takes means of rows and columns, or one mean for a vector");
+  rule.expect(form.states(), {f, factored ? row_mean_shape(shape) : shape});
+  if (factored) rule.expect(form.states() + 1, {f, column_mean_shape(shape)});
+}
+
+Types infer_parameter_update(const Rule& rule, const Node& node) {
+  const UpdateForm form = rule.form();
+  const TensorType& parameter = rule.in(0);
+  const Shape& shape = parameter.shape;
+  const DType f = rule.in(form.gradient_values()).dtype;
+  rule.require(f == DType::kF32 || f == DType::kF64, "takes a gradient of F32 or F64");
+  if (form.split()) {
+    rule.expect(1, {DType::kI16, shape});
+    rule.require(f == DType::kF32, "joins a split parameter to F32");
+  } else {
+    rule.require(parameter.dtype == f, "takes a parameter of the gradient's type, or one that is split in BF16 and I16");
+  }
+  if (form.by_rows) {
+    const TensorType& rows = rule.floating(form.gradient_values(), 2);
+    rule.expect(form.gradient(), i32({rows.shape[0]}));
+    rule.expect(form.gradient() + 1, i32({1}));
+    rule.require(shape.rank() == 2 && rows.shape[1] == shape[1], "rows and table share D");
+  } else {
+    rule.expect(form.gradient(), {f, shape});
+  }
+  if (node.op == Op::kAdamW || node.op == Op::kAdamWRows) {
+    rule.attributes<AdamWAttributes>();
+    require_moments(rule, form, shape, f);
+  } else {
+    rule.attributes<AdafactorAttributes>();
+    require_means(rule, form, shape, f);
+  }
+  rule.expect(form.scalars(), {DType::kF32, {1}});
+  rule.expect(form.scalars() + 1, i32({1}));
+  rule.expect(form.scalars() + 2, {DType::kF32, {1}});
+  Types types;
+  for (std::size_t i = 0; i < form.gradient(); ++i) types.push_back(rule.in(i));
+  return types;
 }
 
 Types infer_forward(const Rule& rule, const Node& node) {
@@ -326,24 +380,11 @@ Types infer_update(const Rule& rule, const Node& node) {
       for (std::size_t i = 1; i < rule.count(); ++i) rule.expect(i, {DType::kF64, {1}});
       return {rule.in(0), rule.in(0)};
     }
-    case Op::kAdamW: {
-      rule.inputs(7);
-      for (const std::size_t i : {1, 2, 3}) rule.expect(i, rule.in(0));
-      require_adamw_tail(rule, 4);
-      return {rule.in(0), rule.in(0), rule.in(0)};
-    }
-    case Op::kAdamWRows: {
-      rule.inputs(9);
-      const TensorType& table = rule.floating(0, 2);
-      rule.expect(1, table);
-      rule.expect(2, table);
-      const TensorType& rows = rule.floating(5, 2);
-      rule.expect(3, i32({rows.shape[0]}));
-      rule.expect(4, i32({1}));
-      rule.require(rows.shape[1] == table.shape[1], "rows and table share D");
-      require_adamw_tail(rule, 6);
-      return {table, table, table};
-    }
+    case Op::kAdamW:
+    case Op::kAdamWRows:
+    case Op::kAdafactor:
+    case Op::kAdafactorRows:
+      return infer_parameter_update(rule, node);
     default:
       rule.require(false, "has no shape rule");
       return {};

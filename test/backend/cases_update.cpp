@@ -1,8 +1,12 @@
-// merge_row_grads, sum_squares, gradient_norm, adamw, adamw_rows: nodes of the update phase, which have no gradient
-// rule. (accumulate is among the elementwise cases.)
+// merge_row_grads, sum_squares, gradient_norm, adamw and adafactor in all their forms: nodes of the update phase, which
+// have no gradient rule. (accumulate is among the elementwise cases.)
 #include <fmt/format.h>
 
 #include "backend/op_case.h"
+#include "graph/update_form.h"
+#include "tensor/dynamic_code.h"
+#include "tensor/half.h"
+#include "tensor/split_float.h"
 
 namespace plimsoll::test {
 namespace {
@@ -60,39 +64,153 @@ std::vector<ValueId> update_scalars(CaseBuilder& b, const Update& update) {
           b.values("clip", {DType::kF32, {1}}, {update.clip})};
 }
 
-OpCase adamw_case(Shape shape, Update update) {
-  return {"adamw/" + update.name, [=](CaseBuilder& b) {
-            std::vector<ValueId> inputs = {b.state("parameter", shape), b.state("m", shape),
-                                           b.state("v", shape, kAllRows, {0, 1}), b.constant("gradient", shape)};
-            for (const ValueId scalar : update_scalars(b, update)) inputs.push_back(scalar);
-            b.graph.add_node({.op = Op::kAdamW,
-                              .name = "update",
-                              .attributes = update.attributes,
-                              .inputs = inputs,
-                              .phase = Phase::kUpdate});
-          }};
+// How an update's parts are stored. Split parameters are F32 in graphs of F64, too.
+enum class Weights { kWhole, kSplit };
+enum class States { kMoments, kCodes, kMeans };
+
+struct UpdateCase {
+  Op op;
+  Shape shape;
+  Update update;
+  Weights weights = Weights::kWhole;
+  States states = States::kMoments;
+  Ids ids{};  // of updates by rows
+  std::int64_t capacity = 0;
+};
+
+class UpdateBuilder {
+ public:
+  UpdateBuilder(CaseBuilder& b, const UpdateCase& c)
+      : b_(b), c_(c), f_(c.weights == Weights::kSplit ? DType::kF32 : b.dtype()) {}
+
+  void build() {
+    add_parameter();
+    if (c_.states == States::kMeans) {
+      add_means();
+    } else {
+      add_moment("m", {-1, 1});
+      add_moment("v", {0, 1});
+    }
+    if (c_.op == Op::kAdamW || c_.op == Op::kAdafactor) {
+      inputs_.push_back(b_.values("gradient", {f_, c_.shape}, numbers(c_.shape.elements(), {-1, 1})));
+    } else {
+      add_rows();
+    }
+    for (const ValueId scalar : update_scalars(b_, c_.update)) inputs_.push_back(scalar);
+    Attributes attributes = c_.update.attributes;
+    if (c_.states == States::kMeans) {
+      attributes = AdafactorAttributes{.weight_decay = c_.update.attributes.weight_decay};
+    }
+    b_.graph.add_node(
+        {.op = c_.op, .name = "update", .attributes = attributes, .inputs = inputs_, .phase = Phase::kUpdate});
+  }
+
+ private:
+  std::vector<double> numbers(std::int64_t count, Range range) {
+    std::vector<double> list;
+    for (std::int64_t i = 0; i < count; ++i) list.push_back(b_.random_number(range));
+    return list;
+  }
+  void add_state(std::string name, TensorType type, std::vector<double> list) {
+    inputs_.push_back(b_.state_values(std::move(name), type, std::move(list)));
+  }
+
+  void add_parameter() {
+    const std::vector<double> whole = numbers(c_.shape.elements(), {-1, 1});
+    if (c_.weights == Weights::kWhole) return add_state("parameter", {f_, c_.shape}, whole);
+    std::vector<double> high, low;
+    for (const double value : whole) {
+      const SplitFloat halves = split_float(static_cast<float>(value));
+      high.push_back(double{bfloat16_to_float(halves.high)});
+      low.push_back(halves.low);
+    }
+    add_state("parameter", {DType::kBF16, c_.shape}, high);
+    add_state("parameter.low", {DType::kI16, c_.shape}, low);
+  }
+
+  void add_moment(const std::string& name, Range range) {
+    const std::int64_t elements = c_.shape.elements();
+    if (c_.states == States::kMoments) return add_state(name, {f_, c_.shape}, numbers(elements, range));
+    std::vector<double> codes;
+    for (std::int64_t i = 0; i < elements; ++i) codes.push_back(b_.random_integer(0, 255));
+    add_state(name, {DType::kU8, c_.shape}, codes);
+    std::vector<double> absmax = numbers(code_blocks(elements), {0, 1});
+    absmax.back() = 0;  // as at the start
+    add_state(name + ".absmax", {f_, {code_blocks(elements)}}, absmax);
+  }
+
+  void add_means() {
+    if (c_.shape.rank() == 1) return add_state("mean", {f_, c_.shape}, numbers(c_.shape.elements(), {0, 1}));
+    for (const auto& [name, shape] : {std::pair{"row_mean", row_mean_shape(c_.shape)},
+                                      std::pair{"column_mean", column_mean_shape(c_.shape)}}) {
+      add_state(name, {f_, shape}, numbers(shape.elements(), {0, 1}));
+    }
+  }
+
+  void add_rows() {
+    const auto count = static_cast<std::int32_t>(c_.ids.size());
+    inputs_.push_back(b_.integers("ids", {c_.capacity}, c_.ids));
+    inputs_.push_back(b_.integers("count", {1}, {count}));
+    inputs_.push_back(
+        b_.values("rows", {f_, {c_.capacity, c_.shape[1]}}, numbers(count * c_.shape[1], {-1, 1})));
+  }
+
+  CaseBuilder& b_;
+  const UpdateCase& c_;
+  DType f_;
+  std::vector<ValueId> inputs_;
+};
+
+OpCase update_case(UpdateCase c) {
+  const char* states = c.states == States::kCodes ? "codes_" : "";
+  const char* weights = c.weights == Weights::kSplit ? "split_" : "";
+  return {fmt::format("{}/{}{}{}", op_name(c.op), states, weights, c.update.name),
+          [=](CaseBuilder& b) { UpdateBuilder(b, c).build(); }};
 }
 
-OpCase adamw_rows_case(Shape shape, Ids ids, std::int64_t capacity, Update update) {
-  return {"adamw_rows/" + update.name, [=](CaseBuilder& b) {
-            const auto count = static_cast<std::int32_t>(ids.size());
-            std::vector<ValueId> inputs = {
-                b.state("parameter", shape),           b.state("m", shape),
-                b.state("v", shape, kAllRows, {0, 1}), b.integers("ids", {capacity}, ids),
-                b.integers("count", {1}, {count}),     b.constant("rows", {capacity, shape[1]}, count)};
-            for (const ValueId scalar : update_scalars(b, update)) inputs.push_back(scalar);
-            b.graph.add_node({.op = Op::kAdamWRows,
-                              .name = "update",
-                              .attributes = update.attributes,
-                              .inputs = inputs,
-                              .phase = Phase::kUpdate});
-          }};
+// Each on whole and on split weights.
+std::vector<OpCase> parameter_update_cases() {
+  const AdamWAttributes no_decay{.weight_decay = 0};
+  const AdamWAttributes other{.beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6, .weight_decay = 0.1};
+  Ids every_third;
+  for (std::int32_t id = 1; id < 300; id += 3) every_third.push_back(id);
+  std::vector<UpdateCase> list;
+  for (const States states : {States::kMoments, States::kCodes, States::kMeans}) {
+    const bool means = states == States::kMeans;
+    const auto dense = [&](Shape shape, Update update) {
+      list.push_back({means ? Op::kAdafactor : Op::kAdamW, shape, update, Weights::kWhole, states});
+    };
+    const auto rows = [&](Shape shape, Ids ids, std::int64_t capacity, Update update) {
+      list.push_back(
+          {means ? Op::kAdafactorRows : Op::kAdamWRows, shape, update, Weights::kWhole, states, ids, capacity});
+    };
+    dense({5, 7}, {"first_step", 1, 1e-3, 1.0});
+    dense({13}, {"later_clipped", 57, 5e-5, 0.125});
+    dense({3, 4, 5}, {"no_decay", 3, 1e-2, 1.0, no_decay});
+    dense({33, 65}, {"other_betas", 10000, 1e-3, 0.5, other});
+    dense({1}, {"one_element", 4, 1e-2, 1.0});
+    dense({139, 127}, {"shared_by_threads", 20, 1e-3, 1.0});
+    dense({2, 3, 70, 3}, {"stacked", 6, 1e-3, 2.0});
+    rows({11, 12}, {0, 3, 10}, 6, {"some_rows", 4, 1e-3, 0.5});
+    rows({7, 5}, {}, 3, {"no_rows", 2, 1e-3, 1.0});
+    rows({5, 33}, {0, 1, 2, 3, 4}, 5, {"all_rows", 1, 1e-2, 1.0, no_decay});
+    rows({9, 768}, {2, 3, 7}, 3, {"rows_of_whole_blocks", 9, 1e-3, 1.0});
+    rows({5, 300}, {1, 4}, 3, {"rows_across_blocks", 9, 1e-3, 1.0, no_decay});
+    rows({300, 67}, every_third, 120, {"many_rows", 30, 1e-3, 1.0});
+  }
+  std::vector<OpCase> cases;
+  for (UpdateCase& c : list) {
+    cases.push_back(update_case(c));
+    c.weights = Weights::kSplit;
+    cases.push_back(update_case(c));
+  }
+  return cases;
 }
 
 }  // namespace
 
 std::vector<OpCase> update_cases() {
-  return {
+  std::vector<OpCase> cases = {
       merge_case("interleaved", 9, {1, 4, 7}, 5, {2, 4, 9}, true, 12),
       merge_case("all_before", 9, {11, 12}, 5, {2, 4, 9}, true, 5),
       merge_case("all_behind", 9, {1, 2}, 5, {3, 4, 9}, true, 24),
@@ -113,15 +231,10 @@ std::vector<OpCase> update_cases() {
       gradient_norm_case("of_nothing", 1.0, {0.0}),
       gradient_norm_case("off", 0.0, {1e6}),
       gradient_norm_case("many", 2.5, std::vector<double>(41, 0.75)),
-      adamw_case({5, 7}, {"first_step", 1, 1e-3, 1.0}),
-      adamw_case({13}, {"later_clipped", 57, 5e-5, 0.125}),
-      adamw_case({3, 4, 5}, {"no_decay", 3, 1e-2, 1.0, {.weight_decay = 0}}),
-      adamw_case({33, 65},
-                 {"other_betas", 10000, 1e-3, 0.5, {.beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6, .weight_decay = 0.1}}),
-      adamw_rows_case({11, 12}, {0, 3, 10}, 6, {"some_rows", 4, 1e-3, 0.5}),
-      adamw_rows_case({7, 5}, {}, 3, {"no_rows", 2, 1e-3, 1.0}),
-      adamw_rows_case({5, 33}, {0, 1, 2, 3, 4}, 5, {"all_rows", 1, 1e-2, 1.0, {.weight_decay = 0}}),
   };
+  const std::vector<OpCase> updates = parameter_update_cases();
+  cases.insert(cases.end(), updates.begin(), updates.end());
+  return cases;
 }
 
 }  // namespace plimsoll::test

@@ -30,7 +30,7 @@ ValueId CaseBuilder::floating(std::string name, Shape shape, std::int64_t real_r
   Data data{.value = value, .values = {}};
   const std::int64_t elements = real_rows == kAllRows ? shape.elements() : real_rows * row_elements(shape);
   for (std::int64_t i = 0; i < elements; ++i) {
-    data.values.push_back(static_cast<float>(range.low + (range.high - range.low) * random()));
+    data.values.push_back(random_number(range));
   }
   data_.push_back(std::move(data));
   return value;
@@ -54,9 +54,17 @@ ValueId CaseBuilder::integers(std::string name, Shape shape, std::vector<std::in
 }
 
 ValueId CaseBuilder::integer_state(std::string name, Shape shape, std::vector<std::int32_t> list) {
-  const ValueId value = graph.add_state(std::move(name), {DType::kI32, shape});
-  data_.push_back({value, {list.begin(), list.end()}});
+  return state_values(std::move(name), {DType::kI32, shape}, {list.begin(), list.end()});
+}
+
+ValueId CaseBuilder::state_values(std::string name, TensorType type, std::vector<double> list) {
+  const ValueId value = graph.add_state(std::move(name), type);
+  data_.push_back({value, std::move(list)});
   return value;
+}
+
+double CaseBuilder::random_number(Range range) {
+  return double{static_cast<float>(range.low + (range.high - range.low) * random())};
 }
 
 ValueId CaseBuilder::values(std::string name, TensorType type, std::vector<double> list) {

@@ -43,6 +43,9 @@ class CaseBuilder {
   ValueId integers(std::string name, Shape shape, std::vector<std::int32_t> values);
   ValueId integer_state(std::string name, Shape shape, std::vector<std::int32_t> values);
   ValueId values(std::string name, TensorType type, std::vector<double> values);
+  ValueId state_values(std::string name, TensorType type, std::vector<double> values);
+  // A random number that is exact in float.
+  double random_number(Range range = {});
   // The i32[1] row count of that value; the same source for the same count.
   ValueId rows(std::int32_t count);
 

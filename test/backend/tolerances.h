@@ -64,6 +64,9 @@ inline Tolerance tolerance_of(Op op) {
     case Op::kAdamW:
     case Op::kAdamWRows:
       return {2 * kRounding, 2 * kRounding, "five float operations an element, fused or not"};
+    case Op::kAdafactor:
+    case Op::kAdafactorRows:
+      return {3 * kRounding, 2 * kRounding, "means of squares, two roots and eight float operations an element"};
   }
   return {};
 }

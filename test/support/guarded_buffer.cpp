@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include "base/bytes.h"
+#include "tensor/half.h"
 
 namespace plimsoll::test {
 namespace {
@@ -13,10 +15,30 @@ constexpr std::byte kCanary{0xC5};
 constexpr std::size_t kCanaryBytes = 64;
 constexpr std::int32_t kIntegerPoison = 0x7A7A7A7A;
 
+// A bfloat16's bits as a number of its own.
+struct BFloat16 {
+  std::uint16_t bits = 0;
+  BFloat16() = default;
+  explicit BFloat16(double value) : bits(float_to_bfloat16(static_cast<float>(value))) {}
+  operator double() const { return double{bfloat16_to_float(bits)}; }
+};
+
+template <typename T>
+T poisoned() {
+  if constexpr (std::is_integral_v<T>) return static_cast<T>(kIntegerPoison);
+  return static_cast<T>(std::numeric_limits<double>::quiet_NaN());
+}
+
 // body(T{}) for the dtypes that tests use.
 template <typename Body>
 void for_dtype(DType dtype, Body body) {
   switch (dtype) {
+    case DType::kBF16:
+      return body(BFloat16{});
+    case DType::kI16:
+      return body(std::int16_t{});
+    case DType::kU8:
+      return body(std::uint8_t{});
     case DType::kF64:
       return body(double{});
     case DType::kF32:
@@ -24,7 +46,7 @@ void for_dtype(DType dtype, Body body) {
     case DType::kI32:
       return body(std::int32_t{});
     default:
-      check(false, "tests hold F64, F32 and I32");
+      check(false, "tests hold F64, F32, BF16, I32, I16 and U8");
   }
 }
 
@@ -51,8 +73,7 @@ std::int64_t row_elements(const Shape& shape) {
 
 void poison(const TensorView& view, std::int64_t first_row) {
   for_dtype(view.dtype(), [&]<typename T>(T) {
-    const T value =
-        std::numeric_limits<T>::has_quiet_NaN ? std::numeric_limits<T>::quiet_NaN() : static_cast<T>(kIntegerPoison);
+    const T value = poisoned<T>();
     T* data = view.data<T>();
     std::fill(data + std::min(first_row * row_elements(view.shape()), view.elements()), data + view.elements(), value);
   });

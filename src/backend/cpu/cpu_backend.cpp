@@ -15,6 +15,7 @@
 #include "backend/cpu/kernels.h"
 #include "base/bytes.h"
 #include "base/process.h"
+#include "graph/update_form.h"
 #include "hwy/targets.h"
 
 namespace plimsoll {
@@ -81,9 +82,11 @@ Factory factory_of(Op op) {
     case Op::kGradientNorm:
       return make_gradient_norm;
     case Op::kAdamW:
-      return make_adamw;
     case Op::kAdamWRows:
-      return make_adamw_rows;
+      return make_adamw;
+    case Op::kAdafactor:
+    case Op::kAdafactorRows:
+      return make_adafactor;
     default:
       return nullptr;
   }
@@ -163,7 +166,8 @@ std::unique_ptr<Kernel> CpuBackend::prepare(const Graph& graph, const Node& node
   for (const auto& list : {node.inputs, node.outputs}) {
     for (const ValueId id : list) {
       const DType dtype = graph.type(id).dtype;
-      const bool known = dtype == DType::kF32 || dtype == DType::kI32 || dtype == DType::kF64;
+      const bool known = dtype == DType::kF32 || dtype == DType::kI32 || dtype == DType::kF64 ||
+                         is_parameter_update(node.op);  // whose shape rule has seen to it
       check(known, fmt::format("the CPU backend computes in F32: node '{}' ({}) has '{}' of {}", node.name,
                                op_name(node.op), graph.value(id).name, to_string(graph.type(id))));
     }

@@ -60,8 +60,10 @@ std::unique_ptr<Kernel> make_cross_entropy(const Graph& graph, const Node& node)
 // update.cpp
 std::unique_ptr<Kernel> make_sum_squares(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_gradient_norm(const Graph& graph, const Node& node);
+
+// adamw.cpp, adafactor.cpp: each for its op by rows too
 std::unique_ptr<Kernel> make_adamw(const Graph& graph, const Node& node);
-std::unique_ptr<Kernel> make_adamw_rows(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_adafactor(const Graph& graph, const Node& node);
 
 // A kernel from a callable `void(const KernelArguments&)` and its scratch.
 template <typename Run>

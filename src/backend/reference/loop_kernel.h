@@ -91,5 +91,6 @@ std::unique_ptr<Kernel> make_attention_kernel(const Graph& graph, const Node& no
 std::unique_ptr<Kernel> make_loss_kernel(const Graph& graph, const Node& node, DType dtype);
 std::unique_ptr<Kernel> make_row_gradient_kernel(const Graph& graph, const Node& node, DType dtype);
 std::unique_ptr<Kernel> make_optimizer_kernel(const Graph& graph, const Node& node, DType dtype);
+std::unique_ptr<Kernel> make_adafactor_kernel(const Graph& graph, const Node& node, DType dtype);
 
 }  // namespace plimsoll::reference

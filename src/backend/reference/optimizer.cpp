@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backend/reference/loop_kernel.h"
+#include "backend/reference/update_parts.h"
 
 namespace plimsoll::reference {
 namespace {
@@ -62,47 +62,43 @@ class AdamWStep {
   T clip_, decay_, one_minus_beta1_, beta2_, one_minus_beta2_, sqrt_bias_correction2_, eps_, step_size_;
 };
 
+// The moments of a block are whole while they are computed with, and stored as the form says afterwards.
 template <typename T>
-void adamw(const KernelArguments& a, const AdamWAttributes& attributes) {
-  const AdamWStep<T> step(attributes, a.inputs.subspan(4));
-  T* parameter = a.outputs[0].data<T>();
-  T* m = a.outputs[1].data<T>();
-  T* v = a.outputs[2].data<T>();
-  const T* gradient = a.inputs[3].data<T>();
-  for (std::int64_t i = 0; i < a.outputs[0].elements(); ++i) step(parameter[i], m[i], v[i], gradient[i]);
-}
-
-// Every row of the table moves: those that are absent from ids have gradient 0, but their m and v decay.
-template <typename T>
-void adamw_rows(const KernelArguments& a, const AdamWAttributes& attributes) {
-  const AdamWStep<T> step(attributes, a.inputs.subspan(6));
-  const Matrix<T> parameter(a.outputs[0]), m(a.outputs[1]), v(a.outputs[2]);
-  const std::int32_t* ids = a.inputs[3].data<std::int32_t>();
-  const std::int64_t count = *a.inputs[4].data<std::int32_t>();
-  const Matrix<const T> rows(a.inputs[5]);
-  std::int64_t next = 0;
-  for (std::int64_t row = 0; row < parameter.rows(); ++row) {
-    const bool present = next < count && ids[next] == row;
-    for (std::int64_t c = 0; c < parameter.columns(); ++c) {
-      step(parameter[row][c], m[row][c], v[row][c], present ? rows[next][c] : T{0});
+void adamw(const KernelArguments& a, const UpdateForm& form, const AdamWAttributes& attributes) {
+  const AdamWStep<T> step(attributes, a.inputs.subspan(form.scalars()));
+  const ParameterParts<T> parameter(form, a.outputs);
+  const auto states = a.outputs.subspan(form.states());
+  const MomentParts<T> moment(form.coded, kSignedCodes, states);
+  const MomentParts<T> square(form.coded, kUnsignedCodes, states.subspan(form.state_parts / 2));
+  const Shape& shape = a.outputs[0].shape();
+  // Every row of a table moves: those that are absent have gradient 0, but their m and v decay.
+  const GradientRows<T> gradient(form.by_rows, form.by_rows ? shape[1] : shape.elements(), shape[0],
+                                 a.inputs.subspan(form.gradient()));
+  for (std::int64_t first = 0; first < shape.elements(); first += kCodeBlock) {
+    const std::int64_t count = std::min(kCodeBlock, shape.elements() - first);
+    T m[kCodeBlock], v[kCodeBlock];
+    moment.load(first, count, m);
+    square.load(first, count, v);
+    for (std::int64_t i = 0; i < count; ++i) {
+      T value = parameter.get(first + i);
+      step(value, m[i], v[i], gradient.at(first + i));
+      parameter.set(first + i, value);
     }
-    if (present) ++next;
+    moment.store(first, count, m);
+    square.store(first, count, v);
   }
-  check(next == count, "the ids of a row gradient ascend and are rows of the table");
 }
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_optimizer_kernel(const Graph&, const Node& node, DType dtype) {
+std::unique_ptr<Kernel> make_optimizer_kernel(const Graph& graph, const Node& node, DType dtype) {
   if (node.op == Op::kGradientNorm) return make_kernel(node, gradient_norm);
   return for_floating(dtype, [&]<typename T>(T) -> std::unique_ptr<Kernel> {
     if (node.op == Op::kSumSquares) return make_kernel(node, sum_squares<T>);
+    check(node.op == Op::kAdamW || node.op == Op::kAdamWRows, "make_optimizer_kernel knows the op");
     const auto attributes = std::get<AdamWAttributes>(node.attributes);
-    if (node.op == Op::kAdamW) {
-      return make_kernel(node, [attributes](const KernelArguments& a) { adamw<T>(a, attributes); });
-    }
-    check(node.op == Op::kAdamWRows, "make_optimizer_kernel knows the op");
-    return make_kernel(node, [attributes](const KernelArguments& a) { adamw_rows<T>(a, attributes); });
+    const UpdateForm form = update_form(graph, node);
+    return make_kernel(node, [=](const KernelArguments& a) { adamw<T>(a, form, attributes); });
   });
 }
 

@@ -8,6 +8,7 @@
 
 #include "backend/reference/loop_kernel.h"
 #include "base/bytes.h"
+#include "graph/update_form.h"
 
 namespace plimsoll {
 namespace {
@@ -33,9 +34,11 @@ class HostMemory final : public DeviceMemory {
 };
 
 // The floating type that the node computes in: that of its first floating output, which is the type of its state where
-// it changes one; sum_squares and gradient_norm, whose outputs have fixed types, go by their first input.
+// it changes one; sum_squares and gradient_norm, whose outputs have fixed types, go by their first input, updates, whose
+// parameter may be split, by their gradient.
 DType computing_type(const Graph& graph, const Node& node) {
   if (node.op == Op::kSumSquares || node.op == Op::kGradientNorm) return graph.type(node.inputs.front()).dtype;
+  if (is_parameter_update(node.op)) return graph.type(node.inputs[update_form(graph, node).gradient_values()]).dtype;
   for (const ValueId output : node.outputs) {
     if (is_floating(graph.type(output).dtype)) return graph.type(output).dtype;
   }
@@ -89,6 +92,9 @@ std::unique_ptr<Kernel> ReferenceBackend::prepare(const Graph& graph, const Node
     case Op::kAdamW:
     case Op::kAdamWRows:
       return make_optimizer_kernel(graph, node, dtype);
+    case Op::kAdafactor:
+    case Op::kAdafactorRows:
+      return make_adafactor_kernel(graph, node, dtype);
   }
   check(false, fmt::format("the reference backend knows every op of the catalogue; node '{}'", node.name));
   return nullptr;

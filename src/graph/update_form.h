@@ -1,0 +1,41 @@
+// UpdateForm: how a node that updates a parameter (adamw, adafactor, and both by rows) lists its inputs.
+//
+//   parameter parts | state parts | gradient: 1 tensor, or ids, count, rows | learning_rate, step, clip
+//
+// Parameter parts: one tensor, or its bfloat16 half and what completes it, I16 (tensor/split_float.h). State parts: of
+// AdamW the two moments, each one tensor, or U8 codes and the blocks' largest magnitudes (tensor/dynamic_code.h); of
+// Adafactor the means of rows and of columns, or one tensor for a vector. Output i is input i, updated.
+#pragma once
+
+#include <cstddef>
+
+#include "graph/graph.h"
+
+namespace plimsoll {
+
+constexpr bool is_parameter_update(Op op) {
+  return op == Op::kAdamW || op == Op::kAdamWRows || op == Op::kAdafactor || op == Op::kAdafactorRows;
+}
+
+struct UpdateForm {
+  std::size_t parameter_parts = 1;  // 2: split
+  std::size_t state_parts = 2;
+  bool by_rows = false;
+  bool coded = false;  // 8-bit moments
+
+  bool split() const { return parameter_parts == 2; }
+  // Positions among the inputs.
+  std::size_t states() const { return parameter_parts; }
+  std::size_t gradient() const { return parameter_parts + state_parts; }         // or the ids of its rows
+  std::size_t gradient_values() const { return gradient() + (by_rows ? 2 : 0); }  // or the rows
+  std::size_t scalars() const { return gradient_values() + 1; }                   // learning_rate, step, clip
+};
+
+// Throws InternalError for another op, or where inputs are missing; the shape rule checks the rest.
+UpdateForm update_form(const Graph& graph, const Node& node);
+
+// Shapes of Adafactor's states for a tensor of rank 2 or more: the last, or the last but one, dimension is left out.
+Shape row_mean_shape(const Shape& shape);
+Shape column_mean_shape(const Shape& shape);
+
+}  // namespace plimsoll

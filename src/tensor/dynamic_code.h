@@ -1,0 +1,61 @@
+// Dynamic tree codes: a byte for a number in [-1, 1] or [0, 1], fine where numbers are large and reaching far down, to
+// 5e-7, where they are small. With a scale for each block of numbers they hold an optimizer's moments in a quarter of
+// the bytes (Dettmers et al. 2022, "8-bit Optimizers via Block-wise Quantization").
+//
+// Of the seven decades below 1 the e-th, from 10^(e-7) to 10^(e-6), is cut into 2^e equal parts (2^(e+1) without a sign)
+// whose middles are the code's numbers; 0 and 1 complete them, and a sign doubles all but 1. Codes ascend with their
+// numbers.
+//
+//   kSignedCodes[200];                                 // a number in [-1, 1]
+//   nearest_code(kSignedCodes, 0.25F);                 // the code whose number is nearest
+//
+// A block of kCodeBlock consecutive elements is stored as its largest magnitude, `absmax`, and a code for each element
+// divided by it. An absmax of 0 means zeros, so that memory full of zero bytes does.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+namespace plimsoll {
+
+inline constexpr std::int64_t kCodeBlock = 256;
+constexpr std::int64_t code_blocks(std::int64_t elements) { return (elements + kCodeBlock - 1) / kCodeBlock; }
+
+using CodeMap = std::array<float, 256>;
+
+constexpr CodeMap make_code_map(bool has_sign) {
+  constexpr std::array<double, 7> kDecades = {1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0};
+  CodeMap map{};
+  std::size_t next = 0;
+  map[next++] = 0.0F;
+  for (std::size_t e = 0; e < kDecades.size(); ++e) {
+    const std::size_t parts = std::size_t{1} << (has_sign ? e : e + 1);
+    for (std::size_t part = 0; part < parts; ++part) {
+      const double middle = 0.1 + 0.9 * (static_cast<double>(part) + 0.5) / static_cast<double>(parts);
+      map[next++] = static_cast<float>(kDecades[e] * middle);
+      if (has_sign) map[next++] = -static_cast<float>(kDecades[e] * middle);
+    }
+  }
+  map[next++] = 1.0F;
+  std::sort(map.begin(), map.end());
+  return map;
+}
+
+inline constexpr CodeMap kSignedCodes = make_code_map(true);
+inline constexpr CodeMap kUnsignedCodes = make_code_map(false);
+
+// By trying all of them; between two that are equally near, that of the smaller magnitude. Differences of these floats
+// are exact in double wherever they are near each other.
+inline std::uint8_t nearest_code(const CodeMap& map, float x) {
+  std::size_t best = 0;
+  for (std::size_t code = 1; code < map.size(); ++code) {
+    const double distance = std::abs(double{x} - double{map[code]}), least = std::abs(double{x} - double{map[best]});
+    if (distance < least || (distance == least && std::abs(map[code]) < std::abs(map[best]))) best = code;
+  }
+  return static_cast<std::uint8_t>(best);
+}
+
+}  // namespace plimsoll
