@@ -12,7 +12,7 @@ namespace plimsoll {
 namespace {
 
 struct BenchOptions {
-  std::string model, batch;
+  std::string model, batch, optimizer = "adamw_torch";
   int steps = 5;
   bool profile = false;
 };
@@ -32,7 +32,8 @@ void run_bench_step(const Invocation& invocation, const BenchOptions& options) {
   const ModelBundle bundle = open_weights_only(options.model);
   std::map<std::string, double> op_seconds;
   const StepBench result =
-      bench_step(bundle, options.batch, options.steps, backend, options.profile ? &op_seconds : nullptr);
+      bench_step(bundle, options.batch, options.steps, backend, parse_optimizer(options.optimizer),
+                 options.profile ? &op_seconds : nullptr);
   nlohmann::json object = {{"step_seconds", result.step_seconds},
                            {"losses", result.losses},
                            {"predicted_peak_bytes", result.predicted_peak_bytes},
@@ -60,6 +61,10 @@ void add_bench_step(CLI::App& app, Invocation& invocation) {
       ->type_name("FILE")
       ->required();
   whole_number(command->add_option("--steps", options->steps, "How many steps"), 1, 10000)->capture_default_str();
+  one_of(command->add_option("--optim", options->optimizer, "The optimizer, as train takes it"),
+         {"adamw_torch", "adamw_8bit", "adafactor"})
+      ->type_name("NAME")
+      ->capture_default_str();
   command->add_flag("--profile", options->profile, "Time each op");
   command->callback([&invocation, options] {
     invocation.action = [&invocation, options] { run_bench_step(invocation, *options); };

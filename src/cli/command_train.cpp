@@ -65,6 +65,7 @@ nlohmann::json summary_json(const RunPlan& plan, const TrainSummary& summary, st
       {"budget_bytes", plan.budget_bytes},
       {"micro_batch_size", plan.levers.micro_batch_size},
       {"gradient_accumulation_steps", plan.accumulation_steps},
+      {"optim", optimizer_name(plan.optimizer)},
       {"steps", summary.steps},
       {"seconds", summary.seconds},
       {"pages_per_second", summary.seconds > 0 ? static_cast<double>(summary.pages_here) / summary.seconds : 0},

@@ -118,7 +118,13 @@ void add_training_options(CLI::App* command, RunOptions& o) {
       ->capture_default_str();
   number(command->add_option("--warmup-ratio", t.warmup_ratio, "Share of the updates over which the rate rises"), 0, 1)
       ->capture_default_str();
-  number(command->add_option("--weight-decay", t.weight_decay, "AdamW's decay; biases and layer norms are left alone"),
+  one_of(command->add_option("--optim", o.optimizer,
+                             "adamw_torch; adamw_8bit, whose moments take a quarter of the memory; or adafactor, which "
+                             "keeps next to none"),
+         {"adamw_torch", "adamw_8bit", "adafactor"})
+      ->type_name("NAME")
+      ->capture_default_str();
+  number(command->add_option("--weight-decay", t.weight_decay, "Decay of weights; biases and layer norms are left alone"),
          0)
       ->capture_default_str();
   number(command->add_option("--max-grad-norm", t.max_grad_norm, "Clip the gradient's global norm (0: do not)"), 0)
@@ -142,6 +148,7 @@ void RunOptions::resolve() {
   }
   if (!budget.empty()) memory.budget_bytes = parse_bytes(budget, "--budget");
   train.lr_scheduler_type = parse_scheduler_type(scheduler);
+  train.optim = parse_optimizer(optimizer);
   if (recompute == "none") memory.recompute = RecomputeMode::kNone;
   if (recompute == "layers") memory.recompute = RecomputeMode::kLayers;
   if (gradient_checkpointing) {

@@ -20,6 +20,7 @@ struct RunOptions {
   std::string box_format = "pixel";
   std::string budget;
   std::string scheduler = "linear";
+  std::string optimizer = "adamw_torch";
   std::int64_t train_batch_size = 0;  // 0: not given
   std::int64_t micro_batch_size = 0;
   std::int64_t accumulation_steps = 0;

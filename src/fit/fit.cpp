@@ -43,11 +43,11 @@ PlannedProgram prepare_program(ProgramKind kind, const FitRequest& request, cons
 }
 
 // Persistent bytes by purpose; names are those that transform/optimizer.h gives.
-std::vector<MemoryItem> persistent_items(const PersistentLayout& layout) {
+std::vector<MemoryItem> persistent_items(const PersistentLayout& layout, OptimizerKind optimizer) {
   std::size_t parameters = 0, gradients = 0, moments = 0;
   for (const auto& [name, entry] : layout.entries()) {
     const std::size_t bytes = round_up(entry.type.bytes(), kAlignmentBytes);
-    if (entry.role == Role::kParameter) {
+    if (entry.role == Role::kParameter || name.ends_with(kLowHalfSuffix)) {
       parameters += bytes;
     } else if (name.find(".gradient") != std::string::npos) {
       gradients += bytes;
@@ -55,7 +55,10 @@ std::vector<MemoryItem> persistent_items(const PersistentLayout& layout) {
       moments += bytes;
     }
   }
-  return {{"parameters", parameters}, {"optimizer state", moments}, {"accumulated gradients", gradients}};
+  const bool usual = optimizer == OptimizerKind::kAdamW;
+  return {{"parameters", parameters},
+          {usual ? "optimizer state" : fmt::format("optimizer state ({})", optimizer_name(optimizer)), moments},
+          {"accumulated gradients", gradients}};
 }
 
 // Micro-batches have room for the largest of them; their rows together are those of an update.
@@ -84,6 +87,7 @@ double recomputed_seconds(const Levers& levers) {
 RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backend, PlanDepth depth) {
   RunPlan run;
   run.levers = levers;
+  run.optimizer = request.step.optimizer.kind;
   const std::int64_t micro = levers.micro_batch_size;
   run.accumulation_steps = request.trains ? divide_up(request.train_batch_size, micro) : 0;
   run.budget_bytes = request.budget_bytes;
@@ -118,7 +122,7 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
     run.arena_bytes = std::max(run.arena_bytes, program.plan.arena_bytes());
     if (largest == nullptr || program.plan.arena_bytes() > largest->plan.arena_bytes()) largest = &program;
   }
-  run.items = persistent_items(run.layout);
+  run.items = persistent_items(run.layout, run.optimizer);
   for (MemoryItem& item : explain_peak(largest->plan)) {
     run.items.push_back({fmt::format("{} ({})", item.name, program_kind_name(largest->kind)), item.bytes});
   }

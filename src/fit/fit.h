@@ -68,6 +68,7 @@ double recomputed_seconds(const Levers& levers);
 
 struct RunPlan {
   Levers levers;
+  OptimizerKind optimizer = OptimizerKind::kAdamW;  // asked for, never chosen
   std::int64_t accumulation_steps = 0;
   std::vector<PlannedProgram> programs;
   PersistentLayout layout;

@@ -115,6 +115,7 @@ class Search {
   static RunPlan summary(const RunPlan& run) {
     RunPlan copy;
     copy.levers = run.levers;
+    copy.optimizer = run.optimizer;
     copy.accumulation_steps = run.accumulation_steps;
     copy.arena_bytes = run.arena_bytes;
     copy.predicted_peak_bytes = run.predicted_peak_bytes;

@@ -71,7 +71,7 @@ StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const M
   Graph graph = std::move(model.graph);
   if (kind != ProgramKind::kStep) graph = accumulate_gradients(graph, row_capacity, gradients);
   if (kind != ProgramKind::kAccumulate) {
-    append_adamw(graph, gradients, options.optimizer);
+    append_optimizer(graph, gradients, options.optimizer);
   }
   graph = recompute(graph, recompute_policy(options.recompute));
   if (kind == ProgramKind::kStep && options.update != UpdateMode::kAfterBackward) {

@@ -28,6 +28,7 @@ nlohmann::json to_json(const TrainerState& state) {
           {"examples", state.examples},
           {"max_length", state.max_length},
           {"threads", state.threads},
+          {"optim", state.optimizer},
           {"data", state.data},
           {"options", state.options},
           {"interval_loss", state.interval_loss},
@@ -35,6 +36,9 @@ nlohmann::json to_json(const TrainerState& state) {
           {"best_metric", state.best_metric ? nlohmann::json(*state.best_metric) : nlohmann::json()},
           {"best_global_step", state.best_step}};
 }
+
+// States are stored flat.
+TensorType stored_type(const TensorView& state) { return {state.dtype(), {state.elements()}}; }
 
 // N of "checkpoint-N".
 std::optional<std::int64_t> step_of(const std::string& name) {
@@ -83,10 +87,10 @@ fs::path save_checkpoint(const fs::path& output_dir, const TrainerState& state, 
     std::vector<TensorDeclaration> tensors;
     tensors.reserve(state_names.size());
     for (const std::string& name : state_names) {
-      tensors.push_back({name, {DType::kF32, {static_cast<std::int64_t>(states(name).size())}}});
+      tensors.push_back({name, stored_type(states(name))});
     }
     SafetensorsWriter writer(aside / kOptimizerFile, std::move(tensors));
-    for (const std::string& name : state_names) writer.write(std::as_bytes(states(name)));
+    for (const std::string& name : state_names) writer.write(states(name).byte_span());
     writer.finish();
     write_text_file(aside / kStateFile, to_json(state).dump(2) + "\n");
     sync_directory(aside);
@@ -182,6 +186,7 @@ TrainerState read_trainer_state(const fs::path& checkpoint) {
     state.examples = object.at("examples").get<std::int64_t>();
     state.max_length = object.at("max_length").get<std::int64_t>();
     state.threads = object.at("threads").get<int>();
+    state.optimizer = object.value("optim", state.optimizer);
     state.data = object.value("data", std::string());
     state.options = object.value("options", std::string());
     state.interval_loss = object.at("interval_loss").get<double>();
@@ -235,8 +240,8 @@ void load_checkpoint(const fs::path& checkpoint, const ModelBundle& bundle, cons
   load_checkpoint_parameters(checkpoint, bundle, parameters);
   const SafetensorsReader file(checkpoint / kOptimizerFile);
   for (const std::string& name : state_names) {
-    const std::span<float> memory = states(name);
-    const TensorType expected{DType::kF32, {static_cast<std::int64_t>(memory.size())}};
+    const TensorView memory = states(name);
+    const TensorType expected = stored_type(memory);
     if (!(file.at(name).type == expected)) {
       throw DataError({.what = "the checkpoint's optimizer state does not fit the model",
                        .where = fmt::format("{}, tensor '{}'", file.path().string(), name),
@@ -244,7 +249,7 @@ void load_checkpoint(const fs::path& checkpoint, const ModelBundle& bundle, cons
                        .allowed = to_string(expected),
                        .remedy = "resume with the model and options that the run began with"});
     }
-    file.read(name, std::as_writable_bytes(memory));
+    file.read(name, memory.byte_span());
   }
 }
 

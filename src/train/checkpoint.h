@@ -25,6 +25,7 @@ struct TrainerState {
   std::int64_t examples = 0;     // windows of the training data
   std::int64_t max_length = 0;
   int threads = 0;
+  std::string optimizer = "adamw_torch";  // --optim; the only one when checkpoints did not name it
   std::string data;     // fingerprint of the training windows; empty in checkpoints of old
   std::string options;  // learning rate and what shapes it, decay, clipping, as text; empty in checkpoints of old
   // Losses summed since the last line of metrics.jsonl, so that the next line is the same after a resume.
@@ -36,7 +37,7 @@ struct TrainerState {
 };
 
 // Memory of an optimizer state by name ("<parameter>.exp_avg").
-using StateMemory = std::function<std::span<float>(const std::string& name)>;
+using StateMemory = std::function<TensorView(const std::string& name)>;
 
 // Writes output_dir/checkpoint-<state.step> and returns its path. Throws EnvironmentError (disk full, …), leaving what was
 // there before untouched.

@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "transform/optimizer.h"
+
 namespace plimsoll {
 
 enum class SchedulerType : std::uint8_t { kLinear, kCosine, kConstant };
@@ -18,6 +20,7 @@ struct TrainOptions {
   double num_train_epochs = 3;
   std::int64_t max_steps = 0;  // above 0: overrides num_train_epochs
   double warmup_ratio = 0;
+  OptimizerKind optim = OptimizerKind::kAdamW;
   double weight_decay = 0.01;
   double max_grad_norm = 1.0;
   SchedulerType lr_scheduler_type = SchedulerType::kLinear;

@@ -25,11 +25,12 @@ void run_timed(const Program& program, std::map<std::string, double>& op_seconds
 }  // namespace
 
 StepBench bench_step(const ModelBundle& bundle, const std::filesystem::path& batch_file, int steps, Backend& backend,
-                     std::map<std::string, double>* op_seconds) {
+                     OptimizerKind optimizer, std::map<std::string, double>* op_seconds) {
   const std::unique_ptr<Batch> batch = read_batch_file(batch_file, bundle.config);
   const BatchShape shape = batch->shape();
   FitRequest request;
   request.step.config = bundle.config;
+  request.step.optimizer.kind = optimizer;
   request.step.optimizer.adamw.weight_decay = 0.01;
   request.train_batch_size = shape.max_samples;
   request.text_rows = [&](std::int64_t) { return shape.max_text_rows; };

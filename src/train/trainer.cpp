@@ -55,6 +55,7 @@ Trainer::Trainer(const Session& session, const ModelBundle& bundle, const TrainD
             .examples = static_cast<std::int64_t>(sampler_.size()),
             .max_length = data.train->options().windows.max_length,
             .threads = threads,
+            .optimizer = std::string(optimizer_name(options.optim)),
             .data = fingerprint(data.train->examples()),
             .options = fmt::format("learning rate {} ({}, warm-up {}), weight decay {}, gradient norm at most {}",
                                    options.learning_rate, scheduler_type_name(options.lr_scheduler_type),
@@ -62,22 +63,28 @@ Trainer::Trainer(const Session& session, const ModelBundle& bundle, const TrainD
             .best_metric = std::nullopt,
             .best_step = 0};
   for (const auto& [name, entry] : session.plan().layout.entries()) {
-    if (entry.role == Role::kState && (name.ends_with(".exp_avg") || name.ends_with(".exp_avg_sq"))) {
-      state_names_.push_back(name);
-    }
+    if (entry.role == Role::kState && is_optimizer_state(name)) state_names_.push_back(name);
   }
 }
 
 void Trainer::begin_afresh() {
   load_model(bundle_, options_.seed, [this](const std::string& name) { return floats(name); });
-  for (const std::string& name : state_names_) std::ranges::fill(floats(name), 0.0F);
+  for (const std::string& name : state_names_) std::ranges::fill(state(name).byte_span(), std::byte{0});
 }
 
 void Trainer::begin_from(const std::filesystem::path& resume) {
   const ParameterMemory memory = [this](const std::string& name) { return floats(name); };
   const TrainerState saved = read_trainer_state(resume);
+  if (saved.optimizer != state_.optimizer) {
+    throw UsageError({.what = "the checkpoint holds the state of another optimizer",
+                      .where = fmt::format("--optim, {}", resume.string()),
+                      .found = fmt::format("{} asked for, {} in the checkpoint", state_.optimizer, saved.optimizer),
+                      .allowed = fmt::format("--optim {}", saved.optimizer),
+                      .remedy = fmt::format("pass that, or begin a new run from its weights with --model {}",
+                                            resume.string())});
+  }
   try {
-    load_checkpoint(resume, bundle_, memory, state_names_, memory);
+    load_checkpoint(resume, bundle_, memory, state_names_, [this](const std::string& name) { return state(name); });
   } catch (const DataError& error) {
     Problem problem = error.problem();
     std::vector<std::int64_t> steps = list_checkpoints(options_.output_dir);
@@ -274,7 +281,8 @@ void Trainer::save(bool force) {
   const ParameterMemory memory = [this](const std::string& name) { return floats(name); };
   std::filesystem::path path;
   try {
-    path = save_checkpoint(options_.output_dir, state_, bundle_, memory, state_names_, memory);
+    path = save_checkpoint(options_.output_dir, state_, bundle_, memory, state_names_,
+                           [this](const std::string& name) { return state(name); });
   } catch (const EnvironmentError& error) {
     Problem problem = error.problem();
     const std::vector<std::int64_t> good = list_checkpoints(options_.output_dir);

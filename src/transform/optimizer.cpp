@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <utility>
 #include <vector>
 
 #include "graph/build.h"
+#include "graph/update_form.h"
+#include "tensor/dynamic_code.h"
 #include "transform/rewriter.h"
 
 namespace plimsoll {
@@ -96,7 +100,72 @@ class Accumulator {
   Gradients sums_;
 };
 
+// The inputs of a parameter's update up to its gradient; states are added to the graph.
+class UpdateInputs {
+ public:
+  UpdateInputs(Graph& graph, ValueId parameter)
+      : inputs{parameter}, graph_(graph), name_(graph.value(parameter).name), shape_(graph.type(parameter).shape) {
+    const DType dtype = graph.type(parameter).dtype;
+    f_ = dtype == DType::kBF16 ? DType::kF32 : dtype;
+    if (dtype == DType::kBF16) add(kLowHalfSuffix, {DType::kI16, shape_});
+  }
+
+  void add_adamw(bool coded) {
+    for (const std::string moment : {".exp_avg", ".exp_avg_sq"}) {
+      if (coded && shape_.elements() >= kLeastCodedElements) {
+        add(moment, {DType::kU8, shape_});
+        add(moment + ".absmax", {f_, {code_blocks(shape_.elements())}});
+      } else {
+        add(moment, {f_, shape_});
+      }
+    }
+  }
+  void add_adafactor() {
+    if (shape_.rank() < 2) return add(".exp_avg_sq", {f_, shape_});
+    add(".exp_avg_sq_row", {f_, row_mean_shape(shape_)});
+    add(".exp_avg_sq_col", {f_, column_mean_shape(shape_)});
+  }
+
+  std::vector<ValueId> inputs;
+
+ private:
+  void add(std::string_view suffix, TensorType type) {
+    inputs.push_back(graph_.add_state(fmt::format("{}{}", name_, suffix), type));
+  }
+
+  Graph& graph_;
+  std::string name_;
+  Shape shape_;
+  DType f_;
+};
+
+constexpr std::array<std::pair<OptimizerKind, std::string_view>, 3> kOptimizerNames = {
+    {{OptimizerKind::kAdamW, "adamw_torch"},
+     {OptimizerKind::kAdamW8bit, "adamw_8bit"},
+     {OptimizerKind::kAdafactor, "adafactor"}}};
+
 }  // namespace
+
+std::string_view optimizer_name(OptimizerKind kind) {
+  return kOptimizerNames[static_cast<std::size_t>(kind)].second;
+}
+
+OptimizerKind parse_optimizer(std::string_view name) {
+  for (const auto& [kind, known] : kOptimizerNames) {
+    if (name == known) return kind;
+  }
+  throw UsageError({.what = "no such optimizer",
+                    .where = "--optim",
+                    .found = std::string(name),
+                    .allowed = "adamw_torch, adamw_8bit or adafactor",
+                    .remedy = "adamw_torch is the exact one, adamw_8bit takes a quarter of its memory"});
+}
+
+bool is_optimizer_state(std::string_view name) {
+  constexpr std::array<std::string_view, 6> kSuffixes = {".exp_avg",           ".exp_avg_sq",     ".exp_avg.absmax",
+                                                         ".exp_avg_sq.absmax", ".exp_avg_sq_row", ".exp_avg_sq_col"};
+  return std::any_of(kSuffixes.begin(), kSuffixes.end(), [&](std::string_view suffix) { return name.ends_with(suffix); });
+}
 
 Graph accumulate_gradients(const Graph& graph, std::int64_t row_capacity, Gradients& gradients) {
   Gradients sums;
@@ -121,7 +190,7 @@ bool decays_by_default(const std::string& parameter) {
   return !contains("bias") && !contains("layernorm") && !contains("rmsnorm") && !is_norm();
 }
 
-ValueId append_adamw(Graph& graph, const Gradients& gradients, const OptimizerOptions& options) {
+ValueId append_optimizer(Graph& graph, const Gradients& gradients, const OptimizerOptions& options) {
   check(!gradients.empty(), "there is something to train");
   const ValueId learning_rate = graph.add_input(kLearningRateInput, {DType::kF32, {1}});
   const ValueId step = graph.add_input(kStepInput, {DType::kI32, {1}});
@@ -140,14 +209,22 @@ ValueId append_adamw(Graph& graph, const Gradients& gradients, const OptimizerOp
   const ValueId scale = options.clips ? norm[1] : graph.add_input(kGradientScaleInput, {DType::kF32, {1}});
   for (const auto& [parameter, gradient] : gradients) {
     const std::string name = graph.value(parameter).name;
-    const TensorType type = graph.type(parameter);
-    AdamWAttributes attributes = options.adamw;
-    if (!(options.decays ? options.decays(name) : decays_by_default(name))) attributes.weight_decay = 0;
-    Node update{.op = gradient.by_rows() ? Op::kAdamWRows : Op::kAdamW,
-                .name = name + ".update",
-                .attributes = attributes,
-                .inputs = {parameter, graph.add_state(name + ".exp_avg", type), graph.add_state(name + ".exp_avg_sq", type)},
-                .phase = Phase::kUpdate};
+    const double decay = (options.decays ? options.decays(name) : decays_by_default(name)) ? options.adamw.weight_decay : 0;
+    const bool factored = options.kind == OptimizerKind::kAdafactor;
+    UpdateInputs parts(graph, parameter);
+    Node update{.name = name + ".update", .inputs = {}, .phase = Phase::kUpdate};
+    if (factored) {
+      update.op = gradient.by_rows() ? Op::kAdafactorRows : Op::kAdafactor;
+      update.attributes = AdafactorAttributes{.weight_decay = decay};
+      parts.add_adafactor();
+    } else {
+      AdamWAttributes attributes = options.adamw;
+      attributes.weight_decay = decay;
+      update.op = gradient.by_rows() ? Op::kAdamWRows : Op::kAdamW;
+      update.attributes = attributes;
+      parts.add_adamw(options.kind == OptimizerKind::kAdamW8bit);
+    }
+    update.inputs = std::move(parts.inputs);
     if (gradient.by_rows()) {
       update.inputs.insert(update.inputs.end(), {gradient.row_ids, gradient.row_count, gradient.rows});
     } else {

@@ -1,9 +1,10 @@
-// From gradients to updated parameters, as nodes: accumulation over micro-batches, global-norm clipping, AdamW.
+// From gradients to updated parameters, as nodes: accumulation over micro-batches, global-norm clipping, the optimizer.
 #pragma once
 
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "autodiff/autodiff.h"
 #include "graph/graph.h"
@@ -19,8 +20,22 @@ using Gradients = std::map<ValueId, Gradient>;  // parameter -> gradient
 // replaced by the sums in it.
 Graph accumulate_gradients(const Graph& graph, std::int64_t row_capacity, Gradients& gradients);
 
+enum class OptimizerKind : std::uint8_t {
+  kAdamW,      // two moments, 8 bytes a parameter
+  kAdamW8bit,  // the same in 8-bit codes, 2.03 bytes a parameter; small tensors' moments stay as they are
+  kAdafactor   // means of rows and of columns of the squared gradient; next to nothing
+};
+// As the `transformers` Trainer's --optim has them: "adamw_torch", "adamw_8bit", "adafactor".
+std::string_view optimizer_name(OptimizerKind kind);
+// Throws UsageError.
+OptimizerKind parse_optimizer(std::string_view name);
+
+// Tensors with fewer elements keep the moments of AdamW as floats: they are few bytes, and often delicate.
+inline constexpr std::int64_t kLeastCodedElements = 4096;
+
 struct OptimizerOptions {
-  AdamWAttributes adamw;
+  OptimizerKind kind = OptimizerKind::kAdamW;
+  AdamWAttributes adamw;  // of both kinds of AdamW; the weight decay is Adafactor's, too
   // False: gradients are never clipped. The norm is computed all the same, but no update waits for it.
   bool clips = true;
   // Weight decay of this parameter; by default none for biases and layer norms (as the `transformers` Trainer does).
@@ -37,8 +52,16 @@ inline constexpr const char* kMaxGradNormInput = "max_grad_norm";
 inline constexpr const char* kGradientScaleInput = "gradient_scale";
 // i32[1], 0 in the first micro-batch of an update; read by accumulate_gradients.
 inline constexpr const char* kKeepGradientsInput = "keep_gradients";
-// Appends, in Phase::kUpdate: the norm over all gradients, the clip factor, and AdamW for each parameter with its states
-// "<parameter>.exp_avg" and "<parameter>.exp_avg_sq". Returns the norm (before clipping), marked as an output.
-ValueId append_adamw(Graph& graph, const Gradients& gradients, const OptimizerOptions& options);
+// Appends, in Phase::kUpdate: the norm over all gradients, the clip factor, and an update for each parameter with its states.
+// All states begin as zero bytes. Their names:
+//   "<parameter>.exp_avg", "<parameter>.exp_avg_sq"                of AdamW; in 8 bits both with an ".absmax"
+//   "<parameter>.exp_avg_sq_row", "<parameter>.exp_avg_sq_col"     of Adafactor; "<parameter>.exp_avg_sq" for a vector
+//   "<parameter>.low"                                              what completes a parameter of BF16 (tensor/split_float.h)
+// Returns the norm (before clipping), marked as an output.
+ValueId append_optimizer(Graph& graph, const Gradients& gradients, const OptimizerOptions& options);
+
+// True for the names above but ".low", which belongs to the parameter's value.
+bool is_optimizer_state(std::string_view name);
+inline constexpr std::string_view kLowHalfSuffix = ".low";
 
 }  // namespace plimsoll

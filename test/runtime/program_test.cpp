@@ -55,7 +55,7 @@ std::vector<double> read(const TensorView& view) {
 // A whole update of the small net.
 Graph update_graph() {
   SmallNet net;
-  append_adamw(net.graph, net.gradients, {.adamw = {.weight_decay = 0.1}, .decays = {}});
+  append_optimizer(net.graph, net.gradients, {.adamw = {.weight_decay = 0.1}, .decays = {}});
   return net.graph;
 }
 

@@ -74,9 +74,12 @@ int save_on_a_full_disk(const fs::path& output_dir, rlim_t limit) {
         }
         return std::span<float>(values).first(1000);
       };
+      const StateMemory state_memory = [&](const std::string&) {
+        return TensorView({DType::kF32, {1000}}, values.data());
+      };
       TrainerState state;
       state.step = 8;
-      save_checkpoint(output_dir, state, bundle, memory, {"a.exp_avg"}, memory);
+      save_checkpoint(output_dir, state, bundle, memory, {"a.exp_avg"}, state_memory);
     } catch (const EnvironmentError&) {
       code = 0;
     } catch (...) {

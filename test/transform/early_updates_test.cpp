@@ -16,7 +16,7 @@ namespace {
 
 Graph updating_net(bool clips) {
   SmallNet net;
-  append_adamw(net.graph, net.gradients, {.adamw = {.weight_decay = 0.1}, .clips = clips, .decays = {}});
+  append_optimizer(net.graph, net.gradients, {.adamw = {.weight_decay = 0.1}, .clips = clips, .decays = {}});
   return recompute(net.graph, is_cheap);
 }
 
@@ -102,7 +102,7 @@ Graph wide_net(bool clips) {
   }
   const Seed seed{.value = x, .gradient = graph.add_input("dy", {DType::kF32, {2, kWide}})};
   const auto gradients = append_backward(graph, {&seed, 1}, weights);
-  append_adamw(graph, gradients, {.adamw = {}, .clips = clips, .decays = {}});
+  append_optimizer(graph, gradients, {.adamw = {}, .clips = clips, .decays = {}});
   return graph;
 }
 
@@ -130,7 +130,7 @@ TEST(RepeatBackward, RefusesAccumulatedGradients) {
   SmallNet net;
   Gradients gradients = net.gradients;
   Graph graph = accumulate_gradients(net.graph, 8, gradients);
-  append_adamw(graph, gradients, {});
+  append_optimizer(graph, gradients, {});
   expect_error<InternalError>([&] { repeat_backward(graph); }, {"cannot run twice"});
 }
 

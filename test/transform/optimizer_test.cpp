@@ -1,4 +1,4 @@
-// append_adamw against AdamW written as a loop over doubles, after the formulas of Loshchilov and Hutter (2019).
+// append_optimizer against AdamW written as a loop over doubles, after the formulas of Loshchilov and Hutter (2019).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ struct UpdateNet {
     gradients[table] = {.row_ids = graph.add_input("ids", {DType::kI32, {4}}),
                         .row_count = graph.add_input("count", {DType::kI32, {1}}),
                         .rows = graph.add_input("rows", {DType::kF64, {4, 2}})};
-    norm = append_adamw(graph, gradients, options);
+    norm = append_optimizer(graph, gradients, options);
   }
 
  private:
@@ -144,16 +144,16 @@ void expect_updates(const OptimizerOptions& options, double max_norm, int update
   }
 }
 
-TEST(AppendAdamW, OneUpdate) { expect_updates({.adamw = kAdamW, .decays = {}}, 0, 1); }
-TEST(AppendAdamW, SeveralUpdates) { expect_updates({.adamw = kAdamW, .decays = {}}, 0, 6); }
+TEST(AppendOptimizer, OneUpdate) { expect_updates({.adamw = kAdamW, .decays = {}}, 0, 1); }
+TEST(AppendOptimizer, SeveralUpdates) { expect_updates({.adamw = kAdamW, .decays = {}}, 0, 6); }
 // The norm of these gradients is some 3.5.
-TEST(AppendAdamW, ClipsByTheNormOfAllGradients) { expect_updates({.adamw = kAdamW, .decays = {}}, 0.5, 4); }
-TEST(AppendAdamW, LeavesSmallGradientsAsTheyAre) { expect_updates({.adamw = kAdamW, .decays = {}}, 100, 2); }
-TEST(AppendAdamW, DecaysWhatTheCallerSays) {
+TEST(AppendOptimizer, ClipsByTheNormOfAllGradients) { expect_updates({.adamw = kAdamW, .decays = {}}, 0.5, 4); }
+TEST(AppendOptimizer, LeavesSmallGradientsAsTheyAre) { expect_updates({.adamw = kAdamW, .decays = {}}, 100, 2); }
+TEST(AppendOptimizer, DecaysWhatTheCallerSays) {
   expect_updates({.adamw = kAdamW, .decays = [](const std::string& name) { return name == "dense.bias"; }}, 0, 2);
 }
 
-TEST(AppendAdamW, NamesItsStatesAndItsOutput) {
+TEST(AppendOptimizer, NamesItsStatesAndItsOutput) {
   const UpdateNet net({.adamw = kAdamW, .decays = {}});
   for (const std::string& name : kNames) {
     const TensorType type = net.graph.type(net.graph.find_source(name));
@@ -176,9 +176,9 @@ TEST(AppendAdamW, NamesItsStatesAndItsOutput) {
   }
 }
 
-TEST(AppendAdamW, NothingToTrainIsRefused) {
+TEST(AppendOptimizer, NothingToTrainIsRefused) {
   Graph graph;
-  expect_error<InternalError>([&] { append_adamw(graph, {}, {}); }, {"something to train"});
+  expect_error<InternalError>([&] { append_optimizer(graph, {}, {}); }, {"something to train"});
 }
 
 // As the patterns of transformers 5.17.0 decide (Trainer.get_decay_parameter_names).
