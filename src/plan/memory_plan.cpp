@@ -173,6 +173,7 @@ MemoryPlan plan_memory(const Graph& graph, std::span<const std::size_t> scratch_
   validate(intervals, packing, kAlignmentBytes);
 
   plan.transient_bytes = packing.bytes;
+  plan.is_smallest = packing.is_smallest;
   plan.value_offsets.assign(graph.values().size(), 0);
   plan.scratch_offsets.assign(graph.nodes().size(), plan.persistent_bytes);
   for (std::size_t v = 0; v < graph.values().size(); ++v) {

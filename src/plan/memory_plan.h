@@ -58,6 +58,7 @@ struct MemoryPlan {
   std::size_t persistent_bytes = 0;
   std::size_t transient_bytes = 0;
   std::size_t lower_bound_bytes = 0;  // no plan of this graph in this order has a smaller transient part
+  bool is_smallest = false;           // proven: it reaches the bound, or no packing of these buffers is smaller
   NodeId peak_node = kNoNode;         // where most bytes are alive
   std::vector<Buffer> buffers;
 

@@ -7,9 +7,9 @@
 //
 //   offset                                   lower_bound  the largest sum of bytes alive at one time, here 4:
 //   4             +---+---------------+                   no packing is smaller
-//                 | s | c             |      pack         places buffer after buffer, each as low as it is free,
-//   3         +---+---+---+-----------+                   or what dies late as high: the largest first, or in other
-//             | C         | b         |                   orders; if that misses the bound, it searches
+//                 | s | c             |      pack         places buffer after buffer, the peak's first, each as low
+//   3         +---+---+---+-----------+                   as it is free, or what dies late as high
+//             | C         | b         |                   (plan/placing.h); if that misses the bound, it searches
 //   2     +---+-----------+---+-------+                   (plan/packing_search.h)
 //         | B                 | a     |      validate     knows nothing of how the offsets were found
 //   1 +---+-------------------+---+---+
@@ -36,6 +36,8 @@ struct Interval {
 struct Packing {
   std::vector<std::size_t> offsets;  // one an interval
   std::size_t bytes = 0;             // largest offset + bytes
+  // Proven: it reaches its bound, or an exhaustive search found none that is smaller.
+  bool is_smallest = false;
 };
 
 struct PackOptions {

@@ -221,7 +221,8 @@ nlohmann::json plan_json(const RunPlan& plan) {
                         {"samples", program.capacity.samples},
                         {"text_rows", program.capacity.text_rows},
                         {"transient_bytes", program.plan.transient_bytes},
-                        {"lower_bound_bytes", program.plan.lower_bound_bytes}});
+                        {"lower_bound_bytes", program.plan.lower_bound_bytes},
+                        {"is_smallest", program.plan.is_smallest}});
   }
   return {{"predicted_peak_bytes", plan.predicted_peak_bytes},
           {"budget_bytes", plan.budget_bytes},

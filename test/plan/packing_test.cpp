@@ -119,6 +119,19 @@ TEST(Pack, IsAsSmallAsTheBestOfAllPackings) {
     const Packing packing = pack(problem, kUnit);
     validate(problem, packing, kUnit);
     EXPECT_EQ(packing.bytes, smallest_capacity(problem));
+    EXPECT_TRUE(packing.is_smallest);
+  }
+}
+
+TEST(Pack, ClaimsNoProofThatItDoesNotHave) {
+  for (const Problem& problem : beyond_their_bounds()) {
+    EXPECT_FALSE(pack(problem, kUnit, {.max_steps = 1}).is_smallest);
+    // Good enough is not the smallest.
+    const std::size_t roomy = lower_bound_bytes(problem) + 3 * kUnit;
+    const Packing packing = pack(problem, kUnit, {.capacity_bytes = roomy});
+    if (packing.bytes > smallest_capacity(problem)) {
+      EXPECT_FALSE(packing.is_smallest);
+    }
   }
 }
 
@@ -152,21 +165,21 @@ TEST(Pack, StaysWithinACapacityThatItCanReach) {
 
 TEST(Pack, SearchesWhereNoOrderOfPlacingReachesTheGoal) {
   std::mt19937 random(23);
-  int searched = 0;
-  for (int i = 0; i < 40; ++i) {
-    const Problem problem = dense_problem(random, 20, 40, 60);
+  int reached = 0;
+  for (int i = 0; i < 60; ++i) {
+    const Problem problem = dense_problem(random, 25, 60, 90);
     const std::size_t bound = lower_bound_bytes(problem);
     const Packing placed = pack(problem, kUnit, {.max_steps = 1});
     validate(problem, placed, kUnit);
     if (placed.bytes == bound) continue;
-    ++searched;
     const Packing packing = pack(problem, kUnit), within = pack(problem, kUnit, {.capacity_bytes = bound});
     validate(problem, packing, kUnit);
     validate(problem, within, kUnit);
-    EXPECT_EQ(packing.bytes, bound);
-    EXPECT_EQ(within.bytes, bound);
+    EXPECT_LE(packing.bytes, placed.bytes);
+    EXPECT_LE(within.bytes, placed.bytes);
+    reached += packing.bytes == bound && within.bytes == bound ? 1 : 0;
   }
-  EXPECT_GT(searched, 5);
+  EXPECT_GT(reached, 5);  // of some, the bound is out of reach
 }
 
 TEST(Pack, ACapacityThatNothingReachesGivesAValidPackingAllTheSame) {
