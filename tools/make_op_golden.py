@@ -117,10 +117,34 @@ def adamw(golden):
     golden["adamw.m_3"], golden["adamw.v_3"] = state["exp_avg"], state["exp_avg_sq"]
 
 
+def adafactor(golden):
+    """Three float64 steps of transformers' Adafactor with the Trainer's choices, on a matrix, a stack of matrices and a
+    vector; the third step's gradients are large, so that updates are scaled down."""
+    parameters = {"matrix": torch.nn.Parameter(torch.randn(5, 7, dtype=DOUBLE)),
+                  "stack": torch.nn.Parameter(torch.randn(2, 3, 4, 6, dtype=DOUBLE)),
+                  "vector": torch.nn.Parameter(torch.randn(9, dtype=DOUBLE))}
+    optimizer = transformers.Adafactor(
+        parameters.values(), lr=2.0 ** -9, scale_parameter=False, relative_step=False, weight_decay=0.125)
+    for name, parameter in parameters.items():
+        golden[f"adafactor.{name}"] = parameter.detach().clone()
+    for step in (1, 2, 3):
+        for name, parameter in parameters.items():
+            parameter.grad = torch.randn_like(parameter) * (1, 1, 20)[step - 1]
+            golden[f"adafactor.{name}.gradient_{step}"] = parameter.grad.clone()
+        optimizer.step()
+        for name, parameter in parameters.items():
+            golden[f"adafactor.{name}_{step}"] = parameter.detach().clone()
+    for name, parameter in parameters.items():
+        state = optimizer.state[parameter]
+        for part in ("exp_avg_sq_row", "exp_avg_sq_col", "exp_avg_sq"):
+            if part in state:
+                golden[f"adafactor.{name}.{part}"] = state[part]
+
+
 def main():
     torch.manual_seed(SEED)
     golden = {}
-    for part in (attention, spatial_embedding, patches, row_wise, adamw):
+    for part in (attention, spatial_embedding, patches, row_wise, adamw, adafactor):
         part(golden)
     out = Path(sys.argv[1] if len(sys.argv) > 1 else "test/data") / "ops.safetensors"
     save_file({name: value.detach().contiguous() for name, value in golden.items()}, out,

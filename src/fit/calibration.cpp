@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "fit/step_graphs.h"
+#include "graph/update_form.h"
 #include "runtime/program.h"
 
 namespace plimsoll {
@@ -32,16 +33,17 @@ void fill_inputs(const Program& program, const ModelCapacity& capacity, const La
   for (std::int32_t row = 0; row < text + visual; ++row) set("key_mask", static_cast<std::size_t>(row), 1);
 }
 
-double fallback(const std::array<double, kOpCount>& seconds) {
-  return seconds[static_cast<std::size_t>(Op::kAdd)];
-}
+// The best of a few rounds for each node of a step with that optimizer, and its work, summed by speed. `all`: every node;
+// otherwise the updates alone.
+struct Measured {
+  std::array<double, kSpeedCount> seconds{}, work{};
+};
 
-}  // namespace
-
-OpSpeeds measure_speeds(Backend& backend) {
+void measure_step(Backend& backend, OptimizerKind optimizer, bool all, Measured& measured) {
   StepOptions options{.config = preset_config("layoutlmv3-base"), .model = {}, .optimizer = {}};
   options.config.num_hidden_layers = 1;
   options.config.vocab_size = 1000;
+  options.optimizer.kind = optimizer;
   const ModelCapacity capacity{.samples = 1, .text_rows = 300};
   StepGraph step = build_step_graph(ProgramKind::kAccumulateAndStep, options, capacity, capacity.text_rows);
   PreparedGraph prepared = prepare(std::move(step.graph), backend);
@@ -52,28 +54,45 @@ OpSpeeds measure_speeds(Backend& backend) {
   std::ranges::fill(memory->bytes(), std::byte{0});
   const Program program(std::move(prepared), std::move(plan), memory->bytes());
 
+  const auto runs = [&](std::size_t n) { return all || is_parameter_update(program.graph().nodes()[n].op); };
   std::vector<double> best(program.node_count(), 1e9);
   constexpr int kRounds = 4;
   for (int round = 0; round < kRounds; ++round) {
     fill_inputs(program, capacity, options.config);
     for (std::size_t n = 0; n < program.node_count(); ++n) {
+      if (!runs(n)) continue;
       const auto begin = Clock::now();
       program.run_node(n);
       best[n] = std::min(best[n], std::chrono::duration<double>(Clock::now() - begin).count());
     }
   }
-  OpSpeeds speeds;
-  std::array<double, kOpCount> work{};
+  Measured found;
   for (std::size_t n = 0; n < program.node_count(); ++n) {
+    if (!runs(n)) continue;
     const Node& node = program.graph().nodes()[n];
-    speeds.seconds_per_unit[static_cast<std::size_t>(node.op)] += best[n];
-    work[static_cast<std::size_t>(node.op)] += work_of(program.graph(), node);
+    const std::size_t speed = speed_index(program.graph(), node);
+    found.seconds[speed] += best[n];
+    found.work[speed] += work_of(program.graph(), node);
   }
-  for (std::size_t op = 0; op < kOpCount; ++op) {
-    if (work[op] > 0) speeds.seconds_per_unit[op] /= work[op];
+  for (std::size_t i = 0; i < kSpeedCount; ++i) {  // what an earlier step has shown stays: small tensors' moments
+    if (measured.work[i] > 0 || found.work[i] == 0) continue;
+    measured.seconds[i] = found.seconds[i];
+    measured.work[i] = found.work[i];
   }
-  for (std::size_t op = 0; op < kOpCount; ++op) {  // ops that this graph does not have
-    if (work[op] == 0) speeds.seconds_per_unit[op] = fallback(speeds.seconds_per_unit);
+}
+
+}  // namespace
+
+OpSpeeds measure_speeds(Backend& backend) {
+  Measured measured;
+  measure_step(backend, OptimizerKind::kAdamW, true, measured);
+  measure_step(backend, OptimizerKind::kAdamW8bit, false, measured);
+  measure_step(backend, OptimizerKind::kAdafactor, false, measured);
+  OpSpeeds speeds;
+  const auto add = static_cast<std::size_t>(Op::kAdd);
+  for (std::size_t i = 0; i < kSpeedCount; ++i) {
+    const std::size_t from = measured.work[i] > 0 ? i : add;  // ops that no step has
+    speeds.seconds_per_unit[i] = measured.seconds[from] / measured.work[from];
   }
   return speeds;
 }
@@ -91,16 +110,14 @@ OpSpeeds typical_speeds() {
 
 nlohmann::json speeds_json(const OpSpeeds& speeds) {
   nlohmann::json units = nlohmann::json::object();
-  for (std::size_t op = 0; op < kOpCount; ++op) {
-    units[std::string(op_name(static_cast<Op>(op)))] = speeds.seconds_per_unit[op];
-  }
+  for (std::size_t i = 0; i < kSpeedCount; ++i) units[std::string(speed_name(i))] = speeds.seconds_per_unit[i];
   return {{"seconds_per_unit", std::move(units)}};
 }
 
 OpSpeeds parse_speeds(const nlohmann::json& json, const std::string& where) {
   OpSpeeds speeds;
-  for (std::size_t op = 0; op < kOpCount; ++op) {
-    const std::string name(op_name(static_cast<Op>(op)));
+  for (std::size_t i = 0; i < kSpeedCount; ++i) {
+    const std::string name(speed_name(i));
     const auto units = json.is_object() ? json.find("seconds_per_unit") : json.end();
     const bool has = units != json.end() && units->is_object() && units->contains(name) && (*units)[name].is_number();
     const double seconds = has ? (*units)[name].get<double>() : -1;
@@ -111,7 +128,7 @@ OpSpeeds parse_speeds(const nlohmann::json& json, const std::string& where) {
                        .allowed = "one for each op",
                        .remedy = "delete the file: it is measured again"});
     }
-    speeds.seconds_per_unit[op] = seconds;
+    speeds.seconds_per_unit[i] = seconds;
   }
   return speeds;
 }

@@ -8,7 +8,8 @@
 
 namespace plimsoll {
 
-// Times every node of one LayoutLMv3-base layer's step, a few times over, and takes the best. Takes about a second and
+// Times every node of one LayoutLMv3-base layer's step, and the updates of each optimizer, a few times over, and takes the
+// best. Takes about two seconds and
 // 200 MiB: meant for a process of its own, so that a run's memory does not pay for it.
 OpSpeeds measure_speeds(Backend& backend);
 

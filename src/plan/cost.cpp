@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "graph/update_form.h"
+
 namespace plimsoll {
 namespace {
 
@@ -40,6 +42,17 @@ double work_of(const Graph& graph, const Node& node) {
       return sum;
     }
   }
+}
+
+std::size_t speed_index(const Graph& graph, const Node& node) {
+  const bool coded = (node.op == Op::kAdamW || node.op == Op::kAdamWRows) && update_form(graph, node).coded;
+  if (!coded) return static_cast<std::size_t>(node.op);
+  return node.op == Op::kAdamW ? kOpCount : kOpCount + 1;
+}
+
+std::string_view speed_name(std::size_t index) {
+  if (index < kOpCount) return op_name(static_cast<Op>(index));
+  return index == kOpCount ? "adamw_codes" : "adamw_rows_codes";
 }
 
 double estimate_seconds(const Graph& graph, const OpSpeeds& speeds, double row_share) {

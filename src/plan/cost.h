@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <string_view>
 
 #include "graph/graph.h"
 
@@ -13,11 +14,17 @@ namespace plimsoll {
 // Work of a node whose rows are all real. Of attention: with the rows spread evenly over the samples.
 double work_of(const Graph& graph, const Node& node);
 
+// Speeds are kept by op, and by form where the forms of an op differ: AdamW with 8-bit moments has speeds of its own.
+inline constexpr std::size_t kSpeedCount = kOpCount + 2;
+std::size_t speed_index(const Graph& graph, const Node& node);
+// "linear", "adamw", "adamw_codes", …
+std::string_view speed_name(std::size_t index);
+
 struct OpSpeeds {
-  std::array<double, kOpCount> seconds_per_unit{};
+  std::array<double, kSpeedCount> seconds_per_unit{};
 
   double seconds(const Graph& graph, const Node& node) const {
-    return seconds_per_unit[static_cast<std::size_t>(node.op)] * work_of(graph, node);
+    return seconds_per_unit[speed_index(graph, node)] * work_of(graph, node);
   }
 };
 

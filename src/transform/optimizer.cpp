@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -110,9 +111,10 @@ class UpdateInputs {
     if (dtype == DType::kBF16) add(kLowHalfSuffix, {DType::kI16, shape_});
   }
 
-  void add_adamw(bool coded) {
+  // `coded_from`: the fewest elements whose moments are coded.
+  void add_adamw(std::int64_t coded_from) {
     for (const std::string moment : {".exp_avg", ".exp_avg_sq"}) {
-      if (coded && shape_.elements() >= kLeastCodedElements) {
+      if (shape_.elements() >= coded_from) {
         add(moment, {DType::kU8, shape_});
         add(moment + ".absmax", {f_, {code_blocks(shape_.elements())}});
       } else {
@@ -222,7 +224,8 @@ ValueId append_optimizer(Graph& graph, const Gradients& gradients, const Optimiz
       attributes.weight_decay = decay;
       update.op = gradient.by_rows() ? Op::kAdamWRows : Op::kAdamW;
       update.attributes = attributes;
-      parts.add_adamw(options.kind == OptimizerKind::kAdamW8bit);
+      const bool coded = options.kind == OptimizerKind::kAdamW8bit;
+      parts.add_adamw(coded ? options.coded_from : std::numeric_limits<std::int64_t>::max());
     }
     update.inputs = std::move(parts.inputs);
     if (gradient.by_rows()) {

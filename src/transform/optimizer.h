@@ -30,11 +30,10 @@ std::string_view optimizer_name(OptimizerKind kind);
 // Throws UsageError.
 OptimizerKind parse_optimizer(std::string_view name);
 
-// Tensors with fewer elements keep the moments of AdamW as floats: they are few bytes, and often delicate.
-inline constexpr std::int64_t kLeastCodedElements = 4096;
-
 struct OptimizerOptions {
   OptimizerKind kind = OptimizerKind::kAdamW;
+  // Tensors with fewer elements keep the moments of AdamW as floats: they are few bytes, and often delicate.
+  std::int64_t coded_from = 4096;
   AdamWAttributes adamw;  // of both kinds of AdamW; the weight decay is Adafactor's, too
   // False: gradients are never clipped. The norm is computed all the same, but no update waits for it.
   bool clips = true;

@@ -1,4 +1,4 @@
-// The reference's forward kernels, AdamW and attention's gradients against PyTorch and `transformers`
+// The reference's forward kernels, AdamW, Adafactor and attention's gradients against PyTorch and `transformers`
 // (test/data/ops.safetensors, made by tools/make_op_golden.py): finite differences cannot see a wrong forward formula.
 #include <gtest/gtest.h>
 
@@ -8,6 +8,7 @@
 #include "backend/compare.h"
 #include "backend/reference/reference_backend.h"
 #include "formats/safetensors.h"
+#include "graph/update_form.h"
 
 namespace plimsoll::test {
 namespace {
@@ -156,6 +157,50 @@ TEST_F(OpGolden, ThreeClippedAdamWSteps) {
   }
   expect_golden(m, "adamw.m_3", float_update);
   expect_golden(v, "adamw.v_3", float_update);
+}
+
+TEST_F(OpGolden, ThreeAdafactorSteps) {
+  const ValueId learning_rate = source("learning_rate", {DType::kF32, {1}}, {0x1p-9});
+  const ValueId clip = source("clip", {DType::kF32, {1}}, {1.0});
+  std::map<std::string, ValueId> values;  // by the golden tensor's name
+  for (const std::string name : {"matrix", "stack", "vector"}) {
+    ValueId parameter = source("adafactor." + name, Role::kState);
+    const Shape shape = graph_.type(parameter).shape;
+    std::vector<ValueId> states;
+    const auto add_state = [&](const std::string& part, Shape part_shape) {
+      const std::vector<double> zeros(static_cast<std::size_t>(part_shape.elements()), 0.0);
+      states.push_back(source(name + part, {DType::kF64, part_shape}, zeros, Role::kState));
+    };
+    if (shape.rank() < 2) {
+      add_state(".exp_avg_sq", shape);
+    } else {
+      add_state(".exp_avg_sq_row", row_mean_shape(shape));
+      add_state(".exp_avg_sq_col", column_mean_shape(shape));
+    }
+    for (const std::string step : {"1", "2", "3"}) {
+      std::vector<ValueId> inputs = {parameter};
+      inputs.insert(inputs.end(), states.begin(), states.end());
+      const ValueId gradient = source("adafactor." + name + ".gradient_" + step);
+      const ValueId step_value = source(name + ".step" + step, {DType::kI32, {1}}, {std::stod(step)});
+      inputs.insert(inputs.end(), {gradient, learning_rate, step_value, clip});
+      const auto outputs = graph_.add_node({.op = Op::kAdafactor,
+                                            .name = name + step,
+                                            .attributes = AdafactorAttributes{.weight_decay = 0.125},
+                                            .inputs = inputs});
+      parameter = outputs[0];
+      states.assign(outputs.begin() + 1, outputs.end());
+      values["adafactor." + name + "_" + step] = parameter;
+    }
+    if (shape.rank() < 2) {
+      values["adafactor." + name + ".exp_avg_sq"] = states[0];
+    } else {
+      values["adafactor." + name + ".exp_avg_sq_row"] = states[0];
+      values["adafactor." + name + ".exp_avg_sq_col"] = states[1];
+    }
+  }
+  run();
+  ASSERT_EQ(values.size(), 14U);
+  for (const auto& [name, value] : values) expect_golden(value, name);
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "backend/compare.h"
+#include "backend/cpu/cpu_backend.h"
 #include "backend/op_case.h"
 #include "backend/reference/reference_backend.h"
 
@@ -175,6 +177,21 @@ TEST(WeightGradient, AddsMicroBatches) {
   const std::vector<double> once = gradient({9}), thrice = gradient({4, 2, 3});
   ASSERT_EQ(once.size(), static_cast<std::size_t>(in * out));
   for (std::size_t i = 0; i < once.size(); ++i) EXPECT_NEAR(thrice[i], once[i], 1e-14);
+}
+
+TEST(Updates, DoNotDependOnTheNumberOfThreads) {
+  for (const OpCase& op_case : update_cases()) {
+    if (op_case.name.find("adamw") != 0 && op_case.name.find("adafactor") != 0) continue;
+    SCOPED_TRACE(op_case.name);
+    CpuBackend one(1), three(3);
+    const BuiltCase built = op_case.build(DType::kF32, false);
+    GraphRunner expected(built.graph, one), found(built.graph, three);
+    built.set_data(expected);
+    built.set_data(found);
+    expected.run();
+    found.run();
+    expect_identical(built.graph, found, expected);
+  }
 }
 
 }  // namespace

@@ -118,6 +118,7 @@ TEST_F(Usage, ValuesThatCannotBeUsed) {
                                                        {"--stride", "99999"},
                                                        {"--threads", "5000"},
                                                        {"--lr-scheduler-type", "poly"},
+                                                       {"--optim", "sgd"},
                                                        {"--metric-for-best-model", "accuracy"},
                                                        {"--eval-steps", ""},
                                                        {"--budget", ""}};
@@ -208,6 +209,24 @@ TEST_F(Usage, LeversThatContradictEachOther) {
   expect_message(plan({"--update-mode", "in-backward"}), 2, {"--max-grad-norm", "two-passes"});
   EXPECT_THAT(plan({"--update-mode", "in-backward", "--max-grad-norm", "0"}).out, testing::HasSubstr("in backward"));
   EXPECT_THAT(plan({"--gradient-checkpointing"}).out, testing::HasSubstr("again"));
+}
+
+TEST_F(Usage, TheOptimizerIsChosenByName) {
+  draw_pages();
+  write_bytes(at("run.toml"), "optim = \"adafactor\"\n");
+  std::vector<std::size_t> peaks;
+  for (const Arguments& more : {Arguments{}, Arguments{"--optim", "adamw_8bit"}, Arguments{"--config", path("run.toml")}}) {
+    Arguments all = {"plan",     "--json", "--model", "layoutlmv3-tiny", "--data", path("pages/train.jsonl"),
+                     "--budget", "1GiB",   "--max-grad-norm", "0"};
+    all.insert(all.end(), more.begin(), more.end());
+    const Outcome outcome = run(all);
+    ASSERT_EQ(outcome.code, 0) << outcome.out;
+    const nlohmann::json plan = nlohmann::json::parse(outcome.out);
+    EXPECT_EQ(plan.at("optim"), more.empty() ? "adamw_torch" : more[0] == "--config" ? "adafactor" : more[1]);
+    peaks.push_back(plan.at("predicted_peak_bytes").get<std::size_t>());
+  }
+  EXPECT_LT(peaks[1], peaks[0]);
+  EXPECT_LT(peaks[2], peaks[1]);
 }
 
 }  // namespace

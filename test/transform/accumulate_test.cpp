@@ -160,6 +160,56 @@ TEST(AccumulateGradients, SharedWeightsAndSharedGradients) {
   }
 }
 
+// Half a batch's loss twice is the batch's: the update of the sum is the update.
+TEST(AccumulateGradients, EveryOptimizerUpdatesFromTheSum) {
+  for (const OptimizerKind kind : {OptimizerKind::kAdamW, OptimizerKind::kAdamW8bit, OptimizerKind::kAdafactor}) {
+    SCOPED_TRACE(optimizer_name(kind));
+    const OptimizerOptions options{.kind = kind, .coded_from = 16, .adamw = {.weight_decay = 0.1}, .decays = {}};
+    ReferenceBackend backend;
+    const auto prepare = [](GraphRunner& runner, const Graph& graph, double scale) {
+      set_all(runner, SmallNet(DType::kF64, false).weights());
+      set_all(runner, SmallNet::batch(0));
+      runner.set("loss_scale", std::vector<double>{scale});
+      for (const Value& value : graph.values()) {
+        if (value.producer != kNoNode || value.role != Role::kState || value.name.find(".gradient") != std::string::npos) {
+          continue;
+        }
+        runner.set(value.name, std::vector<double>(static_cast<std::size_t>(value.type.shape.elements()), 0.0));
+      }
+      if (graph.find_source(kStepInput) == kNoValue) return;
+      set_all(runner, {{kMaxGradNormInput, {0.05}}, {kLearningRateInput, {0.01}}, {kStepInput, {1}}});
+    };
+    SmallNet whole(DType::kF64);
+    append_optimizer(whole.graph, whole.gradients, options);
+    GraphRunner expected(whole.graph, backend);
+    prepare(expected, whole.graph, 0.25);
+    expected.run();
+
+    const AccumulatingNet first(8);
+    AccumulatingNet last(8);
+    append_optimizer(last.graph, last.gradients, options);
+    GraphRunner summing(first.graph, backend), updating(last.graph, backend);
+    prepare(summing, first.graph, 0.125);
+    summing.set(kKeepGradientsInput, std::vector<double>{0});
+    summing.run();
+    prepare(updating, last.graph, 0.125);
+    updating.set(kKeepGradientsInput, std::vector<double>{1});
+    int updated = 0;
+    for (const Value& value : first.graph.values()) {
+      if (value.producer == kNoNode && value.role == Role::kState) {
+        updating.set(value.name, summing.get(first.graph.find_source(value.name)));
+      }
+    }
+    updating.run();
+    for (const Value& value : whole.graph.values()) {
+      if (!is_persistent(value.role) || value.producer == kNoNode) continue;
+      expect_near({{value.name, updating.made(value.name)}}, {{value.name, expected.made(value.name)}});
+      ++updated;
+    }
+    EXPECT_GT(updated, 20);
+  }
+}
+
 TEST(AccumulateGradients, AGradientThatNoNodeMakesIsRefused) {
   Graph graph;
   const ValueId w = graph.add_parameter("w", {DType::kF64, {3}}), given = graph.add_input("given", {DType::kF64, {3}});

@@ -14,9 +14,12 @@
 namespace plimsoll::test {
 namespace {
 
-Graph updating_net(bool clips) {
+constexpr OptimizerKind kKinds[] = {OptimizerKind::kAdamW, OptimizerKind::kAdamW8bit, OptimizerKind::kAdafactor};
+
+Graph updating_net(bool clips, OptimizerKind kind = OptimizerKind::kAdamW) {
   SmallNet net;
-  append_optimizer(net.graph, net.gradients, {.adamw = {.weight_decay = 0.1}, .clips = clips, .decays = {}});
+  append_optimizer(net.graph, net.gradients,
+                   {.kind = kind, .coded_from = 16, .adamw = {.weight_decay = 0.1}, .clips = clips, .decays = {}});
   return recompute(net.graph, is_cheap);
 }
 
@@ -54,13 +57,16 @@ TEST(EarlyUpdates, ChangeNoBit) {
   ReferenceBackend reference;
   CpuBackend cpu(2);
   for (Backend* backend : {static_cast<Backend*>(&reference), static_cast<Backend*>(&cpu)}) {
-    for (const bool clips : {false, true}) {
-      const Graph graph = updating_net(clips);
-      const auto expected = run(graph, *backend, clips);
-      ASSERT_GT(expected.size(), 20U);
-      EXPECT_EQ(run(update_early(graph), *backend, clips), expected) << backend->name() << clips;
-      if (clips) {
-        EXPECT_EQ(run(update_early(repeat_backward(graph)), *backend, clips), expected) << backend->name();
+    for (const OptimizerKind kind : kKinds) {
+      for (const bool clips : {false, true}) {
+        SCOPED_TRACE(std::string(backend->name()) + ", " + std::string(optimizer_name(kind)));
+        const Graph graph = updating_net(clips, kind);
+        const auto expected = run(graph, *backend, clips);
+        ASSERT_GT(expected.size(), 20U);
+        EXPECT_EQ(run(update_early(graph), *backend, clips), expected) << clips;
+        if (clips) {
+          EXPECT_EQ(run(update_early(repeat_backward(graph)), *backend, clips), expected);
+        }
       }
     }
   }
@@ -68,7 +74,9 @@ TEST(EarlyUpdates, ChangeNoBit) {
 
 TEST(EarlyUpdates, ClippingMatters) {  // or the test above would say nothing of the second pass
   ReferenceBackend backend;
-  EXPECT_NE(run(updating_net(true), backend, true), run(updating_net(false), backend, false));
+  for (const OptimizerKind kind : kKinds) {
+    EXPECT_NE(run(updating_net(true, kind), backend, true), run(updating_net(false, kind), backend, false));
+  }
 }
 
 TEST(EarlyUpdates, FollowTheirGradientsAtOnce) {

@@ -176,6 +176,87 @@ TEST(AppendOptimizer, NamesItsStatesAndItsOutput) {
   }
 }
 
+// Type of a state, by name; rank 0 of BOOL if there is none.
+TensorType state_type(const Graph& graph, const std::string& name) {
+  const ValueId state = graph.find_source(name);
+  return state == kNoValue || graph.value(state).role != Role::kState ? TensorType{DType::kBool, {}} : graph.type(state);
+}
+
+Graph graph_of_kind(OptimizerKind kind, DType parameter) {
+  Graph graph;
+  Gradients gradients;
+  const auto add = [&](const std::string& name, Shape shape) {
+    const ValueId value = graph.add_parameter(name, {parameter, shape});
+    gradients[value] = {.dense = graph.add_input(name + "?", {DType::kF32, shape})};
+  };
+  add("large", {65, 64});
+  add("small", {63, 65});  // 4095 elements
+  add("stack", {5, 6, 7, 8});
+  add("bias", {70});
+  append_optimizer(graph, gradients, {.kind = kind, .adamw = {}, .decays = {}});
+  verify(graph);
+  return graph;
+}
+
+TEST(AppendOptimizer, EachKindHasItsStates) {
+  const Graph coded = graph_of_kind(OptimizerKind::kAdamW8bit, DType::kF32);
+  for (const std::string moment : {"large.exp_avg", "large.exp_avg_sq"}) {
+    EXPECT_EQ(state_type(coded, moment), (TensorType{DType::kU8, {65, 64}}));
+    EXPECT_EQ(state_type(coded, moment + ".absmax"), (TensorType{DType::kF32, {17}}));  // 16 blocks and a short one
+  }
+  EXPECT_EQ(state_type(coded, "small.exp_avg"), (TensorType{DType::kF32, {63, 65}}));
+  EXPECT_EQ(coded.find_source("small.exp_avg.absmax"), kNoValue);
+  const Graph factored = graph_of_kind(OptimizerKind::kAdafactor, DType::kF32);
+  EXPECT_EQ(state_type(factored, "large.exp_avg_sq_row"), (TensorType{DType::kF32, {65}}));
+  EXPECT_EQ(state_type(factored, "large.exp_avg_sq_col"), (TensorType{DType::kF32, {64}}));
+  EXPECT_EQ(state_type(factored, "stack.exp_avg_sq_row"), (TensorType{DType::kF32, {5, 6, 7}}));
+  EXPECT_EQ(state_type(factored, "stack.exp_avg_sq_col"), (TensorType{DType::kF32, {5, 6, 8}}));
+  EXPECT_EQ(state_type(factored, "bias.exp_avg_sq"), (TensorType{DType::kF32, {70}}));
+  EXPECT_EQ(factored.find_source("large.exp_avg"), kNoValue);
+}
+
+TEST(AppendOptimizer, AParameterOfBF16IsCompletedByAState) {
+  for (const OptimizerKind kind : {OptimizerKind::kAdamW, OptimizerKind::kAdamW8bit, OptimizerKind::kAdafactor}) {
+    const Graph graph = graph_of_kind(kind, DType::kBF16);
+    EXPECT_EQ(state_type(graph, "large.low"), (TensorType{DType::kI16, {65, 64}}));
+    EXPECT_EQ(graph_of_kind(kind, DType::kF32).find_source("large.low"), kNoValue);
+    for (const Value& value : graph.values()) {
+      if (value.role != Role::kState || value.producer != kNoNode) continue;
+      EXPECT_NE(is_optimizer_state(value.name), value.name.ends_with(kLowHalfSuffix)) << value.name;
+    }
+  }
+}
+
+TEST(AppendOptimizer, FormsThatDoNotFitAreRefused) {
+  Graph graph;
+  const ValueId parameter = graph.add_parameter("p", {DType::kF32, {300}});
+  const auto state = [&](DType dtype, std::int64_t count) { return graph.add_state("s", {dtype, {count}}); };
+  const ValueId gradient = graph.add_input("g", {DType::kF32, {300}}), rate = graph.add_input("r", {DType::kF32, {1}});
+  const ValueId step = graph.add_input("t", {DType::kI32, {1}});
+  const auto update = [&](std::vector<ValueId> inputs) {
+    inputs.insert(inputs.end(), {gradient, rate, step, rate});
+    graph.add_node({.op = Op::kAdamW, .name = "update", .attributes = AdamWAttributes{}, .inputs = inputs});
+  };
+  const ValueId m = state(DType::kF32, 300), codes = state(DType::kU8, 300), absmax = state(DType::kF32, 2);
+  const ValueId low = state(DType::kI16, 300);
+  EXPECT_NO_THROW(update({parameter, codes, absmax, codes, absmax}));
+  expect_error<InternalError>([&] { update({parameter, codes, m, codes, m}); }, {"input 2 must be F32[2]"});
+  expect_error<InternalError>([&] { update({parameter, codes, absmax, m}); }, {"two moments"});
+  expect_error<InternalError>([&] { update({parameter, m}); }, {"two moments"});
+  expect_error<InternalError>([&] { update({parameter, low, m, m}); }, {"two moments"});
+  const ValueId half = graph.add_parameter("h", {DType::kBF16, {300}});
+  EXPECT_NO_THROW(update({half, low, m, m}));
+  expect_error<InternalError>([&] { update({half, m, m}); }, {"split in BF16 and I16"});
+}
+
+TEST(Optimizer, NamesAreThoseOfTheTrainer) {
+  EXPECT_EQ(parse_optimizer("adamw_torch"), OptimizerKind::kAdamW);
+  EXPECT_EQ(parse_optimizer("adamw_8bit"), OptimizerKind::kAdamW8bit);
+  EXPECT_EQ(parse_optimizer("adafactor"), OptimizerKind::kAdafactor);
+  for (const char* name : {"adamw_torch", "adamw_8bit", "adafactor"}) EXPECT_EQ(optimizer_name(parse_optimizer(name)), name);
+  expect_error<UsageError>([] { parse_optimizer("sgd"); }, {"--optim", "sgd", "adamw_8bit"});
+}
+
 TEST(AppendOptimizer, NothingToTrainIsRefused) {
   Graph graph;
   expect_error<InternalError>([&] { append_optimizer(graph, {}, {}); }, {"something to train"});
