@@ -82,7 +82,7 @@ void adamw_range(const AdamWScalars& scalars, float* parameter, float* m, float*
 HWY_INLINE float* load_moment(const AdamWParts::Moment& moment, const CodeMap& map, std::size_t first, std::size_t count,
                               float* buffer) {
   if (moment.codes == nullptr) return moment.whole + first;
-  for_each_vector(count, DecodeStep{map, moment.codes + first, moment.absmax[first / kCodeBlock], buffer});
+  decode_block(map, moment.codes + first, moment.absmax[first / kCodeBlock], count, buffer);
   return buffer;
 }
 
@@ -101,8 +101,8 @@ void adamw_block(const AdamWScalars& scalars, const AdamWParts& parts, std::size
   adamw_range(scalars, parameter, m, v, gradient, count);
   if (split) for_each_vector(count, SplitStep{parameter, parts.high + first, parts.low + first});
   if (parts.m.codes == nullptr) return;
-  parts.m.absmax[first / kCodeBlock] = encode_block<true>(m, count, parts.m.codes + first);
-  parts.v.absmax[first / kCodeBlock] = encode_block<false>(v, count, parts.v.codes + first);
+  parts.m.absmax[first / kCodeBlock] = encode_block<true>(kSignedCodeTable, m, count, parts.m.codes + first);
+  parts.v.absmax[first / kCodeBlock] = encode_block<false>(kUnsignedCodeTable, v, count, parts.v.codes + first);
 }
 
 }  // namespace HWY_NAMESPACE
