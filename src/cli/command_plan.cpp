@@ -1,8 +1,13 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "backend/cpu/cpu_backend.h"
+#include "base/bytes.h"
+#include "base/error.h"
 #include "base/file.h"
 #include "cli/command.h"
+#include "cli/explain_text.h"
 #include "cli/report.h"
 #include "cli/run_options.h"
 #include "cli/speeds.h"
@@ -12,13 +17,28 @@
 namespace plimsoll {
 namespace {
 
-struct SweepOptions {
+struct PlanOptions {
+  bool explain = false;
+  std::string device_memory;
   bool sweep = false;
   int points = 10;
   std::string svg;
 };
 
-void print_sweep(const Invocation& invocation, const SweepOptions& options, const FitRequest& request,
+// What a machine with that much memory can give a run: all but an eighth, and but 512 MiB at least, for its system.
+std::size_t budget_of_machine(std::size_t memory_bytes) {
+  const std::size_t system = std::max(memory_bytes / 8, 512 * kMiB);
+  if (memory_bytes <= system) {
+    throw UsageError({.what = "a machine of that size has no memory to train in",
+                      .where = "--device-memory",
+                      .found = format_bytes(memory_bytes),
+                      .allowed = "more than 512 MiB, which its system needs",
+                      .remedy = "name the machine's memory, such as 8GiB"});
+  }
+  return memory_bytes - system;
+}
+
+void print_sweep(const Invocation& invocation, const PlanOptions& options, const FitRequest& request,
                  Backend& backend) {
   const std::vector<RunPlan> plans = sweep_budgets(request, options.points, backend);
   if (!options.svg.empty()) write_text_file(options.svg, sweep_svg(plans, request.train_batch_size));
@@ -31,8 +51,18 @@ void print_sweep(const Invocation& invocation, const SweepOptions& options, cons
   print_json({{"sweep", std::move(list)}});
 }
 
-void run_plan(const Invocation& invocation, RunOptions& options, const SweepOptions& sweep) {
+void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptions& plan_options) {
   options.resolve();
+  if (!plan_options.device_memory.empty()) {
+    if (!options.budget.empty()) {
+      throw UsageError({.what = "two options set the budget",
+                        .where = "--device-memory",
+                        .found = fmt::format("{} and --budget {}", plan_options.device_memory, options.budget),
+                        .allowed = "one of the two",
+                        .remedy = "leave one of the two out"});
+    }
+    options.memory.budget_bytes = budget_of_machine(parse_bytes(plan_options.device_memory, "--device-memory"));
+  }
   CpuBackend backend(invocation.threads);
   options.memory.speeds = machine_speeds(backend.threads());
   ModelBundle bundle = open_model(options.model.model, options.model.tokenizer);
@@ -47,10 +77,14 @@ void run_plan(const Invocation& invocation, RunOptions& options, const SweepOpti
     evaluation = open_dataset(bundle, request, true, true);
   }
   const FitRequest request = fit_request(bundle, options.train, train.get(), evaluation.get(), options.memory);
-  if (sweep.sweep || !sweep.svg.empty()) return print_sweep(invocation, sweep, request, backend);
-  const RunPlan plan = fit(request, backend);
-  if (invocation.json) return print_json(plan_json(plan));
-  print_line(plan_table(plan));
+  if (plan_options.sweep || !plan_options.svg.empty()) return print_sweep(invocation, plan_options, request, backend);
+  RunPlan plan = fit(request, backend);
+  nlohmann::json json = plan_json(plan);
+  if (!plan_options.explain) return invocation.json ? print_json(json) : print_line(plan_table(plan));
+  const Explanation explanation = explain_run(request, plan, backend);
+  json["explanation"] = explain_json(request, explanation);
+  if (invocation.json) return print_json(json);
+  print_line(explain_text(request, plan, explanation));
 }
 
 }  // namespace
@@ -64,18 +98,28 @@ void add_plan(CLI::App& app, Invocation& invocation) {
   add_memory_options(command, *options);
   add_batch_options(command, *options);
   add_training_options(command, *options);
-  auto sweep = std::make_shared<SweepOptions>();
+  auto plan = std::make_shared<PlanOptions>();
+  command->option_defaults()->group("Plan");
+  command->add_flag("--explain", plan->explain,
+                    "Every item in bytes, who is alive at the peak, the time, what each lever frees and costs, and what "
+                    "other budgets would bring");
+  command
+      ->add_option("--device-memory", plan->device_memory,
+                   "Plan for another machine with this much memory, in place of --budget: an eighth of it, at least 512 "
+                   "MiB, is left to its system. Times are still this machine's")
+      ->type_name("SIZE");
   command->option_defaults()->group("Sweep");
-  command->add_flag("--sweep", sweep->sweep,
+  command->add_flag("--sweep", plan->sweep,
                     "What budgets between the smallest and the largest useful one buy, as a table");
-  whole_number(command->add_option("--points", sweep->points, "Budgets of the sweep"), 2, 1000)->capture_default_str();
-  command->add_option("--svg", sweep->svg, "Draw the sweep into this file")->type_name("FILE");
+  whole_number(command->add_option("--points", plan->points, "Budgets of the sweep"), 2, 1000)->capture_default_str();
+  command->add_option("--svg", plan->svg, "Draw the sweep into this file")->type_name("FILE");
   add_footer(
       command,
       "Reads the data (the order of its pages decides how much a batch can hold), builds the step's graphs and lays\n"
-      "out the arena, exactly as train does. Exit code 4, with the smallest budget that works, if it does not fit.");
-  command->callback([&invocation, options, sweep] {
-    invocation.action = [&invocation, options, sweep] { run_plan(invocation, *options, *sweep); };
+      "out the arena, exactly as train does. Exit code 4, with the smallest budget that works and the cheapest\n"
+      "changes to the run, if it does not fit.");
+  command->callback([&invocation, options, plan] {
+    invocation.action = [&invocation, options, plan] { run_plan(invocation, *options, *plan); };
   });
 }
 

@@ -67,7 +67,7 @@ std::string plan_table(const RunPlan& plan) {
     text += fmt::format("  batches of {}", plan.levers.micro_batch_size);
   }
   const PlannedProgram& program = plan.programs.front();
-  text += fmt::format("; at most {} text tokens at a time", program.capacity.text_rows);
+  text += fmt::format("; at most {} text tokens each", program.capacity.text_rows);
   if (plan.accumulation_steps == 0) return text;
   if (plan.levers.update != UpdateMode::kAfterBackward) {
     text += fmt::format("\n  parameters are updated {}", update_mode_name(plan.levers.update));
@@ -75,7 +75,7 @@ std::string plan_table(const RunPlan& plan) {
   if (!plan.levers.recompute.empty()) {
     const double extra = recomputed_seconds(plan.levers) * static_cast<double>(plan.accumulation_steps) *
                          (plan.levers.update == UpdateMode::kTwoPasses ? 2 : 1);
-    text += fmt::format("\n  backward computes {} of forward values again, which takes about {:.0f} % longer",
+    text += fmt::format("\n  backward computes {} of forward values again: about {:.0f} % longer",
                         format_bytes(recomputed_bytes(plan.levers)), 100 * extra / (plan.seconds_per_update - extra));
   }
   text += fmt::format("\n  an update takes about {:.2g} s", plan.seconds_per_update);

@@ -7,18 +7,14 @@
 #include "base/bytes.h"
 
 namespace plimsoll {
-namespace {
 
 std::string levers_text(const RunPlan& plan) {
   std::string text = fmt::format("{} x {}", plan.levers.micro_batch_size, plan.accumulation_steps);
   if (!plan.levers.recompute.empty()) text += fmt::format(", {} again", format_bytes(recomputed_bytes(plan.levers)));
-  if (plan.levers.update != UpdateMode::kAfterBackward) {
-    text += fmt::format(", {}", update_mode_name(plan.levers.update));
-  }
+  if (plan.levers.update == UpdateMode::kInBackward) text += ", in backward";
+  if (plan.levers.update == UpdateMode::kTwoPasses) text += ", two passes";
   return text;
 }
-
-}  // namespace
 
 double pages_per_second(const RunPlan& plan, std::int64_t train_batch_size) {
   return static_cast<double>(train_batch_size) / plan.seconds_per_update;

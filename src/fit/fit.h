@@ -92,8 +92,12 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
 
 // The plan that is estimated to be the fastest of those that fit. Micro-batches without recomputation come first: they
 // cost next to nothing; then larger ones that recompute, or whose gradients are consumed in backward. Throws
-// BudgetError with the smallest budget that works, and UsageError if what is pinned makes no sense.
+// BudgetError with the smallest budget that works and the cheapest changes that fit this one (fit/remedies.h), and
+// UsageError if what is pinned makes no sense.
 RunPlan fit(const FitRequest& request, Backend& backend);
+
+// The same choice by estimates alone, without programs, so it cannot run; nothing if no plan fits.
+std::optional<RunPlan> choose_plan(const FitRequest& request, Backend& backend);
 
 // What budgets between the smallest and the largest useful one buy: up to `points` of them, evenly spaced, ascending,
 // each with the plan that fit() would choose (without its programs, so it cannot run). Between two neighbours with the

@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "fit/fit.h"
+#include "fit/remedies.h"
 
 namespace plimsoll {
 namespace {
@@ -25,20 +26,23 @@ std::vector<std::int64_t> candidates(std::int64_t batch) {
   return sizes;
 }
 
-BudgetError too_small(const FitRequest& request, const RunPlan& smallest) {
+BudgetError too_small(const FitRequest& request, const RunPlan& smallest, Backend& backend) {
   std::string found =
-      fmt::format("a budget of {}; the smallest plan (micro-batch {}) needs {}:", format_bytes(request.budget_bytes),
+      fmt::format("{}; the smallest plan (micro-batch {}) needs {}:", format_bytes(request.budget_bytes),
                   smallest.levers.micro_batch_size, format_bytes(smallest.predicted_peak_bytes));
   for (const MemoryItem& item : smallest.items) {
     if (item.bytes > 0) found += fmt::format("\n             {:<38}{:>12}", item.name, format_bytes(item.bytes));
   }
   const std::size_t mebibytes = (smallest.predicted_peak_bytes + kVariationBytes) / kMiB + 1;
+  const std::vector<Remedy> remedies = find_remedies(request, smallest, backend);
+  std::string remedy = fmt::format("pass --budget {}MiB", mebibytes);
+  remedy += remedies.empty() ? ", shorten pages with --max-length, or take a smaller model"
+                             : ", or change the run, cheapest first:";
   return BudgetError({.what = "the run does not fit the memory budget",
                       .where = "--budget",
                       .found = found,
                       .allowed = fmt::format("{} MiB or more for this model and data", mebibytes),
-                      .remedy = fmt::format(
-                          "pass --budget {}MiB, shorten pages with --max-length, or take a smaller model", mebibytes)});
+                      .remedy = remedy + remedies_text(remedies, 11)});
 }
 
 class Search {
@@ -189,7 +193,7 @@ class Search {
   // The same plan with offsets. Packing may miss its bound by a little, and the process may have grown a little: then a
   // few more recomputations make up for it.
   RunPlan complete(std::optional<RunPlan> chosen) {
-    if (!chosen) throw too_small(request_, *smallest_);
+    if (!chosen) throw too_small(request_, *smallest_, backend_);
     for (;;) {
       RunPlan run = plan_run(request_, chosen->levers, backend_);
       if (run.fits()) return run;
@@ -197,7 +201,7 @@ class Search {
       const bool may_recompute = request_.trains && request_.recompute == RecomputeMode::kAuto;
       const std::size_t more =
           may_recompute ? std::min(levers.recompute.size() + 4, ranking(levers.micro_batch_size).size()) : 0;
-      if (more <= levers.recompute.size()) throw too_small(request_, run);
+      if (more <= levers.recompute.size()) throw too_small(request_, summary(run), backend_);
       const auto& ranked = ranking(levers.micro_batch_size);
       levers.recompute.assign(ranked.begin(), ranked.begin() + static_cast<std::ptrdiff_t>(more));
     }
@@ -212,6 +216,10 @@ class Search {
 }  // namespace
 
 RunPlan fit(const FitRequest& request, Backend& backend) { return Search(request, backend).run(); }
+
+std::optional<RunPlan> choose_plan(const FitRequest& request, Backend& backend) {
+  return Search(request, backend).choose();
+}
 
 std::vector<RunPlan> sweep_budgets(const FitRequest& request, int points, Backend& backend) {
   check(points >= 2, "a sweep has two ends");

@@ -1,0 +1,17 @@
+// `plimsoll plan --explain` for people, in 80 columns of plain text that can be pasted anywhere, and as JSON.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "fit/explanation.h"
+
+namespace plimsoll {
+
+// "1,234,567": what cannot be misread.
+std::string grouped_digits(std::size_t number);
+
+std::string explain_text(const FitRequest& request, const RunPlan& run, const Explanation& explanation);
+nlohmann::json explain_json(const FitRequest& request, const Explanation& explanation);
+
+}  // namespace plimsoll

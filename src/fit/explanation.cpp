@@ -1,0 +1,194 @@
+#include "fit/explanation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/bytes.h"
+#include "base/process.h"
+
+namespace plimsoll {
+namespace {
+
+// Budgets of the sweep in which the neighbours are found.
+constexpr int kSweepPoints = 8;
+// Closer than this, two plans are the same to a user.
+constexpr double kNoticed = 0.002;
+
+// "layoutlmv3.encoder.layer.7.output" -> "encoder.layer.*.output".
+std::string without_layer(const std::string& name) {
+  const std::string model = "layoutlmv3.", layer = "layer.";
+  std::string text = name.rfind(model, 0) == 0 ? name.substr(model.size()) : name;
+  if (const std::size_t at = text.find(layer); at != std::string::npos) {
+    const std::size_t begin = at + layer.size();
+    const std::size_t end = text.find_first_not_of("0123456789", begin);
+    if (end != begin) text.replace(begin, end - begin, "*");
+  }
+  return text;
+}
+
+std::string kind_of(const Buffer& buffer) {
+  if (buffer.scratch_of != kNoNode) return "scratch";
+  if (buffer.role == Role::kInput) return "input";
+  return buffer.role == Role::kActivation ? "activation" : "gradient";
+}
+
+void explain_packing(const PlannedProgram& program, Explanation& explanation) {
+  const MemoryPlan& plan = program.plan;
+  const Graph& graph = program.prepared.graph;
+  explanation.program = program.kind;
+  explanation.nodes = static_cast<std::int64_t>(graph.nodes().size());
+  explanation.buffers = plan.buffers.size();
+  explanation.transient_bytes = plan.transient_bytes;
+  explanation.is_smallest = plan.is_smallest;
+  if (plan.peak_node == kNoNode) return;
+  const Node& node = graph.node(plan.peak_node);
+  explanation.peak_position = plan.peak_node;
+  explanation.peak_node = node.name;
+  explanation.peak_op = op_name(node.op);
+  explanation.peak_phase = phase_name(node.phase);
+  std::map<std::pair<std::string, std::string>, AliveGroup> groups;
+  for (const Buffer& buffer : plan.buffers) {
+    if (buffer.life.begin > plan.peak_node || buffer.life.end <= plan.peak_node) continue;
+    AliveGroup& group = groups[{without_layer(buffer.name), kind_of(buffer)}];
+    group.name = without_layer(buffer.name);
+    group.kind = kind_of(buffer);
+    ++group.count;
+    group.bytes += buffer.life.bytes;
+    explanation.alive_bytes += buffer.life.bytes;
+  }
+  for (auto& [key, group] : groups) explanation.alive.push_back(std::move(group));
+  std::stable_sort(explanation.alive.begin(), explanation.alive.end(),
+                   [](const AliveGroup& a, const AliveGroup& b) { return a.bytes > b.bytes; });
+}
+
+// By phase, scaled so that they add up to what the plan says (it knows how many rows are real).
+void explain_time(const FitRequest& request, const RunPlan& run, Explanation& explanation) {
+  double sum = 0;
+  for (const PlannedProgram& program : run.programs) {
+    if (program.kind == ProgramKind::kEvaluate) continue;
+    const auto runs =
+        static_cast<double>(program.kind == ProgramKind::kAccumulate ? run.accumulation_steps - 1 : 1);
+    for (const Node& node : program.prepared.graph.nodes()) {
+      const double seconds = runs * request.speeds.seconds(program.prepared.graph, node);
+      explanation.phase_seconds[static_cast<std::size_t>(node.phase)] += seconds;
+      sum += seconds;
+    }
+  }
+  for (double& seconds : explanation.phase_seconds) seconds *= sum > 0 ? run.seconds_per_update / sum : 0;
+}
+
+class LeverNotes {
+ public:
+  LeverNotes(const FitRequest& request, const RunPlan& run, Backend& backend)
+      : request_(request), run_(run), backend_(backend), same_(estimate(run.levers)) {}
+
+  std::vector<LeverNote> take() {
+    if (request_.trains) {
+      micro_batch();
+      recomputation();
+      update();
+    }
+    return std::move(notes_);
+  }
+
+ private:
+  RunPlan estimate(const Levers& levers) { return plan_run(request_, levers, backend_, PlanDepth::kEstimate); }
+
+  void compare(LeverNote& note, const Levers& other, std::string alternative) {
+    const RunPlan plan = estimate(other);
+    note.alternative = std::move(alternative);
+    note.freed_bytes =
+        static_cast<std::int64_t>(plan.predicted_peak_bytes) - static_cast<std::int64_t>(same_.predicted_peak_bytes);
+    note.extra_seconds = same_.seconds_per_update - plan.seconds_per_update;
+    notes_.push_back(std::move(note));
+  }
+
+  void micro_batch() {
+    const std::int64_t micro = run_.levers.micro_batch_size, batch = request_.train_batch_size;
+    LeverNote note{.lever = "micro-batch"};
+    if (micro == batch) {
+      note.choice = batch == 1 ? "1 page, the whole update" : fmt::format("all {} pages of an update at once", batch);
+      note.why = request_.micro_batch_size ? "pinned" : "they fit";
+      notes_.push_back(std::move(note));
+      return;
+    }
+    note.choice = fmt::format("{} of {} pages, {} times an update", micro, batch, run_.accumulation_steps);
+    note.why = request_.micro_batch_size ? "pinned" : "the fastest that fits";
+    Levers whole = run_.levers;
+    whole.micro_batch_size = batch;
+    whole.recompute.clear();
+    whole.update = request_.update.value_or(request_.step.optimizer.clips ? UpdateMode::kAfterBackward
+                                                                          : UpdateMode::kInBackward);
+    compare(note, whole, fmt::format("all {} at once, nothing recomputed", batch));
+  }
+
+  void recomputation() {
+    LeverNote note{.lever = "recompute"};
+    if (run_.levers.recompute.empty()) {
+      note.choice = "cheap values only";
+      note.why = request_.recompute == RecomputeMode::kNone ? "more is forbidden" : "the budget asks for no more";
+      notes_.push_back(std::move(note));
+      return;
+    }
+    note.choice = fmt::format("{} of forward values", format_bytes(recomputed_bytes(run_.levers)));
+    note.why = request_.recompute == RecomputeMode::kLayers ? "whole layers, as asked" : "as little as the budget asks for";
+    Levers none = run_.levers;
+    none.recompute.clear();
+    compare(note, none, "nothing recomputed");
+  }
+
+  void update() {
+    LeverNote note{.lever = "update"};
+    note.choice = update_mode_name(run_.levers.update);
+    if (run_.levers.update == UpdateMode::kAfterBackward) {
+      note.why = run_.accumulation_steps > 1         ? "gradients are summed over micro-batches"
+                 : request_.step.optimizer.clips     ? "clipping needs the norm of all gradients"
+                                                     : "pinned";
+      notes_.push_back(std::move(note));
+      return;
+    }
+    note.why = request_.update                                     ? "pinned"
+               : run_.levers.update == UpdateMode::kInBackward ? "nothing is clipped: no gradient has to wait"
+                                                               : "gradients do not fit until their norm is known";
+    Levers after = run_.levers;
+    after.update = UpdateMode::kAfterBackward;
+    compare(note, after, "after backward");
+  }
+
+  const FitRequest& request_;
+  const RunPlan& run_;
+  Backend& backend_;
+  const RunPlan same_;  // estimated under the same conditions as the alternatives
+  std::vector<LeverNote> notes_;
+};
+
+// The sweep's plans next to this one that differ from it: less memory, or more speed.
+void find_neighbours(const FitRequest& request, const RunPlan& run, Backend& backend, Explanation& explanation) {
+  for (RunPlan& plan : sweep_budgets(request, kSweepPoints, backend)) {
+    const double change = plan.seconds_per_update / run.seconds_per_update - 1;
+    if (change > kNoticed && plan.budget_bytes < run.predicted_peak_bytes) explanation.cheaper = std::move(plan);
+    if (change < -kNoticed && plan.budget_bytes > run.predicted_peak_bytes && !explanation.larger) {
+      explanation.larger = std::move(plan);
+    }
+  }
+}
+
+}  // namespace
+
+Explanation explain_run(const FitRequest& request, RunPlan& run, Backend& backend) {
+  Explanation explanation;
+  const auto largest = std::max_element(run.programs.begin(), run.programs.end(), [](const auto& a, const auto& b) {
+    return a.plan.arena_bytes() < b.plan.arena_bytes();
+  });
+  if (largest != run.programs.end()) explain_packing(*largest, explanation);
+  explain_time(request, run, explanation);
+  run.programs.clear();
+  release_free_heap();
+  explanation.levers = LeverNotes(request, run, backend).take();
+  if (request.trains) find_neighbours(request, run, backend, explanation);
+  return explanation;
+}
+
+}  // namespace plimsoll

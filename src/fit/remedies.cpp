@@ -1,0 +1,201 @@
+#include "fit/remedies.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <tuple>
+
+#include "base/bytes.h"
+
+namespace plimsoll {
+namespace {
+
+// Windows of at most `length` tokens. There are more of them then; how many are in a batch stays as it is.
+bool shorten_windows(FitRequest& request, std::int64_t length) {
+  const auto longest = [](const auto& rows) { return rows ? rows(1) : 0; };
+  if (std::max(longest(request.text_rows), longest(request.evaluation_text_rows)) <= length) return false;
+  const auto limit = [length](const std::function<std::int64_t(std::int64_t)>& rows) {
+    return [rows, length](std::int64_t micro) { return std::min(rows(micro), micro * length); };
+  };
+  if (request.text_rows) request.text_rows = limit(request.text_rows);
+  if (request.evaluation_text_rows) request.evaluation_text_rows = limit(request.evaluation_text_rows);
+  request.update_text_rows = std::min(request.update_text_rows, request.train_batch_size * length);
+  return true;
+}
+
+bool take_model(FitRequest& request, const std::string& preset) {
+  const LayoutLMv3Config& now = request.step.config;
+  LayoutLMv3Config smaller = preset_config(preset);
+  if (smaller.hidden_size * smaller.num_hidden_layers >= now.hidden_size * now.num_hidden_layers) return false;
+  smaller.labels = now.labels;
+  request.step.config = std::move(smaller);
+  return true;
+}
+
+bool take_optimizer(FitRequest& request, OptimizerKind kind) {
+  if (!request.trains || request.step.optimizer.kind != OptimizerKind::kAdamW) return false;
+  request.step.optimizer.kind = kind;
+  return true;
+}
+
+// Two changes as one, which does nothing if either does nothing.
+Change both(const Change& a, const Change& b) {
+  return {.kind = a.kind + " and " + b.kind,
+          .what = a.what + "; " + b.what,
+          .flags = a.flags + " " + b.flags,
+          .effect = std::max(a.effect, b.effect),
+          .apply = [a, b](FitRequest& request) { return a.apply(request) && b.apply(request); }};
+}
+
+// No change is enough by itself: one after the other is added, the mildest first, until they are together.
+template <typename TryChange, typename Outcome>
+void combine(const std::vector<Change>& changes, const TryChange& try_change, Outcome fits, Outcome no_change) {
+  std::optional<Change> before, together;  // without and with the last kind
+  std::string kind;
+  for (const Change& change : changes) {
+    if (change.kind != kind) before = together;
+    const Change next = before ? both(*before, change) : change;
+    const Outcome outcome = try_change(next);
+    if (outcome == fits) return;
+    if (outcome == no_change) continue;
+    together = next;
+    kind = change.kind;
+  }
+}
+
+}  // namespace
+
+std::vector<Change> known_changes(const FitRequest& request) {
+  std::vector<Change> changes;
+  const auto add = [&](std::string kind, std::string what, std::string flags, Effect effect,
+                       std::function<bool(FitRequest&)> apply) {
+    changes.push_back({std::move(kind), std::move(what), std::move(flags), effect, std::move(apply)});
+  };
+  // What was pinned is left to the search again.
+  add("micro-batch", "the micro-batch is chosen by the budget",
+      fmt::format("--train-batch-size {} --per-device-train-batch-size 0 --gradient-accumulation-steps 0",
+                  request.train_batch_size),
+      Effect::kNone, [](FitRequest& r) {
+        const bool pinned = r.micro_batch_size.has_value() && *r.micro_batch_size > 1;
+        r.micro_batch_size.reset();
+        return pinned;
+      });
+  add("recompute", "backward computes forward values again", "--recompute auto", Effect::kNone, [](FitRequest& r) {
+    const bool pinned = r.trains && r.recompute == RecomputeMode::kNone;
+    r.recompute = RecomputeMode::kAuto;
+    return pinned;
+  });
+  add("update", "updates happen when the budget asks for it", "--update-mode auto", Effect::kNone, [](FitRequest& r) {
+    const bool pinned = r.trains && r.update.has_value();
+    r.update.reset();
+    return pinned;
+  });
+  add("evaluation", "no evaluation while training (plimsoll eval does it afterwards)", "without --eval-data",
+      Effect::kNoEvaluation, [](FitRequest& r) {
+        const bool both_asked = r.trains && r.evaluates;
+        r.evaluates = r.evaluates && !r.trains;
+        return both_asked;
+      });
+  // Other arithmetic.
+  add("clipping", "gradients are not clipped, so each is consumed at once", "--max-grad-norm 0", Effect::kNumerics,
+      [](FitRequest& r) {
+        const bool clipped = r.trains && r.step.optimizer.clips;
+        r.step.optimizer.clips = false;
+        return clipped;
+      });
+  add("optimizer", "AdamW keeps its moments in 8 bits", "--optim adamw_8bit", Effect::kNumerics,
+      [](FitRequest& r) { return take_optimizer(r, OptimizerKind::kAdamW8bit); });
+  add("adafactor", "Adafactor keeps means of rows and columns", "--optim adafactor", Effect::kNumerics,
+      [](FitRequest& r) { return take_optimizer(r, OptimizerKind::kAdafactor); });
+  // Other pages.
+  for (const std::int64_t length : {384, 256, 128, 64}) {
+    add("length", fmt::format("pages in windows of at most {} tokens", length), fmt::format("--max-length {}", length),
+        Effect::kPages, [length](FitRequest& r) { return shorten_windows(r, length); });
+  }
+  // Another model.
+  for (const std::string name : {"layoutlmv3-base", "layoutlmv3-small", "layoutlmv3-tiny"}) {
+    add("model", "a smaller model, from scratch", "--model " + name, Effect::kModel,
+        [name](FitRequest& r) { return take_model(r, name); });
+  }
+  return changes;
+}
+
+std::string effect_text(Effect effect) {
+  static constexpr std::array<const char*, 6> kTexts = {
+      "changes no result",          "changes no result",           "changes the arithmetic",
+      "trains fewer parameters",    "changes how pages are cut",   "another model"};
+  return kTexts[static_cast<std::size_t>(effect)];
+}
+
+std::vector<Remedy> find_remedies(const FitRequest& request, const RunPlan& smallest, Backend& backend,
+                                  std::size_t count) {
+  FitRequest unlimited = request;
+  unlimited.budget_bytes = 0;
+  const std::optional<RunPlan> fastest = choose_plan(unlimited, backend);
+  std::vector<Remedy> found;
+  std::vector<std::string> kinds;  // of those found
+  enum class Outcome : std::uint8_t { kFits, kTooLarge, kNoChange };
+  const auto try_change = [&](const Change& change) {
+    FitRequest trial = request;
+    if (!change.apply(trial)) return Outcome::kNoChange;
+    const std::optional<RunPlan> plan = choose_plan(trial, backend);
+    if (!plan) return Outcome::kTooLarge;
+    kinds.push_back(change.kind);
+    const std::size_t needed = plan->predicted_peak_bytes;
+    const double seconds = fastest ? fastest->seconds_per_update : 0;
+    found.push_back({.what = change.what,
+                     .flags = change.flags,
+                     .effect = change.effect,
+                     .needed_bytes = needed,
+                     .saved_bytes = smallest.predicted_peak_bytes - std::min(needed, smallest.predicted_peak_bytes),
+                     .slower = seconds > 0 ? plan->seconds_per_update / seconds - 1 : 0});
+    return Outcome::kFits;
+  };
+  std::vector<Change> not_enough;
+  for (const Change& change : known_changes(request)) {
+    if (std::find(kinds.begin(), kinds.end(), change.kind) != kinds.end()) continue;
+    if (try_change(change) == Outcome::kTooLarge) not_enough.push_back(change);
+  }
+  if (found.empty()) combine(not_enough, try_change, Outcome::kFits, Outcome::kNoChange);
+  std::stable_sort(found.begin(), found.end(), [](const Remedy& a, const Remedy& b) {
+    const auto key = [](const Remedy& r) {
+      return std::tuple(std::max(0.0, std::round(100 * r.slower)), r.effect, -static_cast<double>(r.saved_bytes));
+    };
+    return key(a) < key(b);
+  });
+  if (found.size() > count) found.resize(count);
+  return found;
+}
+
+std::string remedies_text(const std::vector<Remedy>& remedies, std::size_t indent) {
+  std::string text;
+  for (std::size_t i = 0; i < remedies.size(); ++i) {
+    const Remedy& remedy = remedies[i];
+    const double percent = std::round(100 * remedy.slower);
+    const std::string speed = percent > 0   ? fmt::format("{:.0f} % slower", percent)
+                              : percent < 0 ? fmt::format("{:.0f} % faster", -percent)
+                                            : std::string("no slower");
+    // A combination has a line for each of its parts.
+    std::string what = remedy.what;
+    for (std::size_t at = what.find("; "); at != std::string::npos; at = what.find("; ", at + 1)) {
+      what.replace(at, 2, ";\n" + std::string(indent + 3, ' '));
+    }
+    std::string flags = remedy.flags;
+    const std::size_t room = 77 - indent;
+    for (std::size_t begin = 0; flags.size() - begin > room;) {
+      const std::size_t at = flags.rfind(" --", begin + room);
+      if (at == std::string::npos || at <= begin) break;
+      flags.replace(at, 1, "\n" + std::string(indent + 3, ' '));
+      begin = at + indent + 4;
+    }
+    text += fmt::format("\n{:{}}{}. {}\n{:{}}   {}\n{:{}}   saves {}, {} than with memory to spare;\n{:{}}   {}", "", indent,
+                        i + 1, flags, "", indent, what, "", indent, format_bytes(remedy.saved_bytes), speed, "", indent,
+                        effect_text(remedy.effect));
+  }
+  return text;
+}
+
+}  // namespace plimsoll

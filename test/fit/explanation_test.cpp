@@ -1,0 +1,91 @@
+// What `plan --explain` is told: the peak adds up, levers say what they free, neighbours are what a sweep finds.
+#include "fit/explanation.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "backend/reference/reference_backend.h"
+#include "fit/small_request.h"
+
+namespace plimsoll::test {
+namespace {
+
+FitRequest long_request(std::int64_t batch) {
+  FitRequest request = small_request(batch);
+  request.step.config.num_hidden_layers = 4;
+  request.text_rows = [](std::int64_t micro) { return 6'000 * micro; };
+  request.update_text_rows = 6'000 * batch;
+  request.loader_bytes = nullptr;
+  return request;
+}
+
+TEST(Explanation, ThePeakAddsUp) {
+  ReferenceBackend backend;
+  const FitRequest request = long_request(2);
+  RunPlan run = fit(request, backend);
+  const std::size_t bound = run.programs.front().plan.lower_bound_bytes;
+  const double seconds = run.seconds_per_update;
+  const Explanation e = explain_run(request, run, backend);
+  EXPECT_TRUE(run.programs.empty());
+  EXPECT_EQ(e.alive_bytes, bound);
+  std::size_t sum = 0, count = 0;
+  for (std::size_t i = 0; i < e.alive.size(); ++i) {
+    sum += e.alive[i].bytes;
+    count += e.alive[i].count;
+    if (i > 0) {
+      EXPECT_LE(e.alive[i].bytes, e.alive[i - 1].bytes);
+    }
+  }
+  EXPECT_EQ(sum, bound);
+  EXPECT_LE(count, e.buffers);
+  EXPECT_TRUE(std::any_of(e.alive.begin(), e.alive.end(), [](const AliveGroup& group) {
+    return group.name.find("layer.*.") != std::string::npos && group.count == 4;
+  }));
+  EXPECT_FALSE(e.peak_node.empty());
+  EXPECT_LT(e.peak_position, e.nodes);
+  EXPECT_TRUE(e.is_smallest);
+  EXPECT_NEAR(std::accumulate(e.phase_seconds.begin(), e.phase_seconds.end(), 0.0), seconds, 1e-9 * seconds);
+}
+
+TEST(Explanation, LeversSayWhatTheyFreeAndCost) {
+  if (!kResidentSetIsSteady) GTEST_SKIP() << "a sanitizer's resident set is not the program's";
+  ReferenceBackend backend;
+  FitRequest request = long_request(2);
+  request.recompute = RecomputeMode::kLayers;
+  request.micro_batch_size = 1;
+  RunPlan run = fit(request, backend);
+  const Explanation e = explain_run(request, run, backend);
+  const auto find = [&](const char* name) {
+    return *std::find_if(e.levers.begin(), e.levers.end(), [&](const LeverNote& note) { return note.lever == name; });
+  };
+  EXPECT_EQ(find("micro-batch").why, "pinned");
+  EXPECT_GT(find("micro-batch").freed_bytes, 0);
+  EXPECT_GT(find("recompute").freed_bytes, 0);
+  EXPECT_GT(find("recompute").extra_seconds, 0);
+  EXPECT_TRUE(find("update").alternative.empty());
+}
+
+TEST(Explanation, NeighboursAreCheaperAndFaster) {
+  if (!kResidentSetIsSteady) GTEST_SKIP() << "a sanitizer's resident set is not the program's";
+  ReferenceBackend backend;
+  FitRequest request = long_request(1);
+  const std::size_t plain = plan_run(request, {.micro_batch_size = 1}, backend).predicted_peak_bytes;
+  request.recompute = RecomputeMode::kLayers;
+  const std::size_t all = fit(request, backend).predicted_peak_bytes;
+  ASSERT_LT(all + 16 * kMiB, plain);
+  request.recompute = RecomputeMode::kAuto;
+  request.budget_bytes = all + (plain - all) / 4;
+  RunPlan run = fit(request, backend);
+  const Explanation e = explain_run(request, run, backend);
+  ASSERT_TRUE(e.cheaper);
+  ASSERT_TRUE(e.larger);
+  EXPECT_LT(e.cheaper->budget_bytes, run.predicted_peak_bytes);
+  EXPECT_GT(e.cheaper->seconds_per_update, run.seconds_per_update);
+  EXPECT_GT(e.larger->budget_bytes, run.predicted_peak_bytes);
+  EXPECT_LT(e.larger->seconds_per_update, run.seconds_per_update);
+}
+
+}  // namespace
+}  // namespace plimsoll::test
