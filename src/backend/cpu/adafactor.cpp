@@ -304,9 +304,10 @@ class AdafactorKernel {
   RowBlocks blocks_;
   ScratchLayout scratch_;
   std::size_t column_sums_at_, row_sums_at_, unit_sums_at_, column_factors_at_;
-  decltype(HWY_DYNAMIC_DISPATCH(add_squares)) add_squares_ = HWY_DYNAMIC_DISPATCH(add_squares);
-  decltype(HWY_DYNAMIC_DISPATCH(unit_squares)) unit_squares_ = HWY_DYNAMIC_DISPATCH(unit_squares);
-  decltype(HWY_DYNAMIC_DISPATCH(apply_row)) apply_row_ = HWY_DYNAMIC_DISPATCH(apply_row);
+  double (*add_squares_)(const float*, float, std::size_t, double*) = HWY_DYNAMIC_DISPATCH(add_squares);
+  double (*unit_squares_)(const AdafactorRow&, std::size_t) = HWY_DYNAMIC_DISPATCH(unit_squares);
+  void (*apply_row_)(const AdafactorScalars&, const AdafactorRow&, const AdafactorParameter&, std::size_t,
+                     std::size_t) = HWY_DYNAMIC_DISPATCH(apply_row);
 };
 
 }  // namespace
