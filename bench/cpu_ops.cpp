@@ -12,6 +12,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "graph/build.h"
+#include "graph/update_form.h"
 
 namespace plimsoll {
 namespace {
@@ -70,14 +71,30 @@ void run(int threads, std::int64_t n, int repetitions) {
   node(Op::kSpatialEmbeddingGrad, {dy, bbox},
        SpatialAttributes{.table_rows = 1024, .coordinate_size = 128, .shape_size = 128});
   node(Op::kSumSquares, {matrix});
-  node(Op::kAdamW, {matrix, m, v, f("gradient", {3072, 768}), one, step, one}, AdamWAttributes{});
+  // The updates, of whole and of split parameters.
+  const Shape shape{3072, 768};
+  const ValueId gradient = f("gradient", shape), high = g.add_input("high", {DType::kBF16, shape}),
+                low = g.add_input("low", {DType::kI16, shape});
+  const auto codes = [&] { return g.add_input("codes", {DType::kU8, shape}); };
+  const auto absmax = [&] { return f("absmax", {shape.elements() / 256}); };
+  for (const std::vector<ValueId>& parameter : {std::vector{matrix}, std::vector{high, low}}) {
+    const auto update = [&](Op op, std::vector<ValueId> states, Attributes attributes) {
+      std::vector<ValueId> inputs = parameter;
+      inputs.insert(inputs.end(), states.begin(), states.end());
+      inputs.insert(inputs.end(), {gradient, one, step, one});
+      node(op, std::move(inputs), attributes);
+    };
+    update(Op::kAdamW, {m, v}, AdamWAttributes{});
+    update(Op::kAdamW, {codes(), absmax(), codes(), absmax()}, AdamWAttributes{});
+    update(Op::kAdafactor, {f("v", {3072}), f("v", {768})}, AdafactorAttributes{});
+  }
 
   CpuBackend backend(threads);
   std::vector<TensorView> views;
   std::vector<std::unique_ptr<DeviceMemory>> memory;
   for (std::size_t value = 0; value < g.values().size(); ++value) {
     const Value& described = g.values()[value];
-    if (described.producer != kNoNode && g.node(described.producer).op == Op::kAdamW) {
+    if (described.producer != kNoNode && is_parameter_update(g.node(described.producer).op)) {
       views.push_back(views[static_cast<std::size_t>(
           g.node(described.producer).inputs[static_cast<std::size_t>(described.output_index)])]);
       continue;
@@ -103,8 +120,9 @@ void run(int threads, std::int64_t n, int repetitions) {
       kernel->run({.inputs = in, .outputs = out, .scratch = scratch->bytes()});
       if (r > 0) best = std::min(best, seconds(threads) - start);
     }
-    fmt::print("{:<24}{:>20}{:>9.3f} ms{:>8.1f} GB/s\n", op_name(node_of.op), to_string(in[0].type()), best * 1e3,
-               bytes / best * 1e-9);
+    const bool coded = is_parameter_update(node_of.op) && update_form(g, node_of).coded;
+    fmt::print("{:<24}{:>20}{:>9.3f} ms{:>8.1f} GB/s\n", fmt::format("{}{}", op_name(node_of.op), coded ? " (codes)" : ""),
+               to_string(in[0].type()), best * 1e3, bytes / best * 1e-9);
   }
 }
 
