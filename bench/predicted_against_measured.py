@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""The memory bar: what a plan predicts against what the process then holds, over models, lengths, levers and budgets.
+
+Draws pages, trains a few updates in each setting and reads summary.json. Bar: the measured peak of the resident set is
+never above the budget, and within 1 % or 8 MiB (whichever is larger) of the prediction.
+
+  bench/predicted_against_measured.py [--runs 40] [--models layoutlmv3-tiny layoutlmv3-small] [--steps 3]
+
+Settings are drawn with a fixed seed, so the same command makes the same runs. Python's standard library only.
+"""
+
+import argparse
+import itertools
+import json
+import random
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+MIB = 1 << 20
+
+
+def plimsoll(options, *arguments, allowed=(0,)):
+    command = [str(options.plimsoll), *map(str, arguments)]
+    result = subprocess.run(command, capture_output=True, text=True)
+    if result.returncode not in allowed:
+        sys.exit(f"{' '.join(command)}\nended with {result.returncode}:\n{result.stdout}{result.stderr}")
+    return result
+
+
+def settings(options):
+    """Every combination of levers at least once in turn, the rest drawn."""
+    levers = [[], ["--gradient-checkpointing"], ["--recompute", "none"],
+              ["--max-grad-norm", "0"], ["--max-grad-norm", "0", "--update-mode", "after-backward"],
+              ["--update-mode", "two-passes", "--per-device-train-batch-size", "{batch}"],
+              ["--per-device-train-batch-size", "1"], ["--per-device-train-batch-size", "2"],
+              ["--eval-data", "{eval}"], ["--pad-to-max-length"], ["--dataloader-num-workers", "3"]]
+    combinations = list(itertools.product(options.models, (64, 128, 256, 512), range(len(levers))))
+    generator = random.Random(options.seed)
+    generator.shuffle(combinations)
+    for number in range(options.runs):
+        model, length, lever = combinations[number % len(combinations)]
+        batch = generator.choice((2, 4, 8))
+        filled = [part.format(batch=batch, eval=options.work / "pages" / "validation.jsonl") for part in levers[lever]]
+        # A budget between the smallest that works and one with room to spare.
+        yield model, length, batch, filled, generator.random()
+
+
+def smallest_budget(options, arguments):
+    """From the sweep: the smallest and the largest useful budget, in bytes."""
+    sweep = json.loads(plimsoll(options, "plan", *arguments, "--budget", "1TiB", "--sweep", "--points", 2, "--json").stdout)["sweep"]
+    return sweep[0]["budget_bytes"], sweep[-1]["budget_bytes"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=40)
+    parser.add_argument("--models", nargs="+", default=["layoutlmv3-tiny", "layoutlmv3-small"])
+    parser.add_argument("--steps", type=int, default=8, help="updates a run; few of them leave some loader threads idle")
+    parser.add_argument("--pages", type=int, default=40)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--plimsoll", type=Path, default=REPOSITORY / "build" / "release" / "plimsoll")
+    parser.add_argument("--work", type=Path, default=REPOSITORY / "build" / "predicted")
+    parser.add_argument("--json", type=Path, help="write the rows here")
+    options = parser.parse_args()
+    shutil.rmtree(options.work, ignore_errors=True)
+    options.work.mkdir(parents=True)
+    plimsoll(options, "synth", "--output", options.work / "pages", "--count", options.pages, "--validation-fraction", 0.2)
+
+    print(f"{'model':<17}{'length':>6}{'batch':>6}{'budget':>9}{'predicted':>10}{'measured':>9}{'error':>8}  levers  (MiB)")
+    rows, failures = [], 0
+    for model, length, batch, levers, share in settings(options):
+        common = ["--model", model, "--data", options.work / "pages" / "train.jsonl", "--max-length", length,
+                  "--train-batch-size", batch, "--threads", options.threads, *levers]
+        low, high = smallest_budget(options, common)
+        budget = -(-int(low + share * (high - low)) // MIB)
+        run = options.work / "run"
+        shutil.rmtree(run, ignore_errors=True)
+        result = plimsoll(options, "train", *common, "--budget", f"{budget}MiB", "--max-steps", options.steps,
+                          "--output-dir", run, "--json", allowed=(0, 4))
+        if result.returncode == 4:
+            print(f"refused a budget that its own sweep named: {budget} MiB\n{result.stderr}")
+            failures += 1
+            continue
+        summary = json.loads((run / "summary.json").read_text())
+        predicted, measured = summary["predicted_peak_bytes"], summary["measured_peak_bytes"]
+        room = max(0.01 * predicted, 8 * MIB)
+        holds = measured <= budget * MIB and abs(measured - predicted) <= room
+        failures += not holds
+        rows.append({"model": model, "length": length, "batch": batch, "levers": levers, "budget_bytes": budget * MIB,
+                     "predicted_bytes": predicted, "measured_bytes": measured, "holds": holds})
+        shown = " ".join(part for part in levers if "/" not in part) or "-"
+        print(f"{model:<17}{length:>6}{batch:>6}{budget:>9}{predicted / MIB:>10.1f}{measured / MIB:>9.1f}"
+              f"{(measured - predicted) / predicted * 100:>+7.1f}%  {shown}{'' if holds else '  FAILS'}", flush=True)
+    if rows:
+        errors = [abs(row["measured_bytes"] - row["predicted_bytes"]) for row in rows]
+        print(f"{len(rows)} runs; the largest error {max(errors) / MIB:.1f} MiB; "
+              f"{sum(row['measured_bytes'] > row['budget_bytes'] for row in rows)} above their budget")
+    print("bar: within 1 % or 8 MiB, never above the budget:", "FAILS" if failures or not rows else "holds")
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1) + "\n")
+    return 1 if failures or not rows else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
