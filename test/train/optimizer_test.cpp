@@ -77,6 +77,21 @@ INSTANTIATE_TEST_SUITE_P(Optimizers, EachOptimizer,
                          testing::Values(OptimizerKind::kAdamW, OptimizerKind::kAdamW8bit, OptimizerKind::kAdafactor),
                          [](const auto& kind) { return std::string(optimizer_name(kind.param)); });
 
+TEST(CheckpointsOfOld, AreOfTheExactAdamW) {
+  const ScratchFolder folder;
+  SmallRun run(folder.make("run"));
+  run.options.save_steps = 3;
+  run.train();
+  const fs::path saved = checkpoint_path(run.options.output_dir, 3), state = saved / "trainer_state.json";
+  nlohmann::json object = nlohmann::json::parse(file_bytes(state));
+  ASSERT_EQ(object.erase("optim"), 1U);
+  std::ofstream(state) << object.dump();
+  EXPECT_EQ(read_trainer_state(saved).optimizer, "adamw_torch");
+  EXPECT_EQ(run.train(saved).steps_here, 3);
+  run.options.optim = OptimizerKind::kAdafactor;
+  EXPECT_THROW(run.train(saved), UsageError);
+}
+
 TEST(CodedOptimizer, StoresItsCodes) {
   const ScratchFolder folder;
   SmallRun run(folder.make("run"));
