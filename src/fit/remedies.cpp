@@ -36,7 +36,8 @@ bool take_model(FitRequest& request, const std::string& preset) {
 }
 
 bool take_optimizer(FitRequest& request, OptimizerKind kind) {
-  if (!request.trains || request.step.optimizer.kind != OptimizerKind::kAdamW) return false;
+  const bool is_smaller = request.step.optimizer.kind < kind;  // kinds are in the order of what they keep
+  if (!request.trains || !is_smaller) return false;
   request.step.optimizer.kind = kind;
   return true;
 }
@@ -108,7 +109,7 @@ std::vector<Change> known_changes(const FitRequest& request) {
       });
   add("optimizer", "AdamW keeps its moments in 8 bits", "--optim adamw_8bit", Effect::kNumerics,
       [](FitRequest& r) { return take_optimizer(r, OptimizerKind::kAdamW8bit); });
-  add("adafactor", "Adafactor keeps means of rows and columns", "--optim adafactor", Effect::kNumerics,
+  add("optimizer", "Adafactor keeps means of rows and columns", "--optim adafactor", Effect::kNumerics,
       [](FitRequest& r) { return take_optimizer(r, OptimizerKind::kAdafactor); });
   // Other pages.
   for (const std::int64_t length : {384, 256, 128, 64}) {

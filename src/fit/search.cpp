@@ -36,7 +36,7 @@ BudgetError too_small(const FitRequest& request, const RunPlan& smallest, Backen
   const std::size_t mebibytes = (smallest.predicted_peak_bytes + kVariationBytes) / kMiB + 1;
   const std::vector<Remedy> remedies = find_remedies(request, smallest, backend);
   std::string remedy = fmt::format("pass --budget {}MiB", mebibytes);
-  remedy += remedies.empty() ? ", shorten pages with --max-length, or take a smaller model"
+  remedy += remedies.empty() ? ", or train on a machine with more memory: no change to the run is enough"
                              : ", or change the run, cheapest first:";
   return BudgetError({.what = "the run does not fit the memory budget",
                       .where = "--budget",

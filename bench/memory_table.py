@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""The table in docs/memory.md: what each lever leaves of a training step's bytes, and what it costs.
+
+Each row trains two updates of LayoutLMv3-base on drawn pages padded to 512 text tokens (S = 709 with the image) and
+prints Markdown: bytes by purpose as planned, the peak as predicted and as measured, and the time of an update as the plan
+estimates it, against the first row with as many pages.
+
+  bench/memory_table.py [--rows 0 1 2] [--model layoutlmv3-base]      half a minute a row or so
+
+Python's standard library only.
+"""
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+MIB = 1 << 20
+ROWS = [
+    ("nothing: 1 page, clipped", 1, []),
+    ("`--gradient-checkpointing`", 1, ["--gradient-checkpointing"]),
+    ("`--update-mode two-passes`", 1, ["--update-mode", "two-passes"]),
+    ("`--max-grad-norm 0`", 1, ["--max-grad-norm", "0"]),
+    ("`--max-grad-norm 0 --gradient-checkpointing`", 1, ["--max-grad-norm", "0", "--gradient-checkpointing"]),
+    ("`--optim adamw_8bit`", 1, ["--optim", "adamw_8bit"]),
+    ("`--optim adafactor`", 1, ["--optim", "adafactor"]),
+    ("nothing: 4 pages at once, clipped", 4, ["--per-device-train-batch-size", "4"]),
+    ("`--per-device-train-batch-size 1`", 4, ["--per-device-train-batch-size", "1"]),
+]
+GROUPS = [("parameters", ("parameters",)), ("optimizer", ("optimizer state",)),
+          ("gradients", ("accumulated gradients", "gradients in flight")), ("activations", ("activations",)),
+          ("the rest", ("process", "batch", "kernel scratch", "holes", "loader", "reserve"))]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, nargs="+", default=list(range(len(ROWS))))
+    parser.add_argument("--model", default="layoutlmv3-base")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--plimsoll", type=Path, default=REPOSITORY / "build" / "release" / "plimsoll")
+    parser.add_argument("--work", type=Path, default=REPOSITORY / "build" / "memory_table")
+    options = parser.parse_args()
+    shutil.rmtree(options.work, ignore_errors=True)
+    options.work.mkdir(parents=True)
+
+    def plimsoll(*arguments):
+        result = subprocess.run([str(options.plimsoll), *map(str, arguments)], capture_output=True, text=True)
+        if result.returncode:
+            sys.exit(f"plimsoll {' '.join(map(str, arguments))}\n{result.stdout}{result.stderr}")
+        return result.stdout
+
+    plimsoll("synth", "--output", options.work / "pages", "--count", 10, "--validation-fraction", 0.2)
+    print("| lever | " + " | ".join(name for name, _ in GROUPS) + " | predicted peak | measured peak | time |")
+    print("| --- |" + " ---: |" * (len(GROUPS) + 3))
+    first = {}
+    for name, batch, levers in (ROWS[row] for row in options.rows):
+        run = options.work / "run"
+        shutil.rmtree(run, ignore_errors=True)
+        plimsoll("train", "--model", options.model, "--data", options.work / "pages" / "train.jsonl", "--max-length", 512,
+                 "--pad-to-max-length", "--train-batch-size", batch, "--budget", "1TiB", "--max-steps", 2, "--threads",
+                 options.threads, "--output-dir", run, "--json", *levers)
+        plan = json.loads((run / "plan.json").read_text())
+        summary = json.loads((run / "summary.json").read_text())
+        sums = [sum(item["bytes"] for item in plan["items"] if item["name"].startswith(prefixes)) for _, prefixes in GROUPS]
+        assert sum(sums) == plan["predicted_peak_bytes"], plan["items"]
+        seconds = plan["seconds_per_update"]
+        cells = [f"{bytes_ / MIB:,.0f}" for bytes_ in (*sums, plan["predicted_peak_bytes"], summary["measured_peak_bytes"])]
+        print(f"| {name} | " + " | ".join(cells) + f" | {seconds / first.setdefault(batch, seconds):.2f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
