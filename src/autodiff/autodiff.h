@@ -13,7 +13,8 @@
 
 namespace plimsoll {
 
-// A gradient is a tensor of its value's type, or, for an embedding with `row_gradient`, the rows that are not zero.
+// A gradient is a tensor of its value's shape, of its type for an activation and of the wide type (tensor/dtype.h) for a
+// parameter; or, for an embedding with `row_gradient`, the rows that are not zero.
 struct Gradient {
   ValueId dense = kNoValue;
   ValueId row_ids = kNoValue;    // i32[n], ascending

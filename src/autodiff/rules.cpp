@@ -120,6 +120,11 @@ void tanh_rule(BackwardWalk& walk, const Node& node) {
                   node.row_count);
 }
 
+void cast_rule(BackwardWalk& walk, const Node& node) {
+  const CastAttributes back{walk.graph().type(node.inputs[0]).dtype};
+  walk.contribute(node.inputs[0], walk.append(node, Op::kCast, {upstream(walk, node)}, back)[0], node.row_count);
+}
+
 Rule rule_of(Op op) {
   switch (op) {
     case Op::kEmbedding:
@@ -146,6 +151,8 @@ Rule rule_of(Op op) {
       return gelu_rule;
     case Op::kTanh:
       return tanh_rule;
+    case Op::kCast:
+      return cast_rule;
     default:
       return nullptr;
   }

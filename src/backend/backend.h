@@ -1,7 +1,8 @@
 // Backend and Kernel: how a node becomes something that runs.
 //
-// `prepare` does all slow work (code generation, choosing algorithms, checks) and declares the scratch bytes that the kernel
-// needs while it runs; `run` allocates nothing, throws nothing on valid input and may be called any number of times.
+// `prepare` does all slow work (code generation, choosing algorithms, checks) and declares the scratch bytes that the
+// kernel needs while it runs; `run` allocates nothing, throws nothing on valid input and may be called any number of
+// times.
 //
 //   std::unique_ptr<Kernel> kernel = backend.prepare(graph, node);
 //   kernel->run({.inputs = in, .outputs = out, .scratch = scratch, .row_count = &rows});

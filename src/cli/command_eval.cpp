@@ -17,7 +17,7 @@ void run_eval(const Invocation& invocation, RunOptions& options) {
   check_weights(bundle);
   const auto dataset = open_dataset(bundle, options.data, true, true);
   Session session(fit(fit_request(bundle, options.train, nullptr, dataset.get(), options.memory), backend), backend);
-  load_model(bundle, options.train.seed, [&](const std::string& name) { return session.persistent(name).span<float>(); });
+  load_model(bundle, options.train.seed, [&](const std::string& name) { return session.parameter(name); });
   const Evaluation evaluation = evaluate(session, bundle.config, *dataset, loader_options(options.memory));
   if (invocation.json) {
     nlohmann::json object = to_json(evaluation);

@@ -89,7 +89,7 @@ void run_predict(const Invocation& invocation, RunOptions& options, const Predic
   check_weights(bundle);
   const auto dataset = open_dataset(bundle, options.data, false, false);
   Session session(fit(fit_request(bundle, options.train, nullptr, dataset.get(), options.memory), backend), backend);
-  load_model(bundle, options.train.seed, [&](const std::string& name) { return session.persistent(name).span<float>(); });
+  load_model(bundle, options.train.seed, [&](const std::string& name) { return session.parameter(name); });
   // Labels in the data, where it has any, are only drawn as right or wrong.
   const std::unique_ptr<PageSource> pages =
       open_pages(options.data.data, {.label_names = bundle.config.labels, .segment_boxes = options.data.segment_boxes});

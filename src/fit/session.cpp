@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "transform/optimizer.h"
+
 namespace plimsoll {
 
 Session::Session(RunPlan plan, Backend& backend)
@@ -28,6 +30,11 @@ std::size_t Session::index(ProgramKind kind) const {
 
 const Program& Session::program(ProgramKind kind) const { return programs_[index(kind)]; }
 const PlannedProgram& Session::planned(ProgramKind kind) const { return plan_.programs[index(kind)]; }
+
+ParameterPlace Session::parameter(const std::string& name) const {
+  const std::string low = name + std::string(kLowHalfSuffix);
+  return ParameterPlace(persistent(name), plan_.layout.entries().count(low) > 0 ? persistent(low) : TensorView());
+}
 
 TensorView Session::persistent(const std::string& name) const {
   const PersistentLayout::Entry& entry = plan_.layout.at(name);

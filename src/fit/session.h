@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "fit/fit.h"
+#include "model/parameter_place.h"
 
 namespace plimsoll {
 
@@ -26,6 +27,8 @@ class Session {
   const PlannedProgram& planned(ProgramKind kind) const;
   // A parameter or state by name.
   TensorView persistent(const std::string& name) const;
+  // A parameter's place, whatever form the run keeps it in.
+  ParameterPlace parameter(const std::string& name) const;
 
  private:
   std::size_t index(ProgramKind kind) const;

@@ -33,7 +33,7 @@ std::string_view update_mode_name(UpdateMode mode) {
 
 std::vector<Recomputation> rank_step_recomputations(const StepOptions& options, const ModelCapacity& capacity,
                                                     const OpSpeeds& speeds) {
-  ModelGraph model = build_layoutlmv3(options.config, capacity, /*dropout=*/true, options.model);
+  ModelGraph model = build_layoutlmv3(options.config, capacity, /*dropout=*/true, options.model, options.precision);
   const Seed seed = loss_seed(model.graph, model.loss);
   append_backward(model.graph, {&seed, 1}, model.trained);
   return rank_recomputations(model.graph, layer_output_nodes(options.config),
@@ -44,7 +44,7 @@ StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const M
                            std::int64_t row_capacity) {
   const bool trains =
       kind == ProgramKind::kStep || kind == ProgramKind::kAccumulate || kind == ProgramKind::kAccumulateAndStep;
-  ModelGraph model = build_layoutlmv3(options.config, capacity, /*dropout=*/trains, options.model);
+  ModelGraph model = build_layoutlmv3(options.config, capacity, /*dropout=*/trains, options.model, options.precision);
   StepGraph step;
   if (!trains) model.graph.mark_output(model.logits);
   if (kind == ProgramKind::kEvaluate) {

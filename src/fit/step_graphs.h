@@ -36,6 +36,7 @@ struct StepOptions {
   LayoutLMv3Config config;
   ModelOptions model;
   OptimizerOptions optimizer;
+  DType precision = DType::kF32;  // of the encoder's activations: F32, BF16 or F16
   UpdateMode update = UpdateMode::kAfterBackward;  // of kStep
   std::set<std::string> recompute{};  // forward nodes that run again in backward, beside the cheap ones
 };

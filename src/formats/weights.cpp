@@ -115,25 +115,31 @@ void WeightsFile::read_range(std::size_t index, std::uint64_t first_element, std
 }
 
 void WeightsFile::read_as_f32(std::string_view name, std::span<float> destination, std::span<std::byte> staging) const {
-  const TensorEntry& entry = at(name);
-  check(destination.size() == static_cast<std::size_t>(entry.type.shape.elements()),
+  check(destination.size() == static_cast<std::size_t>(at(name).type.shape.elements()),
         "a tensor is read into exactly its elements");
+  read_as_f32(name, 0, destination, staging);
+}
+
+void WeightsFile::read_as_f32(std::string_view name, std::int64_t first_element, std::span<float> destination,
+                              std::span<std::byte> staging) const {
+  const TensorEntry& entry = at(name);
+  const auto first = static_cast<std::uint64_t>(first_element);
   const std::span<std::byte> bytes = std::as_writable_bytes(destination);
   switch (entry.type.dtype) {
     case DType::kF32:
-      return read_elements(entry, 0, bytes);
+      return read_elements(entry, first, bytes);
     case DType::kF16:
-      read_elements(entry, 0, bytes.subspan(bytes.size() / 2));
+      read_elements(entry, first, bytes.subspan(bytes.size() / 2));
       return widen_in_place<half_to_float>(destination);
     case DType::kBF16:
-      read_elements(entry, 0, bytes.subspan(bytes.size() / 2));
+      read_elements(entry, first, bytes.subspan(bytes.size() / 2));
       return widen_in_place<bfloat16_to_float>(destination);
     case DType::kF64: {
       const std::size_t chunk = staging.size() / sizeof(double);
       check(chunk > 0, "the staging buffer holds at least one element");
       for (std::size_t done = 0; done < destination.size();) {
         const std::size_t count = std::min(chunk, destination.size() - done);
-        read_elements(entry, done, staging.first(count * sizeof(double)));
+        read_elements(entry, first + done, staging.first(count * sizeof(double)));
         for (std::size_t i = 0; i < count; ++i) {
           double wide = 0;
           std::memcpy(&wide, staging.data() + i * sizeof(double), sizeof wide);

@@ -24,6 +24,9 @@ class WeightsFile : public TensorSource {
   // holds exactly the tensor's elements. `staging` is used for F64 alone and holds at least one
   // element (64 KiB and more are quick). Throws DataError naming the tensor if it is not floating.
   void read_as_f32(std::string_view name, std::span<float> destination, std::span<std::byte> staging) const;
+  // The same of `destination`.size() elements from `first` on.
+  void read_as_f32(std::string_view name, std::int64_t first, std::span<float> destination,
+                   std::span<std::byte> staging) const;
   // The files that hold the tensors, in the order first named.
   std::vector<std::filesystem::path> files() const;
 

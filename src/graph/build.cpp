@@ -48,6 +48,15 @@ ValueId dropout(Graph& graph, std::string name, ValueId x, ValueId row_keys, Val
                             .row_count = rows});
 }
 
+ValueId cast(Graph& graph, std::string name, ValueId x, DType to, ValueId rows) {
+  if (graph.type(x).dtype == to) return x;
+  return add_single(graph, {.op = Op::kCast,
+                            .name = std::move(name),
+                            .attributes = CastAttributes{to},
+                            .inputs = {x},
+                            .row_count = rows});
+}
+
 ValueId attention(Graph& graph, std::string name, ValueId q, ValueId k, ValueId v, const AttentionContext& context,
                   AttentionAttributes attributes, ValueId rows) {
   return graph.add_node({.op = Op::kAttention,

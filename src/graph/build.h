@@ -27,6 +27,8 @@ LayerNormValues layer_norm(Graph& graph, std::string name, ValueId x, ValueId ga
 // Returns x itself where p is 0.
 ValueId dropout(Graph& graph, std::string name, ValueId x, ValueId row_keys, ValueId dropout_key, DropoutAttributes attributes,
                 ValueId rows);
+// Returns x itself where it has that type already.
+ValueId cast(Graph& graph, std::string name, ValueId x, DType to, ValueId rows);
 // Returns the output; log_sum_exp is the value after it.
 ValueId attention(Graph& graph, std::string name, ValueId q, ValueId k, ValueId v, const AttentionContext& context,
                   AttentionAttributes attributes, ValueId rows);

@@ -9,7 +9,7 @@ std::string_view op_name(Op op) {
       "embedding",         "spatial_embedding",     "patchify",              "visual_embedding",
       "add",               "linear",                "layer_norm",            "layer_norm_affine",
       "dropout",           "pack_rows",             "gather_rows",           "attention",
-      "gelu",              "tanh",                  "cross_entropy",         "embedding_grad",
+      "gelu",              "tanh",                  "cast",                  "cross_entropy",         "embedding_grad",
       "embedding_row_grad", "spatial_embedding_grad", "visual_embedding_grad", "linear_input_grad",
       "linear_weight_grad", "bias_grad",            "layer_norm_grad",       "attention_grad",
       "gelu_grad",         "tanh_grad",             "accumulate",            "merge_row_grads",

@@ -2,7 +2,9 @@
 // What changes from step to step (learning rate, loss scale, dropout key, row counts) is never an attribute: it is an input.
 //
 // Shapes use the letters of docs/architecture.md: n rows (packed tokens, capacity), K/M features, D hidden, H heads,
-// B samples, V visual tokens a sample, P patches a sample, C labels, R table rows. f = the graph's floating type.
+// B samples, V visual tokens a sample, P patches a sample, C labels, R table rows. f = the node's floating type: F32, F64, or
+// a half (BF16, F16). w = wide(f), the type of what is summed or small: F32 where f is a half. Kernels compute in w and
+// round once, when they store.
 //
 // Packed rows: a batch's tokens lie one after the other without padding. A row-wise node names in `Node::row_count` an
 // i32[1] value, the number of leading rows that are real; rows beyond it are neither read nor promised.
@@ -13,6 +15,8 @@
 #include <string_view>
 #include <variant>
 #include <vector>
+
+#include "tensor/dtype.h"
 
 namespace plimsoll {
 
@@ -26,8 +30,8 @@ enum class Op : std::uint8_t {
                       //                                                  inside a patch channel, y, x
   kVisualEmbedding,   // patches f[B*P,D], cls f[1,1,D], positions f[1,P+1,D] -> f[B*V,D], V = P+1: cls first
   kAdd,               // a, b the same type                            -> a's type
-  kLinear,            // x f[n,K], weight f[M,K], bias f[M] (optional) -> f[n,M] = x weight^T + bias
-  kLayerNorm,         // x f[n,D], gamma f[D], beta f[D]               -> y f[n,D], normalized f[n,D], rstd f[n]
+  kLinear,            // x f[n,K], weight f or w[M,K], bias w[M] (optional) -> f[n,M] = x weight^T + bias
+  kLayerNorm,         // x f[n,D], gamma w[D], beta w[D]               -> y f[n,D], normalized f[n,D], rstd w[n]
                       //                                                  LayerNormAttributes; y is computed from the
                       //                                                  stored `normalized`, exactly as kLayerNormAffine
   kLayerNormAffine,   // normalized f[n,D], gamma, beta                -> f[n,D] = normalized * gamma + beta
@@ -40,11 +44,13 @@ enum class Op : std::uint8_t {
   kGatherRows,        // x f[n,D], index i32[m], inverse i32[n]        -> f[m,D]: row index[i] of x, zeros where index < 0;
                       //                                                  `inverse` is the gradient's index
   kAttention,         // q,k,v f[n,D], sample_offsets i32[B+1], relative_coordinates i32[n,3], key_mask i32[n],
-                      // position_table f[H,bins], x_table f[H,bins2], y_table f[H,bins2], row_keys i32[n,2],
-                      // dropout_key i32[2]                            -> output f[n,D], log_sum_exp f[n,H]
+                      // position_table w[H,bins], x_table w[H,bins2], y_table w[H,bins2], row_keys i32[n,2],
+                      // dropout_key i32[2]                            -> output f[n,D], log_sum_exp w[n,H]
                       //                                                  AttentionAttributes
   kGelu,              // x f[n,K]                                      -> f[n,K], erf form
   kTanh,              // x f[n,K]                                      -> f[n,K]
+  kCast,              // x f[n,K]                                      -> [n,K] in CastAttributes' type, to nearest, ties to
+                      //                                                  even
   kCrossEntropy,      // logits f[n,C], labels i32[n], loss_scale f[1] -> loss f[1] = loss_scale * sum over labels != -100 of
                       //                                                  -log softmax, grad f[n,C] = d loss / d logits
   // --- backward -----------------------------------------------------------------------------------------------------
@@ -54,13 +60,13 @@ enum class Op : std::uint8_t {
   kSpatialEmbeddingGrad,  // dy f[n,D], bbox i32[n,4]                  -> gradients of x, y, h, w tables  SpatialAttributes
   kVisualEmbeddingGrad,   // dy f[B*V,D]                               -> dpatches f[B*P,D], dcls f[1,1,D], dpositions f[1,P+1,D]
                           //                                              VisualAttributes
-  kLinearInputGrad,       // dy f[n,M], weight f[M,K]                  -> f[n,K] = dy weight
-  kLinearWeightGrad,      // dy f[n,M], x f[n,K] (, sum f[M,K], keep i32[1]) -> f[M,K] = dy^T x (+ sum where keep != 0; the
+  kLinearInputGrad,       // dy f[n,M], weight f or w[M,K]             -> f[n,K] = dy weight
+  kLinearWeightGrad,      // dy f[n,M], x f[n,K] (, sum w[M,K], keep i32[1]) -> w[M,K] = dy^T x (+ sum where keep != 0; the
                           //                                              output takes sum's bytes)
-  kBiasGrad,              // dy f[n,M]                                 -> f[M], column sums
-  kLayerNormGrad,         // dy f[n,D], normalized f[n,D], rstd f[n], gamma f[D] -> dx f[n,D], dgamma f[D], dbeta f[D]
+  kBiasGrad,              // dy f[n,M]                                 -> w[M], column sums
+  kLayerNormGrad,         // dy f[n,D], normalized f[n,D], rstd w[n], gamma w[D] -> dx f[n,D], dgamma w[D], dbeta w[D]
   kAttentionGrad,         // doutput, q, k, v, output, log_sum_exp, then kAttention's inputs from sample_offsets on
-                          //                                           -> dq, dk, dv f[n,D] (+ dposition, dx, dy tables if
+                          //                                           -> dq, dk, dv f[n,D] (+ dposition, dx, dy tables w if
                           //                                              AttentionAttributes::table_gradients)
   kGeluGrad,              // dy f[n,K], x f[n,K]                       -> f[n,K]
   kTanhGrad,              // dy f[n,K], y f[n,K] (tanh's output)       -> f[n,K]
@@ -114,6 +120,10 @@ struct LayerNormAttributes {
   double eps = 1e-5;
   friend bool operator==(const LayerNormAttributes&, const LayerNormAttributes&) = default;
 };
+struct CastAttributes {
+  DType to = DType::kF32;
+  friend bool operator==(const CastAttributes&, const CastAttributes&) = default;
+};
 struct DropoutAttributes {
   double p = 0.1;
   std::uint32_t site = 0;
@@ -132,6 +142,7 @@ struct AttentionAttributes {
   std::int64_t max_position_distance = 128;
   std::int64_t max_spatial_distance = 256;
   bool table_gradients = false;
+  std::int64_t longest_sample = 0;  // no sample has more rows; 0: not known. Only scratch depends on it
   friend bool operator==(const AttentionAttributes&, const AttentionAttributes&) = default;
 };
 struct AdamWAttributes {
@@ -151,7 +162,8 @@ struct AdafactorAttributes {
 };
 using Attributes =
     std::variant<NoAttributes, EmbeddingAttributes, SpatialAttributes, PatchAttributes, VisualAttributes,
-                 LayerNormAttributes, DropoutAttributes, AttentionAttributes, AdamWAttributes, AdafactorAttributes>;
+                 LayerNormAttributes, CastAttributes, DropoutAttributes, AttentionAttributes, AdamWAttributes,
+                 AdafactorAttributes>;
 
 // "layer_norm": the op's one name in graphs, kernels, tests and benchmarks.
 std::string_view op_name(Op op);

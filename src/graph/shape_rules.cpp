@@ -45,6 +45,10 @@ class Rule {
   void expect(std::size_t i, const TensorType& type) const {
     require(in(i) == type, fmt::format("input {} must be {}", i, to_string(type)));
   }
+  // A linear map's weight against rows of type f.
+  void require_weight(const TensorType& weight, DType f) const {
+    require(weight.dtype == f || weight.dtype == wide(f), "has a weight of its rows' type or wider");
+  }
   template <typename T>
   const T& attributes() const {
     require(std::holds_alternative<T>(node_.attributes), "carries the wrong kind of attributes");
@@ -58,7 +62,7 @@ class Rule {
 
 TensorType i32(Shape shape) { return {DType::kI32, shape}; }
 
-// kAttention's inputs from sample_offsets on start at `first`; n rows, dtype f.
+// kAttention's inputs from sample_offsets on start at `first`; n rows, bias tables of dtype f.
 void require_attention_context(const Rule& rule, std::size_t first, std::int64_t n, DType f) {
   const auto& attributes = rule.attributes<AttentionAttributes>();
   rule.require(rule.in(first).dtype == DType::kI32 && rule.in(first).shape.rank() == 1, "sample_offsets is i32[B+1]");
@@ -66,7 +70,7 @@ void require_attention_context(const Rule& rule, std::size_t first, std::int64_t
   rule.expect(first + 2, i32({n}));
   for (const std::size_t table : {first + 3, first + 4, first + 5}) {
     const TensorType& type = rule.floating(table, 2);
-    rule.require(type.dtype == f && type.shape[0] == attributes.heads, "bias tables are f[H, bins]");
+    rule.require(type.dtype == f && type.shape[0] == attributes.heads, "bias tables are w[H, bins]");
   }
   rule.expect(first + 6, i32({n, 2}));
   rule.expect(first + 7, i32({2}));
@@ -184,23 +188,22 @@ Types infer_forward(const Rule& rule, const Node& node) {
       const TensorType& x = rule.floating(0, 2);
       const TensorType& weight = rule.floating(1, 2);
       rule.require(x.shape[1] == weight.shape[1], "x and weight share K");
-      if (rule.count() == 3) rule.expect(2, {weight.dtype, {weight.shape[0]}});
+      rule.require_weight(weight, x.dtype);
+      if (rule.count() == 3) rule.expect(2, {wide(x.dtype), {weight.shape[0]}});
       return {{x.dtype, {x.shape[0], weight.shape[0]}}};
     }
     case Op::kLayerNorm: {
       rule.inputs(3);
       const TensorType& x = rule.floating(0, 2);
-      rule.floating(1, 1);
-      rule.require(rule.dim(1, 0) == x.shape[1], "gamma is f[D]");
+      rule.expect(1, {wide(x.dtype), {x.shape[1]}});
       rule.expect(2, rule.in(1));
       rule.attributes<LayerNormAttributes>();
-      return {x, x, {rule.in(1).dtype, {x.shape[0]}}};
+      return {x, x, {wide(x.dtype), {x.shape[0]}}};
     }
     case Op::kLayerNormAffine: {
       rule.inputs(3);
       const TensorType& x = rule.floating(0, 2);
-      rule.floating(1, 1);
-      rule.require(rule.dim(1, 0) == x.shape[1], "gamma is f[D]");
+      rule.expect(1, {wide(x.dtype), {x.shape[1]}});
       rule.expect(2, rule.in(1));
       return {x};
     }
@@ -237,13 +240,17 @@ Types infer_forward(const Rule& rule, const Node& node) {
       rule.expect(2, q);
       const std::int64_t heads = rule.attributes<AttentionAttributes>().heads;
       rule.require(heads > 0 && q.shape[1] % heads == 0, "splits D into whole heads");
-      require_attention_context(rule, 3, q.shape[0], rule.in(6).dtype);
-      return {q, {rule.in(6).dtype, {q.shape[0], heads}}};
+      require_attention_context(rule, 3, q.shape[0], wide(q.dtype));
+      return {q, {wide(q.dtype), {q.shape[0], heads}}};
     }
     case Op::kGelu:
     case Op::kTanh:
       rule.inputs(1);
       return {rule.floating(0, 2)};
+    case Op::kCast:
+      rule.inputs(1);
+      rule.require(is_floating(rule.attributes<CastAttributes>().to), "casts to a floating type");
+      return {{rule.attributes<CastAttributes>().to, rule.floating(0, 2).shape}};
     case Op::kCrossEntropy: {
       rule.inputs(3);
       const TensorType& logits = rule.floating(0, 2);
@@ -298,32 +305,31 @@ Types infer_backward(const Rule& rule, const Node& node) {
       const TensorType& dy = rule.floating(0, 2);
       const TensorType& weight = rule.floating(1, 2);
       rule.require(dy.shape[1] == weight.shape[0], "dy and weight share M");
+      rule.require_weight(weight, dy.dtype);
       return {{dy.dtype, {dy.shape[0], weight.shape[1]}}};
     }
     case Op::kLinearWeightGrad: {
       rule.require(rule.count() == 2 || rule.count() == 4, "takes dy and x, or dy, x, sum and keep");
       const TensorType& dy = rule.floating(0, 2);
       const TensorType& x = rule.floating(1, 2);
-      rule.require(dy.shape[0] == x.shape[0], "dy and x share rows");
-      const Shape shape{dy.shape[1], x.shape[1]};
-      if (rule.count() == 2) return {{dy.dtype, shape}};
-      rule.require(rule.floating(2, 2).shape == shape, "sum is f[M, K]");
+      rule.require(dy.shape[0] == x.shape[0] && dy.dtype == x.dtype, "dy and x share rows and dtype");
+      const TensorType type{wide(dy.dtype), {dy.shape[1], x.shape[1]}};
+      if (rule.count() == 2) return {type};
+      rule.expect(2, type);
       rule.expect(3, i32({1}));
       return {rule.in(2)};
     }
     case Op::kBiasGrad: {
       rule.inputs(1);
       const TensorType& dy = rule.floating(0, 2);
-      return {{dy.dtype, {dy.shape[1]}}};
+      return {{wide(dy.dtype), {dy.shape[1]}}};
     }
     case Op::kLayerNormGrad: {
       rule.inputs(4);
       const TensorType& dy = rule.floating(0, 2);
       rule.expect(1, dy);
-      rule.floating(2, 1);
-      rule.require(rule.dim(2, 0) == dy.shape[0], "rstd is f[n]");
-      rule.floating(3, 1);
-      rule.require(rule.dim(3, 0) == dy.shape[1], "gamma is f[D]");
+      rule.expect(2, {wide(dy.dtype), {dy.shape[0]}});
+      rule.expect(3, {wide(dy.dtype), {dy.shape[1]}});
       return {dy, rule.in(3), rule.in(3)};
     }
     case Op::kAttentionGrad: {
@@ -331,8 +337,8 @@ Types infer_backward(const Rule& rule, const Node& node) {
       const TensorType& q = rule.floating(1, 2);
       for (const std::size_t i : {0, 2, 3, 4}) rule.expect(i, q);
       const auto& attributes = rule.attributes<AttentionAttributes>();
-      rule.expect(5, {rule.in(9).dtype, {q.shape[0], attributes.heads}});
-      require_attention_context(rule, 6, q.shape[0], rule.in(9).dtype);
+      rule.expect(5, {wide(q.dtype), {q.shape[0], attributes.heads}});
+      require_attention_context(rule, 6, q.shape[0], wide(q.dtype));
       Types types = {q, q, q};
       if (attributes.table_gradients) {
         for (const TensorType& table : attention_table_types(rule, 6)) types.push_back(table);

@@ -35,9 +35,10 @@ class Builder {
         text_(capacity.text_rows),
         rows_(capacity.text_rows + capacity.samples * config.visual_tokens()),
         with_dropout_(with_dropout),
-        dtype_(dtype) {
+        encoder_dtype_(dtype),
+        dtype_(wide(dtype)) {
     for (const ParameterSpec& spec : parameter_specs(config, options)) {
-      const ValueId value = graph_.add_parameter(spec.name, {dtype, spec.shape});
+      const ValueId value = graph_.add_parameter(spec.name, {parameter_type(spec, dtype), spec.shape});
       parameters_[spec.name] = value;
       if (spec.trains) model_.trained.push_back(value);
     }
@@ -52,6 +53,7 @@ class Builder {
                                                .row_count = row_count_});
     ValueId hidden = norm("layoutlmv3.LayerNorm", packed, config_.layer_norm_eps, row_count_);
     hidden = drop("layoutlmv3.dropout", hidden, config_.hidden_dropout_prob, row_keys_, row_count_);
+    hidden = cast(graph_, "layoutlmv3.encoder.cast", hidden, encoder_dtype_, row_count_);
     for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) hidden = layer(i, hidden);
     head(hidden);
     model_.graph = std::move(graph_);
@@ -165,7 +167,8 @@ class Builder {
         // As in `transformers`: the spatial bias is added only beside the position bias.
         .spatial_bias = config_.has_relative_attention_bias && config_.has_spatial_attention_bias,
         .max_position_distance = config_.max_rel_pos,
-        .max_spatial_distance = config_.max_rel_2d_pos};
+        .max_spatial_distance = config_.max_rel_2d_pos,
+        .longest_sample = config_.max_position_embeddings + config_.visual_tokens()};
     const ValueId context = attention(graph_, self, q, k, v, context_, attributes, row_count_);
     const ValueId attended = residual(prefix + "attention.output", context, hidden);
     const ValueId expanded =
@@ -189,6 +192,7 @@ class Builder {
                                        .name = "text_rows",
                                        .inputs = {hidden, text_row_index_, row_source_},
                                        .row_count = text_count_});
+    text = cast(graph_, "text_rows.cast", text, dtype_, text_count_);
     text = drop("dropout", text, config_.hidden_dropout_prob, text_row_keys_, text_count_);
     if (config_.mlp_head()) {
       text = drop("classifier.dropout", text, config_.head_dropout(), text_row_keys_, text_count_);
@@ -209,7 +213,7 @@ class Builder {
   const LayoutLMv3Config& config_;
   const std::int64_t samples_, text_, rows_;
   const bool with_dropout_;
-  const DType dtype_;
+  const DType encoder_dtype_, dtype_;
   Graph graph_;
   ModelGraph model_;
   std::map<std::string, ValueId> parameters_;
@@ -275,6 +279,11 @@ std::vector<ParameterSpec> parameter_specs(const LayoutLMv3Config& c, const Mode
     add_linear(specs, "classifier", c.num_labels(), c.hidden_size);
   }
   return specs;
+}
+
+DType parameter_type(const ParameterSpec& spec, DType dtype) {
+  const bool encoder_weight = spec.name.find(".encoder.layer.") != std::string::npos && spec.shape.rank() == 2;
+  return dtype == DType::kBF16 && encoder_weight ? dtype : wide(dtype);
 }
 
 std::set<std::string> layer_output_nodes(const LayoutLMv3Config& config) {

@@ -47,7 +47,12 @@ struct ModelGraph {
 // The nodes that end the encoder's layers: the checkpoints of gradient checkpointing.
 std::set<std::string> layer_output_nodes(const LayoutLMv3Config& config);
 
-// The forward graph. `dropout`: with dropout at the config's rates (training) or without (evaluation, checking gradients).
+// The type that a parameter has in a graph whose encoder is of `dtype`: a weight matrix of the encoder BF16 in BF16, all
+// others wide(dtype). F16 has no weights of its own: F32 cannot be put together again from one.
+DType parameter_type(const ParameterSpec& spec, DType dtype);
+
+// The forward graph. `dtype`: of the encoder's activations. With a half, embeddings, the classification head and the loss
+// stay F32: they are a small part of the work, and the loss is where precision counts. `dropout`: with dropout at the config's rates (training) or without (evaluation, checking gradients).
 // The word embedding's gradient comes as rows.
 ModelGraph build_layoutlmv3(const LayoutLMv3Config& config, const ModelCapacity& capacity, bool dropout,
                             const ModelOptions& options = {}, DType dtype = DType::kF32);

@@ -45,6 +45,18 @@ std::array<double, 2> normal_pair(std::uint32_t a, std::uint32_t b) {
   return {radius * std::cos(angle), radius * std::sin(angle)};
 }
 
+// Floats that are handled at a time where a parameter does not hold floats.
+constexpr std::int64_t kChunk = 16384;
+
+// body(first, part) for the parts of a buffer that stand for all elements, one after the other.
+template <typename Body>
+void for_each_chunk(std::int64_t elements, std::vector<float>& buffer, const Body& body) {
+  buffer.resize(static_cast<std::size_t>(std::min(kChunk, elements)));
+  for (std::int64_t first = 0; first < elements; first += kChunk) {
+    body(first, std::span(buffer).first(static_cast<std::size_t>(std::min(kChunk, elements - first))));
+  }
+}
+
 // Walks over the specs: calls `read` for those that the file has, `fresh` for the others; collects the report.
 template <typename Read, typename Fresh>
 ParameterReport visit(const std::vector<ParameterSpec>& specs, const ParameterSource& source, const Read& read,
@@ -93,7 +105,8 @@ ParameterReport visit(const std::vector<ParameterSpec>& specs, const ParameterSo
 }  // namespace
 
 void initialise_parameter(const LayoutLMv3Config& config, const ParameterSpec& spec, std::uint64_t seed,
-                          std::span<float> values) {
+                          std::span<float> values, std::int64_t first) {
+  check(first % 4 == 0, "random numbers come in fours");
   using Init = ParameterSpec::Init;
   if (spec.init == Init::kZeros || spec.init == Init::kOnes) {
     std::fill(values.begin(), values.end(), spec.init == Init::kOnes ? 1.0F : 0.0F);
@@ -102,7 +115,7 @@ void initialise_parameter(const LayoutLMv3Config& config, const ParameterSpec& s
   const PhiloxKey key = {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)};
   const std::uint32_t stream = name_hash(spec.name);
   for (std::size_t i = 0; i < values.size(); i += 4) {
-    const std::uint64_t block = i / 4;
+    const std::uint64_t block = (static_cast<std::uint64_t>(first) + i) / 4;
     const PhiloxOutput r =
         philox4x32({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), stream, 2}, key);
     const std::array<double, 2> low = normal_pair(r[0], r[1]), high = normal_pair(r[2], r[3]);
@@ -112,31 +125,50 @@ void initialise_parameter(const LayoutLMv3Config& config, const ParameterSpec& s
     }
   }
   if (spec.init == Init::kNormalPaddingRow) {
-    const auto width = static_cast<std::size_t>(spec.shape[1]);
-    const std::span<float> row = values.subspan(static_cast<std::size_t>(config.pad_token_id) * width, width);
-    std::fill(row.begin(), row.end(), 0.0F);
+    const std::int64_t row = config.pad_token_id * spec.shape[1], end = first + static_cast<std::int64_t>(values.size());
+    for (std::int64_t i = std::max(row, first); i < std::min(row + spec.shape[1], end); ++i) {
+      values[static_cast<std::size_t>(i - first)] = 0;
+    }
   }
 }
 
 ParameterReport load_parameters(const LayoutLMv3Config& config, const std::vector<ParameterSpec>& specs,
                                 const ParameterSource& source, const ParameterMemory& memory) {
   std::vector<std::byte> staging(64 * kKiB);
+  std::vector<float> buffer;
+  const auto refuse_bad = [&](const std::string& name, std::int64_t first, std::span<const float> values) {
+    const auto bad = std::find_if(values.begin(), values.end(), [](float value) { return !std::isfinite(value); });
+    if (bad == values.end()) return;
+    throw DataError(
+        {.what = "a weight is not a finite number",
+         .where = fmt::format("{}, tensor '{}', element {}", source.weights->path().string(), name,
+                              first + (bad - values.begin())),
+         .found = fmt::format("{}", *bad),
+         .allowed = "finite numbers",
+         .remedy = "the file is damaged, or the run that wrote it diverged: take an earlier checkpoint"});
+  };
   return visit(
       specs, source,
       [&](const ParameterSpec& spec, const std::string& name) {
-        const std::span<float> values = memory(spec.name);
-        source.weights->read_as_f32(name, values, staging);
-        const auto bad = std::find_if(values.begin(), values.end(), [](float value) { return !std::isfinite(value); });
-        if (bad == values.end()) return;
-        throw DataError(
-            {.what = "a weight is not a finite number",
-             .where = fmt::format("{}, tensor '{}', element {}", source.weights->path().string(), name,
-                                  bad - values.begin()),
-             .found = fmt::format("{}", *bad),
-             .allowed = "finite numbers",
-             .remedy = "the file is damaged, or the run that wrote it diverged: take an earlier checkpoint"});
+        const ParameterPlace place = memory(spec.name);
+        if (const std::span<float> values = place.floats(); !values.empty()) {
+          source.weights->read_as_f32(name, values, staging);
+          refuse_bad(name, 0, values);
+          return;
+        }
+        for_each_chunk(place.elements(), buffer, [&](std::int64_t first, std::span<float> values) {
+          source.weights->read_as_f32(name, first, values, staging);
+          refuse_bad(name, first, values);
+          place.write(first, values);
+        });
       },
-      [&](const ParameterSpec& spec) { initialise_parameter(config, spec, source.seed, memory(spec.name)); });
+      [&](const ParameterSpec& spec) {
+        const ParameterPlace place = memory(spec.name);
+        for_each_chunk(place.elements(), buffer, [&](std::int64_t first, std::span<float> values) {
+          initialise_parameter(config, spec, source.seed, values, first);
+          place.write(first, values);
+        });
+      });
 }
 
 ParameterReport check_parameters(const std::vector<ParameterSpec>& specs, const ParameterSource& source) {
@@ -150,7 +182,18 @@ void save_parameters(const std::filesystem::path& path, const std::vector<Parame
   declarations.reserve(specs.size());
   for (const ParameterSpec& spec : specs) declarations.push_back({spec.name, {DType::kF32, spec.file_shape}});
   SafetensorsWriter writer(path, std::move(declarations));
-  for (const ParameterSpec& spec : specs) writer.write(std::as_bytes(memory(spec.name)));
+  std::vector<float> buffer;
+  for (const ParameterSpec& spec : specs) {
+    const ParameterPlace place = memory(spec.name);
+    if (const std::span<float> values = place.floats(); !values.empty()) {
+      writer.write(std::as_bytes(values));
+      continue;
+    }
+    for_each_chunk(place.elements(), buffer, [&](std::int64_t first, std::span<float> values) {
+      place.read(first, values);
+      writer.write(std::as_bytes(values));
+    });
+  }
   writer.finish();
 }
 

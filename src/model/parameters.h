@@ -1,5 +1,5 @@
 // Parameters in and out: from a model directory's weights, or fresh from a seed; back into model.safetensors. Tensors go
-// straight between file and arena; nothing of a tensor's size is held beside it.
+// between file and arena; nothing of a tensor's size is held beside it.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,12 @@
 
 #include "formats/weights.h"
 #include "model/layoutlmv3.h"
+#include "model/parameter_place.h"
 
 namespace plimsoll {
 
-// The memory of a parameter by its name: `spec.shape.elements()` floats.
-using ParameterMemory = std::function<std::span<float>(const std::string& name)>;
+// The place of a parameter by its name: `spec.shape.elements()` values.
+using ParameterMemory = std::function<ParameterPlace(const std::string& name)>;
 
 struct ParameterSource {
   const WeightsFile* weights = nullptr;  // nullptr: everything fresh
@@ -37,8 +38,9 @@ ParameterReport load_parameters(const LayoutLMv3Config& config, const std::vecto
 ParameterReport check_parameters(const std::vector<ParameterSpec>& specs, const ParameterSource& source);
 
 // Fresh values: normal(0, initializer_range) from Philox by (seed, name, element), zeros or ones, as `transformers` starts.
+// `values` are those of the elements from `first` on, a multiple of 4.
 void initialise_parameter(const LayoutLMv3Config& config, const ParameterSpec& spec, std::uint64_t seed,
-                          std::span<float> values);
+                          std::span<float> values, std::int64_t first = 0);
 
 // Writes `path` (aside, synced, renamed) with each parameter in its file shape.
 void save_parameters(const std::filesystem::path& path, const std::vector<ParameterSpec>& specs,

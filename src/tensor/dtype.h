@@ -33,5 +33,9 @@ constexpr std::string_view dtype_name(DType dtype) {
 }
 
 constexpr bool is_floating(DType dtype) { return dtype <= DType::kF16; }
+// BF16 or F16: types that values are stored in while sums of them are kept in F32.
+constexpr bool is_half(DType dtype) { return dtype == DType::kBF16 || dtype == DType::kF16; }
+// The type of sums of such values, of statistics and of gradients of parameters: F32 for a half, else the type itself.
+constexpr DType wide(DType dtype) { return is_half(dtype) ? DType::kF32 : dtype; }
 
 }  // namespace plimsoll

@@ -44,7 +44,7 @@ GradientReport compute_gradients(const ModelBundle& bundle, const std::filesyste
   MemoryPlan plan = plan_memory(prepared.graph, prepared.scratch_bytes(), layout);
   const auto memory = backend.allocate(plan.arena_bytes());
   const Program program(std::move(prepared), std::move(plan), memory->bytes());
-  load_model(bundle, 0, [&](const std::string& name) { return program.source(name).span<float>(); });
+  load_model(bundle, 0, [&](const std::string& name) { return ParameterPlace(program.source(name)); });
 
   const BatchBinding binding(program, batch);
   binding.copy(batch);

@@ -37,7 +37,7 @@ StepBench bench_step(const ModelBundle& bundle, const std::filesystem::path& bat
   request.update_text_rows = shape.max_text_rows;
   const Session session(plan_run(request, {.micro_batch_size = shape.max_samples}, backend), backend);
   const Program& program = session.program(ProgramKind::kStep);
-  load_model(bundle, 0, [&](const std::string& name) { return session.persistent(name).span<float>(); });
+  load_model(bundle, 0, [&](const std::string& name) { return session.parameter(name); });
   for (const auto& [name, entry] : session.plan().layout.entries()) {
     if (entry.role == Role::kState) std::ranges::fill(session.persistent(name).byte_span(), std::byte{0});
   }

@@ -68,12 +68,12 @@ Trainer::Trainer(const Session& session, const ModelBundle& bundle, const TrainD
 }
 
 void Trainer::begin_afresh() {
-  load_model(bundle_, options_.seed, [this](const std::string& name) { return floats(name); });
+  load_model(bundle_, options_.seed, [this](const std::string& name) { return session_.parameter(name); });
   for (const std::string& name : state_names_) std::ranges::fill(state(name).byte_span(), std::byte{0});
 }
 
 void Trainer::begin_from(const std::filesystem::path& resume) {
-  const ParameterMemory memory = [this](const std::string& name) { return floats(name); };
+  const ParameterMemory memory = [this](const std::string& name) { return session_.parameter(name); };
   const TrainerState saved = read_trainer_state(resume);
   if (saved.optimizer != state_.optimizer) {
     throw UsageError({.what = "the checkpoint holds the state of another optimizer",
@@ -278,7 +278,7 @@ void Trainer::evaluate_now(const StepReport& now, TrainSummary& summary) {
 
 void Trainer::save(bool force) {
   if (saved_step_ == state_.step && !force) return;
-  const ParameterMemory memory = [this](const std::string& name) { return floats(name); };
+  const ParameterMemory memory = [this](const std::string& name) { return session_.parameter(name); };
   std::filesystem::path path;
   try {
     path = save_checkpoint(options_.output_dir, state_, bundle_, memory, state_names_,
@@ -335,7 +335,7 @@ TrainSummary Trainer::run(const std::optional<std::filesystem::path>& resume, co
   }
   loader_.reset();
   if (options_.save_steps > 0) save(false);
-  const ParameterMemory memory = [this](const std::string& name) { return floats(name); };
+  const ParameterMemory memory = [this](const std::string& name) { return session_.parameter(name); };
   if (options_.load_best_model_at_end && state_.best_metric && state_.best_step != state_.step) {
     load_checkpoint_parameters(checkpoint_path(options_.output_dir, state_.best_step), bundle_, memory);
     if (data_.evaluation != nullptr) {

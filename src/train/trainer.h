@@ -89,7 +89,6 @@ class Trainer {
   StepReport report(double loss) const;
   bool updates_now(std::int64_t every) const { return every > 0 && state_.step % every == 0; }
   TensorView state(const std::string& name) const { return session_.persistent(name); }
-  std::span<float> floats(const std::string& name) const { return session_.persistent(name).span<float>(); }
 
   const Session& session_;
   const ModelBundle& bundle_;

@@ -71,6 +71,7 @@ bool is_cheap(const Graph&, const Node& node, std::size_t output) {
   switch (node.op) {
     case Op::kGelu:
     case Op::kDropout:
+    case Op::kCast:
     case Op::kLayerNormAffine:
     case Op::kGatherRows:
     case Op::kPatchify:

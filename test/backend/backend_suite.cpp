@@ -13,7 +13,7 @@ TEST_P(BackendSuite, AgreesWithTheReference) {
   const std::unique_ptr<Backend> backend = GetParam().make_backend();
   for (const bool backward : {false, true}) {
     SCOPED_TRACE(backward ? "forward and backward" : "forward");
-    const BuiltCase built = GetParam().op_case.build(DType::kF32, backward);
+    const BuiltCase built = GetParam().op_case.build(GetParam().dtype, backward);
     GraphRunner expected(built.graph, reference);
     built.set_data(expected);
     expected.run();
@@ -40,16 +40,38 @@ std::ostream& operator<<(std::ostream& stream, const SuiteParameter& parameter) 
 }
 
 std::vector<SuiteParameter> suite_of(std::string backend, std::function<std::unique_ptr<Backend>()> make_backend,
-                                     std::span<const Op> ops) {
+                                     std::span<const Op> ops, DType dtype) {
   std::vector<SuiteParameter> parameters;
   for (const OpCase& op_case : all_cases()) {
-    const BuiltCase built = op_case.build(DType::kF32, true);
+    const BuiltCase built = op_case.build(dtype, true);
     const bool known = std::all_of(built.graph.nodes().begin(), built.graph.nodes().end(), [&](const Node& node) {
       return ops.empty() || std::find(ops.begin(), ops.end(), node.op) != ops.end();
     });
-    if (known) parameters.push_back({backend, make_backend, op_case});
+    if (known) parameters.push_back({backend, make_backend, op_case, dtype});
   }
   return parameters;
+}
+
+std::span<const Op> ops_with_halves() {
+  static constexpr Op kOps[] = {Op::kAdd,
+                                Op::kLinear,
+                                Op::kLayerNorm,
+                                Op::kLayerNormAffine,
+                                Op::kDropout,
+                                Op::kPackRows,
+                                Op::kGatherRows,
+                                Op::kAttention,
+                                Op::kGelu,
+                                Op::kTanh,
+                                Op::kCast,
+                                Op::kLinearInputGrad,
+                                Op::kLinearWeightGrad,
+                                Op::kBiasGrad,
+                                Op::kLayerNormGrad,
+                                Op::kAttentionGrad,
+                                Op::kGeluGrad,
+                                Op::kTanhGrad};
+  return kOps;
 }
 
 std::string suite_test_name(const testing::TestParamInfo<SuiteParameter>& info) {

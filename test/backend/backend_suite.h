@@ -17,14 +17,19 @@ struct SuiteParameter {
   std::string backend;
   std::function<std::unique_ptr<Backend>()> make_backend;
   OpCase op_case;
+  DType dtype = DType::kF32;
 };
 std::ostream& operator<<(std::ostream& stream, const SuiteParameter& parameter);
 
 class BackendSuite : public testing::TestWithParam<SuiteParameter> {};
 
 // All cases. With `ops` (for a backend in the making): those whose forward and backward nodes are all among them.
+// `dtype`: of their floating tensors.
 std::vector<SuiteParameter> suite_of(std::string backend, std::function<std::unique_ptr<Backend>()> make_backend,
-                                     std::span<const Op> ops = {});
+                                     std::span<const Op> ops = {}, DType dtype = DType::kF32);
+
+// Those of an encoder layer, which take BF16 and F16.
+std::span<const Op> ops_with_halves();
 
 std::string suite_test_name(const testing::TestParamInfo<SuiteParameter>& info);
 

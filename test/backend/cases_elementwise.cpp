@@ -31,6 +31,18 @@ OpCase map_case(Op op, Rows s, Range range) {
           }};
 }
 
+// To itself in double, where finite differences are taken.
+OpCase cast_case(DType to, Rows s) {
+  return {label("cast", s) + fmt::format("_to_{}", dtype_name(to)), [=](CaseBuilder& b) {
+            const ValueId x = b.tensor("x", {s.capacity, s.width}, s.rows, {-3, 3});
+            b.objective(add_single(b.graph, {.op = Op::kCast,
+                                             .name = "y",
+                                             .attributes = CastAttributes{b.dtype() == DType::kF64 ? DType::kF64 : to},
+                                             .inputs = {x},
+                                             .row_count = b.rows(s.rows)}));
+          }};
+}
+
 OpCase dropout_case(Rows s, double p) {
   return {label("dropout", s) + fmt::format("_p{}", p), [=](CaseBuilder& b) {
             const ValueId x = b.tensor("x", {s.capacity, s.width}, s.rows);
@@ -66,6 +78,7 @@ std::vector<OpCase> elementwise_cases() {
     for (const Op op : {Op::kGelu, Op::kTanh}) cases.push_back(map_case(op, shape, {-3, 3}));
     for (const bool keep : {false, true}) cases.push_back(accumulate_case(shape, keep));
     cases.push_back(dropout_case(shape, 0.1));
+    for (const DType to : {DType::kF32, DType::kBF16, DType::kF16}) cases.push_back(cast_case(to, shape));
   }
   cases.push_back(dropout_case({70, 67, 37}, 0.5));
   for (const double limit : {0.01, 12.0, 40.0}) {

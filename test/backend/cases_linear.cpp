@@ -18,7 +18,7 @@ OpCase linear_case(LinearShape s) {
   return {name, [s](CaseBuilder& b) {
             const ValueId x = b.tensor("x", {s.capacity, s.in}, s.rows);
             const ValueId weight = b.tensor("weight", {s.out, s.in});
-            const ValueId bias = s.bias ? b.tensor("bias", {s.out}) : kNoValue;
+            const ValueId bias = s.bias ? b.wide_tensor("bias", {s.out}) : kNoValue;
             b.objective(linear(b.graph, "y", x, weight, bias, s.rows < 0 ? kNoValue : b.rows(s.rows)));
           }};
 }
@@ -28,7 +28,7 @@ OpCase weight_grad_case(LinearShape s, bool keep) {
           [s, keep](CaseBuilder& b) {
             const ValueId dy = b.constant("dy", {s.capacity, s.out}, s.rows);
             const ValueId x = b.constant("x", {s.capacity, s.in}, s.rows);
-            const ValueId sum = b.state("sum", {s.out, s.in}, keep ? kAllRows : 0);  // forgotten: NaN
+            const ValueId sum = b.wide_state("sum", {s.out, s.in}, keep ? kAllRows : 0);  // forgotten: NaN
             b.graph.add_node({.op = Op::kLinearWeightGrad,
                               .name = "dweight",
                               .inputs = {dy, x, sum, b.integers("keep", {1}, {keep ? 1 : 0})},

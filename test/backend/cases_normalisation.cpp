@@ -17,8 +17,8 @@ OpCase layer_norm_case(NormShape s) {
   return {fmt::format("layer_norm/n{}_of_{}_d{}_from_{}", s.rows, s.capacity, s.width, s.range.low),
           [s](CaseBuilder& b) {
             const ValueId x = b.tensor("x", {s.capacity, s.width}, s.rows, s.range);
-            const ValueId gamma = b.tensor("gamma", {s.width}, kAllRows, {0.5, 1.5});
-            const ValueId beta = b.tensor("beta", {s.width});
+            const ValueId gamma = b.wide_tensor("gamma", {s.width}, {0.5, 1.5});
+            const ValueId beta = b.wide_tensor("beta", {s.width});
             b.objective(layer_norm(b.graph, "norm", x, gamma, beta, s.eps, b.rows(s.rows)).y);
           }};
 }
@@ -28,7 +28,7 @@ OpCase affine_case(std::int64_t capacity, std::int32_t rows, std::int64_t width)
             const ValueId x = b.constant("normalized", {capacity, width}, rows);
             b.graph.add_node({.op = Op::kLayerNormAffine,
                               .name = "affine",
-                              .inputs = {x, b.constant("gamma", {width}), b.constant("beta", {width})},
+                              .inputs = {x, b.wide_constant("gamma", {width}), b.wide_constant("beta", {width})},
                               .row_count = b.rows(rows)});
           }};
 }

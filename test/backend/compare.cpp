@@ -23,6 +23,17 @@ void for_each_made(const Graph& graph, Body body) {
 
 }  // namespace
 
+Tolerance tolerance_at(const Graph& graph, const Node& node, ValueId output) {
+  const DType type = graph.type(output).dtype;
+  if (!is_floating(type)) return {};
+  for (const auto& list : {node.inputs, node.outputs}) {
+    for (const ValueId value : list) {
+      if (is_half(graph.type(value).dtype)) return half_tolerance_of(node.op, graph.type(value).dtype, type);
+    }
+  }
+  return tolerance_of(node.op);
+}
+
 double used_tolerance(std::span<const double> found, std::span<const double> expected, const Tolerance& tolerance) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   if (found.size() != expected.size()) return kInfinity;
@@ -42,7 +53,7 @@ double used_tolerance(std::span<const double> found, std::span<const double> exp
 
 void expect_near(const Graph& graph, const GraphRunner& found, const GraphRunner& expected) {
   for_each_made(graph, [&](const Node& node, ValueId output) {
-    const Tolerance tolerance = is_floating(graph.type(output).dtype) ? tolerance_of(node.op) : Tolerance{};
+    const Tolerance tolerance = tolerance_at(graph, node, output);
     const double used = used_tolerance(found.made(output), expected.made(output), tolerance);
     if (used <= 1) return;
     std::string pairs;

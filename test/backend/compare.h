@@ -12,6 +12,9 @@ namespace plimsoll::test {
 // says; infinite where sizes differ or only one of two elements is a number.
 double used_tolerance(std::span<const double> found, std::span<const double> expected, const Tolerance& tolerance);
 
+// Of what a node made; zero for integers.
+Tolerance tolerance_at(const Graph& graph, const Node& node, ValueId output);
+
 // Every value that every node made, within the tolerance of its op; a failure names the value.
 void expect_near(const Graph& graph, const GraphRunner& found, const GraphRunner& expected);
 // … equal in every bit.

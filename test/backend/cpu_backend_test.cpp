@@ -1,7 +1,5 @@
 #include "backend/cpu/cpu_backend.h"
 
-#include "base/process.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,12 +8,22 @@
 #include "backend/backend_suite.h"
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/process.h"
 
 namespace plimsoll::test {
 namespace {
 
 INSTANTIATE_TEST_SUITE_P(Cpu, BackendSuite,
                          testing::ValuesIn(suite_of("cpu", [] { return std::make_unique<CpuBackend>(2); })),
+                         suite_test_name);
+
+INSTANTIATE_TEST_SUITE_P(CpuBF16, BackendSuite,
+                         testing::ValuesIn(suite_of(
+                             "cpu", [] { return std::make_unique<CpuBackend>(2); }, ops_with_halves(), DType::kBF16)),
+                         suite_test_name);
+INSTANTIATE_TEST_SUITE_P(CpuF16, BackendSuite,
+                         testing::ValuesIn(suite_of(
+                             "cpu", [] { return std::make_unique<CpuBackend>(2); }, ops_with_halves(), DType::kF16)),
                          suite_test_name);
 
 TEST(CpuBackend, GivesAlignedWritableMemory) {
@@ -49,7 +57,7 @@ TEST(CpuBackend, UsesTheCoresThatItMay) {
 TEST(CpuBackend, RefusesTypesThatItDoesNotCompute) {
   Graph graph;
   const ValueId a = graph.add_input("half", {DType::kBF16, {2, 3}});
-  add(graph, "sum", a, a, kNoValue);
+  graph.add_node({.op = Op::kSumSquares, .name = "sum", .inputs = {a}});
   CpuBackend backend;
   try {
     backend.prepare(graph, graph.node(0));

@@ -23,8 +23,8 @@ std::int32_t CaseBuilder::random_integer(std::int32_t low, std::int32_t high) {
   return low + static_cast<std::int32_t>(random() * (high - low + 1));
 }
 
-ValueId CaseBuilder::floating(std::string name, Shape shape, std::int64_t real_rows, Range range, Role role) {
-  const TensorType type{dtype_, shape};
+ValueId CaseBuilder::floating(std::string name, TensorType type, std::int64_t real_rows, Range range, Role role) {
+  const Shape& shape = type.shape;
   const ValueId value =
       role == Role::kState ? graph.add_state(std::move(name), type) : graph.add_input(std::move(name), type);
   Data data{.value = value, .values = {}};
@@ -37,16 +37,29 @@ ValueId CaseBuilder::floating(std::string name, Shape shape, std::int64_t real_r
 }
 
 ValueId CaseBuilder::tensor(std::string name, Shape shape, std::int64_t real_rows, Range range) {
-  wanted_.push_back(floating(std::move(name), shape, real_rows, range, Role::kInput));
+  wanted_.push_back(floating(std::move(name), {dtype_, shape}, real_rows, range, Role::kInput));
   return wanted_.back();
 }
 
 ValueId CaseBuilder::constant(std::string name, Shape shape, std::int64_t real_rows, Range range) {
-  return floating(std::move(name), shape, real_rows, range, Role::kInput);
+  return floating(std::move(name), {dtype_, shape}, real_rows, range, Role::kInput);
 }
 
 ValueId CaseBuilder::state(std::string name, Shape shape, std::int64_t real_rows, Range range) {
-  return floating(std::move(name), shape, real_rows, range, Role::kState);
+  return floating(std::move(name), {dtype_, shape}, real_rows, range, Role::kState);
+}
+
+ValueId CaseBuilder::wide_tensor(std::string name, Shape shape, Range range) {
+  wanted_.push_back(floating(std::move(name), {wide(dtype_), shape}, kAllRows, range, Role::kInput));
+  return wanted_.back();
+}
+
+ValueId CaseBuilder::wide_constant(std::string name, Shape shape, Range range) {
+  return floating(std::move(name), {wide(dtype_), shape}, kAllRows, range, Role::kInput);
+}
+
+ValueId CaseBuilder::wide_state(std::string name, Shape shape, std::int64_t real_rows) {
+  return floating(std::move(name), {wide(dtype_), shape}, real_rows, {}, Role::kState);
 }
 
 ValueId CaseBuilder::integers(std::string name, Shape shape, std::vector<std::int32_t> list) {
@@ -103,7 +116,7 @@ BuiltCase OpCase::build(DType dtype, bool backward) const {
       if (value == row_count) real_rows = static_cast<std::int64_t>(list[0]);
     }
     const ValueId gradient =
-        builder.constant(fmt::format("gradient_{}", output), builder.graph.type(output).shape, real_rows);
+        builder.floating(fmt::format("gradient_{}", output), builder.graph.type(output), real_rows, {}, Role::kInput);
     seeds.push_back({.value = output, .gradient = gradient});
     weights.push_back(builder.data_.back().values);
   }

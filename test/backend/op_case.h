@@ -29,7 +29,8 @@ struct Range {
 
 class CaseBuilder {
  public:
-  // Floating tensors are of `dtype`; their values are the same, and exact in float, for F32 and F64.
+  // Floating tensors are of `dtype`; their values are the same, and exact in float, for F32 and F64; rounded for
+  // halves.
   CaseBuilder(DType dtype, std::string_view case_name);
 
   Graph graph;
@@ -39,6 +40,10 @@ class CaseBuilder {
   ValueId tensor(std::string name, Shape shape, std::int64_t real_rows = kAllRows, Range range = {});  // with gradient
   ValueId constant(std::string name, Shape shape, std::int64_t real_rows = kAllRows, Range range = {});
   ValueId state(std::string name, Shape shape, std::int64_t real_rows = kAllRows, Range range = {});
+  // The same in the wide type of `dtype` (tensor/dtype.h): what a node with halves has of F32.
+  ValueId wide_tensor(std::string name, Shape shape, Range range = {});
+  ValueId wide_constant(std::string name, Shape shape, Range range = {});
+  ValueId wide_state(std::string name, Shape shape, std::int64_t real_rows = kAllRows);
   // Sources with given values; fewer than the tensor has leave the rest poisoned.
   ValueId integers(std::string name, Shape shape, std::vector<std::int32_t> values);
   ValueId integer_state(std::string name, Shape shape, std::vector<std::int32_t> values);
@@ -67,7 +72,7 @@ class CaseBuilder {
     std::vector<double> values;
   };
   double random();  // in [0, 1), 16 bits
-  ValueId floating(std::string name, Shape shape, std::int64_t real_rows, Range range, Role role);
+  ValueId floating(std::string name, TensorType type, std::int64_t real_rows, Range range, Role role);
 
   DType dtype_;
   std::uint32_t seed_ = 0;

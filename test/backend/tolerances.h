@@ -15,6 +15,25 @@ struct Tolerance {
   std::string_view reason;
 };
 
+// For nodes with halves: both sides compute in F32, to which tolerance_of applies, and round once when they store.
+inline Tolerance half_tolerance_of(Op op, DType half, DType output) {
+  // Of one unit in the last place, at most, of a value.
+  const double unit = half == DType::kBF16 ? 0x1p-7 : 0x1p-10;
+  switch (op) {
+    case Op::kPackRows:
+    case Op::kGatherRows:
+    case Op::kCast:
+      return {0, 0, "copies, rounded to nearest by everybody"};
+    case Op::kLinearWeightGrad:
+    case Op::kBiasGrad:
+      return {0, 1e-6, "float sums of products of the same halves, never rounded to a half"};
+    default:
+      break;
+  }
+  if (is_half(output)) return {unit, unit / 8, "a unit in the last place where a tie falls the other way"};
+  return {unit / 4, unit / 4, "sums, some of which cancel, over halves that may differ by a unit in the last place"};
+}
+
 inline Tolerance tolerance_of(Op op) {
   constexpr double kRounding = 6e-8;
   switch (op) {
@@ -23,7 +42,8 @@ inline Tolerance tolerance_of(Op op) {
     case Op::kPatchify:
     case Op::kPackRows:
     case Op::kGatherRows:
-      return {0, 0, "copies"};
+    case Op::kCast:
+      return {0, 0, "copies, rounded to nearest by everybody"};
     case Op::kAdd:
     case Op::kAccumulate:
     case Op::kMergeRowGrads:

@@ -23,6 +23,14 @@ struct BFloat16 {
   operator double() const { return double{bfloat16_to_float(bits)}; }
 };
 
+// An IEEE half's.
+struct Float16 {
+  std::uint16_t bits = 0;
+  Float16() = default;
+  explicit Float16(double value) : bits(float_to_half(static_cast<float>(value))) {}
+  operator double() const { return double{half_to_float(bits)}; }
+};
+
 template <typename T>
 T poisoned() {
   if constexpr (std::is_integral_v<T>) return static_cast<T>(kIntegerPoison);
@@ -35,6 +43,8 @@ void for_dtype(DType dtype, Body body) {
   switch (dtype) {
     case DType::kBF16:
       return body(BFloat16{});
+    case DType::kF16:
+      return body(Float16{});
     case DType::kI16:
       return body(std::int16_t{});
     case DType::kU8:
@@ -46,7 +56,7 @@ void for_dtype(DType dtype, Body body) {
     case DType::kI32:
       return body(std::int32_t{});
     default:
-      check(false, "tests hold F64, F32, BF16, I32, I16 and U8");
+      check(false, "tests hold F64, F32, BF16, F16, I32, I16 and U8");
   }
 }
 

@@ -44,22 +44,23 @@ HWY_NOINLINE void forward_softmax(const AttentionProblem& problem, const Attenti
   }
 }
 
-void attention_item(const AttentionProblem& problem, const AttentionData& data, float* output, float* log_sum_exp,
+void attention_item(const AttentionProblem& problem, const AttentionData& data, void* output, float* log_sum_exp,
                     std::int64_t sample, std::int64_t head, const ForwardScratch& scratch) {
   const std::int64_t begin = data.sample_offsets[sample], end = data.sample_offsets[sample + 1];
-  const std::int64_t width = problem.width, head_size = problem.head_size, head_column = head * head_size;
+  const std::int64_t head_size = problem.head_size;
+  const HeadRows k = head_rows(problem, data.k, head, begin, end - begin, scratch.wide_k);
+  const HeadRows v = head_rows(problem, data.v, head, begin, end - begin, scratch.wide_v);
   HeadBiases biases(scratch.biases, problem, data, head);
   for (std::int64_t first = begin; first < end; first += kAttentionQueryTile) {
     const QueryTile tile = query_tile(first, end);
     biases.start(tile);
-    load_rows(tile, data.q + head_column, width, head_size, problem.score_scale, problem.row_stride(),
-              scratch.query_rows);
+    load_rows(problem, data.q, head, tile.first, tile.count, problem.score_scale, scratch.query_rows);
     turn_rows(tile, scratch.query_rows, problem.row_stride(), head_size, scratch.queries);
     std::fill_n(scratch.largest, tile.columns, std::numeric_limits<float>::lowest());
     std::fill_n(scratch.sums, tile.columns, 0.0F);
     for (std::int64_t key = begin; key < end; key += kAttentionKeyTile) {
       const std::int64_t keys = std::min(end - key, kAttentionKeyTile);
-      attention_product(ProductRows{data.k + key * width + head_column, width}, keys, head_size, scratch.queries,
+      attention_product(ProductRows{k.data + (key - begin) * k.stride, k.stride}, keys, head_size, scratch.queries,
                         kAttentionQueryTile, scratch.scores, kAttentionQueryTile, tile.columns, ProductSum::kStore);
       std::fill_n(scratch.tile_largest, tile.columns, std::numeric_limits<float>::lowest());
       biases.add_to(tile, key, keys, data.key_mask, scratch.scores, scratch.tile_largest);
@@ -68,7 +69,7 @@ void attention_item(const AttentionProblem& problem, const AttentionData& data, 
       } else {
         forward_softmax<false>(problem, data, head, tile, key, keys, scratch);
       }
-      attention_product(ProductColumns{data.v + key * width + head_column, width}, head_size, keys, scratch.scores,
+      attention_product(ProductColumns{v.data + (key - begin) * v.stride, v.stride}, head_size, keys, scratch.scores,
                         kAttentionQueryTile, scratch.output, kAttentionQueryTile, tile.columns,
                         key == begin ? ProductSum::kStore : ProductSum::kAdd, scratch.factors);
     }
@@ -76,7 +77,7 @@ void attention_item(const AttentionProblem& problem, const AttentionData& data, 
       const std::int64_t row = first + i;
       const float sum = scratch.sums[i];  // 0 only where every key is masked
       const float factor = sum == 0 ? 0 : problem.dropout_scale / sum;
-      store_row(scratch.output, i, head_size, factor, output + row * width + head_column);
+      store_row(problem, scratch.output, i, factor, head, row, output);
       log_sum_exp[row * problem.heads + head] =
           sum == 0 ? -std::numeric_limits<float>::infinity() : scratch.largest[i] + std::log(sum);
     }
@@ -101,7 +102,7 @@ std::unique_ptr<Kernel> make_attention(const Graph& graph, const Node& node) {
   return make_kernel(
       [=](const KernelArguments& arguments) {
         const AttentionData data(arguments, 0, 3);
-        float* const output = arguments.outputs[0].data<float>();
+        void* const output = arguments.outputs[0].raw();
         float* const log_sum_exp = arguments.outputs[1].data<float>();
         std::byte* const scratch = arguments.scratch.data();
         for_each_attention_item(

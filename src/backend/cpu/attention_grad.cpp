@@ -145,12 +145,9 @@ HWY_INLINE void add_key_rows(const AttentionProblem& problem, const QueryTile& t
 HWY_INLINE void load_query_tile(const AttentionProblem& problem, const AttentionData& data,
                                 const AttentionGradData& grad, std::int64_t head, const QueryTile& tile,
                                 const BackwardScratch& scratch) {
-  const std::int64_t width = problem.width, head_size = problem.head_size, head_column = head * head_size;
-  const float* const q = data.q + head_column;
-  const float* const doutput = grad.doutput + head_column;
-  const std::int64_t stride = problem.row_stride();
-  load_rows(tile, q, width, head_size, problem.score_scale, stride, scratch.query_rows);
-  load_rows(tile, doutput, width, head_size, problem.dropout_scale, stride, scratch.doutput_rows);
+  const std::int64_t head_size = problem.head_size, stride = problem.row_stride();
+  load_rows(problem, data.q, head, tile.first, tile.count, problem.score_scale, scratch.query_rows);
+  load_rows(problem, grad.doutput, head, tile.first, tile.count, problem.dropout_scale, scratch.doutput_rows);
   turn_rows(tile, scratch.query_rows, stride, head_size, scratch.queries);
   turn_rows(tile, scratch.doutput_rows, stride, head_size, scratch.doutputs);
   std::fill_n(scratch.log_sum_exp, kAttentionQueryTile, 0.0F);
@@ -160,7 +157,7 @@ HWY_INLINE void load_query_tile(const AttentionProblem& problem, const Attention
     const float log_sum_exp = grad.log_sum_exp[row * problem.heads + head];
     // -infinity: every key is masked, all scores are -infinity too; 0 gives their probabilities 0 and not NaN.
     scratch.log_sum_exp[i] = log_sum_exp == -std::numeric_limits<float>::infinity() ? 0 : log_sum_exp;
-    scratch.output_dot_doutput[i] = dot(doutput + row * width, grad.output + row * width + head_column, head_size);
+    scratch.output_dot_doutput[i] = dot(problem, grad.doutput, grad.output, head, row);
   }
 }
 
@@ -168,7 +165,11 @@ HWY_INLINE void load_query_tile(const AttentionProblem& problem, const Attention
 void attention_grad_item(const AttentionProblem& problem, const AttentionData& data, const AttentionGradData& grad,
                          std::int64_t sample, std::int64_t head, const BackwardScratch& scratch, double* bin_sums) {
   const std::int64_t begin = data.sample_offsets[sample], end = data.sample_offsets[sample + 1];
-  const std::int64_t width = problem.width, head_size = problem.head_size, head_column = head * head_size;
+  const std::int64_t head_size = problem.head_size;
+  const HeadRows k = head_rows(problem, data.k, head, begin, end - begin, scratch.wide_k);
+  const HeadRows v = head_rows(problem, data.v, head, begin, end - begin, scratch.wide_v);
+  const HeadRows dk = head_sums(problem, grad.dk, head, begin, scratch.wide_dk);
+  const HeadRows dv = head_sums(problem, grad.dv, head, begin, scratch.wide_dv);
   HeadBiases biases(scratch.biases, problem, data, head);
   const BiasRows* const bias_rows[kAttentionBiases] = {&biases.position, &biases.x, &biases.y};
   std::optional<BiasSums> sums[kAttentionBiases];
@@ -181,23 +182,24 @@ void attention_grad_item(const AttentionProblem& problem, const AttentionData& d
     load_query_tile(problem, data, grad, head, tile, scratch);
     for (std::int64_t key = begin; key < end; key += kAttentionKeyTile) {
       const std::int64_t keys = std::min(end - key, kAttentionKeyTile);
-      const std::int64_t at = key * width + head_column;
-      attention_product(ProductRows{data.k + at, width}, keys, head_size, scratch.queries, kAttentionQueryTile,
-                        scratch.probabilities, kAttentionQueryTile, tile.columns, ProductSum::kStore);
-      attention_product(ProductRows{data.v + at, width}, keys, head_size, scratch.doutputs, kAttentionQueryTile,
-                        scratch.dscores, kAttentionQueryTile, tile.columns, ProductSum::kStore);
+      const std::int64_t row = key - begin;
+      attention_product(ProductRows{k.data + row * k.stride, k.stride}, keys, head_size, scratch.queries,
+                        kAttentionQueryTile, scratch.probabilities, kAttentionQueryTile, tile.columns,
+                        ProductSum::kStore);
+      attention_product(ProductRows{v.data + row * v.stride, v.stride}, keys, head_size, scratch.doutputs,
+                        kAttentionQueryTile, scratch.dscores, kAttentionQueryTile, tile.columns, ProductSum::kStore);
       biases.add_to(tile, key, keys, data.key_mask, scratch.probabilities, scratch.largest);
       if (problem.dropout) {
         backward_softmax<true>(problem, data, head, tile, key, keys, scratch);
       } else {
         backward_softmax<false>(problem, data, head, tile, key, keys, scratch);
       }
-      add_key_rows(problem, tile, scratch.probabilities, scratch.doutput_rows, keys, head_size, width, scratch,
-                   first == begin, grad.dv + at);
-      add_key_rows(problem, tile, scratch.dscores, scratch.query_rows, keys, head_size, width, scratch, first == begin,
-                   grad.dk + at);
-      attention_product(ProductColumns{data.k + at, width}, head_size, keys, scratch.dscores, kAttentionQueryTile,
-                        scratch.dqueries, kAttentionQueryTile, tile.columns,
+      add_key_rows(problem, tile, scratch.probabilities, scratch.doutput_rows, keys, head_size, dv.stride, scratch,
+                   first == begin, dv.data + row * dv.stride);
+      add_key_rows(problem, tile, scratch.dscores, scratch.query_rows, keys, head_size, dk.stride, scratch,
+                   first == begin, dk.data + row * dk.stride);
+      attention_product(ProductColumns{k.data + row * k.stride, k.stride}, head_size, keys, scratch.dscores,
+                        kAttentionQueryTile, scratch.dqueries, kAttentionQueryTile, tile.columns,
                         key == begin ? ProductSum::kStore : ProductSum::kAdd);
       for (std::optional<BiasSums>& table : sums) {
         for (std::int64_t j = 0; table && j < keys; ++j) {
@@ -209,9 +211,11 @@ void attention_grad_item(const AttentionProblem& problem, const AttentionData& d
       if (table) table->finish(tile);
     }
     for (std::int64_t i = 0; i < tile.count; ++i) {
-      store_row(scratch.dqueries, i, head_size, problem.score_scale, grad.dq + (first + i) * width + head_column);
+      store_row(problem, scratch.dqueries, i, problem.score_scale, head, first + i, grad.dq);
     }
   }
+  store_sums(problem, dk, head, begin, end - begin, grad.dk);
+  store_sums(problem, dv, head, begin, end - begin, grad.dv);
   for (std::size_t i = 0; i < kAttentionBiases; ++i) {
     if (sums[i]) sums[i]->store(bin_sums);
     bin_sums += sums[i] ? problem.buckets[i].bins() : 0;
@@ -281,9 +285,9 @@ std::unique_ptr<Kernel> make_attention_grad(const Graph& graph, const Node& node
   return make_kernel(
       [=](const KernelArguments& arguments) {
         const AttentionData data(arguments, 1, 6);
-        const AttentionGradData grad{arguments.inputs[0].data<const float>(), arguments.inputs[4].data<const float>(),
-                                     arguments.inputs[5].data<const float>(), arguments.outputs[0].data<float>(),
-                                     arguments.outputs[1].data<float>(),      arguments.outputs[2].data<float>()};
+        const AttentionGradData grad{
+            arguments.inputs[0].raw(),  arguments.inputs[4].raw(),  arguments.inputs[5].data<const float>(),
+            arguments.outputs[0].raw(), arguments.outputs[1].raw(), arguments.outputs[2].raw()};
         std::byte* const scratch = arguments.scratch.data();
         ScratchCursor all(scratch);
         std::int32_t* order = nullptr;

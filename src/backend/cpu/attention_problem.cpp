@@ -40,9 +40,11 @@ AttentionProblem::AttentionProblem(const Graph& graph, const Node& node, std::si
     check(graph.type(node.inputs[first_context + 3 + i]).dtype == DType::kF32,
           fmt::format("node '{}': bias tables are F32", node.name));
   }
-  check(q.dtype == DType::kF32, fmt::format("node '{}': q, k and v are F32", node.name));
+  check(q.dtype == DType::kF32 || is_half(q.dtype), fmt::format("node '{}': q, k and v are F32 or halves", node.name));
   check(attributes.dropout_p >= 0 && attributes.dropout_p < 1 && attributes.site < 65536,
         fmt::format("node '{}': dropout is from 0 to below 1, sites are below 65536", node.name));
+  dtype = q.dtype;
+  longest = attributes.longest_sample > 0 ? std::min(attributes.longest_sample, q.shape[0]) : q.shape[0];
   width = q.shape[1];
   heads = attributes.heads;
   head_size = width / heads;
@@ -63,9 +65,9 @@ AttentionProblem::AttentionProblem(const Graph& graph, const Node& node, std::si
 }
 
 AttentionData::AttentionData(const KernelArguments& arguments, std::size_t first_input, std::size_t first_context)
-    : q(arguments.inputs[first_input].data<const float>()),
-      k(arguments.inputs[first_input + 1].data<const float>()),
-      v(arguments.inputs[first_input + 2].data<const float>()),
+    : q(arguments.inputs[first_input].raw()),
+      k(arguments.inputs[first_input + 1].raw()),
+      v(arguments.inputs[first_input + 2].raw()),
       sample_offsets(arguments.inputs[first_context].data<const std::int32_t>()),
       relative_coordinates(arguments.inputs[first_context + 1].data<const std::int32_t>()),
       key_mask(arguments.inputs[first_context + 2].data<const std::int32_t>()),

@@ -56,12 +56,16 @@ inline constexpr std::size_t kAttentionBiases = 3;  // position, x, y
 
 struct AttentionProblem {
   // `first_input`: where q, k, v stand among the node's inputs (0 or, in the gradient, 1); `first_context`: where
-  // sample_offsets stands. Throws InternalError naming the node where a type is not F32 or an attribute makes no sense.
+  // sample_offsets stands. Throws InternalError naming the node where a type is unknown or an attribute makes no sense.
   AttentionProblem(const Graph& graph, const Node& node, std::size_t first_input, std::size_t first_context);
 
   // Of scratch that holds one head's part of rows: whole vectors on every machine.
   std::int64_t row_stride() const { return (head_size + 15) / 16 * 16; }
+  // Of one head's part of a sample as floats, where the tensors hold halves.
+  std::int64_t wide_elements() const { return is_half(dtype) ? longest * row_stride() : 0; }
 
+  DType dtype;             // of q, k, v, the output and their gradients: F32, BF16 or F16
+  std::int64_t longest;    // rows of a sample, at most
   std::int64_t width;      // D
   std::int64_t heads;      // H
   std::int64_t head_size;  // d = D / H
@@ -80,7 +84,7 @@ struct AttentionProblem {
 struct AttentionData {
   AttentionData(const KernelArguments& arguments, std::size_t first_input, std::size_t first_context);
 
-  const float *q, *k, *v;
+  const void *q, *k, *v;  // of the problem's dtype
   const std::int32_t* sample_offsets;
   const std::int32_t* relative_coordinates;
   const std::int32_t* key_mask;
@@ -91,8 +95,9 @@ struct AttentionData {
 
 // The tensors of one run that only the gradient has.
 struct AttentionGradData {
-  const float *doutput, *output, *log_sum_exp;
-  float *dq, *dk, *dv;
+  const void *doutput, *output;
+  const float* log_sum_exp;
+  void *dq, *dk, *dv;
 };
 
 // Fills `order` with the samples that are not empty, longest first; returns how many.

@@ -62,12 +62,15 @@ struct ForwardScratch {
         tile_largest(cursor.take<float>(kAttentionQueryTile)),
         sums(cursor.take<float>(kAttentionQueryTile)),
         factors(cursor.take<float>(kAttentionQueryTile)),
+        wide_k(cursor.take<float>(problem.wide_elements())),
+        wide_v(cursor.take<float>(problem.wide_elements())),
         biases(cursor, problem) {}
 
   float* query_rows;                               // [queries, row stride]
   float *queries, *output;                         // [head_size, queries]
   float* scores;                                   // [keys, queries], then probabilities in their place
   float *largest, *tile_largest, *sums, *factors;  // [queries]
+  float *wide_k, *wide_v;                          // [rows of a sample, row stride], of halves
   HeadBiasScratch biases;
 };
 
@@ -98,6 +101,10 @@ struct BackwardScratch {
         log_sum_exp(cursor.take<float>(kAttentionQueryTile)),
         output_dot_doutput(cursor.take<float>(kAttentionQueryTile)),
         largest(cursor.take<float>(kAttentionQueryTile)),
+        wide_k(cursor.take<float>(problem.wide_elements())),
+        wide_v(cursor.take<float>(problem.wide_elements())),
+        wide_dk(cursor.take<float>(problem.wide_elements())),
+        wide_dv(cursor.take<float>(problem.wide_elements())),
         biases(cursor, problem) {
     if (!table_gradients) return;
     for (std::size_t i = 0; i < kAttentionBiases; ++i) {
@@ -110,6 +117,7 @@ struct BackwardScratch {
   float* key_rows;                                    // [keys, row stride]: products whose rows are no whole vectors
   float *probabilities, *dscores;                     // [keys, queries]: scores, then p m; dp, then ds
   float *log_sum_exp, *output_dot_doutput, *largest;  // [queries]
+  float *wide_k, *wide_v, *wide_dk, *wide_dv;         // [rows of a sample, row stride], of halves
   HeadBiasScratch biases;
   std::optional<BiasSumScratch> bias_sums[kAttentionBiases];
 };

@@ -19,6 +19,7 @@
 #include "backend/cpu/attention_scratch.h"
 #include "hwy/highway.h"
 // After highway.h:
+#include "backend/cpu/simd_halves-inl.h"
 #include "backend/cpu/simd_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -41,16 +42,79 @@ HWY_INLINE QueryTile query_tile(std::int64_t first, std::int64_t end) {
   return {first, count, (count + lanes - 1) / lanes * lanes};
 }
 
-// rows[i, c] = factor * head[i, c] for the tile's rows of one head (which lie `width` apart), 0 for c from head_size to
-// stride.
-HWY_INLINE void load_rows(const QueryTile& tile, const float* head, std::int64_t width, std::int64_t head_size,
-                          float factor, std::int64_t stride, float* rows) {
-  for (std::int64_t i = 0; i < tile.count; ++i) {
-    const float* const from = head + (tile.first + i) * width;
-    float* const to = rows + i * stride;
-    for (std::int64_t c = 0; c < head_size; ++c) to[c] = factor * from[c];
-    for (std::int64_t c = head_size; c < stride; ++c) to[c] = 0;
+// One head's part of a sample's rows: row i starts at `data`[i * stride].
+struct HeadRows {
+  float* data;
+  std::int64_t stride;
+};
+
+// Element `head_column` of row `first` of a tensor [n, width].
+HWY_INLINE const void* head_part(const AttentionProblem& problem, const void* tensor, std::int64_t first,
+                                 std::int64_t head) {
+  return static_cast<const std::byte*>(tensor) +
+         static_cast<std::size_t>(first * problem.width + head * problem.head_size) * dtype_bytes(problem.dtype);
+}
+HWY_INLINE void* head_part(const AttentionProblem& problem, void* tensor, std::int64_t first, std::int64_t head) {
+  return const_cast<void*>(head_part(problem, const_cast<const void*>(tensor), first, head));
+}
+
+// to[c] = factor * from[c]
+template <class T>
+HWY_INLINE void widen_row(const T* from, float factor, std::int64_t count, float* to) {
+  const hn::ScalableTag<float> d;
+  const auto factors = hn::Set(d, factor);
+  std::int64_t c = 0;
+  for (; c + vector_lanes() <= count; c += vector_lanes()) {
+    hn::StoreU(hn::Mul(factors, load_floats(d, from + c)), d, to + c);
   }
+  for (; c < count; ++c) to[c] = factor * load_float(from + c);
+}
+
+// rows[i, c] = factor * the head's part of row first + i, 0 for c from head_size to stride.
+HWY_INLINE void load_rows(const AttentionProblem& problem, const void* tensor, std::int64_t head, std::int64_t first,
+                          std::int64_t count, float factor, float* rows) {
+  const std::int64_t stride = problem.row_stride();
+  for_element_type(problem.dtype, [&](auto element) {
+    const auto* from = static_cast<const decltype(element)*>(head_part(problem, tensor, first, head));
+    for (std::int64_t i = 0; i < count; ++i, from += problem.width, rows += stride) {
+      widen_row(from, factor, problem.head_size, rows);
+      for (std::int64_t c = problem.head_size; c < stride; ++c) rows[c] = 0;
+    }
+  });
+}
+
+// The head's part of a sample's rows as floats: where they lie, or, of halves, in `scratch`.
+HWY_INLINE HeadRows head_rows(const AttentionProblem& problem, const void* tensor, std::int64_t head,
+                              std::int64_t first, std::int64_t count, float* scratch) {
+  if (!is_half(problem.dtype)) {
+    return {static_cast<float*>(const_cast<void*>(head_part(problem, tensor, first, head))), problem.width};
+  }
+  load_rows(problem, tensor, head, first, count, 1, scratch);
+  return {scratch, problem.row_stride()};
+}
+
+// Where the head's part of a gradient's rows is summed: where it belongs, or, for halves, in `scratch`.
+HWY_INLINE HeadRows head_sums(const AttentionProblem& problem, void* tensor, std::int64_t head, std::int64_t first,
+                              float* scratch) {
+  if (is_half(problem.dtype)) return {scratch, problem.row_stride()};
+  return {static_cast<float*>(head_part(problem, tensor, first, head)), problem.width};
+}
+// Sums of halves go where they belong.
+HWY_INLINE void store_sums(const AttentionProblem& problem, const HeadRows& sums, std::int64_t head, std::int64_t first,
+                           std::int64_t count, void* tensor) {
+  if (!is_half(problem.dtype)) return;
+  const hn::ScalableTag<float> d;
+  for_element_type(problem.dtype, [&](auto element) {
+    auto* to = static_cast<decltype(element)*>(head_part(problem, tensor, first, head));
+    for (std::int64_t i = 0; i < count; ++i, to += problem.width) {
+      const float* const from = sums.data + i * sums.stride;
+      std::int64_t c = 0;
+      for (; c + vector_lanes() <= problem.head_size; c += vector_lanes()) {
+        store_floats(hn::LoadU(d, from + c), d, to + c);
+      }
+      for (; c < problem.head_size; ++c) store_float(from[c], to + c);
+    }
+  });
 }
 
 // columns[c, i] = rows[i, c]; columns beyond the tile's count become 0.
@@ -63,20 +127,34 @@ HWY_INLINE void turn_rows(const QueryTile& tile, const float* rows, std::int64_t
   }
 }
 
-// to[c] = factor * columns[c, i]: one query's row.
-HWY_INLINE void store_row(const float* columns, std::int64_t i, std::int64_t head_size, float factor, float* to) {
-  for (std::int64_t c = 0; c < head_size; ++c) to[c] = factor * columns[c * kAttentionQueryTile + i];
+// The head's part of row `row` of `tensor` = factor * columns[c, i]: one query's row.
+HWY_INLINE void store_row(const AttentionProblem& problem, const float* columns, std::int64_t i, float factor,
+                          std::int64_t head, std::int64_t row, void* tensor) {
+  for_element_type(problem.dtype, [&](auto element) {
+    auto* const to = static_cast<decltype(element)*>(head_part(problem, tensor, row, head));
+    for (std::int64_t c = 0; c < problem.head_size; ++c) {
+      store_float(factor * columns[c * kAttentionQueryTile + i], to + c);
+    }
+  });
 }
 
-// The sum of a[c] * b[c].
-HWY_INLINE float dot(const float* a, const float* b, std::int64_t count) {
-  const hn::ScalableTag<float> d;
-  auto sums = hn::Zero(d);
-  std::int64_t c = 0;
-  for (; c + vector_lanes() <= count; c += vector_lanes())
-    sums = hn::MulAdd(hn::LoadU(d, a + c), hn::LoadU(d, b + c), sums);
-  float sum = simd_sum(d, sums);
-  for (; c < count; ++c) sum += a[c] * b[c];
+// The sum of a[c] * b[c] over the head's part of one row.
+HWY_INLINE float dot(const AttentionProblem& problem, const void* a_tensor, const void* b_tensor, std::int64_t head,
+                     std::int64_t row) {
+  float sum = 0;
+  for_element_type(problem.dtype, [&](auto element) {
+    using T = decltype(element);
+    const auto* const a = static_cast<const T*>(head_part(problem, a_tensor, row, head));
+    const auto* const b = static_cast<const T*>(head_part(problem, b_tensor, row, head));
+    const hn::ScalableTag<float> d;
+    auto sums = hn::Zero(d);
+    std::int64_t c = 0;
+    for (; c + vector_lanes() <= problem.head_size; c += vector_lanes()) {
+      sums = hn::MulAdd(load_floats(d, a + c), load_floats(d, b + c), sums);
+    }
+    sum = simd_sum(d, sums);
+    for (; c < problem.head_size; ++c) sum += load_float(a + c) * load_float(b + c);
+  });
   return sum;
 }
 

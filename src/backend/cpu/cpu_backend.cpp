@@ -53,6 +53,8 @@ Factory factory_of(Op op) {
       return make_gelu;
     case Op::kTanh:
       return make_tanh;
+    case Op::kCast:
+      return make_cast;
     case Op::kCrossEntropy:
       return make_cross_entropy;
     case Op::kEmbeddingGrad:
@@ -89,6 +91,33 @@ Factory factory_of(Op op) {
       return make_adafactor;
     default:
       return nullptr;
+  }
+}
+
+// The ops of an encoder layer and what stands between it and the rest.
+bool takes_halves(Op op) {
+  switch (op) {
+    case Op::kAdd:
+    case Op::kLinear:
+    case Op::kLayerNorm:
+    case Op::kLayerNormAffine:
+    case Op::kDropout:
+    case Op::kPackRows:
+    case Op::kGatherRows:
+    case Op::kAttention:
+    case Op::kGelu:
+    case Op::kTanh:
+    case Op::kCast:
+    case Op::kLinearInputGrad:
+    case Op::kLinearWeightGrad:
+    case Op::kBiasGrad:
+    case Op::kLayerNormGrad:
+    case Op::kAttentionGrad:
+    case Op::kGeluGrad:
+    case Op::kTanhGrad:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -167,8 +196,9 @@ std::unique_ptr<Kernel> CpuBackend::prepare(const Graph& graph, const Node& node
     for (const ValueId id : list) {
       const DType dtype = graph.type(id).dtype;
       const bool known = dtype == DType::kF32 || dtype == DType::kI32 || dtype == DType::kF64 ||
+                         (is_half(dtype) && takes_halves(node.op)) ||
                          is_parameter_update(node.op);  // whose shape rule has seen to it
-      check(known, fmt::format("the CPU backend computes in F32: node '{}' ({}) has '{}' of {}", node.name,
+      check(known, fmt::format("the CPU backend has no kernel for this type: node '{}' ({}) has '{}' of {}", node.name,
                                op_name(node.op), graph.value(id).name, to_string(graph.type(id))));
     }
   }

@@ -19,13 +19,17 @@ using Description = dnnl::memory::desc;
 // Rows of the product that is asked which layout it likes.
 constexpr std::int64_t kTypicalRows = 256;
 
-Description matrix(std::int64_t rows, std::int64_t columns, bool transposed) {
-  const dnnl::memory::dims strides = transposed ? dnnl::memory::dims{1, rows} : dnnl::memory::dims{columns, 1};
-  return {dnnl::memory::dims{rows, columns}, dnnl::memory::data_type::f32, strides};
+dnnl::memory::data_type library_type(DType dtype) {
+  return dtype == DType::kBF16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
 }
 
-Description any_layout(std::int64_t rows, std::int64_t columns) {
-  return {dnnl::memory::dims{rows, columns}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::any};
+Description matrix(std::int64_t rows, std::int64_t columns, bool transposed, DType dtype = DType::kF32) {
+  const dnnl::memory::dims strides = transposed ? dnnl::memory::dims{1, rows} : dnnl::memory::dims{columns, 1};
+  return {dnnl::memory::dims{rows, columns}, library_type(dtype), strides};
+}
+
+Description any_layout(std::int64_t rows, std::int64_t columns, DType dtype) {
+  return {dnnl::memory::dims{rows, columns}, library_type(dtype), dnnl::memory::format_tag::any};
 }
 
 dnnl::primitive_attr user_scratchpad() {
@@ -35,8 +39,8 @@ dnnl::primitive_attr user_scratchpad() {
 }
 
 dnnl::matmul::primitive_desc describe(const dnnl::engine& engine, const MatmulShape& shape, const Description& b) {
-  const Description a = matrix(shape.rows, shape.inner, shape.transposed_a);
-  const Description c = matrix(shape.rows, shape.columns, false);
+  const Description a = matrix(shape.rows, shape.inner, shape.transposed_a, shape.operands);
+  const Description c = matrix(shape.rows, shape.columns, false, shape.result);
   dnnl::primitive_attr attributes = user_scratchpad();
   if (shape.accumulate) {
     dnnl::post_ops sum;
@@ -72,9 +76,9 @@ class DnnlMatmul final : public Matmul {
 
   std::size_t scratch_bytes() const override { return scratch_bytes_; }
 
-  void run(const float* a, const float* b, const float* bias, float* c, std::byte* scratch) const override {
-    a_.set_data_handle(const_cast<float*>(a));
-    b_.set_data_handle(const_cast<float*>(b));
+  void run(const void* a, const void* b, const float* bias, void* c, std::byte* scratch) const override {
+    a_.set_data_handle(const_cast<void*>(a));
+    b_.set_data_handle(const_cast<void*>(b));
     c_.set_data_handle(c);
     if (scratch_bytes_ > 0) scratch_.set_data_handle(scratch);
     if (has_bias_) {
@@ -124,8 +128,8 @@ class DnnlPacking final : public WeightPacking {
   std::size_t packed_bytes() const override { return packed_bytes_; }
   std::size_t scratch_bytes() const override { return scratch_bytes_; }
 
-  void run(const float* b, float* packed, std::byte* scratch) const override {
-    from_.set_data_handle(const_cast<float*>(b));
+  void run(const void* b, void* packed, std::byte* scratch) const override {
+    from_.set_data_handle(const_cast<void*>(b));
     to_.set_data_handle(packed);
     if (scratch_bytes_ > 0) scratch_.set_data_handle(scratch);
     execute(primitive_, stream_,
@@ -163,7 +167,9 @@ class TransposedPacking final : public WeightPacking {
   }
   std::size_t packed_bytes() const override { return static_cast<std::size_t>(inner_ * columns_) * sizeof(float); }
   std::size_t scratch_bytes() const override { return 0; }
-  void run(const float* b, float* packed, std::byte*) const override { pack_transposed(b, inner_, columns_, packed); }
+  void run(const void* b, void* packed, std::byte*) const override {
+    pack_transposed(static_cast<const float*>(b), inner_, columns_, static_cast<float*>(packed));
+  }
 
  private:
   std::int64_t inner_, columns_;
@@ -175,14 +181,21 @@ struct MatmulCache::Library {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
   std::map<MatmulShape, std::unique_ptr<Matmul>> matmuls{};
-  std::map<std::tuple<std::int64_t, std::int64_t, bool>, std::unique_ptr<WeightPacking>> packings{};
+  std::map<std::tuple<std::int64_t, std::int64_t, bool, DType>, std::unique_ptr<WeightPacking>> packings{};
 
   // The layout of b that oneDNN would choose.
-  Description packed_layout(std::int64_t inner, std::int64_t columns) const {
-    const MatmulShape typical{.rows = kTypicalRows, .columns = columns, .inner = inner};
-    return describe(engine, typical, any_layout(inner, columns)).weights_desc();
+  Description packed_layout(std::int64_t inner, std::int64_t columns, DType dtype) const {
+    const MatmulShape typical{
+        .rows = kTypicalRows, .columns = columns, .inner = inner, .operands = dtype, .result = dtype};
+    return describe(engine, typical, any_layout(inner, columns, dtype)).weights_desc();
   }
 };
+
+bool multiplies_bf16() {
+  const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+  constexpr auto kNeeded = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
+  return (isa & kNeeded) == kNeeded;
+}
 
 MatmulCache::MatmulCache() : library_(std::make_unique<Library>()) {}
 MatmulCache::~MatmulCache() = default;
@@ -190,24 +203,25 @@ MatmulCache::~MatmulCache() = default;
 const Matmul& MatmulCache::matmul(const MatmulShape& shape) {
   std::unique_ptr<Matmul>& slot = library_->matmuls[shape];
   if (slot == nullptr) {
-    const Description b = shape.packed_b ? library_->packed_layout(shape.inner, shape.columns)
-                                         : matrix(shape.inner, shape.columns, shape.transposed_b);
+    const Description b = shape.packed_b ? library_->packed_layout(shape.inner, shape.columns, shape.operands)
+                                         : matrix(shape.inner, shape.columns, shape.transposed_b, shape.operands);
     slot = std::make_unique<DnnlMatmul>(library_->engine, library_->stream, shape, b);
   }
   return *slot;
 }
 
-const WeightPacking* MatmulCache::packing(std::int64_t inner, std::int64_t columns, bool transposed_b) {
-  const auto [place, is_new] = library_->packings.try_emplace({inner, columns, transposed_b});
+const WeightPacking* MatmulCache::packing(std::int64_t inner, std::int64_t columns, bool transposed_b, DType dtype) {
+  const auto [place, is_new] = library_->packings.try_emplace({inner, columns, transposed_b, dtype});
   if (is_new) {
-    const Description from = matrix(inner, columns, transposed_b);
-    const Description to = library_->packed_layout(inner, columns);
+    const Description from = matrix(inner, columns, transposed_b, dtype);
+    const Description to = library_->packed_layout(inner, columns, dtype);
     // A plain layout, transposed or not: oneDNN repacks such a matrix by itself, as fast as a copy made here.
-    const bool plain = to == from || to == matrix(inner, columns, !transposed_b);
-    if (transposed_b && TransposedPacking::makes(to, inner, columns)) {
+    const bool plain = to == from || to == matrix(inner, columns, !transposed_b, dtype);
+    if (transposed_b && dtype == DType::kF32 && TransposedPacking::makes(to, inner, columns)) {
       place->second = std::make_unique<TransposedPacking>(inner, columns);
-    } else if (!plain)
+    } else if (!plain) {
       place->second = std::make_unique<DnnlPacking>(library_->engine, library_->stream, from, to);
+    }
   }
   return place->second.get();
 }

@@ -15,16 +15,23 @@
 #include <map>
 #include <memory>
 
+#include "tensor/dtype.h"
+
 namespace plimsoll {
 
-// c[rows, columns] = a b (+ bias) (+ c), all fp32 and row-major.
+// Whether this machine multiplies BF16 faster than F32 (AVX512_BF16 or more): where not, F32 it is.
+bool multiplies_bf16();
+
+// c[rows, columns] = a b (+ bias) (+ c), row-major. Sums are in F32.
 struct MatmulShape {
   std::int64_t rows = 0, columns = 0, inner = 0;
-  bool transposed_a = false;  // a is stored [inner, rows], else [rows, inner]
-  bool transposed_b = false;  // b is stored [columns, inner], else [inner, columns]
-  bool packed_b = false;      // b comes from WeightPacking (transposed_b then says nothing)
-  bool bias = false;          // + bias[columns] on every row
-  bool accumulate = false;    // + what c held
+  DType operands = DType::kF32;  // of a and b: F32, or BF16 where multiplies_bf16()
+  DType result = DType::kF32;    // of c: F32, or the operands' type. The bias is F32
+  bool transposed_a = false;     // a is stored [inner, rows], else [rows, inner]
+  bool transposed_b = false;     // b is stored [columns, inner], else [inner, columns]
+  bool packed_b = false;         // b comes from WeightPacking (transposed_b then says nothing)
+  bool bias = false;             // + bias[columns] on every row
+  bool accumulate = false;       // + what c held
   friend auto operator<=>(const MatmulShape&, const MatmulShape&) = default;
 };
 
@@ -36,7 +43,7 @@ class Matmul {
   virtual ~Matmul() = default;
   virtual std::size_t scratch_bytes() const = 0;
   // `bias` is read only if the shape has one. `scratch` is aligned to 64 bytes.
-  virtual void run(const float* a, const float* b, const float* bias, float* c, std::byte* scratch) const = 0;
+  virtual void run(const void* a, const void* b, const float* bias, void* c, std::byte* scratch) const = 0;
 };
 
 // Copies a matrix b[inner, columns] into the blocked layout that oneDNN multiplies fastest.
@@ -48,7 +55,7 @@ class WeightPacking {
   virtual ~WeightPacking() = default;
   virtual std::size_t packed_bytes() const = 0;
   virtual std::size_t scratch_bytes() const = 0;
-  virtual void run(const float* b, float* packed, std::byte* scratch) const = 0;
+  virtual void run(const void* b, void* packed, std::byte* scratch) const = 0;
 };
 
 class MatmulCache {
@@ -60,7 +67,7 @@ class MatmulCache {
 
   // Both live as long as the cache. `packing`: nullptr where oneDNN gains nothing from another layout than b's own.
   const Matmul& matmul(const MatmulShape& shape);
-  const WeightPacking* packing(std::int64_t inner, std::int64_t columns, bool transposed_b);
+  const WeightPacking* packing(std::int64_t inner, std::int64_t columns, bool transposed_b, DType dtype = DType::kF32);
 
  private:
   struct Library;

@@ -11,6 +11,7 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 // After highway.h:
+#include "backend/cpu/simd_halves-inl.h"
 #include "backend/cpu/simd_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -18,8 +19,9 @@ namespace plimsoll {
 namespace HWY_NAMESPACE {
 
 // y = x * scale where the random word is at least `threshold`, else 0; row_keys are (sample, token). y may be x.
-void dropout_rows(const float* x, const std::int32_t* row_keys, PhiloxKey key, std::uint32_t site,
-                  std::uint32_t threshold, float scale, float* y, std::size_t rows, std::size_t width) {
+template <class T>
+HWY_INLINE void drop_rows(const T* x, const std::int32_t* row_keys, PhiloxKey key, std::uint32_t site,
+                          std::uint32_t threshold, float scale, T* y, std::size_t rows, std::size_t width) {
   const hn::ScalableTag<std::uint32_t> du;
   const hn::ScalableTag<float> d;
   const std::size_t lanes = hn::Lanes(d);
@@ -37,15 +39,24 @@ void dropout_rows(const float* x, const std::int32_t* row_keys, PhiloxKey key, s
       if (column + 4 * lanes <= width) {
         for (std::size_t i = 0; i < 4 * lanes; i += lanes) {
           const auto drop = hn::RebindMask(d, hn::Lt(hn::Load(du, words + i), threshold_lanes));
-          hn::StoreU(hn::IfThenZeroElse(drop, hn::Mul(hn::LoadU(d, x + column + i), scale_lanes)), d, y + column + i);
+          const auto scaled = hn::Mul(load_floats(d, x + column + i), scale_lanes);
+          store_floats(hn::IfThenZeroElse(drop, scaled), d, y + column + i);
         }
       } else {
         for (std::size_t i = 0; column + i < width; ++i) {
-          y[column + i] = words[i] >= threshold ? x[column + i] * scale : 0.0F;
+          store_float(words[i] >= threshold ? load_float(x + column + i) * scale : 0.0F, y + column + i);
         }
       }
     }
   }
+}
+
+void dropout_rows(DType dtype, const void* x, const std::int32_t* row_keys, PhiloxKey key, std::uint32_t site,
+                  std::uint32_t threshold, float scale, void* y, std::size_t rows, std::size_t width) {
+  for_element_type(dtype, [&](auto element) {
+    using T = decltype(element);
+    drop_rows(static_cast<const T*>(x), row_keys, key, site, threshold, scale, static_cast<T*>(y), rows, width);
+  });
 }
 
 }  // namespace HWY_NAMESPACE
@@ -70,14 +81,13 @@ std::unique_ptr<Kernel> make_dropout(const Graph& graph, const Node& node) {
   const std::int64_t width = graph.type(node.inputs[0]).shape[1];
   const auto rows_function = HWY_DYNAMIC_DISPATCH(dropout_rows);
   return make_kernel([=](const KernelArguments& a) {
-    const float* const x = a.inputs[0].data<float>();
+    const TensorView &x = a.inputs[0], &y = a.outputs[0];
     const std::int32_t* const row_keys = a.inputs[1].data<std::int32_t>();
     const std::int32_t* const words = a.inputs[2].data<std::int32_t>();
     const PhiloxKey key{static_cast<std::uint32_t>(words[0]), static_cast<std::uint32_t>(words[1])};
-    float* const y = a.outputs[0].data<float>();
     parallel_for(a.rows(capacity), kRowGrain, [&](std::int64_t begin, std::int64_t end) {
-      rows_function(x + begin * width, row_keys + begin * 2, key, site, threshold, scale, y + begin * width,
-                    static_cast<std::size_t>(end - begin), static_cast<std::size_t>(width));
+      rows_function(x.dtype(), element(x, begin * width), row_keys + begin * 2, key, site, threshold, scale,
+                    element(y, begin * width), static_cast<std::size_t>(end - begin), static_cast<std::size_t>(width));
     });
   });
 }

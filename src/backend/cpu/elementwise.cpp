@@ -1,7 +1,8 @@
-// add, accumulate, gelu, tanh and their gradients: one pass over the real rows.
+// add, accumulate, gelu, tanh and their gradients, cast: one pass over the real rows.
 #include <cstdint>
 #include <cstring>
 
+#include "backend/cpu/convert.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/parallel.h"
 
@@ -10,6 +11,7 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 // After highway.h:
+#include "backend/cpu/simd_halves-inl.h"
 #include "backend/cpu/simd_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -18,17 +20,24 @@ namespace HWY_NAMESPACE {
 
 // y[i] = f(a[i], b[i]); y may be a or b. The rest that fills no vector goes through the same arithmetic on partial
 // vectors.
-template <class F>
-HWY_INLINE void map2(const float* a, const float* b, float* y, std::size_t count, const F& f) {
+template <class F, class T>
+HWY_INLINE void map2_elements(const T* a, const T* b, T* y, std::size_t count, const F& f) {
   const hn::ScalableTag<float> d;
   const std::size_t lanes = hn::Lanes(d);
   std::size_t i = 0;
-  for (; i + lanes <= count; i += lanes) hn::StoreU(f(d, hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, y + i);
+  for (; i + lanes <= count; i += lanes) store_floats(f(d, load_floats(d, a + i), load_floats(d, b + i)), d, y + i);
   if (i == count) return;
   HWY_ALIGN float rest_a[hn::MaxLanes(d)] = {}, rest_b[hn::MaxLanes(d)] = {};
-  for (std::size_t j = i; j < count; ++j) rest_a[j - i] = a[j], rest_b[j - i] = b[j];
+  for (std::size_t j = i; j < count; ++j) rest_a[j - i] = load_float(a + j), rest_b[j - i] = load_float(b + j);
   hn::Store(f(d, hn::Load(d, rest_a), hn::Load(d, rest_b)), d, rest_a);
-  for (std::size_t j = i; j < count; ++j) y[j] = rest_a[j - i];
+  for (std::size_t j = i; j < count; ++j) store_float(rest_a[j - i], y + j);
+}
+template <class F>
+HWY_INLINE void map2(DType dtype, const void* a, const void* b, void* y, std::size_t count, const F& f) {
+  for_element_type(dtype, [&](auto element) {
+    using T = decltype(element);
+    map2_elements(static_cast<const T*>(a), static_cast<const T*>(b), static_cast<T*>(y), count, f);
+  });
 }
 
 constexpr float kSqrtHalf = 0.707106781F;
@@ -74,14 +83,14 @@ struct TanhGradOp {
   }
 };
 
-void add_range(const float* a, const float* b, float* y, std::size_t count) { map2(a, b, y, count, AddOp()); }
-void gelu_range(const float* x, float* y, std::size_t count) { map2(x, x, y, count, GeluOp()); }
-void gelu_grad_range(const float* dy, const float* x, float* dx, std::size_t count) {
-  map2(dy, x, dx, count, GeluGradOp());
+void add_range(DType t, const void* a, const void* b, void* y, std::size_t count) { map2(t, a, b, y, count, AddOp()); }
+void gelu_range(DType t, const void* x, void* y, std::size_t count) { map2(t, x, x, y, count, GeluOp()); }
+void gelu_grad_range(DType t, const void* dy, const void* x, void* dx, std::size_t count) {
+  map2(t, dy, x, dx, count, GeluGradOp());
 }
-void tanh_range(const float* x, float* y, std::size_t count) { map2(x, x, y, count, TanhOp()); }
-void tanh_grad_range(const float* dy, const float* y, float* dx, std::size_t count) {
-  map2(dy, y, dx, count, TanhGradOp());
+void tanh_range(DType t, const void* x, void* y, std::size_t count) { map2(t, x, x, y, count, TanhOp()); }
+void tanh_grad_range(DType t, const void* dy, const void* y, void* dx, std::size_t count) {
+  map2(t, dy, y, dx, count, TanhGradOp());
 }
 
 }  // namespace HWY_NAMESPACE
@@ -108,15 +117,13 @@ std::int64_t real_elements(const KernelArguments& arguments, const TensorView& v
   return capacity == 0 ? 0 : view.elements() / capacity * arguments.rows(capacity);
 }
 
-// y = range(a, b) where both have y's shape.
+// y = range(a, b) where both have y's type.
 template <typename Range>
 std::unique_ptr<Kernel> make_binary(Range range) {
   return make_kernel([range](const KernelArguments& arguments) {
-    const float* const a = arguments.inputs[0].data<float>();
-    const float* const b = arguments.inputs[1].data<float>();
-    float* const y = arguments.outputs[0].data<float>();
-    parallel_for(real_elements(arguments, arguments.outputs[0]), kGrain, [&](std::int64_t begin, std::int64_t end) {
-      range(a + begin, b + begin, y + begin, static_cast<std::size_t>(end - begin));
+    const TensorView &a = arguments.inputs[0], &b = arguments.inputs[1], &y = arguments.outputs[0];
+    parallel_for(real_elements(arguments, y), kGrain, [&](std::int64_t begin, std::int64_t end) {
+      range(y.dtype(), element(a, begin), element(b, begin), element(y, begin), static_cast<std::size_t>(end - begin));
     });
   });
 }
@@ -124,10 +131,9 @@ std::unique_ptr<Kernel> make_binary(Range range) {
 template <typename Range>
 std::unique_ptr<Kernel> make_unary(Range range) {
   return make_kernel([range](const KernelArguments& arguments) {
-    const float* const x = arguments.inputs[0].data<float>();
-    float* const y = arguments.outputs[0].data<float>();
-    parallel_for(real_elements(arguments, arguments.outputs[0]), kGrain, [&](std::int64_t begin, std::int64_t end) {
-      range(x + begin, y + begin, static_cast<std::size_t>(end - begin));
+    const TensorView &x = arguments.inputs[0], &y = arguments.outputs[0];
+    parallel_for(real_elements(arguments, y), kGrain, [&](std::int64_t begin, std::int64_t end) {
+      range(y.dtype(), element(x, begin), element(y, begin), static_cast<std::size_t>(end - begin));
     });
   });
 }
@@ -140,14 +146,13 @@ std::unique_ptr<Kernel> make_accumulate(const Graph&, const Node&) {
   const auto add_to = HWY_DYNAMIC_DISPATCH(add_range);
   return make_kernel([add_to](const KernelArguments& arguments) {
     const bool keep = *arguments.inputs[2].data<std::int32_t>() != 0;
-    const float* const x = arguments.inputs[1].data<float>();
-    float* const sum = arguments.outputs[0].data<float>();
-    parallel_for(real_elements(arguments, arguments.outputs[0]), kGrain, [&](std::int64_t begin, std::int64_t end) {
+    const TensorView &x = arguments.inputs[1], &sum = arguments.outputs[0];
+    parallel_for(real_elements(arguments, sum), kGrain, [&](std::int64_t begin, std::int64_t end) {
       const auto count = static_cast<std::size_t>(end - begin);
       if (keep) {
-        add_to(sum + begin, x + begin, sum + begin, count);
+        add_to(sum.dtype(), element(sum, begin), element(x, begin), element(sum, begin), count);
       } else {
-        std::memcpy(sum + begin, x + begin, count * sizeof(float));
+        std::memcpy(element(sum, begin), element(x, begin), count * dtype_bytes(sum.dtype()));
       }
     });
   });
@@ -160,6 +165,11 @@ std::unique_ptr<Kernel> make_gelu_grad(const Graph&, const Node&) {
 std::unique_ptr<Kernel> make_tanh(const Graph&, const Node&) { return make_unary(HWY_DYNAMIC_DISPATCH(tanh_range)); }
 std::unique_ptr<Kernel> make_tanh_grad(const Graph&, const Node&) {
   return make_binary(HWY_DYNAMIC_DISPATCH(tanh_grad_range));
+}
+std::unique_ptr<Kernel> make_cast(const Graph&, const Node&) {
+  return make_kernel([](const KernelArguments& arguments) {
+    convert(arguments.inputs[0], arguments.outputs[0], real_elements(arguments, arguments.outputs[0]));
+  });
 }
 
 }  // namespace plimsoll

@@ -1,6 +1,7 @@
 // One factory for each op of the CPU backend; cpu_backend.cpp dispatches to them. The op catalogue (graph/op.h) says
-// what each computes. All are fp32 (plus i32 indices); `prepare` has already checked that the node's floating type is
-// F32. Kernels allocate nothing in `run`; what they need beside inputs and outputs is declared as scratch.
+// what each computes. All compute in F32; those of an encoder layer read and store F32, BF16 or F16, the others F32
+// (`prepare` has checked it). Kernels allocate nothing in `run`; what they need beside inputs and outputs is declared
+// as scratch.
 #pragma once
 
 #include <memory>
@@ -29,6 +30,7 @@ std::unique_ptr<Kernel> make_gelu(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_gelu_grad(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_tanh(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_tanh_grad(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_cast(const Graph& graph, const Node& node);
 
 // dropout.cpp
 std::unique_ptr<Kernel> make_dropout(const Graph& graph, const Node& node);
@@ -64,6 +66,11 @@ std::unique_ptr<Kernel> make_gradient_norm(const Graph& graph, const Node& node)
 // adamw.cpp, adafactor.cpp: each for its op by rows too
 std::unique_ptr<Kernel> make_adamw(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_adafactor(const Graph& graph, const Node& node);
+
+// The address of a tensor's element, whatever its type.
+inline void* element(const TensorView& view, std::int64_t index) {
+  return static_cast<std::byte*>(view.raw()) + static_cast<std::size_t>(index) * dtype_bytes(view.dtype());
+}
 
 // A kernel from a callable `void(const KernelArguments&)` and its scratch.
 template <typename Run>

@@ -12,6 +12,7 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 // After highway.h:
+#include "backend/cpu/simd_halves-inl.h"
 #include "backend/cpu/simd_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -21,13 +22,13 @@ namespace HWY_NAMESPACE {
 using OneLane = hn::CappedTag<float, 1>;
 
 // y = normalized * gamma + beta: the one place where the affine part is computed, so that a recomputed y is the same.
-template <class D>
-HWY_INLINE void affine_step(D d, const float* normalized, const float* gamma, const float* beta, float* y) {
-  hn::StoreU(hn::MulAdd(hn::LoadU(d, normalized), hn::LoadU(d, gamma), hn::LoadU(d, beta)), d, y);
+template <class D, class T>
+HWY_INLINE void affine_step(D d, const T* normalized, const float* gamma, const float* beta, T* y) {
+  store_floats(hn::MulAdd(load_floats(d, normalized), hn::LoadU(d, gamma), hn::LoadU(d, beta)), d, y);
 }
 
-HWY_INLINE void affine_row(const float* normalized, const float* gamma, const float* beta, float* y,
-                           std::size_t width) {
+template <class T>
+HWY_INLINE void affine_row(const T* normalized, const float* gamma, const float* beta, T* y, std::size_t width) {
   const hn::ScalableTag<float> d;
   const std::size_t lanes = hn::Lanes(d);
   std::size_t i = 0;
@@ -35,17 +36,21 @@ HWY_INLINE void affine_row(const float* normalized, const float* gamma, const fl
   for (; i < width; ++i) affine_step(OneLane(), normalized + i, gamma + i, beta + i, y + i);
 }
 
-void layer_norm_affine_rows(const float* normalized, const float* gamma, const float* beta, float* y, std::size_t rows,
-                            std::size_t width) {
-  for (std::size_t row = 0; row < rows; ++row) {
-    affine_row(normalized + row * width, gamma, beta, y + row * width, width);
-  }
+void layer_norm_affine_rows(DType dtype, const void* normalized, const float* gamma, const float* beta, void* y,
+                            std::size_t rows, std::size_t width) {
+  for_element_type(dtype, [&](auto element) {
+    using T = decltype(element);
+    for (std::size_t row = 0; row < rows; ++row) {
+      affine_row(static_cast<const T*>(normalized) + row * width, gamma, beta, static_cast<T*>(y) + row * width, width);
+    }
+  });
 }
 
 // Mean in two steps: a float mean, then the mean of what is left, so that a mean much larger than the spread costs no
 // digits. normalized may be x.
-void layer_norm_rows(const float* x, const float* gamma, const float* beta, double eps, float* y, float* normalized,
-                     float* rstd, std::size_t rows, std::size_t width) {
+template <class T>
+HWY_INLINE void normalize_rows(const T* x, const float* gamma, const float* beta, double eps, T* y, T* normalized,
+                               float* rstd, std::size_t rows, std::size_t width) {
   const hn::ScalableTag<float> d;
   const std::size_t lanes = hn::Lanes(d);
   const float inverse_width = 1.0F / static_cast<float>(width);
@@ -53,8 +58,8 @@ void layer_norm_rows(const float* x, const float* gamma, const float* beta, doub
     auto sums = hn::Zero(d);
     float sum = 0;
     std::size_t i = 0;
-    for (; i + lanes <= width; i += lanes) sums = hn::Add(sums, hn::LoadU(d, x + i));
-    for (; i < width; ++i) sum += x[i];
+    for (; i + lanes <= width; i += lanes) sums = hn::Add(sums, load_floats(d, x + i));
+    for (; i < width; ++i) sum += load_float(x + i);
     const float rough = (sum + simd_sum(d, sums)) * inverse_width;
 
     const auto rough_lanes = hn::Set(d, rough);
@@ -63,12 +68,12 @@ void layer_norm_rows(const float* x, const float* gamma, const float* beta, doub
     sum = 0;
     float square = 0;
     for (i = 0; i + lanes <= width; i += lanes) {
-      const auto v = hn::Sub(hn::LoadU(d, x + i), rough_lanes);
+      const auto v = hn::Sub(load_floats(d, x + i), rough_lanes);
       sums = hn::Add(sums, v);
       squares = hn::MulAdd(v, v, squares);
     }
     for (; i < width; ++i) {
-      const float v = x[i] - rough;
+      const float v = load_float(x + i) - rough;
       sum += v;
       square += v * v;
     }
@@ -81,17 +86,27 @@ void layer_norm_rows(const float* x, const float* gamma, const float* beta, doub
     const auto shift_lanes = hn::Set(d, shift);
     const auto scale_lanes = hn::Set(d, inverse_sigma);
     for (i = 0; i + lanes <= width; i += lanes) {
-      const auto v = hn::Sub(hn::Sub(hn::LoadU(d, x + i), rough_lanes), shift_lanes);
-      hn::StoreU(hn::Mul(v, scale_lanes), d, normalized + i);
+      const auto v = hn::Sub(hn::Sub(load_floats(d, x + i), rough_lanes), shift_lanes);
+      store_floats(hn::Mul(v, scale_lanes), d, normalized + i);
     }
-    for (; i < width; ++i) normalized[i] = (x[i] - rough - shift) * inverse_sigma;
+    for (; i < width; ++i) store_float((load_float(x + i) - rough - shift) * inverse_sigma, normalized + i);
     affine_row(normalized, gamma, beta, y, width);
   }
 }
 
+void layer_norm_rows(DType dtype, const void* x, const float* gamma, const float* beta, double eps, void* y,
+                     void* normalized, float* rstd, std::size_t rows, std::size_t width) {
+  for_element_type(dtype, [&](auto element) {
+    using T = decltype(element);
+    normalize_rows(static_cast<const T*>(x), gamma, beta, eps, static_cast<T*>(y), static_cast<T*>(normalized), rstd,
+                   rows, width);
+  });
+}
+
 // With g = dy * gamma and z = normalized: dx = rstd (g - mean(g) - z mean(g z)); dgamma and dbeta are these rows' sums
 // of dy z and dy. dx may be dy or normalized.
-void layer_norm_grad_block(const float* dy, const float* normalized, const float* rstd, const float* gamma, float* dx,
+template <class T>
+HWY_INLINE void grad_block(const T* dy, const T* normalized, const float* rstd, const float* gamma, T* dx,
                            float* dgamma, float* dbeta, std::size_t rows, std::size_t width) {
   const hn::ScalableTag<float> d;
   const std::size_t lanes = hn::Lanes(d);
@@ -102,7 +117,7 @@ void layer_norm_grad_block(const float* dy, const float* normalized, const float
     float sum = 0, product = 0;
     std::size_t i = 0;
     for (; i + lanes <= width; i += lanes) {
-      const auto v = hn::LoadU(d, dy + i), z = hn::LoadU(d, normalized + i);
+      const auto v = load_floats(d, dy + i), z = load_floats(d, normalized + i);
       const auto g = hn::Mul(v, hn::LoadU(d, gamma + i));
       sums = hn::Add(sums, g);
       products = hn::MulAdd(g, z, products);
@@ -110,23 +125,35 @@ void layer_norm_grad_block(const float* dy, const float* normalized, const float
       hn::StoreU(hn::Add(v, hn::LoadU(d, dbeta + i)), d, dbeta + i);
     }
     for (; i < width; ++i) {
-      const float g = dy[i] * gamma[i];
+      const float v = load_float(dy + i), z = load_float(normalized + i), g = v * gamma[i];
       sum += g;
-      product += g * normalized[i];
-      dgamma[i] += dy[i] * normalized[i];
-      dbeta[i] += dy[i];
+      product += g * z;
+      dgamma[i] += v * z;
+      dbeta[i] += v;
     }
     const float mean = (sum + simd_sum(d, sums)) * inverse_width;
     const float mean_product = (product + simd_sum(d, products)) * inverse_width;
     const auto mean_lanes = hn::Set(d, mean), mean_product_lanes = hn::Set(d, mean_product),
                scale = hn::Set(d, rstd[row]);
     for (i = 0; i + lanes <= width; i += lanes) {
-      const auto g = hn::Mul(hn::LoadU(d, dy + i), hn::LoadU(d, gamma + i));
-      const auto v = hn::NegMulAdd(hn::LoadU(d, normalized + i), mean_product_lanes, hn::Sub(g, mean_lanes));
-      hn::StoreU(hn::Mul(v, scale), d, dx + i);
+      const auto g = hn::Mul(load_floats(d, dy + i), hn::LoadU(d, gamma + i));
+      const auto v = hn::NegMulAdd(load_floats(d, normalized + i), mean_product_lanes, hn::Sub(g, mean_lanes));
+      store_floats(hn::Mul(v, scale), d, dx + i);
     }
-    for (; i < width; ++i) dx[i] = (dy[i] * gamma[i] - mean - normalized[i] * mean_product) * rstd[row];
+    for (; i < width; ++i) {
+      const float g = load_float(dy + i) * gamma[i];
+      store_float((g - mean - load_float(normalized + i) * mean_product) * rstd[row], dx + i);
+    }
   }
+}
+
+void layer_norm_grad_block(DType dtype, const void* dy, const void* normalized, const float* rstd, const float* gamma,
+                           void* dx, float* dgamma, float* dbeta, std::size_t rows, std::size_t width) {
+  for_element_type(dtype, [&](auto element) {
+    using T = decltype(element);
+    grad_block(static_cast<const T*>(dy), static_cast<const T*>(normalized), rstd, gamma, static_cast<T*>(dx), dgamma,
+               dbeta, rows, width);
+  });
 }
 
 }  // namespace HWY_NAMESPACE
@@ -151,14 +178,13 @@ std::unique_ptr<Kernel> make_layer_norm(const Graph& graph, const Node& node) {
   const std::int64_t width = graph.type(node.inputs[0]).shape[1];
   const auto rows_function = HWY_DYNAMIC_DISPATCH(layer_norm_rows);
   return make_kernel([=](const KernelArguments& a) {
-    const float* const x = a.inputs[0].data<float>();
+    const TensorView &x = a.inputs[0], &y = a.outputs[0], &normalized = a.outputs[1];
     const float* const gamma = a.inputs[1].data<float>();
     const float* const beta = a.inputs[2].data<float>();
-    float* const y = a.outputs[0].data<float>();
-    float* const normalized = a.outputs[1].data<float>();
     float* const rstd = a.outputs[2].data<float>();
     parallel_for(a.rows(capacity), kRowGrain, [&](std::int64_t begin, std::int64_t end) {
-      rows_function(x + begin * width, gamma, beta, eps, y + begin * width, normalized + begin * width, rstd + begin,
+      const std::int64_t at = begin * width;
+      rows_function(x.dtype(), element(x, at), gamma, beta, eps, element(y, at), element(normalized, at), rstd + begin,
                     static_cast<std::size_t>(end - begin), static_cast<std::size_t>(width));
     });
   });
@@ -169,13 +195,12 @@ std::unique_ptr<Kernel> make_layer_norm_affine(const Graph& graph, const Node& n
   const std::int64_t width = graph.type(node.inputs[0]).shape[1];
   const auto rows_function = HWY_DYNAMIC_DISPATCH(layer_norm_affine_rows);
   return make_kernel([=](const KernelArguments& a) {
-    const float* const normalized = a.inputs[0].data<float>();
+    const TensorView &normalized = a.inputs[0], &y = a.outputs[0];
     const float* const gamma = a.inputs[1].data<float>();
     const float* const beta = a.inputs[2].data<float>();
-    float* const y = a.outputs[0].data<float>();
     parallel_for(a.rows(capacity), kRowGrain, [&](std::int64_t begin, std::int64_t end) {
-      rows_function(normalized + begin * width, gamma, beta, y + begin * width, static_cast<std::size_t>(end - begin),
-                    static_cast<std::size_t>(width));
+      rows_function(y.dtype(), element(normalized, begin * width), gamma, beta, element(y, begin * width),
+                    static_cast<std::size_t>(end - begin), static_cast<std::size_t>(width));
     });
   });
 }
@@ -187,11 +212,9 @@ std::unique_ptr<Kernel> make_layer_norm_grad(const Graph& graph, const Node& nod
   const std::int64_t max_blocks = (capacity + kSumBlock - 1) / kSumBlock;
   const auto block_function = HWY_DYNAMIC_DISPATCH(layer_norm_grad_block);
   const auto run = [=](const KernelArguments& a) {
-    const float* const dy = a.inputs[0].data<float>();
-    const float* const normalized = a.inputs[1].data<float>();
+    const TensorView &dy = a.inputs[0], &normalized = a.inputs[1], &dx = a.outputs[0];
     const float* const rstd = a.inputs[2].data<float>();
     const float* const gamma = a.inputs[3].data<float>();
-    float* const dx = a.outputs[0].data<float>();
     float* const partial = scratch_at<float>(a, 0);  // [block][dgamma, dbeta][width]
     const std::int64_t rows = a.rows(capacity);
     const std::int64_t blocks = (rows + kSumBlock - 1) / kSumBlock;
@@ -199,9 +222,9 @@ std::unique_ptr<Kernel> make_layer_norm_grad(const Graph& graph, const Node& nod
       for (std::int64_t block = begin; block < end; ++block) {
         const std::int64_t row = block * kSumBlock;
         float* const dgamma = partial + block * 2 * width;
-        block_function(dy + row * width, normalized + row * width, rstd + row, gamma, dx + row * width, dgamma,
-                       dgamma + width, static_cast<std::size_t>(std::min(kSumBlock, rows - row)),
-                       static_cast<std::size_t>(width));
+        block_function(dy.dtype(), element(dy, row * width), element(normalized, row * width), rstd + row, gamma,
+                       element(dx, row * width), dgamma, dgamma + width,
+                       static_cast<std::size_t>(std::min(kSumBlock, rows - row)), static_cast<std::size_t>(width));
       }
     });
     float* const dgamma = a.outputs[1].data<float>();

@@ -7,11 +7,15 @@
 // linear's weight lies across the product and is packed once a run, unless rows are few; linear_input_grad's is used as
 // it lies, which is as fast and needs no scratch. linear_weight_grad sums over rows, and adds the rest on top of the
 // groups.
+//
+// Rows of BF16 are multiplied as they are where the machine can; where not, and rows of F16 always, they are widened to
+// F32 kChunk rows at a time, and what comes out is rounded when it is stored. Sums are in F32 either way.
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <vector>
 
+#include "backend/cpu/convert.h"
 #include "backend/cpu/dnnl_matmul.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/parallel.h"
@@ -23,7 +27,8 @@ namespace {
 constexpr std::int64_t kStep = 16;
 constexpr std::int64_t kGroup = 128;
 constexpr std::int64_t kFewRows = 8 * kGroup;  // up to here packing a weight costs more than it saves
-static_assert(kGroup % kStep == 0);
+constexpr std::int64_t kChunk = 2 * kGroup;    // rows that are widened at a time
+static_assert(kGroup % kStep == 0 && kChunk % kGroup == 0);
 
 // Products over kStep, 2 kStep, … kGroup, 2 kGroup, … rows.
 class Ladder {
@@ -44,42 +49,73 @@ class Ladder {
   std::vector<const Matmul*> rungs_{};
 };
 
-std::size_t float_bytes(std::int64_t count) { return static_cast<std::size_t>(count) * sizeof(float); }
+std::size_t bytes_of(DType dtype, std::int64_t count) { return static_cast<std::size_t>(count) * dtype_bytes(dtype); }
 
-// to[rows, width] = from's first `real` rows, then zeros.
-void copy_and_fill(const float* from, float* to, std::int64_t real, std::int64_t rows, std::int64_t width) {
+// The address of element `index`.
+const std::byte* at(const void* data, DType dtype, std::int64_t index) {
+  return static_cast<const std::byte*>(data) + bytes_of(dtype, index);
+}
+std::byte* at(void* data, DType dtype, std::int64_t index) {
+  return static_cast<std::byte*>(data) + bytes_of(dtype, index);
+}
+
+// The type that rows of `dtype` are multiplied in.
+DType product_type(DType dtype) { return dtype == DType::kBF16 && multiplies_bf16() ? DType::kBF16 : DType::kF32; }
+
+// to[rows, row_bytes] = from's first `real` rows, then zeros.
+void copy_and_fill(const void* from, void* to, std::int64_t real, std::int64_t rows, std::size_t row_bytes) {
   parallel_for(rows, kStep, [&](std::int64_t begin, std::int64_t end) {
     const std::int64_t copied = std::clamp(real, begin, end);
-    std::memcpy(to + begin * width, from + begin * width, float_bytes((copied - begin) * width));
-    std::memset(to + copied * width, 0, float_bytes((end - copied) * width));
+    const auto offset = [&](std::int64_t row) { return static_cast<std::size_t>(row) * row_bytes; };
+    std::memcpy(static_cast<std::byte*>(to) + offset(begin), static_cast<const std::byte*>(from) + offset(begin),
+                offset(copied - begin));
+    std::memset(static_cast<std::byte*>(to) + offset(copied), 0, offset(end - copied));
   });
 }
 
 // y[n, columns] = x[n, inner] b (+ bias), n real rows.
 class RowProduct final : public Kernel {
  public:
-  RowProduct(MatmulCache& cache, std::int64_t capacity, std::int64_t inner, std::int64_t columns, bool transposed_b,
-             bool bias)
-      : capacity_(capacity), inner_(inner), columns_(columns) {
-    if (transposed_b && capacity > kFewRows) packing_ = cache.packing(inner, columns, true);
+  struct Types {
+    DType x, weight, y;
+  };
+  struct Sizes {
+    std::int64_t capacity, inner, columns;
+  };
+
+  RowProduct(MatmulCache& cache, Types types, Sizes sizes, bool transposed_weight, bool has_bias)
+      : types_(types),
+        product_(product_type(types.x)),
+        result_(types.y == product_ ? product_ : DType::kF32),
+        capacity_(sizes.capacity),
+        inner_(sizes.inner),
+        columns_(sizes.columns),
+        chunk_(widens_rows() ? std::min(kChunk, sizes.capacity) : sizes.capacity) {
+    packing_ = transposed_weight && capacity_ > kFewRows ? cache.packing(inner_, columns_, true, product_) : nullptr;
     std::size_t library_bytes = packing_ == nullptr ? 0 : packing_->scratch_bytes();
     const auto prepare = [&](std::int64_t rows, bool packed) {
       const Matmul& product = cache.matmul({.rows = rows,
-                                            .columns = columns,
-                                            .inner = inner,
-                                            .transposed_b = transposed_b && !packed,
+                                            .columns = columns_,
+                                            .inner = inner_,
+                                            .operands = product_,
+                                            .result = result_,
+                                            .transposed_b = transposed_weight && !packed,
                                             .packed_b = packed,
-                                            .bias = bias});
+                                            .bias = has_bias});
       library_bytes = std::max(library_bytes, product.scratch_bytes());
       return &product;
     };
-    plain_.fill(packing_ == nullptr ? capacity : kFewRows, [&](std::int64_t rows) { return prepare(rows, false); });
-    if (packing_ != nullptr) packed_.fill(capacity, [&](std::int64_t rows) { return prepare(rows, true); });
+    plain_.fill(packing_ == nullptr ? chunk_ : std::min(chunk_, kFewRows),
+                [&](std::int64_t rows) { return prepare(rows, false); });
+    if (packing_ != nullptr) packed_.fill(chunk_, [&](std::int64_t rows) { return prepare(rows, true); });
     ScratchLayout layout;
+    weight_at_ = layout.add_bytes(types.weight == product_ ? 0 : bytes_of(product_, inner_ * columns_));
     packed_at_ = layout.add_bytes(packing_ == nullptr ? 0 : packing_->packed_bytes());
     library_at_ = layout.add_bytes(library_bytes);
-    last_x_at_ = layout.add<float>(kStep * inner);
-    last_y_at_ = layout.add<float>(kStep * columns);
+    x_at_ = layout.add_bytes(types.x == product_ ? 0 : bytes_of(product_, chunk_ * inner_));
+    y_at_ = layout.add_bytes(types.y == result_ ? 0 : bytes_of(result_, chunk_ * columns_));
+    last_x_at_ = layout.add_bytes(bytes_of(product_, kStep * inner_));
+    last_y_at_ = layout.add_bytes(bytes_of(result_, kStep * columns_));
     scratch_bytes_ = layout.bytes();
   }
 
@@ -88,60 +124,91 @@ class RowProduct final : public Kernel {
   void run(const KernelArguments& arguments) const override {
     const std::int64_t rows = arguments.rows(capacity_);
     if (rows == 0) return;
-    const float* x = arguments.inputs[0].data<float>();
-    const float* b = arguments.inputs[1].data<float>();
-    const float* const bias = arguments.inputs.size() > 2 ? arguments.inputs[2].data<float>() : nullptr;
-    float* y = arguments.outputs[0].data<float>();
-    std::byte* const library_scratch = arguments.scratch.data() + library_at_;
+    std::byte* const scratch = arguments.scratch.data();
+    const void* b = arguments.inputs[1].raw();
+    if (types_.weight != product_) {
+      convert(b, types_.weight, scratch + weight_at_, product_, inner_ * columns_);
+      b = scratch + weight_at_;
+    }
     const bool packs = packing_ != nullptr && rows > kFewRows;
     if (packs) {
-      float* const packed = scratch_at<float>(arguments, packed_at_);
-      packing_->run(b, packed, library_scratch);
-      b = packed;
+      packing_->run(b, scratch + packed_at_, scratch + library_at_);
+      b = scratch + packed_at_;
     }
-    const Ladder& products = packs ? packed_ : plain_;
-    for (const std::int64_t part : {rows / kGroup * kGroup, rows % kGroup / kStep * kStep}) {
-      if (part == 0) continue;
-      products.over(part).run(x, b, bias, y, library_scratch);
-      x += part * inner_;
-      y += part * columns_;
+    const float* const bias = arguments.inputs.size() > 2 ? arguments.inputs[2].data<float>() : nullptr;
+    for (std::int64_t first = 0; first < rows; first += chunk_) {
+      const std::int64_t count = std::min(chunk_, rows - first);
+      const void* x = at(arguments.inputs[0].raw(), types_.x, first * inner_);
+      void* const y = at(arguments.outputs[0].raw(), types_.y, first * columns_);
+      if (types_.x != product_) {
+        convert(x, types_.x, scratch + x_at_, product_, count * inner_);
+        x = scratch + x_at_;
+      }
+      if (types_.y == result_) {
+        multiply(packs ? packed_ : plain_, count, x, b, bias, y, scratch);
+      } else {
+        multiply(packs ? packed_ : plain_, count, x, b, bias, scratch + y_at_, scratch);
+        convert(scratch + y_at_, result_, y, types_.y, count * columns_);
+      }
     }
-    const std::int64_t last = rows % kStep;
-    if (last == 0) return;
-    float* const last_x = scratch_at<float>(arguments, last_x_at_);
-    float* const last_y = scratch_at<float>(arguments, last_y_at_);
-    copy_and_fill(x, last_x, last, kStep, inner_);
-    products.over(kStep).run(last_x, b, bias, last_y, library_scratch);
-    std::memcpy(y, last_y, float_bytes(last * columns_));
   }
 
  private:
-  std::int64_t capacity_, inner_, columns_;
+  bool widens_rows() const { return types_.x != product_ || types_.y != result_; }
+
+  void multiply(const Ladder& products, std::int64_t rows, const void* x, const void* b, const float* bias, void* y,
+                std::byte* scratch) const {
+    for (const std::int64_t part : {rows / kGroup * kGroup, rows % kGroup / kStep * kStep}) {
+      if (part == 0) continue;
+      products.over(part).run(x, b, bias, y, scratch + library_at_);
+      x = at(x, product_, part * inner_);
+      y = at(y, result_, part * columns_);
+    }
+    const std::int64_t last = rows % kStep;
+    if (last == 0) return;
+    copy_and_fill(x, scratch + last_x_at_, last, kStep, bytes_of(product_, inner_));
+    products.over(kStep).run(scratch + last_x_at_, b, bias, scratch + last_y_at_, scratch + library_at_);
+    std::memcpy(y, scratch + last_y_at_, bytes_of(result_, last * columns_));
+  }
+
+  Types types_;
+  DType product_, result_;  // what oneDNN reads and writes
+  std::int64_t capacity_, inner_, columns_, chunk_;
   const WeightPacking* packing_ = nullptr;  // for more than kFewRows rows
   Ladder plain_{}, packed_{};               // by the layout of b
-  std::size_t packed_at_ = 0, library_at_ = 0, last_x_at_ = 0, last_y_at_ = 0, scratch_bytes_ = 0;
+  std::size_t weight_at_ = 0, packed_at_ = 0, library_at_ = 0, x_at_ = 0, y_at_ = 0, last_x_at_ = 0, last_y_at_ = 0,
+              scratch_bytes_ = 0;
 };
 
-// dw[M, K] = dy[n, M]^T x[n, K] (+ sum, in dw's bytes, where keep != 0), n real rows.
+// dw[M, K] = dy[n, M]^T x[n, K] (+ sum, in dw's bytes, where keep != 0), n real rows; dw is F32.
 class WeightGradient final : public Kernel {
  public:
-  WeightGradient(MatmulCache& cache, std::int64_t capacity, std::int64_t m, std::int64_t k, bool has_sum)
-      : capacity_(capacity), m_(m), k_(k), has_sum_(has_sum) {
+  WeightGradient(MatmulCache& cache, DType dtype, std::int64_t capacity, std::int64_t m, std::int64_t k, bool has_sum)
+      : dtype_(dtype),
+        product_(product_type(dtype)),
+        capacity_(capacity),
+        m_(m),
+        k_(k),
+        chunk_(dtype == product_ ? capacity : std::min(kChunk, capacity)),
+        has_sum_(has_sum) {
     std::size_t library_bytes = 0;
     const auto prepare = [&](std::int64_t rows, bool on_top) {
-      const Matmul& product =
-          cache.matmul({.rows = m, .columns = k, .inner = rows, .transposed_a = true, .accumulate = on_top});
+      const Matmul& product = cache.matmul(
+          {.rows = m, .columns = k, .inner = rows, .operands = product_, .transposed_a = true, .accumulate = on_top});
       library_bytes = std::max(library_bytes, product.scratch_bytes());
       return &product;
     };
-    writing_.fill(capacity, [&](std::int64_t rows) { return prepare(rows, false); });
-    adding_.fill(has_sum ? capacity : std::min(capacity, kGroup),
+    writing_.fill(chunk_, [&](std::int64_t rows) { return prepare(rows, false); });
+    const bool adds_groups = has_sum || chunk_ < capacity;
+    adding_.fill(adds_groups ? chunk_ : std::min(capacity, kGroup),
                  [&](std::int64_t rows) { return prepare(rows, true); });
     ScratchLayout layout;
     const std::int64_t rest_rows = std::min(kGroup, (capacity + kStep - 1) / kStep * kStep);
     library_at_ = layout.add_bytes(library_bytes);
-    rest_x_at_ = layout.add<float>(rest_rows * k);
-    rest_dy_at_ = layout.add<float>(rest_rows * m);
+    x_at_ = layout.add_bytes(dtype == product_ ? 0 : bytes_of(product_, chunk_ * k));
+    dy_at_ = layout.add_bytes(dtype == product_ ? 0 : bytes_of(product_, chunk_ * m));
+    rest_x_at_ = layout.add_bytes(bytes_of(product_, rest_rows * k));
+    rest_dy_at_ = layout.add_bytes(bytes_of(product_, rest_rows * m));
     scratch_bytes_ = layout.bytes();
   }
 
@@ -149,57 +216,73 @@ class WeightGradient final : public Kernel {
 
   void run(const KernelArguments& arguments) const override {
     const std::int64_t rows = arguments.rows(capacity_);
-    const float* dy = arguments.inputs[0].data<float>();
-    const float* x = arguments.inputs[1].data<float>();
+    std::byte* const scratch = arguments.scratch.data();
     float* const dw = arguments.outputs[0].data<float>();
-    std::byte* const library_scratch = arguments.scratch.data() + library_at_;
     bool on_top = has_sum_ && *arguments.inputs[3].data<std::int32_t>() != 0;
-    if (rows == 0 && !on_top) std::memset(dw, 0, float_bytes(m_ * k_));
+    if (rows == 0 && !on_top) std::memset(dw, 0, bytes_of(DType::kF32, m_ * k_));
+    for (std::int64_t first = 0; first < rows; first += chunk_, on_top = true) {
+      const std::int64_t count = std::min(chunk_, rows - first);
+      const void* dy = at(arguments.inputs[0].raw(), dtype_, first * m_);
+      const void* x = at(arguments.inputs[1].raw(), dtype_, first * k_);
+      if (dtype_ != product_) {
+        convert(dy, dtype_, scratch + dy_at_, product_, count * m_);
+        convert(x, dtype_, scratch + x_at_, product_, count * k_);
+        dy = scratch + dy_at_;
+        x = scratch + x_at_;
+      }
+      sum(count, dy, x, dw, on_top, scratch);
+    }
+  }
+
+ private:
+  void sum(std::int64_t rows, const void* dy, const void* x, float* dw, bool on_top, std::byte* scratch) const {
     const std::int64_t grouped = rows / kGroup * kGroup, rest = rows % kGroup;
     if (grouped > 0) {
-      (on_top ? adding_ : writing_).over(grouped).run(dy, x, nullptr, dw, library_scratch);
+      (on_top ? adding_ : writing_).over(grouped).run(dy, x, nullptr, dw, scratch + library_at_);
       on_top = true;
-      dy += grouped * m_;
-      x += grouped * k_;
+      dy = at(dy, product_, grouped * m_);
+      x = at(x, product_, grouped * k_);
     }
     if (rest == 0) return;
     const std::int64_t filled = (rest + kStep - 1) / kStep * kStep;
     if (filled != rest) {
-      float* const rest_dy = scratch_at<float>(arguments, rest_dy_at_);
-      float* const rest_x = scratch_at<float>(arguments, rest_x_at_);
-      copy_and_fill(dy, rest_dy, rest, filled, m_);
-      copy_and_fill(x, rest_x, rest, filled, k_);
-      dy = rest_dy;
-      x = rest_x;
+      copy_and_fill(dy, scratch + rest_dy_at_, rest, filled, bytes_of(product_, m_));
+      copy_and_fill(x, scratch + rest_x_at_, rest, filled, bytes_of(product_, k_));
+      dy = scratch + rest_dy_at_;
+      x = scratch + rest_x_at_;
     }
-    (on_top ? adding_ : writing_).over(filled).run(dy, x, nullptr, dw, library_scratch);
+    (on_top ? adding_ : writing_).over(filled).run(dy, x, nullptr, dw, scratch + library_at_);
   }
 
- private:
-  std::int64_t capacity_, m_, k_;
+  DType dtype_, product_;  // of dy and x; what oneDNN reads
+  std::int64_t capacity_, m_, k_, chunk_;
   bool has_sum_;
   Ladder writing_{}, adding_{};  // over what dw held, or on top of it
-  std::size_t library_at_ = 0, rest_x_at_ = 0, rest_dy_at_ = 0, scratch_bytes_ = 0;
+  std::size_t library_at_ = 0, x_at_ = 0, dy_at_ = 0, rest_x_at_ = 0, rest_dy_at_ = 0, scratch_bytes_ = 0;
 };
+
+std::unique_ptr<Kernel> make_row_product(const Graph& graph, const Node& node, MatmulCache& cache, bool transposed) {
+  const TensorType &x = graph.type(node.inputs[0]), &weight = graph.type(node.inputs[1]);
+  const TensorType& y = graph.type(node.outputs[0]);
+  return std::make_unique<RowProduct>(cache, RowProduct::Types{x.dtype, weight.dtype, y.dtype},
+                                      RowProduct::Sizes{x.shape[0], x.shape[1], y.shape[1]}, transposed,
+                                      node.inputs.size() == 3);
+}
 
 }  // namespace
 
 std::unique_ptr<Kernel> make_linear(const Graph& graph, const Node& node, MatmulCache& cache) {
-  const Shape& x = graph.type(node.inputs[0]).shape;
-  const Shape& weight = graph.type(node.inputs[1]).shape;
-  return std::make_unique<RowProduct>(cache, x[0], x[1], weight[0], true, node.inputs.size() == 3);
+  return make_row_product(graph, node, cache, true);
 }
 
 std::unique_ptr<Kernel> make_linear_input_grad(const Graph& graph, const Node& node, MatmulCache& cache) {
-  const Shape& dy = graph.type(node.inputs[0]).shape;
-  const Shape& weight = graph.type(node.inputs[1]).shape;
-  return std::make_unique<RowProduct>(cache, dy[0], dy[1], weight[1], false, false);
+  return make_row_product(graph, node, cache, false);
 }
 
 std::unique_ptr<Kernel> make_linear_weight_grad(const Graph& graph, const Node& node, MatmulCache& cache) {
-  const Shape& dy = graph.type(node.inputs[0]).shape;
-  const Shape& x = graph.type(node.inputs[1]).shape;
-  return std::make_unique<WeightGradient>(cache, dy[0], dy[1], x[1], node.inputs.size() == 4);
+  const TensorType& dy = graph.type(node.inputs[0]);
+  return std::make_unique<WeightGradient>(cache, dy.dtype, dy.shape[0], dy.shape[1],
+                                          graph.type(node.inputs[1]).shape[1], node.inputs.size() == 4);
 }
 
 }  // namespace plimsoll

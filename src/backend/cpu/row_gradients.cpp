@@ -18,18 +18,20 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 // After highway.h:
+#include "backend/cpu/simd_halves-inl.h"
 #include "backend/cpu/simd_math-inl.h"
 
 #ifndef PLIMSOLL_BACKEND_CPU_ROW_GRADIENTS_ONCE
 #define PLIMSOLL_BACKEND_CPU_ROW_GRADIENTS_ONCE
 namespace plimsoll {
 
-// `count` rows: base + starts[i], or base + i * stride where starts is null.
+// `count` rows of T: base + starts[i], or base + i * stride where starts is null.
+template <class T>
 struct RowSet {
-  const float* base;
+  const T* base;
   const std::int32_t* starts;
   std::int64_t stride, count;
-  const float* row(std::int64_t i) const { return base + (starts == nullptr ? i * stride : std::int64_t{starts[i]}); }
+  const T* row(std::int64_t i) const { return base + (starts == nullptr ? i * stride : std::int64_t{starts[i]}); }
 };
 
 }  // namespace plimsoll
@@ -40,19 +42,19 @@ namespace plimsoll {
 namespace HWY_NAMESPACE {
 
 // to[0, 4 lanes of d) = sum of the rows' columns from `column` on.
-template <class D>
-HWY_INLINE void sum_four(D d, const RowSet& rows, std::size_t column, float* to) {
+template <class D, class T>
+HWY_INLINE void sum_four(D d, const RowSet<T>& rows, std::size_t column, float* to) {
   const std::size_t lanes = hn::Lanes(d);
   auto total0 = hn::Zero(d), total1 = total0, total2 = total0, total3 = total0;
   for (std::int64_t block = 0; block < rows.count; block += kSumBlock) {
     auto sum0 = hn::Zero(d), sum1 = sum0, sum2 = sum0, sum3 = sum0;
     const std::int64_t end = block + kSumBlock < rows.count ? block + kSumBlock : rows.count;
     for (std::int64_t i = block; i < end; ++i) {
-      const float* const from = rows.row(i) + column;
-      sum0 = hn::Add(sum0, hn::LoadU(d, from));
-      sum1 = hn::Add(sum1, hn::LoadU(d, from + lanes));
-      sum2 = hn::Add(sum2, hn::LoadU(d, from + 2 * lanes));
-      sum3 = hn::Add(sum3, hn::LoadU(d, from + 3 * lanes));
+      const T* const from = rows.row(i) + column;
+      sum0 = hn::Add(sum0, load_floats(d, from));
+      sum1 = hn::Add(sum1, load_floats(d, from + lanes));
+      sum2 = hn::Add(sum2, load_floats(d, from + 2 * lanes));
+      sum3 = hn::Add(sum3, load_floats(d, from + 3 * lanes));
     }
     total0 = hn::Add(total0, sum0);
     total1 = hn::Add(total1, sum1);
@@ -66,7 +68,8 @@ HWY_INLINE void sum_four(D d, const RowSet& rows, std::size_t column, float* to)
 }
 
 // to[0, width) = sum of the rows' columns begin..begin+width-1.
-void sum_rows(const RowSet& rows, std::size_t begin, std::size_t width, float* to) {
+template <class T>
+HWY_INLINE void sum_row_set(const RowSet<T>& rows, std::size_t begin, std::size_t width, float* to) {
   const hn::ScalableTag<float> d;
   const hn::CappedTag<float, 1> one_lane;
   std::size_t i = 0;
@@ -77,11 +80,23 @@ void sum_rows(const RowSet& rows, std::size_t begin, std::size_t width, float* t
     for (std::int64_t block = 0; block < rows.count; block += kSumBlock) {
       float sum = 0;
       const std::int64_t end = block + kSumBlock < rows.count ? block + kSumBlock : rows.count;
-      for (std::int64_t row = block; row < end; ++row) sum += rows.row(row)[begin + i];
+      for (std::int64_t row = block; row < end; ++row) sum += load_float(rows.row(row) + begin + i);
       total += sum;
     }
     to[i] = total;
   }
+}
+
+void sum_rows(const RowSet<float>& rows, std::size_t begin, std::size_t width, float* to) {
+  sum_row_set(rows, begin, width, to);
+}
+// Rows `stride` apart.
+void sum_even_rows(DType dtype, const void* base, std::int64_t stride, std::int64_t count, std::size_t begin,
+                   std::size_t width, float* to) {
+  for_element_type(dtype, [&](auto element) {
+    using T = decltype(element);
+    sum_row_set(RowSet<T>{static_cast<const T*>(base), nullptr, stride, count}, begin, width, to);
+  });
 }
 
 }  // namespace HWY_NAMESPACE
@@ -93,6 +108,7 @@ namespace plimsoll {
 namespace {
 
 HWY_EXPORT(sum_rows);
+HWY_EXPORT(sum_even_rows);
 
 // Columns of one task: whole vectors of every target, a few cache lines of each row.
 constexpr std::int64_t kChunk = 128;
@@ -121,7 +137,7 @@ void check_offsets(const TensorType& dy) {
 struct Groups {
   std::int32_t* offsets;  // [targets + 1]
   std::int32_t* starts;
-  RowSet rows(const float* dy, std::int64_t target) const {
+  RowSet<float> rows(const float* dy, std::int64_t target) const {
     return {dy, starts + offsets[target], 0, offsets[target + 1] - offsets[target]};
   }
 };
@@ -144,9 +160,14 @@ void group_rows(std::int64_t targets, const Groups& groups, const Each& each) {
 
 std::unique_ptr<Kernel> make_bias_grad(const Graph& graph, const Node& node) {
   const std::int64_t capacity = graph.type(node.inputs[0]).shape[0], width = graph.type(node.inputs[0]).shape[1];
+  const auto sum = HWY_DYNAMIC_DISPATCH(sum_even_rows);
   return make_kernel([=](const KernelArguments& a) {
-    const RowSet rows{a.inputs[0].data<float>(), nullptr, width, a.rows(capacity)};
-    sum_targets(1, width, a.outputs[0].data<float>(), [&](std::int64_t) { return rows; });
+    float* const to = a.outputs[0].data<float>();
+    parallel_for((width + kChunk - 1) / kChunk, 1, [&](std::int64_t begin, std::int64_t end) {
+      const std::int64_t column = begin * kChunk;
+      sum(a.inputs[0].dtype(), a.inputs[0].raw(), width, a.rows(capacity), static_cast<std::size_t>(column),
+          static_cast<std::size_t>(std::min(width, end * kChunk) - column), to + column);
+    });
   });
 }
 
@@ -257,7 +278,7 @@ std::unique_ptr<Kernel> make_visual_embedding_grad(const Graph& graph, const Nod
       }
     });
     sum_targets(visual, width, dpositions, [&](std::int64_t token) {
-      return RowSet{dy + token * width, nullptr, visual * width, (rows - token + visual - 1) / visual};
+      return RowSet<float>{dy + token * width, nullptr, visual * width, (rows - token + visual - 1) / visual};
     });
     std::memcpy(a.outputs[1].data<float>(), dpositions, row_bytes);
   });

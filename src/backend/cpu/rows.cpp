@@ -16,6 +16,10 @@ constexpr std::int64_t kRowGrain = 16;
 
 std::size_t float_bytes(std::int64_t count) { return static_cast<std::size_t>(count) * sizeof(float); }
 
+std::size_t row_bytes(const TensorView& view, std::int64_t width) {
+  return static_cast<std::size_t>(width) * dtype_bytes(view.dtype());
+}
+
 // A kernel that calls row(arguments, row number) for each real row of its first output.
 template <typename Row>
 std::unique_ptr<Kernel> make_row_kernel(const Graph& graph, const Node& node, Row row) {
@@ -83,9 +87,9 @@ std::unique_ptr<Kernel> make_pack_rows(const Graph& graph, const Node& node) {
   const std::int64_t width = graph.type(node.outputs[0]).shape[1];
   return make_row_kernel(graph, node, [width](const KernelArguments& a, std::int64_t row) {
     const std::int64_t source = a.inputs[2].data<std::int32_t>()[row];
-    const float* const from =
-        source >= 0 ? a.inputs[0].data<float>() + source * width : a.inputs[1].data<float>() + (-1 - source) * width;
-    std::memcpy(a.outputs[0].data<float>() + row * width, from, float_bytes(width));
+    const void* const from =
+        source >= 0 ? element(a.inputs[0], source * width) : element(a.inputs[1], (-1 - source) * width);
+    std::memcpy(element(a.outputs[0], row * width), from, row_bytes(a.outputs[0], width));
   });
 }
 
@@ -93,11 +97,12 @@ std::unique_ptr<Kernel> make_gather_rows(const Graph& graph, const Node& node) {
   const std::int64_t width = graph.type(node.outputs[0]).shape[1];
   return make_row_kernel(graph, node, [width](const KernelArguments& a, std::int64_t row) {
     const std::int64_t index = a.inputs[1].data<std::int32_t>()[row];
-    float* const y = a.outputs[0].data<float>() + row * width;
+    void* const y = element(a.outputs[0], row * width);
+    const std::size_t bytes = row_bytes(a.outputs[0], width);
     if (index < 0) {
-      std::memset(y, 0, float_bytes(width));
+      std::memset(y, 0, bytes);
     } else {
-      std::memcpy(y, a.inputs[0].data<float>() + index * width, float_bytes(width));
+      std::memcpy(y, element(a.inputs[0], index * width), bytes);
     }
   });
 }

@@ -1,5 +1,6 @@
-// add, accumulate, dropout, gelu, tanh and their gradients. An output may be the memory of either input: every element
+// add, accumulate, dropout, gelu, tanh and their gradients, cast. An output may be the memory of either input: every element
 // is read before it is written.
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -69,6 +70,17 @@ std::unique_ptr<Kernel> make_elementwise_kernel(const Graph&, const Node& node, 
         return make_kernel(node, [](const KernelArguments& a) {
           const bool keep = *a.inputs[2].data<std::int32_t>() != 0;
           map2<T>(a, [keep](double sum, double x) { return keep ? sum + x : x; });
+        });
+      case Op::kCast:  // between F32 and F64; halves are the widened kernel's
+        return make_kernel(node, [](const KernelArguments& a) {
+          const std::int64_t count = real_elements<T>(a, a.outputs[0]);
+          if (a.inputs[0].dtype() == DType::kF64) {
+            const double* const x = a.inputs[0].data<double>();
+            std::transform(x, x + count, a.outputs[0].data<T>(), [](double value) { return static_cast<T>(value); });
+          } else {
+            const float* const x = a.inputs[0].data<float>();
+            std::transform(x, x + count, a.outputs[0].data<T>(), [](float value) { return static_cast<T>(value); });
+          }
         });
       case Op::kGelu:
         return make_kernel(node,

@@ -7,6 +7,7 @@
 #include <new>
 
 #include "backend/reference/loop_kernel.h"
+#include "backend/widened_kernel.h"
 #include "base/bytes.h"
 #include "graph/update_form.h"
 
@@ -49,6 +50,9 @@ DType computing_type(const Graph& graph, const Node& node) {
 
 std::unique_ptr<Kernel> ReferenceBackend::prepare(const Graph& graph, const Node& node) {
   using namespace reference;
+  if (has_halves(graph, node) && !is_parameter_update(node.op)) {
+    return widened_kernel(graph, node, [this](const Graph& g, const Node& n) { return prepare(g, n); });
+  }
   const DType dtype = computing_type(graph, node);
   switch (node.op) {
     case Op::kEmbedding:
@@ -68,6 +72,7 @@ std::unique_ptr<Kernel> ReferenceBackend::prepare(const Graph& graph, const Node
     case Op::kTanh:
     case Op::kGeluGrad:
     case Op::kTanhGrad:
+    case Op::kCast:
     case Op::kAccumulate:
       return make_elementwise_kernel(graph, node, dtype);
     case Op::kLinear:

@@ -1,0 +1,131 @@
+#include "backend/widened_kernel.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "base/bytes.h"
+#include "tensor/half.h"
+
+namespace plimsoll {
+namespace {
+
+void widen(const TensorView& half, float* to) {
+  const std::span<const std::uint16_t> bits = half.span<std::uint16_t>();
+  const auto convert = half.dtype() == DType::kBF16 ? bfloat16_to_float : half_to_float;
+  std::transform(bits.begin(), bits.end(), to, convert);
+}
+
+void narrow(const float* from, const TensorView& half) {
+  const std::span<std::uint16_t> bits = half.span<std::uint16_t>();
+  const auto convert = half.dtype() == DType::kBF16 ? float_to_bfloat16 : float_to_half;
+  std::transform(from, from + bits.size(), bits.begin(), convert);
+}
+
+// Where a tensor of the node lies for the inner kernel: in scratch at `offset`, or, no half, where it is.
+struct Place {
+  bool widened = false;
+  std::size_t offset = 0;
+  TensorType type;
+
+  TensorView view(const TensorView& original, std::byte* scratch) const {
+    return widened ? TensorView(type, scratch + offset) : original;
+  }
+};
+
+class WidenedKernel final : public Kernel {
+ public:
+  WidenedKernel(const Graph& graph, const Node& node, const PrepareKernel& prepare) {
+    Graph wide_graph;
+    Node wide_node = node;
+    wide_node.inputs.clear();
+    wide_node.outputs.clear();
+    for (const ValueId input : node.inputs) {
+      const Value& value = graph.value(input);
+      inputs_.push_back(place(value.type));
+      const std::string name = fmt::format("input {}", wide_node.inputs.size());
+      wide_node.inputs.push_back(is_persistent(value.role) ? wide_graph.add_state(name, inputs_.back().type)
+                                                           : wide_graph.add_input(name, inputs_.back().type));
+    }
+    if (node.row_count != kNoValue) wide_node.row_count = wide_graph.add_input("rows", {DType::kI32, {1}});
+    if (auto* const cast = std::get_if<CastAttributes>(&wide_node.attributes)) cast->to = wide(cast->to);
+    wide_node.outputs = wide_graph.add_node(wide_node);
+    for (const ValueId output : node.outputs) outputs_.push_back(place(graph.type(output)));
+    for (const Alias& alias : op_aliases(node.op, node.inputs.size())) {
+      if (alias.kind == Alias::Kind::kMust) outputs_[alias.output] = inputs_[alias.input];
+    }
+    kernel_ = prepare(wide_graph, wide_graph.nodes().back());
+    std::size_t inner_bytes = kernel_->scratch_bytes();
+    if (node.op == Op::kLayerNorm) {
+      wide_graph.add_node({.op = Op::kLayerNormAffine,
+                           .name = node.name,
+                           .inputs = {wide_node.outputs[1], wide_node.inputs[1], wide_node.inputs[2]},
+                           .row_count = wide_node.row_count});
+      affine_ = prepare(wide_graph, wide_graph.nodes().back());
+      inner_bytes = std::max(inner_bytes, affine_->scratch_bytes());
+    }
+    inner_at_ = scratch_bytes_;
+    scratch_bytes_ += inner_bytes;
+    wide_inputs_.resize(inputs_.size());
+    wide_outputs_.resize(outputs_.size());
+  }
+
+  std::size_t scratch_bytes() const override { return scratch_bytes_; }
+
+  void run(const KernelArguments& arguments) const override {
+    std::byte* const scratch = arguments.scratch.data();
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      wide_inputs_[i] = inputs_[i].view(arguments.inputs[i], scratch);
+      if (inputs_[i].widened) widen(arguments.inputs[i], wide_inputs_[i].data<float>());
+    }
+    for (std::size_t i = 0; i < outputs_.size(); ++i) {
+      wide_outputs_[i] = outputs_[i].view(arguments.outputs[i], scratch);
+    }
+    kernel_->run({.inputs = wide_inputs_,
+                  .outputs = wide_outputs_,
+                  .scratch = arguments.scratch.subspan(inner_at_),
+                  .row_count = arguments.row_count});
+    for (std::size_t i = outputs_.size(); i-- > 0;) {
+      if (i == 0 && affine_ != nullptr) affine_again(arguments);
+      if (outputs_[i].widened) narrow(wide_outputs_[i].data<float>(), arguments.outputs[i]);
+    }
+  }
+
+ private:
+  // layer_norm's y follows from the normalized output as it is stored, which has been rounded by now.
+  void affine_again(const KernelArguments& arguments) const {
+    widen(arguments.outputs[1], wide_outputs_[1].data<float>());
+    const TensorView inputs[] = {wide_outputs_[1], wide_inputs_[1], wide_inputs_[2]};
+    affine_->run({.inputs = inputs,
+                  .outputs = std::span(wide_outputs_).first(1),
+                  .scratch = arguments.scratch.subspan(inner_at_),
+                  .row_count = arguments.row_count});
+  }
+
+  Place place(const TensorType& type) {
+    if (!is_half(type.dtype)) return {.type = type};
+    const Place place{.widened = true, .offset = scratch_bytes_, .type = {DType::kF32, type.shape}};
+    scratch_bytes_ += round_up(place.type.bytes(), kAlignmentBytes);
+    return place;
+  }
+
+  std::vector<Place> inputs_{}, outputs_{};
+  std::unique_ptr<Kernel> kernel_{}, affine_{};
+  std::size_t inner_at_ = 0, scratch_bytes_ = 0;
+  mutable std::vector<TensorView> wide_inputs_{}, wide_outputs_{};  // of the run that is under way
+};
+
+}  // namespace
+
+bool has_halves(const Graph& graph, const Node& node) {
+  const auto is_one = [&](ValueId value) { return is_half(graph.type(value).dtype); };
+  return std::any_of(node.inputs.begin(), node.inputs.end(), is_one) ||
+         std::any_of(node.outputs.begin(), node.outputs.end(), is_one);
+}
+
+std::unique_ptr<Kernel> widened_kernel(const Graph& graph, const Node& node, const PrepareKernel& prepare) {
+  return std::make_unique<WidenedKernel>(graph, node, prepare);
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,35 @@
+// ParameterPlace: where a parameter's values lie in memory, and in which form. Files hold floats; in memory a parameter
+// is
+//   F32, or
+//   split: BF16, which products read, and I16, which brings the float back exactly (tensor/split_float.h); a program
+//   that only reads parameters has no need of the second.
+//
+//   place.write(0, floats);   // in any form
+//   place.read(0, floats);    // exactly what was written; of BF16 alone, what it holds
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "tensor/tensor.h"
+
+namespace plimsoll {
+
+class ParameterPlace {
+ public:
+  ParameterPlace(std::span<float> floats);  // NOLINT: floats are a place as they are
+  // `low` is empty unless `value` is BF16.
+  explicit ParameterPlace(const TensorView& value, const TensorView& low = {});
+
+  std::int64_t elements() const { return value_.elements(); }
+  // All values where they lie; empty unless they are floats.
+  std::span<float> floats() const;
+  // Values from element `first` on.
+  void write(std::int64_t first, std::span<const float> values) const;
+  void read(std::int64_t first, std::span<float> values) const;
+
+ private:
+  TensorView value_, low_;
+};
+
+}  // namespace plimsoll
