@@ -5,6 +5,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "base/process.h"
 #include "cli/command.h"
+#include "cli/run_options.h"
 #include "cli/usage.h"
 #include "train/step_bench.h"
 
@@ -15,6 +16,7 @@ struct BenchOptions {
   std::string model, batch, optimizer = "adamw_torch";
   int steps = 5;
   bool profile = false;
+  PrecisionOptions precision;
 };
 
 void print_profile(const std::map<std::string, double>& op_seconds, int steps) {
@@ -32,7 +34,7 @@ void run_bench_step(const Invocation& invocation, const BenchOptions& options) {
   const ModelBundle bundle = open_weights_only(options.model);
   std::map<std::string, double> op_seconds;
   const StepBench result =
-      bench_step(bundle, options.batch, options.steps, backend, parse_optimizer(options.optimizer),
+      bench_step(bundle, options.batch, options.steps, backend, parse_optimizer(options.optimizer), options.precision.resolve(),
                  options.profile ? &op_seconds : nullptr);
   nlohmann::json object = {{"step_seconds", result.step_seconds},
                            {"losses", result.losses},
@@ -65,6 +67,7 @@ void add_bench_step(CLI::App& app, Invocation& invocation) {
          {"adamw_torch", "adamw_8bit", "adafactor"})
       ->type_name("NAME")
       ->capture_default_str();
+  add_precision_options(command, options->precision);
   command->add_flag("--profile", options->profile, "Time each op");
   command->callback([&invocation, options] {
     invocation.action = [&invocation, options] { run_bench_step(invocation, *options); };

@@ -64,7 +64,7 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
     options.memory.budget_bytes = budget_of_machine(parse_bytes(plan_options.device_memory, "--device-memory"));
   }
   CpuBackend backend(invocation.threads);
-  options.memory.speeds = machine_speeds(backend.threads());
+  options.memory.speeds = machine_speeds(backend.threads(), options.train.precision);
   ModelBundle bundle = open_model(options.model.model, options.model.tokenizer);
   options.resolve_padding(bundle.config);
   resolve_labels(bundle, options.model, options.data);

@@ -86,7 +86,7 @@ void run_train(const Invocation& invocation, RunOptions& options, const std::str
   const fs::path output_dir = options.train.output_dir;
   make_output_dir(output_dir);
   CpuBackend backend(invocation.threads);
-  options.memory.speeds = machine_speeds(backend.threads());
+  options.memory.speeds = machine_speeds(backend.threads(), options.train.precision);
   const std::optional<fs::path> resume = find_resume(resume_option, output_dir);
   ModelBundle bundle = open_model(options.model.model, options.model.tokenizer);
   options.resolve_padding(bundle.config);

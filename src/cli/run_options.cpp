@@ -118,14 +118,16 @@ void add_training_options(CLI::App* command, RunOptions& o) {
       ->capture_default_str();
   number(command->add_option("--warmup-ratio", t.warmup_ratio, "Share of the updates over which the rate rises"), 0, 1)
       ->capture_default_str();
+  add_precision_options(command, o.precision);
   one_of(command->add_option("--optim", o.optimizer,
                              "adamw_torch; adamw_8bit, whose moments take a quarter of the memory; or adafactor, which "
                              "keeps next to none"),
          {"adamw_torch", "adamw_8bit", "adafactor"})
       ->type_name("NAME")
       ->capture_default_str();
-  number(command->add_option("--weight-decay", t.weight_decay, "Decay of weights; biases and layer norms are left alone"),
-         0)
+  number(
+      command->add_option("--weight-decay", t.weight_decay, "Decay of weights; biases and layer norms are left alone"),
+      0)
       ->capture_default_str();
   number(command->add_option("--max-grad-norm", t.max_grad_norm, "Clip the gradient's global norm (0: do not)"), 0)
       ->capture_default_str();
@@ -135,6 +137,23 @@ void add_training_options(CLI::App* command, RunOptions& o) {
       ->capture_default_str();
   whole_number(command->add_option("--seed", t.seed, "Fixes fresh weights, the order of pages and dropout"), 0)
       ->capture_default_str();
+}
+
+DType PrecisionOptions::resolve() const {
+  if (bf16 && fp16) {
+    throw UsageError({.what = "two precisions are asked for",
+                      .where = "--bf16, --fp16",
+                      .found = "both",
+                      .allowed = "one of them",
+                      .remedy = "--bf16 needs no gradient scaler and is faster on processors with AVX512_BF16"});
+  }
+  return bf16 ? DType::kBF16 : fp16 ? DType::kF16 : DType::kF32;
+}
+
+void add_precision_options(CLI::App* command, PrecisionOptions& options) {
+  command->add_flag("--bf16", options.bf16,
+                    "Keep the encoder's activations in bfloat16; weights keep their F32 value, split in two halves");
+  command->add_flag("--fp16", options.fp16, "Keep the encoder's activations in half precision, with a gradient scaler");
 }
 
 void RunOptions::resolve() {
@@ -149,6 +168,7 @@ void RunOptions::resolve() {
   if (!budget.empty()) memory.budget_bytes = parse_bytes(budget, "--budget");
   train.lr_scheduler_type = parse_scheduler_type(scheduler);
   train.optim = parse_optimizer(optimizer);
+  train.precision = precision.resolve();
   if (recompute == "none") memory.recompute = RecomputeMode::kNone;
   if (recompute == "layers") memory.recompute = RecomputeMode::kLayers;
   if (gradient_checkpointing) {

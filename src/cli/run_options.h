@@ -9,6 +9,15 @@
 
 namespace plimsoll {
 
+struct PrecisionOptions {
+  bool bf16 = false, fp16 = false;
+
+  // Throws UsageError if both are asked for.
+  DType resolve() const;
+};
+// --bf16 and --fp16.
+void add_precision_options(CLI::App* command, PrecisionOptions& options);
+
 struct RunOptions {
   ModelRequest model;
   DataRequest data;
@@ -21,6 +30,7 @@ struct RunOptions {
   std::string budget;
   std::string scheduler = "linear";
   std::string optimizer = "adamw_torch";
+  PrecisionOptions precision;
   std::int64_t train_batch_size = 0;  // 0: not given
   std::int64_t micro_batch_size = 0;
   std::int64_t accumulation_steps = 0;

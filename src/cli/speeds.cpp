@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Raised whenever a kernel becomes so much faster or slower that old measurements mislead.
-constexpr int kVersion = 2;
+constexpr int kVersion = 3;
 
 std::optional<OpSpeeds> read_speeds(const fs::path& path) {
   std::error_code missing;
@@ -38,9 +38,10 @@ std::optional<OpSpeeds> read_speeds(const fs::path& path) {
 }
 
 // Runs this program again as `plimsoll calibrate`, silently. False if it could not be run or failed.
-bool run_calibrate(int threads) {
+bool run_calibrate(int threads, DType precision) {
   const std::string count = std::to_string(threads);
-  const char* arguments[] = {"plimsoll", "calibrate", "--json", "--threads", count.c_str(), nullptr};
+  const char* const half = precision == DType::kBF16 ? "--bf16" : precision == DType::kF16 ? "--fp16" : nullptr;
+  const char* arguments[] = {"plimsoll", "calibrate", "--json", "--threads", count.c_str(), half, nullptr};
   posix_spawn_file_actions_t files;
   ::posix_spawn_file_actions_init(&files);
   ::posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
@@ -55,8 +56,9 @@ bool run_calibrate(int threads) {
 
 }  // namespace
 
-fs::path speeds_path(int threads) {
-  const std::string name = fmt::format("speeds-{}.json", threads);
+fs::path speeds_path(int threads, DType precision) {
+  const char* const half = precision == DType::kBF16 ? "-bf16" : precision == DType::kF16 ? "-fp16" : "";
+  const std::string name = fmt::format("speeds-{}{}.json", threads, half);
   if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != 0) {
     return fs::path(cache) / "plimsoll" / name;
   }
@@ -66,13 +68,13 @@ fs::path speeds_path(int threads) {
   return {};
 }
 
-OpSpeeds calibrate(int threads) {
+OpSpeeds calibrate(int threads, DType precision) {
   CpuBackend backend(threads);
-  const OpSpeeds speeds = measure_speeds(backend);
+  const OpSpeeds speeds = measure_speeds(backend, precision);
   nlohmann::json json = speeds_json(speeds);
   json["version"] = kVersion;
   json["processor"] = processor_name();
-  const fs::path path = speeds_path(backend.threads());
+  const fs::path path = speeds_path(backend.threads(), precision);
   try {
     check(!path.empty(), "there is a place for caches");
     fs::create_directories(path.parent_path());
@@ -83,10 +85,10 @@ OpSpeeds calibrate(int threads) {
   return speeds;
 }
 
-OpSpeeds machine_speeds(int threads) {
-  const fs::path path = speeds_path(threads);
+OpSpeeds machine_speeds(int threads, DType precision) {
+  const fs::path path = speeds_path(threads, precision);
   if (const auto known = read_speeds(path)) return *known;
-  if (!path.empty() && run_calibrate(threads)) {
+  if (!path.empty() && run_calibrate(threads, precision)) {
     if (const auto measured = read_speeds(path)) return *measured;
   }
   log_warning("the speed of this machine could not be measured or kept; plans are compared by typical speeds");

@@ -39,8 +39,9 @@ struct Measured {
   std::array<double, kSpeedCount> seconds{}, work{};
 };
 
-void measure_step(Backend& backend, OptimizerKind optimizer, bool all, Measured& measured) {
+void measure_step(Backend& backend, DType precision, OptimizerKind optimizer, bool all, Measured& measured) {
   StepOptions options{.config = preset_config("layoutlmv3-base"), .model = {}, .optimizer = {}};
+  options.precision = precision;
   options.config.num_hidden_layers = 1;
   options.config.vocab_size = 1000;
   options.optimizer.kind = optimizer;
@@ -83,15 +84,17 @@ void measure_step(Backend& backend, OptimizerKind optimizer, bool all, Measured&
 
 }  // namespace
 
-OpSpeeds measure_speeds(Backend& backend) {
+OpSpeeds measure_speeds(Backend& backend, DType precision) {
   Measured measured;
-  measure_step(backend, OptimizerKind::kAdamW, true, measured);
-  measure_step(backend, OptimizerKind::kAdamW8bit, false, measured);
-  measure_step(backend, OptimizerKind::kAdafactor, false, measured);
+  measure_step(backend, precision, OptimizerKind::kAdamW, true, measured);
+  measure_step(backend, precision, OptimizerKind::kAdamW8bit, false, measured);
+  measure_step(backend, precision, OptimizerKind::kAdafactor, false, measured);
   OpSpeeds speeds;
   const auto add = static_cast<std::size_t>(Op::kAdd);
   for (std::size_t i = 0; i < kSpeedCount; ++i) {
-    const std::size_t from = measured.work[i] > 0 ? i : add;  // ops that no step has
+    // What no step has: the speed of the op's other form, or an addition's.
+    const std::size_t other = (i + kSpeedForms) % kSpeedCount;
+    const std::size_t from = measured.work[i] > 0 ? i : measured.work[other] > 0 ? other : add;
     speeds.seconds_per_unit[i] = measured.seconds[from] / measured.work[from];
   }
   return speeds;
@@ -100,24 +103,26 @@ OpSpeeds measure_speeds(Backend& backend) {
 OpSpeeds typical_speeds() {
   OpSpeeds speeds;
   speeds.seconds_per_unit.fill(1e-9);
-  for (const Op op : {Op::kLinear, Op::kLinearInputGrad, Op::kLinearWeightGrad}) {
-    speeds.seconds_per_unit[static_cast<std::size_t>(op)] = 2e-11;
+  for (const std::size_t form : {std::size_t{0}, kSpeedForms}) {
+    for (const Op op : {Op::kLinear, Op::kLinearInputGrad, Op::kLinearWeightGrad}) {
+      speeds.seconds_per_unit[form + static_cast<std::size_t>(op)] = 2e-11;
+    }
+    speeds.seconds_per_unit[form + static_cast<std::size_t>(Op::kAttention)] = 8e-11;
+    speeds.seconds_per_unit[form + static_cast<std::size_t>(Op::kAttentionGrad)] = 2e-10;
   }
-  speeds.seconds_per_unit[static_cast<std::size_t>(Op::kAttention)] = 8e-11;
-  speeds.seconds_per_unit[static_cast<std::size_t>(Op::kAttentionGrad)] = 2e-10;
   return speeds;
 }
 
 nlohmann::json speeds_json(const OpSpeeds& speeds) {
   nlohmann::json units = nlohmann::json::object();
-  for (std::size_t i = 0; i < kSpeedCount; ++i) units[std::string(speed_name(i))] = speeds.seconds_per_unit[i];
+  for (std::size_t i = 0; i < kSpeedCount; ++i) units[speed_name(i)] = speeds.seconds_per_unit[i];
   return {{"seconds_per_unit", std::move(units)}};
 }
 
 OpSpeeds parse_speeds(const nlohmann::json& json, const std::string& where) {
   OpSpeeds speeds;
   for (std::size_t i = 0; i < kSpeedCount; ++i) {
-    const std::string name(speed_name(i));
+    const std::string name = speed_name(i);
     const auto units = json.is_object() ? json.find("seconds_per_unit") : json.end();
     const bool has = units != json.end() && units->is_object() && units->contains(name) && (*units)[name].is_number();
     const double seconds = has ? (*units)[name].get<double>() : -1;

@@ -88,6 +88,7 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
   RunPlan run;
   run.levers = levers;
   run.optimizer = request.step.optimizer.kind;
+  run.precision = request.step.precision;
   const std::int64_t micro = levers.micro_batch_size;
   run.accumulation_steps = request.trains ? divide_up(request.train_batch_size, micro) : 0;
   run.budget_bytes = request.budget_bytes;

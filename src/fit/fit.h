@@ -69,6 +69,7 @@ double recomputed_seconds(const Levers& levers);
 struct RunPlan {
   Levers levers;
   OptimizerKind optimizer = OptimizerKind::kAdamW;  // asked for, never chosen
+  DType precision = DType::kF32;                    // the same
   std::int64_t accumulation_steps = 0;
   std::vector<PlannedProgram> programs;
   PersistentLayout layout;

@@ -120,6 +120,7 @@ class Search {
     RunPlan copy;
     copy.levers = run.levers;
     copy.optimizer = run.optimizer;
+    copy.precision = run.precision;
     copy.accumulation_steps = run.accumulation_steps;
     copy.arena_bytes = run.arena_bytes;
     copy.predicted_peak_bytes = run.predicted_peak_bytes;

@@ -26,6 +26,10 @@ std::string_view program_kind_name(ProgramKind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
+std::string_view precision_name(DType precision) {
+  return precision == DType::kBF16 ? "bf16" : precision == DType::kF16 ? "fp16" : "fp32";
+}
+
 std::string_view update_mode_name(UpdateMode mode) {
   static constexpr std::array<std::string_view, 3> kNames = {"after backward", "in backward", "in a second backward"};
   return kNames[static_cast<std::size_t>(mode)];

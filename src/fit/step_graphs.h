@@ -32,6 +32,9 @@ enum class UpdateMode : std::uint8_t {
 };
 std::string_view update_mode_name(UpdateMode mode);
 
+// "fp32", "bf16" or "fp16".
+std::string_view precision_name(DType precision);
+
 struct StepOptions {
   LayoutLMv3Config config;
   ModelOptions model;

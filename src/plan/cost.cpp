@@ -44,15 +44,29 @@ double work_of(const Graph& graph, const Node& node) {
   }
 }
 
-std::size_t speed_index(const Graph& graph, const Node& node) {
-  const bool coded = (node.op == Op::kAdamW || node.op == Op::kAdamWRows) && update_form(graph, node).coded;
-  if (!coded) return static_cast<std::size_t>(node.op);
-  return node.op == Op::kAdamW ? kOpCount : kOpCount + 1;
+namespace {
+
+bool works_on_halves(const Graph& graph, const Node& node) {
+  const auto is_one = [&](ValueId value) { return is_half(graph.type(value).dtype); };
+  return std::any_of(node.inputs.begin(), node.inputs.end(), is_one) ||
+         std::any_of(node.outputs.begin(), node.outputs.end(), is_one);
 }
 
-std::string_view speed_name(std::size_t index) {
-  if (index < kOpCount) return op_name(static_cast<Op>(index));
-  return index == kOpCount ? "adamw_codes" : "adamw_rows_codes";
+}  // namespace
+
+std::size_t speed_index(const Graph& graph, const Node& node) {
+  const std::size_t half = works_on_halves(graph, node) ? kSpeedForms : 0;
+  const bool coded = (node.op == Op::kAdamW || node.op == Op::kAdamWRows) && update_form(graph, node).coded;
+  if (!coded) return half + static_cast<std::size_t>(node.op);
+  return half + (node.op == Op::kAdamW ? kOpCount : kOpCount + 1);
+}
+
+std::string speed_name(std::size_t index) {
+  const std::size_t form = index % kSpeedForms;
+  const std::string_view name = form < kOpCount    ? op_name(static_cast<Op>(form))
+                                : form == kOpCount ? "adamw_codes"
+                                                   : "adamw_rows_codes";
+  return std::string(name) + (index < kSpeedForms ? "" : "_half");
 }
 
 double estimate_seconds(const Graph& graph, const OpSpeeds& speeds, double row_share) {

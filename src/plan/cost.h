@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <string>
 #include <string_view>
 
 #include "graph/graph.h"
@@ -14,11 +15,12 @@ namespace plimsoll {
 // Work of a node whose rows are all real. Of attention: with the rows spread evenly over the samples.
 double work_of(const Graph& graph, const Node& node);
 
-// Speeds are kept by op, and by form where the forms of an op differ: AdamW with 8-bit moments has speeds of its own.
-inline constexpr std::size_t kSpeedCount = kOpCount + 2;
+// Speeds are kept by op, and by form where the forms of an op differ: AdamW with 8-bit moments has speeds of its own, and
+// so has every op on halves.
+inline constexpr std::size_t kSpeedForms = kOpCount + 2, kSpeedCount = 2 * kSpeedForms;
 std::size_t speed_index(const Graph& graph, const Node& node);
-// "linear", "adamw", "adamw_codes", …
-std::string_view speed_name(std::size_t index);
+// "linear", "linear_half", "adamw", "adamw_codes", …
+std::string speed_name(std::size_t index);
 
 struct OpSpeeds {
   std::array<double, kSpeedCount> seconds_per_unit{};

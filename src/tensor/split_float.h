@@ -13,7 +13,6 @@
 
 namespace plimsoll {
 
-
 struct SplitFloat {
   std::uint16_t high = 0;  // bfloat16
   std::int16_t low = 0;    // the float's bits minus high's, in units of its last place

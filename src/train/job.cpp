@@ -168,6 +168,7 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
   FitRequest request;
   request.step.config = bundle.config;
   request.step.optimizer.kind = options.optim;
+  request.step.precision = options.precision;
   request.step.optimizer.adamw.weight_decay = options.weight_decay;
   request.step.optimizer.clips = options.max_grad_norm > 0;
   request.train_batch_size = options.train_batch_size;
@@ -230,6 +231,7 @@ nlohmann::json plan_json(const RunPlan& plan) {
           {"micro_batch_size", plan.levers.micro_batch_size},
           {"gradient_accumulation_steps", plan.accumulation_steps},
           {"optim", optimizer_name(plan.optimizer)},
+          {"precision", precision_name(plan.precision)},
           {"update_mode", update_mode_name(plan.levers.update)},
           {"recomputed_bytes", recomputed_bytes(plan.levers)},
           {"seconds_per_update", plan.seconds_per_update},

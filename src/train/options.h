@@ -21,6 +21,7 @@ struct TrainOptions {
   std::int64_t max_steps = 0;  // above 0: overrides num_train_epochs
   double warmup_ratio = 0;
   OptimizerKind optim = OptimizerKind::kAdamW;
+  DType precision = DType::kF32;  // of the encoder's activations
   double weight_decay = 0.01;
   double max_grad_norm = 1.0;
   SchedulerType lr_scheduler_type = SchedulerType::kLinear;

@@ -25,28 +25,30 @@ void run_timed(const Program& program, std::map<std::string, double>& op_seconds
 }  // namespace
 
 StepBench bench_step(const ModelBundle& bundle, const std::filesystem::path& batch_file, int steps, Backend& backend,
-                     OptimizerKind optimizer, std::map<std::string, double>* op_seconds) {
+                     OptimizerKind optimizer, DType precision, std::map<std::string, double>* op_seconds) {
   const std::unique_ptr<Batch> batch = read_batch_file(batch_file, bundle.config);
   const BatchShape shape = batch->shape();
   FitRequest request;
   request.step.config = bundle.config;
   request.step.optimizer.kind = optimizer;
+  request.step.precision = precision;
   request.step.optimizer.adamw.weight_decay = 0.01;
   request.train_batch_size = shape.max_samples;
   request.text_rows = [&](std::int64_t) { return shape.max_text_rows; };
   request.update_text_rows = shape.max_text_rows;
   const Session session(plan_run(request, {.micro_batch_size = shape.max_samples}, backend), backend);
   const Program& program = session.program(ProgramKind::kStep);
-  load_model(bundle, 0, [&](const std::string& name) { return session.parameter(name); });
   for (const auto& [name, entry] : session.plan().layout.entries()) {
     if (entry.role == Role::kState) std::ranges::fill(session.persistent(name).byte_span(), std::byte{0});
   }
+  load_model(bundle, 0, [&](const std::string& name) { return session.parameter(name); });
   const BatchBinding binding(program, *batch);
-  binding.set_loss_scale(1.0F / static_cast<float>(std::max<std::int64_t>(1, batch->labelled_tokens())));
+  const float loss_scale = 1.0F / static_cast<float>(std::max<std::int64_t>(1, batch->labelled_tokens()));
   StepBench result{.step_seconds = {}, .losses = {}, .predicted_peak_bytes = session.plan().predicted_peak_bytes};
   for (int i = 0; i < steps; ++i) {
     const auto begin = Clock::now();
     binding.copy(*batch);
+    binding.set_loss_scale(loss_scale);
     binding.set_dropout_key(dropout_key(0, static_cast<std::uint64_t>(i)));
     binding.set_update(1e-5, i + 1, 1.0);
     if (op_seconds != nullptr) {

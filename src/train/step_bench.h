@@ -18,6 +18,7 @@ struct StepBench {
 // Forward, backward, clipping and the update on the whole batch as one micro-batch, `steps` times, dropout on. The step's time per op
 // goes to `op_seconds` (by op name) if given.
 StepBench bench_step(const ModelBundle& bundle, const std::filesystem::path& batch_file, int steps, Backend& backend,
-                     OptimizerKind optimizer = OptimizerKind::kAdamW, std::map<std::string, double>* op_seconds = nullptr);
+                     OptimizerKind optimizer = OptimizerKind::kAdamW, DType precision = DType::kF32,
+                     std::map<std::string, double>* op_seconds = nullptr);
 
 }  // namespace plimsoll

@@ -57,9 +57,10 @@ Trainer::Trainer(const Session& session, const ModelBundle& bundle, const TrainD
             .threads = threads,
             .optimizer = std::string(optimizer_name(options.optim)),
             .data = fingerprint(data.train->examples()),
-            .options = fmt::format("learning rate {} ({}, warm-up {}), weight decay {}, gradient norm at most {}",
-                                   options.learning_rate, scheduler_type_name(options.lr_scheduler_type),
-                                   options.warmup_ratio, options.weight_decay, options.max_grad_norm),
+            .options =
+                fmt::format("learning rate {} ({}, warm-up {}), weight decay {}, gradient norm at most {}, {}",
+                            options.learning_rate, scheduler_type_name(options.lr_scheduler_type), options.warmup_ratio,
+                            options.weight_decay, options.max_grad_norm, precision_name(options.precision)),
             .best_metric = std::nullopt,
             .best_step = 0};
   for (const auto& [name, entry] : session.plan().layout.entries()) {
@@ -76,12 +77,12 @@ void Trainer::begin_from(const std::filesystem::path& resume) {
   const ParameterMemory memory = [this](const std::string& name) { return session_.parameter(name); };
   const TrainerState saved = read_trainer_state(resume);
   if (saved.optimizer != state_.optimizer) {
-    throw UsageError({.what = "the checkpoint holds the state of another optimizer",
-                      .where = fmt::format("--optim, {}", resume.string()),
-                      .found = fmt::format("{} asked for, {} in the checkpoint", state_.optimizer, saved.optimizer),
-                      .allowed = fmt::format("--optim {}", saved.optimizer),
-                      .remedy = fmt::format("pass that, or begin a new run from its weights with --model {}",
-                                            resume.string())});
+    throw UsageError(
+        {.what = "the checkpoint holds the state of another optimizer",
+         .where = fmt::format("--optim, {}", resume.string()),
+         .found = fmt::format("{} asked for, {} in the checkpoint", state_.optimizer, saved.optimizer),
+         .allowed = fmt::format("--optim {}", saved.optimizer),
+         .remedy = fmt::format("pass that, or begin a new run from its weights with --model {}", resume.string())});
   }
   try {
     load_checkpoint(resume, bundle_, memory, state_names_, [this](const std::string& name) { return state(name); });
@@ -137,11 +138,11 @@ void Trainer::open_logs(bool resumed) {
 void Trainer::restart_loader() {
   loader_.reset();
   const std::int64_t per_epoch = sampler_.updates_per_epoch();
-  sequence_ = std::make_unique<BatchSequence>(
-      sampler_, state_.micro_batch_size,
-      BatchSequence::Range{.epoch = static_cast<std::uint64_t>(state_.step / per_epoch),
-                           .update = state_.step % per_epoch,
-                           .updates = state_.total_steps - state_.step});
+  sequence_ =
+      std::make_unique<BatchSequence>(sampler_, state_.micro_batch_size,
+                                      BatchSequence::Range{.epoch = static_cast<std::uint64_t>(state_.step / per_epoch),
+                                                           .update = state_.step % per_epoch,
+                                                           .updates = state_.total_steps - state_.step});
   const ModelCapacity& capacity = session_.plan().programs.front().capacity;
   loader_ = std::make_unique<Loader>(*data_.train, *sequence_, batch_shape(bundle_.config, capacity), options_.pad_to,
                                      loader_options_);
@@ -190,15 +191,15 @@ void Trainer::check_finite(const Batch& batch, double loss, double norm) const {
     pages += fmt::format("{}{}", pages.empty() ? "" : ", ", data_.train->source().read(reference.page).id);
   }
   const std::vector<std::int64_t> good = list_checkpoints(options_.output_dir);
-  throw DivergedError({.what = "the loss or the gradients are no longer finite",
-                       .where = fmt::format("update {}, pages {}", state_.step + 1, pages),
-                       .found = fmt::format("loss {}, gradient norm {}", loss, norm),
-                       .allowed = "finite numbers",
-                       .remedy = fmt::format("lower --learning-rate or raise --warmup-ratio{}",
-                                             good.empty() ? std::string()
-                                                          : fmt::format("; the last good checkpoint is {}",
-                                                                        checkpoint_path(options_.output_dir, good.back())
-                                                                            .string()))});
+  throw DivergedError(
+      {.what = "the loss or the gradients are no longer finite",
+       .where = fmt::format("update {}, pages {}", state_.step + 1, pages),
+       .found = fmt::format("loss {}, gradient norm {}", loss, norm),
+       .allowed = "finite numbers",
+       .remedy = fmt::format("lower --learning-rate or raise --warmup-ratio{}",
+                             good.empty() ? std::string()
+                                          : fmt::format("; the last good checkpoint is {}",
+                                                        checkpoint_path(options_.output_dir, good.back()).string()))});
 }
 
 void Trainer::log_order(const Batch& batch, bool first, bool last) {
@@ -245,8 +246,8 @@ void Trainer::after_update(double loss, TrainSummary& summary) {
         line.data(), line.size(),
         "{{\"step\": {}, \"epoch\": {:.6g}, \"loss\": {:.9g}, \"learning_rate\": {:.9g}, \"grad_norm\": {:.9g}, "
         "\"pages_per_second\": {:.5g}, \"resident_bytes\": {}}}",
-        now.step, now.epoch, state_.interval_loss / static_cast<double>(state_.interval_steps), now.learning_rate, now.gradient_norm,
-        now.pages_per_second, now.resident_bytes);
+        now.step, now.epoch, state_.interval_loss / static_cast<double>(state_.interval_steps), now.learning_rate,
+        now.gradient_norm, now.pages_per_second, now.resident_bytes);
     metrics_->write({line.data(), out.size});
     state_.interval_loss = 0;
     state_.interval_steps = 0;

@@ -108,6 +108,8 @@ std::string test_name(const OpCase& op_case);
 
 // All cases; one file per group of ops.
 std::vector<OpCase> all_cases();
+// Of groups whose ops an encoder layer has; those of others cannot be described in halves.
+std::vector<OpCase> encoder_cases();
 std::vector<OpCase> embedding_cases();
 std::vector<OpCase> rows_cases();
 std::vector<OpCase> elementwise_cases();
