@@ -34,7 +34,9 @@ constexpr std::array<std::pair<const char*, const char*>, 18> kElsewhere = {{
     {"--output", "--output-dir"},
     {"--output-dir", "--output"},
 }};
-constexpr std::array<const char*, 4> kPrecisions = {"--fp16", "--bf16", "--tf32", "--half"};
+// What casts a whole model, master weights and all, elsewhere.
+constexpr std::array<const char*, 6> kWholeModelCasts = {"--half",      "--dtype",     "--torch-dtype",
+                                                         "--pure-bf16", "--pure-fp16", "--fp16-full-train"};
 
 template <typename Number>
 bool parse_number(const std::string& text, Number& value) {
@@ -148,8 +150,14 @@ Problem unknown_option_problem(const CLI::App& command, const std::string& given
   Problem problem{.what = "no such option", .where = where, .found = given};
   problem.allowed = fmt::format("the options that plimsoll {} --help lists", command.get_name());
   problem.remedy = meant.empty() ? "leave it out, or look for its name there" : fmt::format("did you mean {}?", meant);
-  if (std::find(kPrecisions.begin(), kPrecisions.end(), given) != kPrecisions.end()) {
-    problem.remedy = "leave it out: this version computes in fp32";
+  const std::string name = given.substr(0, given.find('='));
+  if (std::find(kWholeModelCasts.begin(), kWholeModelCasts.end(), name) != kWholeModelCasts.end()) {
+    problem.what = "the whole model, its master weights too, cannot be cast to half precision for training";
+    problem.remedy =
+        "pass --bf16: activations and products are in bfloat16, and each weight keeps its F32 value. Without it AdamW "
+        "stands still: a step of less than 1/256 of a weight (bfloat16; 1/2048 in half precision) rounds to nothing, "
+        "and "
+        "squared gradients below 6e-8 become 0 in half precision";
   }
   return problem;
 }

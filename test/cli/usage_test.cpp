@@ -81,7 +81,9 @@ TEST_F(Usage, MisspeltNamesAreNamedAndCorrected) {
   expect_message(run({"train", "--learnin-rate", "1e-3"}), 2, {"--learnin-rate", "did you mean --learning-rate?"});
   expect_message(run({"train", "--lr=1e-3"}), 2, {"did you mean --learning-rate?"});
   expect_message(run({"train", "--output_dri", "run"}), 2, {"did you mean --output-dir?"});
-  expect_message(run({"train", "--fp16"}), 2, {"fp32"});
+  expect_message(run({"train", "--half"}), 2, {"master weights", "pass --bf16"});
+  expect_message(run({"train", "--torch-dtype", "float16"}), 2, {"master weights", "pass --bf16"});
+  expect_message(run({"calibrate", "--bf16", "--fp16"}), 2, {"two precisions"});
   expect_message(run({"synth", "--xyzzy", "1"}), 2, {"--xyzzy", "plimsoll synth --help"});
   expect_message(run({"trian"}), 2, {"did you mean plimsoll train?"});
   expect_message(run({"--json", "check"}), 2, {"before the command"});

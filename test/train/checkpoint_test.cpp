@@ -72,7 +72,7 @@ int save_on_a_full_disk(const fs::path& output_dir, rlim_t limit) {
         for (const ParameterSpec& spec : bundle.specs()) {
           if (spec.name == name) return std::span<float>(values).first(static_cast<std::size_t>(spec.shape.elements()));
         }
-        throw InternalError("no such parameter");
+        throw InternalError({.what = "no such parameter"});
       };
       const StateMemory state_memory = [&](const std::string&) {
         return TensorView({DType::kF32, {1000}}, values.data());
