@@ -82,12 +82,12 @@ std::string peak_text(const Explanation& e) {
       rest_count += group.count;
       continue;
     }
-    text += fmt::format("  {:<32} {:>6} {:<10}{:>17}{:>11}\n", shortened(group.name, 32),
+    text += fmt::format("  {:<34} {:>6} {:<10}{:>16}{:>10}\n", shortened(group.name, 34),
                         group.count > 1 ? fmt::format("{} x", group.count) : "", group.kind, grouped_digits(group.bytes),
                         format_bytes(group.bytes));
   }
   if (rest > 0) {
-    text += fmt::format("  {:<32} {:>6} {:<10}{:>17}{:>11}\n", "all others", fmt::format("{} x", rest_count), "",
+    text += fmt::format("  {:<34} {:>6} {:<10}{:>16}{:>10}\n", "all others", fmt::format("{} x", rest_count), "",
                         grouped_digits(rest), format_bytes(rest));
   }
   return text;

@@ -16,10 +16,13 @@ constexpr int kSweepPoints = 8;
 // Closer than this, two plans are the same to a user.
 constexpr double kNoticed = 0.002;
 
-// "layoutlmv3.encoder.layer.7.output" -> "encoder.layer.*.output".
+// "layoutlmv3.encoder.layer.7.output" -> "layer.*.output".
 std::string without_layer(const std::string& name) {
-  const std::string model = "layoutlmv3.", layer = "layer.";
-  std::string text = name.rfind(model, 0) == 0 ? name.substr(model.size()) : name;
+  const std::string layer = "layer.";
+  std::string text = name;
+  for (const std::string prefix : {"layoutlmv3.", "encoder."}) {
+    if (text.rfind(prefix, 0) == 0) text.erase(0, prefix.size());
+  }
   if (const std::size_t at = text.find(layer); at != std::string::npos) {
     const std::size_t begin = at + layer.size();
     const std::size_t end = text.find_first_not_of("0123456789", begin);

@@ -17,7 +17,7 @@ namespace plimsoll {
 
 // Values alive at the peak whose names differ only in their layer.
 struct AliveGroup {
-  std::string name;  // "encoder.layer.*.intermediate.dense"
+  std::string name;  // "layer.*.intermediate.dense"
   std::string kind;  // "input", "activation", "gradient", "scratch"
   std::size_t count = 0;
   std::size_t bytes = 0;
