@@ -111,6 +111,12 @@ std::vector<Change> known_changes(const FitRequest& request) {
       [](FitRequest& r) { return take_optimizer(r, OptimizerKind::kAdamW8bit); });
   add("optimizer", "Adafactor keeps means of rows and columns", "--optim adafactor", Effect::kNumerics,
       [](FitRequest& r) { return take_optimizer(r, OptimizerKind::kAdafactor); });
+  // Its time is estimated with the speeds of the request's own precision.
+  add("precision", "the encoder's activations in bfloat16", "--bf16", Effect::kNumerics, [](FitRequest& r) {
+    const bool is_wider = r.step.precision == DType::kF32;
+    r.step.precision = DType::kBF16;
+    return is_wider;
+  });
   // Other pages.
   for (const std::int64_t length : {384, 256, 128, 64}) {
     add("length", fmt::format("pages in windows of at most {} tokens", length), fmt::format("--max-length {}", length),
