@@ -2,7 +2,7 @@
 // that the library does. Columns: GFLOP/s of the product as a kernel runs it (packing and all parts of the rows
 // included), of the plain matmul, and their ratio.
 //
-//   plimsoll_cpu_products [threads] [repetitions]
+//   plimsoll_cpu_products [threads] [repetitions] [bf16]
 #include <fmt/format.h>
 #include <omp.h>
 #include <time.h>
@@ -11,6 +11,7 @@
 #include <array>
 #include <cstdlib>
 #include <functional>
+#include <string_view>
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
@@ -53,7 +54,7 @@ struct Row {
   double ours_seconds = 1e9, library_seconds = 1e9;
 };
 
-void run(int threads, int repetitions) {
+void run(int threads, int repetitions, DType dtype) {
   CpuBackend backend(threads);
   omp_set_num_threads(threads);
   MatmulCache cache;
@@ -72,9 +73,9 @@ void run(int threads, int repetitions) {
     std::vector<Row> table;
     for (const std::int32_t rows : {96, 480, 709, 1418, 2836}) {
       Graph graph;
-      const ValueId x_value = graph.add_input("x", {DType::kF32, {kCapacity, k}});
-      const ValueId dy_value = graph.add_input("dy", {DType::kF32, {kCapacity, m}});
-      const ValueId weight_value = graph.add_parameter("weight", {DType::kF32, {m, k}});
+      const ValueId x_value = graph.add_input("x", {dtype, {kCapacity, k}});
+      const ValueId dy_value = graph.add_input("dy", {dtype, {kCapacity, m}});
+      const ValueId weight_value = graph.add_parameter("weight", {dtype, {m, k}});
       const ValueId bias_value = graph.add_parameter("bias", {DType::kF32, {m}});
       const ValueId rows_value = graph.add_input("rows", {DType::kI32, {1}});
       linear(graph, "linear", x_value, weight_value, bias_value, rows_value);
@@ -82,10 +83,8 @@ void run(int threads, int repetitions) {
           {.op = Op::kLinearInputGrad, .name = "dx", .inputs = {dy_value, weight_value}, .row_count = rows_value});
       graph.add_node(
           {.op = Op::kLinearWeightGrad, .name = "dw", .inputs = {dy_value, x_value}, .row_count = rows_value});
-      const TensorView x_view({DType::kF32, {kCapacity, k}}, floats(*x)),
-          dy_view({DType::kF32, {kCapacity, m}}, floats(*y));
-      const TensorView weight_view({DType::kF32, {m, k}}, floats(*weight)),
-          bias_view({DType::kF32, {m}}, floats(*bias));
+      const TensorView x_view({dtype, {kCapacity, k}}, floats(*x)), dy_view({dtype, {kCapacity, m}}, floats(*y));
+      const TensorView weight_view({dtype, {m, k}}, floats(*weight)), bias_view({DType::kF32, {m}}, floats(*bias));
       const TensorView dw_view({DType::kF32, {m, k}}, floats(*dweight));
       const auto add = [&](const Node& node, std::vector<TensorView> inputs, TensorView output, const Matmul& library,
                            const float* a, const float* b, float* c) {
@@ -101,8 +100,9 @@ void run(int threads, int repetitions) {
              [=, &library, &scratch] { library.run(a, b, nullptr, c, scratch->bytes().data()); }});
       };
       const auto packed = [&](std::int64_t inner, std::int64_t columns) {
-        const bool packs = cache.packing(inner, columns, false) != nullptr;
-        return MatmulShape{.rows = rows, .columns = columns, .inner = inner, .packed_b = packs};
+        const bool packs = cache.packing(inner, columns, false, dtype) != nullptr;
+        return MatmulShape{
+            .rows = rows, .columns = columns, .inner = inner, .operands = dtype, .result = dtype, .packed_b = packs};
       };
       // Speed does not depend on values: the weight's own bytes stand for a packed one.
       add(graph.node(0), {x_view, weight_view, bias_view}, dy_view, cache.matmul(packed(k, m)), floats(*x),
@@ -110,8 +110,8 @@ void run(int threads, int repetitions) {
       add(graph.node(1), {dy_view, weight_view}, x_view, cache.matmul(packed(m, k)), floats(*y), floats(*weight),
           floats(*x));
       add(graph.node(2), {dy_view, x_view}, dw_view,
-          cache.matmul({.rows = m, .columns = k, .inner = rows, .transposed_a = true}), floats(*y), floats(*x),
-          floats(*dweight));
+          cache.matmul({.rows = m, .columns = k, .inner = rows, .operands = dtype, .transposed_a = true}), floats(*y),
+          floats(*x), floats(*dweight));
     }
     for (int i = 0; i < repetitions; ++i) {
       for (Row& row : table) {
@@ -132,5 +132,6 @@ void run(int threads, int repetitions) {
 }  // namespace plimsoll
 
 int main(int argc, char** argv) {
-  plimsoll::run(argc > 1 ? std::atoi(argv[1]) : 2, argc > 2 ? std::atoi(argv[2]) : 15);
+  plimsoll::run(argc > 1 ? std::atoi(argv[1]) : 2, argc > 2 ? std::atoi(argv[2]) : 15,
+                argc > 3 && std::string_view(argv[3]) == "bf16" ? plimsoll::DType::kBF16 : plimsoll::DType::kF32);
 }

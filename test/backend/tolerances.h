@@ -27,6 +27,9 @@ inline Tolerance half_tolerance_of(Op op, DType half, DType output) {
     case Op::kLinearWeightGrad:
     case Op::kBiasGrad:
       return {0, 1e-6, "float sums of products of the same halves, never rounded to a half"};
+    case Op::kAttention:
+    case Op::kAttentionGrad:
+      return {unit, unit / 2, "probabilities and their gradients may be rounded to the half for the next product"};
     default:
       break;
   }

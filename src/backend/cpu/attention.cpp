@@ -3,6 +3,7 @@
 // Nothing larger than a tile of 192 keys x 64 queries is ever stored.
 #include <cmath>
 
+#include "backend/cpu/attention_items.h"
 #include "backend/cpu/attention_scratch.h"
 #include "backend/cpu/kernels.h"
 
@@ -45,7 +46,8 @@ HWY_NOINLINE void forward_softmax(const AttentionProblem& problem, const Attenti
 }
 
 void attention_item(const AttentionProblem& problem, const AttentionData& data, void* output, float* log_sum_exp,
-                    std::int64_t sample, std::int64_t head, const ForwardScratch& scratch) {
+                    std::int64_t sample, std::int64_t head, ScratchCursor cursor) {
+  const ForwardScratch scratch(cursor, problem);
   const std::int64_t begin = data.sample_offsets[sample], end = data.sample_offsets[sample + 1];
   const std::int64_t head_size = problem.head_size;
   const HeadRows k = head_rows(problem, data.k, head, begin, end - begin, scratch.wide_k);
@@ -63,7 +65,7 @@ void attention_item(const AttentionProblem& problem, const AttentionData& data, 
       attention_product(ProductRows{k.data + (key - begin) * k.stride, k.stride}, keys, head_size, scratch.queries,
                         kAttentionQueryTile, scratch.scores, kAttentionQueryTile, tile.columns, ProductSum::kStore);
       std::fill_n(scratch.tile_largest, tile.columns, std::numeric_limits<float>::lowest());
-      biases.add_to(tile, key, keys, data.key_mask, scratch.scores, scratch.tile_largest);
+      biases.add_to(tile, key, keys, data.key_mask, 1, scratch.scores, scratch.tile_largest);
       if (problem.dropout) {
         forward_softmax<true>(problem, data, head, tile, key, keys, scratch);
       } else {
@@ -96,9 +98,13 @@ std::unique_ptr<Kernel> make_attention(const Graph& graph, const Node& node) {
   const AttentionProblem problem(graph, node, 0, 3);
   ScratchCursor shared(nullptr), own(nullptr);
   shared.take<std::int32_t>(problem.samples);
-  ForwardScratch(own, problem);
+  if (problem.dots) {
+    DotForwardScratch(own, problem);
+  } else {
+    ForwardScratch(own, problem);
+  }
   const std::size_t shared_bytes = shared.used(), own_bytes = own.used();
-  const auto item = HWY_DYNAMIC_DISPATCH(attention_item);
+  const AttentionItem item = problem.dots ? attention_dot_item() : HWY_DYNAMIC_DISPATCH(attention_item);
   return make_kernel(
       [=](const KernelArguments& arguments) {
         const AttentionData data(arguments, 0, 3);
@@ -108,8 +114,8 @@ std::unique_ptr<Kernel> make_attention(const Graph& graph, const Node& node) {
         for_each_attention_item(
             problem, data.sample_offsets, reinterpret_cast<std::int32_t*>(scratch),
             [&](std::int64_t sample, std::int64_t head, int member) {
-              ScratchCursor cursor(scratch + shared_bytes + static_cast<std::size_t>(member) * own_bytes);
-              item(problem, data, output, log_sum_exp, sample, head, ForwardScratch(cursor, problem));
+              const ScratchCursor cursor(scratch + shared_bytes + static_cast<std::size_t>(member) * own_bytes);
+              item(problem, data, output, log_sum_exp, sample, head, cursor);
             });
       },
       shared_bytes + static_cast<std::size_t>(problem.threads) * own_bytes);

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 
+#include "backend/cpu/attention_items.h"
 #include "backend/cpu/attention_scratch.h"
 #include "backend/cpu/kernels.h"
 
@@ -16,84 +17,13 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 // After highway.h:
+#include "backend/cpu/attention_bias_sums-inl.h"
 #include "backend/cpu/attention_product-inl.h"
 #include "backend/cpu/attention_tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace plimsoll {
 namespace HWY_NAMESPACE {
-
-// The gradient of one bias table for one head. Gradients of scores are first summed in float, over one tile's queries
-// and the sample's keys of one coordinate (or, where the queries' coordinates are consecutive, of one difference), then
-// in double by difference over the whole item.
-class BiasSums {
- public:
-  BiasSums(const BiasSumScratch& scratch, const RelativeBuckets& buckets, const BiasRows& biases)
-      : scratch_(scratch), buckets_(buckets), biases_(biases) {
-    std::fill_n(scratch_.table, buckets_.entries(), 0.0);
-    std::fill_n(scratch_.tile_table, buckets_.entries(), 0.0F);
-    std::fill_n(scratch_.tags, BiasScratch::kSlots, kNoTag);
-  }
-
-  HWY_INLINE void add(const QueryTile& tile, std::int64_t key, const float* dscores) {
-    if (biases_.consecutive()) {
-      add_row(dscores, tile.count, scratch_.tile_table + buckets_.limit() + biases_.first_difference(key));
-      return;
-    }
-    const std::int32_t coordinate = biases_.coordinate(key);
-    const std::int64_t slot = static_cast<std::uint32_t>(coordinate) % BiasScratch::kSlots;
-    float* const row = scratch_.rows + slot * kAttentionQueryTile;
-    if (scratch_.tags[slot] != coordinate) {
-      flush(tile, slot);
-      scratch_.tags[slot] = coordinate;
-      std::fill_n(row, kAttentionQueryTile, 0.0F);
-    }
-    add_row(dscores, tile.count, row);
-  }
-
-  HWY_INLINE void finish(const QueryTile& tile) {
-    if (!biases_.consecutive()) {
-      for (std::int64_t slot = 0; slot < BiasScratch::kSlots; ++slot) flush(tile, slot);
-      return;
-    }
-    for (std::int64_t i = 0; i < buckets_.entries(); ++i) {
-      scratch_.table[i] += scratch_.tile_table[i];
-      scratch_.tile_table[i] = 0;
-    }
-  }
-
-  // Sums by bin.
-  HWY_INLINE void store(double* of_bins) const {
-    std::fill_n(of_bins, buckets_.bins(), 0.0);
-    buckets_.gather(scratch_.table, of_bins);
-  }
-
- private:
-  static constexpr std::int64_t kNoTag = std::numeric_limits<std::int64_t>::max();
-
-  HWY_INLINE static void add_row(const float* from, std::int64_t count, float* to) {
-    const hn::ScalableTag<float> d;
-    std::int64_t i = 0;
-    for (; i + vector_lanes() <= count; i += vector_lanes()) {
-      hn::StoreU(hn::Add(hn::LoadU(d, to + i), hn::Load(d, from + i)), d, to + i);
-    }
-    for (; i < count; ++i) to[i] += from[i];
-  }
-
-  HWY_INLINE void flush(const QueryTile& tile, std::int64_t slot) {
-    if (scratch_.tags[slot] == kNoTag) return;
-    const float* const row = scratch_.rows + slot * kAttentionQueryTile;
-    for (std::int64_t i = 0; i < tile.count; ++i) {
-      const std::int64_t t = biases_.queries()[i] - scratch_.tags[slot];
-      scratch_.table[std::clamp(t, -buckets_.reach(), buckets_.reach()) + buckets_.limit()] += row[i];
-    }
-    scratch_.tags[slot] = kNoTag;
-  }
-
-  BiasSumScratch scratch_;
-  const RelativeBuckets& buckets_;
-  const BiasRows& biases_;
-};
 
 // Scores become p m / dropout_scale, dp becomes ds.
 template <bool kDropout>
@@ -163,7 +93,9 @@ HWY_INLINE void load_query_tile(const AttentionProblem& problem, const Attention
 
 // `bin_sums`: of this (sample, head), the three tables' bins one after the other; nullptr: no table gradients.
 void attention_grad_item(const AttentionProblem& problem, const AttentionData& data, const AttentionGradData& grad,
-                         std::int64_t sample, std::int64_t head, const BackwardScratch& scratch, double* bin_sums) {
+                         std::int64_t sample, std::int64_t head, bool table_gradients, ScratchCursor cursor,
+                         double* bin_sums) {
+  const BackwardScratch scratch(cursor, problem, table_gradients);
   const std::int64_t begin = data.sample_offsets[sample], end = data.sample_offsets[sample + 1];
   const std::int64_t head_size = problem.head_size;
   const HeadRows k = head_rows(problem, data.k, head, begin, end - begin, scratch.wide_k);
@@ -188,7 +120,7 @@ void attention_grad_item(const AttentionProblem& problem, const AttentionData& d
                         ProductSum::kStore);
       attention_product(ProductRows{v.data + row * v.stride, v.stride}, keys, head_size, scratch.doutputs,
                         kAttentionQueryTile, scratch.dscores, kAttentionQueryTile, tile.columns, ProductSum::kStore);
-      biases.add_to(tile, key, keys, data.key_mask, scratch.probabilities, scratch.largest);
+      biases.add_to(tile, key, keys, data.key_mask, 1, scratch.probabilities, scratch.largest);
       if (problem.dropout) {
         backward_softmax<true>(problem, data, head, tile, key, keys, scratch);
       } else {
@@ -279,9 +211,13 @@ std::unique_ptr<Kernel> make_attention_grad(const Graph& graph, const Node& node
   double* no_sums = nullptr;
   ScratchCursor shared(nullptr), own(nullptr);
   take_shared(shared, no_order, no_sums);
-  BackwardScratch(own, problem, table_gradients);
+  if (problem.dots) {
+    DotBackwardScratch(own, problem, table_gradients);
+  } else {
+    BackwardScratch(own, problem, table_gradients);
+  }
   const std::size_t shared_bytes = shared.used(), own_bytes = own.used();
-  const auto item = HWY_DYNAMIC_DISPATCH(attention_grad_item);
+  const AttentionGradItem item = problem.dots ? attention_dot_grad_item() : HWY_DYNAMIC_DISPATCH(attention_grad_item);
   return make_kernel(
       [=](const KernelArguments& arguments) {
         const AttentionData data(arguments, 1, 6);
@@ -295,8 +231,8 @@ std::unique_ptr<Kernel> make_attention_grad(const Graph& graph, const Node& node
         take_shared(all, order, bin_sums);
         for_each_attention_item(
             problem, data.sample_offsets, order, [&](std::int64_t sample, std::int64_t head, int member) {
-              ScratchCursor cursor(scratch + shared_bytes + static_cast<std::size_t>(member) * own_bytes);
-              item(problem, data, grad, sample, head, BackwardScratch(cursor, problem, table_gradients),
+              const ScratchCursor cursor(scratch + shared_bytes + static_cast<std::size_t>(member) * own_bytes);
+              item(problem, data, grad, sample, head, table_gradients, cursor,
                    bin_sums + (sample * problem.heads + head) * item_bins);
             });
         if (table_gradients) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backend/cpu/dnnl_matmul.h"
 #include "base/dropout.h"
 #include "graph/relative_bucket.h"
 
@@ -48,6 +49,7 @@ AttentionProblem::AttentionProblem(const Graph& graph, const Node& node, std::si
   width = q.shape[1];
   heads = attributes.heads;
   head_size = width / heads;
+  dots = dtype == DType::kBF16 && head_size % 16 == 0 && multiplies_bf16();
   samples = graph.type(node.inputs[first_context]).shape[0] - 1;
   score_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_size)));
   site = attributes.site;

@@ -63,8 +63,11 @@ struct AttentionProblem {
   std::int64_t row_stride() const { return (head_size + 15) / 16 * 16; }
   // Of one head's part of a sample as floats, where the tensors hold halves.
   std::int64_t wide_elements() const { return is_half(dtype) ? longest * row_stride() : 0; }
+  // Of the same, neighbouring rows in pairs.
+  std::int64_t paired_rows() const { return (longest + 1) / 2 * head_size; }
 
   DType dtype;             // of q, k, v, the output and their gradients: F32, BF16 or F16
+  bool dots;               // whether products are dot_product_bf16's
   std::int64_t longest;    // rows of a sample, at most
   std::int64_t width;      // D
   std::int64_t heads;      // H

@@ -122,4 +122,66 @@ struct BackwardScratch {
   std::optional<BiasSumScratch> bias_sums[kAttentionBiases];
 };
 
+// The same where products are dot products of pairs: operands are bfloat16, two to a word. "Turned": [head_size / 2,
+// queries], a word holds two features of a query; "paired": [rows / 2, columns], a word holds two rows of a column.
+struct DotForwardScratch {
+  DotForwardScratch(ScratchCursor& cursor, const AttentionProblem& problem)
+      : queries(cursor.take<std::uint32_t>(problem.head_size / 2 * kAttentionQueryTile)),
+        v_pairs(cursor.take<std::uint32_t>(problem.paired_rows())),
+        probabilities(cursor.take<std::uint32_t>(kAttentionKeyTile / 2 * kAttentionQueryTile)),
+        scores(cursor.take<float>(kAttentionKeyTile * kAttentionQueryTile)),
+        output(cursor.take<float>(problem.head_size * kAttentionQueryTile)),
+        largest(cursor.take<float>(kAttentionQueryTile)),
+        tile_largest(cursor.take<float>(kAttentionQueryTile)),
+        sums(cursor.take<float>(kAttentionQueryTile)),
+        factors(cursor.take<float>(kAttentionQueryTile)),
+        biases(cursor, problem) {}
+
+  std::uint32_t* queries;                          // turned
+  std::uint32_t* v_pairs;                          // paired, of the whole sample
+  std::uint32_t* probabilities;                    // [keys / 2, queries] paired
+  float* scores;                                   // [keys, queries]
+  float* output;                                   // [head_size, queries]
+  float *largest, *tile_largest, *sums, *factors;  // [queries]
+  HeadBiasScratch biases;
+};
+
+struct DotBackwardScratch {
+  DotBackwardScratch(ScratchCursor& cursor, const AttentionProblem& problem, bool table_gradients)
+      : queries(cursor.take<std::uint32_t>(problem.head_size / 2 * kAttentionQueryTile)),
+        doutputs(cursor.take<std::uint32_t>(problem.head_size / 2 * kAttentionQueryTile)),
+        q_pairs(cursor.take<std::uint32_t>(kAttentionQueryTile / 2 * problem.head_size)),
+        doutput_pairs(cursor.take<std::uint32_t>(kAttentionQueryTile / 2 * problem.head_size)),
+        k_pairs(cursor.take<std::uint32_t>(problem.paired_rows())),
+        dscore_pairs(cursor.take<std::uint32_t>(kAttentionKeyTile / 2 * kAttentionQueryTile)),
+        probability_rows(cursor.take<std::uint16_t>(kAttentionKeyTile * kAttentionQueryTile)),
+        dscore_rows(cursor.take<std::uint16_t>(kAttentionKeyTile * kAttentionQueryTile)),
+        scores(cursor.take<float>(kAttentionKeyTile * kAttentionQueryTile)),
+        dscores(cursor.take<float>(kAttentionKeyTile * kAttentionQueryTile)),
+        dqueries(cursor.take<float>(problem.head_size * kAttentionQueryTile)),
+        log_sum_exp(cursor.take<float>(kAttentionQueryTile)),
+        output_dot_doutput(cursor.take<float>(kAttentionQueryTile)),
+        largest(cursor.take<float>(kAttentionQueryTile)),
+        wide_dk(cursor.take<float>(problem.wide_elements())),
+        wide_dv(cursor.take<float>(problem.wide_elements())),
+        biases(cursor, problem) {
+    if (!table_gradients) return;
+    for (std::size_t i = 0; i < kAttentionBiases; ++i) {
+      if (problem.has_bias[i]) bias_sums[i].emplace(cursor, problem.buckets[i]);
+    }
+  }
+
+  std::uint32_t *queries, *doutputs;                  // turned
+  std::uint32_t *q_pairs, *doutput_pairs;             // [queries / 2, head_size] paired
+  std::uint32_t* k_pairs;                             // paired, of the whole sample
+  std::uint32_t* dscore_pairs;                        // [keys / 2, queries] paired
+  std::uint16_t *probability_rows, *dscore_rows;      // [keys, queries]
+  float *scores, *dscores;                            // [keys, queries]
+  float* dqueries;                                    // [head_size, queries]
+  float *log_sum_exp, *output_dot_doutput, *largest;  // [queries]
+  float *wide_dk, *wide_dv;                           // [rows of a sample, row stride]
+  HeadBiasScratch biases;
+  std::optional<BiasSumScratch> bias_sums[kAttentionBiases];
+};
+
 }  // namespace plimsoll

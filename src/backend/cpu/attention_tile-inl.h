@@ -253,10 +253,10 @@ struct HeadBiases {
     y.start(tile);
   }
 
-  // scores[j, i] += biases of (query i, key first_key + j), or -infinity where the key is masked; `largest`, one for
-  // each column, becomes the greatest of itself and the scores.
+  // scores[j, i] = factor * scores[j, i] + biases of (query i, key first_key + j), or -infinity where the key is
+  // masked; `largest`, one for each column, becomes the greatest of itself and the scores.
   HWY_INLINE void add_to(const QueryTile& tile, std::int64_t first_key, std::int64_t keys, const std::int32_t* key_mask,
-                         float* scores, float* largest) const {
+                         float factor, float* scores, float* largest) const {
     const hn::ScalableTag<float> d;
     const std::int64_t lanes = vector_lanes();
     for (std::int64_t j = 0; j < keys; ++j) {
@@ -271,7 +271,7 @@ struct HeadBiases {
       for (std::int64_t i = 0; i < tile.columns; i += lanes) {
         const auto biases =
             hn::Add(hn::Add(hn::LoadU(d, by_position + i), hn::LoadU(d, by_x + i)), hn::LoadU(d, by_y + i));
-        const auto score = hn::Add(hn::Load(d, row + i), biases);
+        const auto score = hn::MulAdd(hn::Load(d, row + i), hn::Set(d, factor), biases);
         hn::Store(score, d, row + i);
         hn::Store(hn::Max(score, hn::Load(d, largest + i)), d, largest + i);
       }

@@ -1,0 +1,161 @@
+// attention_grad.cpp's item for bfloat16: its five products are dot products of pairs; probabilities and gradients of
+// scores are rounded to bfloat16 for them. Softmax and all sums are in F32.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "backend/cpu/attention_items.h"
+#include "backend/cpu/dot_product_bf16.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/attention_dot_grad.cpp"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+// After highway.h:
+#include "backend/cpu/attention_bias_sums-inl.h"
+#include "backend/cpu/attention_pairs-inl.h"
+#include "backend/cpu/attention_tile-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace plimsoll {
+namespace HWY_NAMESPACE {
+
+// From scores and dp: p m in rows, and ds / sqrt(d) in rows and in pairs of keys. dscores become ds, if
+// `table_gradients`.
+template <bool kDropout>
+HWY_NOINLINE void dot_softmax_grad(const AttentionProblem& problem, const AttentionData& data, std::int64_t head,
+                                   const QueryTile& tile, std::int64_t first_key, std::int64_t keys,
+                                   bool table_gradients, const DotBackwardScratch& scratch) {
+  const hn::ScalableTag<float> d;
+  const hn::RebindToUnsigned<decltype(d)> du;
+  const hn::RebindToSigned<decltype(d)> di;
+  const hn::Rebind<std::uint16_t, decltype(d)> du16;
+  const auto score_scale = hn::Set(d, problem.score_scale);
+  [[maybe_unused]] const auto dropout_scale = hn::Set(d, problem.dropout_scale);
+  for (std::int64_t i = 0; i < tile.columns; i += vector_lanes()) {
+    const auto log_sum_exp = hn::Load(d, scratch.log_sum_exp + i);
+    const auto output_dot_doutput = hn::Load(d, scratch.output_dot_doutput + i);
+    [[maybe_unused]] KeptKeys kept(problem, data, head, tile, i);
+    // Stores the rows of one key; the bits of its ds / sqrt(d).
+    const auto key_bits = [&](std::int64_t j) HWY_ATTR {
+      const std::int64_t at = j * kAttentionQueryTile + i;
+      const auto probability = simd_exp(d, hn::Sub(hn::Load(d, scratch.scores + at), log_sum_exp));
+      auto dprobability = hn::Load(d, scratch.dscores + at);
+      auto masked = probability;
+      if constexpr (kDropout) {
+        const auto scale = hn::IfThenElseZero(kept.kept(first_key + j), dropout_scale);
+        masked = hn::Mul(probability, scale);
+        dprobability = hn::Mul(dprobability, scale);
+      }
+      hn::StoreU(hn::DemoteTo(du16, hn::BitCast(di, bfloat16_bits(d, masked))), du16, scratch.probability_rows + at);
+      const auto dscore = hn::Mul(probability, hn::Sub(dprobability, output_dot_doutput));
+      if (table_gradients) hn::Store(dscore, d, scratch.dscores + at);
+      const auto bits = bfloat16_bits(d, hn::Mul(dscore, score_scale));
+      hn::StoreU(hn::DemoteTo(du16, hn::BitCast(di, bits)), du16, scratch.dscore_rows + at);
+      return bits;
+    };
+    for (std::int64_t j = 0; j < keys; j += 2) {
+      auto word = key_bits(j);
+      if (j + 1 < keys) word = hn::Or(word, hn::ShiftLeft<16>(key_bits(j + 1)));
+      hn::Store(word, du, scratch.dscore_pairs + j / 2 * kAttentionQueryTile + i);
+    }
+  }
+  if (tile.count % 2 == 0) return;
+  // The last query's partner in its pair is none.
+  for (std::int64_t j = 0; j < keys; ++j) {
+    scratch.probability_rows[j * kAttentionQueryTile + tile.count] = 0;
+    scratch.dscore_rows[j * kAttentionQueryTile + tile.count] = 0;
+  }
+}
+
+HWY_INLINE void load_dot_query_tile(const AttentionProblem& problem, const AttentionData& data,
+                                    const AttentionGradData& grad, std::int64_t head, const QueryTile& tile,
+                                    const DotBackwardScratch& scratch) {
+  turn_pairs(problem, data.q, head, tile, scratch.queries);
+  turn_pairs(problem, grad.doutput, head, tile, scratch.doutputs);
+  pair_rows(problem, data.q, head, tile.first, tile.count, scratch.q_pairs);
+  pair_rows(problem, grad.doutput, head, tile.first, tile.count, scratch.doutput_pairs);
+  std::fill_n(scratch.log_sum_exp, kAttentionQueryTile, 0.0F);
+  std::fill_n(scratch.output_dot_doutput, kAttentionQueryTile, 0.0F);
+  for (std::int64_t i = 0; i < tile.count; ++i) {
+    const std::int64_t row = tile.first + i;
+    const float log_sum_exp = grad.log_sum_exp[row * problem.heads + head];
+    // -infinity: every key is masked, all scores are -infinity too; 0 gives their probabilities 0 and not NaN.
+    scratch.log_sum_exp[i] = log_sum_exp == -std::numeric_limits<float>::infinity() ? 0 : log_sum_exp;
+    scratch.output_dot_doutput[i] = dot(problem, grad.doutput, grad.output, head, row);
+  }
+}
+
+void dot_grad_item(const AttentionProblem& problem, const AttentionData& data, const AttentionGradData& grad,
+                   std::int64_t sample, std::int64_t head, bool table_gradients, ScratchCursor cursor,
+                   double* bin_sums) {
+  const DotBackwardScratch scratch(cursor, problem, table_gradients);
+  const std::int64_t begin = data.sample_offsets[sample], end = data.sample_offsets[sample + 1];
+  const std::int64_t head_size = problem.head_size, stride = problem.row_stride();
+  pair_rows(problem, data.k, head, begin, end - begin, scratch.k_pairs);
+  HeadBiases biases(scratch.biases, problem, data, head);
+  const BiasRows* const bias_rows[kAttentionBiases] = {&biases.position, &biases.x, &biases.y};
+  std::optional<BiasSums> sums[kAttentionBiases];
+  for (std::size_t i = 0; i < kAttentionBiases; ++i) {
+    if (scratch.bias_sums[i]) sums[i].emplace(*scratch.bias_sums[i], problem.buckets[i], *bias_rows[i]);
+  }
+  for (std::int64_t first = begin; first < end; first += kAttentionQueryTile) {
+    const QueryTile tile = query_tile(first, end);
+    biases.start(tile);
+    load_dot_query_tile(problem, data, grad, head, tile, scratch);
+    const DotSum of_tile = first == begin ? DotSum::kStore : DotSum::kAdd;
+    for (std::int64_t key = begin; key < end; key += kAttentionKeyTile) {
+      const std::int64_t keys = std::min(end - key, kAttentionKeyTile), row = key - begin;
+      dot_product_bf16(feature_pairs(problem, data.k, head, key), keys, head_size / 2, scratch.queries,
+                       kAttentionQueryTile, scratch.scores, kAttentionQueryTile, tile.columns, DotSum::kStore);
+      dot_product_bf16(feature_pairs(problem, data.v, head, key), keys, head_size / 2, scratch.doutputs,
+                       kAttentionQueryTile, scratch.dscores, kAttentionQueryTile, tile.columns, DotSum::kStore);
+      biases.add_to(tile, key, keys, data.key_mask, problem.score_scale, scratch.scores, scratch.largest);
+      if (problem.dropout) {
+        dot_softmax_grad<true>(problem, data, head, tile, key, keys, table_gradients, scratch);
+      } else {
+        dot_softmax_grad<false>(problem, data, head, tile, key, keys, table_gradients, scratch);
+      }
+      const std::int64_t query_pairs = (tile.count + 1) / 2;
+      dot_product_bf16({scratch.probability_rows, kAttentionQueryTile, 2}, keys, query_pairs, scratch.doutput_pairs,
+                       head_size, scratch.wide_dv + row * stride, stride, head_size, of_tile);
+      dot_product_bf16({scratch.dscore_rows, kAttentionQueryTile, 2}, keys, query_pairs, scratch.q_pairs, head_size,
+                       scratch.wide_dk + row * stride, stride, head_size, of_tile);
+      const auto* const k = reinterpret_cast<const std::uint16_t*>(scratch.k_pairs + row / 2 * head_size);
+      dot_product_bf16({k, 2, 2 * head_size}, head_size, (keys + 1) / 2, scratch.dscore_pairs, kAttentionQueryTile,
+                       scratch.dqueries, kAttentionQueryTile, tile.columns,
+                       key == begin ? DotSum::kStore : DotSum::kAdd);
+      for (std::optional<BiasSums>& table : sums) {
+        for (std::int64_t j = 0; table && j < keys; ++j) {
+          table->add(tile, key + j, scratch.dscores + j * kAttentionQueryTile);
+        }
+      }
+    }
+    for (std::optional<BiasSums>& table : sums) {
+      if (table) table->finish(tile);
+    }
+    for (std::int64_t i = 0; i < tile.count; ++i) {
+      store_row(problem, scratch.dqueries, i, 1, head, first + i, grad.dq);
+    }
+  }
+  store_sums(problem, {scratch.wide_dk, stride}, head, begin, end - begin, grad.dk);
+  store_sums(problem, {scratch.wide_dv, stride}, head, begin, end - begin, grad.dv);
+  for (std::size_t i = 0; i < kAttentionBiases; ++i) {
+    if (sums[i]) sums[i]->store(bin_sums);
+    bin_sums += sums[i] ? problem.buckets[i].bins() : 0;
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace plimsoll
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace plimsoll {
+
+HWY_EXPORT(dot_grad_item);
+
+AttentionGradItem attention_dot_grad_item() { return HWY_DYNAMIC_DISPATCH(dot_grad_item); }
+
+}  // namespace plimsoll
+#endif  // HWY_ONCE

@@ -1,0 +1,69 @@
+// Pairs of bfloat16 for dot products, made of rows and of floats; compiled once for each Highway target.
+#if defined(PLIMSOLL_BACKEND_CPU_ATTENTION_PAIRS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef PLIMSOLL_BACKEND_CPU_ATTENTION_PAIRS_INL_H_
+#undef PLIMSOLL_BACKEND_CPU_ATTENTION_PAIRS_INL_H_
+#else
+#define PLIMSOLL_BACKEND_CPU_ATTENTION_PAIRS_INL_H_
+#endif
+
+#include <cstdint>
+#include <cstring>
+
+#include "backend/cpu/dot_product_bf16.h"
+#include "hwy/highway.h"
+// After highway.h:
+#include "backend/cpu/attention_tile-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace plimsoll {
+namespace HWY_NAMESPACE {
+
+// The head's part of a sample's rows from row `first` on, as rows of pairs of features.
+HWY_INLINE PairRows feature_pairs(const AttentionProblem& problem, const void* tensor, std::int64_t head,
+                                  std::int64_t first) {
+  return {static_cast<const std::uint16_t*>(head_part(problem, tensor, first, head)), problem.width, 2};
+}
+
+// words[p, i] = features 2p and 2p + 1 of the tile's query i, 0 beyond the tile's count.
+HWY_INLINE void turn_pairs(const AttentionProblem& problem, const void* tensor, std::int64_t head,
+                           const QueryTile& tile, std::uint32_t* words) {
+  const PairRows rows = feature_pairs(problem, tensor, head, tile.first);
+  for (std::int64_t i = 0; i < tile.columns; ++i) {
+    for (std::int64_t p = 0; p < problem.head_size / 2; ++p) {
+      std::uint32_t word = 0;
+      if (i < tile.count) std::memcpy(&word, rows.data + i * rows.row_stride + 2 * p, sizeof word);
+      words[p * kAttentionQueryTile + i] = word;
+    }
+  }
+}
+
+// words[p, c] = feature c of rows 2p and 2p + 1, counted from `first`; a row that is missing at the end is 0.
+HWY_INLINE void pair_rows(const AttentionProblem& problem, const void* tensor, std::int64_t head, std::int64_t first,
+                          std::int64_t count, std::uint32_t* words) {
+  const PairRows rows = feature_pairs(problem, tensor, head, first);
+  for (std::int64_t p = 0; p < (count + 1) / 2; ++p, words += problem.head_size) {
+    const std::uint16_t* const even = rows.data + 2 * p * rows.row_stride;
+    if (2 * p + 1 < count) {
+      const std::uint16_t* const odd = even + rows.row_stride;
+      for (std::int64_t c = 0; c < problem.head_size; ++c) words[c] = even[c] | std::uint32_t{odd[c]} << 16;
+    } else {
+      for (std::int64_t c = 0; c < problem.head_size; ++c) words[c] = even[c];
+    }
+  }
+}
+
+// Bits of bfloat16 in the lower halves, to nearest, ties to even. No NaN comes here that a result would not show
+// anyway: rounded, it stays one or becomes infinite.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> bfloat16_bits(D, V values) {
+  const hn::RebindToUnsigned<D> du;
+  const auto bits = hn::BitCast(du, values);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
+  return hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7FFF))));
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace plimsoll
+HWY_AFTER_NAMESPACE();
+
+#endif  // per target

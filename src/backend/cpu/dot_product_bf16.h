@@ -1,0 +1,29 @@
+// Small matrix products of bfloat16 by AVX512_BF16's dot products of pairs, which take half of the time of F32. For
+// attention's tiles; where the processor lacks them (multiplies_bf16(), dnnl_matmul.h) it must not be called.
+//
+// C[m, n] (+)= A[m, k] B[k, n]. Elements of A and B come in pairs of neighbours along k:
+//   A's pair (i, p), elements 2p and 2p + 1 of row i, is the 32 bits at a.data + i * a.row_stride + p * a.pair_stride;
+//   B's pairs p are the words b[p * b_stride + j], element 2p in the lower half.
+// Products are summed in F32, in the order of k.
+#pragma once
+
+#include <cstdint>
+
+namespace plimsoll {
+
+struct PairRows {
+  const std::uint16_t* data;  // strides count these
+  std::int64_t row_stride, pair_stride;
+};
+
+enum class DotSum {
+  kStore,  // C's old values are forgotten
+  kAdd     // added to; with `factors`, one for each column, after they are multiplied by them
+};
+
+// `columns` is a multiple of 16.
+void dot_product_bf16(PairRows a, std::int64_t rows, std::int64_t pairs, const std::uint32_t* b, std::int64_t b_stride,
+                      float* c, std::int64_t c_stride, std::int64_t columns, DotSum sum,
+                      const float* factors = nullptr);
+
+}  // namespace plimsoll
