@@ -69,7 +69,9 @@ nlohmann::json summary_json(const RunPlan& plan, const TrainSummary& summary, st
       {"steps", summary.steps},
       {"seconds", summary.seconds},
       {"pages_per_second", summary.seconds > 0 ? static_cast<double>(summary.pages_here) / summary.seconds : 0},
+      {"precision", precision_name(plan.precision)},
       {"loss", summary.last_loss}};
+  if (plan.precision == DType::kF16) object["skipped_updates"] = summary.skipped_updates;
   if (summary.evaluation) {
     object["f1"] = summary.evaluation->overall.f1;
     object["evaluation"] = to_json(*summary.evaluation);
@@ -79,6 +81,41 @@ nlohmann::json summary_json(const RunPlan& plan, const TrainSummary& summary, st
     object["best_step"] = summary.best_step;
   }
   return object;
+}
+
+// Plans and runs, from the beginning or from a checkpoint.
+void train_planned(const Invocation& invocation, const RunOptions& options, const ModelBundle& bundle,
+                   const Dataset* train, const Dataset* evaluation, CpuBackend& backend,
+                   const std::optional<fs::path>& resume) {
+  const fs::path output_dir = options.train.output_dir;
+  Session session(fit(fit_request(bundle, options.train, train, evaluation, options.memory), backend), backend);
+  const RunPlan& plan = session.plan();
+  write_text_file(output_dir / "plan.json", plan_json(plan).dump(2) + "\n");
+  if (!invocation.json) {
+    print_line(fmt::format("{}: {} parameters, {} labels; {} pages in {} windows; {} updates of {} pages", bundle.origin,
+                           parameter_count(bundle.specs()), bundle.config.num_labels(), train->source().size(),
+                           train->size(),
+                           total_steps(options.train, (static_cast<std::int64_t>(train->size()) + options.train.train_batch_size - 1) /
+                                                          options.train.train_batch_size),
+                           options.train.train_batch_size));
+    print_line(plan_table(plan));
+  }
+  stop_requested.store(false);
+  std::signal(SIGINT, request_stop);
+  std::signal(SIGTERM, request_stop);
+  ProgressBar progress(invocation.json, options.train.logging_steps);
+  Trainer trainer(session, bundle, {.train = train, .evaluation = evaluation}, options.train,
+                  loader_options(options.memory), backend.threads(), progress);
+  const TrainSummary summary = trainer.run(resume, stop_requested);
+  progress.clear();
+  const std::size_t measured = peak_resident_bytes();
+  const nlohmann::json object = summary_json(plan, summary, measured);
+  write_text_file(output_dir / "summary.json", object.dump(2) + "\n");
+  if (invocation.json) return print_json(object);
+  if (summary.evaluation) print_line(evaluation_table(*summary.evaluation));
+  print_line(fmt::format("trained {} updates in {:.0f} s, {:.1f} pages/s; the model is in {}", summary.steps_here,
+                         summary.seconds, object["pages_per_second"].get<double>(), output_dir.string()));
+  print_line(peak_line(plan, measured));
 }
 
 void run_train(const Invocation& invocation, RunOptions& options, const std::string& resume_option) {
@@ -107,34 +144,21 @@ void run_train(const Invocation& invocation, RunOptions& options, const std::str
   // The micro-batch belongs to a run's numbers: a resumed run keeps the one that it began with.
   if (resume) options.memory.micro_batch_size = read_trainer_state(*resume).micro_batch_size;
 
-  Session session(fit(fit_request(bundle, options.train, train.get(), evaluation.get(), options.memory), backend), backend);
-  const RunPlan& plan = session.plan();
-  write_text_file(output_dir / "plan.json", plan_json(plan).dump(2) + "\n");
-  if (!invocation.json) {
-    print_line(fmt::format("{}: {} parameters, {} labels; {} pages in {} windows; {} updates of {} pages", bundle.origin,
-                           parameter_count(bundle.specs()), bundle.config.num_labels(), train->source().size(),
-                           train->size(),
-                           total_steps(options.train, (static_cast<std::int64_t>(train->size()) + options.train.train_batch_size - 1) /
-                                                          options.train.train_batch_size),
-                           options.train.train_batch_size));
-    print_line(plan_table(plan));
+  if (options.fp16_fallback == "none" || options.train.precision != DType::kF16) {
+    return train_planned(invocation, options, bundle, train.get(), evaluation.get(), backend, resume);
   }
-  stop_requested.store(false);
-  std::signal(SIGINT, request_stop);
-  std::signal(SIGTERM, request_stop);
-  ProgressBar progress(invocation.json, options.train.logging_steps);
-  Trainer trainer(session, bundle, {.train = train.get(), .evaluation = evaluation.get()}, options.train,
-                  loader_options(options.memory), backend.threads(), progress);
-  const TrainSummary summary = trainer.run(resume, stop_requested);
-  progress.clear();
-  const std::size_t measured = peak_resident_bytes();
-  const nlohmann::json object = summary_json(plan, summary, measured);
-  write_text_file(output_dir / "summary.json", object.dump(2) + "\n");
-  if (invocation.json) return print_json(object);
-  if (summary.evaluation) print_line(evaluation_table(*summary.evaluation));
-  print_line(fmt::format("trained {} updates in {:.0f} s, {:.1f} pages/s; the model is in {}", summary.steps_here,
-                         summary.seconds, object["pages_per_second"].get<double>(), output_dir.string()));
-  print_line(peak_line(plan, measured));
+  // The run is sure to end only if what it may fall back to fits as well.
+  RunOptions fallback = options;
+  fallback.train.precision = options.fp16_fallback == "bf16" ? DType::kBF16 : DType::kF32;
+  fit(fit_request(bundle, fallback.train, train.get(), evaluation.get(), fallback.memory), backend);
+  try {
+    train_planned(invocation, options, bundle, train.get(), evaluation.get(), backend, resume);
+  } catch (const ScaleCollapsedError& error) {
+    log_warning(fmt::format("{} ({}): continuing in {}", error.problem().what, error.problem().found, options.fp16_fallback));
+    const std::optional<fs::path> checkpoint = find_resume("latest", output_dir);
+    if (checkpoint) fallback.memory.micro_batch_size = read_trainer_state(*checkpoint).micro_batch_size;
+    train_planned(invocation, fallback, bundle, train.get(), evaluation.get(), backend, checkpoint);
+  }
 }
 
 }  // namespace

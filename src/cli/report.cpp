@@ -51,6 +51,15 @@ struct Duration {
   const char* c_str() const { return text.data(); }
 };
 
+// "  3 skipped", or nothing.
+struct Skipped {
+  std::array<char, 32> text{};
+  explicit Skipped(std::int64_t updates) {
+    if (updates > 0) fmt::format_to_n(text.data(), text.size() - 1, "  {} skipped", updates);
+  }
+  const char* c_str() const { return text.data(); }
+};
+
 }  // namespace
 
 std::string plan_table(const RunPlan& plan) {
@@ -118,16 +127,17 @@ void ProgressBar::on_step(const StepReport& r) {
     last_drawn_ = now;
     constexpr int kWidth = 20;
     const int filled = static_cast<int>(kWidth * r.step / std::max<std::int64_t>(1, r.total_steps));
-    write_error("\r[{:#<{}}{:.<{}}] {}/{}  loss {:.4f}  lr {:.2e}  {:.1f} pages/s  {} of {}  {} left\x1b[K", "", filled,
+    write_error("\r[{:#<{}}{:.<{}}] {}/{}  loss {:.4f}  lr {:.2e}  {:.1f} pages/s  {} of {}  {} left{}\x1b[K", "", filled,
                 "", kWidth - filled, r.step, r.total_steps, r.loss, r.learning_rate, r.pages_per_second,
-                Bytes(r.resident_bytes).c_str(), Bytes(r.budget_bytes).c_str(), Duration(r.seconds_left).c_str());
+                Bytes(r.resident_bytes).c_str(), Bytes(r.budget_bytes).c_str(), Duration(r.seconds_left).c_str(),
+                Skipped(r.skipped_updates).c_str());
     drawn_ = true;
     return;
   }
   if (!last && r.step % logging_steps_ != 0) return;
-  write_error("step {}/{}  epoch {:.2f}  loss {:.4f}  lr {:.2e}  {:.1f} pages/s  memory {} of {}  {} left\n", r.step,
+  write_error("step {}/{}  epoch {:.2f}  loss {:.4f}  lr {:.2e}  {:.1f} pages/s  memory {} of {}  {} left{}\n", r.step,
               r.total_steps, r.epoch, r.loss, r.learning_rate, r.pages_per_second, Bytes(r.resident_bytes).c_str(),
-              Bytes(r.budget_bytes).c_str(), Duration(r.seconds_left).c_str());
+              Bytes(r.budget_bytes).c_str(), Duration(r.seconds_left).c_str(), Skipped(r.skipped_updates).c_str());
 }
 
 void ProgressBar::on_evaluation(const StepReport& r, const Evaluation& evaluation) {

@@ -119,6 +119,11 @@ void add_training_options(CLI::App* command, RunOptions& o) {
   number(command->add_option("--warmup-ratio", t.warmup_ratio, "Share of the updates over which the rate rises"), 0, 1)
       ->capture_default_str();
   add_precision_options(command, o.precision);
+  one_of(command->add_option("--fp16-fallback", o.fp16_fallback,
+                             "What --fp16 continues in where no loss scale helps any more: none, bf16 or fp32"),
+         {"none", "bf16", "fp32"})
+      ->type_name("NAME")
+      ->capture_default_str();
   one_of(command->add_option("--optim", o.optimizer,
                              "adamw_torch; adamw_8bit, whose moments take a quarter of the memory; or adafactor, which "
                              "keeps next to none"),
@@ -169,6 +174,12 @@ void RunOptions::resolve() {
   train.lr_scheduler_type = parse_scheduler_type(scheduler);
   train.optim = parse_optimizer(optimizer);
   train.precision = precision.resolve();
+  if (fp16_fallback != "none" && train.precision != DType::kF16) {
+    throw UsageError({.what = "there is nothing to fall back from",
+                      .where = "--fp16-fallback",
+                      .found = "no --fp16",
+                      .remedy = "pass --fp16 too, or leave it out"});
+  }
   if (recompute == "none") memory.recompute = RecomputeMode::kNone;
   if (recompute == "layers") memory.recompute = RecomputeMode::kLayers;
   if (gradient_checkpointing) {

@@ -31,6 +31,7 @@ struct RunOptions {
   std::string scheduler = "linear";
   std::string optimizer = "adamw_torch";
   PrecisionOptions precision;
+  std::string fp16_fallback = "none";
   std::int64_t train_batch_size = 0;  // 0: not given
   std::int64_t micro_batch_size = 0;
   std::int64_t accumulation_steps = 0;

@@ -122,7 +122,7 @@ class LeverNotes {
     Levers whole = run_.levers;
     whole.micro_batch_size = batch;
     whole.recompute.clear();
-    whole.update = request_.update.value_or(request_.step.optimizer.clips ? UpdateMode::kAfterBackward
+    whole.update = request_.update.value_or(request_.step.optimizer.waits_for_norm() ? UpdateMode::kAfterBackward
                                                                           : UpdateMode::kInBackward);
     compare(note, whole, fmt::format("all {} at once, nothing recomputed", batch));
   }
@@ -147,7 +147,7 @@ class LeverNotes {
     note.choice = update_mode_name(run_.levers.update);
     if (run_.levers.update == UpdateMode::kAfterBackward) {
       note.why = run_.accumulation_steps > 1         ? "gradients are summed over micro-batches"
-                 : request_.step.optimizer.clips     ? "clipping needs the norm of all gradients"
+                 : request_.step.optimizer.waits_for_norm() ? "clipping needs the norm of all gradients"
                                                      : "pinned";
       notes_.push_back(std::move(note));
       return;

@@ -91,7 +91,7 @@ class Search {
                           .allowed = fmt::format("1 to the effective batch, {}", request_.train_batch_size)});
       }
     }
-    if (request_.update == UpdateMode::kInBackward && request_.step.optimizer.clips) {
+    if (request_.update == UpdateMode::kInBackward && request_.step.optimizer.waits_for_norm()) {
       throw UsageError({.what = "gradients cannot be consumed in backward and clipped by their norm in one pass",
                         .where = "--update-mode in-backward",
                         .found = "--max-grad-norm above 0",
@@ -106,7 +106,7 @@ class Search {
       return {UpdateMode::kAfterBackward};  // gradients are summed over micro-batches: there is nothing to consume
     }
     if (request_.update) return {*request_.update};
-    if (!request_.step.optimizer.clips) return {UpdateMode::kInBackward};
+    if (!request_.step.optimizer.waits_for_norm()) return {UpdateMode::kInBackward};
     return {UpdateMode::kAfterBackward, UpdateMode::kTwoPasses};
   }
 

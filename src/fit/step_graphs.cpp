@@ -79,7 +79,7 @@ StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const M
   }
   graph = recompute(graph, recompute_policy(options.recompute));
   if (kind == ProgramKind::kStep && options.update != UpdateMode::kAfterBackward) {
-    check(options.update == UpdateMode::kTwoPasses || !options.optimizer.clips, "updates in backward are not clipped");
+    check(options.update == UpdateMode::kTwoPasses || !options.optimizer.waits_for_norm(), "updates in backward are not clipped");
     if (options.update == UpdateMode::kTwoPasses) graph = repeat_backward(graph);
     graph = update_early(graph);
   }

@@ -76,8 +76,12 @@ enum class Op : std::uint8_t {
   kMergeRowGrads,  // sum ids i32[c], count i32[1], rows f[c,D], then ids i32[n], count i32[1], rows f[n,D], then keep i32[1]
                    //                                                  -> the three sums, in their bytes, ids ascending
   kSumSquares,     // x f[...] (row_count: leading rows that count)    -> f64[1]
-  kGradientNorm,   // max_grad_norm f32[1], sums of squares f64[1]...  -> norm f32[1], clip f32[1] =
+  kGradientNorm,   // max_grad_norm f32[1] (, unscale f32[1]), sums of squares f64[1]... -> norm f32[1], clip f32[1] =
                    //                                                  min(1, max / (norm + 1e-6)), 1 where max <= 0
+                   //                                                  GradientNormAttributes; with unscale the norm is
+                   //                                                  that of gradients times unscale, and clip has it
+                   //                                                  as a factor. NaN where the norm is not finite
+  // Of the updates: a clip that is NaN changes nothing, so that no gradient that is not finite reaches a parameter.
   // Updates, in the forms of graph/update_form.h. The parameter is f, or split in two (bf16 and i16); the gradient is
   // multiplied by `clip` first; `step` is 1 for the first update.
   kAdamW,          // parameter, m, v, gradient f[...], learning_rate f32[1], step i32[1], clip f32[1]
@@ -145,6 +149,10 @@ struct AttentionAttributes {
   std::int64_t longest_sample = 0;  // no sample has more rows; 0: not known. Only scratch depends on it
   friend bool operator==(const AttentionAttributes&, const AttentionAttributes&) = default;
 };
+struct GradientNormAttributes {
+  bool unscales = false;  // gradients come multiplied by a loss scale; the input `unscale` is its inverse
+  friend bool operator==(const GradientNormAttributes&, const GradientNormAttributes&) = default;
+};
 struct AdamWAttributes {
   double beta1 = 0.9;
   double beta2 = 0.999;
@@ -162,7 +170,8 @@ struct AdafactorAttributes {
 };
 using Attributes =
     std::variant<NoAttributes, EmbeddingAttributes, SpatialAttributes, PatchAttributes, VisualAttributes,
-                 LayerNormAttributes, CastAttributes, DropoutAttributes, AttentionAttributes, AdamWAttributes,
+                 LayerNormAttributes, CastAttributes, DropoutAttributes, AttentionAttributes, GradientNormAttributes,
+                 AdamWAttributes,
                  AdafactorAttributes>;
 
 // "layer_norm": the op's one name in graphs, kernels, tests and benchmarks.

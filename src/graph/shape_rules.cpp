@@ -381,9 +381,9 @@ Types infer_update(const Rule& rule, const Node& node) {
       rule.require(is_floating(rule.in(0).dtype), "sums a floating tensor");
       return {{DType::kF64, {1}}};
     case Op::kGradientNorm: {
-      rule.require(rule.count() >= 2, "takes max_grad_norm and at least one sum of squares");
-      rule.expect(0, {DType::kF32, {1}});
-      for (std::size_t i = 1; i < rule.count(); ++i) rule.expect(i, {DType::kF64, {1}});
+      const std::size_t scalars = rule.attributes<GradientNormAttributes>().unscales ? 2 : 1;
+      rule.require(rule.count() > scalars, "takes max_grad_norm, unscale if it unscales, and sums of squares");
+      for (std::size_t i = 0; i < rule.count(); ++i) rule.expect(i, {i < scalars ? DType::kF32 : DType::kF64, {1}});
       return {rule.in(0), rule.in(0)};
     }
     case Op::kAdamW:

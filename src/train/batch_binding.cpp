@@ -23,6 +23,7 @@ BatchBinding::BatchBinding(const Program& program, const Batch& batch) {
   step_ = optional(kStepInput);
   max_grad_norm_ = optional(kMaxGradNormInput);
   gradient_scale_ = optional(kGradientScaleInput);
+  unscale_ = optional(kUnscaleInput);
   keep_ = optional(kKeepGradientsInput);
 }
 
@@ -34,16 +35,17 @@ void BatchBinding::copy(const Batch& batch) const {
 
 void BatchBinding::set_loss_scale(float scale) const { *loss_scale_.data<float>() = scale; }
 
-void BatchBinding::set_dropout_key(PhiloxKey key) const {
-  std::memcpy(dropout_key_.raw(), key.data(), sizeof(key));
-}
+void BatchBinding::set_dropout_key(PhiloxKey key) const { std::memcpy(dropout_key_.raw(), key.data(), sizeof(key)); }
 
-void BatchBinding::set_update(double learning_rate, std::int64_t step, double max_grad_norm) const {
+void BatchBinding::set_update(double learning_rate, std::int64_t step, double max_grad_norm, double loss_scale) const {
+  check(loss_scale == 1 || learning_rate_.raw() == nullptr || unscale_.raw() != nullptr,
+        "a program that updates from a scaled loss unscales");
   if (learning_rate_.raw() == nullptr) return;
   *learning_rate_.data<float>() = static_cast<float>(learning_rate);
   *step_.data<std::int32_t>() = static_cast<std::int32_t>(step);
   *max_grad_norm_.data<float>() = static_cast<float>(max_grad_norm);
   if (gradient_scale_.raw() != nullptr) *gradient_scale_.data<float>() = 1.0F;
+  if (unscale_.raw() != nullptr) *unscale_.data<float>() = static_cast<float>(1 / loss_scale);
 }
 
 void BatchBinding::set_keep_gradients(bool keep) const {

@@ -19,7 +19,8 @@ class BatchBinding {
   void set_loss_scale(float scale) const;
   void set_dropout_key(PhiloxKey key) const;
   // The update's scalars, where the program has them.
-  void set_update(double learning_rate, std::int64_t step, double max_grad_norm) const;
+  // `loss_scale`: what the loss was multiplied by; 1 where the program does not unscale.
+  void set_update(double learning_rate, std::int64_t step, double max_grad_norm, double loss_scale = 1) const;
   // False in the first micro-batch of an update, where the program accumulates.
   void set_keep_gradients(bool keep) const;
 
@@ -29,7 +30,8 @@ class BatchBinding {
     TensorView input;
   };
   std::vector<Copy> copies_;  // what the program reads of a batch
-  TensorView loss_scale_, dropout_key_, learning_rate_, step_, max_grad_norm_, gradient_scale_, keep_;
+  TensorView loss_scale_, dropout_key_, learning_rate_, step_, max_grad_norm_, gradient_scale_, unscale_,
+      keep_;
 };
 
 }  // namespace plimsoll

@@ -31,6 +31,9 @@ nlohmann::json to_json(const TrainerState& state) {
           {"optim", state.optimizer},
           {"data", state.data},
           {"options", state.options},
+          {"loss_scale", state.scaler.scale},
+          {"loss_scale_since_change", state.scaler.since_change},
+          {"skipped_updates", state.scaler.skipped},
           {"interval_loss", state.interval_loss},
           {"interval_steps", state.interval_steps},
           {"best_metric", state.best_metric ? nlohmann::json(*state.best_metric) : nlohmann::json()},
@@ -189,11 +192,14 @@ TrainerState read_trainer_state(const fs::path& checkpoint) {
     state.optimizer = object.value("optim", state.optimizer);
     state.data = object.value("data", std::string());
     state.options = object.value("options", std::string());
+    state.scaler.scale = object.value("loss_scale", GradScaler::kInitialScale);
+    state.scaler.since_change = object.value("loss_scale_since_change", std::int64_t{0});
+    state.scaler.skipped = object.value("skipped_updates", std::int64_t{0});
     state.interval_loss = object.at("interval_loss").get<double>();
     state.interval_steps = object.at("interval_steps").get<std::int64_t>();
     if (!object.at("best_metric").is_null()) state.best_metric = object.at("best_metric").get<double>();
     state.best_step = object.at("best_global_step").get<std::int64_t>();
-    if (state.step < 0 || state.micro_batch_size < 1 || state.train_batch_size < state.micro_batch_size) {
+    if (state.step < 0 || !(state.scaler.scale > 0) || state.scaler.skipped < 0 || state.micro_batch_size < 1 || state.train_batch_size < state.micro_batch_size) {
       throw DataError({.what = "the checkpoint's state makes no sense",
                        .where = path.string(),
                        .found = fmt::format("global_step {}, train_batch_size {}, micro_batch_size {}", state.step,

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "train/grad_scaler.h"
 #include "train/model_bundle.h"
 
 namespace plimsoll {
@@ -28,6 +29,7 @@ struct TrainerState {
   std::string optimizer = "adamw_torch";  // --optim; the only one when checkpoints did not name it
   std::string data;     // fingerprint of the training windows; empty in checkpoints of old
   std::string options;  // learning rate and what shapes it, decay, clipping, as text; empty in checkpoints of old
+  GradScaler::State scaler;  // of --fp16; as it begins in runs of other precisions
   // Losses summed since the last line of metrics.jsonl, so that the next line is the same after a resume.
   double interval_loss = 0;
   std::int64_t interval_steps = 0;

@@ -171,6 +171,7 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
   request.step.precision = options.precision;
   request.step.optimizer.adamw.weight_decay = options.weight_decay;
   request.step.optimizer.clips = options.max_grad_norm > 0;
+  request.step.optimizer.unscales = options.precision == DType::kF16;
   request.train_batch_size = options.train_batch_size;
   request.micro_batch_size = memory.micro_batch_size;
   request.update = memory.update;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "train/grad_scaler.h"
 #include "transform/optimizer.h"
 
 namespace plimsoll {
@@ -22,6 +23,7 @@ struct TrainOptions {
   double warmup_ratio = 0;
   OptimizerKind optim = OptimizerKind::kAdamW;
   DType precision = DType::kF32;  // of the encoder's activations
+  double fp16_initial_scale = GradScaler::kInitialScale;
   double weight_decay = 0.01;
   double max_grad_norm = 1.0;
   SchedulerType lr_scheduler_type = SchedulerType::kLinear;

@@ -61,6 +61,7 @@ Trainer::Trainer(const Session& session, const ModelBundle& bundle, const TrainD
                 fmt::format("learning rate {} ({}, warm-up {}), weight decay {}, gradient norm at most {}, {}",
                             options.learning_rate, scheduler_type_name(options.lr_scheduler_type), options.warmup_ratio,
                             options.weight_decay, options.max_grad_norm, precision_name(options.precision)),
+            .scaler = {},
             .best_metric = std::nullopt,
             .best_step = 0};
   for (const auto& [name, entry] : session.plan().layout.entries()) {
@@ -69,6 +70,7 @@ Trainer::Trainer(const Session& session, const ModelBundle& bundle, const TrainD
 }
 
 void Trainer::begin_afresh() {
+  if (options_.precision == DType::kF16) scaler_ = GradScaler({.scale = options_.fp16_initial_scale});
   load_model(bundle_, options_.seed, [this](const std::string& name) { return session_.parameter(name); });
   for (const std::string& name : state_names_) std::ranges::fill(state(name).byte_span(), std::byte{0});
 }
@@ -120,6 +122,9 @@ void Trainer::begin_from(const std::filesystem::path& resume) {
                          saved.step, state_.total_steps));
   }
   state_.step = saved.step;
+  // Updates that were skipped stay so for the schedule, whatever the precision is now.
+  if (options_.precision == DType::kF16) scaler_ = GradScaler(saved.scaler);
+  state_.scaler = saved.scaler;
   state_.interval_loss = saved.interval_loss;
   state_.interval_steps = saved.interval_steps;
   state_.best_metric = saved.best_metric;
@@ -163,16 +168,20 @@ double Trainer::run_update(const std::atomic<bool>& stop, bool& stopped) {
     if (!binding) binding.emplace(program, *batch);
     binding->copy(*batch);
     // An update without a single label has nothing to learn from: its loss and gradients are 0.
-    binding->set_loss_scale(info.labelled_in_update > 0 ? 1.0F / static_cast<float>(info.labelled_in_update) : 0.0F);
+    const double scale = scaler_.scale();
+    binding->set_loss_scale(info.labelled_in_update > 0
+                                ? static_cast<float>(scale / static_cast<double>(info.labelled_in_update))
+                                : 0.0F);
     binding->set_dropout_key(dropout_key(options_.seed, static_cast<std::uint64_t>(state_.step)));
     binding->set_keep_gradients(info.micro_batch > 0);
-    binding->set_update(scheduled_learning_rate(options_, state_.step, state_.total_steps), state_.step + 1,
-                        options_.max_grad_norm);
+    binding->set_update(scheduled_learning_rate(options_, real_updates(), state_.total_steps), real_updates() + 1,
+                        options_.max_grad_norm, scale);
     program.run();
     const PlannedProgram& planned = session_.planned(kind);
-    loss += *program.view(planned.loss).data<float>();
+    loss += double{*program.view(planned.loss).data<float>()} / scale;
     if (last) gradient_norm_ = *program.view(planned.gradient_norm).data<float>();
-    check_finite(*batch, loss, last ? gradient_norm_ : 0);
+    if (!scaler_.on()) check_finite(*batch, loss, last ? gradient_norm_ : 0);
+    if (last) update_scale(*batch);
     pages_ += batch->samples();
     if (order_) log_order(*batch, info.micro_batch == 0, last);
     if (last) return loss;
@@ -184,22 +193,45 @@ double Trainer::run_update(const std::atomic<bool>& stop, bool& stopped) {
   }
 }
 
-void Trainer::check_finite(const Batch& batch, double loss, double norm) const {
-  if (std::isfinite(loss) && std::isfinite(norm)) return;
+std::string Trainer::pages_of(const Batch& batch) const {
   std::string pages;
   for (const SampleReference& reference : batch.references().first(static_cast<std::size_t>(batch.samples()))) {
     pages += fmt::format("{}{}", pages.empty() ? "" : ", ", data_.train->source().read(reference.page).id);
   }
+  return pages;
+}
+
+void Trainer::check_finite(const Batch& batch, double loss, double norm) const {
+  if (std::isfinite(loss) && std::isfinite(norm)) return;
   const std::vector<std::int64_t> good = list_checkpoints(options_.output_dir);
   throw DivergedError(
       {.what = "the loss or the gradients are no longer finite",
-       .where = fmt::format("update {}, pages {}", state_.step + 1, pages),
+       .where = fmt::format("update {}, pages {}", state_.step + 1, pages_of(batch)),
        .found = fmt::format("loss {}, gradient norm {}", loss, norm),
        .allowed = "finite numbers",
        .remedy = fmt::format("lower --learning-rate or raise --warmup-ratio{}",
                              good.empty() ? std::string()
                                           : fmt::format("; the last good checkpoint is {}",
                                                         checkpoint_path(options_.output_dir, good.back()).string()))});
+}
+
+void Trainer::update_scale(const Batch& batch) {
+  const bool finite = std::isfinite(gradient_norm_);
+  skipped_ = !scaler_.update(finite);
+  if (!scaler_.on()) return;
+  state_.scaler = scaler_.state();
+  if (!scaler_.collapsed()) return;
+  ++state_.step;  // nothing of it has reached the parameters, but its pages have been seen
+  save(false);
+  throw ScaleCollapsedError(
+      {.what = "half precision overflows whatever the loss is scaled by",
+       .where = fmt::format("update {}, pages {}", state_.step, pages_of(batch)),
+       .found = fmt::format("{} updates skipped, the last ones in a row; the loss scale is down to {:.3g}",
+                            state_.scaler.skipped, state_.scaler.scale),
+       .allowed = fmt::format("a scale of {:.3g} or more", GradScaler::kSmallestScale),
+       .remedy = fmt::format("activations do not fit half precision: continue with --bf16 --resume-from-checkpoint {}, "
+                             "or pass --fp16-fallback bf16",
+                             checkpoint_path(options_.output_dir, state_.step).string())});
 }
 
 void Trainer::log_order(const Batch& batch, bool first, bool last) {
@@ -226,17 +258,21 @@ StepReport Trainer::report(double loss) const {
           .total_steps = state_.total_steps,
           .epoch = static_cast<double>(state_.step) / static_cast<double>(sampler_.updates_per_epoch()),
           .loss = loss,
-          .learning_rate = scheduled_learning_rate(options_, state_.step - 1, state_.total_steps),
+          .learning_rate = scheduled_learning_rate(options_, std::max<std::int64_t>(0, real_updates() - 1), state_.total_steps),
           .gradient_norm = gradient_norm_,
           .pages_per_second = rate,
           .seconds_left = rate > 0 ? pages_left / rate : 0,
           .resident_bytes = resident_bytes(),
-          .budget_bytes = session_.plan().budget_bytes};
+          .budget_bytes = session_.plan().budget_bytes,
+          .loss_scale = scaler_.scale(),
+          .skipped_updates = state_.scaler.skipped};
 }
 
 void Trainer::after_update(double loss, TrainSummary& summary) {
-  state_.interval_loss += loss;
-  ++state_.interval_steps;
+  if (!skipped_) {
+    state_.interval_loss += loss;
+    ++state_.interval_steps;
+  }
   const StepReport now = report(loss);
   observer_.on_step(now);
   const bool end = state_.step == state_.total_steps;
@@ -245,10 +281,16 @@ void Trainer::after_update(double loss, TrainSummary& summary) {
     const auto out = fmt::format_to_n(
         line.data(), line.size(),
         "{{\"step\": {}, \"epoch\": {:.6g}, \"loss\": {:.9g}, \"learning_rate\": {:.9g}, \"grad_norm\": {:.9g}, "
-        "\"pages_per_second\": {:.5g}, \"resident_bytes\": {}}}",
-        now.step, now.epoch, state_.interval_loss / static_cast<double>(state_.interval_steps), now.learning_rate,
-        now.gradient_norm, now.pages_per_second, now.resident_bytes);
-    metrics_->write({line.data(), out.size});
+        "\"pages_per_second\": {:.5g}, \"resident_bytes\": {}",
+        now.step, now.epoch,
+        state_.interval_loss / static_cast<double>(std::max<std::int64_t>(1, state_.interval_steps)), now.learning_rate,
+        std::isfinite(now.gradient_norm) ? now.gradient_norm : 0, now.pages_per_second, now.resident_bytes);
+    const auto rest = line.size() - out.size;
+    const auto end_of_line =
+        scaler_.on() ? fmt::format_to_n(out.out, rest, ", \"loss_scale\": {:.6g}, \"skipped_updates\": {}}}",
+                                        now.loss_scale, now.skipped_updates)
+                     : fmt::format_to_n(out.out, rest, "}}");
+    metrics_->write({line.data(), out.size + end_of_line.size});
     state_.interval_loss = 0;
     state_.interval_steps = 0;
   }
@@ -331,7 +373,7 @@ TrainSummary Trainer::run(const std::optional<std::filesystem::path>& resume, co
     }
     ++state_.step;
     step_seconds_ += seconds_since(step_time);
-    summary.last_loss = loss;
+    if (!skipped_) summary.last_loss = loss;
     after_update(loss, summary);
   }
   loader_.reset();
@@ -350,6 +392,7 @@ TrainSummary Trainer::run(const std::optional<std::filesystem::path>& resume, co
   summary.seconds = seconds_since(begin_time);
   summary.best_metric = state_.best_metric;
   summary.best_step = state_.best_step;
+  summary.skipped_updates = state_.scaler.skipped;
   return summary;
 }
 

@@ -32,6 +32,8 @@ struct StepReport {
   double seconds_left = 0;
   std::size_t resident_bytes = 0;
   std::size_t budget_bytes = 0;
+  double loss_scale = 1;  // of --fp16
+  std::int64_t skipped_updates = 0;
 };
 
 // What a run tells while it goes. Called on the training thread; the step report without allocating.
@@ -57,6 +59,7 @@ struct TrainSummary {
   std::int64_t pages_here = 0;
   double seconds = 0;
   double last_loss = 0;
+  std::int64_t skipped_updates = 0;  // of --fp16, over the whole run
   std::optional<Evaluation> evaluation;  // of the model that was saved
   std::optional<double> best_metric;
   std::int64_t best_step = 0;
@@ -72,7 +75,8 @@ class Trainer {
 
   // Fills parameters and optimizer state (from `resume`, or fresh), trains, saves. `stop` asks for a clean end: a checkpoint
   // of the last whole update is written, then InterruptedError. Throws DivergedError when loss or gradients are no
-  // longer finite.
+  // longer finite; with a gradient scaler such updates are skipped, until the scale collapses: then a checkpoint is written
+  // and ScaleCollapsedError thrown.
   TrainSummary run(const std::optional<std::filesystem::path>& resume, const std::atomic<bool>& stop);
 
  private:
@@ -82,6 +86,11 @@ class Trainer {
   void restart_loader();
   double run_update(const std::atomic<bool>& stop, bool& stopped);
   void check_finite(const Batch& batch, double loss, double norm) const;
+  std::string pages_of(const Batch& batch) const;
+  // Updates that have changed the parameters: what schedule and bias correction go by.
+  std::int64_t real_updates() const { return state_.step - state_.scaler.skipped; }
+  // After a whole update: skipped or not.
+  void update_scale(const Batch& batch);
   void after_update(double loss, TrainSummary& summary);
   void log_order(const Batch& batch, bool first, bool last);
   void evaluate_now(const StepReport& report, TrainSummary& summary);
@@ -98,6 +107,7 @@ class Trainer {
   TrainObserver& observer_;
   Sampler sampler_;
   TrainerState state_;
+  GradScaler scaler_;
   std::vector<std::string> state_names_;  // of the optimizer
   std::unique_ptr<BatchSequence> sequence_;
   std::unique_ptr<Loader> loader_;
@@ -106,6 +116,7 @@ class Trainer {
   std::string order_line_;
   std::int64_t saved_step_ = -1;
   double gradient_norm_ = 0;
+  bool skipped_ = false;  // the last update
   std::int64_t pages_ = 0;
   double step_seconds_ = 0;  // spent in updates, evaluation and saving left out
 };

@@ -197,6 +197,7 @@ ValueId append_optimizer(Graph& graph, const Gradients& gradients, const Optimiz
   const ValueId learning_rate = graph.add_input(kLearningRateInput, {DType::kF32, {1}});
   const ValueId step = graph.add_input(kStepInput, {DType::kI32, {1}});
   std::vector<ValueId> norm_inputs = {graph.add_input(kMaxGradNormInput, {DType::kF32, {1}})};
+  if (options.unscales) norm_inputs.push_back(graph.add_input(kUnscaleInput, {DType::kF32, {1}}));
   for (const auto& [parameter, gradient] : gradients) {
     norm_inputs.push_back(add_single(graph, {.op = Op::kSumSquares,
                                              .name = graph.value(parameter).name + ".sum_squares",
@@ -206,9 +207,10 @@ ValueId append_optimizer(Graph& graph, const Gradients& gradients, const Optimiz
   }
   const std::vector<ValueId> norm = graph.add_node({.op = Op::kGradientNorm,
                                                     .name = "gradient_norm",
+                                                    .attributes = GradientNormAttributes{options.unscales},
                                                     .inputs = norm_inputs,
                                                     .phase = Phase::kUpdate});
-  const ValueId scale = options.clips ? norm[1] : graph.add_input(kGradientScaleInput, {DType::kF32, {1}});
+  const ValueId scale = options.waits_for_norm() ? norm[1] : graph.add_input(kGradientScaleInput, {DType::kF32, {1}});
   for (const auto& [parameter, gradient] : gradients) {
     const std::string name = graph.value(parameter).name;
     const double decay = (options.decays ? options.decays(name) : decays_by_default(name)) ? options.adamw.weight_decay : 0;

@@ -37,8 +37,13 @@ struct OptimizerOptions {
   AdamWAttributes adamw;  // of both kinds of AdamW; the weight decay is Adafactor's, too
   // False: gradients are never clipped. The norm is computed all the same, but no update waits for it.
   bool clips = true;
+  // Gradients are those of a loss that was multiplied by a scale: updates wait for the norm, take the scale away, and are
+  // left out where a gradient has overflowed.
+  bool unscales = false;
   // Weight decay of this parameter; by default none for biases and layer norms (as the `transformers` Trainer does).
   std::function<bool(const std::string& parameter)> decays;
+
+  bool waits_for_norm() const { return clips || unscales; }
 };
 // False for biases and layer norms, by the name patterns of the `transformers` Trainer (get_decay_parameter_names).
 bool decays_by_default(const std::string& parameter);
@@ -47,8 +52,10 @@ bool decays_by_default(const std::string& parameter);
 inline constexpr const char* kLearningRateInput = "learning_rate";
 inline constexpr const char* kStepInput = "step";  // i32[1], 1 for the first update
 inline constexpr const char* kMaxGradNormInput = "max_grad_norm";
-// Every gradient is multiplied by it where OptimizerOptions::clips is false.
+// Every gradient is multiplied by it where no update waits for the norm.
 inline constexpr const char* kGradientScaleInput = "gradient_scale";
+// One over the loss scale, where OptimizerOptions::unscales.
+inline constexpr const char* kUnscaleInput = "unscale";
 // i32[1], 0 in the first micro-batch of an update; read by accumulate_gradients.
 inline constexpr const char* kKeepGradientsInput = "keep_gradients";
 // Appends, in Phase::kUpdate: the norm over all gradients, the clip factor, and an update for each parameter with its states.

@@ -41,13 +41,17 @@ OpCase sum_squares_case(std::int64_t capacity, std::int32_t rows, std::int64_t w
           }};
 }
 
-OpCase gradient_norm_case(std::string name, double max_norm, std::vector<double> squares) {
+OpCase gradient_norm_case(std::string name, double max_norm, std::vector<double> squares, double unscale = 0) {
   return {"gradient_norm/" + name, [=](CaseBuilder& b) {
             std::vector<ValueId> inputs = {b.values("max_grad_norm", {DType::kF32, {1}}, {max_norm})};
+            if (unscale > 0) inputs.push_back(b.values("unscale", {DType::kF32, {1}}, {unscale}));
             for (std::size_t i = 0; i < squares.size(); ++i) {
               inputs.push_back(b.values(fmt::format("squares_{}", i), {DType::kF64, {1}}, {squares[i]}));
             }
-            b.graph.add_node({.op = Op::kGradientNorm, .name = "norm", .inputs = inputs, .phase = Phase::kUpdate});
+            b.graph.add_node({.op = Op::kGradientNorm, .name = "norm",
+                              .attributes = GradientNormAttributes{unscale > 0},
+                              .inputs = inputs,
+                              .phase = Phase::kUpdate});
           }};
 }
 
@@ -230,6 +234,8 @@ std::vector<OpCase> update_cases() {
       gradient_norm_case("leaves", 10.0, {0.5, 2.25}),
       gradient_norm_case("of_nothing", 1.0, {0.0}),
       gradient_norm_case("off", 0.0, {1e6}),
+      gradient_norm_case("unscales_and_clips", 1.0, {0.5 * 1024, 2.25 * 1024}, 1.0 / 16),
+      gradient_norm_case("unscales", 0.0, {7.5}, 1.0 / 65536),
       gradient_norm_case("many", 2.5, std::vector<double>(41, 0.75)),
   };
   const std::vector<OpCase> updates = parameter_update_cases();

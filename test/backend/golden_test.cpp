@@ -133,7 +133,7 @@ TEST_F(OpGolden, ThreeClippedAdamWSteps) {
     const ValueId squares =
         add_single(graph_, {.op = Op::kSumSquares, .name = "squares" + number, .inputs = {gradient}});
     const ValueId limit = source("limit" + number, {DType::kF32, {1}}, {step < 3 ? 1.0 : 100.0});
-    const auto norm = graph_.add_node({.op = Op::kGradientNorm, .name = "norm" + number, .inputs = {limit, squares}});
+    const auto norm = graph_.add_node({.op = Op::kGradientNorm, .name = "norm" + number, .attributes = GradientNormAttributes{}, .inputs = {limit, squares}});
     norms.push_back(norm[0]);
     steps.push_back(graph_.add_node(
         {.op = Op::kAdamW,

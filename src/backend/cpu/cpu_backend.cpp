@@ -13,6 +13,7 @@
 
 #include "backend/cpu/dnnl_matmul.h"
 #include "backend/cpu/kernels.h"
+#include "backend/skippable_update.h"
 #include "base/bytes.h"
 #include "base/process.h"
 #include "graph/update_form.h"
@@ -203,7 +204,9 @@ std::unique_ptr<Kernel> CpuBackend::prepare(const Graph& graph, const Node& node
     }
   }
   omp_set_num_threads(threads_);  // oneDNN fixes its partition when a primitive is made, attention its scratch
-  return std::make_unique<TeamKernel>(make(graph, node, *matmuls_), threads_);
+  std::unique_ptr<Kernel> kernel = std::make_unique<TeamKernel>(make(graph, node, *matmuls_), threads_);
+  if (is_parameter_update(node.op)) return std::make_unique<SkippableUpdate>(std::move(kernel));
+  return kernel;
 }
 
 std::unique_ptr<DeviceMemory> CpuBackend::allocate(std::size_t bytes) { return std::make_unique<MappedMemory>(bytes); }

@@ -52,14 +52,20 @@ template <int vectors>
 PLIMSOLL_AVX512_BF16 void strip(PairRows a, std::int64_t rows, std::int64_t pairs, const std::uint32_t* b,
                                 std::int64_t b_stride, float* c, std::int64_t c_stride, DotSum sum,
                                 const float* factors) {
-  const auto step = [&](std::int64_t count) {
-    a.data += count * a.row_stride;
-    c += count * c_stride;
-    rows -= count;
-  };
-  for (; rows >= kRows; step(kRows)) block<kRows, vectors>(a, pairs, b, b_stride, c, c_stride, sum, factors);
-  for (; rows >= 2; step(2)) block<2, vectors>(a, pairs, b, b_stride, c, c_stride, sum, factors);
-  if (rows == 1) block<1, vectors>(a, pairs, b, b_stride, c, c_stride, sum, factors);
+  for (std::int64_t i = 0; i < rows;) {
+    const PairRows rest{a.data + i * a.row_stride, a.row_stride, a.pair_stride};
+    float* const to = c + i * c_stride;
+    if (rows - i >= kRows) {
+      block<kRows, vectors>(rest, pairs, b, b_stride, to, c_stride, sum, factors);
+      i += kRows;
+    } else if (rows - i >= 2) {
+      block<2, vectors>(rest, pairs, b, b_stride, to, c_stride, sum, factors);
+      i += 2;
+    } else {
+      block<1, vectors>(rest, pairs, b, b_stride, to, c_stride, sum, factors);
+      i += 1;
+    }
+  }
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/parallel.h"
@@ -80,14 +81,18 @@ std::unique_ptr<Kernel> make_sum_squares(const Graph& graph, const Node& node) {
 }
 
 // As torch.nn.utils.clip_grad_norm_ computes it, in double, rounded once.
-std::unique_ptr<Kernel> make_gradient_norm(const Graph&, const Node&) {
-  return make_kernel([](const KernelArguments& a) {
+std::unique_ptr<Kernel> make_gradient_norm(const Graph&, const Node& node) {
+  const bool unscales = std::get<GradientNormAttributes>(node.attributes).unscales;
+  return make_kernel([unscales](const KernelArguments& a) {
     const double max_norm = *a.inputs[0].data<float>();
+    const double unscale = unscales ? double{*a.inputs[1].data<float>()} : 1.0;
     double sum = 0;
-    for (const TensorView& squares : a.inputs.subspan(1)) sum += *squares.data<double>();
-    const double norm = std::sqrt(sum);
+    for (const TensorView& squares : a.inputs.subspan(unscales ? 2 : 1)) sum += *squares.data<double>();
+    const double norm = std::sqrt(sum) * unscale;
+    const double clip = max_norm <= 0 ? 1.0 : std::min(1.0, max_norm / (norm + 1e-6));
     *a.outputs[0].data<float>() = static_cast<float>(norm);
-    *a.outputs[1].data<float>() = max_norm <= 0 ? 1.0F : static_cast<float>(std::min(1.0, max_norm / (norm + 1e-6)));
+    *a.outputs[1].data<float>() =
+        std::isfinite(norm) ? static_cast<float>(clip * unscale) : std::numeric_limits<float>::quiet_NaN();
   });
 }
 

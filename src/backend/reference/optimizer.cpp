@@ -1,6 +1,7 @@
 // sum_squares, gradient_norm, adamw, adamw_rows.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "backend/reference/update_parts.h"
 
@@ -18,13 +19,16 @@ void sum_squares(const KernelArguments& a) {
 }
 
 // norm = sqrt of the summed squares; clip as torch.nn.utils.clip_grad_norm_ computes it, in double, rounded once.
-void gradient_norm(const KernelArguments& a) {
+void gradient_norm(const KernelArguments& a, bool unscales) {
   const double max_norm = *a.inputs[0].data<float>();
-  double sum = 0.0;
-  for (const TensorView& squares : a.inputs.subspan(1)) sum += *squares.data<double>();
-  const double norm = std::sqrt(sum);
+  const double unscale = unscales ? double{*a.inputs[1].data<float>()} : 1.0;
+  double sum = 0;
+  for (const TensorView& squares : a.inputs.subspan(unscales ? 2 : 1)) sum += *squares.data<double>();
+  const double norm = std::sqrt(sum) * unscale;
+  const double clip = max_norm <= 0 ? 1.0 : std::min(1.0, max_norm / (norm + 1e-6));
   *a.outputs[0].data<float>() = static_cast<float>(norm);
-  *a.outputs[1].data<float>() = max_norm <= 0 ? 1.0F : static_cast<float>(std::min(1.0, max_norm / (norm + 1e-6)));
+  *a.outputs[1].data<float>() =
+      std::isfinite(norm) ? static_cast<float>(clip * unscale) : std::numeric_limits<float>::quiet_NaN();
 }
 
 // Decoupled weight decay (Loshchilov, Hutter 2019) with the arithmetic of torch.optim.AdamW's single-tensor path:
@@ -92,7 +96,10 @@ void adamw(const KernelArguments& a, const UpdateForm& form, const AdamWAttribut
 }  // namespace
 
 std::unique_ptr<Kernel> make_optimizer_kernel(const Graph& graph, const Node& node, DType dtype) {
-  if (node.op == Op::kGradientNorm) return make_kernel(node, gradient_norm);
+  if (node.op == Op::kGradientNorm) {
+    const bool unscales = std::get<GradientNormAttributes>(node.attributes).unscales;
+    return make_kernel(node, [unscales](const KernelArguments& a) { gradient_norm(a, unscales); });
+  }
   return for_floating(dtype, [&]<typename T>(T) -> std::unique_ptr<Kernel> {
     if (node.op == Op::kSumSquares) return make_kernel(node, sum_squares<T>);
     check(node.op == Op::kAdamW || node.op == Op::kAdamWRows, "make_optimizer_kernel knows the op");

@@ -7,6 +7,7 @@
 #include <new>
 
 #include "backend/reference/loop_kernel.h"
+#include "backend/skippable_update.h"
 #include "backend/widened_kernel.h"
 #include "base/bytes.h"
 #include "graph/update_form.h"
@@ -94,12 +95,13 @@ std::unique_ptr<Kernel> ReferenceBackend::prepare(const Graph& graph, const Node
       return make_row_gradient_kernel(graph, node, dtype);
     case Op::kSumSquares:
     case Op::kGradientNorm:
+      return make_optimizer_kernel(graph, node, dtype);
     case Op::kAdamW:
     case Op::kAdamWRows:
-      return make_optimizer_kernel(graph, node, dtype);
+      return std::make_unique<SkippableUpdate>(make_optimizer_kernel(graph, node, dtype));
     case Op::kAdafactor:
     case Op::kAdafactorRows:
-      return make_adafactor_kernel(graph, node, dtype);
+      return std::make_unique<SkippableUpdate>(make_adafactor_kernel(graph, node, dtype));
   }
   check(false, fmt::format("the reference backend knows every op of the catalogue; node '{}'", node.name));
   return nullptr;

@@ -1,0 +1,48 @@
+// GradScaler: the scale of --fp16's loss, so that small gradients do not become 0 in half precision (Micikevicius et
+// al. 2018, "Mixed Precision Training"); the rule and its constants are those of torch.amp.GradScaler.
+//
+//   binding.set_loss_scale(scaler.scale() / labelled_tokens);   // … the step runs; gradients that overflow change
+//   nothing if (!scaler.update(std::isfinite(norm))) …                    // the update was skipped
+#pragma once
+
+#include <cstdint>
+
+#include "base/error.h"
+
+namespace plimsoll {
+
+// The scale fell until it could help no more: it is not the gradients that overflow.
+class ScaleCollapsedError : public DivergedError {
+ public:
+  using DivergedError::DivergedError;
+};
+
+class GradScaler {
+ public:
+  static constexpr double kInitialScale = 65536, kGrowthFactor = 2, kBackoffFactor = 0.5;
+  static constexpr std::int64_t kGrowthInterval = 2000;  // updates without overflow until the scale grows
+  static constexpr double kSmallestScale = 0x1p-14;      // below, a loss of 1 is no normal number of half precision
+
+  struct State {
+    double scale = kInitialScale;
+    std::int64_t since_change = 0;  // updates without overflow since the scale changed
+    std::int64_t skipped = 0;       // updates that were left out, of the whole run
+  };
+
+  GradScaler() = default;  // scales nothing, skips nothing
+  explicit GradScaler(const State& state) : on_(true), state_(state) {}
+
+  bool on() const { return on_; }
+  const State& state() const { return state_; }
+  double scale() const { return on_ ? state_.scale : 1; }
+  // After an update with this scale. Returns false if its gradients had overflowed: it was skipped, and the scale is
+  // lower.
+  bool update(bool finite);
+  bool collapsed() const { return on_ && state_.scale < kSmallestScale; }
+
+ private:
+  bool on_ = false;
+  State state_{};
+};
+
+}  // namespace plimsoll
