@@ -61,6 +61,22 @@ void linear_rule(BackwardWalk& walk, const Node& node) {
   }
 }
 
+void linear_add_rule(BackwardWalk& walk, const Node& node) {
+  const ValueId dy = upstream(walk, node);
+  if (walk.needs(node.inputs[1])) {
+    walk.contribute(node.inputs[1], walk.append(node, Op::kLinearWeightGrad, {dy, node.inputs[0]})[0], kNoValue);
+  }
+  if (walk.needs(node.inputs[0])) {
+    walk.contribute(node.inputs[0], walk.append(node, Op::kLinearInputGrad, {dy, node.inputs[1]})[0], node.row_count);
+  }
+  walk.contribute(node.inputs[2], dy, node.row_count);
+}
+
+void scale_rule(BackwardWalk& walk, const Node& node) {
+  walk.contribute(node.inputs[0], walk.append(node, Op::kScale, {upstream(walk, node)}, node.attributes)[0],
+                  node.row_count);
+}
+
 void layer_norm_rule(BackwardWalk& walk, const Node& node) {
   const auto outputs = walk.append(node, Op::kLayerNormGrad,
                                    {upstream(walk, node), node.outputs[1], node.outputs[2], node.inputs[1]});
@@ -137,6 +153,10 @@ Rule rule_of(Op op) {
       return add_rule;
     case Op::kLinear:
       return linear_rule;
+    case Op::kLinearAdd:
+      return linear_add_rule;
+    case Op::kScale:
+      return scale_rule;
     case Op::kLayerNorm:
       return layer_norm_rule;
     case Op::kDropout:

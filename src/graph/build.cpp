@@ -28,6 +28,21 @@ ValueId linear(Graph& graph, std::string name, ValueId x, ValueId weight, ValueI
   return add_single(graph, std::move(node));
 }
 
+ValueId linear_add(Graph& graph, std::string name, ValueId x, ValueId weight, ValueId addend, ValueId rows) {
+  return add_single(
+      graph,
+      {.op = Op::kLinearAdd, .name = std::move(name), .inputs = {x, weight, addend}, .row_count = rows});
+}
+
+ValueId scale(Graph& graph, std::string name, ValueId x, double factor, ValueId rows) {
+  if (factor == 1) return x;
+  return add_single(graph, {.op = Op::kScale,
+                            .name = std::move(name),
+                            .attributes = ScaleAttributes{factor},
+                            .inputs = {x},
+                            .row_count = rows});
+}
+
 LayerNormValues layer_norm(Graph& graph, std::string name, ValueId x, ValueId gamma, ValueId beta, double eps,
                            ValueId rows) {
   const std::vector<ValueId> outputs = graph.add_node({.op = Op::kLayerNorm,

@@ -23,6 +23,10 @@ struct AttentionContext {
 ValueId embedding(Graph& graph, std::string name, ValueId table, ValueId ids, EmbeddingAttributes attributes, ValueId rows);
 ValueId add(Graph& graph, std::string name, ValueId a, ValueId b, ValueId rows);
 ValueId linear(Graph& graph, std::string name, ValueId x, ValueId weight, ValueId bias, ValueId rows);
+// addend + x weight^T, in addend's bytes where it dies here.
+ValueId linear_add(Graph& graph, std::string name, ValueId x, ValueId weight, ValueId addend, ValueId rows);
+// Returns x itself where the factor is 1.
+ValueId scale(Graph& graph, std::string name, ValueId x, double factor, ValueId rows);
 LayerNormValues layer_norm(Graph& graph, std::string name, ValueId x, ValueId gamma, ValueId beta, double eps, ValueId rows);
 // Returns x itself where p is 0.
 ValueId dropout(Graph& graph, std::string name, ValueId x, ValueId row_keys, ValueId dropout_key, DropoutAttributes attributes,

@@ -7,7 +7,8 @@ namespace plimsoll {
 std::string_view op_name(Op op) {
   static constexpr std::array<std::string_view, kOpCount> kNames = {
       "embedding",         "spatial_embedding",     "patchify",              "visual_embedding",
-      "add",               "linear",                "layer_norm",            "layer_norm_affine",
+      "add",               "linear",                "linear_add",            "scale",
+      "layer_norm",        "layer_norm_affine",
       "dropout",           "pack_rows",             "gather_rows",           "attention",
       "gelu",              "tanh",                  "cast",                  "cross_entropy",         "embedding_grad",
       "embedding_row_grad", "spatial_embedding_grad", "visual_embedding_grad", "linear_input_grad",
@@ -23,9 +24,12 @@ std::vector<Alias> op_aliases(Op op, std::size_t input_count) {
   switch (op) {
     case Op::kAdd:
       return {{0, 0, kMay}, {0, 1, kMay}};
+    case Op::kLinearAdd:
+      return {{0, 2, kMay}};
     case Op::kLayerNorm:
       return {{1, 0, kMay}};  // normalized over x
     case Op::kLayerNormAffine:
+    case Op::kScale:
     case Op::kDropout:
     case Op::kGelu:
     case Op::kTanh:

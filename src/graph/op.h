@@ -31,6 +31,8 @@ enum class Op : std::uint8_t {
   kVisualEmbedding,   // patches f[B*P,D], cls f[1,1,D], positions f[1,P+1,D] -> f[B*V,D], V = P+1: cls first
   kAdd,               // a, b the same type                            -> a's type
   kLinear,            // x f[n,K], weight f or w[M,K], bias w[M] (optional) -> f[n,M] = x weight^T + bias
+  kLinearAdd,         // x f[n,K], weight f or w[M,K], addend f[n,M]   -> addend + x weight^T, its sum rounded once
+  kScale,             // x f[n,K]                                      -> f[n,K] = factor x   ScaleAttributes
   kLayerNorm,         // x f[n,D], gamma w[D], beta w[D]               -> y f[n,D], normalized f[n,D], rstd w[n]
                       //                                                  LayerNormAttributes; y is computed from the
                       //                                                  stored `normalized`, exactly as kLayerNormAffine
@@ -128,6 +130,10 @@ struct CastAttributes {
   DType to = DType::kF32;
   friend bool operator==(const CastAttributes&, const CastAttributes&) = default;
 };
+struct ScaleAttributes {
+  double factor = 1;
+  friend bool operator==(const ScaleAttributes&, const ScaleAttributes&) = default;
+};
 struct DropoutAttributes {
   double p = 0.1;
   std::uint32_t site = 0;
@@ -170,9 +176,8 @@ struct AdafactorAttributes {
 };
 using Attributes =
     std::variant<NoAttributes, EmbeddingAttributes, SpatialAttributes, PatchAttributes, VisualAttributes,
-                 LayerNormAttributes, CastAttributes, DropoutAttributes, AttentionAttributes, GradientNormAttributes,
-                 AdamWAttributes,
-                 AdafactorAttributes>;
+                 LayerNormAttributes, CastAttributes, ScaleAttributes, DropoutAttributes, AttentionAttributes,
+                 GradientNormAttributes, AdamWAttributes, AdafactorAttributes>;
 
 // "layer_norm": the op's one name in graphs, kernels, tests and benchmarks.
 std::string_view op_name(Op op);

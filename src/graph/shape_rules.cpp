@@ -192,6 +192,19 @@ Types infer_forward(const Rule& rule, const Node& node) {
       if (rule.count() == 3) rule.expect(2, {wide(x.dtype), {weight.shape[0]}});
       return {{x.dtype, {x.shape[0], weight.shape[0]}}};
     }
+    case Op::kLinearAdd: {
+      rule.inputs(3);
+      const TensorType& x = rule.floating(0, 2);
+      const TensorType& weight = rule.floating(1, 2);
+      rule.require(x.shape[1] == weight.shape[1], "x and weight share K");
+      rule.require_weight(weight, x.dtype);
+      rule.expect(2, {x.dtype, {x.shape[0], weight.shape[0]}});
+      return {rule.in(2)};
+    }
+    case Op::kScale:
+      rule.inputs(1);
+      rule.attributes<ScaleAttributes>();
+      return {rule.floating(0, 2)};
     case Op::kLayerNorm: {
       rule.inputs(3);
       const TensorType& x = rule.floating(0, 2);

@@ -55,6 +55,8 @@ std::vector<SuiteParameter> suite_of(std::string backend, std::function<std::uni
 std::span<const Op> ops_with_halves() {
   static constexpr Op kOps[] = {Op::kAdd,
                                 Op::kLinear,
+                                Op::kLinearAdd,
+                                Op::kScale,
                                 Op::kLayerNorm,
                                 Op::kLayerNormAffine,
                                 Op::kDropout,

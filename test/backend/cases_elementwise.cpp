@@ -43,6 +43,13 @@ OpCase cast_case(DType to, Rows s) {
           }};
 }
 
+OpCase scale_case(double factor, Rows s) {
+  return {label("scale", s) + fmt::format("_by_{}", factor), [=](CaseBuilder& b) {
+            const ValueId x = b.tensor("x", {s.capacity, s.width}, s.rows);
+            b.objective(scale(b.graph, "y", x, factor, b.rows(s.rows)));
+          }};
+}
+
 OpCase dropout_case(Rows s, double p) {
   return {label("dropout", s) + fmt::format("_p{}", p), [=](CaseBuilder& b) {
             const ValueId x = b.tensor("x", {s.capacity, s.width}, s.rows);
@@ -78,6 +85,8 @@ std::vector<OpCase> elementwise_cases() {
     for (const Op op : {Op::kGelu, Op::kTanh}) cases.push_back(map_case(op, shape, {-3, 3}));
     for (const bool keep : {false, true}) cases.push_back(accumulate_case(shape, keep));
     cases.push_back(dropout_case(shape, 0.1));
+    cases.push_back(scale_case(2, shape));
+    cases.push_back(scale_case(-0.3, shape));
     for (const DType to : {DType::kF32, DType::kBF16, DType::kF16}) cases.push_back(cast_case(to, shape));
   }
   cases.push_back(dropout_case({70, 67, 37}, 0.5));

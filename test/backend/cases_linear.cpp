@@ -23,6 +23,22 @@ OpCase linear_case(LinearShape s) {
           }};
 }
 
+// `wide_weight`: F32 against rows in halves, as adapters are.
+OpCase linear_add_case(LinearShape s, bool wide_weight) {
+  const std::string name = fmt::format("linear_add/n{}_of_{}_k{}_m{}{}", s.rows, s.capacity, s.in, s.out,
+                                       wide_weight ? "_wide_weight" : "");
+  return {name, [s, wide_weight](CaseBuilder& b) {
+            const ValueId x = b.tensor("x", {s.capacity, s.in}, s.rows);
+            const ValueId weight =
+                wide_weight ? b.wide_tensor("weight", {s.out, s.in}) : b.tensor("weight", {s.out, s.in});
+            const ValueId rows = s.rows < 0 ? kNoValue : b.rows(s.rows);
+            // A sum that dies here, so that the product can be added in its bytes.
+            const ValueId addend = add(b.graph, "addend", b.tensor("a", {s.capacity, s.out}, s.rows),
+                                       b.tensor("b", {s.capacity, s.out}, s.rows), rows);
+            b.objective(linear_add(b.graph, "y", x, weight, addend, rows));
+          }};
+}
+
 OpCase weight_grad_case(LinearShape s, bool keep) {
   return {fmt::format("linear_weight_grad/n{}_of_{}_{}", s.rows, s.capacity, keep ? "adds" : "forgets"),
           [s, keep](CaseBuilder& b) {
@@ -46,6 +62,11 @@ std::vector<OpCase> linear_cases() {
         LinearShape{19, -1, 24, 7, true}, LinearShape{33, 17, 96, 13, true}, LinearShape{1, 1, 1, 1, false},
         LinearShape{70, 65, 5, 96, true}, LinearShape{300, 259, 24, 33, true}, LinearShape{130, 2, 160, 24, false}}) {
     cases.push_back(linear_case(shape));
+  }
+  for (const LinearShape& shape :
+       {LinearShape{7, 3, 12, 5, false}, LinearShape{7, 0, 12, 5, false}, LinearShape{19, -1, 8, 24, false},
+        LinearShape{33, 17, 4, 13, false}, LinearShape{1, 1, 1, 1, false}, LinearShape{170, 149, 8, 33, false}}) {
+    for (const bool wide_weight : {false, true}) cases.push_back(linear_add_case(shape, wide_weight));
   }
   for (const bool keep : {false, true}) {
     for (const std::int32_t rows : {0, 1, 9, 11}) {

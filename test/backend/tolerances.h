@@ -52,6 +52,8 @@ inline Tolerance tolerance_of(Op op) {
     case Op::kMergeRowGrads:
     case Op::kVisualEmbedding:
       return {0, 0, "one addition, rounded once by everybody"};
+    case Op::kScale:
+      return {2 * kRounding, 0, "one product; the factor may be rounded first"};
     case Op::kDropout:
       return {2 * kRounding, 0, "one product; the scale may be rounded otherwise. A wrong mask is an error of 1"};
     case Op::kLayerNormAffine:
@@ -62,6 +64,7 @@ inline Tolerance tolerance_of(Op op) {
     case Op::kVisualEmbeddingGrad:
       return {0, 5e-7, "float sums of a few dozen rows, in any order"};
     case Op::kLinear:
+    case Op::kLinearAdd:
     case Op::kLinearInputGrad:
     case Op::kLinearWeightGrad:
     case Op::kBiasGrad:

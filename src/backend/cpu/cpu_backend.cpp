@@ -38,6 +38,8 @@ Factory factory_of(Op op) {
       return make_visual_embedding;
     case Op::kAdd:
       return make_add;
+    case Op::kScale:
+      return make_scale;
     case Op::kLayerNorm:
       return make_layer_norm;
     case Op::kLayerNormAffine:
@@ -100,6 +102,8 @@ bool takes_halves(Op op) {
   switch (op) {
     case Op::kAdd:
     case Op::kLinear:
+    case Op::kLinearAdd:
+    case Op::kScale:
     case Op::kLayerNorm:
     case Op::kLayerNormAffine:
     case Op::kDropout:
@@ -126,6 +130,8 @@ std::unique_ptr<Kernel> make(const Graph& graph, const Node& node, MatmulCache& 
   switch (node.op) {
     case Op::kLinear:
       return make_linear(graph, node, cache);
+    case Op::kLinearAdd:
+      return make_linear_add(graph, node, cache);
     case Op::kLinearInputGrad:
       return make_linear_input_grad(graph, node, cache);
     case Op::kLinearWeightGrad:

@@ -1,4 +1,4 @@
-// add, accumulate, gelu, tanh and their gradients, cast: one pass over the real rows.
+// add, scale, accumulate, gelu, tanh and their gradients, cast: one pass over the real rows.
 #include <cstdint>
 #include <cstring>
 
@@ -49,6 +49,13 @@ struct AddOp {
     return hn::Add(a, b);
   }
 };
+struct ScaleOp {
+  float factor;
+  template <class D, class V>
+  HWY_INLINE V operator()(D d, V x, V) const {
+    return hn::Mul(x, hn::Set(d, factor));
+  }
+};
 // x Phi(x), Phi(x) = (1 + erf(x / sqrt 2)) / 2
 struct GeluOp {
   template <class D, class V>
@@ -84,6 +91,9 @@ struct TanhGradOp {
 };
 
 void add_range(DType t, const void* a, const void* b, void* y, std::size_t count) { map2(t, a, b, y, count, AddOp()); }
+void scale_range(DType t, const void* x, void* y, std::size_t count, float factor) {
+  map2(t, x, x, y, count, ScaleOp{factor});
+}
 void gelu_range(DType t, const void* x, void* y, std::size_t count) { map2(t, x, x, y, count, GeluOp()); }
 void gelu_grad_range(DType t, const void* dy, const void* x, void* dx, std::size_t count) {
   map2(t, dy, x, dx, count, GeluGradOp());
@@ -102,6 +112,7 @@ namespace plimsoll {
 namespace {
 
 HWY_EXPORT(add_range);
+HWY_EXPORT(scale_range);
 HWY_EXPORT(gelu_range);
 HWY_EXPORT(gelu_grad_range);
 HWY_EXPORT(tanh_range);
@@ -141,6 +152,13 @@ std::unique_ptr<Kernel> make_unary(Range range) {
 }  // namespace
 
 std::unique_ptr<Kernel> make_add(const Graph&, const Node&) { return make_binary(HWY_DYNAMIC_DISPATCH(add_range)); }
+std::unique_ptr<Kernel> make_scale(const Graph&, const Node& node) {
+  const auto factor = static_cast<float>(std::get<ScaleAttributes>(node.attributes).factor);
+  const auto range = HWY_DYNAMIC_DISPATCH(scale_range);
+  return make_unary([range, factor](DType dtype, const void* x, void* y, std::size_t count) {
+    range(dtype, x, y, count, factor);
+  });
+}
 // The first micro-batch of an update forgets what the sum held, which may be anything.
 std::unique_ptr<Kernel> make_accumulate(const Graph&, const Node&) {
   const auto add_to = HWY_DYNAMIC_DISPATCH(add_range);

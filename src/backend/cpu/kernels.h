@@ -16,6 +16,7 @@ class MatmulCache;
 
 // matmul_kernels.cpp: oneDNN in groups of rows
 std::unique_ptr<Kernel> make_linear(const Graph& graph, const Node& node, MatmulCache& cache);
+std::unique_ptr<Kernel> make_linear_add(const Graph& graph, const Node& node, MatmulCache& cache);
 std::unique_ptr<Kernel> make_linear_input_grad(const Graph& graph, const Node& node, MatmulCache& cache);
 std::unique_ptr<Kernel> make_linear_weight_grad(const Graph& graph, const Node& node, MatmulCache& cache);
 
@@ -26,6 +27,7 @@ std::unique_ptr<Kernel> make_attention_grad(const Graph& graph, const Node& node
 // elementwise.cpp
 std::unique_ptr<Kernel> make_add(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_accumulate(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_scale(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_gelu(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_gelu_grad(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_tanh(const Graph& graph, const Node& node);

@@ -1,4 +1,4 @@
-// linear and its two gradients by oneDNN, for a row count that is known only when they run.
+// linear, linear_add and linear's two gradients by oneDNN, for a row count that is known only when they run.
 //
 // oneDNN's primitives have fixed shapes, so rows are cut up into them: one product over all whole groups of kGroup
 // rows, and one or two over the rest, filled up with zeros to kStep. Which primitives run depends on the real row count
@@ -61,6 +61,8 @@ std::byte* at(void* data, DType dtype, std::int64_t index) {
 
 // The type that rows of `dtype` are multiplied in.
 DType product_type(DType dtype) { return dtype == DType::kBF16 && multiplies_bf16() ? DType::kBF16 : DType::kF32; }
+// The same by a weight, which is not rounded where it is wider than its rows.
+DType product_type(DType dtype, DType weight) { return weight == dtype ? product_type(dtype) : DType::kF32; }
 
 // to[rows, row_bytes] = from's first `real` rows, then zeros.
 void copy_and_fill(const void* from, void* to, std::int64_t real, std::int64_t rows, std::size_t row_bytes) {
@@ -73,7 +75,7 @@ void copy_and_fill(const void* from, void* to, std::int64_t real, std::int64_t r
   });
 }
 
-// y[n, columns] = x[n, inner] b (+ bias), n real rows.
+// y[n, columns] = x[n, inner] b (+ bias), or addend + x b, n real rows. y may lie in addend's bytes.
 class RowProduct final : public Kernel {
  public:
   struct Types {
@@ -83,10 +85,14 @@ class RowProduct final : public Kernel {
     std::int64_t capacity, inner, columns;
   };
 
-  RowProduct(MatmulCache& cache, Types types, Sizes sizes, bool transposed_weight, bool has_bias)
+  enum class Third : std::uint8_t { kNone, kBias, kAddend };  // input
+
+  RowProduct(MatmulCache& cache, Types types, Sizes sizes, bool transposed_weight, Third third)
       : types_(types),
-        product_(product_type(types.x)),
-        result_(types.y == product_ ? product_ : DType::kF32),
+        third_(third),
+        product_(product_type(types.x, types.weight)),
+        // A sum on top of an addend is rounded once, when it is stored.
+        result_(types.y == product_ && third != Third::kAddend ? product_ : DType::kF32),
         capacity_(sizes.capacity),
         inner_(sizes.inner),
         columns_(sizes.columns),
@@ -101,7 +107,8 @@ class RowProduct final : public Kernel {
                                             .result = result_,
                                             .transposed_b = transposed_weight && !packed,
                                             .packed_b = packed,
-                                            .bias = has_bias});
+                                            .bias = third == Third::kBias,
+                                            .accumulate = third == Third::kAddend});
       library_bytes = std::max(library_bytes, product.scratch_bytes());
       return &product;
     };
@@ -135,7 +142,8 @@ class RowProduct final : public Kernel {
       packing_->run(b, scratch + packed_at_, scratch + library_at_);
       b = scratch + packed_at_;
     }
-    const float* const bias = arguments.inputs.size() > 2 ? arguments.inputs[2].data<float>() : nullptr;
+    const float* const bias = third_ == Third::kBias ? arguments.inputs[2].data<float>() : nullptr;
+    const void* const addend = third_ == Third::kAddend ? arguments.inputs[2].raw() : nullptr;
     for (std::int64_t first = 0; first < rows; first += chunk_) {
       const std::int64_t count = std::min(chunk_, rows - first);
       const void* x = at(arguments.inputs[0].raw(), types_.x, first * inner_);
@@ -143,6 +151,11 @@ class RowProduct final : public Kernel {
       if (types_.x != product_) {
         convert(x, types_.x, scratch + x_at_, product_, count * inner_);
         x = scratch + x_at_;
+      }
+      // The product is added to what its result holds.
+      void* const result = types_.y == result_ ? y : scratch + y_at_;
+      if (addend != nullptr && at(addend, types_.y, first * columns_) != result) {
+        convert(at(addend, types_.y, first * columns_), types_.y, result, result_, count * columns_);
       }
       if (types_.y == result_) {
         multiply(packs ? packed_ : plain_, count, x, b, bias, y, scratch);
@@ -167,11 +180,13 @@ class RowProduct final : public Kernel {
     const std::int64_t last = rows % kStep;
     if (last == 0) return;
     copy_and_fill(x, scratch + last_x_at_, last, kStep, bytes_of(product_, inner_));
+    if (third_ == Third::kAddend) copy_and_fill(y, scratch + last_y_at_, last, kStep, bytes_of(result_, columns_));
     products.over(kStep).run(scratch + last_x_at_, b, bias, scratch + last_y_at_, scratch + library_at_);
     std::memcpy(y, scratch + last_y_at_, bytes_of(result_, last * columns_));
   }
 
   Types types_;
+  Third third_;
   DType product_, result_;  // what oneDNN reads and writes
   std::int64_t capacity_, inner_, columns_, chunk_;
   const WeightPacking* packing_ = nullptr;  // for more than kFewRows rows
@@ -261,22 +276,28 @@ class WeightGradient final : public Kernel {
   std::size_t library_at_ = 0, x_at_ = 0, dy_at_ = 0, rest_x_at_ = 0, rest_dy_at_ = 0, scratch_bytes_ = 0;
 };
 
-std::unique_ptr<Kernel> make_row_product(const Graph& graph, const Node& node, MatmulCache& cache, bool transposed) {
+std::unique_ptr<Kernel> make_row_product(const Graph& graph, const Node& node, MatmulCache& cache, bool transposed,
+                                         RowProduct::Third third) {
   const TensorType &x = graph.type(node.inputs[0]), &weight = graph.type(node.inputs[1]);
   const TensorType& y = graph.type(node.outputs[0]);
   return std::make_unique<RowProduct>(cache, RowProduct::Types{x.dtype, weight.dtype, y.dtype},
                                       RowProduct::Sizes{x.shape[0], x.shape[1], y.shape[1]}, transposed,
-                                      node.inputs.size() == 3);
+                                      third);
 }
 
 }  // namespace
 
 std::unique_ptr<Kernel> make_linear(const Graph& graph, const Node& node, MatmulCache& cache) {
-  return make_row_product(graph, node, cache, true);
+  const bool has_bias = node.inputs.size() == 3;
+  return make_row_product(graph, node, cache, true, has_bias ? RowProduct::Third::kBias : RowProduct::Third::kNone);
+}
+
+std::unique_ptr<Kernel> make_linear_add(const Graph& graph, const Node& node, MatmulCache& cache) {
+  return make_row_product(graph, node, cache, true, RowProduct::Third::kAddend);
 }
 
 std::unique_ptr<Kernel> make_linear_input_grad(const Graph& graph, const Node& node, MatmulCache& cache) {
-  return make_row_product(graph, node, cache, false);
+  return make_row_product(graph, node, cache, false, RowProduct::Third::kNone);
 }
 
 std::unique_ptr<Kernel> make_linear_weight_grad(const Graph& graph, const Node& node, MatmulCache& cache) {

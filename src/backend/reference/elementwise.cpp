@@ -1,4 +1,4 @@
-// add, accumulate, dropout, gelu, tanh and their gradients, cast. An output may be the memory of either input: every element
+// add, scale, accumulate, dropout, gelu, tanh and their gradients, cast. An output may be the memory of either input: every element
 // is read before it is written.
 #include <algorithm>
 #include <cmath>
@@ -82,6 +82,11 @@ std::unique_ptr<Kernel> make_elementwise_kernel(const Graph&, const Node& node, 
             std::transform(x, x + count, a.outputs[0].data<T>(), [](float value) { return static_cast<T>(value); });
           }
         });
+      case Op::kScale: {
+        const double factor = std::get<ScaleAttributes>(node.attributes).factor;
+        return make_kernel(node,
+                           [factor](const KernelArguments& a) { map<T>(a, [factor](double x) { return factor * x; }); });
+      }
       case Op::kGelu:
         return make_kernel(node,
                            [](const KernelArguments& a) { map<T>(a, [](double x) { return x * normal_cdf(x); }); });

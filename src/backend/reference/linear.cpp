@@ -1,4 +1,4 @@
-// linear and its three gradients.
+// linear, linear_add, linear's three gradients.
 #include "backend/reference/loop_kernel.h"
 
 namespace plimsoll::reference {
@@ -13,6 +13,20 @@ void linear(const KernelArguments& a) {
   for (std::int64_t row = 0; row < a.rows(x.rows()); ++row) {
     for (std::int64_t m = 0; m < weight.rows(); ++m) {
       double sum = bias == nullptr ? 0.0 : double{bias[m]};
+      for (std::int64_t k = 0; k < x.columns(); ++k) sum += double{x[row][k]} * double{weight[m][k]};
+      y[row][m] = static_cast<T>(sum);
+    }
+  }
+}
+
+// y[n,M] = addend[n,M] + x[n,K] weight[M,K]^T; y may be addend's memory.
+template <typename T>
+void linear_add(const KernelArguments& a) {
+  const Matrix<const T> x(a.inputs[0]), weight(a.inputs[1]), addend(a.inputs[2]);
+  const Matrix<T> y(a.outputs[0]);
+  for (std::int64_t row = 0; row < a.rows(x.rows()); ++row) {
+    for (std::int64_t m = 0; m < weight.rows(); ++m) {
+      double sum = double{addend[row][m]};
       for (std::int64_t k = 0; k < x.columns(); ++k) sum += double{x[row][k]} * double{weight[m][k]};
       y[row][m] = static_cast<T>(sum);
     }
@@ -68,6 +82,8 @@ std::unique_ptr<Kernel> make_linear_kernel(const Graph&, const Node& node, DType
     switch (node.op) {
       case Op::kLinear:
         return make_kernel(node, [](const KernelArguments& a) { linear<T>(a); });
+      case Op::kLinearAdd:
+        return make_kernel(node, [](const KernelArguments& a) { linear_add<T>(a); });
       case Op::kLinearInputGrad:
         return make_kernel(node, [](const KernelArguments& a) { linear_input_grad<T>(a); });
       case Op::kLinearWeightGrad:

@@ -68,6 +68,7 @@ std::unique_ptr<Kernel> ReferenceBackend::prepare(const Graph& graph, const Node
     case Op::kGatherRows:
       return make_rows_kernel(graph, node, dtype);
     case Op::kAdd:
+    case Op::kScale:
     case Op::kDropout:
     case Op::kGelu:
     case Op::kTanh:
@@ -77,6 +78,7 @@ std::unique_ptr<Kernel> ReferenceBackend::prepare(const Graph& graph, const Node
     case Op::kAccumulate:
       return make_elementwise_kernel(graph, node, dtype);
     case Op::kLinear:
+    case Op::kLinearAdd:
     case Op::kLinearInputGrad:
     case Op::kLinearWeightGrad:
     case Op::kBiasGrad:
