@@ -6,12 +6,22 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "tensor/block_code.h"
 #include "tensor/half.h"
 
 namespace plimsoll {
 namespace {
 
 void widen(const TensorView& half, float* to) {
+  if (is_coded(half.dtype())) {
+    const std::int64_t rows = half.shape()[0], columns = half.shape()[1];
+    const std::size_t row_bytes = coded_row_bytes(half.dtype(), columns);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      decode_row(half.dtype(), static_cast<const std::byte*>(half.raw()) + static_cast<std::size_t>(row) * row_bytes, 0,
+                 {to + row * columns, static_cast<std::size_t>(columns)});
+    }
+    return;
+  }
   const std::span<const std::uint16_t> bits = half.span<std::uint16_t>();
   const auto convert = half.dtype() == DType::kBF16 ? bfloat16_to_float : half_to_float;
   std::transform(bits.begin(), bits.end(), to, convert);
@@ -104,7 +114,7 @@ class WidenedKernel final : public Kernel {
   }
 
   Place place(const TensorType& type) {
-    if (!is_half(type.dtype)) return {.type = type};
+    if (!is_half(type.dtype) && !is_coded(type.dtype)) return {.type = type};
     const Place place{.widened = true, .offset = scratch_bytes_, .type = {DType::kF32, type.shape}};
     scratch_bytes_ += round_up(place.type.bytes(), kAlignmentBytes);
     return place;
@@ -118,8 +128,10 @@ class WidenedKernel final : public Kernel {
 
 }  // namespace
 
-bool has_halves(const Graph& graph, const Node& node) {
-  const auto is_one = [&](ValueId value) { return is_half(graph.type(value).dtype); };
+bool needs_widening(const Graph& graph, const Node& node) {
+  const auto is_one = [&](ValueId value) {
+    return is_half(graph.type(value).dtype) || is_coded(graph.type(value).dtype);
+  };
   return std::any_of(node.inputs.begin(), node.inputs.end(), is_one) ||
          std::any_of(node.outputs.begin(), node.outputs.end(), is_one);
 }

@@ -1,8 +1,8 @@
-// A node whose tensors are halves, run by a kernel that knows F32 alone: inputs are widened into scratch, outputs
+// A node whose tensors are halves or coded weights, run by a kernel that knows F32 alone: inputs are widened into scratch, outputs
 // rounded when they are stored. This is what a half means everywhere (values are stored in it, arithmetic is in F32),
 // so it is the reference for kernels that read and write halves themselves.
 //
-//   if (has_halves(graph, node)) return widened_kernel(graph, node, [&](const Graph& g, const Node& n) { ... });
+//   if (needs_widening(graph, node)) return widened_kernel(graph, node, [&](const Graph& g, const Node& n) { ... });
 #pragma once
 
 #include <functional>
@@ -12,11 +12,12 @@
 
 namespace plimsoll {
 
-bool has_halves(const Graph& graph, const Node& node);
+// True if an input or output is BF16, F16, Q8 or NF4.
+bool needs_widening(const Graph& graph, const Node& node);
 
 using PrepareKernel = std::function<std::unique_ptr<Kernel>(const Graph&, const Node&)>;
 
-// `prepare` is called once, with a node of the same op whose halves are F32.
+// `prepare` is called once, with a node of the same op whose tensors are F32.
 std::unique_ptr<Kernel> widened_kernel(const Graph& graph, const Node& node, const PrepareKernel& prepare);
 
 }  // namespace plimsoll

@@ -1,4 +1,5 @@
-// One shape rule per op: what the inputs must look like, what the outputs are. The catalogue in op.h is the specification.
+// One shape rule per op: what the inputs must look like, what the outputs are. The catalogue in op.h is the
+// specification.
 #include <fmt/format.h>
 
 #include "graph/graph.h"
@@ -42,12 +43,17 @@ class Rule {
             fmt::format("input {} is a floating tensor of rank {}", i, rank));
     return type;
   }
+  // The same, or coded in blocks.
+  const TensorType& matrix(std::size_t i) const {
+    return is_coded(in(i).dtype) && in(i).shape.rank() == 2 ? in(i) : floating(i, 2);
+  }
   void expect(std::size_t i, const TensorType& type) const {
     require(in(i) == type, fmt::format("input {} must be {}", i, to_string(type)));
   }
   // A linear map's weight against rows of type f.
   void require_weight(const TensorType& weight, DType f) const {
-    require(weight.dtype == f || weight.dtype == wide(f), "has a weight of its rows' type or wider");
+    require(weight.dtype == f || weight.dtype == wide(f) || is_coded(weight.dtype),
+            "has a weight of its rows' type, wider, or coded");
   }
   template <typename T>
   const T& attributes() const {
@@ -113,7 +119,8 @@ Types infer_parameter_update(const Rule& rule, const Node& node) {
     rule.expect(1, {DType::kI16, shape});
     rule.require(f == DType::kF32, "joins a split parameter to F32");
   } else {
-    rule.require(parameter.dtype == f, "takes a parameter of the gradient's type, or one that is split in BF16 and I16");
+    rule.require(parameter.dtype == f,
+                 "takes a parameter of the gradient's type, or one that is split in BF16 and I16");
   }
   if (form.by_rows) {
     const TensorType& rows = rule.floating(form.gradient_values(), 2);
@@ -142,10 +149,10 @@ Types infer_forward(const Rule& rule, const Node& node) {
   switch (node.op) {
     case Op::kEmbedding: {
       rule.inputs(2);
-      const TensorType& table = rule.floating(0, 2);
+      const TensorType& table = rule.matrix(0);
       rule.expect(1, i32({rule.dim(1, 0)}));
       rule.attributes<EmbeddingAttributes>();
-      return {{table.dtype, {rule.dim(1, 0), table.shape[1]}}};
+      return {{is_coded(table.dtype) ? DType::kF32 : table.dtype, {rule.dim(1, 0), table.shape[1]}}};
     }
     case Op::kSpatialEmbedding: {
       rule.inputs(5);
@@ -186,7 +193,7 @@ Types infer_forward(const Rule& rule, const Node& node) {
     case Op::kLinear: {
       rule.inputs(2, 3);
       const TensorType& x = rule.floating(0, 2);
-      const TensorType& weight = rule.floating(1, 2);
+      const TensorType& weight = rule.matrix(1);
       rule.require(x.shape[1] == weight.shape[1], "x and weight share K");
       rule.require_weight(weight, x.dtype);
       if (rule.count() == 3) rule.expect(2, {wide(x.dtype), {weight.shape[0]}});
@@ -298,7 +305,8 @@ Types infer_backward(const Rule& rule, const Node& node) {
       const TensorType& dy = rule.floating(0, 2);
       rule.expect(1, i32({dy.shape[0], 4}));
       const auto& attributes = rule.attributes<SpatialAttributes>();
-      rule.require(4 * attributes.coordinate_size + 2 * attributes.shape_size == dy.shape[1], "splits D as the tables do");
+      rule.require(4 * attributes.coordinate_size + 2 * attributes.shape_size == dy.shape[1],
+                   "splits D as the tables do");
       const TensorType coordinate{dy.dtype, {attributes.table_rows, attributes.coordinate_size}};
       const TensorType size{dy.dtype, {attributes.table_rows, attributes.shape_size}};
       return {coordinate, coordinate, size, size};
@@ -316,7 +324,7 @@ Types infer_backward(const Rule& rule, const Node& node) {
     case Op::kLinearInputGrad: {
       rule.inputs(2);
       const TensorType& dy = rule.floating(0, 2);
-      const TensorType& weight = rule.floating(1, 2);
+      const TensorType& weight = rule.matrix(1);
       rule.require(dy.shape[1] == weight.shape[0], "dy and weight share M");
       rule.require_weight(weight, dy.dtype);
       return {{dy.dtype, {dy.shape[0], weight.shape[1]}}};

@@ -24,11 +24,15 @@ class ParameterPlace {
   std::int64_t elements() const { return value_.elements(); }
   // All values where they lie; empty unless they are floats.
   std::span<float> floats() const;
+  // Writes begin at multiples of it and end there or at the end: a row of a coded parameter, else 1.
+  std::int64_t granularity() const;
   // Values from element `first` on.
   void write(std::int64_t first, std::span<const float> values) const;
   void read(std::int64_t first, std::span<float> values) const;
 
  private:
+  std::byte* coded_row(std::int64_t row) const;
+
   TensorView value_, low_;
 };
 

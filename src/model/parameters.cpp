@@ -48,12 +48,15 @@ std::array<double, 2> normal_pair(std::uint32_t a, std::uint32_t b) {
 // Floats that are handled at a time where a parameter does not hold floats.
 constexpr std::int64_t kChunk = 16384;
 
-// body(first, part) for the parts of a buffer that stand for all elements, one after the other.
+// body(first, part) for the parts of a buffer that stand for all of a parameter's elements, one after the other.
 template <typename Body>
-void for_each_chunk(std::int64_t elements, std::vector<float>& buffer, const Body& body) {
-  buffer.resize(static_cast<std::size_t>(std::min(kChunk, elements)));
-  for (std::int64_t first = 0; first < elements; first += kChunk) {
-    body(first, std::span(buffer).first(static_cast<std::size_t>(std::min(kChunk, elements - first))));
+void for_each_chunk(const ParameterPlace& place, std::vector<float>& buffer, const Body& body) {
+  // Fresh values come in fours, coded ones in rows.
+  const std::int64_t unit = 4 * place.granularity();
+  const std::int64_t elements = place.elements(), chunk = std::max<std::int64_t>(1, kChunk / unit) * unit;
+  buffer.resize(static_cast<std::size_t>(std::min(chunk, elements)));
+  for (std::int64_t first = 0; first < elements; first += chunk) {
+    body(first, std::span(buffer).first(static_cast<std::size_t>(std::min(chunk, elements - first))));
   }
 }
 
@@ -125,7 +128,8 @@ void initialise_parameter(const LayoutLMv3Config& config, const ParameterSpec& s
     }
   }
   if (spec.init == Init::kNormalPaddingRow) {
-    const std::int64_t row = config.pad_token_id * spec.shape[1], end = first + static_cast<std::int64_t>(values.size());
+    const std::int64_t row = config.pad_token_id * spec.shape[1],
+                       end = first + static_cast<std::int64_t>(values.size());
     for (std::int64_t i = std::max(row, first); i < std::min(row + spec.shape[1], end); ++i) {
       values[static_cast<std::size_t>(i - first)] = 0;
     }
@@ -139,13 +143,12 @@ ParameterReport load_parameters(const LayoutLMv3Config& config, const std::vecto
   const auto refuse_bad = [&](const std::string& name, std::int64_t first, std::span<const float> values) {
     const auto bad = std::find_if(values.begin(), values.end(), [](float value) { return !std::isfinite(value); });
     if (bad == values.end()) return;
-    throw DataError(
-        {.what = "a weight is not a finite number",
-         .where = fmt::format("{}, tensor '{}', element {}", source.weights->path().string(), name,
-                              first + (bad - values.begin())),
-         .found = fmt::format("{}", *bad),
-         .allowed = "finite numbers",
-         .remedy = "the file is damaged, or the run that wrote it diverged: take an earlier checkpoint"});
+    throw DataError({.what = "a weight is not a finite number",
+                     .where = fmt::format("{}, tensor '{}', element {}", source.weights->path().string(), name,
+                                          first + (bad - values.begin())),
+                     .found = fmt::format("{}", *bad),
+                     .allowed = "finite numbers",
+                     .remedy = "the file is damaged, or the run that wrote it diverged: take an earlier checkpoint"});
   };
   return visit(
       specs, source,
@@ -156,7 +159,7 @@ ParameterReport load_parameters(const LayoutLMv3Config& config, const std::vecto
           refuse_bad(name, 0, values);
           return;
         }
-        for_each_chunk(place.elements(), buffer, [&](std::int64_t first, std::span<float> values) {
+        for_each_chunk(place, buffer, [&](std::int64_t first, std::span<float> values) {
           source.weights->read_as_f32(name, first, values, staging);
           refuse_bad(name, first, values);
           place.write(first, values);
@@ -164,7 +167,7 @@ ParameterReport load_parameters(const LayoutLMv3Config& config, const std::vecto
       },
       [&](const ParameterSpec& spec) {
         const ParameterPlace place = memory(spec.name);
-        for_each_chunk(place.elements(), buffer, [&](std::int64_t first, std::span<float> values) {
+        for_each_chunk(place, buffer, [&](std::int64_t first, std::span<float> values) {
           initialise_parameter(config, spec, source.seed, values, first);
           place.write(first, values);
         });
@@ -189,7 +192,7 @@ void save_parameters(const std::filesystem::path& path, const std::vector<Parame
       writer.write(std::as_bytes(values));
       continue;
     }
-    for_each_chunk(place.elements(), buffer, [&](std::int64_t first, std::span<float> values) {
+    for_each_chunk(place, buffer, [&](std::int64_t first, std::span<float> values) {
       place.read(first, values);
       writer.write(std::as_bytes(values));
     });

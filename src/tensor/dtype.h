@@ -1,4 +1,5 @@
-// Element types. Names are those of safetensors headers.
+// Element types. Names are those of safetensors headers, but for the two that no file holds: Q8 and NF4, matrices whose
+// rows are coded in blocks (tensor/block_code.h).
 #pragma once
 
 #include <cstddef>
@@ -7,7 +8,7 @@
 
 namespace plimsoll {
 
-enum class DType : std::uint8_t { kF64, kF32, kBF16, kF16, kI64, kI32, kI16, kI8, kU8, kBool };
+enum class DType : std::uint8_t { kF64, kF32, kBF16, kF16, kI64, kI32, kI16, kI8, kU8, kBool, kQ8, kNF4 };
 
 constexpr std::size_t dtype_bytes(DType dtype) {
   switch (dtype) {
@@ -21,6 +22,9 @@ constexpr std::size_t dtype_bytes(DType dtype) {
     case DType::kF16:
     case DType::kI16:
       return 2;
+    case DType::kQ8:
+    case DType::kNF4:
+      return 0;  // no element has bytes of its own
     default:
       return 1;
   }
@@ -28,11 +32,14 @@ constexpr std::size_t dtype_bytes(DType dtype) {
 
 // "F32", "BF16", "I64", …, as safetensors spells them.
 constexpr std::string_view dtype_name(DType dtype) {
-  constexpr std::string_view kNames[] = {"F64", "F32", "BF16", "F16", "I64", "I32", "I16", "I8", "U8", "BOOL"};
+  constexpr std::string_view kNames[] = {"F64", "F32", "BF16", "F16",  "I64", "I32",
+                                         "I16", "I8",  "U8",   "BOOL", "Q8",  "NF4"};
   return kNames[static_cast<std::size_t>(dtype)];
 }
 
 constexpr bool is_floating(DType dtype) { return dtype <= DType::kF16; }
+// Q8 or NF4: frozen weights, read by products and look-ups alone.
+constexpr bool is_coded(DType dtype) { return dtype == DType::kQ8 || dtype == DType::kNF4; }
 // BF16 or F16: types that values are stored in while sums of them are kept in F32.
 constexpr bool is_half(DType dtype) { return dtype == DType::kBF16 || dtype == DType::kF16; }
 // The type of sums of such values, of statistics and of gradients of parameters: F32 for a half, else the type itself.

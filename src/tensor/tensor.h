@@ -14,7 +14,7 @@ struct TensorType {
   DType dtype = DType::kF32;
   Shape shape;
 
-  std::size_t bytes() const { return static_cast<std::size_t>(shape.elements()) * dtype_bytes(dtype); }
+  std::size_t bytes() const;
   friend bool operator==(const TensorType&, const TensorType&) = default;
 };
 

@@ -46,7 +46,8 @@ OpCase attention_case(AttentionShape s) {
             const ValueId v = b.tensor("v", {n, width}, rows);
             const auto table = [&](std::string name, std::int64_t bins) {
               const Shape shape{s.heads, bins};
-              return s.table_gradients ? b.wide_tensor(std::move(name), shape) : b.wide_constant(std::move(name), shape);
+              return s.table_gradients ? b.wide_tensor(std::move(name), shape)
+                                       : b.wide_constant(std::move(name), shape);
             };
             const AttentionContext context{
                 .sample_offsets = b.integers("sample_offsets", {static_cast<std::int64_t>(offsets.size())}, offsets),

@@ -29,6 +29,13 @@ OpCase embedding_case(Lookup s) {
           }};
 }
 
+OpCase coded_embedding_case(DType code, std::int64_t width) {
+  return {fmt::format("embedding/d{}_{}", width, dtype_name(code)), [=](CaseBuilder& b) {
+            b.graph.mark_output(embedding(b.graph, "y", b.coded("table", code, {9, width}),
+                                          b.integers("ids", {6}, {0, 8, 3, 3}), {}, b.rows(4)));
+          }};
+}
+
 // All ids padding: no gradient at all.
 OpCase all_padding_case(bool row_gradient) {
   return {fmt::format("embedding/all_padding{}", row_gradient ? "_by_rows" : ""), [=](CaseBuilder& b) {
@@ -88,6 +95,9 @@ std::vector<OpCase> embedding_cases() {
   cases.push_back(spatial_case({"one_row", 5, 16, 5, 1, {3, 15, 9, 15}}));
   cases.push_back(spatial_case({"many_repeats", 70, 8, 16, 16, random_boxes(67, 7)}));
   cases.push_back(spatial_case({"uneven_widths", 33, 32, 5, 7, random_boxes(33, 31)}));
+  for (const DType code : {DType::kQ8, DType::kNF4}) {
+    for (const std::int64_t width : {5, 64, 100}) cases.push_back(coded_embedding_case(code, width));
+  }
   return cases;
 }
 

@@ -23,20 +23,31 @@ OpCase linear_case(LinearShape s) {
           }};
 }
 
+OpCase coded_linear_case(LinearShape s, DType code) {
+  const std::string name = fmt::format("linear/n{}_of_{}_k{}_m{}{}_{}", s.rows, s.capacity, s.in, s.out,
+                                       s.bias ? "_bias" : "", dtype_name(code));
+  return {name, [s, code](CaseBuilder& b) {
+            const ValueId x = b.tensor("x", {s.capacity, s.in}, s.rows);
+            const ValueId weight = b.coded("weight", code, {s.out, s.in});
+            const ValueId bias = s.bias ? b.wide_tensor("bias", {s.out}) : kNoValue;
+            b.objective(linear(b.graph, "y", x, weight, bias, s.rows < 0 ? kNoValue : b.rows(s.rows)));
+          }};
+}
+
 // `wide_weight`: F32 against rows in halves, as adapters are.
 OpCase linear_add_case(LinearShape s, bool wide_weight) {
-  const std::string name = fmt::format("linear_add/n{}_of_{}_k{}_m{}{}", s.rows, s.capacity, s.in, s.out,
-                                       wide_weight ? "_wide_weight" : "");
-  return {name, [s, wide_weight](CaseBuilder& b) {
-            const ValueId x = b.tensor("x", {s.capacity, s.in}, s.rows);
-            const ValueId weight =
-                wide_weight ? b.wide_tensor("weight", {s.out, s.in}) : b.tensor("weight", {s.out, s.in});
-            const ValueId rows = s.rows < 0 ? kNoValue : b.rows(s.rows);
-            // A sum that dies here, so that the product can be added in its bytes.
-            const ValueId addend = add(b.graph, "addend", b.tensor("a", {s.capacity, s.out}, s.rows),
-                                       b.tensor("b", {s.capacity, s.out}, s.rows), rows);
-            b.objective(linear_add(b.graph, "y", x, weight, addend, rows));
-          }};
+  const std::string name =
+      fmt::format("linear_add/n{}_of_{}_k{}_m{}{}", s.rows, s.capacity, s.in, s.out, wide_weight ? "_wide_weight" : "");
+  return {
+      name, [s, wide_weight](CaseBuilder& b) {
+        const ValueId x = b.tensor("x", {s.capacity, s.in}, s.rows);
+        const ValueId weight = wide_weight ? b.wide_tensor("weight", {s.out, s.in}) : b.tensor("weight", {s.out, s.in});
+        const ValueId rows = s.rows < 0 ? kNoValue : b.rows(s.rows);
+        // A sum that dies here, so that the product can be added in its bytes.
+        const ValueId addend = add(b.graph, "addend", b.tensor("a", {s.capacity, s.out}, s.rows),
+                                   b.tensor("b", {s.capacity, s.out}, s.rows), rows);
+        b.objective(linear_add(b.graph, "y", x, weight, addend, rows));
+      }};
 }
 
 OpCase weight_grad_case(LinearShape s, bool keep) {
@@ -67,6 +78,13 @@ std::vector<OpCase> linear_cases() {
        {LinearShape{7, 3, 12, 5, false}, LinearShape{7, 0, 12, 5, false}, LinearShape{19, -1, 8, 24, false},
         LinearShape{33, 17, 4, 13, false}, LinearShape{1, 1, 1, 1, false}, LinearShape{170, 149, 8, 33, false}}) {
     for (const bool wide_weight : {false, true}) cases.push_back(linear_add_case(shape, wide_weight));
+  }
+  for (const DType code : {DType::kQ8, DType::kNF4}) {
+    for (const LinearShape& shape :
+         {LinearShape{7, 3, 12, 5, true}, LinearShape{7, 0, 12, 5, true}, LinearShape{19, -1, 64, 7, false},
+          LinearShape{300, 259, 130, 258, true}, LinearShape{40, 33, 270, 70, true}}) {
+      cases.push_back(coded_linear_case(shape, code));
+    }
   }
   for (const bool keep : {false, true}) {
     for (const std::int32_t rows : {0, 1, 9, 11}) {

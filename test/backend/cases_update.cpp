@@ -48,7 +48,8 @@ OpCase gradient_norm_case(std::string name, double max_norm, std::vector<double>
             for (std::size_t i = 0; i < squares.size(); ++i) {
               inputs.push_back(b.values(fmt::format("squares_{}", i), {DType::kF64, {1}}, {squares[i]}));
             }
-            b.graph.add_node({.op = Op::kGradientNorm, .name = "norm",
+            b.graph.add_node({.op = Op::kGradientNorm,
+                              .name = "norm",
                               .attributes = GradientNormAttributes{unscale > 0},
                               .inputs = inputs,
                               .phase = Phase::kUpdate});
@@ -145,8 +146,8 @@ class UpdateBuilder {
 
   void add_means() {
     if (c_.shape.rank() == 1) return add_state("mean", {f_, c_.shape}, numbers(c_.shape.elements(), {0, 1}));
-    for (const auto& [name, shape] : {std::pair{"row_mean", row_mean_shape(c_.shape)},
-                                      std::pair{"column_mean", column_mean_shape(c_.shape)}}) {
+    for (const auto& [name, shape] :
+         {std::pair{"row_mean", row_mean_shape(c_.shape)}, std::pair{"column_mean", column_mean_shape(c_.shape)}}) {
       add_state(name, {f_, shape}, numbers(shape.elements(), {0, 1}));
     }
   }
@@ -155,8 +156,7 @@ class UpdateBuilder {
     const auto count = static_cast<std::int32_t>(c_.ids.size());
     inputs_.push_back(b_.integers("ids", {c_.capacity}, c_.ids));
     inputs_.push_back(b_.integers("count", {1}, {count}));
-    inputs_.push_back(
-        b_.values("rows", {f_, {c_.capacity, c_.shape[1]}}, numbers(count * c_.shape[1], {-1, 1})));
+    inputs_.push_back(b_.values("rows", {f_, {c_.capacity, c_.shape[1]}}, numbers(count * c_.shape[1], {-1, 1})));
   }
 
   CaseBuilder& b_;

@@ -7,6 +7,7 @@
 #include <ostream>
 
 #include "base/philox.h"
+#include "tensor/block_code.h"
 
 namespace plimsoll::test {
 
@@ -60,6 +61,22 @@ ValueId CaseBuilder::wide_constant(std::string name, Shape shape, Range range) {
 
 ValueId CaseBuilder::wide_state(std::string name, Shape shape, std::int64_t real_rows) {
   return floating(std::move(name), {wide(dtype_), shape}, real_rows, {}, Role::kState);
+}
+
+ValueId CaseBuilder::coded(std::string name, DType code, Shape shape) {
+  const TensorType type{dtype_ == DType::kF64 ? dtype_ : code, shape};
+  const auto columns = static_cast<std::size_t>(shape[1]);
+  std::vector<float> row(columns);
+  std::vector<std::byte> bytes(coded_row_bytes(code, shape[1]));
+  Data data{.value = graph.add_parameter(std::move(name), type), .values = {}};
+  for (std::int64_t r = 0; r < shape[0]; ++r) {
+    for (float& value : row) value = static_cast<float>(2 * random() - 1);
+    encode_row(code, row, bytes.data());
+    decode_row(code, bytes.data(), 0, row);
+    data.values.insert(data.values.end(), row.begin(), row.end());
+  }
+  data_.push_back(std::move(data));
+  return data_.back().value;
 }
 
 ValueId CaseBuilder::integers(std::string name, Shape shape, std::vector<std::int32_t> list) {

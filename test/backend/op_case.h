@@ -44,6 +44,8 @@ class CaseBuilder {
   ValueId wide_tensor(std::string name, Shape shape, Range range = {});
   ValueId wide_constant(std::string name, Shape shape, Range range = {});
   ValueId wide_state(std::string name, Shape shape, std::int64_t real_rows = kAllRows);
+  // A matrix without gradient, Q8 or NF4; in a graph of F64 what its codes stand for.
+  ValueId coded(std::string name, DType code, Shape shape);
   // Sources with given values; fewer than the tensor has leave the rest poisoned.
   ValueId integers(std::string name, Shape shape, std::vector<std::int32_t> values);
   ValueId integer_state(std::string name, Shape shape, std::vector<std::int32_t> values);

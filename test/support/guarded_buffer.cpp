@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <type_traits>
 
 #include "base/bytes.h"
+#include "tensor/block_code.h"
 #include "tensor/half.h"
 
 namespace plimsoll::test {
@@ -82,6 +84,10 @@ std::int64_t row_elements(const Shape& shape) {
 }
 
 void poison(const TensorView& view, std::int64_t first_row) {
+  if (is_coded(view.dtype())) {
+    std::memset(view.raw(), 0xFF, first_row == 0 ? view.bytes() : 0);  // factors of NaN
+    return;
+  }
   for_dtype(view.dtype(), [&]<typename T>(T) {
     const T value = poisoned<T>();
     T* data = view.data<T>();
@@ -99,6 +105,18 @@ std::vector<double> to_doubles(const TensorView& view, std::int64_t rows) {
 }
 
 void from_doubles(const TensorView& view, std::span<const double> values) {
+  if (is_coded(view.dtype())) {
+    const auto columns = static_cast<std::size_t>(view.shape()[1]);
+    check(values.size() == static_cast<std::size_t>(view.elements()), "a coded matrix is set as a whole");
+    auto* to = static_cast<std::byte*>(view.raw());
+    for (std::size_t first = 0; first < values.size(); first += columns) {
+      const std::vector<float> row(values.begin() + static_cast<std::ptrdiff_t>(first),
+                                   values.begin() + static_cast<std::ptrdiff_t>(first + columns));
+      encode_row(view.dtype(), row, to);
+      to += coded_row_bytes(view.dtype(), view.shape()[1]);
+    }
+    return;
+  }
   check(static_cast<std::int64_t>(values.size()) <= view.elements(), "values fit their tensor");
   for_dtype(view.dtype(), [&]<typename T>(T) {
     std::transform(values.begin(), values.end(), view.data<T>(), [](double value) { return static_cast<T>(value); });

@@ -126,6 +126,8 @@ bool takes_halves(Op op) {
   }
 }
 
+bool takes_codes(Op op) { return op == Op::kLinear || op == Op::kLinearInputGrad || op == Op::kEmbedding; }
+
 std::unique_ptr<Kernel> make(const Graph& graph, const Node& node, MatmulCache& cache) {
   switch (node.op) {
     case Op::kLinear:
@@ -203,7 +205,7 @@ std::unique_ptr<Kernel> CpuBackend::prepare(const Graph& graph, const Node& node
     for (const ValueId id : list) {
       const DType dtype = graph.type(id).dtype;
       const bool known = dtype == DType::kF32 || dtype == DType::kI32 || dtype == DType::kF64 ||
-                         (is_half(dtype) && takes_halves(node.op)) ||
+                         (is_half(dtype) && takes_halves(node.op)) || (is_coded(dtype) && takes_codes(node.op)) ||
                          is_parameter_update(node.op);  // whose shape rule has seen to it
       check(known, fmt::format("the CPU backend has no kernel for this type: node '{}' ({}) has '{}' of {}", node.name,
                                op_name(node.op), graph.value(id).name, to_string(graph.type(id))));

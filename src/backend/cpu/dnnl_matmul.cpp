@@ -40,7 +40,8 @@ dnnl::primitive_attr user_scratchpad() {
 
 dnnl::matmul::primitive_desc describe(const dnnl::engine& engine, const MatmulShape& shape, const Description& b) {
   const Description a = matrix(shape.rows, shape.inner, shape.transposed_a, shape.operands);
-  const Description c = matrix(shape.rows, shape.columns, false, shape.result);
+  const Description c(dnnl::memory::dims{shape.rows, shape.columns}, library_type(shape.result),
+                      dnnl::memory::dims{shape.result_stride > 0 ? shape.result_stride : shape.columns, 1});
   dnnl::primitive_attr attributes = user_scratchpad();
   if (shape.accumulate) {
     dnnl::post_ops sum;

@@ -20,6 +20,10 @@ std::unique_ptr<Kernel> make_linear_add(const Graph& graph, const Node& node, Ma
 std::unique_ptr<Kernel> make_linear_input_grad(const Graph& graph, const Node& node, MatmulCache& cache);
 std::unique_ptr<Kernel> make_linear_weight_grad(const Graph& graph, const Node& node, MatmulCache& cache);
 
+// coded_products.cpp: by a weight in Q8 or NF4
+std::unique_ptr<Kernel> make_coded_linear(const Graph& graph, const Node& node, MatmulCache& cache);
+std::unique_ptr<Kernel> make_coded_linear_input_grad(const Graph& graph, const Node& node, MatmulCache& cache);
+
 // attention.cpp, attention_grad.cpp
 std::unique_ptr<Kernel> make_attention(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_attention_grad(const Graph& graph, const Node& node);

@@ -18,62 +18,16 @@
 #include "backend/cpu/convert.h"
 #include "backend/cpu/dnnl_matmul.h"
 #include "backend/cpu/kernels.h"
-#include "backend/cpu/parallel.h"
+#include "backend/cpu/product_parts.h"
 #include "backend/cpu/scratch.h"
 
 namespace plimsoll {
 namespace {
 
-constexpr std::int64_t kStep = 16;
-constexpr std::int64_t kGroup = 128;
 constexpr std::int64_t kFewRows = 8 * kGroup;  // up to here packing a weight costs more than it saves
-constexpr std::int64_t kChunk = 2 * kGroup;    // rows that are widened at a time
-static_assert(kGroup % kStep == 0 && kChunk % kGroup == 0);
 
-// Products over kStep, 2 kStep, … kGroup, 2 kGroup, … rows.
-class Ladder {
- public:
-  // make(rows) for each rung that a run of `up_to` rows may need.
-  template <typename Make>
-  void fill(std::int64_t up_to, const Make& make) {
-    std::int64_t rows = kStep;
-    for (; rows <= std::min(kGroup, up_to + kStep - 1); rows += kStep) rungs_.push_back(make(rows));
-    for (rows = 2 * kGroup; rows <= up_to; rows += kGroup) rungs_.push_back(make(rows));
-  }
-  const Matmul& over(std::int64_t rows) const {
-    const std::int64_t rung = rows <= kGroup ? rows / kStep - 1 : kGroup / kStep - 2 + rows / kGroup;
-    return *rungs_[static_cast<std::size_t>(rung)];
-  }
-
- private:
-  std::vector<const Matmul*> rungs_{};
-};
-
-std::size_t bytes_of(DType dtype, std::int64_t count) { return static_cast<std::size_t>(count) * dtype_bytes(dtype); }
-
-// The address of element `index`.
-const std::byte* at(const void* data, DType dtype, std::int64_t index) {
-  return static_cast<const std::byte*>(data) + bytes_of(dtype, index);
-}
-std::byte* at(void* data, DType dtype, std::int64_t index) {
-  return static_cast<std::byte*>(data) + bytes_of(dtype, index);
-}
-
-// The type that rows of `dtype` are multiplied in.
-DType product_type(DType dtype) { return dtype == DType::kBF16 && multiplies_bf16() ? DType::kBF16 : DType::kF32; }
-// The same by a weight, which is not rounded where it is wider than its rows.
+// The type that rows are multiplied in by a weight, which is not rounded where it is wider than its rows.
 DType product_type(DType dtype, DType weight) { return weight == dtype ? product_type(dtype) : DType::kF32; }
-
-// to[rows, row_bytes] = from's first `real` rows, then zeros.
-void copy_and_fill(const void* from, void* to, std::int64_t real, std::int64_t rows, std::size_t row_bytes) {
-  parallel_for(rows, kStep, [&](std::int64_t begin, std::int64_t end) {
-    const std::int64_t copied = std::clamp(real, begin, end);
-    const auto offset = [&](std::int64_t row) { return static_cast<std::size_t>(row) * row_bytes; };
-    std::memcpy(static_cast<std::byte*>(to) + offset(begin), static_cast<const std::byte*>(from) + offset(begin),
-                offset(copied - begin));
-    std::memset(static_cast<std::byte*>(to) + offset(copied), 0, offset(end - copied));
-  });
-}
 
 // y[n, columns] = x[n, inner] b (+ bias), or addend + x b, n real rows. y may lie in addend's bytes.
 class RowProduct final : public Kernel {
@@ -281,13 +235,13 @@ std::unique_ptr<Kernel> make_row_product(const Graph& graph, const Node& node, M
   const TensorType &x = graph.type(node.inputs[0]), &weight = graph.type(node.inputs[1]);
   const TensorType& y = graph.type(node.outputs[0]);
   return std::make_unique<RowProduct>(cache, RowProduct::Types{x.dtype, weight.dtype, y.dtype},
-                                      RowProduct::Sizes{x.shape[0], x.shape[1], y.shape[1]}, transposed,
-                                      third);
+                                      RowProduct::Sizes{x.shape[0], x.shape[1], y.shape[1]}, transposed, third);
 }
 
 }  // namespace
 
 std::unique_ptr<Kernel> make_linear(const Graph& graph, const Node& node, MatmulCache& cache) {
+  if (is_coded(graph.type(node.inputs[1]).dtype)) return make_coded_linear(graph, node, cache);
   const bool has_bias = node.inputs.size() == 3;
   return make_row_product(graph, node, cache, true, has_bias ? RowProduct::Third::kBias : RowProduct::Third::kNone);
 }
@@ -297,6 +251,7 @@ std::unique_ptr<Kernel> make_linear_add(const Graph& graph, const Node& node, Ma
 }
 
 std::unique_ptr<Kernel> make_linear_input_grad(const Graph& graph, const Node& node, MatmulCache& cache) {
+  if (is_coded(graph.type(node.inputs[1]).dtype)) return make_coded_linear_input_grad(graph, node, cache);
   return make_row_product(graph, node, cache, false, RowProduct::Third::kNone);
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "backend/cpu/decode.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/parallel.h"
 #include "backend/cpu/spatial.h"
@@ -35,6 +36,13 @@ std::unique_ptr<Kernel> make_row_kernel(const Graph& graph, const Node& node, Ro
 
 std::unique_ptr<Kernel> make_embedding(const Graph& graph, const Node& node) {
   const std::int64_t width = graph.type(node.inputs[0]).shape[1];
+  if (is_coded(graph.type(node.inputs[0]).dtype)) {
+    return make_row_kernel(graph, node, [width](const KernelArguments& a, std::int64_t row) {
+      const TensorView& table = a.inputs[0];
+      decode_rows(table.dtype(), table.raw(), width, a.inputs[1].data<std::int32_t>()[row], 1, 0, width,
+                  element(a.outputs[0], row * width), DType::kF32);
+    });
+  }
   return make_row_kernel(graph, node, [width](const KernelArguments& a, std::int64_t row) {
     const std::int64_t id = a.inputs[1].data<std::int32_t>()[row];
     std::memcpy(a.outputs[0].data<float>() + row * width, a.inputs[0].data<float>() + id * width, float_bytes(width));

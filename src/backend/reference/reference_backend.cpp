@@ -51,7 +51,7 @@ DType computing_type(const Graph& graph, const Node& node) {
 
 std::unique_ptr<Kernel> ReferenceBackend::prepare(const Graph& graph, const Node& node) {
   using namespace reference;
-  if (has_halves(graph, node) && !is_parameter_update(node.op)) {
+  if (needs_widening(graph, node) && !is_parameter_update(node.op)) {
     return widened_kernel(graph, node, [this](const Graph& g, const Node& n) { return prepare(g, n); });
   }
   const DType dtype = computing_type(graph, node);

@@ -1,0 +1,142 @@
+// linear and its input's gradient by a weight in Q8 or NF4: the weight is decoded a tile of output columns at a time,
+// so that it never lies in memory whole, and each tile is multiplied with all rows.
+#include <algorithm>
+#include <cstring>
+
+#include "backend/cpu/convert.h"
+#include "backend/cpu/decode.h"
+#include "backend/cpu/dnnl_matmul.h"
+#include "backend/cpu/kernels.h"
+#include "backend/cpu/product_parts.h"
+#include "backend/cpu/scratch.h"
+#include "tensor/block_code.h"
+
+namespace plimsoll {
+namespace {
+
+constexpr std::int64_t kTile = 256;  // output columns
+static_assert(kTile % kCodeBlock == 0);
+
+// y[n, columns] = x[n, inner] b (+ bias), n real rows; b is the weight [inner, columns], or, transposed, [columns,
+// inner].
+class CodedProduct final : public Kernel {
+ public:
+  CodedProduct(MatmulCache& cache, const Graph& graph, const Node& node, bool transposed)
+      : x_type_(graph.type(node.inputs[0]).dtype),
+        weight_(graph.type(node.inputs[1])),
+        transposed_(transposed),
+        product_(product_type(x_type_)),
+        capacity_(graph.type(node.inputs[0]).shape[0]),
+        inner_(graph.type(node.inputs[0]).shape[1]),
+        columns_(graph.type(node.outputs[0]).shape[1]),
+        chunk_(x_type_ == product_ ? capacity_ : std::min(kChunk, capacity_)) {
+    const bool has_bias = node.inputs.size() == 3;
+    std::size_t library_bytes = 0;
+    const auto fill = [&](Ladder& ladder, std::int64_t width) {
+      ladder.fill(chunk_, [&](std::int64_t rows) {
+        const Matmul& product = cache.matmul({.rows = rows,
+                                              .columns = width,
+                                              .inner = inner_,
+                                              .operands = product_,
+                                              .result_stride = stores_directly() ? columns_ : width,
+                                              .result = product_,
+                                              .transposed_b = transposed,
+                                              .bias = has_bias});
+        library_bytes = std::max(library_bytes, product.scratch_bytes());
+        return &product;
+      });
+    };
+    const std::int64_t width = std::min(kTile, columns_);
+    fill(tiles_, width);
+    if (columns_ % width > 0) fill(last_tile_, columns_ % width);
+    ScratchLayout layout;
+    tile_at_ = layout.add_bytes(bytes_of(product_, inner_ * width));
+    library_at_ = layout.add_bytes(library_bytes);
+    x_at_ = layout.add_bytes(stores_directly() ? 0 : bytes_of(product_, chunk_ * inner_));
+    y_at_ = layout.add_bytes(stores_directly() ? 0 : bytes_of(product_, chunk_ * width));
+    last_x_at_ = layout.add_bytes(bytes_of(product_, kStep * inner_));
+    last_y_at_ = layout.add_bytes(bytes_of(product_, kStep * columns_));
+    scratch_bytes_ = layout.bytes();
+  }
+
+  std::size_t scratch_bytes() const override { return scratch_bytes_; }
+
+  void run(const KernelArguments& arguments) const override {
+    const std::int64_t rows = arguments.rows(capacity_);
+    if (rows == 0) return;
+    std::byte* const scratch = arguments.scratch.data();
+    const float* const bias = arguments.inputs.size() > 2 ? arguments.inputs[2].data<float>() : nullptr;
+    for (std::int64_t column = 0; column < columns_; column += kTile) {
+      const std::int64_t width = std::min(kTile, columns_ - column);
+      decode_tile(arguments.inputs[1].raw(), column, width, scratch + tile_at_);
+      const Ladder& products = width == std::min(kTile, columns_) ? tiles_ : last_tile_;
+      const float* const tile_bias = bias == nullptr ? nullptr : bias + column;
+      for (std::int64_t first = 0; first < rows; first += chunk_) {
+        const std::int64_t count = std::min(chunk_, rows - first);
+        const void* const x = at(arguments.inputs[0].raw(), x_type_, first * inner_);
+        void* const y = at(arguments.outputs[0].raw(), x_type_, first * columns_ + column);
+        if (stores_directly()) {
+          multiply(products, count, width, x, tile_bias, y, columns_, scratch);
+          continue;
+        }
+        convert(x, x_type_, scratch + x_at_, product_, count * inner_);
+        multiply(products, count, width, scratch + x_at_, tile_bias, scratch + y_at_, width, scratch);
+        for (std::int64_t row = 0; row < count; ++row) {
+          convert(at(scratch + y_at_, product_, row * width), product_, at(y, x_type_, row * columns_), x_type_, width);
+        }
+      }
+    }
+  }
+
+ private:
+  bool stores_directly() const { return x_type_ == product_; }
+
+  void decode_tile(const void* weight, std::int64_t column, std::int64_t width, void* to) const {
+    const std::int64_t weight_columns = weight_.shape[1];
+    if (transposed_) {
+      decode_rows(weight_.dtype, weight, weight_columns, column, width, 0, inner_, to, product_);
+    } else {
+      decode_rows(weight_.dtype, weight, weight_columns, 0, inner_, column, width, to, product_);
+    }
+  }
+
+  // y's rows are `stride` apart.
+  void multiply(const Ladder& products, std::int64_t rows, std::int64_t width, const void* x, const float* bias,
+                void* y, std::int64_t stride, std::byte* scratch) const {
+    const void* const b = scratch + tile_at_;
+    for (const std::int64_t part : {rows / kGroup * kGroup, rows % kGroup / kStep * kStep}) {
+      if (part == 0) continue;
+      products.over(part).run(x, b, bias, y, scratch + library_at_);
+      x = at(x, product_, part * inner_);
+      y = at(y, product_, part * stride);
+    }
+    const std::int64_t last = rows % kStep;
+    if (last == 0) return;
+    copy_and_fill(x, scratch + last_x_at_, last, kStep, bytes_of(product_, inner_));
+    products.over(kStep).run(scratch + last_x_at_, b, bias, scratch + last_y_at_, scratch + library_at_);
+    for (std::int64_t row = 0; row < last; ++row) {
+      std::memcpy(at(y, product_, row * stride), at(scratch + last_y_at_, product_, row * stride),
+                  bytes_of(product_, width));
+    }
+  }
+
+  DType x_type_;
+  TensorType weight_;
+  bool transposed_;
+  DType product_;  // what oneDNN reads and writes
+  std::int64_t capacity_, inner_, columns_, chunk_;
+  Ladder tiles_{}, last_tile_{};  // the last one where it is narrower
+  std::size_t tile_at_ = 0, library_at_ = 0, x_at_ = 0, y_at_ = 0, last_x_at_ = 0, last_y_at_ = 0, scratch_bytes_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_coded_linear(const Graph& graph, const Node& node, MatmulCache& cache) {
+  return std::make_unique<CodedProduct>(cache, graph, node, true);
+}
+
+std::unique_ptr<Kernel> make_coded_linear_input_grad(const Graph& graph, const Node& node, MatmulCache& cache) {
+  return std::make_unique<CodedProduct>(cache, graph, node, false);
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,100 @@
+#include "backend/cpu/decode.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backend/cpu/parallel.h"
+#include "tensor/block_code.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/decode.cpp"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+// After highway.h:
+#include "backend/cpu/simd_halves-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace plimsoll {
+namespace HWY_NAMESPACE {
+
+// Vectors of at most 32 floats: half a block of NF4.
+using Floats = hn::CappedTag<float, 32>;
+
+// The block's 64 elements.
+template <class T>
+HWY_INLINE void decode_q8(const std::byte* block, T* to) {
+  const Floats d;
+  const hn::RebindToSigned<Floats> di;
+  const hn::Rebind<std::int8_t, Floats> di8;
+  float absmax = 0;
+  std::memcpy(&absmax, block, sizeof absmax);
+  const auto* const codes = reinterpret_cast<const std::int8_t*>(block + sizeof absmax);
+  const auto scale = hn::Set(d, absmax / 127.0F);
+  for (std::int64_t i = 0; i < kCodeBlock; i += static_cast<std::int64_t>(hn::Lanes(d))) {
+    const auto code = hn::ConvertTo(d, hn::PromoteTo(di, hn::LoadU(di8, codes + i)));
+    store_floats(hn::Mul(code, scale), d, to + i);
+  }
+}
+
+template <class T>
+HWY_INLINE void decode_nf4(const std::byte* block, T* to) {
+  const Floats d;
+  const hn::RebindToSigned<Floats> di;
+  const hn::Rebind<std::uint8_t, Floats> du8;
+  float absmax = 0;
+  std::memcpy(&absmax, block, sizeof absmax);
+  const auto* const codes = reinterpret_cast<const std::uint8_t*>(block + sizeof absmax);
+  const auto scale = hn::Set(d, absmax);
+  constexpr std::int64_t kHalf = kCodeBlock / 2;
+  for (std::int64_t i = 0; i < kHalf; i += static_cast<std::int64_t>(hn::Lanes(d))) {
+    const auto pairs = hn::PromoteTo(di, hn::LoadU(du8, codes + i));
+    const auto low = hn::GatherIndex(d, kNormalFloats.data(), hn::And(pairs, hn::Set(di, 15)));
+    const auto high = hn::GatherIndex(d, kNormalFloats.data(), hn::ShiftRight<4>(pairs));
+    store_floats(hn::Mul(low, scale), d, to + i);
+    store_floats(hn::Mul(high, scale), d, to + kHalf + i);
+  }
+}
+
+// `count` elements of a row, which begin with `block`.
+void decode_part(DType dtype, const std::byte* block, std::int64_t count, void* to, DType to_type) {
+  for_element_type(to_type, [&](auto element) {
+    using T = decltype(element);
+    auto* out = static_cast<T*>(to);
+    for (; count > 0; count -= kCodeBlock, out += kCodeBlock, block += code_block_bytes(dtype)) {
+      T rest[kCodeBlock];
+      T* const whole = count >= kCodeBlock ? out : rest;
+      if (dtype == DType::kQ8) {
+        decode_q8(block, whole);
+      } else {
+        decode_nf4(block, whole);
+      }
+      if (whole == rest) std::memcpy(out, rest, static_cast<std::size_t>(count) * sizeof(T));
+    }
+  });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace plimsoll
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace plimsoll {
+
+HWY_EXPORT(decode_part);
+
+void decode_rows(DType dtype, const void* matrix, std::int64_t columns, std::int64_t first_row, std::int64_t rows,
+                 std::int64_t first_column, std::int64_t count, void* to, DType to_type) {
+  const auto part = HWY_DYNAMIC_DISPATCH(decode_part);
+  const std::size_t row_bytes = coded_row_bytes(dtype, columns);
+  const std::size_t offset = static_cast<std::size_t>(first_column / kCodeBlock) * code_block_bytes(dtype);
+  const auto* const from = static_cast<const std::byte*>(matrix) + static_cast<std::size_t>(first_row) * row_bytes;
+  const std::size_t to_bytes = static_cast<std::size_t>(count) * dtype_bytes(to_type);
+  parallel_for(rows, 8, [&](std::int64_t begin, std::int64_t end) {
+    for (auto row = static_cast<std::size_t>(begin); row < static_cast<std::size_t>(end); ++row) {
+      part(dtype, from + row * row_bytes + offset, count, static_cast<std::byte*>(to) + row * to_bytes, to_type);
+    }
+  });
+}
+
+}  // namespace plimsoll
+#endif  // HWY_ONCE
