@@ -163,6 +163,7 @@ int run_cli(int argc, const char* const* argv) {
   add_predict(app, invocation);
   add_grad(app, invocation);
   add_init(app, invocation);
+  add_merge(app, invocation);
   add_calibrate(app, invocation);
   add_bench_step(app, invocation);
 

@@ -42,6 +42,7 @@ void add_predict(CLI::App& app, Invocation& invocation);
 void add_grad(CLI::App& app, Invocation& invocation);
 void add_calibrate(CLI::App& app, Invocation& invocation);
 void add_init(CLI::App& app, Invocation& invocation);
+void add_merge(CLI::App& app, Invocation& invocation);
 void add_bench_step(CLI::App& app, Invocation& invocation);
 
 }  // namespace plimsoll

@@ -9,7 +9,7 @@ namespace {
 
 void run_check(const Invocation& invocation, RunOptions& options, bool decode_images) {
   options.resolve();
-  ModelBundle bundle = open_model(options.model.model, options.model.tokenizer);
+  ModelBundle bundle = open_model(options.model.model, options.model.tokenizer, options.model.base_model);
   const CheckReport report = check_data(bundle, options.model, options.data, decode_images);
   if (invocation.json) {
     print_json({{"pages", report.pages},

@@ -13,7 +13,7 @@ namespace {
 void run_eval(const Invocation& invocation, RunOptions& options) {
   options.resolve();
   CpuBackend backend(invocation.threads);
-  const ModelBundle bundle = open_trained_model(options.model.model, options.model.tokenizer);
+  const ModelBundle bundle = open_trained_model(options.model.model, options.model.tokenizer, options.model.base_model);
   check_weights(bundle);
   const auto dataset = open_dataset(bundle, options.data, true, true);
   Session session(fit(fit_request(bundle, options.train, nullptr, dataset.get(), options.memory), backend), backend);

@@ -10,7 +10,7 @@ namespace plimsoll {
 namespace {
 
 struct GradOptions {
-  std::string model, batch, output, backend = "cpu";
+  std::string model, base_model, batch, output, backend = "cpu";
   bool train_tables = false;
 };
 
@@ -22,9 +22,9 @@ void run_grad(const Invocation& invocation, const GradOptions& options) {
     backend = std::make_unique<CpuBackend>(invocation.threads);
   }
   // Gradients need config and weights; a directory without a tokenizer is as good.
-  const ModelBundle bundle = open_weights_only(options.model);
-  const GradientReport report = compute_gradients(bundle, options.batch, options.output, *backend,
-                                                  {.train_relative_position_tables = options.train_tables});
+  const ModelBundle bundle = open_weights_only(options.model, options.base_model);
+  const GradientReport report =
+      compute_gradients(bundle, options.batch, options.output, *backend, options.train_tables);
   if (invocation.json) {
     return print_json({{"loss", report.loss},
                        {"samples", report.samples},
@@ -48,6 +48,10 @@ void add_grad(CLI::App& app, Invocation& invocation) {
   command->add_option("--model", options->model, "Hugging Face model directory, or a preset")
       ->type_name("MODEL")
       ->required();
+  command
+      ->add_option("--base-model", options->base_model,
+                   "Where the base model of an adapter lies, if not where the adapter says")
+      ->type_name("DIR");
   command
       ->add_option("--batch", options->batch,
                    "safetensors with input_ids, bbox, attention_mask, pixel_values, labels as transformers shapes them")

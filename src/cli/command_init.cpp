@@ -26,7 +26,7 @@ void run_init(const Invocation& invocation, const InitOptions& options) {
   }
   const ParameterMemory memory = [&](const std::string& name) { return std::span<float>(values.at(name)); };
   load_model(bundle, options.seed, memory);
-  save_model(options.output_dir, bundle, memory);
+  save_model(options.output_dir, bundle, {}, memory);
   const std::int64_t count = parameter_count(bundle.specs());
   if (invocation.json) return print_json({{"parameters", count}, {"output_dir", options.output_dir}});
   print_line(fmt::format("{} parameters, {} labels, written to {}", count, bundle.config.num_labels(), options.output_dir));

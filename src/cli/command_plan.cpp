@@ -65,9 +65,10 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
   }
   CpuBackend backend(invocation.threads);
   options.memory.speeds = machine_speeds(backend.threads(), options.train.precision);
-  ModelBundle bundle = open_model(options.model.model, options.model.tokenizer);
+  ModelBundle bundle = open_model(options.model.model, options.model.tokenizer, options.model.base_model);
   options.resolve_padding(bundle.config);
   resolve_labels(bundle, options.model, options.data);
+  choose_trained_parts(bundle, options.parts);
   check_weights(bundle);
   const auto train = open_dataset(bundle, options.data, true, false);
   std::unique_ptr<Dataset> evaluation;
@@ -98,6 +99,7 @@ void add_plan(CLI::App& app, Invocation& invocation) {
   add_memory_options(command, *options);
   add_batch_options(command, *options);
   add_training_options(command, *options);
+  add_parts_options(command, *options);
   auto plan = std::make_shared<PlanOptions>();
   command->option_defaults()->group("Plan");
   command->add_flag("--explain", plan->explain,

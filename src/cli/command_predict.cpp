@@ -85,7 +85,7 @@ void run_predict(const Invocation& invocation, RunOptions& options, const Predic
   options.resolve();
   if (!predict.draw_dir.empty()) make_directory(predict.draw_dir, "--draw");
   CpuBackend backend(invocation.threads);
-  const ModelBundle bundle = open_trained_model(options.model.model, options.model.tokenizer);
+  const ModelBundle bundle = open_trained_model(options.model.model, options.model.tokenizer, options.model.base_model);
   check_weights(bundle);
   const auto dataset = open_dataset(bundle, options.data, false, false);
   Session session(fit(fit_request(bundle, options.train, nullptr, dataset.get(), options.memory), backend), backend);

@@ -66,6 +66,8 @@ nlohmann::json summary_json(const RunPlan& plan, const TrainSummary& summary, st
       {"micro_batch_size", plan.levers.micro_batch_size},
       {"gradient_accumulation_steps", plan.accumulation_steps},
       {"optim", optimizer_name(plan.optimizer)},
+      {"parameters", plan.parameters},
+      {"trained_parameters", plan.trained_parameters},
       {"steps", summary.steps},
       {"seconds", summary.seconds},
       {"pages_per_second", summary.seconds > 0 ? static_cast<double>(summary.pages_here) / summary.seconds : 0},
@@ -113,8 +115,9 @@ void train_planned(const Invocation& invocation, const RunOptions& options, cons
   write_text_file(output_dir / "summary.json", object.dump(2) + "\n");
   if (invocation.json) return print_json(object);
   if (summary.evaluation) print_line(evaluation_table(*summary.evaluation));
-  print_line(fmt::format("trained {} updates in {:.0f} s, {:.1f} pages/s; the model is in {}", summary.steps_here,
-                         summary.seconds, object["pages_per_second"].get<double>(), output_dir.string()));
+  print_line(fmt::format("trained {} updates in {:.0f} s, {:.1f} pages/s; the {} is in {}", summary.steps_here,
+                         summary.seconds, object["pages_per_second"].get<double>(),
+                         bundle.options.lora.enabled() ? "adapter" : "model", output_dir.string()));
   print_line(peak_line(plan, measured));
 }
 
@@ -125,9 +128,10 @@ void run_train(const Invocation& invocation, RunOptions& options, const std::str
   CpuBackend backend(invocation.threads);
   options.memory.speeds = machine_speeds(backend.threads(), options.train.precision);
   const std::optional<fs::path> resume = find_resume(resume_option, output_dir);
-  ModelBundle bundle = open_model(options.model.model, options.model.tokenizer);
+  ModelBundle bundle = open_model(options.model.model, options.model.tokenizer, options.model.base_model);
   options.resolve_padding(bundle.config);
   resolve_labels(bundle, options.model, options.data);
+  choose_trained_parts(bundle, options.parts);
   check_weights(bundle);
   const auto train = open_dataset(bundle, options.data, true, false);
   std::unique_ptr<Dataset> evaluation;
@@ -178,6 +182,7 @@ void add_train(CLI::App& app, Invocation& invocation) {
   add_memory_options(command, *options);
   add_batch_options(command, *options);
   add_training_options(command, *options);
+  add_parts_options(command, *options);
   TrainOptions& t = options->train;
   command->option_defaults()->group("Checkpoints, evaluation, logs");
   whole_number(command->add_option("--logging-steps", t.logging_steps,

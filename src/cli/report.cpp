@@ -78,6 +78,7 @@ std::string plan_table(const RunPlan& plan) {
   const PlannedProgram& program = plan.programs.front();
   text += fmt::format("; at most {} text tokens each", program.capacity.text_rows);
   if (plan.accumulation_steps == 0) return text;
+  if (!plan.trained_parts.empty()) text += "\n  " + plan.trained_parts;
   if (plan.levers.update != UpdateMode::kAfterBackward) {
     text += fmt::format("\n  parameters are updated {}", update_mode_name(plan.levers.update));
   }

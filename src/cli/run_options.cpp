@@ -9,6 +9,20 @@
 #include "cli/usage.h"
 
 namespace plimsoll {
+namespace {
+
+// "a,b" as two names.
+std::vector<std::string> names_in(const std::string& list) {
+  std::vector<std::string> names;
+  for (std::size_t begin = 0; begin < list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    if (end > begin) names.push_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return names;
+}
+
+}  // namespace
 
 void add_model_options(CLI::App* command, RunOptions& o, bool presets) {
   command->option_defaults()->group("Model");
@@ -22,6 +36,10 @@ void add_model_options(CLI::App* command, RunOptions& o, bool presets) {
       ->required();
   command->add_option("--tokenizer", o.model.tokenizer, "tokenizer.json or its directory, in place of the model's own")
       ->type_name("PATH");
+  command
+      ->add_option("--base-model", o.model.base_model,
+                   "Where the base model of an adapter (adapter_config.json in --model) lies, if not where the adapter says")
+      ->type_name("DIR");
 }
 
 void add_label_option(CLI::App* command, RunOptions& o) {
@@ -144,6 +162,36 @@ void add_training_options(CLI::App* command, RunOptions& o) {
       ->capture_default_str();
 }
 
+void add_parts_options(CLI::App* command, RunOptions& o) {
+  PartsRequest& p = o.parts;
+  command->option_defaults()->group("Parts that train");
+  command
+      ->add_option("--freeze", o.freeze,
+                   "Parameters that stay as they are: a pattern that matches whole Hugging Face names, where * is any run "
+                   "of characters (dots too), ? one, [0-5] one of a set; such as 'layoutlmv3.embeddings.*' or "
+                   "'layoutlmv3.encoder.layer.[0-5].*'. May be given several times, or be a list with commas. They have no gradient and no "
+                   "optimizer state")
+      ->type_name("PATTERN")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  whole_number(command->add_option("--lora-rank", p.lora_rank,
+                                   "Train low-rank adapters of this rank and the classification head; all else is "
+                                   "frozen, and --output-dir gets an adapter in PEFT's format (0: no adapters)"),
+               0, 4096)
+      ->capture_default_str();
+  number(command->add_option("--lora-alpha", p.lora_alpha,
+                             "What adapters add is multiplied by this, over the rank (default: twice the rank)"),
+         0, 1e6, true);
+  number(command->add_option("--lora-dropout", p.lora_dropout, "Dropout before adapters"), 0, 0.99)
+      ->capture_default_str();
+  command
+      ->add_option("--lora-target-modules", o.lora_targets,
+                   "Linear maps that get adapters, comma separated, by the end of their names: query, key, value, "
+                   "attention.output.dense, intermediate.dense, output.dense (default: all of them; output.dense is both "
+                   "of a layer's), or patterns as --freeze takes")
+      ->type_name("LIST");
+}
+
 DType PrecisionOptions::resolve() const {
   if (bf16 && fp16) {
     throw UsageError({.what = "two precisions are asked for",
@@ -179,6 +227,20 @@ void RunOptions::resolve() {
                       .where = "--fp16-fallback",
                       .found = "no --fp16",
                       .remedy = "pass --fp16 too, or leave it out"});
+  }
+  if (parts.lora_rank == 0 && (parts.lora_alpha > 0 || parts.lora_dropout > 0 || !lora_targets.empty())) {
+    throw UsageError({.what = "options of adapters, but no adapters",
+                      .where = parts.lora_alpha > 0     ? "--lora-alpha"
+                               : parts.lora_dropout > 0 ? "--lora-dropout"
+                                                        : "--lora-target-modules",
+                      .found = "no --lora-rank",
+                      .allowed = "--lora-rank of 1 or more beside it",
+                      .remedy = "pass --lora-rank 8, or leave the option out"});
+  }
+  parts.lora_targets = names_in(lora_targets);
+  parts.freeze.clear();
+  for (const std::string& pattern : freeze) {
+    for (std::string& name : names_in(pattern)) parts.freeze.push_back(std::move(name));
   }
   if (recompute == "none") memory.recompute = RecomputeMode::kNone;
   if (recompute == "layers") memory.recompute = RecomputeMode::kLayers;

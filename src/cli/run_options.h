@@ -23,6 +23,7 @@ struct RunOptions {
   DataRequest data;
   std::string eval_data;
   MemoryRequest memory;
+  PartsRequest parts;
   TrainOptions train;
 
   // As typed, until `resolve` reads them.
@@ -30,6 +31,8 @@ struct RunOptions {
   std::string budget;
   std::string scheduler = "linear";
   std::string optimizer = "adamw_torch";
+  std::vector<std::string> freeze;
+  std::string lora_targets;
   PrecisionOptions precision;
   std::string fp16_fallback = "none";
   std::int64_t train_batch_size = 0;  // 0: not given
@@ -53,5 +56,7 @@ void add_data_options(CLI::App* command, RunOptions& options);
 void add_memory_options(CLI::App* command, RunOptions& options);
 void add_batch_options(CLI::App* command, RunOptions& options);
 void add_training_options(CLI::App* command, RunOptions& options);
+// --freeze and low-rank adapters.
+void add_parts_options(CLI::App* command, RunOptions& options);
 
 }  // namespace plimsoll

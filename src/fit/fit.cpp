@@ -7,6 +7,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/process.h"
+#include "model/trained_parts.h"
 
 namespace plimsoll {
 namespace {
@@ -43,11 +44,19 @@ PlannedProgram prepare_program(ProgramKind kind, const FitRequest& request, cons
 }
 
 // Persistent bytes by purpose; names are those that transform/optimizer.h gives.
-std::vector<MemoryItem> persistent_items(const PersistentLayout& layout, OptimizerKind optimizer) {
-  std::size_t parameters = 0, gradients = 0, moments = 0;
+std::vector<MemoryItem> persistent_items(const PersistentLayout& layout, const StepOptions& step) {
+  std::set<std::string> frozen_names;
+  if (!step.model.trains_all()) {
+    for (const ParameterSpec& spec : parameter_specs(step.config, step.model)) {
+      if (!spec.trains) frozen_names.insert(spec.name);
+    }
+  }
+  std::size_t frozen = 0, parameters = 0, gradients = 0, moments = 0;
   for (const auto& [name, entry] : layout.entries()) {
     const std::size_t bytes = round_up(entry.type.bytes(), kAlignmentBytes);
-    if (entry.role == Role::kParameter || name.ends_with(kLowHalfSuffix)) {
+    if (frozen_names.contains(name)) {
+      frozen += bytes;
+    } else if (entry.role == Role::kParameter || name.ends_with(kLowHalfSuffix)) {
       parameters += bytes;
     } else if (name.find(".gradient") != std::string::npos) {
       gradients += bytes;
@@ -55,8 +64,10 @@ std::vector<MemoryItem> persistent_items(const PersistentLayout& layout, Optimiz
       moments += bytes;
     }
   }
+  const OptimizerKind optimizer = step.optimizer.kind;
   const bool usual = optimizer == OptimizerKind::kAdamW;
-  return {{"parameters", parameters},
+  return {{"frozen parameters", frozen},
+          {"parameters", parameters},
           {usual ? "optimizer state" : fmt::format("optimizer state ({})", optimizer_name(optimizer)), moments},
           {"accumulated gradients", gradients}};
 }
@@ -89,6 +100,10 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
   run.levers = levers;
   run.optimizer = request.step.optimizer.kind;
   run.precision = request.step.precision;
+  const std::vector<ParameterSpec> specs = parameter_specs(request.step.config, request.step.model);
+  run.parameters = parameter_count(specs);
+  run.trained_parameters = trained_parameter_count(specs);
+  run.trained_parts = trained_parts_text(request.step.config, request.step.model);
   const std::int64_t micro = levers.micro_batch_size;
   run.accumulation_steps = request.trains ? divide_up(request.train_batch_size, micro) : 0;
   run.budget_bytes = request.budget_bytes;
@@ -123,7 +138,7 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
     run.arena_bytes = std::max(run.arena_bytes, program.plan.arena_bytes());
     if (largest == nullptr || program.plan.arena_bytes() > largest->plan.arena_bytes()) largest = &program;
   }
-  run.items = persistent_items(run.layout, run.optimizer);
+  run.items = persistent_items(run.layout, request.step);
   for (MemoryItem& item : explain_peak(largest->plan)) {
     run.items.push_back({fmt::format("{} ({})", item.name, program_kind_name(largest->kind)), item.bytes});
   }

@@ -70,6 +70,8 @@ struct RunPlan {
   Levers levers;
   OptimizerKind optimizer = OptimizerKind::kAdamW;  // asked for, never chosen
   DType precision = DType::kF32;                    // the same
+  std::int64_t parameters = 0, trained_parameters = 0;
+  std::string trained_parts;  // model/trained_parts.h; empty where all train
   std::int64_t accumulation_steps = 0;
   std::vector<PlannedProgram> programs;
   PersistentLayout layout;

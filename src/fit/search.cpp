@@ -121,6 +121,9 @@ class Search {
     copy.levers = run.levers;
     copy.optimizer = run.optimizer;
     copy.precision = run.precision;
+    copy.parameters = run.parameters;
+    copy.trained_parameters = run.trained_parameters;
+    copy.trained_parts = run.trained_parts;
     copy.accumulation_steps = run.accumulation_steps;
     copy.arena_bytes = run.arena_bytes;
     copy.predicted_peak_bytes = run.predicted_peak_bytes;

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "graph/build.h"
+#include "model/trained_parts.h"
 
 namespace plimsoll {
 namespace {
@@ -25,6 +27,31 @@ void add_linear(std::vector<ParameterSpec>& specs, const std::string& name, std:
   add_spec(specs, name + ".bias", {out}, Init::kZeros);
 }
 
+// Adapters behind all of the base's parameters; then, what trains.
+void add_adapters(std::vector<ParameterSpec>& specs, const LayoutLMv3Config& config, const ModelOptions& options) {
+  const LoraOptions& lora = options.lora;
+  if (lora.enabled()) {
+    for (ParameterSpec& spec : specs) spec.trains = is_head_parameter(spec.name);
+    for (const LinearMap& map : encoder_linear_maps(config)) {
+      if (!lora.modules.contains(map.name)) continue;
+      add_spec(specs, lora_a_name(map.name), {lora.rank, map.in}, Init::kKaimingUniform);
+      specs.back().adapter = true;
+      add_spec(specs, lora_b_name(map.name), {map.out, lora.rank}, Init::kZeros);
+      specs.back().adapter = true;
+    }
+  }
+  for (ParameterSpec& spec : specs) {
+    const bool frozen = std::any_of(options.freeze.begin(), options.freeze.end(), [&](const std::string& pattern) {
+      return matches_pattern(pattern, spec.name);
+    });
+    spec.trains = spec.trains && !frozen;
+  }
+}
+
+// The number of the first dropout site of an adapter, beyond the base model's, whose masks are the same with adapters and
+// without; below the limit of base/dropout.h.
+constexpr std::uint32_t kFirstAdapterSite = 32768;
+
 // Builds the graph room by room; names follow the modules of `transformers`.
 class Builder {
  public:
@@ -35,6 +62,7 @@ class Builder {
         text_(capacity.text_rows),
         rows_(capacity.text_rows + capacity.samples * config.visual_tokens()),
         with_dropout_(with_dropout),
+        lora_(options.lora),
         encoder_dtype_(dtype),
         dtype_(wide(dtype)) {
     for (const ParameterSpec& spec : parameter_specs(config, options)) {
@@ -42,6 +70,8 @@ class Builder {
       parameters_[spec.name] = value;
       if (spec.trains) model_.trained.push_back(value);
     }
+    std::uint32_t site = kFirstAdapterSite;
+    for (const LinearMap& map : encoder_linear_maps(config)) adapter_sites_[map.name] = site++;
     add_inputs();
   }
 
@@ -105,7 +135,16 @@ class Builder {
     return layer_norm(graph_, name, x, parameter(name + ".weight"), parameter(name + ".bias"), eps, rows).y;
   }
   ValueId dense(const std::string& name, ValueId x, ValueId rows) {
-    return linear(graph_, name, x, parameter(name + ".weight"), parameter(name + ".bias"), rows);
+    const ValueId y = linear(graph_, name, x, parameter(name + ".weight"), parameter(name + ".bias"), rows);
+    return lora_.enabled() && lora_.modules.contains(name) ? adapt(name, x, y, rows) : y;
+  }
+  // y + scale B A dropout(x), for a map of the encoder.
+  ValueId adapt(const std::string& name, ValueId x, ValueId y, ValueId rows) {
+    const DropoutAttributes attributes{.p = with_dropout_ ? lora_.dropout : 0, .site = adapter_sites_.at(name)};
+    x = dropout(graph_, name + ".lora_dropout", x, row_keys_, dropout_key_, attributes, rows);
+    ValueId low = linear(graph_, name + ".lora_A", x, parameter(lora_a_name(name)), kNoValue, rows);
+    low = scale(graph_, name + ".lora_scale", low, lora_.scale(), rows);
+    return linear_add(graph_, name + ".lora_B", low, parameter(lora_b_name(name)), y, rows);
   }
   // Sites are numbered in the order of the model, whether or not dropout is on: a mask never depends on the graph's form.
   ValueId drop(const std::string& name, ValueId x, double p, ValueId keys, ValueId rows) {
@@ -213,10 +252,12 @@ class Builder {
   const LayoutLMv3Config& config_;
   const std::int64_t samples_, text_, rows_;
   const bool with_dropout_;
+  const LoraOptions& lora_;
   const DType encoder_dtype_, dtype_;
   Graph graph_;
   ModelGraph model_;
   std::map<std::string, ValueId> parameters_;
+  std::map<std::string, std::uint32_t> adapter_sites_;  // by module, whether it has an adapter or not
   std::uint32_t next_site_ = 0;
   ValueId input_ids_ = kNoValue, bbox_ = kNoValue, position_ids_ = kNoValue, token_type_ids_ = kNoValue,
           labels_ = kNoValue, pixel_values_ = kNoValue, row_source_ = kNoValue, text_row_index_ = kNoValue,
@@ -278,11 +319,12 @@ std::vector<ParameterSpec> parameter_specs(const LayoutLMv3Config& c, const Mode
   } else {
     add_linear(specs, "classifier", c.num_labels(), c.hidden_size);
   }
+  add_adapters(specs, c, options);
   return specs;
 }
 
 DType parameter_type(const ParameterSpec& spec, DType dtype) {
-  const bool encoder_weight = spec.name.find(".encoder.layer.") != std::string::npos && spec.shape.rank() == 2;
+  const bool encoder_weight = spec.name.find(".encoder.layer.") != std::string::npos && spec.shape.rank() == 2 && !spec.adapter;
   return dtype == DType::kBF16 && encoder_weight ? dtype : wide(dtype);
 }
 

@@ -11,25 +11,36 @@
 
 #include "graph/graph.h"
 #include "model/config.h"
+#include "model/lora.h"
 
 namespace plimsoll {
 
 struct ParameterSpec {
-  enum class Init : std::uint8_t { kNormal, kZeros, kOnes, kNormalPaddingRow };  // the last: row pad_token_id is zero
+  // kNormalPaddingRow: row pad_token_id is zero. kKaimingUniform: within 1 / sqrt(columns), as nn.Linear begins.
+  enum class Init : std::uint8_t { kNormal, kZeros, kOnes, kNormalPaddingRow, kKaimingUniform };
   std::string name;   // in the graph and in files: "layoutlmv3.encoder.layer.0.output.dense.weight"
   Shape shape;        // in the graph
   Shape file_shape;   // in weight files; the same elements in the same order
   Init init = Init::kNormal;
-  bool trains = true;  // the relative position tables do not, as in `transformers`
+  bool trains = true;    // the relative position tables do not, as in `transformers`; nor does what is frozen
+  bool adapter = false;  // of model/lora.h: no part of the base model
 };
 
 struct ModelOptions {
   // False (as in `transformers`): the relative position tables stay as they are. True (as in unilm): they train.
   bool train_relative_position_tables = false;
+  // Parameters that match one of these do not train (model/trained_parts.h).
+  std::vector<std::string> freeze{};
+  // With adapters, they and the classification head train, all else is frozen.
+  LoraOptions lora{};
+
+  bool trains_all() const { return freeze.empty() && !lora.enabled(); }
 };
 
-// Every parameter in the order in which `transformers` lists them.
+// Every parameter in the order in which `transformers` lists them, then the adapters'.
 std::vector<ParameterSpec> parameter_specs(const LayoutLMv3Config& config, const ModelOptions& options = {});
+// Whether a parameter of that name belongs to the classification head.
+inline bool is_head_parameter(const std::string& name) { return name.starts_with("classifier"); }
 std::int64_t parameter_count(const std::vector<ParameterSpec>& specs);
 
 struct ModelCapacity {
@@ -48,7 +59,7 @@ struct ModelGraph {
 std::set<std::string> layer_output_nodes(const LayoutLMv3Config& config);
 
 // The type that a parameter has in a graph whose encoder is of `dtype`: a weight matrix of the encoder BF16 in BF16, all
-// others wide(dtype). F16 has no weights of its own: F32 cannot be put together again from one.
+// others, adapters among them, wide(dtype). F16 has no weights of its own: F32 cannot be put together again from one.
 DType parameter_type(const ParameterSpec& spec, DType dtype);
 
 // The forward graph. `dtype`: of the encoder's activations. With a half, embeddings, the classification head and the loss

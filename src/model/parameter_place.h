@@ -22,6 +22,8 @@ class ParameterPlace {
   explicit ParameterPlace(const TensorView& value, const TensorView& low = {});
 
   std::int64_t elements() const { return value_.elements(); }
+  // Whether `read` gives what was written: not of BF16 alone.
+  bool is_exact() const { return value_.dtype() == DType::kF32 || low_.raw() != nullptr; }
   // All values where they lie; empty unless they are floats.
   std::span<float> floats() const;
   // Writes begin at multiples of it and end there or at the end: a row of a coded parameter, else 1.

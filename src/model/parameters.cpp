@@ -20,8 +20,6 @@ namespace {
 
 constexpr std::string_view kPrefix = "layoutlmv3.";
 
-bool is_head(const std::string& name) { return name.starts_with("classifier"); }
-
 // The name under which the file has the parameter: with the model's prefix, or, in a bare encoder's file, without.
 std::optional<std::string> name_in_file(const WeightsFile& weights, const std::string& name) {
   if (weights.find(name) != nullptr) return name;
@@ -66,13 +64,42 @@ ParameterReport visit(const std::vector<ParameterSpec>& specs, const ParameterSo
                       const Fresh& fresh) {
   ParameterReport report;
   std::set<std::string> used;
+  const auto read_checked = [&](const ParameterSpec& spec, const WeightsFile& weights, const std::string& name) {
+    const TensorEntry& entry = weights.at(name);
+    if (entry.type.shape != spec.file_shape) {
+      const bool base = &weights == source.weights;
+      throw DataError({.what = base ? "a tensor in the weights has another shape than config.json says"
+                                    : "a tensor of the adapter has another shape than adapter_config.json and its base "
+                                      "model say",
+                       .where = fmt::format("{}, tensor '{}'", weights.path().string(), name),
+                       .found = to_string(entry.type),
+                       .allowed = to_string(spec.file_shape),
+                       .remedy = base ? "check that weights and config.json belong together"
+                                      : "check that r in adapter_config.json and the base model are those that the "
+                                        "adapter was trained with (--base-model names another base)"});
+    }
+    read(spec, weights, name);
+  };
   for (const ParameterSpec& spec : specs) {
-    if (source.weights == nullptr) {
+    const std::string adapter_name = kAdapterPrefix + spec.name;
+    if (source.adapter != nullptr && source.adapter->find(adapter_name) != nullptr) {
+      if (source.weights != nullptr) used.insert(name_in_file(*source.weights, spec.name).value_or(""));
+      read_checked(spec, *source.adapter, adapter_name);
+      continue;
+    }
+    if (spec.adapter && source.adapter != nullptr) {
+      throw DataError({.what = "the adapter lacks a tensor",
+                       .where = source.adapter->path().string(),
+                       .found = fmt::format("{} tensors, none named '{}'", source.adapter->entries().size(), adapter_name),
+                       .allowed = fmt::format("'{}' with shape {}", adapter_name, to_string(spec.file_shape)),
+                       .remedy = "copy the adapter again, or train it again"});
+    }
+    if (source.weights == nullptr || spec.adapter) {
       fresh(spec);
       continue;
     }
     const std::optional<std::string> name = name_in_file(*source.weights, spec.name);
-    if (is_head(spec.name) && (source.fresh_head || !name)) {
+    if (is_head_parameter(spec.name) && (source.fresh_head || !name)) {
       report.fresh.push_back(spec.name);
       if (name) used.insert(*name);
       fresh(spec);
@@ -86,16 +113,8 @@ ParameterReport visit(const std::vector<ParameterSpec>& specs, const ParameterSo
                                               to_string(spec.file_shape)),
                        .remedy = "check that weights and config.json belong together, or copy them again"});
     }
-    const TensorEntry& entry = source.weights->at(*name);
-    if (entry.type.shape != spec.file_shape) {
-      throw DataError({.what = "a tensor in the weights has another shape than config.json says",
-                       .where = fmt::format("{}, tensor '{}'", source.weights->path().string(), *name),
-                       .found = to_string(entry.type),
-                       .allowed = to_string(spec.file_shape),
-                       .remedy = "check that weights and config.json belong together"});
-    }
     used.insert(*name);
-    read(spec, *name);
+    read_checked(spec, *source.weights, *name);
   }
   if (source.weights != nullptr) {
     for (const TensorEntry& entry : source.weights->entries()) {
@@ -117,10 +136,17 @@ void initialise_parameter(const LayoutLMv3Config& config, const ParameterSpec& s
   }
   const PhiloxKey key = {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)};
   const std::uint32_t stream = name_hash(spec.name);
+  const double bound = spec.init == Init::kKaimingUniform ? 1 / std::sqrt(static_cast<double>(spec.shape[1])) : 0;
   for (std::size_t i = 0; i < values.size(); i += 4) {
     const std::uint64_t block = (static_cast<std::uint64_t>(first) + i) / 4;
     const PhiloxOutput r =
         philox4x32({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), stream, 2}, key);
+    if (spec.init == Init::kKaimingUniform) {  // He et al. 2015 with a = sqrt(5)
+      for (std::size_t j = 0; j < 4 && i + j < values.size(); ++j) {
+        values[i + j] = static_cast<float>(bound * ((static_cast<double>(r[j]) + 0.5) * 0x1.0p-31 - 1));
+      }
+      continue;
+    }
     const std::array<double, 2> low = normal_pair(r[0], r[1]), high = normal_pair(r[2], r[3]);
     const std::array<double, 4> four = {low[0], low[1], high[0], high[1]};
     for (std::size_t j = 0; j < 4 && i + j < values.size(); ++j) {
@@ -140,11 +166,12 @@ ParameterReport load_parameters(const LayoutLMv3Config& config, const std::vecto
                                 const ParameterSource& source, const ParameterMemory& memory) {
   std::vector<std::byte> staging(64 * kKiB);
   std::vector<float> buffer;
-  const auto refuse_bad = [&](const std::string& name, std::int64_t first, std::span<const float> values) {
+  const auto refuse_bad = [](const WeightsFile& weights, const std::string& name, std::int64_t first,
+                             std::span<const float> values) {
     const auto bad = std::find_if(values.begin(), values.end(), [](float value) { return !std::isfinite(value); });
     if (bad == values.end()) return;
     throw DataError({.what = "a weight is not a finite number",
-                     .where = fmt::format("{}, tensor '{}', element {}", source.weights->path().string(), name,
+                     .where = fmt::format("{}, tensor '{}', element {}", weights.path().string(), name,
                                           first + (bad - values.begin())),
                      .found = fmt::format("{}", *bad),
                      .allowed = "finite numbers",
@@ -152,16 +179,16 @@ ParameterReport load_parameters(const LayoutLMv3Config& config, const std::vecto
   };
   return visit(
       specs, source,
-      [&](const ParameterSpec& spec, const std::string& name) {
+      [&](const ParameterSpec& spec, const WeightsFile& weights, const std::string& name) {
         const ParameterPlace place = memory(spec.name);
         if (const std::span<float> values = place.floats(); !values.empty()) {
-          source.weights->read_as_f32(name, values, staging);
-          refuse_bad(name, 0, values);
+          weights.read_as_f32(name, values, staging);
+          refuse_bad(weights, name, 0, values);
           return;
         }
         for_each_chunk(place, buffer, [&](std::int64_t first, std::span<float> values) {
-          source.weights->read_as_f32(name, first, values, staging);
-          refuse_bad(name, first, values);
+          weights.read_as_f32(name, first, values, staging);
+          refuse_bad(weights, name, first, values);
           place.write(first, values);
         });
       },
@@ -176,24 +203,34 @@ ParameterReport load_parameters(const LayoutLMv3Config& config, const std::vecto
 
 ParameterReport check_parameters(const std::vector<ParameterSpec>& specs, const ParameterSource& source) {
   return visit(
-      specs, source, [](const ParameterSpec&, const std::string&) {}, [](const ParameterSpec&) {});
+      specs, source, [](const ParameterSpec&, const WeightsFile&, const std::string&) {}, [](const ParameterSpec&) {});
 }
 
-void save_parameters(const std::filesystem::path& path, const std::vector<ParameterSpec>& specs,
+void save_parameters(const std::filesystem::path& path, const LayoutLMv3Config& config,
+                     const std::vector<ParameterSpec>& specs, const ParameterSource& original,
                      const ParameterMemory& memory) {
   std::vector<TensorDeclaration> declarations;
   declarations.reserve(specs.size());
   for (const ParameterSpec& spec : specs) declarations.push_back({spec.name, {DType::kF32, spec.file_shape}});
   SafetensorsWriter writer(path, std::move(declarations));
   std::vector<float> buffer;
+  std::vector<std::byte> staging(64 * kKiB);
   for (const ParameterSpec& spec : specs) {
     const ParameterPlace place = memory(spec.name);
+    const std::optional<std::string> name =
+        original.weights != nullptr ? name_in_file(*original.weights, spec.name) : std::nullopt;
     if (const std::span<float> values = place.floats(); !values.empty()) {
       writer.write(std::as_bytes(values));
       continue;
     }
     for_each_chunk(place, buffer, [&](std::int64_t first, std::span<float> values) {
-      place.read(first, values);
+      if (place.is_exact()) {
+        place.read(first, values);
+      } else if (name) {
+        original.weights->read_as_f32(*name, first, values, staging);
+      } else {
+        initialise_parameter(config, spec, original.seed, values, first);
+      }
       writer.write(std::as_bytes(values));
     });
   }

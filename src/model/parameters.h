@@ -16,6 +16,9 @@
 
 namespace plimsoll {
 
+// The name of a parameter in an adapter's file is that behind this.
+inline constexpr const char* kAdapterPrefix = "base_model.model.";
+
 // The place of a parameter by its name: `spec.shape.elements()` values.
 using ParameterMemory = std::function<ParameterPlace(const std::string& name)>;
 
@@ -23,6 +26,8 @@ struct ParameterSource {
   const WeightsFile* weights = nullptr;  // nullptr: everything fresh
   bool fresh_head = false;               // the classifier is made new even if the file has one
   std::uint64_t seed = 42;
+  // Adapters, and the head that was trained with them, under PEFT's names; nullptr: adapters begin afresh.
+  const WeightsFile* adapter = nullptr;
 };
 
 struct ParameterReport {
@@ -42,8 +47,10 @@ ParameterReport check_parameters(const std::vector<ParameterSpec>& specs, const 
 void initialise_parameter(const LayoutLMv3Config& config, const ParameterSpec& spec, std::uint64_t seed,
                           std::span<float> values, std::int64_t first = 0);
 
-// Writes `path` (aside, synced, renamed) with each parameter in its file shape.
-void save_parameters(const std::filesystem::path& path, const std::vector<ParameterSpec>& specs,
+// Writes `path` (aside, synced, renamed) with each parameter in its file shape. `original`: where those come from that
+// memory does not hold exactly (frozen ones in BF16), which have never changed.
+void save_parameters(const std::filesystem::path& path, const LayoutLMv3Config& config,
+                     const std::vector<ParameterSpec>& specs, const ParameterSource& original,
                      const ParameterMemory& memory);
 
 }  // namespace plimsoll

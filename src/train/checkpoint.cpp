@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "formats/safetensors.h"
+#include "train/adapter.h"
 
 namespace plimsoll {
 namespace {
@@ -72,8 +73,8 @@ fs::path checkpoint_path(const fs::path& output_dir, std::int64_t step) {
 }
 
 fs::path save_checkpoint(const fs::path& output_dir, const TrainerState& state, const ModelBundle& bundle,
-                         const ParameterMemory& parameters, const std::vector<std::string>& state_names,
-                         const StateMemory& states) {
+                         const ParameterSource& original, const ParameterMemory& parameters,
+                         const std::vector<std::string>& state_names, const StateMemory& states) {
   const fs::path final_path = checkpoint_path(output_dir, state.step);
   const fs::path aside = final_path.string() + ".tmp";
   remove_directory(aside);
@@ -86,7 +87,7 @@ fs::path save_checkpoint(const fs::path& output_dir, const TrainerState& state, 
                             .remedy = "check the path, its permissions and the disk"});
   }
   try {
-    save_model(aside, bundle, parameters);
+    save_model(aside, bundle, original, parameters);
     std::vector<TensorDeclaration> tensors;
     tensors.reserve(state_names.size());
     for (const std::string& name : state_names) {
@@ -218,6 +219,23 @@ TrainerState read_trainer_state(const fs::path& checkpoint) {
 }
 
 void load_checkpoint_parameters(const fs::path& checkpoint, const ModelBundle& bundle, const ParameterMemory& parameters) {
+  const bool adapts = bundle.options.lora.enabled();
+  if (is_adapter(checkpoint) != adapts) {
+    throw DataError({.what = adapts ? "the checkpoint holds a whole model, not an adapter"
+                                    : "the checkpoint holds an adapter, not a whole model",
+                     .where = checkpoint.string(),
+                     .found = adapts ? "no adapter_config.json" : "adapter_config.json",
+                     .allowed = adapts ? "a checkpoint of a run with adapters" : "a checkpoint of a run without adapters",
+                     .remedy = "resume with the --lora-rank that the run began with, or without if it had none"});
+  }
+  if (adapts) {
+    // The base is where it was; adapters and head come from the checkpoint.
+    const Adapter adapter = open_adapter(checkpoint, bundle.config);
+    ParameterSource source = bundle.source(0);
+    source.adapter = adapter.weights.get();
+    load_parameters(bundle.config, bundle.specs(), source, parameters);
+    return;
+  }
   const WeightsFile weights = open_weights(checkpoint);
   const ParameterReport report =
       load_parameters(bundle.config, bundle.specs(), {.weights = &weights}, parameters);

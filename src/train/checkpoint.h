@@ -42,10 +42,11 @@ struct TrainerState {
 using StateMemory = std::function<TensorView(const std::string& name)>;
 
 // Writes output_dir/checkpoint-<state.step> and returns its path. Throws EnvironmentError (disk full, …), leaving what was
-// there before untouched.
+// there before untouched. `original`: as save_model has it.
 std::filesystem::path save_checkpoint(const std::filesystem::path& output_dir, const TrainerState& state,
-                                      const ModelBundle& bundle, const ParameterMemory& parameters,
-                                      const std::vector<std::string>& state_names, const StateMemory& states);
+                                      const ModelBundle& bundle, const ParameterSource& original,
+                                      const ParameterMemory& parameters, const std::vector<std::string>& state_names,
+                                      const StateMemory& states);
 
 // Removes the oldest checkpoints beyond `limit` (0: none is removed), never the one of `keep_step`.
 void rotate_checkpoints(const std::filesystem::path& output_dir, std::int64_t limit, std::int64_t keep_step);

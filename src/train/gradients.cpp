@@ -32,7 +32,9 @@ void write_row_gradient(SafetensorsWriter& writer, const Program& program, const
 
 GradientReport compute_gradients(const ModelBundle& bundle, const std::filesystem::path& batch_file,
                                  const std::filesystem::path& output_file, Backend& backend,
-                                 const ModelOptions& options) {
+                                 bool train_relative_position_tables) {
+  ModelOptions options = bundle.options;
+  options.train_relative_position_tables |= train_relative_position_tables;
   const std::unique_ptr<Batch> padded = read_batch_file(batch_file, bundle.config);
   const Batch& batch = *padded;
   const std::int64_t samples = batch.shape().max_samples, tokens = batch.shape().max_text_rows / samples;

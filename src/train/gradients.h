@@ -20,6 +20,6 @@ struct GradientReport {
 // Throws DataError naming tensor, index, value and range for anything that does not fit.
 GradientReport compute_gradients(const ModelBundle& bundle, const std::filesystem::path& batch_file,
                                  const std::filesystem::path& output_file, Backend& backend,
-                                 const ModelOptions& options = {});
+                                 bool train_relative_position_tables = false);
 
 }  // namespace plimsoll

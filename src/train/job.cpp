@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/process.h"
+#include "model/trained_parts.h"
 #include "train/predictor.h"
 #include "train/trainer.h"
 
@@ -80,6 +81,39 @@ void resolve_labels(ModelBundle& bundle, const ModelRequest& model, const DataRe
   if (model_has_labels && covers(bundle.config.labels, seen)) return;
   if (model_has_labels) refuse_stray_labels(bundle.config.labels, seen, *source);
   set_labels(bundle, seen);
+}
+
+void choose_trained_parts(ModelBundle& bundle, const PartsRequest& request) {
+  bundle.options.freeze = request.freeze;
+  if (request.lora_rank > 0) {
+    const std::string asked = fmt::format("--lora-rank {} with --model {}", request.lora_rank, bundle.origin);
+    if (bundle.weights == nullptr) {
+      throw UsageError({.what = "adapters need a base model whose weights are kept",
+                        .where = "--lora-rank",
+                        .found = asked + ", a preset, whose weights would be random and lost",
+                        .allowed = "a model directory",
+                        .remedy = fmt::format("write the preset first: plimsoll init --model {} --output-dir DIR; then "
+                                              "train with --model DIR",
+                                              bundle.origin)});
+    }
+    if (bundle.options.lora.enabled()) {
+      throw UsageError({.what = "the model has adapters already",
+                        .where = "--lora-rank",
+                        .found = fmt::format("{}, adapters of rank {}", asked, bundle.options.lora.rank),
+                        .allowed = "no --lora-rank, which trains those adapters on; or a model without adapters",
+                        .remedy = fmt::format("leave --lora-rank out; or merge them first: plimsoll merge --adapter {} "
+                                              "--output-dir DIR",
+                                              bundle.origin)});
+    }
+    const std::vector<std::string> all(kLoraTargets.begin(), kLoraTargets.end());
+    bundle.base = std::filesystem::absolute(bundle.origin).lexically_normal().string();
+    bundle.options.lora = {
+        .rank = request.lora_rank,
+        .alpha = request.lora_alpha > 0 ? request.lora_alpha : 2 * static_cast<double>(request.lora_rank),
+        .dropout = request.lora_dropout,
+        .modules = lora_modules(bundle.config, request.lora_targets.empty() ? all : request.lora_targets)};
+  }
+  check_trained_parts(bundle.config, bundle.options);
 }
 
 namespace {
@@ -167,6 +201,7 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
                        const Dataset* evaluation, const MemoryRequest& memory) {
   FitRequest request;
   request.step.config = bundle.config;
+  request.step.model = bundle.options;
   request.step.optimizer.kind = options.optim;
   request.step.precision = options.precision;
   request.step.optimizer.adamw.weight_decay = options.weight_decay;
@@ -233,6 +268,8 @@ nlohmann::json plan_json(const RunPlan& plan) {
           {"gradient_accumulation_steps", plan.accumulation_steps},
           {"optim", optimizer_name(plan.optimizer)},
           {"precision", precision_name(plan.precision)},
+          {"parameters", plan.parameters},
+          {"trained_parameters", plan.trained_parameters},
           {"update_mode", update_mode_name(plan.levers.update)},
           {"recomputed_bytes", recomputed_bytes(plan.levers)},
           {"seconds_per_update", plan.seconds_per_update},

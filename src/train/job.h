@@ -33,6 +33,16 @@ struct ModelRequest {
   std::string model;
   std::string tokenizer;  // empty: the model's
   std::string labels;     // empty: the model's or the data's
+  std::string base_model;  // empty: where an adapter says
+};
+
+// What of the model trains.
+struct PartsRequest {
+  std::vector<std::string> freeze;  // patterns
+  std::int64_t lora_rank = 0;       // 0: no new adapters
+  double lora_alpha = 0;            // 0: twice the rank
+  double lora_dropout = 0;
+  std::vector<std::string> lora_targets;  // empty: every linear map of the encoder
 };
 
 struct MemoryRequest {
@@ -50,6 +60,10 @@ WindowOptions window_options(const DataRequest& request, const LayoutLMv3Config&
 // What the labels of a data set may be, and what the model's head then is. With `for_training`, labels come from
 // --labels, the model (if it has the data's), or the data; without, from the model.
 void resolve_labels(ModelBundle& bundle, const ModelRequest& model, const DataRequest& data);
+
+// Gives the model new adapters and freezes what is asked for. Throws UsageError for what makes no sense: patterns that
+// match nothing, adapters on a preset or on other adapters, nothing left to train.
+void choose_trained_parts(ModelBundle& bundle, const PartsRequest& request);
 
 // Reads all pages with the model's limits. Labels as resolve_labels would choose them, but without changing `bundle`
 // where the data's labels cannot be read.

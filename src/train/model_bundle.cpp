@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "train/adapter.h"
 
 namespace plimsoll {
 namespace {
@@ -51,6 +52,37 @@ ModelBundle open_preset(const std::string& name, const std::string& tokenizer) {
   return bundle;
 }
 
+// An adapter and the base model that it names.
+ModelBundle open_with_adapter(const std::string& model, const std::string& base) {
+  ModelBundle bundle;
+  bundle.origin = model;
+  bundle.base = base.empty() ? adapter_base(model) : base;
+  if (!is_directory(bundle.base)) {
+    throw DataError({.what = "the adapter's base model is not there",
+                     .where = base.empty() ? model + "/adapter_config.json, key \"base_model_name_or_path\""
+                                           : std::string("--base-model"),
+                     .found = bundle.base.empty() ? "nothing" : bundle.base,
+                     .allowed = "the model directory that the adapter was trained on",
+                     .remedy = "name its place with --base-model DIR"});
+  }
+  if (is_adapter(bundle.base)) {
+    throw DataError({.what = "the adapter's base is itself an adapter",
+                     .where = model,
+                     .found = bundle.base,
+                     .allowed = "a directory with a whole model",
+                     .remedy = fmt::format("merge the base first: plimsoll merge --adapter {} --output-dir DIR; then pass "
+                                           "--base-model DIR",
+                                           bundle.base)});
+  }
+  const bool own_config = std::filesystem::exists(std::filesystem::path(model) / "config.json");
+  bundle.config = read_config(own_config ? model : bundle.base);
+  Adapter adapter = open_adapter(model, bundle.config);
+  bundle.options.lora = std::move(adapter.lora);
+  bundle.adapter = std::move(adapter.weights);
+  bundle.weights = std::make_shared<WeightsFile>(open_weights(bundle.base));
+  return bundle;
+}
+
 }  // namespace
 
 WordEncoder ModelBundle::word_encoder() const {
@@ -62,7 +94,7 @@ WordEncoder ModelBundle::word_encoder() const {
           .eos_id = tokenizer->special().eos};
 }
 
-ModelBundle open_model(const std::string& model, const std::string& tokenizer) {
+ModelBundle open_model(const std::string& model, const std::string& tokenizer, const std::string& base) {
   if (is_preset(model) && !is_directory(model)) return open_preset(model, tokenizer);
   if (!is_directory(model)) {
     throw UsageError({.what = "no such model",
@@ -71,12 +103,18 @@ ModelBundle open_model(const std::string& model, const std::string& tokenizer) {
                       .allowed = fmt::format("a Hugging Face model directory, or a preset: {}",
                                              fmt::join(preset_names(), ", "))});
   }
-  ModelBundle bundle;
-  bundle.origin = model;
-  bundle.config = read_config(model);
-  bundle.tokenizer = std::make_shared<Tokenizer>(Tokenizer::from_directory(tokenizer.empty() ? model : tokenizer));
-  check_tokenizer(bundle, tokenizer.empty() ? model : tokenizer);
-  bundle.image = ImageProcessorConfig::from_model(model);
+  ModelBundle bundle = open_weights_only(model, base);
+  // An adapter that PEFT wrote has neither tokenizer nor image processor of its own.
+  const auto with = [&](std::initializer_list<const char*> files) {
+    const bool own = bundle.base.empty() || std::any_of(files.begin(), files.end(), [&](const char* file) {
+                       return std::filesystem::exists(std::filesystem::path(model) / file);
+                     });
+    return own ? model : bundle.base;
+  };
+  const std::string words = tokenizer.empty() ? with({"tokenizer.json", "vocab.json"}) : tokenizer;
+  bundle.tokenizer = std::make_shared<Tokenizer>(Tokenizer::from_directory(words));
+  check_tokenizer(bundle, words);
+  bundle.image = ImageProcessorConfig::from_model(with({"preprocessor_config.json", "processor_config.json"}));
   if (bundle.image.height != bundle.config.input_size || bundle.image.width != bundle.config.input_size) {
     throw DataError({.what = "the image processor does not match the model",
                      .where = model,
@@ -84,11 +122,10 @@ ModelBundle open_model(const std::string& model, const std::string& tokenizer) {
                      .allowed = fmt::format("input_size = {} as in config.json", bundle.config.input_size),
                      .remedy = "use the processor files that the model was trained with"});
   }
-  bundle.weights = std::make_shared<WeightsFile>(open_weights(model));
   return bundle;
 }
 
-ModelBundle open_trained_model(const std::string& model, const std::string& tokenizer) {
+ModelBundle open_trained_model(const std::string& model, const std::string& tokenizer, const std::string& base) {
   if (is_preset(model) && !is_directory(model)) {
     throw UsageError({.what = "a preset has no trained weights",
                       .where = "--model",
@@ -96,11 +133,19 @@ ModelBundle open_trained_model(const std::string& model, const std::string& toke
                       .allowed = "a model directory: what train wrote into its --output-dir, or a Hugging Face model",
                       .remedy = "train it first: plimsoll train --model " + model + " --data FILE --output-dir DIR"});
   }
-  return open_model(model, tokenizer);
+  return open_model(model, tokenizer, base);
 }
 
-ModelBundle open_weights_only(const std::string& model) {
+ModelBundle open_weights_only(const std::string& model, const std::string& base) {
   if (is_preset(model) && !is_directory(model)) return open_preset(model, "");
+  if (is_adapter(model)) return open_with_adapter(model, base);
+  if (!base.empty()) {
+    throw UsageError({.what = "the model is no adapter and has no base",
+                      .where = "--base-model",
+                      .found = fmt::format("{}, with --model {}", base, model),
+                      .allowed = "--base-model beside a --model that holds adapter_config.json",
+                      .remedy = "leave --base-model out, or name the adapter's directory with --model"});
+  }
   ModelBundle bundle;
   bundle.origin = model;
   bundle.config = read_config(model);
@@ -122,8 +167,7 @@ void set_labels(ModelBundle& bundle, const LabelSet& labels) {
 }
 
 void check_weights(const ModelBundle& bundle) {
-  const ParameterReport report =
-      check_parameters(bundle.specs(), {.weights = bundle.weights.get(), .fresh_head = bundle.fresh_head});
+  const ParameterReport report = check_parameters(bundle.specs(), bundle.source(0));
   if (!report.fresh.empty() && !bundle.fresh_head) {
     log_info("new classification head: the weights have none");
   }
@@ -134,15 +178,20 @@ void check_weights(const ModelBundle& bundle) {
 }
 
 void load_model(const ModelBundle& bundle, std::uint64_t seed, const ParameterMemory& memory) {
-  load_parameters(bundle.config, bundle.specs(),
-                  {.weights = bundle.weights.get(), .fresh_head = bundle.fresh_head, .seed = seed}, memory);
+  load_parameters(bundle.config, bundle.specs(), bundle.source(seed), memory);
 }
 
-void save_model(const std::filesystem::path& directory, const ModelBundle& bundle, const ParameterMemory& memory) {
+void save_model_parts(const std::filesystem::path& directory, const ModelBundle& bundle) {
   write_text_file(directory / "config.json", config_json(bundle.config).dump(2) + "\n");
   bundle.tokenizer->save(directory);
   write_text_file(directory / "preprocessor_config.json", bundle.image.to_json());
-  save_parameters(directory / "model.safetensors", bundle.specs(), memory);
+}
+
+void save_model(const std::filesystem::path& directory, const ModelBundle& bundle, const ParameterSource& original,
+                const ParameterMemory& memory) {
+  save_model_parts(directory, bundle);
+  if (bundle.options.lora.enabled()) return save_adapter(directory, bundle, memory);
+  save_parameters(directory / "model.safetensors", bundle.config, bundle.specs(), original, memory);
 }
 
 }  // namespace plimsoll

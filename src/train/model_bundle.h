@@ -25,20 +25,29 @@ struct ModelBundle {
   std::shared_ptr<const WeightsFile> weights;  // nullptr: a preset, from scratch
   bool fresh_head = false;                     // the classifier does not fit the labels and is made new
   std::string origin;                          // what --model said
+  ModelOptions options;                        // what trains; adapters
+  std::string base;                            // with adapters: where their base model lies
+  std::shared_ptr<const WeightsFile> adapter;  // nullptr: no adapters, or new ones
 
-  std::vector<ParameterSpec> specs() const { return parameter_specs(config); }
+  std::vector<ParameterSpec> specs() const { return parameter_specs(config, options); }
+  // Where parameters come from; what no file has, from `seed`.
+  ParameterSource source(std::uint64_t seed) const {
+    return {.weights = weights.get(), .fresh_head = fresh_head, .seed = seed, .adapter = adapter.get()};
+  }
   WordEncoder word_encoder() const;
 };
 
-// `model`: a Hugging Face model directory, or a preset's name. `tokenizer`: a tokenizer.json or a directory that replaces the
+// `model`: a Hugging Face model directory, an adapter's directory (train/adapter.h), or a preset's name. `base`: where an
+// adapter's base model lies, in place of the path that it names. `tokenizer`: a tokenizer.json or a directory that replaces the
 // model's own; empty: the model's, or the embedded one for a preset. Throws DataError, or UsageError for what is neither.
-ModelBundle open_model(const std::string& model, const std::string& tokenizer = "");
+ModelBundle open_model(const std::string& model, const std::string& tokenizer = "", const std::string& base = "");
 
 // The same for evaluation and prediction: UsageError for a preset, whose weights would be random.
-ModelBundle open_trained_model(const std::string& model, const std::string& tokenizer = "");
+ModelBundle open_trained_model(const std::string& model, const std::string& tokenizer = "",
+                               const std::string& base = "");
 
 // Config and weights alone, for work on batches that are token ids already: `tokenizer` stays nullptr.
-ModelBundle open_weights_only(const std::string& model);
+ModelBundle open_weights_only(const std::string& model, const std::string& base = "");
 
 // Gives the model these labels. A classifier that was made for others is made new, and the log says so.
 void set_labels(ModelBundle& bundle, const LabelSet& labels);
@@ -50,6 +59,10 @@ void check_weights(const ModelBundle& bundle);
 void load_model(const ModelBundle& bundle, std::uint64_t seed, const ParameterMemory& memory);
 
 // Writes config.json, model.safetensors, the tokenizer's files and preprocessor_config.json into `directory`, which exists.
-void save_model(const std::filesystem::path& directory, const ModelBundle& bundle, const ParameterMemory& memory);
+// With adapters, they and the head take the weights' place (train/adapter.h). `original`: as save_parameters has it.
+void save_model(const std::filesystem::path& directory, const ModelBundle& bundle, const ParameterSource& original,
+                const ParameterMemory& memory);
+// The same without weights.
+void save_model_parts(const std::filesystem::path& directory, const ModelBundle& bundle);
 
 }  // namespace plimsoll

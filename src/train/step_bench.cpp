@@ -30,6 +30,7 @@ StepBench bench_step(const ModelBundle& bundle, const std::filesystem::path& bat
   const BatchShape shape = batch->shape();
   FitRequest request;
   request.step.config = bundle.config;
+  request.step.model = bundle.options;
   request.step.optimizer.kind = optimizer;
   request.step.precision = precision;
   request.step.optimizer.adamw.weight_decay = 0.01;

@@ -30,6 +30,16 @@ std::string fingerprint(std::span<const Example> examples) {
   return fmt::format("{:016x}", hash);
 }
 
+// Of what trains, as far as results depend on it; empty where all does.
+std::string numeric_text(const ModelOptions& options) {
+  std::string text;
+  for (const std::string& pattern : options.freeze) text += fmt::format(", frozen {}", pattern);
+  const LoraOptions& lora = options.lora;
+  if (!lora.enabled()) return text;
+  return text + fmt::format(", adapters of rank {}, alpha {}, dropout {}, on {} maps", lora.rank, lora.alpha, lora.dropout,
+                            lora.modules.size());
+}
+
 }  // namespace
 
 std::int64_t total_steps(const TrainOptions& options, std::int64_t updates_per_epoch) {
@@ -60,7 +70,8 @@ Trainer::Trainer(const Session& session, const ModelBundle& bundle, const TrainD
             .options =
                 fmt::format("learning rate {} ({}, warm-up {}), weight decay {}, gradient norm at most {}, {}",
                             options.learning_rate, scheduler_type_name(options.lr_scheduler_type), options.warmup_ratio,
-                            options.weight_decay, options.max_grad_norm, precision_name(options.precision)),
+                            options.weight_decay, options.max_grad_norm, precision_name(options.precision)) +
+                numeric_text(bundle.options),
             .scaler = {},
             .best_metric = std::nullopt,
             .best_step = 0};
@@ -71,6 +82,7 @@ Trainer::Trainer(const Session& session, const ModelBundle& bundle, const TrainD
 
 void Trainer::begin_afresh() {
   if (options_.precision == DType::kF16) scaler_ = GradScaler({.scale = options_.fp16_initial_scale});
+  original_ = bundle_.source(options_.seed);
   load_model(bundle_, options_.seed, [this](const std::string& name) { return session_.parameter(name); });
   for (const std::string& name : state_names_) std::ranges::fill(state(name).byte_span(), std::byte{0});
 }
@@ -88,6 +100,8 @@ void Trainer::begin_from(const std::filesystem::path& resume) {
   }
   try {
     load_checkpoint(resume, bundle_, memory, state_names_, [this](const std::string& name) { return state(name); });
+    if (!bundle_.options.lora.enabled()) resumed_ = std::make_shared<WeightsFile>(open_weights(resume));
+    original_ = {.weights = resumed_.get(), .seed = options_.seed};
   } catch (const DataError& error) {
     Problem problem = error.problem();
     std::vector<std::int64_t> steps = list_checkpoints(options_.output_dir);
@@ -324,7 +338,7 @@ void Trainer::save(bool force) {
   const ParameterMemory memory = [this](const std::string& name) { return session_.parameter(name); };
   std::filesystem::path path;
   try {
-    path = save_checkpoint(options_.output_dir, state_, bundle_, memory, state_names_,
+    path = save_checkpoint(options_.output_dir, state_, bundle_, original_, memory, state_names_,
                            [this](const std::string& name) { return state(name); });
   } catch (const EnvironmentError& error) {
     Problem problem = error.problem();
@@ -385,7 +399,7 @@ TrainSummary Trainer::run(const std::optional<std::filesystem::path>& resume, co
       summary.evaluation = evaluate(session_, bundle_.config, *data_.evaluation, loader_options_);
     }
   }
-  save_model(options_.output_dir, bundle_, memory);
+  save_model(options_.output_dir, bundle_, original_, memory);
   summary.steps = state_.step;
   summary.steps_here = state_.step - first;
   summary.pages_here = pages_;

@@ -108,6 +108,8 @@ class Trainer {
   Sampler sampler_;
   TrainerState state_;
   GradScaler scaler_;
+  std::shared_ptr<const WeightsFile> resumed_;  // the whole model that the run was resumed from
+  ParameterSource original_;                    // of what is frozen
   std::vector<std::string> state_names_;  // of the optimizer
   std::unique_ptr<BatchSequence> sequence_;
   std::unique_ptr<Loader> loader_;

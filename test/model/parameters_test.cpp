@@ -245,7 +245,7 @@ TEST(SaveParameters, WhatIsSavedIsLoadedBitForBit) {
   Store saved(specs), loaded(specs);
   load_parameters(config, specs, {.seed = 7}, saved.memory());
   const ScratchFolder folder;
-  save_parameters((folder / "model.safetensors"), specs, saved.memory());
+  save_parameters((folder / "model.safetensors"), config, specs, {}, saved.memory());
   const WeightsFile weights = open_weights((folder / "model.safetensors"));
   ASSERT_EQ(weights.entries().size(), specs.size());
   for (const ParameterSpec& spec : specs) {

@@ -79,7 +79,7 @@ int save_on_a_full_disk(const fs::path& output_dir, rlim_t limit) {
       };
       TrainerState state;
       state.step = 8;
-      save_checkpoint(output_dir, state, bundle, memory, {"a.exp_avg"}, state_memory);
+      save_checkpoint(output_dir, state, bundle, {}, memory, {"a.exp_avg"}, state_memory);
     } catch (const EnvironmentError&) {
       code = 0;
     } catch (...) {

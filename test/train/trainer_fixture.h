@@ -99,7 +99,8 @@ class SmallRun {
   // Throws as Trainer::run does. `reports` holds the updates of the last call.
   TrainSummary train(const std::optional<fs::path>& resume = std::nullopt, std::int64_t stop_after = -1) {
     CpuBackend backend(1);
-    const ModelBundle bundle = small_model();
+    ModelBundle bundle = model.empty() ? small_model() : open_model(model.string());
+    choose_trained_parts(bundle, parts);
     const auto data =
         open_dataset(bundle, {.data = pages_ / "pages.jsonl", .box_format = BoxFormat::k1000}, true, false);
     std::unique_ptr<Dataset> held_out;
@@ -125,9 +126,23 @@ class SmallRun {
     }
   }
 
+  // Of a model on the run's pages, as `evaluates` measures them.
+  Evaluation evaluate(const ModelBundle& bundle) const {
+    CpuBackend backend(1);
+    const auto data =
+        open_dataset(bundle, {.data = pages_ / "pages.jsonl", .box_format = BoxFormat::k1000}, true, true);
+    const MemoryRequest memory{
+        .budget_bytes = std::size_t{1} << 30, .micro_batch_size = micro_batch, .update = {}, .loader_workers = 1};
+    const Session session(fit(fit_request(bundle, options, nullptr, data.get(), memory), backend), backend);
+    load_model(bundle, 0, [&](const std::string& name) { return session.parameter(name); });
+    return plimsoll::evaluate(session, bundle.config, *data, loader_options(memory));
+  }
+
   const fs::path& data_folder() const { return pages_; }
 
   TrainOptions options;
+  fs::path model;  // empty: small_model()
+  PartsRequest parts;
   std::int64_t micro_batch = 2;
   std::optional<UpdateMode> update;
   RecomputeMode recompute = RecomputeMode::kAuto;

@@ -1,0 +1,73 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "cli/command.h"
+#include "train/adapter.h"
+
+namespace plimsoll {
+namespace {
+
+struct MergeOptions {
+  std::string adapter, model, tokenizer, output_dir;
+};
+
+void run_merge(const Invocation& invocation, const MergeOptions& options) {
+  if (!is_adapter(options.adapter)) {
+    throw UsageError({.what = "not an adapter",
+                      .where = "--adapter",
+                      .found = options.adapter,
+                      .allowed = "a directory with adapter_config.json: what train --lora-rank or PEFT wrote",
+                      .remedy = "a whole model needs no merging"});
+  }
+  const ModelBundle bundle = open_model(options.adapter, options.tokenizer, options.model);
+  std::error_code error;
+  for (const std::string& source : {options.adapter, bundle.base}) {
+    if (!std::filesystem::equivalent(options.output_dir, source, error)) continue;
+    throw UsageError({.what = "the merged model would take the place of what it is made of",
+                      .where = "--output-dir",
+                      .found = options.output_dir,
+                      .allowed = "another directory than the adapter's and its base's",
+                      .remedy = "name a new directory"});
+  }
+  check_weights(bundle);
+  make_directory(options.output_dir, "--output-dir");
+  merge_adapter(options.output_dir, bundle);
+  const LoraOptions& lora = bundle.options.lora;
+  if (invocation.json) {
+    return print_json({{"base_model", bundle.base},
+                       {"adapter", options.adapter},
+                       {"rank", lora.rank},
+                       {"modules", lora.modules.size()},
+                       {"output_dir", options.output_dir}});
+  }
+  print_line(fmt::format("{} adapters of rank {} folded into {}, written to {}", lora.modules.size(), lora.rank,
+                         bundle.base, options.output_dir));
+}
+
+}  // namespace
+
+void add_merge(CLI::App& app, Invocation& invocation) {
+  CLI::App* command = add_command(app, invocation, "merge", "Fold an adapter into its base: a whole model directory");
+  auto options = std::make_shared<MergeOptions>();
+  command->option_defaults()->group("Model");
+  command->add_option("--adapter", options->adapter, "What train --lora-rank, or PEFT, wrote")
+      ->type_name("DIR")
+      ->required();
+  command->add_option("--model", options->model, "The base model's directory (default: the one that the adapter names)")
+      ->type_name("DIR");
+  command->add_option("--tokenizer", options->tokenizer, "tokenizer.json or its directory, in place of the model's own")
+      ->type_name("PATH");
+  command->add_option("--output-dir", options->output_dir, "Where the Hugging Face model directory goes")
+      ->type_name("DIR")
+      ->required();
+  add_footer(command,
+             "W + alpha/rank B A is computed in double and rounded once. The result needs neither adapter nor base, and\n"
+             "transformers loads it.");
+  command->callback([&invocation, options] {
+    invocation.action = [&invocation, options] { run_merge(invocation, *options); };
+  });
+}
+
+}  // namespace plimsoll

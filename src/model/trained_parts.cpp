@@ -1,0 +1,92 @@
+#include "model/trained_parts.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "base/error.h"
+
+namespace plimsoll {
+namespace {
+
+// Letters to add, drop or change to make one of the other (Levenshtein).
+std::size_t distance(const std::string& a, const std::string& b) {
+  std::vector<std::size_t> before(b.size() + 1), now(b.size() + 1);
+  std::iota(before.begin(), before.end(), 0U);
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    now[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      now[j] = std::min({before[j] + 1, now[j - 1] + 1, before[j - 1] + (a[i - 1] == b[j - 1] ? 0U : 1U)});
+    }
+    std::swap(before, now);
+  }
+  return before.back();
+}
+
+// What a pattern that matches nothing was probably meant to be.
+std::vector<std::string> near_matches(const std::string& pattern, const std::vector<ParameterSpec>& specs) {
+  const auto matches_any = [&](const std::string& other) {
+    return std::any_of(specs.begin(), specs.end(), [&](const auto& spec) { return matches_pattern(other, spec.name); });
+  };
+  // A module's name without what is in it, a name without the model's prefix, or a part of either.
+  for (const std::string& other : {pattern + ".*", pattern + "*", "layoutlmv3." + pattern,
+                                   "layoutlmv3." + pattern + ".*", "*." + pattern, "*." + pattern + ".*"}) {
+    if (matches_any(other)) return {other};
+  }
+  std::vector<std::pair<std::size_t, std::string>> by_distance;
+  for (const ParameterSpec& spec : specs) by_distance.emplace_back(distance(pattern, spec.name), spec.name);
+  std::sort(by_distance.begin(), by_distance.end());
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < std::min<std::size_t>(3, by_distance.size()); ++i) names.push_back(by_distance[i].second);
+  return names;
+}
+
+}  // namespace
+
+bool matches_pattern(const std::string& pattern, const std::string& name) {
+  return ::fnmatch(pattern.c_str(), name.c_str(), FNM_NOESCAPE) == 0;
+}
+
+void check_trained_parts(const LayoutLMv3Config& config, const ModelOptions& options) {
+  const std::vector<ParameterSpec> specs = parameter_specs(config, options);
+  for (const std::string& pattern : options.freeze) {
+    const bool matches = std::any_of(specs.begin(), specs.end(),
+                                     [&](const ParameterSpec& spec) { return matches_pattern(pattern, spec.name); });
+    if (matches) continue;
+    throw UsageError({.what = "the pattern matches no parameter",
+                      .where = "--freeze",
+                      .found = pattern,
+                      .allowed = fmt::format("a pattern that matches the whole name of at least one of {} parameters, "
+                                             "such as layoutlmv3.embeddings.*",
+                                             specs.size()),
+                      .remedy = fmt::format("did you mean {}?", fmt::join(near_matches(pattern, specs), ", or "))});
+  }
+  if (trained_parameter_count(specs) > 0) return;
+  throw UsageError({.what = "every parameter is frozen: there is nothing to train",
+                    .where = "--freeze",
+                    .found = fmt::format("{}", fmt::join(options.freeze, ", ")),
+                    .allowed = "patterns that leave at least one parameter, such as the head's, classifier.*",
+                    .remedy = "leave a pattern out; plimsoll eval measures a model as it is"});
+}
+
+std::int64_t trained_parameter_count(const std::vector<ParameterSpec>& specs) {
+  return std::accumulate(specs.begin(), specs.end(), std::int64_t{0}, [](std::int64_t sum, const ParameterSpec& spec) {
+    return sum + (spec.trains ? spec.shape.elements() : 0);
+  });
+}
+
+std::string trained_parts_text(const LayoutLMv3Config& config, const ModelOptions& options) {
+  if (options.trains_all()) return {};
+  const std::vector<ParameterSpec> specs = parameter_specs(config, options);
+  std::vector<std::string> why;
+  if (options.lora.enabled()) why.push_back(fmt::format("adapters of rank {} and the head", options.lora.rank));
+  if (!options.freeze.empty()) why.push_back(fmt::format("frozen: {}", fmt::join(options.freeze, ", ")));
+  return fmt::format("{} of {} parameters train ({})", trained_parameter_count(specs), parameter_count(specs),
+                     fmt::join(why, "; "));
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,257 @@
+#include "train/adapter.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "formats/safetensors.h"
+#include "model/trained_parts.h"
+
+namespace plimsoll {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr const char* kConfigFile = "adapter_config.json";
+constexpr const char* kWeightsFile = "adapter_model.safetensors";
+constexpr const char* kWeightsBinFile = "adapter_model.bin";
+
+[[noreturn]] void refuse(const fs::path& path, const std::string& key, const json& config, std::string allowed) {
+  throw DataError({.what = fmt::format("{}: an adapter of a kind that Plimsoll does not know", kConfigFile),
+                   .where = fmt::format("{}, key \"{}\"", path.string(), key),
+                   .found = config.contains(key) ? config.at(key).dump() : "nothing",
+                   .allowed = std::move(allowed),
+                   .remedy = "merge it into its base with PEFT (merge_and_unload), and open the merged model"});
+}
+
+json read_config_file(const fs::path& directory) {
+  const fs::path path = directory / kConfigFile;
+  json config = json::parse(read_text_file(path, 1 << 24), nullptr, false);
+  if (!config.is_object()) {
+    throw DataError({.what = "the adapter's config cannot be read",
+                     .where = path.string(),
+                     .found = "no JSON object",
+                     .allowed = "adapter_config.json as PEFT or plimsoll train writes it",
+                     .remedy = "copy the adapter again"});
+  }
+  return config;
+}
+
+bool has(const json& config, const char* key) { return config.contains(key) && !config.at(key).is_null(); }
+
+// What would make the adapter mean something else than y + alpha / r B A x.
+void refuse_other_kinds(const fs::path& path, const json& config) {
+  if (config.value("peft_type", json("LORA")) != "LORA") refuse(path, "peft_type", config, "\"LORA\"");
+  for (const char* key : {"use_dora", "use_rslora", "lora_bias", "fan_in_fan_out"}) {
+    if (has(config, key) && config.at(key) != false) refuse(path, key, config, "false");
+  }
+  for (const char* key : {"rank_pattern", "alpha_pattern"}) {
+    if (has(config, key) && !config.at(key).empty()) refuse(path, key, config, "nothing: one rank and alpha for all");
+  }
+  if (has(config, "bias") && config.at("bias") != "none") refuse(path, "bias", config, "\"none\"");
+}
+
+double number_of(const fs::path& path, const json& config, const char* key, double low, double high, bool whole) {
+  const bool good = has(config, key) && config.at(key).is_number() && (!whole || config.at(key).is_number_integer()) &&
+                    config.at(key).get<double>() >= low && config.at(key).get<double>() <= high;
+  if (!good) refuse(path, key, config, fmt::format("a {}number from {} to {}", whole ? "whole " : "", low, high));
+  return config.at(key).get<double>();
+}
+
+// The module of "base_model.model.<module>.lora_A.weight", empty for other names.
+std::string module_of(const std::string& tensor) {
+  for (const std::string suffix : {".lora_A.weight", ".lora_B.weight"}) {
+    if (!tensor.starts_with(kAdapterPrefix) || !tensor.ends_with(suffix)) continue;
+    const std::size_t begin = std::string_view(kAdapterPrefix).size();
+    return tensor.substr(begin, tensor.size() - begin - suffix.size());
+  }
+  return {};
+}
+
+// The modules of the file's tensors. Each tensor must be an adapter's or the head's.
+std::set<std::string> modules_in(const WeightsFile& weights, const LayoutLMv3Config& config) {
+  std::set<std::string> maps, modules;
+  for (const LinearMap& map : encoder_linear_maps(config)) maps.insert(map.name);
+  for (const TensorEntry& entry : weights.entries()) {
+    const std::string module = module_of(entry.name);
+    if (maps.contains(module)) {
+      modules.insert(module);
+      continue;
+    }
+    // PEFT's "all-linear" takes the relative position tables along, which are looked up, never multiplied by.
+    if (module.starts_with("layoutlmv3.encoder.rel_pos_")) continue;
+    if (module.empty() && entry.name.starts_with(std::string(kAdapterPrefix) + "classifier")) continue;
+    throw DataError({.what = "the adapter has a tensor that this model has no place for",
+                     .where = weights.path().string(),
+                     .found = fmt::format("'{}' {}", entry.name, to_string(entry.type)),
+                     .allowed = fmt::format("lora_A and lora_B of linear maps of the encoder's {} layers, such as '{}{}', "
+                                            "and the head's, '{}classifier.…'",
+                                            config.num_hidden_layers, kAdapterPrefix, lora_a_name(*maps.begin()),
+                                            kAdapterPrefix),
+                     .remedy = "name the base that it was trained on with --base-model, or merge it with PEFT"});
+  }
+  return modules;
+}
+
+// The modules that adapter_config.json asks for, as far as it names them one by one or by the end of their names.
+std::set<std::string> modules_asked_for(const json& adapter, const LayoutLMv3Config& config) {
+  std::set<std::string> modules;
+  const bool plain = has(adapter, "target_modules") && adapter.at("target_modules").is_array() &&
+                     !has(adapter, "layers_to_transform") && !has(adapter, "exclude_modules");
+  if (!plain) return modules;
+  for (const json& target : adapter.at("target_modules")) {
+    if (!target.is_string()) continue;
+    const std::string text = target.get<std::string>();
+    for (const LinearMap& map : encoder_linear_maps(config)) {
+      if (map.name == text || map.name.ends_with("." + text)) modules.insert(map.name);
+    }
+  }
+  return modules;
+}
+
+json config_of(const ModelBundle& bundle) {
+  const LoraOptions& lora = bundle.options.lora;
+  const bool whole = lora.alpha == std::floor(lora.alpha);
+  return {{"alpha_pattern", json::object()},
+          {"auto_mapping", nullptr},
+          {"base_model_name_or_path", bundle.base},
+          {"bias", "none"},
+          {"fan_in_fan_out", false},
+          {"inference_mode", true},
+          {"init_lora_weights", true},
+          {"layers_pattern", nullptr},
+          {"layers_to_transform", nullptr},
+          {"lora_alpha", whole ? json(static_cast<std::int64_t>(lora.alpha)) : json(lora.alpha)},
+          {"lora_dropout", lora.dropout},
+          {"modules_to_save", {"classifier"}},
+          {"peft_type", "LORA"},
+          {"r", lora.rank},
+          {"rank_pattern", json::object()},
+          {"revision", nullptr},
+          {"target_modules", lora_targets(bundle.config, lora.modules)},
+          {"task_type", "TOKEN_CLS"},
+          {"use_dora", false},
+          {"use_rslora", false}};
+}
+
+// w[out, in] += scale b[out, rank] a[rank, in], each element in double.
+void fold(std::span<float> w, std::span<const float> a, std::span<const float> b, std::int64_t rank, double scale) {
+  const auto r = static_cast<std::size_t>(rank);
+  const std::size_t in = a.size() / r, out = b.size() / r;
+  std::vector<double> sums(in);
+  for (std::size_t m = 0; m < out; ++m) {
+    std::fill(sums.begin(), sums.end(), 0.0);
+    for (std::size_t k = 0; k < r; ++k) {
+      for (std::size_t i = 0; i < in; ++i) sums[i] += double{b[m * r + k]} * double{a[k * in + i]};
+    }
+    for (std::size_t i = 0; i < in; ++i) w[m * in + i] = static_cast<float>(double{w[m * in + i]} + scale * sums[i]);
+  }
+}
+
+// Reads one parameter at a time, whatever file has it.
+class ParameterReader {
+ public:
+  explicit ParameterReader(const ModelBundle& bundle) : bundle_(bundle) {}
+
+  void read(const ParameterSpec& spec, std::vector<float>& values) const {
+    values.resize(static_cast<std::size_t>(spec.shape.elements()));
+    load_parameters(bundle_.config, {spec}, bundle_.source(0),
+                    [&](const std::string&) { return ParameterPlace(std::span<float>(values)); });
+  }
+
+ private:
+  const ModelBundle& bundle_;
+};
+
+}  // namespace
+
+bool is_adapter(const fs::path& directory) {
+  std::error_code error;
+  return fs::is_regular_file(directory / kConfigFile, error);
+}
+
+std::string adapter_base(const fs::path& directory) {
+  const json config = read_config_file(directory);
+  return has(config, "base_model_name_or_path") && config.at("base_model_name_or_path").is_string()
+             ? config.at("base_model_name_or_path").get<std::string>()
+             : std::string();
+}
+
+Adapter open_adapter(const fs::path& directory, const LayoutLMv3Config& config) {
+  const fs::path path = directory / kConfigFile;
+  const json adapter = read_config_file(directory);
+  refuse_other_kinds(path, adapter);
+  Adapter result;
+  result.base = adapter_base(directory);
+  result.lora.rank = static_cast<std::int64_t>(number_of(path, adapter, "r", 1, 65536, true));
+  result.lora.alpha = number_of(path, adapter, "lora_alpha", 0, 1e9, false);
+  if (has(adapter, "lora_dropout")) {
+    result.lora.dropout = number_of(path, adapter, "lora_dropout", 0, 0.999999, false);
+  }
+  const bool safe = fs::exists(directory / kWeightsFile) || !fs::exists(directory / kWeightsBinFile);
+  if (safe && !fs::exists(directory / kWeightsFile)) {
+    throw DataError({.what = "the adapter has no weights",
+                     .where = directory.string(),
+                     .found = fmt::format("{} alone", kConfigFile),
+                     .allowed = fmt::format("{} or {} beside it", kWeightsFile, kWeightsBinFile),
+                     .remedy = "copy the adapter again"});
+  }
+  result.weights = std::make_shared<WeightsFile>(open_weights(directory / (safe ? kWeightsFile : kWeightsBinFile)));
+  result.lora.modules = modules_in(*result.weights, config);
+  result.lora.modules.merge(modules_asked_for(adapter, config));
+  if (result.lora.modules.empty()) {
+    refuse(path, "target_modules", adapter, "at least one linear map of the encoder's layers");
+  }
+  return result;
+}
+
+void save_adapter(const fs::path& directory, const ModelBundle& bundle, const ParameterMemory& memory) {
+  write_text_file(directory / kConfigFile, config_of(bundle).dump(2) + "\n");
+  std::vector<ParameterSpec> saved;
+  for (ParameterSpec& spec : bundle.specs()) {
+    if (!spec.adapter && !is_head_parameter(spec.name)) continue;
+    spec.name.insert(0, kAdapterPrefix);
+    saved.push_back(std::move(spec));
+  }
+  save_parameters(directory / kWeightsFile, bundle.config, saved, {},
+                  [&](const std::string& name) { return memory(name.substr(std::string_view(kAdapterPrefix).size())); });
+}
+
+void merge_adapter(const fs::path& directory, const ModelBundle& bundle) {
+  const LoraOptions& lora = bundle.options.lora;
+  const ParameterReader reader(bundle);
+  std::map<std::string, ParameterSpec> adapters;
+  std::vector<ParameterSpec> merged;
+  std::vector<TensorDeclaration> declarations;
+  for (const ParameterSpec& spec : bundle.specs()) {
+    if (spec.adapter) {
+      adapters.emplace(spec.name, spec);
+    } else {
+      merged.push_back(spec);
+      declarations.push_back({spec.name, {DType::kF32, spec.file_shape}});
+    }
+  }
+  save_model_parts(directory, bundle);
+  SafetensorsWriter writer(directory / "model.safetensors", std::move(declarations));
+  std::vector<float> values, a, b;
+  for (const ParameterSpec& spec : merged) {
+    reader.read(spec, values);
+    constexpr std::string_view kSuffix = ".weight";
+    const std::string module = spec.name.substr(0, spec.name.size() - std::min(kSuffix.size(), spec.name.size()));
+    if (spec.name.ends_with(kSuffix) && lora.modules.contains(module)) {
+      reader.read(adapters.at(lora_a_name(module)), a);
+      reader.read(adapters.at(lora_b_name(module)), b);
+      fold(values, a, b, lora.rank, lora.scale());
+    }
+    writer.write(std::as_bytes(std::span(values)));
+  }
+  writer.finish();
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,328 @@
+// Runs that train a part of the model: frozen parameters, low-rank adapters, their files, and merging them.
+#include "train/adapter.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "formats/safetensors.h"
+#include "support/expect_error.h"
+#include "train/gradients.h"
+#include "train/trainer_fixture.h"
+
+namespace plimsoll::test {
+namespace {
+
+using Floats = std::map<std::string, std::vector<float>>;
+
+Floats read_file(const fs::path& path) {
+  const SafetensorsReader file(path);
+  Floats values;
+  for (const TensorEntry& entry : file.entries()) {
+    std::vector<float>& tensor = values[entry.name];
+    tensor.resize(static_cast<std::size_t>(entry.type.shape.elements()));
+    file.read(entry.name, std::as_writable_bytes(std::span(tensor)));
+  }
+  return values;
+}
+
+void write_file(const fs::path& path, const Floats& values, const std::map<std::string, Shape>& shapes) {
+  std::vector<TensorDeclaration> declarations;
+  for (const auto& [name, tensor] : values) declarations.push_back({name, {DType::kF32, shapes.at(name)}});
+  SafetensorsWriter writer(path, declarations);
+  for (const auto& [name, tensor] : values) writer.write(std::as_bytes(std::span(tensor)));
+  writer.finish();
+}
+
+std::map<std::string, Shape> shapes_in(const fs::path& path) {
+  const SafetensorsReader file(path);
+  std::map<std::string, Shape> shapes;
+  for (const TensorEntry& entry : file.entries()) shapes[entry.name] = entry.type.shape;
+  return shapes;
+}
+
+// A directory with small_model() as training would begin from it.
+fs::path write_base(const fs::path& directory, std::uint64_t seed = 42) {
+  const ModelBundle bundle = small_model();
+  Floats values;
+  for (const ParameterSpec& spec : bundle.specs()) {
+    values[spec.name].resize(static_cast<std::size_t>(spec.shape.elements()));
+  }
+  const ParameterMemory memory = [&](const std::string& name) { return std::span<float>(values.at(name)); };
+  load_model(bundle, seed, memory);
+  fs::create_directories(directory);
+  save_model(directory, bundle, {}, memory);
+  return directory;
+}
+
+// What is asked of every run with adapters here.
+PartsRequest adapters(std::int64_t rank = 4, double dropout = 0) {
+  return {.freeze = {}, .lora_rank = rank, .lora_alpha = 3, .lora_dropout = dropout, .lora_targets = {}};
+}
+
+// Logits of the golden batch.
+std::vector<float> logits_of(const ModelBundle& bundle, const fs::path& folder) {
+  CpuBackend backend(1);
+  const fs::path output = folder / "gradients.safetensors";
+  compute_gradients(bundle, fs::path(PLIMSOLL_TEST_DATA_DIR) / "model" / "linear" / "batch0.safetensors", output,
+                    backend);
+  return read_file(output).at("logits");
+}
+
+ModelBundle golden_model() {
+  const fs::path directory = fs::path(PLIMSOLL_TEST_DATA_DIR) / "model" / "linear";
+  ModelBundle bundle;
+  bundle.origin = directory.string();
+  bundle.config = read_config(directory);
+  bundle.weights = std::make_shared<WeightsFile>(open_weights(directory));
+  return bundle;
+}
+
+TEST(Frozen, ParametersKeepEveryBitAndOthersMove) {
+  const ScratchFolder folder;
+  const fs::path base = write_base(folder.path() / "base");
+  const Floats before = read_file(base / "model.safetensors");
+  for (const DType precision : {DType::kF32, DType::kBF16, DType::kF16}) {
+    SmallRun run(folder.make("run" + std::string(dtype_name(precision))));
+    run.model = base;
+    run.parts.freeze = {"layoutlmv3.embeddings.*", "layoutlmv3.encoder.layer.0.attention.*"};
+    run.options.precision = precision;
+    run.train();
+    const Floats after = read_file(run.options.output_dir / "model.safetensors");
+    ASSERT_EQ(after.size(), before.size());
+    std::size_t frozen = 0, moved = 0;
+    for (const auto& [name, values] : before) {
+      const bool is_frozen = name.starts_with("layoutlmv3.embeddings.") ||
+                             name.starts_with("layoutlmv3.encoder.layer.0.attention.") ||
+                             name.starts_with("layoutlmv3.encoder.rel_pos");
+      if (is_frozen) {
+        EXPECT_EQ(after.at(name), values) << name;
+        ++frozen;
+      } else {
+        moved += after.at(name) != values ? 1U : 0U;
+      }
+    }
+    EXPECT_GT(frozen, 15U);
+    EXPECT_EQ(frozen + moved, before.size());
+  }
+}
+
+TEST(Frozen, ARunIsResumedBitForBit) {
+  const ScratchFolder folder;
+  const fs::path base = write_base(folder.path() / "base");
+  std::string expected;
+  for (const bool stops : {false, true}) {
+    SmallRun run(folder.make(stops ? "stopped" : "whole"));
+    run.model = base;
+    run.parts.freeze = {"layoutlmv3.encoder.layer.0.attention.self.*"};
+    run.options.precision = DType::kBF16;
+    if (stops) {
+      EXPECT_THROW(run.train(std::nullopt, 3), InterruptedError);
+      run.train(checkpoint_path(run.options.output_dir, 3));
+      EXPECT_TRUE(file_bytes(run.options.output_dir / "model.safetensors") == expected);
+    } else {
+      run.train();
+      expected = file_bytes(run.options.output_dir / "model.safetensors");
+    }
+  }
+}
+
+TEST(Frozen, StateIsKeptOnlyForWhatTrains) {
+  const ScratchFolder folder;
+  SmallRun run(folder.make("run"));
+  run.model = write_base(folder.path() / "base");
+  run.parts = adapters(2);
+  run.options.max_steps = 2;
+  run.options.save_steps = 2;
+  run.options.precision = DType::kBF16;
+  run.train();
+  const auto states = shapes_in(checkpoint_path(run.options.output_dir, 2) / "optimizer.safetensors");
+  EXPECT_EQ(states.size(), 2U * (2 * 6 + 2));  // two moments of A, B, and the head's weight and bias
+  for (const auto& [name, shape] : states) {
+    EXPECT_TRUE(name.starts_with("classifier.") || name.find(".lora_") != std::string::npos) << name;
+  }
+}
+
+TEST(Adapters, BeginAsTheBaseModelBitForBit) {
+  const ScratchFolder folder;
+  ModelBundle bundle = golden_model();
+  const std::vector<float> base = logits_of(bundle, folder.path());
+  choose_trained_parts(bundle, adapters(3));
+  EXPECT_EQ(logits_of(bundle, folder.path()), base);
+  // In training, too: the base's dropout masks are the same with adapters and without.
+  const fs::path directory = write_base(folder.path() / "base");
+  std::vector<double> losses;
+  for (const bool adapts : {false, true}) {
+    SmallRun run(folder.make(adapts ? "adapted" : "plain"));
+    run.model = directory;
+    if (adapts) run.parts = adapters(4, 0.1);
+    run.options.max_steps = 1;
+    run.train();
+    losses.push_back(run.reports.at(0).loss);
+  }
+  EXPECT_EQ(losses[0], losses[1]);
+}
+
+TEST(Adapters, LearnAndAreReadBackAsTheyWere) {
+  const ScratchFolder folder;
+  for (const DType precision : {DType::kF32, DType::kBF16}) {
+    SmallRun run(folder.make("run" + std::string(dtype_name(precision))));
+    run.model = write_base(folder.path() / "base");
+    run.parts = adapters(4, 0.1);
+    run.options.precision = precision;
+    run.options.max_steps = 30;
+    run.options.learning_rate = 2e-2;
+    run.evaluates = true;
+    const TrainSummary summary = run.train();
+    EXPECT_LT(summary.last_loss, 0.5 * run.reports.front().loss);
+    const fs::path directory = run.options.output_dir;
+    EXPECT_FALSE(fs::exists(directory / "model.safetensors"));
+    // What is read back scores exactly what was measured at the end.
+    const ModelBundle bundle = open_model(directory.string());
+    EXPECT_EQ(bundle.options.lora.rank, 4);
+    EXPECT_EQ(bundle.options.lora.alpha, 3);
+    EXPECT_EQ(bundle.options.lora.modules.size(), 6U);
+    EXPECT_EQ(run.evaluate(bundle).loss, summary.evaluation->loss);
+  }
+}
+
+TEST(Adapters, ARunIsResumedBitForBit) {
+  const ScratchFolder folder;
+  const fs::path base = write_base(folder.path() / "base");
+  for (const DType precision : {DType::kF32, DType::kBF16}) {
+    const std::string name(dtype_name(precision));
+    SmallRun whole(folder.make("whole" + name)), stopped(folder.make("stopped" + name));
+    for (SmallRun* run : {&whole, &stopped}) {
+      run->model = base;
+      run->parts = adapters(4, 0.1);
+      run->options.precision = precision;
+    }
+    whole.train();
+    EXPECT_THROW(stopped.train(std::nullopt, 3), InterruptedError);
+    stopped.train(checkpoint_path(stopped.options.output_dir, 3));
+    EXPECT_TRUE(file_bytes(stopped.options.output_dir / "adapter_model.safetensors") ==
+                file_bytes(whole.options.output_dir / "adapter_model.safetensors"));
+    // A checkpoint of another kind, or of another rank, is refused.
+    stopped.parts = {};
+    expect_error<DataError>([&] { stopped.train(checkpoint_path(stopped.options.output_dir, 3)); },
+                            {"holds an adapter", "checkpoint-3", "adapter_config.json", "without adapters", "--lora-rank"});
+    stopped.parts = adapters(8);
+    expect_error<DataError>([&] { stopped.train(checkpoint_path(stopped.options.output_dir, 3)); },
+                            {"lora_A.weight", "[4, 48]", "[8, 48]", "adapter_model.safetensors"});
+  }
+}
+
+// An adapter of the golden model with numbers that matter in every tensor.
+fs::path write_adapter(const fs::path& directory) {
+  ModelBundle bundle = golden_model();
+  choose_trained_parts(bundle, adapters(3));
+  Floats values;
+  float next = 0;
+  for (const ParameterSpec& spec : bundle.specs()) {
+    std::vector<float>& tensor = values[spec.name];
+    for (std::int64_t i = 0; i < spec.shape.elements(); ++i) tensor.push_back(0.3F * std::sin(next += 0.7F));
+  }
+  fs::create_directories(directory);
+  save_adapter(directory, bundle, [&](const std::string& name) { return std::span<float>(values.at(name)); });
+  return directory;
+}
+
+TEST(Adapters, MergedModelHasTheSameLogits) {
+  const ScratchFolder folder;
+  const fs::path adapter = write_adapter(folder.path() / "adapter");
+  const ModelBundle adapted = open_weights_only(adapter.string());
+  const std::vector<float> base = logits_of(golden_model(), folder.path());
+  const std::vector<float> expected = logits_of(adapted, folder.path());
+  // The tokenizer's part of a model directory is not in the golden one.
+  ModelBundle whole = adapted;
+  whole.tokenizer = std::make_shared<Tokenizer>(Tokenizer::embedded());
+  fs::create_directories(folder.path() / "merged");
+  merge_adapter(folder.path() / "merged", whole);
+  const ModelBundle merged = open_weights_only((folder.path() / "merged").string());
+  EXPECT_FALSE(merged.options.lora.enabled());
+  const std::vector<float> found = logits_of(merged, folder.path());
+  ASSERT_EQ(found.size(), expected.size());
+  double moved = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    EXPECT_NEAR(found[i], expected[i], 2e-5) << i;
+    moved = std::max(moved, std::abs(double{expected[i]} - double{base[i]}));
+  }
+  EXPECT_GT(moved, 0.1) << "the adapter does nothing here";
+}
+
+class WrongAdapter : public testing::Test {
+ protected:
+  WrongAdapter() : adapter_(write_adapter(folder_.path() / "adapter")), file_(adapter_ / "adapter_model.safetensors") {
+    values_ = read_file(file_);
+    shapes_ = shapes_in(file_);
+    config_ = nlohmann::json::parse(file_bytes(adapter_ / "adapter_config.json"));
+  }
+  void refused(std::initializer_list<std::string_view> parts) {
+    fs::remove(file_);
+    write_file(file_, values_, shapes_);
+    std::ofstream(adapter_ / "adapter_config.json") << config_.dump();
+    expect_error<DataError>([&] { check_weights(open_weights_only(adapter_.string())); }, parts);
+  }
+  const std::string query_ = "base_model.model.layoutlmv3.encoder.layer.0.attention.self.query";
+
+  ScratchFolder folder_;
+  fs::path adapter_, file_;
+  Floats values_;
+  std::map<std::string, Shape> shapes_;
+  nlohmann::json config_;
+};
+
+TEST_F(WrongAdapter, OfAnotherRank) {
+  config_["r"] = 5;
+  refused({"another shape", query_ + ".lora_A.weight", "[3, ", "[5, ", "r in adapter_config.json"});
+}
+
+TEST_F(WrongAdapter, WithoutATensor) {
+  values_.erase(query_ + ".lora_B.weight");
+  refused({"lacks a tensor", "adapter_model.safetensors", "none named '" + query_ + ".lora_B.weight'", "with shape", "again"});
+}
+
+TEST_F(WrongAdapter, WithoutAModuleThatItsConfigNames) {
+  values_.erase(query_ + ".lora_A.weight");
+  values_.erase(query_ + ".lora_B.weight");
+  refused({"lacks a tensor", "adapter_model.safetensors", query_, "with shape", "again"});
+}
+
+TEST_F(WrongAdapter, OfABaseWithAnotherShape) {
+  const std::string name = query_ + ".lora_A.weight";
+  shapes_[name] = {3, shapes_[name][1] / 2};
+  values_[name].resize(values_[name].size() / 2);
+  refused({"another shape", name, to_string(shapes_[name]), "[3, ", "--base-model"});
+}
+
+TEST_F(WrongAdapter, WithATensorOfNoPlace) {
+  const std::string name = "base_model.model.layoutlmv3.encoder.layer.99.output.dense.lora_A.weight";
+  values_[name] = {1, 2, 3};
+  shapes_[name] = {3, 1};
+  refused({"no place", "adapter_model.safetensors", name, "the encoder's", "--base-model"});
+}
+
+TEST_F(WrongAdapter, OfAnotherKind) {
+  for (const auto& [key, value] : std::map<std::string, nlohmann::json>{{"peft_type", "IA3"},
+                                                                        {"use_dora", true},
+                                                                        {"use_rslora", true},
+                                                                        {"bias", "all"},
+                                                                        {"r", 0},
+                                                                        {"lora_alpha", "16"},
+                                                                        {"rank_pattern", {{"query", 4}}}}) {
+    const nlohmann::json good = config_;
+    config_[key] = value;
+    refused({"adapter_config.json", "key \"" + key + "\"", value.dump(), "allowed", "merge it into its base with PEFT"});
+    config_ = good;
+  }
+}
+
+TEST_F(WrongAdapter, WithoutItsBase) {
+  config_["base_model_name_or_path"] = "/nowhere/base";
+  refused({"base model is not there", "base_model_name_or_path", "/nowhere/base", "trained on", "--base-model DIR"});
+  // Named by hand, it is found.
+  check_weights(open_weights_only(adapter_.string(), golden_model().origin));
+}
+
+}  // namespace
+}  // namespace plimsoll::test
