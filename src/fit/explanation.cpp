@@ -89,6 +89,7 @@ class LeverNotes {
 
   std::vector<LeverNote> take() {
     if (request_.trains) {
+      if (!run_.trained_parts.empty()) trained_parts();
       micro_batch();
       recomputation();
       update();
@@ -106,6 +107,16 @@ class LeverNotes {
         static_cast<std::int64_t>(plan.predicted_peak_bytes) - static_cast<std::int64_t>(same_.predicted_peak_bytes);
     note.extra_seconds = same_.seconds_per_update - plan.seconds_per_update;
     notes_.push_back(std::move(note));
+  }
+
+  void trained_parts() {
+    const LoraOptions& lora = request_.step.model.lora;
+    notes_.push_back({.lever = "trained",
+                      .choice = fmt::format("{} of {} parameters", run_.trained_parameters, run_.parameters),
+                      .why = lora.enabled() ? fmt::format("adapters of rank {} and the head", lora.rank)
+                                            : fmt::format("{} frozen pattern{}", request_.step.model.freeze.size(),
+                                                          request_.step.model.freeze.size() == 1 ? "" : "s"),
+                      .alternative = {}});
   }
 
   void micro_batch() {

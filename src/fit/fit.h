@@ -35,6 +35,7 @@ struct FitRequest {
   RecomputeMode recompute = RecomputeMode::kAuto;
   OpSpeeds speeds = typical_speeds();  // what plans are compared by
   bool trains = true;                  // false: evaluation only
+  bool pretrained = false;             // the model has weights of its own: adapters make sense
   bool evaluates = false;
   // The most text rows that any micro-batch of `micro` samples will hold; training and evaluation.
   std::function<std::int64_t(std::int64_t micro)> text_rows;

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "base/bytes.h"
+#include "model/trained_parts.h"
 
 namespace plimsoll {
 namespace {
@@ -39,6 +40,20 @@ bool take_optimizer(FitRequest& request, OptimizerKind kind) {
   const bool is_smaller = request.step.optimizer.kind < kind;  // kinds are in the order of what they keep
   if (!request.trains || !is_smaller) return false;
   request.step.optimizer.kind = kind;
+  return true;
+}
+
+bool freeze(FitRequest& request, const std::string& pattern) {
+  const auto trained = [&] { return trained_parameter_count(parameter_specs(request.step.config, request.step.model)); };
+  const std::int64_t before = trained();
+  request.step.model.freeze.push_back(pattern);
+  return request.trains && trained() > 0 && trained() < before;
+}
+
+bool take_adapters(FitRequest& request, std::int64_t rank) {
+  LoraOptions& lora = request.step.model.lora;
+  if (!request.trains || !request.pretrained || lora.enabled()) return false;
+  lora = {.rank = rank, .alpha = 2 * static_cast<double>(rank), .modules = lora_modules(request.step.config, {"all-linear"})};
   return true;
 }
 
@@ -117,6 +132,12 @@ std::vector<Change> known_changes(const FitRequest& request) {
     r.step.precision = DType::kBF16;
     return is_wider;
   });
+  // A part of the model.
+  const std::string embeddings = "layoutlmv3.embeddings.*";
+  add("freezing", "the text embeddings stay as they are", fmt::format("--freeze '{}'", embeddings), Effect::kFewerTrained,
+      [embeddings](FitRequest& r) { return freeze(r, embeddings); });
+  add("adapters", "adapters of rank 8 and the head train, nothing else", "--lora-rank 8", Effect::kFewerTrained,
+      [](FitRequest& r) { return take_adapters(r, 8); });
   // Other pages.
   for (const std::int64_t length : {384, 256, 128, 64}) {
     add("length", fmt::format("pages in windows of at most {} tokens", length), fmt::format("--max-length {}", length),

@@ -213,6 +213,7 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
   request.recompute = memory.recompute;
   request.speeds = memory.speeds;
   request.trains = train != nullptr;
+  request.pretrained = bundle.weights != nullptr;
   request.evaluates = evaluation != nullptr;
   request.budget_bytes = resolve_budget(memory);
   const LayoutLMv3Config config = bundle.config;

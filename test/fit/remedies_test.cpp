@@ -49,6 +49,28 @@ TEST(Changes, DoNothingToARunThatIsAlreadyAsTheyWouldHaveIt) {
   }
 }
 
+TEST(Changes, TrainLessOfAModelThatHasWeights) {
+  for (const bool pretrained : {false, true}) {
+    FitRequest request = small_request(4);
+    request.pretrained = pretrained;
+    int freezing = 0, adapters = 0;
+    for (const Change& change : known_changes(request)) {
+      if (change.effect != Effect::kFewerTrained) continue;
+      FitRequest trial = request;
+      const bool applies = change.apply(trial);
+      (change.kind == "adapters" ? adapters : freezing) += applies ? 1 : 0;
+      if (!applies) continue;
+      const RunPlan before = plan_run(request, {}, *std::make_unique<ReferenceBackend>(), PlanDepth::kEstimate);
+      const RunPlan after = plan_run(trial, {}, *std::make_unique<ReferenceBackend>(), PlanDepth::kEstimate);
+      EXPECT_LT(after.trained_parameters, before.trained_parameters);
+      EXPECT_LT(after.arena_bytes, before.arena_bytes) << change.flags;
+      EXPECT_FALSE(change.apply(trial)) << change.flags;  // not twice
+    }
+    EXPECT_EQ(freezing, 1);
+    EXPECT_EQ(adapters, pretrained ? 1 : 0);
+  }
+}
+
 TEST(Remedies, UnpinTheMicroBatch) {
   if (!kResidentSetIsSteady) GTEST_SKIP() << "a sanitizer's resident set is not the program's";
   ReferenceBackend backend;
