@@ -102,14 +102,15 @@ TEST_F(PartsTest, FrozenPartsAreInThePlan) {
     return nlohmann::json::parse(outcome.out);
   };
   const auto item = [](const nlohmann::json& json, const std::string& name) {
-    for (const nlohmann::json& item : json.at("items")) {
-      if (item.at("name") == name) return item.at("bytes").get<std::size_t>();
+    for (const nlohmann::json& entry : json.at("items")) {
+      if (entry.at("name") == name) return entry.at("bytes").get<std::size_t>();
     }
     return std::size_t{0};
   };
   const nlohmann::json all = plan({});
   const nlohmann::json part = plan({"--freeze", "layoutlmv3.embeddings.*", "--freeze", "*.patch_embed.*"});
-  EXPECT_EQ(plan({"--freeze", "layoutlmv3.embeddings.*,*.patch_embed.*"}).at("items"), part.at("items"));
+  const nlohmann::json listed = plan({"--freeze", "layoutlmv3.embeddings.*,*.patch_embed.*"});
+  for (const char* key : {"trained_parameters", "arena_bytes"}) EXPECT_EQ(listed.at(key), part.at(key));
   EXPECT_EQ(item(all, "frozen parameters"), 0U);
   EXPECT_EQ(item(part, "frozen parameters") + item(part, "parameters"), item(all, "parameters"));
   EXPECT_GT(item(part, "frozen parameters"), item(all, "parameters") / 4);
