@@ -37,8 +37,9 @@ void add_model_options(CLI::App* command, RunOptions& o, bool presets) {
   command->add_option("--tokenizer", o.model.tokenizer, "tokenizer.json or its directory, in place of the model's own")
       ->type_name("PATH");
   command
-      ->add_option("--base-model", o.model.base_model,
-                   "Where the base model of an adapter (adapter_config.json in --model) lies, if not where the adapter says")
+      ->add_option(
+          "--base-model", o.model.base_model,
+          "Where the base model of an adapter (adapter_config.json in --model) lies, if not where the adapter says")
       ->type_name("DIR");
 }
 
@@ -162,15 +163,28 @@ void add_training_options(CLI::App* command, RunOptions& o) {
       ->capture_default_str();
 }
 
+namespace {
+
+void add_code_options(CLI::App* command, RunOptions& o) {
+  command->add_flag(
+      "--load-in-8bit", o.load_in_8bit,
+      "Hold the encoder's weights that do not train in 8 bits, in blocks of 64 (with --lora-rank or --freeze)");
+  command->add_flag("--load-in-4bit", o.load_in_4bit, "The same in 4 bits: NormalFloat, as QLoRA has it");
+}
+
+}  // namespace
+
 void add_parts_options(CLI::App* command, RunOptions& o) {
   PartsRequest& p = o.parts;
   command->option_defaults()->group("Parts that train");
   command
-      ->add_option("--freeze", o.freeze,
-                   "Parameters that stay as they are: a pattern that matches whole Hugging Face names, where * is any run "
-                   "of characters (dots too), ? one, [0-5] one of a set; such as 'layoutlmv3.embeddings.*' or "
-                   "'layoutlmv3.encoder.layer.[0-5].*'. May be given several times, or be a list with commas. They have no gradient and no "
-                   "optimizer state")
+      ->add_option(
+          "--freeze", o.freeze,
+          "Parameters that stay as they are: a pattern that matches whole Hugging Face names, where * is any run "
+          "of characters (dots too), ? one, [0-5] one of a set; such as 'layoutlmv3.embeddings.*' or "
+          "'layoutlmv3.encoder.layer.[0-5].*'. May be given several times, or be a list with commas. They have no "
+          "gradient and no "
+          "optimizer state")
       ->type_name("PATTERN")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
@@ -185,11 +199,13 @@ void add_parts_options(CLI::App* command, RunOptions& o) {
   number(command->add_option("--lora-dropout", p.lora_dropout, "Dropout before adapters"), 0, 0.99)
       ->capture_default_str();
   command
-      ->add_option("--lora-target-modules", o.lora_targets,
-                   "Linear maps that get adapters, comma separated, by the end of their names: query, key, value, "
-                   "attention.output.dense, intermediate.dense, output.dense (default: all of them; output.dense is both "
-                   "of a layer's), or patterns as --freeze takes")
+      ->add_option(
+          "--lora-target-modules", o.lora_targets,
+          "Linear maps that get adapters, comma separated, by the end of their names: query, key, value, "
+          "attention.output.dense, intermediate.dense, output.dense (default: all of them; output.dense is both "
+          "of a layer's), or patterns as --freeze takes")
       ->type_name("LIST");
+  add_code_options(command, o);
 }
 
 DType PrecisionOptions::resolve() const {
@@ -237,6 +253,13 @@ void RunOptions::resolve() {
                       .allowed = "--lora-rank of 1 or more beside it",
                       .remedy = "pass --lora-rank 8, or leave the option out"});
   }
+  if (load_in_8bit && load_in_4bit) {
+    throw UsageError({.what = "frozen weights are asked for in two forms",
+                      .where = "--load-in-8bit, --load-in-4bit",
+                      .found = "both",
+                      .allowed = "one of them"});
+  }
+  parts.frozen_weights = load_in_8bit ? DType::kQ8 : load_in_4bit ? DType::kNF4 : DType::kF32;
   parts.lora_targets = names_in(lora_targets);
   parts.freeze.clear();
   for (const std::string& pattern : freeze) {

@@ -33,6 +33,7 @@ struct RunOptions {
   std::string optimizer = "adamw_torch";
   std::vector<std::string> freeze;
   std::string lora_targets;
+  bool load_in_8bit = false, load_in_4bit = false;
   PrecisionOptions precision;
   std::string fp16_fallback = "none";
   std::int64_t train_batch_size = 0;  // 0: not given

@@ -66,7 +66,9 @@ std::vector<MemoryItem> persistent_items(const PersistentLayout& layout, const S
   }
   const OptimizerKind optimizer = step.optimizer.kind;
   const bool usual = optimizer == OptimizerKind::kAdamW;
-  return {{"frozen parameters", frozen},
+  const DType code = step.model.frozen_weights;
+  return {{is_coded(code) ? fmt::format("frozen parameters ({} bits)", code == DType::kQ8 ? 8 : 4) : "frozen parameters",
+           frozen},
           {"parameters", parameters},
           {usual ? "optimizer state" : fmt::format("optimizer state ({})", optimizer_name(optimizer)), moments},
           {"accumulated gradients", gradients}};

@@ -66,7 +66,7 @@ class Builder {
         encoder_dtype_(dtype),
         dtype_(wide(dtype)) {
     for (const ParameterSpec& spec : parameter_specs(config, options)) {
-      const ValueId value = graph_.add_parameter(spec.name, {parameter_type(spec, dtype), spec.shape});
+      const ValueId value = graph_.add_parameter(spec.name, {parameter_type(spec, dtype, options), spec.shape});
       parameters_[spec.name] = value;
       if (spec.trains) model_.trained.push_back(value);
     }
@@ -323,8 +323,13 @@ std::vector<ParameterSpec> parameter_specs(const LayoutLMv3Config& c, const Mode
   return specs;
 }
 
-DType parameter_type(const ParameterSpec& spec, DType dtype) {
-  const bool encoder_weight = spec.name.find(".encoder.layer.") != std::string::npos && spec.shape.rank() == 2 && !spec.adapter;
+DType parameter_type(const ParameterSpec& spec, DType dtype, const ModelOptions& options) {
+  const bool matrix = spec.shape.rank() == 2 && !spec.adapter;
+  const bool encoder_weight = matrix && spec.name.find(".encoder.layer.") != std::string::npos;
+  if (!spec.trains && is_coded(options.frozen_weights)) {
+    if (encoder_weight) return options.frozen_weights;
+    if (spec.name == "layoutlmv3.embeddings.word_embeddings.weight") return DType::kQ8;
+  }
   return dtype == DType::kBF16 && encoder_weight ? dtype : wide(dtype);
 }
 

@@ -33,6 +33,8 @@ struct ModelOptions {
   std::vector<std::string> freeze{};
   // With adapters, they and the classification head train, all else is frozen.
   LoraOptions lora{};
+  // Q8 or NF4: weight matrices of the encoder that do not train are held so, and a word embedding that does not in Q8.
+  DType frozen_weights = DType::kF32;
 
   bool trains_all() const { return freeze.empty() && !lora.enabled(); }
 };
@@ -58,9 +60,9 @@ struct ModelGraph {
 // The nodes that end the encoder's layers: the checkpoints of gradient checkpointing.
 std::set<std::string> layer_output_nodes(const LayoutLMv3Config& config);
 
-// The type that a parameter has in a graph whose encoder is of `dtype`: a weight matrix of the encoder BF16 in BF16, all
-// others, adapters among them, wide(dtype). F16 has no weights of its own: F32 cannot be put together again from one.
-DType parameter_type(const ParameterSpec& spec, DType dtype);
+// The type that a parameter has in a graph whose encoder is of `dtype`: frozen, as `options` say; else a weight matrix of the
+// encoder BF16 in BF16, all others, adapters among them, wide(dtype). F16 has no weights of its own: F32 cannot be put together again from one.
+DType parameter_type(const ParameterSpec& spec, DType dtype, const ModelOptions& options);
 
 // The forward graph. `dtype`: of the encoder's activations. With a half, embeddings, the classification head and the loss
 // stay F32: they are a small part of the work, and the loss is where precision counts. `dropout`: with dropout at the config's rates (training) or without (evaluation, checking gradients).

@@ -114,6 +114,19 @@ void choose_trained_parts(ModelBundle& bundle, const PartsRequest& request) {
         .modules = lora_modules(bundle.config, request.lora_targets.empty() ? all : request.lora_targets)};
   }
   check_trained_parts(bundle.config, bundle.options);
+  if (!is_coded(request.frozen_weights)) return;
+  bundle.options.frozen_weights = request.frozen_weights;
+  const std::vector<ParameterSpec> specs = bundle.specs();
+  const bool any = std::any_of(specs.begin(), specs.end(), [&](const ParameterSpec& spec) {
+    return is_coded(parameter_type(spec, DType::kF32, bundle.options));
+  });
+  if (any) return;
+  const char* const option = request.frozen_weights == DType::kQ8 ? "--load-in-8bit" : "--load-in-4bit";
+  throw UsageError({.what = "weights that train cannot be held in so few bits",
+                    .where = option,
+                    .found = "a run in which every weight of the encoder trains",
+                    .allowed = "frozen weights: with --lora-rank, or --freeze 'layoutlmv3.encoder.*'",
+                    .remedy = fmt::format("pass --lora-rank 8 {}", option)});
 }
 
 namespace {

@@ -43,6 +43,7 @@ struct PartsRequest {
   double lora_alpha = 0;            // 0: twice the rank
   double lora_dropout = 0;
   std::vector<std::string> lora_targets;  // empty: every linear map of the encoder
+  DType frozen_weights = DType::kF32;     // Q8 or NF4: what does not train is held in 8 or 4 bits
 };
 
 struct MemoryRequest {
