@@ -138,6 +138,12 @@ std::vector<Change> known_changes(const FitRequest& request) {
       [embeddings](FitRequest& r) { return freeze(r, embeddings); });
   add("adapters", "adapters of rank 8 and the head train, nothing else", "--lora-rank 8", Effect::kFewerTrained,
       [](FitRequest& r) { return take_adapters(r, 8); });
+  add("coded adapters", "adapters of rank 8 and the head train, the rest is held in 4 bits", "--lora-rank 8 --load-in-4bit",
+      Effect::kFewerTrained, [](FitRequest& r) {
+        const bool taken = take_adapters(r, 8);
+        if (taken) r.step.model.frozen_weights = DType::kNF4;
+        return taken;
+      });
   // Other pages.
   for (const std::int64_t length : {384, 256, 128, 64}) {
     add("length", fmt::format("pages in windows of at most {} tokens", length), fmt::format("--max-length {}", length),
