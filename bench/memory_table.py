@@ -27,12 +27,15 @@ ROWS = [
     ("`--max-grad-norm 0 --gradient-checkpointing`", 1, ["--max-grad-norm", "0", "--gradient-checkpointing"]),
     ("`--optim adamw_8bit`", 1, ["--optim", "adamw_8bit"]),
     ("`--optim adafactor`", 1, ["--optim", "adafactor"]),
+    ("`--max-grad-norm 0 --offload`, 1 GiB", 1, ["--max-grad-norm", "0", "--budget", "1GiB", "--offload"]),
+    ("`--max-grad-norm 0 --offload`, 640 MiB", 1, ["--max-grad-norm", "0", "--budget", "640MiB", "--offload"]),
     ("nothing: 4 pages at once, clipped", 4, ["--per-device-train-batch-size", "4"]),
     ("`--per-device-train-batch-size 1`", 4, ["--per-device-train-batch-size", "1"]),
 ]
 GROUPS = [("parameters", ("parameters",)), ("optimizer", ("optimizer state",)),
           ("gradients", ("accumulated gradients", "gradients in flight")), ("activations", ("activations",)),
-          ("the rest", ("process", "batch", "kernel scratch", "holes", "loader", "reserve"))]
+          ("staging", ("offload staging",)),
+          ("the rest", ("process", "batch", "kernel scratch", "holes", "loader", "offload thread", "reserve"))]
 
 
 def main():
@@ -59,8 +62,10 @@ def main():
     for name, batch, levers in (ROWS[row] for row in options.rows):
         run = options.work / "run"
         shutil.rmtree(run, ignore_errors=True)
+        budget = [] if "--budget" in levers else ["--budget", "1TiB"]
+        levers = levers + [options.work] if levers[-1:] == ["--offload"] else levers
         plimsoll("train", "--model", options.model, "--data", options.work / "pages" / "train.jsonl", "--max-length", 512,
-                 "--pad-to-max-length", "--train-batch-size", batch, "--budget", "1TiB", "--max-steps", 2, "--threads",
+                 "--pad-to-max-length", "--train-batch-size", batch, *budget, "--max-steps", 2, "--threads",
                  options.threads, "--output-dir", run, "--json", *levers)
         plan = json.loads((run / "plan.json").read_text())
         summary = json.loads((run / "summary.json").read_text())

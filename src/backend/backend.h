@@ -1,8 +1,8 @@
 // Backend and Kernel: how a node becomes something that runs.
 //
 // `prepare` does all slow work (code generation, choosing algorithms, checks) and declares the scratch bytes that the
-// kernel needs while it runs; `run` allocates nothing, throws nothing on valid input and may be called any number of
-// times.
+// kernel needs while it runs; `run` allocates nothing, throws nothing on valid input (but for fetch and store nodes,
+// whose disk may fail) and may be called any number of times.
 //
 //   std::unique_ptr<Kernel> kernel = backend.prepare(graph, node);
 //   kernel->run({.inputs = in, .outputs = out, .scratch = scratch, .row_count = &rows});
@@ -18,11 +18,14 @@
 
 namespace plimsoll {
 
+class Transfers;  // backend/transfers.h
+
 struct KernelArguments {
   std::span<const TensorView> inputs;
   std::span<const TensorView> outputs;
   std::span<std::byte> scratch;             // at least scratch_bytes(), aligned to kAlignmentBytes, contents undefined
   const std::int32_t* row_count = nullptr;  // leading rows that are real; nullptr: all
+  Transfers* transfers = nullptr;           // for fetch and store nodes
 
   // Real rows of a tensor with `capacity` rows.
   std::int64_t rows(std::int64_t capacity) const { return row_count == nullptr ? capacity : *row_count; }

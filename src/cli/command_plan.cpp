@@ -98,6 +98,7 @@ void add_plan(CLI::App& app, Invocation& invocation) {
   add_data_options(command, *options);
   add_memory_options(command, *options);
   add_batch_options(command, *options);
+  add_offload_option(command, *options);
   add_training_options(command, *options);
   add_parts_options(command, *options);
   auto plan = std::make_shared<PlanOptions>();

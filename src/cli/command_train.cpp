@@ -68,6 +68,9 @@ nlohmann::json summary_json(const RunPlan& plan, const TrainSummary& summary, st
       {"optim", optimizer_name(plan.optimizer)},
       {"parameters", plan.parameters},
       {"trained_parameters", plan.trained_parameters},
+      {"offload_file_bytes", plan.offload.bytes()},
+      {"offloaded_optimizer_state_bytes", plan.offload.state_bytes()},
+      {"offloaded_activation_bytes", plan.offload.activation_bytes()},
       {"steps", summary.steps},
       {"seconds", summary.seconds},
       {"pages_per_second", summary.seconds > 0 ? static_cast<double>(summary.pages_here) / summary.seconds : 0},
@@ -181,6 +184,7 @@ void add_train(CLI::App& app, Invocation& invocation) {
       ->required();
   add_memory_options(command, *options);
   add_batch_options(command, *options);
+  add_offload_option(command, *options);
   add_training_options(command, *options);
   add_parts_options(command, *options);
   TrainOptions& t = options->train;

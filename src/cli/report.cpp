@@ -88,6 +88,12 @@ std::string plan_table(const RunPlan& plan) {
     text += fmt::format("\n  backward computes {} of forward values again: about {:.0f} % longer",
                         format_bytes(recomputed_bytes(plan.levers)), 100 * extra / (plan.seconds_per_update - extra));
   }
+  if (plan.offload.bytes() > 0) {
+    text += fmt::format("\n  a file of {} in {} holds ", format_bytes(plan.offload.bytes()), plan.offload_directory.string());
+    const std::size_t states = plan.offload.state_bytes(), values = plan.offload.activation_bytes();
+    if (states > 0) text += fmt::format("{} of optimizer state", format_bytes(states));
+    if (values > 0) text += fmt::format("{}{} of forward values", states > 0 ? " and " : "", format_bytes(values));
+  }
   text += fmt::format("\n  an update takes about {:.2g} s", plan.seconds_per_update);
   return text;
 }

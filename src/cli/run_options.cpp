@@ -124,6 +124,15 @@ void add_batch_options(CLI::App* command, RunOptions& o) {
       ->capture_default_str();
 }
 
+void add_offload_option(CLI::App* command, RunOptions& o) {
+  command->option_defaults()->group("Levers");
+  command
+      ->add_option("--offload", o.offload,
+                   "Let optimizer state and forward values live in a file in this directory where the budget asks for "
+                   "it; gigabytes are written each update. Changes no result; the file has no name and goes with the run")
+      ->type_name("DIR");
+}
+
 void add_training_options(CLI::App* command, RunOptions& o) {
   TrainOptions& t = o.train;
   command->option_defaults()->group("Training");
@@ -265,6 +274,7 @@ void RunOptions::resolve() {
   for (const std::string& pattern : freeze) {
     for (std::string& name : names_in(pattern)) parts.freeze.push_back(std::move(name));
   }
+  memory.offload = offload;
   if (recompute == "none") memory.recompute = RecomputeMode::kNone;
   if (recompute == "layers") memory.recompute = RecomputeMode::kLayers;
   if (gradient_checkpointing) {

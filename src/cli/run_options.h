@@ -42,6 +42,7 @@ struct RunOptions {
   bool pad_to_max_length = false;
   std::string update_mode = "auto";
   std::string recompute = "auto";
+  std::string offload;
   bool gradient_checkpointing = false;
 
   // Turns the typed texts into values; throws UsageError.
@@ -56,6 +57,7 @@ void add_label_option(CLI::App* command, RunOptions& options);
 void add_data_options(CLI::App* command, RunOptions& options);
 void add_memory_options(CLI::App* command, RunOptions& options);
 void add_batch_options(CLI::App* command, RunOptions& options);
+void add_offload_option(CLI::App* command, RunOptions& options);
 void add_training_options(CLI::App* command, RunOptions& options);
 // --freeze and low-rank adapters.
 void add_parts_options(CLI::App* command, RunOptions& options);

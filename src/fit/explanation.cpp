@@ -93,6 +93,7 @@ class LeverNotes {
       micro_batch();
       recomputation();
       update();
+      offload();
     }
     return std::move(notes_);
   }
@@ -169,6 +170,28 @@ class LeverNotes {
     Levers after = run_.levers;
     after.update = UpdateMode::kAfterBackward;
     compare(note, after, "after backward");
+  }
+
+  void offload() {
+    LeverNote note{.lever = "offload"};
+    if (run_.levers.offload.empty()) {
+      const bool allowed = !request_.offload_directory.empty();
+      note.choice = "nothing";
+      note.why = allowed ? "the budget does not ask for it, or other levers are faster" : "no --offload DIR";
+      notes_.push_back(std::move(note));
+      return;
+    }
+    note.choice = fmt::format("{} of optimizer state, {} of forward values", format_bytes(run_.offload.state_bytes()),
+                              format_bytes(run_.offload.activation_bytes()));
+    const auto speed = [](double seconds_per_byte) {
+      return seconds_per_byte > 0 ? format_bytes(static_cast<std::size_t>(1 / seconds_per_byte)) : "?";
+    };
+    note.why = fmt::format("as little as the budget asks for; the disk reads {} and writes {} a second",
+                           speed(request_.speeds.disk_read_seconds_per_byte),
+                           speed(request_.speeds.disk_write_seconds_per_byte));
+    Levers none = run_.levers;
+    none.offload.clear();
+    compare(note, none, "nothing offloaded");
   }
 
   const FitRequest& request_;

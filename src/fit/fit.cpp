@@ -6,6 +6,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/offload_file.h"
 #include "base/process.h"
 #include "model/trained_parts.h"
 
@@ -19,6 +20,9 @@ constexpr std::size_t kReserveBytes = 4 * kMiB;
 // What the process holds varies from run to run by some hundred KiB; the budget that a refusal names has room for that.
 constexpr std::size_t kVariationBytes = 1 * kMiB;
 
+// The block that passes between arena and file, and what the thread touches of its stack.
+constexpr std::size_t kOffloadThreadBytes = kOffloadBlockBytes + 64 * kKiB;
+
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 StepOptions step_options(const FitRequest& request, const Levers& levers) {
@@ -27,12 +31,14 @@ StepOptions step_options(const FitRequest& request, const Levers& levers) {
   for (const Recomputation& recomputation : levers.recompute) {
     options.recompute.insert(recomputation.nodes.begin(), recomputation.nodes.end());
   }
+  for (const Offloading& offloading : levers.offload) options.offload.insert(offloading.name);
+  options.speeds = request.speeds;
   return options;
 }
 
 PlannedProgram prepare_program(ProgramKind kind, const FitRequest& request, const Levers& levers,
-                               const ModelCapacity& capacity, Backend& backend) {
-  StepGraph step = build_step_graph(kind, step_options(request, levers), capacity, request.update_text_rows);
+                               const ModelCapacity& capacity, Backend& backend, OffloadLayout& layout) {
+  StepGraph step = build_step_graph(kind, step_options(request, levers), capacity, request.update_text_rows, &layout);
   return {.kind = kind,
           .capacity = capacity,
           .loss = step.loss,
@@ -106,6 +112,7 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
   run.parameters = parameter_count(specs);
   run.trained_parameters = trained_parameter_count(specs);
   run.trained_parts = trained_parts_text(request.step.config, request.step.model);
+  run.offload_directory = request.offload_directory;
   const std::int64_t micro = levers.micro_batch_size;
   run.accumulation_steps = request.trains ? divide_up(request.train_batch_size, micro) : 0;
   run.budget_bytes = request.budget_bytes;
@@ -114,16 +121,16 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
     const ModelCapacity capacity{.samples = micro, .text_rows = request.text_rows(micro)};
     loader = request.loader_bytes ? request.loader_bytes(capacity) : 0;
     if (run.accumulation_steps == 1) {
-      run.programs.push_back(prepare_program(ProgramKind::kStep, request, levers, capacity, backend));
+      run.programs.push_back(prepare_program(ProgramKind::kStep, request, levers, capacity, backend, run.offload));
     } else {
-      run.programs.push_back(prepare_program(ProgramKind::kAccumulate, request, levers, capacity, backend));
-      run.programs.push_back(prepare_program(ProgramKind::kAccumulateAndStep, request, levers, capacity, backend));
+      run.programs.push_back(prepare_program(ProgramKind::kAccumulate, request, levers, capacity, backend, run.offload));
+      run.programs.push_back(prepare_program(ProgramKind::kAccumulateAndStep, request, levers, capacity, backend, run.offload));
     }
   }
   if (request.evaluates) {
     const ModelCapacity capacity{.samples = micro, .text_rows = request.evaluation_text_rows(micro)};
     if (request.loader_bytes) loader = std::max(loader, request.loader_bytes(capacity));
-    run.programs.push_back(prepare_program(ProgramKind::kEvaluate, request, levers, capacity, backend));
+    run.programs.push_back(prepare_program(ProgramKind::kEvaluate, request, levers, capacity, backend, run.offload));
   }
   for (const PlannedProgram& program : run.programs) run.layout.add(program.prepared.graph);
   const PlannedProgram* largest = nullptr;
@@ -148,6 +155,7 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
   release_free_heap();
   run.items.insert(run.items.begin(), {"process, libraries, data index", resident_bytes()});
   run.items.push_back({"loader buffers", loader});
+  run.items.push_back({"offload thread and its buffer", run.offload.bytes() > 0 ? kOffloadThreadBytes : 0});
   run.items.push_back({"reserve for libraries", kReserveBytes});
   for (const MemoryItem& item : run.items) run.predicted_peak_bytes += item.bytes;
   return run;

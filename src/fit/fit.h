@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -34,6 +35,9 @@ struct FitRequest {
   std::optional<UpdateMode> update;              // pinned by the user
   RecomputeMode recompute = RecomputeMode::kAuto;
   OpSpeeds speeds = typical_speeds();  // what plans are compared by
+  // What may live in a file is offloaded there where the budget asks for it; empty: nothing is. The disk's speed is among
+  // `speeds`.
+  std::filesystem::path offload_directory{};
   bool trains = true;                  // false: evaluation only
   bool pretrained = false;             // the model has weights of its own: adapters make sense
   bool evaluates = false;
@@ -61,6 +65,7 @@ struct Levers {
   std::int64_t micro_batch_size = 1;
   UpdateMode update = UpdateMode::kAfterBackward;
   std::vector<Recomputation> recompute{};  // a first part of rank_step_recomputations
+  std::vector<Offloading> offload{};       // of rank_step_offloads
 };
 
 // What recomputation frees at the end of forward, and what it takes, each time that backward runs.
@@ -76,6 +81,8 @@ struct RunPlan {
   std::int64_t accumulation_steps = 0;
   std::vector<PlannedProgram> programs;
   PersistentLayout layout;
+  OffloadLayout offload;  // what lives in a file instead
+  std::filesystem::path offload_directory;
   std::size_t arena_bytes = 0;
   std::size_t predicted_peak_bytes = 0;
   std::size_t budget_bytes = 0;

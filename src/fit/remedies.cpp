@@ -14,6 +14,8 @@
 namespace plimsoll {
 namespace {
 
+constexpr double kOrdinaryDiskSecondsPerByte = 1 / 500e6;
+
 // Windows of at most `length` tokens. There are more of them then; how many are in a batch stays as it is.
 bool shorten_windows(FitRequest& request, std::int64_t length) {
   const auto longest = [](const auto& rows) { return rows ? rows(1) : 0; };
@@ -109,6 +111,14 @@ std::vector<Change> known_changes(const FitRequest& request) {
     r.update.reset();
     return pinned;
   });
+  // How fast the disk is will be measured once it is known: here as an ordinary one.
+  add("offload", "optimizer state and forward values in a file on disk", "--offload DIR", Effect::kNone,
+      [](FitRequest& r) {
+        if (!r.trains || !r.offload_directory.empty()) return false;
+        r.offload_directory = ".";
+        r.speeds.disk_read_seconds_per_byte = r.speeds.disk_write_seconds_per_byte = kOrdinaryDiskSecondsPerByte;
+        return true;
+      });
   add("evaluation", "no evaluation while training (plimsoll eval does it afterwards)", "without --eval-data",
       Effect::kNoEvaluation, [](FitRequest& r) {
         const bool both_asked = r.trains && r.evaluates;

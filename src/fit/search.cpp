@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <utility>
 
 #include "base/bytes.h"
@@ -71,9 +72,17 @@ class Search {
       std::sort(larger.begin(), larger.end(), std::greater<>());
       larger.erase(std::unique(larger.begin(), larger.end()), larger.end());
       for (const std::int64_t micro : larger) {
-        for (const UpdateMode mode : modes(micro)) take_faster(best, with_recomputation(micro, mode));
+        for (const UpdateMode mode : modes(micro)) {
+          take_faster(best, with_recomputation(micro, mode));
+          if (may_offload()) {
+            for (const Order order : {Order::kCheapestFirst, Order::kStatesFirst, Order::kRecomputeFirst}) {
+              take_faster(best, with_offload(micro, mode, order));
+            }
+          }
+        }
       }
     }
+    if (best && !best->levers.offload.empty()) trim_offload(*best);
     return best;
   }
 
@@ -130,6 +139,8 @@ class Search {
     copy.budget_bytes = run.budget_bytes;
     copy.seconds_per_update = run.seconds_per_update;
     copy.items = run.items;
+    copy.offload = run.offload;
+    copy.offload_directory = run.offload_directory;
     return copy;
   }
 
@@ -190,6 +201,91 @@ class Search {
     return first_of(0, ranked.size(), std::move(best), first);
   }
 
+  // The last that was taken may be large, and make the first that were needless.
+  void trim_offload(RunPlan& best) {
+    const std::vector<Offloading> all = best.levers.offload;
+    const auto without = [&](std::size_t first) {
+      Levers levers = best.levers;
+      levers.offload.assign(all.begin() + static_cast<std::ptrdiff_t>(first), all.end());
+      return estimate(levers);
+    };
+    std::size_t low = 0, high = all.size() - 1;  // without `low` of them it fits
+    while (low < high) {
+      const std::size_t middle = low + (high - low + 1) / 2;
+      RunPlan run = without(middle);
+      if (run.fits() && run.seconds_per_update <= best.seconds_per_update) {
+        best = std::move(run);
+        low = middle;
+      } else {
+        high = middle - 1;
+      }
+    }
+  }
+
+  bool may_offload() const { return request_.trains && !request_.offload_directory.empty(); }
+
+  const std::vector<Offloading>& offload_ranking(std::int64_t micro) {
+    const auto [position, inserted] = offload_rankings_.try_emplace(micro);
+    if (inserted) {
+      const ModelCapacity capacity{.samples = micro, .text_rows = request_.text_rows(micro)};
+      const ProgramKind kind =
+          micro == request_.train_batch_size ? ProgramKind::kStep : ProgramKind::kAccumulateAndStep;
+      position->second = rank_step_offloads(kind, request_.step, capacity, request_.update_text_rows);
+    }
+    return position->second;
+  }
+
+  // What to give up first where recomputation and the disk may both free memory.
+  enum class Order : std::uint8_t {
+    kCheapestFirst,  // by seconds a byte, as if nothing hid the disk's
+    kStatesFirst,    // states to the disk, then recomputation, then forward values to the disk
+    kRecomputeFirst
+  };
+
+  // Recomputations and offloads as one list, of which a plan takes a first part; each kind stays in its own order.
+  struct Pull {
+    const Recomputation* recomputation = nullptr;
+    const Offloading* offloading = nullptr;
+  };
+  std::vector<Pull> pulls(std::int64_t micro, Order order) {
+    std::vector<Pull> recomputations, states, values;
+    if (request_.recompute == RecomputeMode::kAuto) {
+      for (const Recomputation& r : ranking(micro)) recomputations.push_back({&r, nullptr});
+    }
+    for (const Offloading& o : offload_ranking(micro)) (o.is_state ? states : values).push_back({nullptr, &o});
+    // A byte costs the disk as much wherever it is from; recomputations become dearer and dearer.
+    const double disk = request_.speeds.disk_read_seconds_per_byte + request_.speeds.disk_write_seconds_per_byte;
+    const auto dearer = std::find_if(recomputations.begin(), recomputations.end(), [&](const Pull& pull) {
+      return pull.recomputation->seconds > disk * static_cast<double>(pull.recomputation->bytes);
+    });
+    const auto turn = order == Order::kRecomputeFirst ? recomputations.end()
+                      : order == Order::kStatesFirst  ? recomputations.begin()
+                                                      : dearer;
+    std::vector<Pull> all(recomputations.begin(), turn);
+    all.insert(all.end(), states.begin(), states.end());
+    if (order == Order::kCheapestFirst) all.insert(all.end(), values.begin(), values.end());
+    all.insert(all.end(), turn, recomputations.end());
+    if (order != Order::kCheapestFirst) all.insert(all.end(), values.begin(), values.end());
+    return all;
+  }
+
+  // The fewest pulls in that order with which it fits.
+  std::optional<RunPlan> with_offload(std::int64_t micro, UpdateMode mode, Order order) {
+    const std::vector<Pull> list = pulls(micro, order);
+    const auto first = [&](std::size_t count) {
+      Levers levers{.micro_batch_size = micro, .update = mode};
+      if (request_.recompute == RecomputeMode::kLayers) levers.recompute = ranking(micro);
+      for (const Pull& pull : std::span(list).first(count)) {
+        if (pull.recomputation != nullptr) levers.recompute.push_back(*pull.recomputation);
+        if (pull.offloading != nullptr) levers.offload.push_back(*pull.offloading);
+      }
+      return estimate(levers);
+    };
+    RunPlan best = first(list.size());
+    if (!best.fits()) return std::nullopt;
+    return first_of(0, list.size(), std::move(best), first);
+  }
+
   static void take_faster(std::optional<RunPlan>& best, std::optional<RunPlan> other) {
     if (other && (!best || other->seconds_per_update < best->seconds_per_update)) best = std::move(other);
   }
@@ -205,15 +301,32 @@ class Search {
       const bool may_recompute = request_.trains && request_.recompute == RecomputeMode::kAuto;
       const std::size_t more =
           may_recompute ? std::min(levers.recompute.size() + 4, ranking(levers.micro_batch_size).size()) : 0;
-      if (more <= levers.recompute.size()) throw too_small(request_, summary(run), backend_);
+      if (more <= levers.recompute.size()) {
+        if (offload_more(levers)) continue;
+        throw too_small(request_, summary(run), backend_);
+      }
       const auto& ranked = ranking(levers.micro_batch_size);
       levers.recompute.assign(ranked.begin(), ranked.begin() + static_cast<std::ptrdiff_t>(more));
     }
   }
 
+  // False if nothing is left.
+  bool offload_more(Levers& levers) {
+    if (!may_offload()) return false;
+    const std::size_t before = levers.offload.size();
+    for (const Offloading& next : offload_ranking(levers.micro_batch_size)) {
+      const bool taken = std::any_of(levers.offload.begin(), levers.offload.end(),
+                                     [&](const Offloading& known) { return known.name == next.name; });
+      if (!taken) levers.offload.push_back(next);
+      if (levers.offload.size() == before + 4) break;
+    }
+    return levers.offload.size() > before;
+  }
+
   const FitRequest& request_;
   Backend& backend_;
   std::map<std::int64_t, std::vector<Recomputation>> rankings_;
+  std::map<std::int64_t, std::vector<Offloading>> offload_rankings_;
   std::optional<RunPlan> smallest_;
 };
 

@@ -2,15 +2,58 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "transform/optimizer.h"
 
 namespace plimsoll {
 
-Session::Session(RunPlan plan, Backend& backend)
-    : plan_(std::move(plan)), memory_(backend.allocate(plan_.arena_bytes)) {
-  for (PlannedProgram& program : plan_.programs) {
-    programs_.emplace_back(std::move(program.prepared), program.plan, memory_->bytes());
+namespace {
+
+std::size_t count_tickets(const RunPlan& plan) {
+  std::int64_t most = -1;
+  for (const PlannedProgram& program : plan.programs) {
+    for (const Node& node : program.prepared.graph.nodes()) {
+      if (is_transfer(node.op)) most = std::max(most, std::get<TransferAttributes>(node.attributes).ticket);
+    }
   }
+  return static_cast<std::size_t>(most + 1);
+}
+
+}  // namespace
+
+Session::Session(RunPlan plan, Backend& backend)
+    : plan_(std::move(plan)),
+      file_(plan_.offload.bytes() == 0
+                ? nullptr
+                : std::make_unique<OffloadFile>(plan_.offload_directory, plan_.offload.bytes())),
+      memory_(backend.allocate(plan_.arena_bytes)) {
+  if (file_) queue_ = std::make_unique<TransferQueue>(*file_, count_tickets(plan_));
+  for (PlannedProgram& program : plan_.programs) {
+    programs_.emplace_back(std::move(program.prepared), program.plan, memory_->bytes(), queue_.get());
+  }
+}
+
+TensorType Session::state_type(const std::string& name) const {
+  const auto offloaded = plan_.offload.states().find(name);
+  return offloaded != plan_.offload.states().end() ? offloaded->second.type : plan_.layout.at(name).type;
+}
+
+void Session::visit_state(const std::string& name, bool fills, const OffloadFile::Visit& visit) const {
+  const auto offloaded = plan_.offload.states().find(name);
+  if (offloaded == plan_.offload.states().end()) return visit(persistent(name).byte_span());
+  queue_->drain();
+  for (const OffloadLayout::Piece& piece : offloaded->second.pieces) {
+    file_->visit(piece.offset, piece.bytes, fills, visit);
+  }
+}
+
+void Session::read_state(const std::string& name, const std::function<void(std::span<const std::byte>)>& visit) const {
+  visit_state(name, false, [&](std::span<std::byte> bytes) { visit(bytes); });
+}
+
+void Session::fill_state(const std::string& name, const std::function<void(std::span<std::byte>)>& visit) const {
+  visit_state(name, true, visit);
 }
 
 bool Session::has(ProgramKind kind) const {

@@ -1,22 +1,26 @@
 // Session: a run's programs bound to its one arena. Everything that a run will ever hold on the device is allocated and
-// touched here, before the first step.
+// touched here, before the first step; so is the offload file, if the plan has one.
 //
 //   Session session(fit(request, backend), backend);
 //   session.program(ProgramKind::kStep).run();
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "base/offload_file.h"
 #include "fit/fit.h"
 #include "model/parameter_place.h"
+#include "runtime/transfer_queue.h"
 
 namespace plimsoll {
 
 class Session {
  public:
-  // Throws EnvironmentError if the arena cannot be had.
+  // Throws EnvironmentError if the arena, or room on the disk, cannot be had.
   Session(RunPlan plan, Backend& backend);
 
   const RunPlan& plan() const { return plan_; }
@@ -25,16 +29,26 @@ class Session {
   const Program& program(ProgramKind kind) const;
   // What fit() knew of the program: its loss and logits values, capacity.
   const PlannedProgram& planned(ProgramKind kind) const;
-  // A parameter or state by name.
+  // A parameter or state by name; not one that is offloaded.
   TensorView persistent(const std::string& name) const;
   // A parameter's place, whatever form the run keeps it in.
   ParameterPlace parameter(const std::string& name) const;
 
+  // An optimizer state, in memory or offloaded, between steps: its type, and its bytes in order, in one piece or in many,
+  // shown to `visit` to be read, or to be filled. Throw EnvironmentError where the offload file fails.
+  TensorType state_type(const std::string& name) const;
+  void read_state(const std::string& name, const std::function<void(std::span<const std::byte>)>& visit) const;
+  void fill_state(const std::string& name, const std::function<void(std::span<std::byte>)>& visit) const;
+
  private:
   std::size_t index(ProgramKind kind) const;
 
+  void visit_state(const std::string& name, bool fills, const OffloadFile::Visit& visit) const;
+
   RunPlan plan_;
+  std::unique_ptr<OffloadFile> file_;  // nullptr: nothing is offloaded
   std::unique_ptr<DeviceMemory> memory_;
+  std::unique_ptr<TransferQueue> queue_;  // after what its requests touch
   std::vector<Program> programs_;  // in the order of plan_.programs
 };
 

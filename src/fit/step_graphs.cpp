@@ -18,6 +18,12 @@ ValueId find_output(const Graph& graph, std::string_view node_name, std::size_t 
   return kNoValue;
 }
 
+OffloadOptions offload_options(const OpSpeeds& speeds) {
+  return {.node_seconds = [speeds](const Graph& graph, const Node& node) { return speeds.seconds(graph, node); },
+          .read_seconds_per_byte = speeds.disk_read_seconds_per_byte,
+          .write_seconds_per_byte = speeds.disk_write_seconds_per_byte};
+}
+
 }  // namespace
 
 std::string_view program_kind_name(ProgramKind kind) {
@@ -44,8 +50,17 @@ std::vector<Recomputation> rank_step_recomputations(const StepOptions& options, 
                              [&](const Graph& graph, const Node& node) { return speeds.seconds(graph, node); });
 }
 
+std::vector<Offloading> rank_step_offloads(ProgramKind kind, const StepOptions& options, const ModelCapacity& capacity,
+                                           std::int64_t row_capacity) {
+  StepOptions plain = options;
+  plain.recompute.clear();
+  plain.offload.clear();
+  plain.update = UpdateMode::kAfterBackward;
+  return rank_offloads(build_step_graph(kind, plain, capacity, row_capacity).graph, offload_options(options.speeds));
+}
+
 StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const ModelCapacity& capacity,
-                           std::int64_t row_capacity) {
+                           std::int64_t row_capacity, OffloadLayout* layout) {
   const bool trains =
       kind == ProgramKind::kStep || kind == ProgramKind::kAccumulate || kind == ProgramKind::kAccumulateAndStep;
   ModelGraph model = build_layoutlmv3(options.config, capacity, /*dropout=*/trains, options.model, options.precision);
@@ -82,6 +97,9 @@ StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const M
     check(options.update == UpdateMode::kTwoPasses || !options.optimizer.waits_for_norm(), "updates in backward are not clipped");
     if (options.update == UpdateMode::kTwoPasses) graph = repeat_backward(graph);
     graph = update_early(graph);
+  }
+  if (layout != nullptr && !options.offload.empty()) {
+    graph = offload(graph, options.offload, offload_options(options.speeds), *layout);
   }
   step.graph = std::move(graph);
   step.loss = find_output(step.graph, "loss", 0);

@@ -10,6 +10,7 @@
 #include "graph/graph.h"
 #include "model/layoutlmv3.h"
 #include "plan/cost.h"
+#include "transform/offload.h"
 #include "transform/optimizer.h"
 #include "transform/recompute_choice.h"
 
@@ -42,6 +43,8 @@ struct StepOptions {
   DType precision = DType::kF32;  // of the encoder's activations: F32, BF16 or F16
   UpdateMode update = UpdateMode::kAfterBackward;  // of kStep
   std::set<std::string> recompute{};  // forward nodes that run again in backward, beside the cheap ones
+  std::set<std::string> offload{};    // updates and forward values of rank_offloads
+  OpSpeeds speeds{};                  // by which transfers are placed among the nodes
 };
 
 struct StepGraph {
@@ -56,8 +59,13 @@ struct StepGraph {
 std::vector<Recomputation> rank_step_recomputations(const StepOptions& options, const ModelCapacity& capacity,
                                                     const OpSpeeds& speeds);
 
+// What a training step of that capacity, of micro-batches that are the whole update or not, could offload.
+std::vector<Offloading> rank_step_offloads(ProgramKind kind, const StepOptions& options, const ModelCapacity& capacity,
+                                           std::int64_t row_capacity);
+
 // `row_capacity`: the most distinct word rows that an update can touch, for the accumulated word-embedding gradient.
+// `layout`: where what is offloaded lies, one for all programs of a run; nullptr: nothing is.
 StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const ModelCapacity& capacity,
-                           std::int64_t row_capacity);
+                           std::int64_t row_capacity, OffloadLayout* layout = nullptr);
 
 }  // namespace plimsoll

@@ -15,7 +15,8 @@ std::string_view op_name(Op op) {
       "linear_weight_grad", "bias_grad",            "layer_norm_grad",       "attention_grad",
       "gelu_grad",         "tanh_grad",             "accumulate",            "merge_row_grads",
       "sum_squares",       "gradient_norm",         "adamw",                 "adamw_rows",
-      "adafactor",         "adafactor_rows"};
+      "adafactor",         "adafactor_rows",        "fetch_begin",           "fetch_end",
+      "store_begin",       "store_end"};
   return kNames[static_cast<std::size_t>(op)];
 }
 
@@ -56,6 +57,12 @@ std::vector<Alias> op_aliases(Op op, std::size_t input_count) {
       const std::size_t behind = op == Op::kAdamW || op == Op::kAdafactor ? 4 : 6;
       std::vector<Alias> aliases;
       for (std::size_t i = 0; i + behind < input_count; ++i) aliases.push_back({i, i, kMust});
+      return aliases;
+    }
+    case Op::kFetchEnd:
+    case Op::kStoreBegin: {
+      std::vector<Alias> aliases;
+      for (std::size_t i = 0; i < input_count; ++i) aliases.push_back({i, i, kMust});
       return aliases;
     }
     default:

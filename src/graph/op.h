@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "tensor/dtype.h"
+#include "tensor/tensor.h"
 
 namespace plimsoll {
 
@@ -96,8 +97,15 @@ enum class Op : std::uint8_t {
                    //                                                                                AdafactorAttributes
   kAdafactorRows,  // parameter [R,D], row mean f[R], column mean f[D], ids, count, rows, learning_rate, step, clip
                    //                                                  -> as kAdafactor; absent rows have gradient 0
+  // --- offload: tensors that live in a file between their uses (transform/offload.h) ---------------------------------
+  // A transfer begins at one node and runs beside those that follow; the bytes may be used again after the node that
+  // waits for it.                                                                                 TransferAttributes
+  kFetchBegin,  //                                                     -> the parts, whose bytes are on their way
+  kFetchEnd,    // parts                                               -> parts in their bytes, arrived
+  kStoreBegin,  // parts                                               -> parts in their bytes, to be read only
+  kStoreEnd,    // parts                                               -> nothing: the bytes are written
 };
-inline constexpr std::size_t kOpCount = static_cast<std::size_t>(Op::kAdafactorRows) + 1;
+inline constexpr std::size_t kOpCount = static_cast<std::size_t>(Op::kStoreEnd) + 1;
 
 struct NoAttributes {
   friend bool operator==(const NoAttributes&, const NoAttributes&) = default;
@@ -164,6 +172,9 @@ struct AdamWAttributes {
   double beta2 = 0.999;
   double eps = 1e-8;
   double weight_decay = 0;
+  // Of a node that updates a part of its parameter: `count` elements from `first` on, a multiple of kCodeBlock; its
+  // moments are those elements', flat. count 0: all, with moments in the parameter's shape.
+  std::int64_t first = 0, count = 0;
   friend bool operator==(const AdamWAttributes&, const AdamWAttributes&) = default;
 };
 // Shazeer, Stern 2018, without a first moment or relative steps; at update t the decay of means is 1 - t^decay_rate.
@@ -174,10 +185,22 @@ struct AdafactorAttributes {
   double weight_decay = 0;
   friend bool operator==(const AdafactorAttributes&, const AdafactorAttributes&) = default;
 };
+struct TransferAttributes {
+  struct Part {
+    std::uint64_t offset = 0;  // in the file, bytes
+    TensorType type{};
+    friend bool operator==(const Part&, const Part&) = default;
+  };
+  std::int64_t ticket = 0;  // the number by which the node that begins and the one that waits know each other
+  std::vector<Part> parts{};
+  friend bool operator==(const TransferAttributes&, const TransferAttributes&) = default;
+};
 using Attributes =
     std::variant<NoAttributes, EmbeddingAttributes, SpatialAttributes, PatchAttributes, VisualAttributes,
                  LayerNormAttributes, CastAttributes, ScaleAttributes, DropoutAttributes, AttentionAttributes,
-                 GradientNormAttributes, AdamWAttributes, AdafactorAttributes>;
+                 GradientNormAttributes, AdamWAttributes, AdafactorAttributes, TransferAttributes>;
+
+constexpr bool is_transfer(Op op) { return op >= Op::kFetchBegin && op <= Op::kStoreEnd; }
 
 // "layer_norm": the op's one name in graphs, kernels, tests and benchmarks.
 std::string_view op_name(Op op);

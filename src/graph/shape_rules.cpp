@@ -86,9 +86,15 @@ Types attention_table_types(const Rule& rule, std::size_t first) {
   return {rule.in(first + 3), rule.in(first + 4), rule.in(first + 5)};
 }
 
-// Moments of AdamW for a tensor of that shape, from input `first` on; f is the node's floating type.
-void require_moments(const Rule& rule, const UpdateForm& form, const Shape& shape, DType f) {
+// Moments of AdamW for a parameter of that shape; f is the node's floating type.
+void require_moments(const Rule& rule, const UpdateForm& form, const Shape& parameter, DType f) {
   const std::size_t first = form.states();
+  const auto& attributes = rule.attributes<AdamWAttributes>();
+  const bool part = attributes.count > 0;
+  rule.require(!part || (attributes.first >= 0 && attributes.first % kCodeBlock == 0 &&
+                         attributes.first + attributes.count <= parameter.elements()),
+               "updates whole blocks of its parameter");
+  const Shape shape = part ? Shape{attributes.count} : parameter;
   rule.require(form.state_parts == (form.coded ? 4U : 2U), "takes two moments, of one part each or of two");
   for (std::size_t moment = 0; moment < 2; ++moment) {
     if (form.coded) {
@@ -131,7 +137,6 @@ Types infer_parameter_update(const Rule& rule, const Node& node) {
     rule.expect(form.gradient(), {f, shape});
   }
   if (node.op == Op::kAdamW || node.op == Op::kAdamWRows) {
-    rule.attributes<AdamWAttributes>();
     require_moments(rule, form, shape, f);
   } else {
     rule.attributes<AdafactorAttributes>();
@@ -418,10 +423,22 @@ Types infer_update(const Rule& rule, const Node& node) {
   }
 }
 
+Types infer_transfer(const Rule& rule, const Node& node) {
+  const auto& parts = rule.attributes<TransferAttributes>().parts;
+  rule.inputs(node.op == Op::kFetchBegin ? 0 : parts.size());
+  Types types;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (node.op != Op::kFetchBegin) rule.expect(i, parts[i].type);
+    if (node.op != Op::kStoreEnd) types.push_back(parts[i].type);
+  }
+  return types;
+}
+
 }  // namespace
 
 std::vector<TensorType> infer_types(const Graph& graph, const Node& node) {
   const Rule rule(graph, node);
+  if (is_transfer(node.op)) return infer_transfer(rule, node);
   if (node.op <= Op::kCrossEntropy) return infer_forward(rule, node);
   if (node.op <= Op::kTanhGrad) return infer_backward(rule, node);
   return infer_update(rule, node);

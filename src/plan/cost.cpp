@@ -1,6 +1,8 @@
 #include "plan/cost.h"
 
 #include <algorithm>
+#include <map>
+#include <variant>
 
 #include "graph/update_form.h"
 
@@ -12,6 +14,16 @@ double elements(const Graph& graph, ValueId value) { return static_cast<double>(
 double last_dimension(const Graph& graph, ValueId value) {
   const Shape& shape = graph.type(value).shape;
   return static_cast<double>(shape[shape.rank() - 1]);
+}
+
+// Of an update of a part of its parameter: the same share of what the whole would read and write.
+double work_of_part(const Graph& graph, const Node& node, const AdamWAttributes& attributes) {
+  const UpdateForm form = update_form(graph, node);
+  const double whole = elements(graph, node.inputs[0]), share = static_cast<double>(attributes.count) / whole;
+  double sum = 2 * share * whole * static_cast<double>(form.parameter_parts);
+  for (std::size_t i = form.states(); i < form.gradient(); ++i) sum += 2 * elements(graph, node.inputs[i]);
+  for (std::size_t i = form.gradient(); i < form.scalars(); ++i) sum += share * elements(graph, node.inputs[i]);
+  return sum;
 }
 
 }  // namespace
@@ -35,7 +47,14 @@ double work_of(const Graph& graph, const Node& node) {
     case Op::kEmbedding:
     case Op::kSpatialEmbedding:  // tables are read where the ids point, not whole
       return 2 * elements(graph, node.outputs[0]);
+    case Op::kFetchBegin:  // its time is the disk's
+    case Op::kFetchEnd:
+    case Op::kStoreBegin:
+    case Op::kStoreEnd:
+      return 0;
     default: {
+      const auto* const adamw = std::get_if<AdamWAttributes>(&node.attributes);
+      if (adamw != nullptr && adamw->count > 0) return work_of_part(graph, node, *adamw);
       double sum = 0;
       for (const ValueId value : node.inputs) sum += elements(graph, value);
       for (const ValueId value : node.outputs) sum += elements(graph, value);
@@ -69,12 +88,29 @@ std::string speed_name(std::size_t index) {
   return std::string(name) + (index < kSpeedForms ? "" : "_half");
 }
 
+double transfer_seconds(const TransferAttributes& transfer, bool writes, const OpSpeeds& speeds) {
+  double bytes = 0;
+  for (const auto& part : transfer.parts) bytes += static_cast<double>(part.type.bytes());
+  return bytes * (writes ? speeds.disk_write_seconds_per_byte : speeds.disk_read_seconds_per_byte);
+}
+
 double estimate_seconds(const Graph& graph, const OpSpeeds& speeds, double row_share) {
-  double sum = 0;
+  double now = 0, disk_free = 0;          // seconds since the start
+  std::map<std::int64_t, double> done;    // by ticket
   for (const Node& node : graph.nodes()) {
-    sum += speeds.seconds(graph, node) * (node.row_count == kNoValue ? 1 : row_share);
+    if (is_transfer(node.op)) {
+      const auto& transfer = std::get<TransferAttributes>(node.attributes);
+      if (node.op == Op::kFetchBegin || node.op == Op::kStoreBegin) {
+        disk_free = std::max(disk_free, now) + transfer_seconds(transfer, node.op == Op::kStoreBegin, speeds);
+        done[transfer.ticket] = disk_free;
+      } else {
+        now = std::max(now, done[transfer.ticket]);
+      }
+      continue;
+    }
+    now += speeds.seconds(graph, node) * (node.row_count == kNoValue ? 1 : row_share);
   }
-  return sum;
+  return now;
 }
 
 }  // namespace plimsoll

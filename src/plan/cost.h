@@ -24,13 +24,19 @@ std::string speed_name(std::size_t index);
 
 struct OpSpeeds {
   std::array<double, kSpeedCount> seconds_per_unit{};
+  // Of the directory that tensors are offloaded to, measured there (base/offload_file.h) and not kept.
+  double disk_read_seconds_per_byte = 0, disk_write_seconds_per_byte = 0;
 
   double seconds(const Graph& graph, const Node& node) const {
     return seconds_per_unit[speed_index(graph, node)] * work_of(graph, node);
   }
 };
 
-// Of one run of all nodes. `row_share`: the part of the capacity that is real in nodes that work by rows.
+// What the transfer that a fetch_begin or store_begin starts takes by itself.
+double transfer_seconds(const TransferAttributes& transfer, bool writes, const OpSpeeds& speeds);
+
+// Of one run of all nodes; transfers run beside them, one after the other, and are waited for where the graph says so.
+// `row_share`: the part of the capacity that is real in nodes that work by rows.
 double estimate_seconds(const Graph& graph, const OpSpeeds& speeds, double row_share = 1);
 
 }  // namespace plimsoll

@@ -46,6 +46,10 @@ class BufferFinder {
 
  private:
   const Value& value(ValueId id) const { return graph_.value(id); }
+  bool is_fetched(ValueId id) const {
+    const NodeId producer = value(id).producer;
+    return producer != kNoNode && graph_.node(producer).op == Op::kFetchBegin;
+  }
 
   void open(ValueId id, std::int64_t begin) {
     if (is_persistent(value(id).role)) return;
@@ -54,6 +58,7 @@ class BufferFinder {
     buffers_.push_back({.name = value(id).name,
                         .values = {id},
                         .role = value(id).role,
+                        .staging = is_fetched(id),
                         .life = {.begin = begin,
                                  .end = std::max(begin, last) + 1,
                                  .bytes = round_up(value(id).type.bytes(), kAlignmentBytes)}});
@@ -191,10 +196,11 @@ MemoryPlan plan_memory(const Graph& graph, std::span<const std::size_t> scratch_
 }
 
 std::vector<MemoryItem> explain_peak(const MemoryPlan& plan) {
-  std::array<std::size_t, 4> sums{};  // inputs, activations, gradients, scratch
+  std::array<std::size_t, 5> sums{};  // inputs, activations, gradients, scratch, staging
   for (const Buffer& buffer : plan.buffers) {
     if (buffer.life.begin > plan.peak_node || buffer.life.end <= plan.peak_node) continue;
     const std::size_t kind = buffer.scratch_of != kNoNode       ? 3
+                             : buffer.staging                   ? 4
                              : buffer.role == Role::kInput      ? 0
                              : buffer.role == Role::kActivation ? 1
                                                                 : 2;
@@ -204,6 +210,7 @@ std::vector<MemoryItem> explain_peak(const MemoryPlan& plan) {
   return {{"batch", sums[0]},
           {"activations", sums[1]},
           {"gradients in flight", sums[2]},
+          {"offload staging", sums[4]},
           {"kernel scratch", sums[3]},
           {"holes", holes}};
 }

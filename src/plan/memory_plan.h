@@ -45,6 +45,7 @@ struct Buffer {
   std::vector<ValueId> values;  // in the order in which they take the bytes; empty for scratch
   NodeId scratch_of = kNoNode;
   Role role = Role::kActivation;  // of the first value
+  bool staging = false;           // what a fetch fills
   Interval life;                  // in node numbers: alive from before node `begin` runs until before node `end`
 };
 
@@ -76,7 +77,8 @@ struct MemoryItem {
   std::string name;  // "parameters", "optimizer state", "activations", …
   std::size_t bytes = 0;
 };
-// The buffers alive at the transient peak, grouped: inputs, activations, gradients, scratch; then holes between them.
+// The buffers alive at the transient peak, grouped: inputs, activations, gradients, offload staging, scratch; then holes
+// between them.
 std::vector<MemoryItem> explain_peak(const MemoryPlan& plan);
 
 }  // namespace plimsoll

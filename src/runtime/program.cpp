@@ -19,8 +19,8 @@ PreparedGraph prepare(Graph graph, Backend& backend) {
   return prepared;
 }
 
-Program::Program(PreparedGraph prepared, MemoryPlan plan, std::span<std::byte> arena)
-    : prepared_(std::move(prepared)), plan_(std::move(plan)) {
+Program::Program(PreparedGraph prepared, MemoryPlan plan, std::span<std::byte> arena, Transfers* transfers)
+    : prepared_(std::move(prepared)), plan_(std::move(plan)), transfers_(transfers) {
   const Graph& graph = prepared_.graph;
   check(arena.size() >= plan_.arena_bytes(), "the arena holds the plan");
   check(plan_.value_offsets.size() == graph.values().size(), "the plan belongs to the graph");
@@ -48,8 +48,11 @@ void Program::run() const {
 
 void Program::run_node(std::size_t node) const {
   const Call& call = calls_[node];
-  prepared_.kernels[node]->run(
-      {.inputs = call.inputs, .outputs = call.outputs, .scratch = call.scratch, .row_count = call.row_count});
+  prepared_.kernels[node]->run({.inputs = call.inputs,
+                                .outputs = call.outputs,
+                                .scratch = call.scratch,
+                                .row_count = call.row_count,
+                                .transfers = transfers_});
 }
 
 TensorView Program::source(std::string_view name) const {

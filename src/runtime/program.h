@@ -30,8 +30,9 @@ PreparedGraph prepare(Graph graph, Backend& backend);
 
 class Program {
  public:
-  // `arena` holds at least plan.arena_bytes() and outlives the program.
-  Program(PreparedGraph prepared, MemoryPlan plan, std::span<std::byte> arena);
+  // `arena` holds at least plan.arena_bytes() and outlives the program, as do `transfers`, which a graph with fetch and
+  // store nodes needs.
+  Program(PreparedGraph prepared, MemoryPlan plan, std::span<std::byte> arena, Transfers* transfers = nullptr);
 
   const Graph& graph() const { return prepared_.graph; }
   const MemoryPlan& plan() const { return plan_; }
@@ -59,6 +60,7 @@ class Program {
   MemoryPlan plan_;
   std::vector<TensorView> views_;
   std::vector<Call> calls_;
+  Transfers* transfers_;
 };
 
 }  // namespace plimsoll

@@ -42,7 +42,7 @@ nlohmann::json to_json(const TrainerState& state) {
 }
 
 // States are stored flat.
-TensorType stored_type(const TensorView& state) { return {state.dtype(), {state.elements()}}; }
+TensorType stored_type(const TensorType& state) { return {state.dtype, {state.shape.elements()}}; }
 
 // N of "checkpoint-N".
 std::optional<std::int64_t> step_of(const std::string& name) {
@@ -74,7 +74,7 @@ fs::path checkpoint_path(const fs::path& output_dir, std::int64_t step) {
 
 fs::path save_checkpoint(const fs::path& output_dir, const TrainerState& state, const ModelBundle& bundle,
                          const ParameterSource& original, const ParameterMemory& parameters,
-                         const std::vector<std::string>& state_names, const StateMemory& states) {
+                         const std::vector<std::string>& state_names, const StateAccess& states) {
   const fs::path final_path = checkpoint_path(output_dir, state.step);
   const fs::path aside = final_path.string() + ".tmp";
   remove_directory(aside);
@@ -91,10 +91,12 @@ fs::path save_checkpoint(const fs::path& output_dir, const TrainerState& state, 
     std::vector<TensorDeclaration> tensors;
     tensors.reserve(state_names.size());
     for (const std::string& name : state_names) {
-      tensors.push_back({name, stored_type(states(name))});
+      tensors.push_back({name, stored_type(states.type(name))});
     }
     SafetensorsWriter writer(aside / kOptimizerFile, std::move(tensors));
-    for (const std::string& name : state_names) writer.write(states(name).byte_span());
+    for (const std::string& name : state_names) {
+      states.read(name, [&](std::span<const std::byte> bytes) { writer.write(bytes); });
+    }
     writer.finish();
     write_text_file(aside / kStateFile, to_json(state).dump(2) + "\n");
     sync_directory(aside);
@@ -248,7 +250,7 @@ void load_checkpoint_parameters(const fs::path& checkpoint, const ModelBundle& b
 }
 
 void load_checkpoint(const fs::path& checkpoint, const ModelBundle& bundle, const ParameterMemory& parameters,
-                     const std::vector<std::string>& state_names, const StateMemory& states) {
+                     const std::vector<std::string>& state_names, const StateAccess& states) {
   // As many labels of other names would fit the head and mean something else.
   const LayoutLMv3Config config = read_config(checkpoint);
   if (config.labels != bundle.config.labels) {
@@ -264,8 +266,7 @@ void load_checkpoint(const fs::path& checkpoint, const ModelBundle& bundle, cons
   load_checkpoint_parameters(checkpoint, bundle, parameters);
   const SafetensorsReader file(checkpoint / kOptimizerFile);
   for (const std::string& name : state_names) {
-    const TensorView memory = states(name);
-    const TensorType expected = stored_type(memory);
+    const TensorType expected = stored_type(states.type(name));
     if (!(file.at(name).type == expected)) {
       throw DataError({.what = "the checkpoint's optimizer state does not fit the model",
                        .where = fmt::format("{}, tensor '{}'", file.path().string(), name),
@@ -273,7 +274,12 @@ void load_checkpoint(const fs::path& checkpoint, const ModelBundle& bundle, cons
                        .allowed = to_string(expected),
                        .remedy = "resume with the model and options that the run began with"});
     }
-    file.read(name, memory.byte_span());
+    const TensorEntry& entry = file.at(name);
+    std::uint64_t first = 0;  // element of the next piece
+    states.fill(name, [&](std::span<std::byte> bytes) {
+      file.read_elements(entry, first, bytes);
+      first += bytes.size() / dtype_bytes(expected.dtype);
+    });
   }
 }
 

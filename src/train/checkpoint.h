@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -38,15 +39,20 @@ struct TrainerState {
   std::int64_t best_step = 0;
 };
 
-// Memory of an optimizer state by name ("<parameter>.exp_avg").
-using StateMemory = std::function<TensorView(const std::string& name)>;
+// Optimizer states by name ("<parameter>.exp_avg"), wherever they live. `read` shows a state's bytes in order, in one
+// piece or in many; `fill` has them filled in the same way.
+struct StateAccess {
+  std::function<TensorType(const std::string& name)> type;
+  std::function<void(const std::string& name, const std::function<void(std::span<const std::byte>)>&)> read;
+  std::function<void(const std::string& name, const std::function<void(std::span<std::byte>)>&)> fill;
+};
 
 // Writes output_dir/checkpoint-<state.step> and returns its path. Throws EnvironmentError (disk full, …), leaving what was
 // there before untouched. `original`: as save_model has it.
 std::filesystem::path save_checkpoint(const std::filesystem::path& output_dir, const TrainerState& state,
                                       const ModelBundle& bundle, const ParameterSource& original,
                                       const ParameterMemory& parameters, const std::vector<std::string>& state_names,
-                                      const StateMemory& states);
+                                      const StateAccess& states);
 
 // Removes the oldest checkpoints beyond `limit` (0: none is removed), never the one of `keep_step`.
 void rotate_checkpoints(const std::filesystem::path& output_dir, std::int64_t limit, std::int64_t keep_step);
@@ -66,7 +72,7 @@ std::optional<std::filesystem::path> set_checkpoints_aside(const std::filesystem
 TrainerState read_trainer_state(const std::filesystem::path& checkpoint);
 // Fills parameters and states from a checkpoint. Throws DataError if it does not fit the model.
 void load_checkpoint(const std::filesystem::path& checkpoint, const ModelBundle& bundle, const ParameterMemory& parameters,
-                     const std::vector<std::string>& state_names, const StateMemory& states);
+                     const std::vector<std::string>& state_names, const StateAccess& states);
 // The parameters alone, for the best model at the end.
 void load_checkpoint_parameters(const std::filesystem::path& checkpoint, const ModelBundle& bundle,
                                 const ParameterMemory& parameters);

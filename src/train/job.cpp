@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/offload_file.h"
 #include "base/process.h"
 #include "model/trained_parts.h"
 #include "train/predictor.h"
@@ -225,6 +226,12 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
   request.update = memory.update;
   request.recompute = memory.recompute;
   request.speeds = memory.speeds;
+  if (train != nullptr && !memory.offload.empty()) {
+    const DiskSpeed disk = measure_disk(memory.offload);
+    request.offload_directory = memory.offload;
+    request.speeds.disk_read_seconds_per_byte = 1 / disk.read_bytes_per_second;
+    request.speeds.disk_write_seconds_per_byte = 1 / disk.write_bytes_per_second;
+  }
   request.trains = train != nullptr;
   request.pretrained = bundle.weights != nullptr;
   request.evaluates = evaluation != nullptr;
@@ -286,6 +293,11 @@ nlohmann::json plan_json(const RunPlan& plan) {
           {"trained_parameters", plan.trained_parameters},
           {"update_mode", update_mode_name(plan.levers.update)},
           {"recomputed_bytes", recomputed_bytes(plan.levers)},
+          {"offload",
+           {{"directory", plan.offload_directory.string()},
+            {"file_bytes", plan.offload.bytes()},
+            {"optimizer_state_bytes", plan.offload.state_bytes()},
+            {"activation_bytes", plan.offload.activation_bytes()}}},
           {"seconds_per_update", plan.seconds_per_update},
           {"items", items},
           {"programs", programs}};

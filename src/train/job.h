@@ -53,6 +53,7 @@ struct MemoryRequest {
   RecomputeMode recompute = RecomputeMode::kAuto;
   OpSpeeds speeds = typical_speeds();
   int loader_workers = -1;  // below 0: chosen
+  std::filesystem::path offload{};  // a directory for what may leave memory; empty: none
 };
 
 // Parses "512" tokens and so on against the model; throws UsageError if the model has fewer positions.

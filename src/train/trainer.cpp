@@ -78,13 +78,23 @@ Trainer::Trainer(const Session& session, const ModelBundle& bundle, const TrainD
   for (const auto& [name, entry] : session.plan().layout.entries()) {
     if (entry.role == Role::kState && is_optimizer_state(name)) state_names_.push_back(name);
   }
+  for (const auto& [name, state] : session.plan().offload.states()) state_names_.push_back(name);
+  std::sort(state_names_.begin(), state_names_.end());  // a checkpoint does not depend on what is offloaded
+}
+
+StateAccess Trainer::states() const {
+  return {.type = [this](const std::string& name) { return session_.state_type(name); },
+          .read = [this](const std::string& name, const auto& visit) { session_.read_state(name, visit); },
+          .fill = [this](const std::string& name, const auto& visit) { session_.fill_state(name, visit); }};
 }
 
 void Trainer::begin_afresh() {
   if (options_.precision == DType::kF16) scaler_ = GradScaler({.scale = options_.fp16_initial_scale});
   original_ = bundle_.source(options_.seed);
   load_model(bundle_, options_.seed, [this](const std::string& name) { return session_.parameter(name); });
-  for (const std::string& name : state_names_) std::ranges::fill(state(name).byte_span(), std::byte{0});
+  for (const std::string& name : state_names_) {
+    session_.fill_state(name, [](std::span<std::byte> bytes) { std::ranges::fill(bytes, std::byte{0}); });
+  }
 }
 
 void Trainer::begin_from(const std::filesystem::path& resume) {
@@ -99,7 +109,7 @@ void Trainer::begin_from(const std::filesystem::path& resume) {
          .remedy = fmt::format("pass that, or begin a new run from its weights with --model {}", resume.string())});
   }
   try {
-    load_checkpoint(resume, bundle_, memory, state_names_, [this](const std::string& name) { return state(name); });
+    load_checkpoint(resume, bundle_, memory, state_names_, states());
     if (!bundle_.options.lora.enabled()) resumed_ = std::make_shared<WeightsFile>(open_weights(resume));
     original_ = {.weights = resumed_.get(), .seed = options_.seed};
   } catch (const DataError& error) {
@@ -190,7 +200,7 @@ double Trainer::run_update(const std::atomic<bool>& stop, bool& stopped) {
     binding->set_keep_gradients(info.micro_batch > 0);
     binding->set_update(scheduled_learning_rate(options_, real_updates(), state_.total_steps), real_updates() + 1,
                         options_.max_grad_norm, scale);
-    program.run();
+    run_program(program);
     const PlannedProgram& planned = session_.planned(kind);
     loss += double{*program.view(planned.loss).data<float>()} / scale;
     if (last) gradient_norm_ = *program.view(planned.gradient_norm).data<float>();
@@ -204,6 +214,22 @@ double Trainer::run_update(const std::atomic<bool>& stop, bool& stopped) {
       stopped = true;
       return loss;
     }
+  }
+}
+
+// The disk that a step reads and writes may fail within it: states then belong to two updates, and only what was saved
+// before can be continued.
+void Trainer::run_program(const Program& program) {
+  try {
+    program.run();
+  } catch (const EnvironmentError& error) {
+    Problem problem = error.problem();
+    problem.what = fmt::format("update {} cannot be finished: {}", state_.step + 1, problem.what);
+    const std::vector<std::int64_t> good = list_checkpoints(options_.output_dir);
+    problem.remedy +=
+        good.empty() ? "; no earlier checkpoint exists: the run starts afresh"
+                     : fmt::format("; then continue with --resume-from-checkpoint latest, from update {}", good.back());
+    throw EnvironmentError(std::move(problem));
   }
 }
 
@@ -338,8 +364,7 @@ void Trainer::save(bool force) {
   const ParameterMemory memory = [this](const std::string& name) { return session_.parameter(name); };
   std::filesystem::path path;
   try {
-    path = save_checkpoint(options_.output_dir, state_, bundle_, original_, memory, state_names_,
-                           [this](const std::string& name) { return state(name); });
+    path = save_checkpoint(options_.output_dir, state_, bundle_, original_, memory, state_names_, states());
   } catch (const EnvironmentError& error) {
     Problem problem = error.problem();
     const std::vector<std::int64_t> good = list_checkpoints(options_.output_dir);

@@ -97,7 +97,8 @@ class Trainer {
   void save(bool force);
   StepReport report(double loss) const;
   bool updates_now(std::int64_t every) const { return every > 0 && state_.step % every == 0; }
-  TensorView state(const std::string& name) const { return session_.persistent(name); }
+  void run_program(const Program& program);
+  StateAccess states() const;
 
   const Session& session_;
   const ModelBundle& bundle_;

@@ -5,9 +5,13 @@
 namespace plimsoll {
 
 void Rewriter::copy_sources() {
+  copy_sources([](const Value&) { return false; });
+}
+
+void Rewriter::copy_sources(const std::function<bool(const Value&)>& skips) {
   for (std::size_t i = 0; i < from_.values().size(); ++i) {
     const Value& value = from_.values()[i];
-    if (value.producer != kNoNode) continue;
+    if (value.producer != kNoNode || skips(value)) continue;
     const auto old = static_cast<ValueId>(i);
     switch (value.role) {
       case Role::kInput:

@@ -1,6 +1,7 @@
 // Rewriter: copies a graph node by node into a new one, letting a transform step in where it wants to.
 #pragma once
 
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,8 @@ class Rewriter {
   Graph& graph() { return to_; }
   // Inputs, parameters and states, under their names.
   void copy_sources();
+  // But those that `skips` names.
+  void copy_sources(const std::function<bool(const Value&)>& skips);
   // The node with its inputs mapped, or with the given inputs of the new graph; its outputs become the old ones' images.
   void copy_node(const Node& node);
   void copy_node(const Node& node, std::vector<ValueId> inputs);

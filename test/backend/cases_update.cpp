@@ -81,6 +81,7 @@ struct UpdateCase {
   States states = States::kMoments;
   Ids ids{};  // of updates by rows
   std::int64_t capacity = 0;
+  std::int64_t first = 0, count = 0;  // of updates of a part
 };
 
 class UpdateBuilder {
@@ -102,7 +103,10 @@ class UpdateBuilder {
       add_rows();
     }
     for (const ValueId scalar : update_scalars(b_, c_.update)) inputs_.push_back(scalar);
-    Attributes attributes = c_.update.attributes;
+    AdamWAttributes adamw = c_.update.attributes;
+    adamw.first = c_.first;
+    adamw.count = c_.count;
+    Attributes attributes = adamw;
     if (c_.states == States::kMeans) {
       attributes = AdafactorAttributes{.weight_decay = c_.update.attributes.weight_decay};
     }
@@ -134,11 +138,12 @@ class UpdateBuilder {
   }
 
   void add_moment(const std::string& name, Range range) {
-    const std::int64_t elements = c_.shape.elements();
-    if (c_.states == States::kMoments) return add_state(name, {f_, c_.shape}, numbers(elements, range));
+    const Shape shape = c_.count > 0 ? Shape{c_.count} : c_.shape;
+    const std::int64_t elements = shape.elements();
+    if (c_.states == States::kMoments) return add_state(name, {f_, shape}, numbers(elements, range));
     std::vector<double> codes;
     for (std::int64_t i = 0; i < elements; ++i) codes.push_back(b_.random_integer(0, 255));
-    add_state(name, {DType::kU8, c_.shape}, codes);
+    add_state(name, {DType::kU8, shape}, codes);
     std::vector<double> absmax = numbers(code_blocks(elements), {0, 1});
     absmax.back() = 0;  // as at the start
     add_state(name + ".absmax", {f_, {code_blocks(elements)}}, absmax);
@@ -201,6 +206,19 @@ std::vector<OpCase> parameter_update_cases() {
     rows({9, 768}, {2, 3, 7}, 3, {"rows_of_whole_blocks", 9, 1e-3, 1.0});
     rows({5, 300}, {1, 4}, 3, {"rows_across_blocks", 9, 1e-3, 1.0, no_decay});
     rows({300, 67}, every_third, 120, {"many_rows", 30, 1e-3, 1.0});
+    if (means) continue;
+    const auto part = [&](std::int64_t first, std::int64_t count) {
+      list.back().first = first;
+      list.back().count = count;
+    };
+    dense({33, 65}, {"first_part", 4, 1e-3, 0.5, other});
+    part(0, 512);
+    dense({33, 65}, {"last_part", 4, 1e-3, 0.5, other});
+    part(1792, 353);
+    rows({300, 67}, every_third, 120, {"part_of_many_rows", 30, 1e-3, 1.0});
+    part(256 * 13, 256 * 21);
+    rows({9, 768}, {2, 7}, 3, {"part_without_rows", 9, 1e-3, 1.0});
+    part(3 * 768, 768);
   }
   std::vector<OpCase> cases;
   for (UpdateCase& c : list) {

@@ -48,6 +48,10 @@ inline Tolerance tolerance_of(Op op) {
     case Op::kPatchify:
     case Op::kPackRows:
     case Op::kGatherRows:
+    case Op::kFetchBegin:
+    case Op::kFetchEnd:
+    case Op::kStoreBegin:
+    case Op::kStoreEnd:
     case Op::kCast:
       return {0, 0, "copies, rounded to nearest by everybody"};
     case Op::kAdd:

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <thread>
 
@@ -61,6 +62,43 @@ TEST_F(Run, TrainEvalPredict) {
     ++pictures;
   }
   EXPECT_EQ(pictures, pages.size());
+}
+
+TEST_F(Run, OffloadsWhatTheBudgetAsksFor) {
+  fs::create_directories(at("disk"));
+  const auto summary_of = [&](const std::string& output, const std::string& budget, const Arguments& more) {
+    Arguments arguments = train_arguments(output, {"--max-steps", "3", "--max-grad-norm", "0",
+                                                   "--per-device-train-batch-size", "2", "--json"});
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    *(std::find(arguments.begin(), arguments.end(), "--budget") + 1) = budget;
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.code == 0 ? nlohmann::json::parse(outcome.out) : nlohmann::json();
+  };
+  const nlohmann::json plain = summary_of("plain", "1GiB", {});
+  ASSERT_TRUE(plain.is_object());
+  EXPECT_EQ(plain["offload_file_bytes"], 0);
+  // 5 MiB less than the run takes by itself; its moments are twice as much.
+  const std::size_t budget = (plain["predicted_peak_bytes"].get<std::size_t>() >> 20) - 5;
+  const nlohmann::json offloaded = summary_of("offloaded", std::to_string(budget) + "MiB",
+                                              {"--recompute", "none", "--offload", path("disk")});
+  ASSERT_TRUE(offloaded.is_object());
+  EXPECT_GT(offloaded["offloaded_optimizer_state_bytes"], 1 << 20);
+  EXPECT_GE(offloaded["offload_file_bytes"], offloaded["offloaded_optimizer_state_bytes"]);
+  EXPECT_EQ(offloaded["loss"], plain["loss"]);
+  const auto predicted = offloaded["predicted_peak_bytes"].get<double>();
+  const auto measured = offloaded["measured_peak_bytes"].get<double>();
+  EXPECT_LE(measured, offloaded["budget_bytes"].get<double>());
+  EXPECT_LE(std::abs(predicted - measured), 8.0 * (1 << 20));
+  EXPECT_TRUE(file_bytes(at("plain") / "model.safetensors") == file_bytes(at("offloaded") / "model.safetensors"));
+  EXPECT_TRUE(fs::is_empty(at("disk")));
+  const nlohmann::json plan = nlohmann::json::parse(file_bytes(at("offloaded") / "plan.json"));
+  EXPECT_EQ(plan["offload"]["file_bytes"], offloaded["offload_file_bytes"]);
+}
+
+TEST_F(Run, OffloadIntoADirectoryThatIsNotThereIsRefused) {
+  const Outcome outcome = run(train_arguments("run", {"--max-steps", "1", "--offload", path("absent")}));
+  expect_message(outcome, 5, {"--offload " + path("absent"), "No such file or directory", "to do:"});
 }
 
 TEST_F(Run, ResumeWithoutACheckpointStartsAfresh) {

@@ -74,12 +74,13 @@ int save_on_a_full_disk(const fs::path& output_dir, rlim_t limit) {
         }
         throw InternalError({.what = "no such parameter"});
       };
-      const StateMemory state_memory = [&](const std::string&) {
-        return TensorView({DType::kF32, {1000}}, values.data());
-      };
+      const StateAccess states = {
+          .type = [](const std::string&) { return TensorType{DType::kF32, {1000}}; },
+          .read = [&](const std::string&, const auto& visit) { visit(std::as_bytes(std::span(values).first(1000))); },
+          .fill = {}};
       TrainerState state;
       state.step = 8;
-      save_checkpoint(output_dir, state, bundle, {}, memory, {"a.exp_avg"}, state_memory);
+      save_checkpoint(output_dir, state, bundle, {}, memory, {"a.exp_avg"}, states);
     } catch (const EnvironmentError&) {
       code = 0;
     } catch (...) {

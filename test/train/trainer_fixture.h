@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <atomic>
 #include <filesystem>
@@ -76,7 +77,13 @@ class StopAfter : public TrainObserver {
     reports.push_back(report);
     if (report.step == at_) stop.store(true);
   }
+  void on_checkpoint(const fs::path&) override {
+    if (!limits_files) return;
+    const rlimit small{256 << 10, 256 << 10};
+    ::setrlimit(RLIMIT_FSIZE, &small);
+  }
   std::atomic<bool> stop{false};
+  bool limits_files = false;  // from the first checkpoint on, to 256 KiB
   std::vector<StepReport> reports;
 
  private:
@@ -112,8 +119,12 @@ class SmallRun {
                                .update = update,
                                .recompute = recompute,
                                .loader_workers = 1};
-    const Session session(fit(fit_request(bundle, options, data.get(), held_out.get(), memory), backend), backend);
+    const FitRequest request = fit_request(bundle, options, data.get(), held_out.get(), memory);
+    const Session session(offload ? offloaded_plan(request, backend) : fit(request, backend), backend);
+    offloaded_state_bytes = session.plan().offload.state_bytes();
+    offloaded_activation_bytes = session.plan().offload.activation_bytes();
     StopAfter observer(stop_after);
+    observer.limits_files = limit_files_after_checkpoint;
     Trainer trainer(session, bundle, {.train = data.get(), .evaluation = held_out.get()}, options,
                     loader_options(memory), 1, observer);
     try {
@@ -138,6 +149,21 @@ class SmallRun {
     return plimsoll::evaluate(session, bundle.config, *data, loader_options(memory));
   }
 
+  // Everything that can be is in the file, whatever the budget.
+  RunPlan offloaded_plan(FitRequest request, Backend& backend) const {
+    request.offload_directory = folder_.path();
+    request.speeds.disk_read_seconds_per_byte = request.speeds.disk_write_seconds_per_byte = 1e-9;
+    const ModelCapacity capacity{.samples = micro_batch, .text_rows = request.text_rows(micro_batch)};
+    const bool whole = micro_batch == options.train_batch_size;
+    const auto all = rank_step_offloads(whole ? ProgramKind::kStep : ProgramKind::kAccumulateAndStep, request.step,
+                                        capacity, request.update_text_rows);
+    return plan_run(request,
+                    {.micro_batch_size = micro_batch,
+                     .update = update.value_or(UpdateMode::kAfterBackward),
+                     .offload = all},
+                    backend);
+  }
+
   const fs::path& data_folder() const { return pages_; }
 
   TrainOptions options;
@@ -147,6 +173,8 @@ class SmallRun {
   std::optional<UpdateMode> update;
   RecomputeMode recompute = RecomputeMode::kAuto;
   bool evaluates = false;
+  bool offload = false, limit_files_after_checkpoint = false;
+  std::uint64_t offloaded_state_bytes = 0, offloaded_activation_bytes = 0;  // of the last call of train
   std::vector<StepReport> reports;
 
  private:

@@ -133,13 +133,14 @@ AdamWScalars scalars_of(const AdamWAttributes& attributes, std::span<const Tenso
           .step_size = static_cast<float>(-learning_rate / bias_correction1)};
 }
 
-AdamWParts parts_of(const UpdateForm& form, std::span<const TensorView> outputs) {
+// `first`: where the updated part of the parameter begins.
+AdamWParts parts_of(const UpdateForm& form, std::int64_t first, std::span<const TensorView> outputs) {
   AdamWParts parts;
   if (form.split()) {
-    parts.high = outputs[0].data<std::uint16_t>();
-    parts.low = outputs[1].data<std::int16_t>();
+    parts.high = outputs[0].data<std::uint16_t>() + first;
+    parts.low = outputs[1].data<std::int16_t>() + first;
   } else {
-    parts.parameter = outputs[0].data<float>();
+    parts.parameter = outputs[0].data<float>() + first;
   }
   const auto states = outputs.subspan(form.states());
   if (form.coded) {
@@ -160,19 +161,20 @@ std::unique_ptr<Kernel> make_adamw(const Graph& graph, const Node& node) {
   const auto attributes = std::get<AdamWAttributes>(node.attributes);
   const UpdateForm form = update_form(graph, node);
   const Shape& shape = graph.type(node.inputs[0]).shape;
-  const std::int64_t elements = shape.elements();
-  const std::int64_t width = form.by_rows ? shape[1] : elements;
+  const std::int64_t start = attributes.first;
+  const std::int64_t elements = attributes.count > 0 ? attributes.count : shape.elements();
+  const std::int64_t width = form.by_rows ? shape[1] : shape.elements();
   const auto update = HWY_DYNAMIC_DISPATCH(adamw_block);
   return make_kernel([=](const KernelArguments& a) {
     const AdamWScalars scalars = scalars_of(attributes, a.inputs.subspan(form.scalars()));
-    const AdamWParts parts = parts_of(form, a.outputs);
+    const AdamWParts parts = parts_of(form, start, a.outputs);
     const GradientRows gradient(form, width, a.inputs);
     parallel_for(elements, kUpdateGrain, [&](std::int64_t begin, std::int64_t end) {
       float buffer[kCodeBlock];
       for (std::int64_t first = begin; first < end; first += kCodeBlock) {
         const std::int64_t count = std::min(kCodeBlock, end - first);
         update(scalars, parts, static_cast<std::size_t>(first), static_cast<std::size_t>(count),
-               gradient.elements(first, count, buffer));
+               gradient.elements(start + first, count, buffer));
       }
     });
   });

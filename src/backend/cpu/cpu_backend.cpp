@@ -14,6 +14,7 @@
 #include "backend/cpu/dnnl_matmul.h"
 #include "backend/cpu/kernels.h"
 #include "backend/skippable_update.h"
+#include "backend/transfers.h"
 #include "base/bytes.h"
 #include "base/process.h"
 #include "graph/update_form.h"
@@ -201,6 +202,7 @@ CpuBackend::CpuBackend(int threads)
 CpuBackend::~CpuBackend() = default;
 
 std::unique_ptr<Kernel> CpuBackend::prepare(const Graph& graph, const Node& node) {
+  if (is_transfer(node.op)) return make_transfer_kernel(node);
   for (const auto& list : {node.inputs, node.outputs}) {
     for (const ValueId id : list) {
       const DType dtype = graph.type(id).dtype;

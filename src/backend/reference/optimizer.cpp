@@ -78,15 +78,17 @@ void adamw(const KernelArguments& a, const UpdateForm& form, const AdamWAttribut
   // Every row of a table moves: those that are absent have gradient 0, but their m and v decay.
   const GradientRows<T> gradient(form.by_rows, form.by_rows ? shape[1] : shape.elements(), shape[0],
                                  a.inputs.subspan(form.gradient()));
-  for (std::int64_t first = 0; first < shape.elements(); first += kCodeBlock) {
-    const std::int64_t count = std::min(kCodeBlock, shape.elements() - first);
+  const std::int64_t start = attributes.first;  // of the part that is updated
+  const std::int64_t elements = attributes.count > 0 ? attributes.count : shape.elements();
+  for (std::int64_t first = 0; first < elements; first += kCodeBlock) {
+    const std::int64_t count = std::min(kCodeBlock, elements - first);
     T m[kCodeBlock], v[kCodeBlock];
     moment.load(first, count, m);
     square.load(first, count, v);
     for (std::int64_t i = 0; i < count; ++i) {
-      T value = parameter.get(first + i);
-      step(value, m[i], v[i], gradient.at(first + i));
-      parameter.set(first + i, value);
+      T value = parameter.get(start + first + i);
+      step(value, m[i], v[i], gradient.at(start + first + i));
+      parameter.set(start + first + i, value);
     }
     moment.store(first, count, m);
     square.store(first, count, v);

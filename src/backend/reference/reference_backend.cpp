@@ -8,6 +8,7 @@
 
 #include "backend/reference/loop_kernel.h"
 #include "backend/skippable_update.h"
+#include "backend/transfers.h"
 #include "backend/widened_kernel.h"
 #include "base/bytes.h"
 #include "graph/update_form.h"
@@ -51,6 +52,7 @@ DType computing_type(const Graph& graph, const Node& node) {
 
 std::unique_ptr<Kernel> ReferenceBackend::prepare(const Graph& graph, const Node& node) {
   using namespace reference;
+  if (is_transfer(node.op)) return make_transfer_kernel(node);
   if (needs_widening(graph, node) && !is_parameter_update(node.op)) {
     return widened_kernel(graph, node, [this](const Graph& g, const Node& n) { return prepare(g, n); });
   }
@@ -104,6 +106,11 @@ std::unique_ptr<Kernel> ReferenceBackend::prepare(const Graph& graph, const Node
     case Op::kAdafactor:
     case Op::kAdafactorRows:
       return std::make_unique<SkippableUpdate>(make_adafactor_kernel(graph, node, dtype));
+    case Op::kFetchBegin:
+    case Op::kFetchEnd:
+    case Op::kStoreBegin:
+    case Op::kStoreEnd:
+      break;  // above
   }
   check(false, fmt::format("the reference backend knows every op of the catalogue; node '{}'", node.name));
   return nullptr;

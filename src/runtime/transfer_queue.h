@@ -1,0 +1,49 @@
+// TransferQueue: the thread that moves tensors between an arena and an offload file while the kernels compute.
+//
+// One thread, one queue, first in first out. Everything that it needs is allocated when it is made; neither the step loop
+// nor the thread allocates. After a failure nothing more is moved, and every wait throws.
+//
+//   TransferQueue queue(file, tickets);
+//   Program program(std::move(prepared), plan, arena, &queue);
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "backend/transfers.h"
+#include "base/offload_file.h"
+
+namespace plimsoll {
+
+class TransferQueue final : public Transfers {
+ public:
+  // `tickets`: above the largest ticket of any program. `file` outlives the queue; nobody else uses it while requests
+  // are under way.
+  TransferQueue(OffloadFile& file, std::size_t tickets);
+  // What has not begun is dropped; what is under way is waited for.
+  ~TransferQueue() override;
+
+  void begin(const TransferRequest& request) override;
+  void wait(std::int64_t ticket) override;
+  // Until nothing is under way.
+  void drain();
+
+ private:
+  void work();
+  void throw_if_failed() const;
+
+  OffloadFile& file_;
+  std::mutex mutex_;
+  std::condition_variable work_, done_;
+  std::vector<TransferRequest> ring_;
+  std::vector<std::uint64_t> last_of_;        // by ticket: requests begun up to and with its last one
+  std::uint64_t begun_ = 0, finished_ = 0;    // requests since the start
+  bool stop_ = false;
+  int error_ = 0;                             // of the first request that failed
+  TransferRequest failed_;
+  std::thread thread_;  // last: all else is there when it starts
+};
+
+}  // namespace plimsoll

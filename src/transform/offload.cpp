@@ -1,0 +1,391 @@
+#include "transform/offload.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/offload_file.h"
+#include "graph/update_form.h"
+#include "tensor/dynamic_code.h"
+#include "transform/rewriter.h"
+
+namespace plimsoll {
+namespace {
+
+// Estimates of nodes and disk are off by this much without a wait.
+constexpr double kMargin = 1.5;
+
+bool has_offloadable_states(const Node& node) { return node.op == Op::kAdamW || node.op == Op::kAdamWRows; }
+
+std::size_t state_bytes(const Graph& graph, const Node& update) {
+  const UpdateForm form = update_form(graph, update);
+  std::size_t bytes = 0;
+  for (std::size_t i = form.states(); i < form.gradient(); ++i) bytes += graph.type(update.inputs[i]).bytes();
+  return bytes;
+}
+
+// The nodes that read each value, in order.
+std::vector<std::vector<NodeId>> readers_of(const Graph& graph) {
+  std::vector<std::vector<NodeId>> readers(graph.values().size());
+  for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
+    const Node& node = graph.nodes()[n];
+    for (const ValueId input : node.inputs) {
+      auto& list = readers[static_cast<std::size_t>(input)];
+      if (list.empty() || list.back() != static_cast<NodeId>(n)) list.push_back(static_cast<NodeId>(n));
+    }
+  }
+  return readers;
+}
+
+// A value that forward makes, that backward reads, and whose bytes are its own.
+bool is_kept_activation(const Graph& graph, ValueId id, const std::vector<NodeId>& readers, std::size_t smallest) {
+  const Value& value = graph.value(id);
+  if (value.producer == kNoNode || value.role != Role::kActivation || value.type.bytes() < smallest) return false;
+  if (graph.node(value.producer).phase != Phase::kForward) return false;
+  if (std::find(graph.outputs().begin(), graph.outputs().end(), id) != graph.outputs().end()) return false;
+  return std::any_of(readers.begin(), readers.end(),
+                     [&](NodeId reader) { return graph.node(reader).phase != Phase::kForward; });
+}
+
+// A stretch of an update's elements.
+struct Stretch {
+  std::int64_t first = 0, count = 0;
+  std::size_t index = 0;  // among those of the update
+};
+
+std::vector<Stretch> stretches(std::int64_t elements, std::size_t element_bytes, std::size_t piece_bytes) {
+  const auto most = static_cast<std::int64_t>(piece_bytes / element_bytes);
+  const std::int64_t pieces = (elements + most - 1) / most;
+  const std::int64_t each = (elements + pieces - 1) / pieces;
+  const std::int64_t step = (each + kCodeBlock - 1) / kCodeBlock * kCodeBlock;
+  std::vector<Stretch> all;
+  for (std::int64_t first = 0; first < elements; first += step) {
+    all.push_back({.first = first, .count = std::min(step, elements - first), .index = all.size()});
+  }
+  return all;
+}
+
+// Something to be brought, used and maybe taken back, at a place in the sequence of steps.
+struct Use {
+  std::int64_t ticket = 0;
+  std::vector<TransferAttributes::Part> parts;
+  std::string name;
+};
+
+// One node of the new graph that computes, with what is fetched for it and stored after it.
+struct Step {
+  const Node* node = nullptr;
+  Stretch part{};  // of an update whose states are offloaded; count 0: the whole node
+  double seconds = 0;
+  std::vector<std::size_t> fetch_begins{};  // before it: indices into fetches
+  std::vector<std::size_t> fetch_ends{};    // before it, after those
+  std::vector<std::size_t> store_begins{};  // after it: indices into stores
+  std::vector<std::size_t> store_ends{};    // before it, first of all
+};
+
+struct Fetch {
+  Use use;
+  std::vector<ValueId> values;    // of the old graph, that stand for what arrives
+  std::vector<ValueId> arriving;  // of the new graph
+};
+struct Store {
+  Use use;
+  std::vector<ValueId> values;  // of the old graph
+  std::vector<ValueId> leaving;
+};
+
+class Offloader {
+ public:
+  Offloader(const Graph& graph, const std::set<std::string>& names, const OffloadOptions& options, OffloadLayout& layout)
+      : graph_(graph), names_(names), options_(options), layout_(layout), rewriter_(graph) {}
+
+  Graph run() {
+    list_steps();
+    plan_states();
+    plan_activations();
+    emit();
+    return rewriter_.take();
+  }
+
+ private:
+  double read_seconds(const Use& use) const { return seconds(use, options_.read_seconds_per_byte); }
+  double write_seconds(const Use& use) const { return seconds(use, options_.write_seconds_per_byte); }
+  static double seconds(const Use& use, double per_byte) {
+    double bytes = 0;
+    for (const auto& part : use.parts) bytes += static_cast<double>(part.type.bytes());
+    return bytes * per_byte;
+  }
+
+  bool is_offloaded_update(const Node& node) const {
+    return has_offloadable_states(node) && names_.contains(node.name) && state_bytes(graph_, node) >= options_.smallest_bytes;
+  }
+
+  void list_steps() {
+    for (const Node& node : graph_.nodes()) {
+      first_step_.push_back(steps_.size());
+      const double seconds = options_.node_seconds(graph_, node);
+      if (!is_offloaded_update(node)) {
+        steps_.push_back({.node = &node, .seconds = seconds});
+        continue;
+      }
+      const UpdateForm form = update_form(graph_, node);
+      const std::size_t element_bytes = dtype_bytes(graph_.type(node.inputs[form.states()]).dtype);
+      const std::int64_t elements = graph_.type(node.inputs[0]).shape.elements();
+      for (const Stretch& part : stretches(elements, element_bytes, options_.piece_bytes)) {
+        steps_.push_back({.node = &node,
+                          .part = part,
+                          .seconds = seconds * static_cast<double>(part.count) / static_cast<double>(elements)});
+      }
+      for (std::size_t i = form.states(); i < form.gradient(); ++i) {
+        offloaded_sources_.insert(node.inputs[i]);
+        layout_.set_state(graph_.value(node.inputs[i]).name, {.type = graph_.type(node.inputs[i]), .pieces = {}});
+      }
+    }
+  }
+
+  // The latest step, not before `first`, at which something that takes `needed` seconds must begin to be there at `use`.
+  std::size_t step_before(std::size_t use, std::size_t first, double needed) const {
+    double passed = 0;
+    while (use > first && passed < kMargin * needed) passed += steps_[--use].seconds;
+    return use;
+  }
+  // The first step, not after `last`, at which something that begins after step `from` and takes `needed` seconds is done.
+  std::size_t step_after(std::size_t from, std::size_t last, double needed) const {
+    std::size_t at = from + 1;
+    double passed = 0;
+    while (at < last && passed < kMargin * needed) passed += steps_[at++].seconds;
+    return std::min(at, last);
+  }
+
+  TransferAttributes::Part state_part(const std::string& state, const TensorType& type, std::size_t piece) {
+    const OffloadLayout::Piece place = layout_.place(fmt::format("{}[{}]", state, piece), type.bytes());
+    pieces_[state].push_back(place);
+    return {.offset = place.offset, .type = type};
+  }
+
+  // Fetches each part of each update one part ahead, and lets what is stored go when the one after the next is begun.
+  void plan_states() {
+    std::vector<std::size_t> users;  // steps
+    for (std::size_t s = 0; s < steps_.size(); ++s) {
+      if (steps_[s].part.count > 0) users.push_back(s);
+    }
+    std::vector<std::size_t> begins;  // of their fetches: steps
+    for (std::size_t u = 0; u < users.size(); ++u) {
+      const std::size_t s = users[u];
+      Step& step = steps_[s];
+      const Node& node = *step.node;
+      const UpdateForm form = update_form(graph_, node);
+      const std::size_t piece = step.part.index;
+      Use use{.ticket = next_ticket_++, .parts = {}, .name = fmt::format("{}.part{}", node.name, piece)};
+      for (std::size_t i = form.states(); i < form.gradient(); ++i) {
+        const Value& state = graph_.value(node.inputs[i]);
+        const bool sums = form.coded && (i - form.states()) % 2 == 1;  // a block's largest magnitude
+        const std::int64_t count = sums ? code_blocks(step.part.count) : step.part.count;
+        use.parts.push_back(state_part(state.name, {state.type.dtype, {count}}, piece));
+      }
+      Use back = use;
+      back.ticket = next_ticket_++;
+      const std::size_t earliest = u == 0 ? 0 : users[u - 1];
+      // The disk may still be busy with what the update before it stored and fetched.
+      const std::size_t begin = step_before(s, earliest, 2 * read_seconds(use) + write_seconds(use));
+      begins.push_back(begin);
+      steps_[begin].fetch_begins.push_back(fetches_.size());
+      step.fetch_ends.push_back(fetches_.size());
+      fetches_.push_back({.use = std::move(use), .values = {}, .arriving = {}});
+      step.store_begins.push_back(stores_.size());
+      stores_.push_back({.use = std::move(back), .values = {}, .leaving = {}});
+    }
+    for (std::size_t u = 0; u < users.size(); ++u) {
+      // Never three parts that wait to be written: staging is what one, its forerunner and its successor need.
+      const std::size_t last = u + 2 < users.size() ? begins[u + 2] : steps_.size();
+      const Use& use = stores_[u].use;
+      end_store(u, step_after(users[u], std::max(last, users[u] + 1), 2 * write_seconds(use) + read_seconds(use)));
+    }
+    for (auto& [name, list] : pieces_) {
+      layout_.set_state(name, {.type = layout_.states().at(name).type, .pieces = std::move(list)});
+    }
+  }
+
+  void end_store(std::size_t store, std::size_t step) {
+    (step < steps_.size() ? steps_[step].store_ends : last_store_ends_).push_back(store);
+  }
+
+  void plan_activations() {
+    const auto readers = readers_of(graph_);
+    for (std::size_t v = 0; v < readers.size(); ++v) {
+      const auto id = static_cast<ValueId>(v);
+      if (names_.contains(graph_.value(id).name) && is_kept_activation(graph_, id, readers[v], options_.smallest_bytes)) {
+        plan_activation(id, readers[v]);
+      }
+    }
+  }
+
+  void plan_activation(ValueId id, const std::vector<NodeId>& readers) {
+    const Value& value = graph_.value(id);
+    const std::size_t made = first_step_[static_cast<std::size_t>(value.producer)];
+    const OffloadLayout::Piece place = layout_.place(value.name, value.type.bytes());
+    Use use{.ticket = next_ticket_, .parts = {{.offset = place.offset, .type = value.type}}, .name = value.name};
+    const std::size_t stored = step_after(made, steps_.size(), write_seconds(use));
+    // Readers in backward that are close together share a fetch.
+    const double near = 4 * kMargin * read_seconds(use);
+    std::vector<std::pair<std::size_t, std::size_t>> fetched;  // begins, and ends before its first reader
+    std::size_t before = 0;
+    for (const NodeId reader : readers) {
+      const std::size_t at = first_step_[static_cast<std::size_t>(reader)];
+      if (graph_.node(reader).phase == Phase::kForward) continue;
+      double passed = 0;
+      for (std::size_t s = before; s < at && !fetched.empty(); ++s) passed += steps_[s].seconds;
+      if (fetched.empty() || passed > near) {
+        fetched.emplace_back(step_before(at, std::max(stored, before), read_seconds(use)), at);
+      }
+      before = at;
+    }
+    if (fetched.empty() || fetched.front().second <= stored) return;  // it is read again before it could be gone
+    ++next_ticket_;
+    steps_[made].store_begins.push_back(stores_.size());
+    end_store(stores_.size(), stored);
+    stores_.push_back({.use = use, .values = {id}, .leaving = {}});
+    for (const auto& [begin, end] : fetched) {
+      Use again = use;
+      again.ticket = next_ticket_++;
+      steps_[begin].fetch_begins.push_back(fetches_.size());
+      steps_[end].fetch_ends.push_back(fetches_.size());
+      fetches_.push_back({.use = std::move(again), .values = {id}, .arriving = {}});
+    }
+  }
+
+  std::vector<ValueId> add_transfer(Op op, const Use& use, std::vector<ValueId> inputs, Phase phase) {
+    return rewriter_.graph().add_node({.op = op,
+                                       .name = fmt::format("{}.{}", use.name, op_name(op)),
+                                       .attributes = TransferAttributes{.ticket = use.ticket, .parts = use.parts},
+                                       .inputs = std::move(inputs),
+                                       .phase = phase});
+  }
+
+  void emit() {
+    rewriter_.copy_sources([this](const Value& value) {
+      return offloaded_sources_.contains(static_cast<ValueId>(&value - graph_.values().data()));
+    });
+    for (Step& step : steps_) {
+      const Phase phase = step.node->phase;
+      for (const std::size_t s : step.store_ends) add_transfer(Op::kStoreEnd, stores_[s].use, stores_[s].leaving, phase);
+      for (const std::size_t f : step.fetch_begins) {
+        fetches_[f].arriving = add_transfer(Op::kFetchBegin, fetches_[f].use, {}, phase);
+      }
+      std::vector<ValueId> states;  // of this part, arrived
+      for (const std::size_t f : step.fetch_ends) {
+        Fetch& fetch = fetches_[f];
+        const std::vector<ValueId> arrived = add_transfer(Op::kFetchEnd, fetch.use, fetch.arriving, phase);
+        for (std::size_t i = 0; i < fetch.values.size(); ++i) rewriter_.map(fetch.values[i], arrived[i]);
+        if (fetch.values.empty()) states = arrived;
+      }
+      if (step.part.count > 0) {
+        emit_part(step, states);
+      } else {
+        rewriter_.copy_node(*step.node);
+      }
+      for (const std::size_t s : step.store_begins) {
+        Store& store = stores_[s];
+        std::vector<ValueId> inputs = store.values.empty() ? states_made_ : std::vector<ValueId>();
+        for (const ValueId value : store.values) inputs.push_back(rewriter_.mapped(value));
+        store.leaving = add_transfer(Op::kStoreBegin, store.use, std::move(inputs), phase);
+        for (std::size_t i = 0; i < store.values.size(); ++i) rewriter_.map(store.values[i], store.leaving[i]);
+      }
+    }
+    for (const std::size_t s : last_store_ends_) {
+      add_transfer(Op::kStoreEnd, stores_[s].use, stores_[s].leaving, steps_.back().node->phase);
+    }
+    rewriter_.copy_outputs();
+  }
+
+  // A part of an update; the parameter passes through all of them.
+  void emit_part(const Step& step, const std::vector<ValueId>& states) {
+    const Node& whole = *step.node;
+    const UpdateForm form = update_form(graph_, whole);
+    const bool first = step.part.first == 0;
+    Node part = whole;
+    part.name = fmt::format("{}.part{}", whole.name, step.part.index);
+    auto attributes = std::get<AdamWAttributes>(whole.attributes);
+    attributes.first = step.part.first;
+    attributes.count = step.part.count;
+    part.attributes = attributes;
+    for (std::size_t i = 0; i < part.inputs.size(); ++i) {
+      ValueId& input = part.inputs[i];
+      if (i >= form.states() && i < form.gradient()) {
+        input = states[i - form.states()];
+      } else {
+        // Parts of the parameter: what the part before this one made.
+        input = rewriter_.mapped(i < form.states() && !first ? whole.outputs[i] : input);
+      }
+    }
+    const std::vector<ValueId> outputs = rewriter_.graph().add_node(std::move(part));
+    for (std::size_t i = 0; i < form.states(); ++i) rewriter_.map(whole.outputs[i], outputs[i]);
+    states_made_.assign(outputs.begin() + static_cast<std::ptrdiff_t>(form.states()), outputs.end());
+  }
+
+  const Graph& graph_;
+  const std::set<std::string>& names_;
+  const OffloadOptions& options_;
+  OffloadLayout& layout_;
+  Rewriter rewriter_;
+  std::vector<Step> steps_;
+  std::vector<std::size_t> first_step_;  // by node
+  std::vector<Fetch> fetches_;
+  std::vector<Store> stores_;
+  std::vector<std::size_t> last_store_ends_;
+  std::set<ValueId> offloaded_sources_;
+  std::map<std::string, std::vector<OffloadLayout::Piece>> pieces_;
+  std::vector<ValueId> states_made_;  // by the last part
+  std::int64_t next_ticket_ = 0;
+};
+
+}  // namespace
+
+OffloadLayout::Piece OffloadLayout::place(const std::string& name, std::size_t bytes) {
+  const auto [position, inserted] = places_.try_emplace(name, Piece{.offset = bytes_, .bytes = bytes});
+  check(position->second.bytes == bytes, fmt::format("'{}' has one size in all programs", name));
+  if (inserted) bytes_ += round_up(bytes, kOffloadAlignment);
+  return position->second;
+}
+
+std::uint64_t OffloadLayout::state_bytes() const {
+  return std::accumulate(states_.begin(), states_.end(), std::uint64_t{0},
+                         [](std::uint64_t sum, const auto& state) { return sum + state.second.type.bytes(); });
+}
+
+std::uint64_t OffloadLayout::activation_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const auto& [name, piece] : places_) bytes += piece.bytes;
+  return bytes - state_bytes();
+}
+
+std::vector<Offloading> rank_offloads(const Graph& graph, const OffloadOptions& options) {
+  std::vector<Offloading> ranked;
+  for (const Node& node : graph.nodes()) {
+    if (!has_offloadable_states(node)) continue;
+    const std::size_t bytes = state_bytes(graph, node);
+    if (bytes >= options.smallest_bytes) ranked.push_back({.name = node.name, .is_state = true, .bytes = bytes});
+  }
+  std::stable_sort(ranked.begin(), ranked.end(), [&](const Offloading& a, const Offloading& b) {
+    const bool a_small = a.bytes < options.piece_bytes, b_small = b.bytes < options.piece_bytes;
+    return a_small != b_small ? b_small : a.bytes < b.bytes;
+  });
+  const auto readers = readers_of(graph);
+  for (std::size_t v = 0; v < readers.size(); ++v) {
+    const auto id = static_cast<ValueId>(v);
+    if (!is_kept_activation(graph, id, readers[v], options.smallest_bytes)) continue;
+    ranked.push_back({.name = graph.value(id).name, .is_state = false, .bytes = graph.type(id).bytes()});
+  }
+  return ranked;
+}
+
+Graph offload(const Graph& graph, const std::set<std::string>& names, const OffloadOptions& options,
+              OffloadLayout& layout) {
+  return Offloader(graph, names, options, layout).run();
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,238 @@
+// Offloaded graphs as programs over a plan, against the same graphs with everything in memory: bit for bit the same.
+#include "transform/offload.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/reference/reference_backend.h"
+#include "base/offload_file.h"
+#include "runtime/program.h"
+#include "runtime/transfer_queue.h"
+#include "support/scratch_folder.h"
+#include "support/small_net.h"
+#include "transform/early_updates.h"
+#include "transform/recompute.h"
+
+namespace plimsoll::test {
+namespace {
+
+// What takes so long that everything is begun well before it is needed, or so short that nothing is.
+OffloadOptions options(double disk_seconds_per_byte) {
+  return {.node_seconds = [](const Graph&, const Node&) { return 1.0; },
+          .read_seconds_per_byte = disk_seconds_per_byte,
+          .write_seconds_per_byte = disk_seconds_per_byte,
+          .piece_bytes = 1024,
+          .smallest_bytes = 64};
+}
+
+// Rows, a table of ten blocks and two matrices of sixteen each: updates come in several parts.
+struct WideNet {
+  Graph graph;
+  Gradients gradients;
+  WideNet() {
+    const ValueId rows = graph.add_input("rows", {DType::kI32, {1}}), ids = graph.add_input("ids", {DType::kI32, {8}});
+    std::vector<ValueId> parameters;
+    const auto parameter = [&](const char* name, Shape shape) {
+      parameters.push_back(graph.add_parameter(name, {DType::kF32, shape}));
+      return parameters.back();
+    };
+    const ValueId table = parameter("table.weight", {40, 64}), first = parameter("first.weight", {64, 64});
+    const ValueId second = parameter("second.weight", {64, 64}), bias = parameter("second.bias", {64});
+    const ValueId x = embedding(graph, "lookup", table, ids, {.row_gradient = true}, rows);
+    const ValueId y = linear(graph, "first", x, first, kNoValue, rows);
+    const ValueId gelu = add_single(graph, {.op = Op::kTanh, .name = "tanh", .inputs = {y}, .row_count = rows});
+    const ValueId logits = linear(graph, "second", gelu, second, bias, rows);
+    const auto loss = graph.add_node({.op = Op::kCrossEntropy,
+                                      .name = "loss",
+                                      .inputs = {logits, graph.add_input("labels", {DType::kI32, {8}}),
+                                                 graph.add_input("loss_scale", {DType::kF32, {1}})},
+                                      .row_count = rows});
+    graph.mark_output(loss[0]);
+    const Seed seed = loss_seed(graph, loss[0]);
+    gradients = append_backward(graph, {&seed, 1}, parameters);
+  }
+};
+
+enum class Mode { kAfterBackward, kInBackward, kTwoPasses };
+
+Graph updating_graph(OptimizerKind kind, Mode mode) {
+  WideNet net;
+  const bool clips = mode != Mode::kInBackward;
+  append_optimizer(net.graph, net.gradients,
+                   {.kind = kind, .coded_from = 100, .adamw = {.weight_decay = 0.1}, .clips = clips, .decays = {}});
+  Graph graph = recompute(net.graph, is_cheap);
+  if (mode == Mode::kTwoPasses) graph = repeat_backward(graph);
+  return mode == Mode::kAfterBackward ? std::move(graph) : update_early(graph);
+}
+
+std::set<std::string> all_names(const Graph& graph) {
+  std::set<std::string> names;
+  for (const Offloading& one : rank_offloads(graph, options(1))) names.insert(one.name);
+  return names;
+}
+
+// The graph over an arena, with its file if it has one; three updates of it.
+struct Outcome {
+  std::vector<std::vector<double>> losses;
+  std::map<std::string, std::vector<std::byte>> persistent;  // parameters and states, wherever they are
+  std::size_t transient = 0, held = 0;
+};
+
+Outcome run(const Graph& graph, const OffloadLayout& offloaded, Backend& backend) {
+  const ScratchFolder folder;
+  OffloadFile file(folder.path(), offloaded.bytes() + kOffloadAlignment);
+  TransferQueue queue(file, 1000);
+  PreparedGraph prepared = prepare(graph, backend);
+  PersistentLayout layout;
+  layout.add(graph);
+  const MemoryPlan plan = plan_memory(graph, prepared.scratch_bytes(), layout);
+  const auto memory = backend.allocate(plan.arena_bytes());
+  std::ranges::fill(memory->bytes(), std::byte{0});
+  const Program program(std::move(prepared), plan, memory->bytes(), &queue);
+  for (const auto& [name, entry] : layout.entries()) {
+    if (entry.role == Role::kParameter) {
+      from_doubles(program.source(name), numbers(entry.type.shape.elements(), static_cast<double>(name.size())));
+    }
+  }
+  Outcome outcome;
+  for (int step = 0; step < 3; ++step) {
+    const bool even = step % 2 == 0;
+    const auto set = [&](const char* name, const std::vector<double>& values) {
+      if (program.has_source(name)) from_doubles(program.source(name), values);
+    };
+    set("rows", {even ? 6.0 : 8.0});
+    set("ids", even ? std::vector<double>{3, 39, 3, 0, 17, 21} : std::vector<double>{1, 2, 3, 30, 31, 32, 3, 39});
+    set("labels", even ? std::vector<double>{3, 1, -100, 7, 63, 2} : std::vector<double>{3, 1, 5, 7, 63, 2, 0, 9});
+    set("loss_scale", {0.25});
+    set(kLearningRateInput, {0.01});
+    set(kStepInput, {step + 1.0});
+    set(kMaxGradNormInput, {0.5});
+    set(kGradientScaleInput, {1});
+    program.run();
+    std::vector<double> seen;
+    for (const ValueId output : graph.outputs()) {
+      for (const double value : to_doubles(program.view(output), 1)) seen.push_back(value);
+    }
+    outcome.losses.push_back(seen);
+  }
+  queue.drain();
+  for (const auto& [name, entry] : layout.entries()) {
+    const auto bytes = program.source(name).byte_span();
+    outcome.persistent[name] = {bytes.begin(), bytes.end()};
+  }
+  for (const auto& [name, state] : offloaded.states()) {
+    std::vector<std::byte>& bytes = outcome.persistent[name];
+    for (const OffloadLayout::Piece& piece : state.pieces) {
+      std::vector<std::byte> part(piece.bytes);
+      EXPECT_EQ(file.read(piece.offset, part), 0);
+      bytes.insert(bytes.end(), part.begin(), part.end());
+    }
+    EXPECT_EQ(bytes.size(), state.type.bytes()) << name;
+  }
+  outcome.transient = plan.transient_bytes;
+  outcome.held = plan.persistent_bytes;
+  return outcome;
+}
+
+TEST(Offload, ChangesNoBit) {
+  ReferenceBackend reference;
+  CpuBackend cpu(2);
+  for (Backend* backend : {static_cast<Backend*>(&reference), static_cast<Backend*>(&cpu)}) {
+    for (const OptimizerKind kind : {OptimizerKind::kAdamW, OptimizerKind::kAdamW8bit, OptimizerKind::kAdafactor}) {
+      for (const Mode mode : {Mode::kAfterBackward, Mode::kInBackward, Mode::kTwoPasses}) {
+        const Graph plain = updating_graph(kind, mode);
+        const Outcome expected = run(plain, {}, *backend);
+        for (const double disk : {0.0, 1e-3, 10.0}) {
+          OffloadLayout layout;
+          const Graph graph = offload(plain, all_names(plain), options(disk), layout);
+          const Outcome found = run(graph, layout, *backend);
+          EXPECT_EQ(found.losses, expected.losses) << disk;
+          EXPECT_TRUE(found.persistent == expected.persistent)
+              << backend->name() << ", " << optimizer_name(kind) << ", mode " << static_cast<int>(mode) << ", " << disk;
+        }
+      }
+    }
+  }
+}
+
+TEST(Offload, StatesLeaveTheArenaAndStagingIsAFewParts) {
+  const Graph plain = updating_graph(OptimizerKind::kAdamW, Mode::kAfterBackward);
+  std::set<std::string> states;
+  for (const Offloading& one : rank_offloads(plain, options(1))) {
+    if (one.is_state) states.insert(one.name);
+  }
+  EXPECT_EQ(states.size(), 4U);
+  OffloadLayout layout;
+  const Graph graph = offload(plain, states, options(10.0), layout);
+  verify(graph);
+  EXPECT_EQ(layout.states().size(), 8U);
+  EXPECT_EQ(layout.state_bytes(), 2U * 4 * (40 * 64 + 2 * 64 * 64 + 64));
+  EXPECT_EQ(layout.activation_bytes(), 0U);
+  ReferenceBackend backend;
+  const Outcome before = run(plain, {}, backend), after = run(graph, layout, backend);
+  EXPECT_EQ(before.held - after.held, layout.state_bytes());
+  // The part that is updated, the one before it and the one after it: two moments of 1 KiB each.
+  EXPECT_LE(after.transient, before.transient + 3 * 2 * 1024);
+}
+
+// Every transfer is begun before it is waited for, once each; nobody reads what a fetch has not brought; a place is stored
+// before it is fetched again; bytes that leave are not written to until they have left.
+TEST(Offload, OrdersItsTransfers) {
+  for (const Mode mode : {Mode::kAfterBackward, Mode::kInBackward, Mode::kTwoPasses}) {
+    for (const double disk : {0.0, 1e-3, 10.0}) {
+      const Graph plain = updating_graph(OptimizerKind::kAdamW8bit, mode);
+      OffloadLayout layout;
+      const Graph graph = offload(plain, all_names(plain), options(disk), layout);
+      verify(graph);
+      std::map<std::int64_t, int> stage;  // by ticket: 1 begun, 2 waited for
+      std::map<std::uint64_t, bool> written;  // by place: begun to be stored in this step
+      int fetches = 0, stores = 0;
+      for (const Node& node : graph.nodes()) {
+        for (const ValueId input : node.inputs) {
+          const NodeId producer = graph.value(input).producer;
+          if (producer == kNoNode || is_transfer(node.op)) continue;
+          EXPECT_NE(graph.node(producer).op, Op::kFetchBegin) << node.name;
+        }
+        if (!is_transfer(node.op)) continue;
+        const auto& transfer = std::get<TransferAttributes>(node.attributes);
+        const bool begins = node.op == Op::kFetchBegin || node.op == Op::kStoreBegin;
+        EXPECT_EQ(stage[transfer.ticket]++, begins ? 0 : 1) << node.name;
+        fetches += node.op == Op::kFetchBegin ? 1 : 0;
+        stores += node.op == Op::kStoreBegin ? 1 : 0;
+        for (const auto& part : transfer.parts) {
+          EXPECT_EQ(part.offset % kOffloadAlignment, 0U);
+          if (node.op == Op::kStoreBegin) written[part.offset] = true;
+          const bool is_state = node.name.find(".update.part") != std::string::npos;
+          if (node.op != Op::kFetchBegin) continue;
+          EXPECT_EQ(written[part.offset], !is_state) << node.name;
+        }
+      }
+      for (const auto& [ticket, stages] : stage) EXPECT_EQ(stages, 2) << ticket;
+      EXPECT_GE(stores, 10);
+      EXPECT_GE(fetches, stores);
+    }
+  }
+}
+
+TEST(Offload, NamesThatAreNotThereChangeNothing) {
+  const Graph plain = updating_graph(OptimizerKind::kAdamW, Mode::kInBackward);
+  OffloadLayout layout;
+  const Graph graph = offload(plain, {"nothing"}, options(1), layout);
+  EXPECT_EQ(graph.nodes().size(), plain.nodes().size());
+  EXPECT_EQ(layout.bytes(), 0U);
+}
+
+TEST(OffloadLayout, ANameHasOnePlace) {
+  OffloadLayout layout;
+  EXPECT_EQ(layout.place("a", 100).offset, 0U);
+  EXPECT_EQ(layout.place("b", 5000).offset, 4096U);
+  EXPECT_EQ(layout.place("a", 100).offset, 0U);
+  EXPECT_EQ(layout.bytes(), 4096U + 8192U);
+  EXPECT_THROW(layout.place("a", 101), InternalError);
+}
+
+}  // namespace
+}  // namespace plimsoll::test
