@@ -1,53 +1,156 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <chrono>
+
+#include "base/process.h"
 #include "cli/command.h"
 #include "cli/run_options.h"
-#include "data/check.h"
+#include "cli/usage.h"
+#include "data/fixes.h"
 
 namespace plimsoll {
 namespace {
 
-void run_check(const Invocation& invocation, RunOptions& options, bool decode_images) {
+using Clock = std::chrono::steady_clock;
+
+struct CheckCommand {
+  RunOptions run;
+  bool decode_images = false;
+  std::int64_t places = static_cast<std::int64_t>(Findings::kPlacesKept);
+  std::string fix;
+};
+
+// One line on a terminal, redrawn; nothing elsewhere.
+class CheckBar {
+ public:
+  explicit CheckBar(bool quiet) : shown_(!quiet && ::isatty(STDERR_FILENO) == 1) {}
+  ~CheckBar() {
+    if (drawn_) fmt::print(stderr, "\r\x1b[K");
+  }
+  CheckBar(const CheckBar&) = delete;
+  CheckBar& operator=(const CheckBar&) = delete;
+
+  void draw(std::size_t done, std::size_t pages) {
+    const auto now = Clock::now();
+    if (!shown_ || now - last_ < std::chrono::milliseconds(100)) return;
+    constexpr std::size_t kWidth = 20;
+    const std::size_t filled = kWidth * done / std::max<std::size_t>(pages, 1);
+    fmt::print(stderr, "\r[{:#<{}}{:.<{}}] {}/{} pages checked\x1b[K", "", filled, "", kWidth - filled, done, pages);
+    last_ = now;
+    drawn_ = true;
+  }
+
+ private:
+  bool shown_, drawn_ = false;
+  Clock::time_point last_{};
+};
+
+nlohmann::json counts_json(const CheckReport& report) {
+  return {{"pages", report.pages},
+          {"words", report.words},
+          {"labelled_words", report.labelled_words},
+          {"windows", report.windows},
+          {"lost_words", report.lost_words},
+          {"longest_page_tokens", report.longest_page_tokens}};
+}
+
+std::string counts_text(const std::filesystem::path& path, const CheckReport& report) {
+  return fmt::format("{}: {} pages, {} words ({} with a label), {} windows{}; the longest page has {} tokens\n",
+                     path.string(), report.pages, report.words, report.labelled_words, report.windows,
+                     report.lost_words > 0 ? fmt::format(", {} words cut off", report.lost_words) : "",
+                     report.longest_page_tokens);
+}
+
+std::string verdict(std::uint64_t errors, std::string_view data) {
+  if (errors == 0) return fmt::format("no errors{}", data);
+  return fmt::format("{} error{}{}: training would refuse this data", errors, errors == 1 ? "" : "s", data);
+}
+
+std::string fix_text(const FixReport& fixed, const std::string& out) {
+  std::string text = fmt::format("{}: {} boxes of {} pages changed; each is listed in {}\n", out, fixed.boxes,
+                                 fixed.pages, fixed.list.string());
+  if (fixed.paths > 0) text += fmt::format("  image paths of {} pages are written as seen from there\n", fixed.paths);
+  for (const Finding& change : fixed.changes.sorted()) {
+    text += fmt::format("  {} ({} boxes)\n", change.first.what, change.count);
+    for (const auto& [where, found] : change.places) text += fmt::format("    {}: {}\n", where, found);
+    if (change.count > change.places.size())
+      text += fmt::format("    and {} more\n", change.count - change.places.size());
+  }
+  return text;
+}
+
+void run_check(const Invocation& invocation, CheckCommand& command) {
+  RunOptions& options = command.run;
   options.resolve();
   ModelBundle bundle = open_model(options.model.model, options.model.tokenizer, options.model.base_model);
-  const CheckReport report = check_data(bundle, options.model, options.data, decode_images);
-  if (invocation.json) {
-    print_json({{"pages", report.pages},
-                {"words", report.words},
-                {"labelled_words", report.labelled_words},
-                {"windows", report.windows},
-                {"longest_page_tokens", report.longest_page_tokens},
-                {"errors", report.findings.count(Severity::kError)},
-                {"warnings", report.findings.count(Severity::kWarning)},
-                {"findings", nlohmann::json::parse(report.findings.to_json())}});
-  } else {
-    print_line(report.findings.to_text() +
-               fmt::format("{} pages, {} words ({} with a label), {} windows; the longest page has {} tokens\n{}",
-                           report.pages, report.words, report.labelled_words, report.windows,
-                           report.longest_page_tokens,
-                           report.findings.count(Severity::kError) > 0
-                               ? fmt::format("{} error{}: training would refuse this data",
-                                             report.findings.count(Severity::kError),
-                                             report.findings.count(Severity::kError) == 1 ? "" : "s")
-                               : "no errors"));
+  CheckBar bar(invocation.json);
+  CheckRequest request{.data = options.data,
+                       .evaluation = options.eval_data,
+                       .decode_images = command.decode_images,
+                       .places_kept = static_cast<std::size_t>(command.places),
+                       .threads = invocation.threads > 0 ? invocation.threads : available_cores(),
+                       .on_progress = [&bar](std::size_t done, std::size_t pages) { bar.draw(done, pages); }};
+  const auto start = Clock::now();
+  const DataCheck check = check_data(bundle, options.model, request);
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  const std::uint64_t pages = check.train.pages + (check.evaluation ? check.evaluation->pages : 0);
+  const double pages_per_second = static_cast<double>(pages) / std::max(seconds, 1e-9);
+
+  std::uint64_t errors = check.findings.count(Severity::kError);
+  nlohmann::json object = counts_json(check.train);
+  object["pages_per_second"] = pages_per_second;
+  object["errors"] = errors;
+  object["warnings"] = check.findings.count(Severity::kWarning);
+  object["findings"] = nlohmann::json::parse(check.findings.to_json());
+  if (check.evaluation) object["evaluation"] = counts_json(*check.evaluation);
+  std::string text = check.findings.to_text() + counts_text(options.data.data, check.train);
+  if (check.evaluation) text += counts_text(options.eval_data, *check.evaluation);
+  text += fmt::format("checked in {:.2f} s, {:.0f} pages/s\n{}", seconds, pages_per_second, verdict(errors, ""));
+
+  if (!command.fix.empty()) {
+    const auto source =
+        open_pages(options.data.data, {.segment_boxes = options.data.segment_boxes, .ignore_labels = true});
+    const FixReport fixed =
+        write_fixed(*source, options.data.box_format, command.fix, options.data.segment_boxes, request.places_kept);
+    request.data.data = command.fix;
+    errors = check_data(bundle, options.model, request).findings.count(Severity::kError);
+    text += "\n" + fix_text(fixed, command.fix) + verdict(errors, " in " + command.fix);
+    object["fixed"] = {{"boxes", fixed.boxes},       {"pages", fixed.pages},
+                       {"image_paths", fixed.paths}, {"list", fixed.list.string()},
+                       {"errors", errors},           {"changes", nlohmann::json::parse(fixed.changes.to_json())}};
   }
-  if (report.findings.count(Severity::kError) > 0) invocation.exit_code = ExitCode::kData;
+  if (errors > 0) invocation.exit_code = ExitCode::kData;
+  return invocation.json ? print_json(object) : print_line(text);
 }
 
 }  // namespace
 
 void add_check(CLI::App& app, Invocation& invocation) {
   CLI::App* command = add_command(app, invocation, "check", "Read a whole data set and say what would break a run");
-  auto options = std::make_shared<RunOptions>();
-  auto decode = std::make_shared<bool>(false);
-  add_model_options(command, *options);
-  add_data_options(command, *options);
-  add_label_option(command, *options);
-  command->add_flag("--decode-images", *decode, "Decode every image too, not only its header");
-  add_footer(command, "Exit code 3 if there are errors. train makes the same checks before its first update.");
-  command->callback([&invocation, options, decode] {
-    invocation.action = [&invocation, options, decode] { run_check(invocation, *options, *decode); };
-  });
+  auto options = std::make_shared<CheckCommand>();
+  add_model_options(command, options->run);
+  add_data_options(command, options->run);
+  add_label_option(command, options->run);
+  command
+      ->add_option("--eval-data", options->run.eval_data,
+                   "Pages to evaluate on, checked too, and for pages that are in both")
+      ->type_name("FILE");
+  command->option_defaults()->group("Check");
+  command->add_flag("--decode-images", options->decode_images,
+                    "Decode every image too, not only its header: finds damaged, blank and BGR pictures");
+  whole_number(command->add_option("--places", options->places, "Places to list of each kind of finding"), 1, 1 << 20)
+      ->capture_default_str();
+  command
+      ->add_option("--fix", options->fix,
+                   "Write a copy of --data there, with boxes mended where that needs no guess: corners swapped, 0 to 1 "
+                   "scaled, what lies outside by a pixel moved to the edge; OUT.changes.jsonl lists every change")
+      ->type_name("OUT");
+  add_footer(
+      command,
+      "Exit code 3 if there are errors (with --fix: in OUT). train makes the same checks before its first update.");
+  command->callback(
+      [&invocation, options] { invocation.action = [&invocation, options] { run_check(invocation, *options); }; });
 }
 
 }  // namespace plimsoll

@@ -70,13 +70,7 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
   resolve_labels(bundle, options.model, options.data);
   choose_trained_parts(bundle, options.parts);
   check_weights(bundle);
-  const auto train = open_dataset(bundle, options.data, true, false);
-  std::unique_ptr<Dataset> evaluation;
-  if (!options.eval_data.empty()) {
-    DataRequest request = options.data;
-    request.data = options.eval_data;
-    evaluation = open_dataset(bundle, request, true, true);
-  }
+  const auto [train, evaluation] = open_run_data(bundle, options.data, options.eval_data);
   const FitRequest request = fit_request(bundle, options.train, train.get(), evaluation.get(), options.memory);
   if (plan_options.sweep || !plan_options.svg.empty()) return print_sweep(invocation, plan_options, request, backend);
   RunPlan plan = fit(request, backend);
@@ -103,13 +97,15 @@ void add_plan(CLI::App& app, Invocation& invocation) {
   add_parts_options(command, *options);
   auto plan = std::make_shared<PlanOptions>();
   command->option_defaults()->group("Plan");
-  command->add_flag("--explain", plan->explain,
-                    "Every item in bytes, who is alive at the peak, the time, what each lever frees and costs, and what "
-                    "other budgets would bring");
+  command->add_flag(
+      "--explain", plan->explain,
+      "Every item in bytes, who is alive at the peak, the time, what each lever frees and costs, and what "
+      "other budgets would bring");
   command
-      ->add_option("--device-memory", plan->device_memory,
-                   "Plan for another machine with this much memory, in place of --budget: an eighth of it, at least 512 "
-                   "MiB, is left to its system. Times are still this machine's")
+      ->add_option(
+          "--device-memory", plan->device_memory,
+          "Plan for another machine with this much memory, in place of --budget: an eighth of it, at least 512 "
+          "MiB, is left to its system. Times are still this machine's")
       ->type_name("SIZE");
   command->option_defaults()->group("Sweep");
   command->add_flag("--sweep", plan->sweep,

@@ -97,12 +97,12 @@ void train_planned(const Invocation& invocation, const RunOptions& options, cons
   const RunPlan& plan = session.plan();
   write_text_file(output_dir / "plan.json", plan_json(plan).dump(2) + "\n");
   if (!invocation.json) {
-    print_line(fmt::format("{}: {} parameters, {} labels; {} pages in {} windows; {} updates of {} pages", bundle.origin,
-                           parameter_count(bundle.specs()), bundle.config.num_labels(), train->source().size(),
-                           train->size(),
-                           total_steps(options.train, (static_cast<std::int64_t>(train->size()) + options.train.train_batch_size - 1) /
-                                                          options.train.train_batch_size),
-                           options.train.train_batch_size));
+    print_line(fmt::format(
+        "{}: {} parameters, {} labels; {} pages in {} windows; {} updates of {} pages", bundle.origin,
+        parameter_count(bundle.specs()), bundle.config.num_labels(), train->source().size(), train->size(),
+        total_steps(options.train, (static_cast<std::int64_t>(train->size()) + options.train.train_batch_size - 1) /
+                                       options.train.train_batch_size),
+        options.train.train_batch_size));
     print_line(plan_table(plan));
   }
   stop_requested.store(false);
@@ -136,18 +136,13 @@ void run_train(const Invocation& invocation, RunOptions& options, const std::str
   resolve_labels(bundle, options.model, options.data);
   choose_trained_parts(bundle, options.parts);
   check_weights(bundle);
-  const auto train = open_dataset(bundle, options.data, true, false);
-  std::unique_ptr<Dataset> evaluation;
-  if (!options.eval_data.empty()) {
-    DataRequest request = options.data;
-    request.data = options.eval_data;
-    evaluation = open_dataset(bundle, request, true, true);
-  } else if (options.train.load_best_model_at_end) {
+  if (options.eval_data.empty() && options.train.load_best_model_at_end) {
     throw UsageError({.what = "the best model cannot be known without evaluation",
                       .where = "--load-best-model-at-end",
                       .found = "no --eval-data",
                       .remedy = "pass --eval-data FILE"});
   }
+  const auto [train, evaluation] = open_run_data(bundle, options.data, options.eval_data);
   // The micro-batch belongs to a run's numbers: a resumed run keeps the one that it began with.
   if (resume) options.memory.micro_batch_size = read_trainer_state(*resume).micro_batch_size;
 
@@ -161,7 +156,8 @@ void run_train(const Invocation& invocation, RunOptions& options, const std::str
   try {
     train_planned(invocation, options, bundle, train.get(), evaluation.get(), backend, resume);
   } catch (const ScaleCollapsedError& error) {
-    log_warning(fmt::format("{} ({}): continuing in {}", error.problem().what, error.problem().found, options.fp16_fallback));
+    log_warning(
+        fmt::format("{} ({}): continuing in {}", error.problem().what, error.problem().found, options.fp16_fallback));
     const std::optional<fs::path> checkpoint = find_resume("latest", output_dir);
     if (checkpoint) fallback.memory.micro_batch_size = read_trainer_state(*checkpoint).micro_batch_size;
     train_planned(invocation, fallback, bundle, train.get(), evaluation.get(), backend, checkpoint);
@@ -200,7 +196,8 @@ void add_train(CLI::App& app, Invocation& invocation) {
   whole_number(command->add_option("--eval-steps", t.eval_steps, "Updates between evaluations (0: after each epoch)"),
                0)
       ->capture_default_str();
-  command->add_flag("--load-best-model-at-end", t.load_best_model_at_end, "Save the best evaluated model, not the last");
+  command->add_flag("--load-best-model-at-end", t.load_best_model_at_end,
+                    "Save the best evaluated model, not the last");
   one_of(command->add_option("--metric-for-best-model", t.metric_for_best_model, "f1, precision, recall or loss"),
          {"f1", "precision", "recall", "loss", "eval_f1", "eval_precision", "eval_recall", "eval_loss"})
       ->type_name("NAME")
@@ -209,11 +206,13 @@ void add_train(CLI::App& app, Invocation& invocation) {
       ->add_option("--resume-from-checkpoint", *resume,
                    "latest, or a checkpoint-N directory: continue bit for bit; latest with no checkpoint starts afresh")
       ->type_name("WHICH");
-  command->add_flag("--log-order", t.log_order, "Write order.jsonl: the page and window of every sample of every update");
-  add_footer(command,
-             "Everything the run will hold is planned, allocated and touched before the first update. If it does not fit the\n"
-             "budget, the command says so at once (exit code 4) and names the smallest budget that works.\n"
-             "Ctrl-C writes a checkpoint and ends with exit code 130; --resume-from-checkpoint latest continues.");
+  command->add_flag("--log-order", t.log_order,
+                    "Write order.jsonl: the page and window of every sample of every update");
+  add_footer(
+      command,
+      "Everything the run will hold is planned, allocated and touched before the first update. If it does not fit the\n"
+      "budget, the command says so at once (exit code 4) and names the smallest budget that works.\n"
+      "Ctrl-C writes a checkpoint and ends with exit code 130; --resume-from-checkpoint latest continues.");
   command->callback([&invocation, options, resume] {
     invocation.action = [&invocation, options, resume] { run_train(invocation, *options, *resume); };
   });

@@ -1,17 +1,29 @@
-// The check on data before anything is trained: reads every page and every image's header and reports what would break
-// a run or spoil its result. One page is in memory at a time.
+// The check on data before anything is trained: reads every page and every image's header on several threads and
+// reports what would break a run or spoil its result. Nothing of a page stays in memory but 32 bytes and what was
+// found.
 //
-//   const CheckReport report = check_pages(*source, {.labels = &labels, .encoder = &encoder});
+//   const CheckReport report = check_pages(*source, {.labels = &labels, .encoder = &encoder, .threads = 2});
 //   if (report.findings.count(Severity::kError) > 0) …
+//
+// Invariant: the report does not depend on the number of threads.
 //
 // Kinds, stable for machines. Errors: whatever PageError and ImageError name ("bad-json", "missing-key", "wrong-type",
 // "counts-differ", "box-shape", "not-finite", "not-utf8", "label-numbers", "label-unknown", "image-missing",
-// "image-unreadable", "image-kind", "image-too-large"), "box-outside", "labels-missing", "empty-page", "page-too-long".
-// Warnings: "box-inverted", "duplicate-id", "image-size", "image-damaged", "word-without-tokens", "words-lost".
-// Infos: "long-page".
+// "image-unreadable", "image-kind", "image-too-large"), "page-unreadable", "box-outside", "labels-missing",
+// "empty-page", "page-too-long", "token-outside", "tokenizer-size", and "duplicate-id" (a warning where labels are not
+// required). Warnings: "box-inverted", "box-fractions", "box-thousandths", "box-order", "box-constant", "box-mirrored",
+// "word-boxes", "image-size", "image-damaged", "image-blank", "image-bgr", "word-without-tokens", "words-lost",
+// "window-ignored", "tag-order", "label-unused", "label-untrained", "class-dominant", "duplicate-page", "page-in-both".
+// Infos: "long-page", "word-boxes".
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "data/findings.h"
 #include "data/labels.h"
@@ -25,20 +37,55 @@ struct CheckOptions {
   const LabelSet* labels = nullptr;      // absent: any label name will do
   bool labels_required = false;          // training and evaluation
   const WordEncoder* encoder = nullptr;  // absent: nothing is said about tokens
+  std::int64_t vocab_size = 0;           // rows of the word embedding; 0: not known
   WindowOptions windows{};
-  bool decode_images = false;  // decode each image too, instead of its header only
+  bool segments_known = false;  // the data knows which words form a segment, and was asked for words' boxes
+  bool decode_images = false;   // decode each image too, instead of its header only
+  std::size_t places_kept = Findings::kPlacesKept;
+  int threads = 1;
+  // Called now and then with the number of pages done, by one thread at a time.
+  std::function<void(std::size_t done, std::size_t pages)> on_progress{};
 };
 
-struct CheckReport {
-  Findings findings;
+struct CheckCounts {
   std::uint64_t pages = 0;  // that could be read
   std::uint64_t words = 0;
   std::uint64_t labelled_words = 0;  // with a label other than O
   std::uint64_t tokens = 0;
   std::uint64_t windows = 0;
   std::uint64_t longest_page_tokens = 0;
+  std::uint64_t lost_words = 0;     // of pages cut short
+  std::uint64_t segment_pages = 0;  // whose words share boxes
+  std::uint64_t word_pages = 0;     // of which no two words in a row share a box
+
+  void add(const CheckCounts& other);
+};
+
+// The farthest coordinates of all boxes, and the smallest page (pixels).
+struct BoxExtent {
+  double right = 0, bottom = 0;
+  int least_width = 1 << 30, least_height = 1 << 30;
+  std::uint64_t boxes = 0;
+
+  void include(const Page& page);
+  void include(const BoxExtent& other);
+};
+
+struct CheckReport : CheckCounts {
+  Findings findings;
+  std::map<std::string, std::uint64_t> labels;  // occurrences
+  // Hash of words and boxes -> page, for pages with enough of them; sorted.
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> contents;
 };
 
 CheckReport check_pages(const PageSource& source, const CheckOptions& options);
+
+// A data set to train on and one to evaluate on, side by side: "page-in-both", "label-untrained", "word-boxes".
+struct CheckedData {
+  const PageSource& source;
+  const CheckReport& report;
+};
+Findings compare_data(const CheckedData& train, const CheckedData& evaluation,
+                      std::size_t places_kept = Findings::kPlacesKept);
 
 }  // namespace plimsoll

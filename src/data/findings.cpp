@@ -21,7 +21,9 @@ void Findings::add(Severity severity, std::string_view kind, Problem problem) {
     found->first = problem;
   }
   ++found->count;
-  if (found->places.size() < Finding::kPlacesKept) found->places.push_back(std::move(problem.where));
+  if (found->places.size() < places_kept_) {
+    found->places.push_back({std::move(problem.where), std::move(problem.found)});
+  }
 }
 
 void Findings::merge(const Findings& other) {
@@ -34,8 +36,8 @@ void Findings::merge(const Findings& other) {
       continue;
     }
     found->count += theirs.count;
-    for (const std::string& place : theirs.places) {
-      if (found->places.size() < Finding::kPlacesKept) found->places.push_back(place);
+    for (const Finding::Place& place : theirs.places) {
+      if (found->places.size() < places_kept_) found->places.push_back(place);
     }
   }
 }
@@ -67,11 +69,15 @@ std::string Findings::to_text() const {
     const auto line = [&text](std::string_view label, const std::string& value) {
       if (!value.empty()) text += fmt::format("  {:<8} {}\n", label, value);
     };
-    for (std::size_t i = 0; i < finding.places.size(); ++i) line(i == 0 ? "where:" : "", finding.places[i]);
+    for (std::size_t i = 0; i < finding.places.size(); ++i) {
+      const auto& [where, found] = finding.places[i];
+      const bool own = finding.count > 1 && !found.empty();  // what was found differs from place to place
+      line(i == 0 ? "where:" : "", own ? fmt::format("{}: {}", where, found) : where);
+    }
     if (finding.count > finding.places.size()) {
       line("", fmt::format("and {} more", finding.count - finding.places.size()));
     }
-    line("found:", finding.first.found);
+    if (finding.count == 1) line("found:", finding.first.found);
     line("allowed:", finding.first.allowed);
     line("to do:", finding.first.remedy);
   }
@@ -82,11 +88,17 @@ std::string Findings::to_json() const {
   using Json = nlohmann::ordered_json;
   Json json = Json::array();
   for (const Finding& finding : sorted()) {
+    Json places = Json::array(), found = Json::array();
+    for (const Finding::Place& place : finding.places) {
+      places.push_back(place.where);
+      found.push_back(place.found);
+    }
     json.push_back({{"severity", severity_name(finding.severity)},
                     {"kind", finding.kind},
                     {"count", finding.count},
                     {"what", finding.first.what},
-                    {"places", finding.places},
+                    {"places", places},
+                    {"found_at_places", found},
                     {"found", finding.first.found},
                     {"allowed", finding.first.allowed},
                     {"remedy", finding.first.remedy}});
@@ -94,14 +106,26 @@ std::string Findings::to_json() const {
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 
-DataError Findings::to_error(std::string_view file) const {
+std::vector<std::string> Findings::to_lines(Severity severity) const {
+  std::vector<std::string> lines;
+  for (const Finding& finding : sorted()) {
+    if (finding.severity != severity) continue;
+    const Problem& first = finding.first;
+    lines.push_back(fmt::format("[{}] {} ({}{}){}{}", finding.kind, first.what,
+                                finding.count == 1 ? "" : fmt::format("{} times, first at ", finding.count),
+                                first.where, first.found.empty() ? "" : ": ", first.found));
+  }
+  return lines;
+}
+
+DataError Findings::to_error(std::string_view file, std::string_view more_listed) const {
   const std::vector<Finding> all = sorted();
   check(!all.empty() && all.front().severity == Severity::kError, "there is an error to report");
   Problem problem = all.front().first;
   const std::uint64_t more = count(Severity::kError) - 1;
   if (more > 0) {
-    problem.remedy += fmt::format("{}{} more error{} in {}: plimsoll check lists all kinds",
-                                  problem.remedy.empty() ? "" : "; ", more, more == 1 ? "" : "s", file);
+    problem.remedy += fmt::format("{}{} more error{} in {}: {}", problem.remedy.empty() ? "" : "; ", more,
+                                  more == 1 ? "" : "s", file, more_listed);
   }
   return DataError(std::move(problem));
 }

@@ -21,17 +21,26 @@ enum class Severity : std::uint8_t { kError, kWarning, kInfo };
 std::string_view severity_name(Severity severity);  // "error", "warning", "info"
 
 struct Finding {
-  static constexpr std::size_t kPlacesKept = 5;
+  struct Place {
+    std::string where{};
+    std::string found{};
+    friend bool operator==(const Place&, const Place&) = default;
+  };
 
   Severity severity = Severity::kError;
-  std::string kind{};                 // stable short name for machines, "box-outside"
-  std::uint64_t count = 0;            // occurrences
-  Problem first{};                    // the first occurrence; `where` is places[0]
-  std::vector<std::string> places{};  // of the first occurrences
+  std::string kind{};           // stable short name for machines, "box-outside"
+  std::uint64_t count = 0;      // occurrences
+  Problem first{};              // the first occurrence; its place is places[0]
+  std::vector<Place> places{};  // of the first occurrences
 };
 
 class Findings {
  public:
+  static constexpr std::size_t kPlacesKept = 5;
+
+  // Of each kind, the places of the first `places_kept` occurrences are kept.
+  explicit Findings(std::size_t places_kept = kPlacesKept) : places_kept_(places_kept) {}
+
   void add(Severity severity, std::string_view kind, Problem problem);
   // Everything of `other`, as if it had come after what is here (checks that ran in parallel, in page order).
   void merge(const Findings& other);
@@ -46,12 +55,16 @@ class Findings {
 
   // One paragraph a kind, for people; ends with a line break unless empty.
   std::string to_text() const;
-  // A JSON array: [{"severity", "kind", "count", "what", "places", "found", "allowed", "remedy"}].
+  // A JSON array: [{"severity", "kind", "count", "what", "places", "found_at_places", "found", "allowed", "remedy"}].
   std::string to_json() const;
-  // The errors as one DataError, for a run that must not begin. Precondition: there is at least one.
-  DataError to_error(std::string_view file) const;
+  // One line a kind, for a log: "[box-inverted] a box's … (3 times, first at …)".
+  std::vector<std::string> to_lines(Severity severity) const;
+  // The errors as one DataError, for a run that must not begin; `more` says where the others are listed. Precondition:
+  // there is at least one.
+  DataError to_error(std::string_view file, std::string_view more = "plimsoll check lists all kinds") const;
 
  private:
+  std::size_t places_kept_;
   std::vector<Finding> findings_;
 };
 

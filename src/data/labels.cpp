@@ -28,8 +28,7 @@ std::string trimmed(std::string_view text) {
   return std::string(text.substr(begin, text.find_last_not_of(kSpace) - begin + 1));
 }
 
-DataError bad_config(const fs::path& path, std::string what, std::string found,
-                     std::string allowed) {
+DataError bad_config(const fs::path& path, std::string what, std::string found, std::string allowed) {
   return DataError({.what = std::move(what),
                     .where = path.string(),
                     .found = std::move(found),
@@ -38,15 +37,13 @@ DataError bad_config(const fs::path& path, std::string what, std::string found,
 }
 
 // {"0": "O", "1": "B-X"} or {"O": 0, "B-X": 1} as number -> name.
-std::map<std::int64_t, std::string> numbered(const Json& object, bool keys_are_numbers,
-                                             const fs::path& path, std::string_view key) {
+std::map<std::int64_t, std::string> numbered(const Json& object, bool keys_are_numbers, const fs::path& path,
+                                             std::string_view key) {
   const auto fail = [&](const std::string& found) {
-    return bad_config(
-        path, fmt::format("{} is not a map between numbers and label names", key), found,
-        keys_are_numbers ? R"({"0": "O", "1": "B-X", …})" : R"({"O": 0, "B-X": 1, …})");
+    return bad_config(path, fmt::format("{} is not a map between numbers and label names", key), found,
+                      keys_are_numbers ? R"({"0": "O", "1": "B-X", …})" : R"({"O": 0, "B-X": 1, …})");
   };
-  if (!object.is_object())
-    throw fail(object.dump(-1, ' ', false, Json::error_handler_t::replace).substr(0, 60));
+  if (!object.is_object()) throw fail(object.dump(-1, ' ', false, Json::error_handler_t::replace).substr(0, 60));
   std::map<std::int64_t, std::string> names;
   for (const auto& item : object.items()) {
     std::int64_t number = -1;
@@ -70,8 +67,7 @@ std::map<std::int64_t, std::string> numbered(const Json& object, bool keys_are_n
 
 }  // namespace
 
-LabelSet::LabelSet(std::vector<std::string> names, std::string_view where)
-    : names_(std::move(names)) {
+LabelSet::LabelSet(std::vector<std::string> names, std::string_view where) : names_(std::move(names)) {
   const auto fail = [where](std::string what, std::string found) {
     return UsageError({.what = std::move(what),
                        .where = std::string(where),
@@ -99,8 +95,7 @@ LabelSet LabelSet::parse(const std::string& list_or_file) {
                       .allowed = "a file with one label name a line, or names: O,B-X,I-X",
                       .remedy = "check the path"});
   }
-  const std::string text =
-      is_file ? read_text_file(list_or_file, kLongestConfigBytes) : list_or_file;
+  const std::string text = is_file ? read_text_file(list_or_file, kLongestConfigBytes) : list_or_file;
   std::vector<std::string> names;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find_first_of(is_file ? ",\n" : ",", begin), text.size());
@@ -116,21 +111,19 @@ std::optional<LabelSet> LabelSet::from_config(const fs::path& config_json) {
   const std::string text = read_text_file(config_json, kLongestConfigBytes);
   const Json config = Json::parse(text, nullptr, false);
   if (!config.is_object()) {
-    throw bad_config(config_json, "not valid JSON", in_quotes(std::string_view(text).substr(0, 40)),
-                     "a JSON object");
+    throw bad_config(config_json, "not valid JSON", in_quotes(std::string_view(text).substr(0, 40)), "a JSON object");
   }
   const auto by_id = config.find("id2label"), by_name = config.find("label2id");
   const bool has_ids = by_id != config.end() && !by_id->is_null();
   const bool has_names = by_name != config.end() && !by_name->is_null();
   if (!has_ids && !has_names) return std::nullopt;
 
-  const auto labels = has_ids ? numbered(*by_id, true, config_json, "id2label")
-                              : numbered(*by_name, false, config_json, "label2id");
+  const auto labels =
+      has_ids ? numbered(*by_id, true, config_json, "id2label") : numbered(*by_name, false, config_json, "label2id");
   std::vector<std::string> names;
   for (const auto& [number, name] : labels) {
     if (number != static_cast<std::int64_t>(names.size())) {
-      throw bad_config(config_json, "label numbers have a gap",
-                       fmt::format("number {} ({})", number, in_quotes(name)),
+      throw bad_config(config_json, "label numbers have a gap", fmt::format("number {} ({})", number, in_quotes(name)),
                        fmt::format("{}", names.size()));
     }
     names.push_back(name);
@@ -142,8 +135,7 @@ std::optional<LabelSet> LabelSet::from_config(const fs::path& config_json) {
       if (number < 0 || number >= static_cast<std::int64_t>(names.size()) ||
           names[static_cast<std::size_t>(number)] != name) {
         throw bad_config(config_json, "id2label and label2id contradict each other",
-                         fmt::format("label2id says {} is {}", in_quotes(name), number),
-                         "the same pairs in both");
+                         fmt::format("label2id says {} is {}", in_quotes(name), number), "the same pairs in both");
       }
     }
   }
@@ -177,18 +169,7 @@ LabelSet LabelSet::from_pages(const PageSource& pages) {
   std::set<std::string> seen;
   for (std::size_t i = 0; i < pages.size(); ++i) {
     Page page = pages.read(i);
-    for (std::string& label : page.labels) {
-      if (label.empty()) {
-        const auto word = static_cast<std::size_t>(&label - page.labels.data());
-        throw PageError("label-unknown",
-                        {.what = "a label has no name",
-                         .where = place(page, word),
-                         .found = "\"\"",
-                         .allowed = "a name such as O or B-TOTAL",
-                         .remedy = "name the label; a word outside every entity has O"});
-      }
-      seen.insert(std::move(label));
-    }
+    for (std::string& label : page.labels) seen.insert(std::move(label));
   }
   if (seen.empty()) {
     throw DataError({.what = "no page has labels",
@@ -209,8 +190,8 @@ std::optional<std::int32_t> LabelSet::find(std::string_view name) const {
 std::string LabelSet::listed() const {
   constexpr std::size_t kShown = 24;
   const std::size_t count = std::min(names_.size(), kShown);
-  std::string text = fmt::format(
-      "{}", fmt::join(names_.begin(), names_.begin() + static_cast<std::ptrdiff_t>(count), ", "));
+  std::string text =
+      fmt::format("{}", fmt::join(names_.begin(), names_.begin() + static_cast<std::ptrdiff_t>(count), ", "));
   if (count < names_.size()) text += fmt::format(", … ({} in all)", names_.size());
   return text;
 }

@@ -10,14 +10,12 @@
 namespace plimsoll {
 
 std::string place(const Page& page) {
-  const std::string file =
-      page.line > 0 ? fmt::format("{}:{}", page.file.string(), page.line) : page.file.string();
+  const std::string file = page.line > 0 ? fmt::format("{}:{}", page.file.string(), page.line) : page.file.string();
   return page.id.empty() ? file : fmt::format("{}, page '{}'", file, page.id);
 }
 
 std::string place(const Page& page, std::size_t word) {
-  const std::string text =
-      word < page.words.size() ? fmt::format(" ({})", in_quotes(page.words[word])) : std::string();
+  const std::string text = word < page.words.size() ? fmt::format(" ({})", in_quotes(page.words[word])) : std::string();
   return fmt::format("{}, word {}{}", place(page), word, text);
 }
 
@@ -25,19 +23,15 @@ Box1000 scale_box(const Box& box, int width, int height, BoxFormat format) {
   Box1000 scaled{};
   for (std::size_t i = 0; i < 4; ++i) {
     double value = box[i];
-    if (format == BoxFormat::kPixel)
-      value = 1000.0 * value / static_cast<double>(i % 2 == 0 ? width : height);
-    constexpr double kLow = std::numeric_limits<std::int32_t>::min(),
-                     kHigh = std::numeric_limits<std::int32_t>::max();
-    scaled[i] =
-        static_cast<std::int32_t>(std::isnan(value) ? kLow : std::clamp(value, kLow, kHigh));
+    if (format == BoxFormat::kPixel) value = 1000.0 * value / static_cast<double>(i % 2 == 0 ? width : height);
+    constexpr double kLow = std::numeric_limits<std::int32_t>::min(), kHigh = std::numeric_limits<std::int32_t>::max();
+    scaled[i] = static_cast<std::int32_t>(std::isnan(value) ? kLow : std::clamp(value, kLow, kHigh));
   }
   return scaled;
 }
 
 bool box_on_page(const Box1000& box) {
-  return std::all_of(box.begin(), box.end(),
-                     [](std::int32_t value) { return value >= 0 && value <= 1000; });
+  return std::all_of(box.begin(), box.end(), [](std::int32_t value) { return value >= 0 && value <= 1000; });
 }
 
 std::string to_string(const Box& box) { return fmt::format("[{}]", fmt::join(box, ", ")); }
@@ -48,8 +42,7 @@ std::string in_quotes(std::string_view text) {
   std::size_t end = text.size();
   if (end > kLongest) {
     end = kLongest;
-    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U)
-      --end;  // not inside a character
+    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;  // not inside a character
   }
   std::string out = "\"";
   for (const char c : text.substr(0, end)) {

@@ -33,11 +33,10 @@ struct Page {
   int width = 0,
       height = 0;  // pixels that the boxes refer to; 0: not said, the image's header knows
   std::vector<std::string> words;
-  std::vector<Box> boxes;  // one per word
-  std::vector<std::string>
-      labels;                  // one per word, by name; empty when the page has none (prediction)
-  std::filesystem::path file;  // where it was read
-  std::size_t line = 0;        // from 1; 0 where a page is a file of its own
+  std::vector<Box> boxes;           // one per word
+  std::vector<std::string> labels;  // one per word, by name; empty when the page has none (prediction)
+  std::filesystem::path file;       // where it was read
+  std::size_t line = 0;             // from 1; 0 where a page is a file of its own
 };
 
 // "train.jsonl:17, page 'a12'" and "train.jsonl:17, page 'a12', word 4 ("TOTAL")"; words are
@@ -60,8 +59,7 @@ std::string to_string(const Box1000& box);
 // grouped.
 class PageError : public DataError {
  public:
-  PageError(std::string kind, Problem problem)
-      : DataError(std::move(problem)), kind_(std::move(kind)) {}
+  PageError(std::string kind, Problem problem) : DataError(std::move(problem)), kind_(std::move(kind)) {}
   const std::string& kind() const { return kind_; }
 
  private:

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
@@ -15,6 +17,11 @@ namespace plimsoll {
 namespace {
 
 using Json = nlohmann::json;
+
+constexpr std::string_view kNonFinite[] = {"NaN", "Infinity", "-Infinity"};
+constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
+constexpr Box kUnreadBox = {kNoNumber, kNoNumber, kNoNumber, kNoNumber};
+constexpr const char* kUnreadWord = "\xEF\xBF\xBD";  // U+FFFD
 
 std::string shown(const Json& value) {
   constexpr std::size_t kLongest = 60;
@@ -29,15 +36,59 @@ std::string shown(const Json& value) {
   return text;
 }
 
-Json parse_object(std::string_view text, const Page& page) {
-  if (const std::size_t bad = invalid_utf8_offset(text); bad != std::string_view::npos) {
-    throw PageError("not-utf8",
-                    {.what = "text is not valid UTF-8",
-                     .where = fmt::format("{}, byte {} of it", place(page), bad),
-                     .found = fmt::format("byte 0x{:02x}", static_cast<unsigned char>(text[bad])),
-                     .allowed = "UTF-8",
-                     .remedy = "write the file again with encoding UTF-8"});
+// A fault of one value does not end the page where there is a list to put it in.
+void report(PageFaults* faults, PageError fault) {
+  if (faults == nullptr) throw std::move(fault);
+  faults->push_back(std::move(fault));
+}
+
+// Bytes that are not UTF-8 become characters of private use, U+F0080 to U+F00FF, so that the words that hold them are
+// found again behind the JSON.
+class RepairedText {
+ public:
+  explicit RepairedText(std::string_view text) {
+    for (std::size_t done = 0;;) {
+      const std::size_t bad = invalid_utf8_offset(text.substr(done));
+      text_ += text.substr(done, bad);
+      if (bad == std::string_view::npos) return;
+      if (good()) first_bad_ = done + bad;
+      const auto byte = static_cast<unsigned char>(text[done + bad]);
+      text_ += kMark;
+      text_ += static_cast<char>(0x80 | byte >> 6);
+      text_ += static_cast<char>(0x80 | (byte & 0x3F));
+      done += bad + 1;
+    }
   }
+  const std::string& text() const { return text_; }
+  bool good() const { return first_bad_ == std::string::npos; }
+
+  // Of the first bad byte in a word that came out of the JSON; nullopt: it has none.
+  std::optional<PageError> fault_in(const std::string& word, const std::string& where) const {
+    const std::size_t at = good() ? std::string::npos : word.find(kMark);
+    if (at == std::string::npos) return std::nullopt;
+    const auto low = [&](std::size_t i) { return static_cast<unsigned char>(word[i]) & 0x3FU; };
+    return fault(where, low(at + 2) << 6 | low(at + 3));
+  }
+  // Of the first bad byte in the whole text, for a page in which no word has it. Precondition: not good().
+  PageError fault_in_page(const Page& page, std::string_view original) const {
+    return fault(fmt::format("{}, byte {} of it", place(page), first_bad_),
+                 static_cast<unsigned char>(original[first_bad_]));
+  }
+
+ private:
+  static PageError fault(std::string where, unsigned byte) {
+    return PageError("not-utf8", {.what = "text is not valid UTF-8",
+                                  .where = std::move(where),
+                                  .found = fmt::format("byte 0x{:02x}", byte),
+                                  .allowed = "UTF-8",
+                                  .remedy = "write the file again with encoding UTF-8"});
+  }
+  static constexpr std::string_view kMark = "\xF3\xB0";
+  std::string text_;
+  std::size_t first_bad_ = std::string::npos;
+};
+
+Json parse_object(std::string_view text, const Page& page) {
   Json json;
   try {
     json = Json::parse(text);
@@ -55,23 +106,14 @@ Json parse_object(std::string_view text, const Page& page) {
                                    .remedy = "write pages without indentation and without an array around them "
                                              "(jq -c . turns objects, jq -c '.[]' an array, into JSONL)"});
     }
-    const bool non_finite = text.find("NaN") != std::string_view::npos ||
-                            text.find("Infinity") != std::string_view::npos;
-    if (!cut && non_finite) {
-      throw PageError("not-finite",
-                      {.what = "a number is not finite (JSON has no NaN or Infinity)",
-                       .where = fmt::format("{}, near byte {} of it", place(page), at),
-                       .found = in_quotes(tail),
-                       .allowed = "finite numbers",
-                       .remedy = "find what computed it and write the page again"});
-    }
-    throw PageError("bad-json",
-                    {.what = cut ? "JSON ends too early" : "not valid JSON",
-                     .where = fmt::format("{}, near byte {} of {}", place(page), at, text.size()),
-                     .found = in_quotes(tail),
-                     .allowed = "one whole JSON object",
-                     .remedy = cut ? "the file was cut: write or copy it again"
-                                   : "mend the line, or write the file with a JSON library"});
+    const std::string quoted = quote_non_finite(text);
+    if (!cut && quoted != text) return parse_object(quoted, page);
+    throw PageError("bad-json", {.what = cut ? "JSON ends too early" : "not valid JSON",
+                                 .where = fmt::format("{}, near byte {} of {}", place(page), at, text.size()),
+                                 .found = in_quotes(tail),
+                                 .allowed = "one whole JSON object",
+                                 .remedy = cut ? "the file was cut: write or copy it again"
+                                               : "mend the line, or write the file with a JSON library"});
   } catch (const Json::out_of_range& error) {
     throw PageError("not-finite", {.what = "a number is too large for a double",
                                    .where = place(page),
@@ -87,6 +129,15 @@ Json parse_object(std::string_view text, const Page& page) {
                                  .remedy = "write one JSON object a line (JSONL), not one array"});
   }
   return json;
+}
+
+Json parse_text(const RepairedText& text, std::string_view original, const Page& page) {
+  try {
+    return parse_object(text.text(), page);
+  } catch (const PageError&) {
+    if (text.good()) throw;
+    throw text.fault_in_page(page, original);  // another encoding than UTF-8, which is why it is no JSON
+  }
 }
 
 const Json* find_key(const Json& object, std::span<const char* const> names) {
@@ -128,35 +179,47 @@ PageError wrong_type(const Page& page, std::string where, const Json& value, std
 
 const Json& need_array(const Json& object, std::span<const char* const> names, const Page& page) {
   const Json& value = need_key(object, names, page);
-  if (!value.is_array())
-    throw wrong_type(page, names[0], value, "an array with one entry per word");
+  if (!value.is_array()) throw wrong_type(page, names[0], value, "an array with one entry per word");
   return value;
 }
 
-Box parse_box(const Json& value, const std::string& where) {
-  const auto fail = [&](std::string kind, std::string what, std::string allowed,
-                        std::string remedy) {
-    return PageError(std::move(kind), {.what = std::move(what),
-                                       .where = where,
-                                       .found = shown(value),
-                                       .allowed = std::move(allowed),
-                                       .remedy = std::move(remedy)});
+// As the file has it: NaN without the quotes that it was given to be read.
+std::string shown_numbers(const Json& box) {
+  std::string text;
+  for (const Json& number : box) {
+    const bool named =
+        number.is_string() && std::ranges::find(kNonFinite, number.get<std::string>()) != std::end(kNonFinite);
+    text += (text.empty() ? "" : ", ") + (named ? number.get<std::string>() : shown(number));
+  }
+  return text.size() > 60 ? shown(box) : "[" + text + "]";
+}
+
+// kUnreadBox where the fault was put into `faults`.
+Box parse_box(const Json& value, const std::string& where, PageFaults* faults) {
+  const auto fail = [&](std::string kind, std::string what, std::string allowed, std::string remedy) {
+    report(faults, PageError(std::move(kind), {.what = std::move(what),
+                                               .where = where,
+                                               .found = value.is_array() ? shown_numbers(value) : shown(value),
+                                               .allowed = std::move(allowed),
+                                               .remedy = std::move(remedy)}));
+    return kUnreadBox;
   };
   if (!value.is_array() || value.size() != 4) {
-    throw fail("box-shape", "a box does not have four coordinates", "[x0, y0, x1, y1]",
-               "write each box as left, top, right, bottom");
+    return fail("box-shape", "a box does not have four coordinates", "[x0, y0, x1, y1]",
+                "write each box as left, top, right, bottom");
   }
   Box box{};
   for (std::size_t i = 0; i < 4; ++i) {
-    if (!value[i].is_number()) {
-      throw fail("box-shape", "a coordinate is not a number", "[x0, y0, x1, y1], all numbers",
-                 "write each box as left, top, right, bottom");
+    const Json& number = value[i];
+    if (number.is_string() && std::ranges::find(kNonFinite, number.get<std::string>()) != std::end(kNonFinite)) {
+      return fail("not-finite", "a coordinate is not finite (NaN or Infinity)", "finite numbers",
+                  "find what computed it and write the page again");
     }
-    box[i] = value[i].get<double>();
-    if (!std::isfinite(box[i])) {
-      throw fail("not-finite", "a coordinate is not finite", "finite numbers",
-                 "find what computed it");
+    if (!number.is_number()) {
+      return fail("box-shape", "a coordinate is not a number", "[x0, y0, x1, y1], all numbers",
+                  "write each box as left, top, right, bottom");
     }
+    box[i] = number.get<double>();
   }
   return box;
 }
@@ -170,41 +233,51 @@ std::optional<int> parse_size(const Json& object, const char* name, const Page& 
   return static_cast<int>(value);
 }
 
-std::string label_name(const Json& value, const Page& page, std::size_t word,
-                       const ReadOptions& options) {
-  if (value.is_string()) return value.get<std::string>();
+// Empty where the fault was put into `faults`.
+std::string label_name(const Json& value, const Page& page, std::size_t word, const ReadOptions& options,
+                       PageFaults* faults) {
+  const auto fail = [&](std::string kind, std::string what, std::string allowed, std::string remedy) {
+    report(faults, PageError(std::move(kind), {.what = std::move(what),
+                                               .where = place(page, word),
+                                               .found = shown(value),
+                                               .allowed = std::move(allowed),
+                                               .remedy = std::move(remedy)}));
+    return std::string();
+  };
+  if (value.is_string()) {
+    std::string name = value.get<std::string>();
+    if (!name.empty()) return name;
+    return fail("label-unknown", "a label has no name", "a name such as O or B-TOTAL",
+                "name the label; a word outside every entity has O");
+  }
   if (!value.is_number_integer()) {
-    throw wrong_type(page, fmt::format("label of word {}", word), value,
-                     "a label's name or its number");
+    return fail("wrong-type", "a label is neither a name nor a number", "a label's name or its number",
+                "mend the page's JSON; a word outside every entity has O");
   }
   const auto number = value.get<std::int64_t>();
   const auto count = static_cast<std::int64_t>(options.label_names.size());
   if (count == 0) {
-    throw PageError("label-numbers",
-                    {.what = "labels are numbers, and nothing says what they mean",
-                     .where = place(page, word),
-                     .found = shown(value),
-                     .allowed = "label names, or numbers together with a list of names",
-                     .remedy = "give the names in order: --labels O,B-TOTAL,I-TOTAL,…"});
+    return fail("label-numbers", "labels are numbers, and nothing says what they mean",
+                "label names, or numbers together with a list of names",
+                "give the names in order: --labels O,B-TOTAL,I-TOTAL,…");
   }
   if (number < 0 || number >= count) {
-    throw PageError("label-unknown",
-                    {.what = "a label's number is not in the label set",
-                     .where = place(page, word),
-                     .found = shown(value),
-                     .allowed = fmt::format("0 to {} ({} labels)", count - 1, count),
-                     .remedy = "name all labels with --labels, or mend the data"});
+    return fail("label-unknown", "a label's number is not in the label set",
+                fmt::format("0 to {} ({} labels)", count - 1, count),
+                "name all labels with --labels, or mend the data");
   }
   return options.label_names[static_cast<std::size_t>(number)];
 }
 
-void check_counts(const Page& page, std::string_view name, std::size_t found) {
-  if (found == page.words.size()) return;
-  throw PageError("counts-differ", {.what = fmt::format("a page has not as many {} as words", name),
-                                    .where = place(page),
-                                    .found = fmt::format("{} {}, {} words", found, name, page.words.size()),
-                                    .allowed = fmt::format("{} {}, one for each word", page.words.size(), name),
-                                    .remedy = "write words, boxes and labels in step"});
+bool counts_agree(const Page& page, std::string_view name, std::size_t found, PageFaults* faults) {
+  if (found == page.words.size()) return true;
+  report(faults,
+         PageError("counts-differ", {.what = fmt::format("a page has not as many {} as words", name),
+                                     .where = place(page),
+                                     .found = fmt::format("{} {}, {} words", found, name, page.words.size()),
+                                     .allowed = fmt::format("{} {}, one for each word", page.words.size(), name),
+                                     .remedy = "write words, boxes and labels in step"}));
+  return false;
 }
 
 std::string id_of(const Json& object) {
@@ -215,52 +288,82 @@ std::string id_of(const Json& object) {
 
 }  // namespace
 
-Page parse_jsonl_page(std::string_view json_text, const std::filesystem::path& file,
-                      std::size_t line, const ReadOptions& options) {
+std::string quote_non_finite(std::string_view text) {
+  std::string out;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (in_string && text[i] == '\\' && i + 1 < text.size()) {
+      out += text[i++];
+    } else if (text[i] == '"') {
+      in_string = !in_string;
+    } else if (!in_string) {
+      const auto* const name =
+          std::ranges::find_if(kNonFinite, [&](std::string_view each) { return text.substr(i).starts_with(each); });
+      if (name != std::end(kNonFinite)) {
+        out += fmt::format("\"{}\"", *name);
+        i += name->size() - 1;
+        continue;
+      }
+    }
+    out += text[i];
+  }
+  return out;
+}
+
+Page parse_jsonl_page(std::string_view json_text, const std::filesystem::path& file, std::size_t line,
+                      const ReadOptions& options, PageFaults* faults) {
   static constexpr const char* kWords[] = {"words", "tokens"};
-  static constexpr const char* kBoxes[] = {"boxes", "bboxes", "bbox"};
   static constexpr const char* kLabels[] = {"labels", "ner_tags"};
-  static constexpr const char* kImage[] = {"image", "image_path", "file_name"};
 
   Page page;
   page.file = file;
   page.line = line;
-  const Json json = parse_object(json_text, page);
+  const RepairedText text(json_text);
+  const Json json = parse_text(text, json_text, page);
   page.id = id_of(json);
 
-  const Json& image = need_key(json, kImage, page);
+  const Json& image = need_key(json, kImageKeys, page);
   if (!image.is_string()) throw wrong_type(page, "image", image, "the path of an image file");
-  page.image =
-      file.parent_path() / image.get<std::string>();  // an absolute path replaces the folder
+  page.image = file.parent_path() / image.get<std::string>();  // an absolute path replaces the folder
   page.width = parse_size(json, "width", page).value_or(0);
   page.height = parse_size(json, "height", page).value_or(0);
   if (page.width == 0 || page.height == 0) page.width = page.height = 0;
 
   const Json& words = need_array(json, kWords, page);
   page.words.reserve(words.size());
+  bool bad_word = false;
   for (const Json& word : words) {
-    if (!word.is_string())
-      throw wrong_type(page, fmt::format("word {}", page.words.size()), word, "a string");
+    const std::size_t index = page.words.size();
+    if (!word.is_string()) {
+      report(faults, wrong_type(page, fmt::format("word {}", index), word, "a string"));
+      page.words.emplace_back(kUnreadWord);
+      continue;
+    }
     page.words.push_back(word.get<std::string>());
+    if (auto fault = text.fault_in(page.words.back(), fmt::format("{}, word {}", place(page), index))) {
+      bad_word = true;
+      page.words.back() = kUnreadWord;
+      report(faults, std::move(*fault));
+    }
   }
+  if (!text.good() && !bad_word) report(faults, text.fault_in_page(page, json_text));
 
-  const Json& boxes = need_array(json, kBoxes, page);
-  check_counts(page, "boxes", boxes.size());
-  page.boxes.reserve(boxes.size());
-  for (const Json& box : boxes)
-    page.boxes.push_back(parse_box(box, place(page, page.boxes.size())));
+  const Json& boxes = need_array(json, kBoxKeys, page);
+  if (counts_agree(page, "boxes", boxes.size(), faults)) {
+    page.boxes.reserve(boxes.size());
+    for (const Json& box : boxes) page.boxes.push_back(parse_box(box, place(page, page.boxes.size()), faults));
+  }
 
   if (options.ignore_labels || find_key(json, kLabels) == nullptr) return page;
   const Json& labels = need_array(json, kLabels, page);
-  check_counts(page, "labels", labels.size());
+  if (!counts_agree(page, "labels", labels.size(), faults)) return page;
   page.labels.reserve(labels.size());
-  for (const Json& label : labels)
-    page.labels.push_back(label_name(label, page, page.labels.size(), options));
+  for (const Json& label : labels) page.labels.push_back(label_name(label, page, page.labels.size(), options, faults));
   return page;
 }
 
-Page parse_funsd_page(std::string_view json_text, const std::filesystem::path& file,
-                      const std::filesystem::path& image, const ReadOptions& options) {
+Page parse_funsd_page(std::string_view json_text, const std::filesystem::path& file, const std::filesystem::path& image,
+                      const ReadOptions& options, PageFaults* faults) {
   static constexpr const char* kForm[] = {"form"};
   static constexpr const char* kWords[] = {"words"};
   static constexpr const char* kBox[] = {"box"};
@@ -271,40 +374,44 @@ Page parse_funsd_page(std::string_view json_text, const std::filesystem::path& f
   page.file = file;
   page.id = file.stem().string();
   page.image = image;
-  const Json json = parse_object(json_text, page);
+  const RepairedText repaired(json_text);
+  const Json json = parse_text(repaired, json_text, page);
+  bool bad_word = false;
   const Json& form = need_array(json, kForm, page);
   for (std::size_t e = 0; e < form.size(); ++e) {
     const Json& entity = form[e];
     const std::string at = fmt::format("{}, entity {}", place(page), e);
-    if (!entity.is_object())
-      throw wrong_type(page, fmt::format("entity {}", e), entity, "a JSON object");
+    if (!entity.is_object()) throw wrong_type(page, fmt::format("entity {}", e), entity, "a JSON object");
     std::string name;
     if (!options.ignore_labels) {
       const Json& label = need_key(entity, kLabel, page);
-      if (!label.is_string())
-        throw wrong_type(page, fmt::format("label of entity {}", e), label, "a string");
+      if (!label.is_string()) throw wrong_type(page, fmt::format("label of entity {}", e), label, "a string");
       for (const char c : label.get<std::string>()) {
         name += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
       }
     }
     bool first = true;
     for (const Json& word : need_array(entity, kWords, page)) {
-      if (!word.is_object())
-        throw wrong_type(page, fmt::format("a word of entity {}", e), word, "a JSON object");
+      if (!word.is_object()) throw wrong_type(page, fmt::format("a word of entity {}", e), word, "a JSON object");
       const Json& text = need_key(word, kText, page);
-      if (!text.is_string())
-        throw wrong_type(page, fmt::format("a word of entity {}", e), text, "a string");
+      if (!text.is_string()) throw wrong_type(page, fmt::format("a word of entity {}", e), text, "a string");
       std::string spelled = text.get<std::string>();
       if (spelled.find_first_not_of(" \t\r\n") == std::string::npos) continue;
-      page.boxes.push_back(
-          parse_box(need_key(options.segment_boxes ? entity : word, kBox, page),
-                    fmt::format("{}, word {} ({})", at, page.words.size(), in_quotes(spelled))));
+      const std::string here = fmt::format("{}, word {}", at, page.words.size());
+      if (auto fault = repaired.fault_in(spelled, here)) {
+        bad_word = true;
+        spelled = kUnreadWord;
+        report(faults, std::move(*fault));
+      }
+      page.boxes.push_back(parse_box(need_key(options.segment_boxes ? entity : word, kBox, page),
+                                     fmt::format("{} ({})", here, in_quotes(spelled)), faults));
       page.words.push_back(std::move(spelled));
       if (options.ignore_labels) continue;
       page.labels.push_back(name == "OTHER" ? "O" : (first ? "B-" : "I-") + name);
       first = false;
     }
   }
+  if (!repaired.good() && !bad_word) report(faults, repaired.fault_in_page(page, json_text));
   return page;
 }
 

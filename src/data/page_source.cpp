@@ -15,21 +15,18 @@ namespace fs = std::filesystem;
 
 class JsonlSource final : public PageSource {
  public:
-  JsonlSource(const fs::path& path, ReadOptions options)
-      : file_(path), options_(std::move(options)) {
-    index_lines();
-  }
+  JsonlSource(const fs::path& path, ReadOptions options) : file_(path), options_(std::move(options)) { index_lines(); }
 
   std::size_t size() const override { return lines_.size(); }
   const fs::path& path() const override { return file_.path(); }
   std::uint64_t longest_page_bytes() const override { return longest_; }
   std::uint64_t host_bytes() const override { return lines_.capacity() * sizeof(Line); }
 
-  Page read(std::size_t index) const override {
+  Page read(std::size_t index, PageFaults* faults) const override {
     const Line& line = lines_.at(index);
     std::string text(line.length, '\0');
     file_.read_at(line.offset, std::as_writable_bytes(std::span(text.data(), text.size())));
-    Page page = parse_jsonl_page(text, file_.path(), line.number, options_);
+    Page page = parse_jsonl_page(text, file_.path(), line.number, options_, faults);
     if (page.id.empty()) page.id = fmt::format("line {}", line.number);
     return page;
   }
@@ -43,8 +40,7 @@ class JsonlSource final : public PageSource {
 
   void index_lines() {
     constexpr std::size_t kChunkBytes = kMiB;
-    std::vector<char> chunk(
-        static_cast<std::size_t>(std::min<std::uint64_t>(kChunkBytes, file_.size_bytes())));
+    std::vector<char> chunk(static_cast<std::size_t>(std::min<std::uint64_t>(kChunkBytes, file_.size_bytes())));
     std::uint64_t start = 0;  // of the line being read
     bool blank = true;        // nothing but white space in it so far
     std::uint32_t number = 1;
@@ -55,13 +51,11 @@ class JsonlSource final : public PageSource {
       ++number;
     };
     for (std::uint64_t offset = 0; offset < file_.size_bytes();) {
-      const auto count = static_cast<std::size_t>(
-          std::min<std::uint64_t>(chunk.size(), file_.size_bytes() - offset));
+      const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(chunk.size(), file_.size_bytes() - offset));
       file_.read_at(offset, std::as_writable_bytes(std::span(chunk.data(), count)));
       for (std::size_t i = 0; i < count; ++i) {
         const char c = chunk[i];
-        if (offset == 0 && i == 0 && count >= 3 &&
-            std::memcmp(chunk.data(), "\xEF\xBB\xBF", 3) == 0) {
+        if (offset == 0 && i == 0 && count >= 3 && std::memcmp(chunk.data(), "\xEF\xBB\xBF", 3) == 0) {
           start = 3;  // a byte order mark is no part of the first page
           i = 2;
         } else if (c == '\n') {
@@ -75,22 +69,20 @@ class JsonlSource final : public PageSource {
     end_line(file_.size_bytes());
     lines_.shrink_to_fit();
     if (!lines_.empty()) return;
-    throw DataError(
-        {.what = "a data file has no pages",
-         .where = file_.path().string(),
-         .found = fmt::format("{}, no line with text", format_bytes(file_.size_bytes())),
-         .allowed = "one JSON object a line",
-         .remedy = "name a JSONL file with at least one page"});
+    throw DataError({.what = "a data file has no pages",
+                     .where = file_.path().string(),
+                     .found = fmt::format("{}, no line with text", format_bytes(file_.size_bytes())),
+                     .allowed = "one JSON object a line",
+                     .remedy = "name a JSONL file with at least one page"});
   }
 
   void add_line(std::uint64_t start, std::uint64_t end, std::uint32_t number) {
     if (end - start > options_.max_page_bytes) {
-      throw DataError(
-          {.what = "a line is too long to be a page",
-           .where = fmt::format("{}:{}", file_.path().string(), number),
-           .found = format_bytes(end - start),
-           .allowed = fmt::format("at most {}", format_bytes(options_.max_page_bytes)),
-           .remedy = "write one JSON object a line (JSONL), not one array of all pages"});
+      throw DataError({.what = "a line is too long to be a page",
+                       .where = fmt::format("{}:{}", file_.path().string(), number),
+                       .found = format_bytes(end - start),
+                       .allowed = fmt::format("at most {}", format_bytes(options_.max_page_bytes)),
+                       .remedy = "write one JSON object a line (JSONL), not one array of all pages"});
     }
     lines_.push_back({start, static_cast<std::uint32_t>(end - start), number});
     longest_ = std::max(longest_, end - start);
@@ -104,8 +96,7 @@ class JsonlSource final : public PageSource {
 
 class FunsdSource final : public PageSource {
  public:
-  FunsdSource(const fs::path& path, ReadOptions options)
-      : path_(path), options_(std::move(options)) {
+  FunsdSource(const fs::path& path, ReadOptions options) : path_(path), options_(std::move(options)) {
     for (const auto& entry : fs::directory_iterator(path / "annotations")) {
       if (entry.path().extension() != ".json") continue;
       names_.push_back(entry.path().stem().string());
@@ -113,11 +104,10 @@ class FunsdSource final : public PageSource {
     }
     std::sort(names_.begin(), names_.end());
     if (!names_.empty()) return;
-    throw DataError(
-        {.what = "a FUNSD folder has no pages",
-         .where = (path / "annotations").string(),
-         .allowed = "annotations/*.json beside images/*.png",
-         .remedy = "name the folder that holds annotations and images, such as training_data"});
+    throw DataError({.what = "a FUNSD folder has no pages",
+                     .where = (path / "annotations").string(),
+                     .allowed = "annotations/*.json beside images/*.png",
+                     .remedy = "name the folder that holds annotations and images, such as training_data"});
   }
 
   std::size_t size() const override { return names_.size(); }
@@ -129,11 +119,11 @@ class FunsdSource final : public PageSource {
     return bytes;
   }
 
-  Page read(std::size_t index) const override {
+  Page read(std::size_t index, PageFaults* faults) const override {
     const std::string& name = names_.at(index);
     const fs::path file = path_ / "annotations" / (name + ".json");
     const std::string text = read_text_file(file, options_.max_page_bytes);
-    return parse_funsd_page(text, file, image_of(name), options_);
+    return parse_funsd_page(text, file, image_of(name), options_, faults);
   }
 
  private:
@@ -158,24 +148,20 @@ std::unique_ptr<PageSource> open_pages(const fs::path& path, ReadOptions options
   std::error_code error;
   if (!fs::is_directory(path, error)) {
     if (options.segment_boxes) {
-      throw UsageError(
-          {.what =
-               "segment boxes need FUNSD's folder layout, which says which words form an entity",
-           .where = path.string(),
-           .found = "not a folder",
-           .remedy = "leave --segment-boxes out, and write segment boxes into the JSONL file"});
+      throw UsageError({.what = "segment boxes need FUNSD's folder layout, which says which words form an entity",
+                        .where = path.string(),
+                        .found = "not a folder",
+                        .remedy = "leave --segment-boxes out, and write segment boxes into the JSONL file"});
     }
     return std::make_unique<JsonlSource>(path, std::move(options));
   }
-  if (fs::is_directory(path / "annotations", error))
-    return std::make_unique<FunsdSource>(path, std::move(options));
-  throw DataError(
-      {.what = "a data folder has no annotations folder in it",
-       .where = path.string(),
-       .allowed = "a JSONL file, or a folder with annotations/*.json and images/*.png (FUNSD)",
-       .remedy = fs::is_directory(path / "training_data", error)
-                     ? "name " + (path / "training_data").string()
-                     : "name the JSONL file itself"});
+  if (fs::is_directory(path / "annotations", error)) return std::make_unique<FunsdSource>(path, std::move(options));
+  throw DataError({.what = "a data folder has no annotations folder in it",
+                   .where = path.string(),
+                   .allowed = "a JSONL file, or a folder with annotations/*.json and images/*.png (FUNSD)",
+                   .remedy = fs::is_directory(path / "training_data", error)
+                                 ? "name " + (path / "training_data").string()
+                                 : "name the JSONL file itself"});
 }
 
 }  // namespace plimsoll

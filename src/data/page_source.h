@@ -30,12 +30,21 @@ struct ReadOptions {
   std::uint64_t max_page_bytes = std::uint64_t{16} << 20;
 };
 
+// Keys of a page in JSONL, the first that is there.
+inline constexpr const char* kBoxKeys[] = {"boxes", "bboxes", "bbox"};
+inline constexpr const char* kImageKeys[] = {"image", "image_path", "file_name"};
+
+using PageFaults = std::vector<PageError>;
+
 class PageSource {
  public:
   virtual ~PageSource() = default;
   virtual std::size_t size() const = 0;
-  // Throws PageError saying file, line, page, word.
-  virtual Page read(std::size_t index) const = 0;
+  // Throws PageError saying file, line, page, word. With `faults`, what is wrong with one value is added there instead,
+  // in order, and the page goes on with a box of NaNs, an empty label, the word U+FFFD, or no boxes or labels at all
+  // where their counts differ from the words'; what leaves no page, such as broken JSON, is thrown all the same.
+  virtual Page read(std::size_t index, PageFaults* faults) const = 0;
+  Page read(std::size_t index) const { return read(index, nullptr); }
   virtual const std::filesystem::path& path() const = 0;
   // Bytes of the longest page as written, for the host memory plan.
   virtual std::uint64_t longest_page_bytes() const = 0;
@@ -47,17 +56,20 @@ class PageSource {
 // for anything else.
 std::unique_ptr<PageSource> open_pages(const std::filesystem::path& path, ReadOptions options);
 
+// NaN, Infinity and -Infinity, which JSON does not have and Python writes, as strings; all else as it is.
+std::string quote_non_finite(std::string_view json);
+
 // One line of JSONL. Keys: `words` or `tokens`; `boxes`, `bboxes` or `bbox`; `labels` or `ner_tags`
 // (optional); `image`, `image_path` or `file_name` (relative to `file`'s folder, or absolute);
 // `id`, `width`, `height` (optional).
 Page parse_jsonl_page(std::string_view json, const std::filesystem::path& file, std::size_t line,
-                      const ReadOptions& options);
+                      const ReadOptions& options, PageFaults* faults = nullptr);
 
 // One annotation file of FUNSD (Jaume, Ekenel, Thiran: "FUNSD: A Dataset for Form Understanding in
 // Noisy Scanned Documents", 2019): {"form": [{"box", "label", "words": [{"text", "box"}]}]}. Labels
 // become BIO with upper-case entity names, "other" becomes O; words of nothing but spaces are left
 // out, as in the published data sets.
-Page parse_funsd_page(std::string_view json, const std::filesystem::path& file,
-                      const std::filesystem::path& image, const ReadOptions& options);
+Page parse_funsd_page(std::string_view json, const std::filesystem::path& file, const std::filesystem::path& image,
+                      const ReadOptions& options, PageFaults* faults = nullptr);
 
 }  // namespace plimsoll

@@ -132,52 +132,53 @@ void choose_trained_parts(ModelBundle& bundle, const PartsRequest& request) {
 
 namespace {
 
-// `names` give numbers in the data their meaning; `labels` (nullptr: any) are those that may occur.
-CheckReport check_with(const ModelBundle& bundle, const DataRequest& request, std::vector<std::string> names,
-                       const LabelSet* labels, bool required, bool decode_images) {
-  const std::unique_ptr<PageSource> source =
-      open_pages(request.data,
-                 {.label_names = std::move(names), .segment_boxes = request.segment_boxes, .ignore_labels = !required});
+// What `check` and a run that begins have in common. `names` give numbers in the data their meaning; `labels` (nullptr:
+// any) are those that may occur.
+DataCheck check_with(const ModelBundle& bundle, const CheckRequest& request, const std::vector<std::string>& names,
+                     const LabelSet* labels, bool required) {
   const WordEncoder encoder = bundle.word_encoder();
-  return check_pages(*source, {.box_format = request.box_format,
-                               .labels = labels,
-                               .labels_required = required,
-                               .encoder = &encoder,
-                               .windows = window_options(request, bundle.config),
-                               .decode_images = decode_images});
+  const auto open = [&](const std::filesystem::path& path) {
+    return open_pages(path,
+                      {.label_names = names, .segment_boxes = request.data.segment_boxes, .ignore_labels = !required});
+  };
+  const auto run = [&](const PageSource& source) {
+    return check_pages(source,
+                       {.box_format = request.data.box_format,
+                        .labels = labels,
+                        .labels_required = required,
+                        .encoder = &encoder,
+                        .vocab_size = bundle.config.vocab_size,
+                        .windows = window_options(request.data, bundle.config),
+                        .segments_known = std::filesystem::is_directory(source.path()) && !request.data.segment_boxes,
+                        .decode_images = request.decode_images,
+                        .places_kept = request.places_kept,
+                        .threads = request.threads,
+                        .on_progress = request.on_progress});
+  };
+  const std::unique_ptr<PageSource> train = open(request.data.data);
+  DataCheck result{.findings = Findings(request.places_kept), .train = run(*train)};
+  result.findings.merge(result.train.findings);
+  if (request.evaluation.empty()) return result;
+  const std::unique_ptr<PageSource> evaluation = open(request.evaluation);
+  result.evaluation = run(*evaluation);
+  result.findings.merge(result.evaluation->findings);
+  result.findings.merge(compare_data({*train, result.train}, {*evaluation, *result.evaluation}, request.places_kept));
+  return result;
 }
 
-}  // namespace
-
-CheckReport check_data(ModelBundle& bundle, const ModelRequest& model, const DataRequest& request, bool decode_images) {
-  const std::vector<std::string> own = bundle.weights != nullptr ? bundle.config.labels : std::vector<std::string>();
-  try {
-    resolve_labels(bundle, model, request);
-  } catch (const PageError& error) {
-    // A label that the model does not know, among some that it does: every one of them is listed.
-    if (error.kind() == "label-unknown" && !own.empty()) {
-      const LabelSet labels(own, "the model's labels");
-      return check_with(bundle, request, own, &labels, true, decode_images);
-    }
-    // The data's labels cannot be listed because a page is broken: the check itself says which.
-    return check_with(bundle, request, own, nullptr, true, decode_images);
-  } catch (const DataError&) {
-    return check_with(bundle, request, own, nullptr, true, decode_images);
-  }
-  const LabelSet labels(bundle.config.labels, "the labels");
-  return check_with(bundle, request, labels.names(), &labels, true, decode_images);
-}
-
-void refuse_bad_data(const ModelBundle& bundle, const DataRequest& request, bool labels_required) {
+// The same checks before a run: its warnings are logged, its errors end it.
+void refuse_bad_data(const ModelBundle& bundle, const DataRequest& request, const std::filesystem::path& evaluation,
+                     bool labels_required) {
   const LabelSet labels(bundle.config.labels, "the model's labels");
-  const CheckReport report = labels_required ? check_with(bundle, request, labels.names(), &labels, true, false)
-                                             : check_with(bundle, request, {}, nullptr, false, false);
-  if (report.findings.count(Severity::kError) > 0) throw report.findings.to_error(request.data.string());
+  const CheckRequest check{.data = request, .evaluation = evaluation, .threads = std::min(4, available_cores())};
+  const DataCheck result = labels_required ? check_with(bundle, check, labels.names(), &labels, true)
+                                           : check_with(bundle, check, {}, nullptr, false);
+  for (const std::string& line : result.findings.to_lines(Severity::kWarning)) log_warning(line);
+  if (result.findings.count(Severity::kError) > 0) throw result.findings.to_error(request.data.string());
 }
 
-std::unique_ptr<Dataset> open_dataset(const ModelBundle& bundle, const DataRequest& request, bool with_labels,
+std::unique_ptr<Dataset> open_checked(const ModelBundle& bundle, const DataRequest& request, bool with_labels,
                                       bool owned_only) {
-  refuse_bad_data(bundle, request, with_labels);
   std::shared_ptr<const PageSource> source =
       open_pages(request.data, {.label_names = with_labels ? bundle.config.labels : std::vector<std::string>(),
                                 .segment_boxes = request.segment_boxes,
@@ -198,6 +199,43 @@ std::unique_ptr<Dataset> open_dataset(const ModelBundle& bundle, const DataReque
                             request.data.string()));
   }
   return dataset;
+}
+
+}  // namespace
+
+DataCheck check_data(ModelBundle& bundle, const ModelRequest& model, const CheckRequest& request) {
+  const std::vector<std::string> own = bundle.weights != nullptr ? bundle.config.labels : std::vector<std::string>();
+  try {
+    resolve_labels(bundle, model, request.data);
+  } catch (const PageError& error) {
+    // A label that the model does not know, among some that it does: every one of them is listed.
+    if (error.kind() == "label-unknown" && !own.empty()) {
+      const LabelSet labels(own, "the model's labels");
+      return check_with(bundle, request, own, &labels, true);
+    }
+    // The data's labels cannot be listed because a page is broken: the check itself says which.
+    return check_with(bundle, request, own, nullptr, true);
+  } catch (const DataError&) {
+    return check_with(bundle, request, own, nullptr, true);
+  }
+  const LabelSet labels(bundle.config.labels, "the labels");
+  return check_with(bundle, request, labels.names(), &labels, true);
+}
+
+std::unique_ptr<Dataset> open_dataset(const ModelBundle& bundle, const DataRequest& request, bool with_labels,
+                                      bool owned_only) {
+  refuse_bad_data(bundle, request, {}, with_labels);
+  return open_checked(bundle, request, with_labels, owned_only);
+}
+
+RunData open_run_data(const ModelBundle& bundle, const DataRequest& request, const std::filesystem::path& evaluation) {
+  refuse_bad_data(bundle, request, evaluation, true);
+  RunData data{.train = open_checked(bundle, request, true, false), .evaluation = nullptr};
+  if (evaluation.empty()) return data;
+  DataRequest held_out = request;
+  held_out.data = evaluation;
+  data.evaluation = open_checked(bundle, held_out, true, true);
+  return data;
 }
 
 LoaderOptions loader_options(const MemoryRequest& memory) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -24,15 +25,15 @@ struct DataRequest {
   std::filesystem::path data;
   BoxFormat box_format = BoxFormat::kPixel;
   bool segment_boxes = false;
-  int max_length = 0;  // text tokens of a window; 0: as many as the model has positions for, at most 512
-  int stride = -1;     // tokens by which windows overlap; below 0: a quarter of a window, at most 128
+  int max_length = 0;     // text tokens of a window; 0: as many as the model has positions for, at most 512
+  int stride = -1;        // tokens by which windows overlap; below 0: a quarter of a window, at most 128
   bool truncate = false;  // long pages lose their end instead of being cut into windows
 };
 
 struct ModelRequest {
   std::string model;
-  std::string tokenizer;  // empty: the model's
-  std::string labels;     // empty: the model's or the data's
+  std::string tokenizer;   // empty: the model's
+  std::string labels;      // empty: the model's or the data's
   std::string base_model;  // empty: where an adapter says
 };
 
@@ -52,7 +53,7 @@ struct MemoryRequest {
   std::optional<UpdateMode> update;
   RecomputeMode recompute = RecomputeMode::kAuto;
   OpSpeeds speeds = typical_speeds();
-  int loader_workers = -1;  // below 0: chosen
+  int loader_workers = -1;          // below 0: chosen
   std::filesystem::path offload{};  // a directory for what may leave memory; empty: none
 };
 
@@ -67,17 +68,37 @@ void resolve_labels(ModelBundle& bundle, const ModelRequest& model, const DataRe
 // match nothing, adapters on a preset or on other adapters, nothing left to train.
 void choose_trained_parts(ModelBundle& bundle, const PartsRequest& request);
 
+struct CheckRequest {
+  DataRequest data;
+  std::filesystem::path evaluation{};  // empty: none
+  bool decode_images = false;
+  std::size_t places_kept = Findings::kPlacesKept;
+  int threads = 1;
+  std::function<void(std::size_t done, std::size_t pages)>
+      on_progress{};  // counts begin anew with the evaluation's pages
+};
+
+struct DataCheck {
+  Findings findings;  // of all that was checked
+  CheckReport train;
+  std::optional<CheckReport> evaluation{};
+};
+
 // Reads all pages with the model's limits. Labels as resolve_labels would choose them, but without changing `bundle`
 // where the data's labels cannot be read.
-CheckReport check_data(ModelBundle& bundle, const ModelRequest& model, const DataRequest& request, bool decode_images);
+DataCheck check_data(ModelBundle& bundle, const ModelRequest& model, const CheckRequest& request);
 
-// The same for a run that is about to begin, whose labels are settled: throws the errors as one DataError.
-void refuse_bad_data(const ModelBundle& bundle, const DataRequest& request, bool labels_required);
-
-// Opens pages for this model. `with_labels`: false for prediction. `owned_only`: each word's label counts once
-// (evaluation).
+// Checks pages and opens them for this model, whose labels are settled. Warnings are logged, errors thrown as one
+// DataError. `with_labels`: false for prediction. `owned_only`: each word's label counts once (evaluation).
 std::unique_ptr<Dataset> open_dataset(const ModelBundle& bundle, const DataRequest& request, bool with_labels,
                                       bool owned_only);
+
+// The same for pages to train on and, unless `evaluation` is empty, pages to evaluate on, which are also checked side
+// by side.
+struct RunData {
+  std::unique_ptr<Dataset> train, evaluation;
+};
+RunData open_run_data(const ModelBundle& bundle, const DataRequest& request, const std::filesystem::path& evaluation);
 
 LoaderOptions loader_options(const MemoryRequest& memory);
 

@@ -31,23 +31,26 @@ TEST(Findings, GroupsByKind) {
   const auto sorted = findings.sorted();
   ASSERT_EQ(sorted.size(), 2U);
   EXPECT_EQ(sorted[0].kind, "bad");
-  EXPECT_THAT(sorted[1].places, ElementsAre("page 0", "page 1", "page 2", "page 3", "page 4"));
+  ASSERT_EQ(sorted[1].places.size(), 5U);
+  EXPECT_EQ(sorted[1].places[4], (Finding::Place{"page 4", "4"}));
   EXPECT_EQ(sorted[1].first.found, "0");
   EXPECT_EQ(findings.to_text(),
             "error [bad] bad\n  where:   page 3\n  allowed: good\n  to do:   mend\n"
-            "warning [odd] odd (9 times)\n  where:   page 0\n           page 1\n           page 2\n           page 3\n"
-            "           page 4\n           and 4 more\n  found:   0\n");
+            "warning [odd] odd (9 times)\n  where:   page 0: 0\n           page 1: 1\n           page 2: 2\n"
+            "           page 3: 3\n           page 4: 4\n           and 4 more\n");
+  EXPECT_THAT(findings.to_lines(Severity::kWarning), ElementsAre("[odd] odd (9 times, first at page 0): 0"));
   const auto json = nlohmann::json::parse(findings.to_json());
   EXPECT_EQ(json[0]["severity"], "error");
   EXPECT_EQ(json[1]["count"], 9);
   EXPECT_EQ(json[1]["places"].size(), 5U);
+  EXPECT_EQ(json[1]["found_at_places"][3], "3");
 
   Findings more;
   more.add(Severity::kError, "bad", {.what = "bad", .where = "page 7"});
   more.add(Severity::kInfo, "new", {.what = "new"});
   findings.merge(more);
   EXPECT_EQ(findings.count("bad"), 2U);
-  EXPECT_THAT(findings.sorted()[0].places, ElementsAre("page 3", "page 7"));
+  EXPECT_EQ(findings.sorted()[0].places[1].where, "page 7");
   const DataError error = findings.to_error("a.jsonl");
   EXPECT_EQ(error.exit_code(), ExitCode::kData);
   EXPECT_EQ(error.problem().where, "page 3");
@@ -104,22 +107,22 @@ TEST_F(CheckTest, FindsEveryFaultAndGoesOn) {
   EXPECT_EQ(found.count("box-shape"), 1U);
   EXPECT_EQ(found.count("bad-json"), 1U);
   EXPECT_EQ(found.count("label-unknown"), 1U);
-  EXPECT_EQ(found.count("image-missing"), 2U);
+  EXPECT_EQ(found.count("image-missing"), 3U) << "a page goes on behind its first fault";
   EXPECT_EQ(found.count("image-too-large"), 1U);
   EXPECT_EQ(found.count("image-unreadable"), 1U);
   EXPECT_EQ(found.count("box-inverted"), 1U);
   EXPECT_EQ(found.count("not-finite"), 1U);
-  EXPECT_EQ(found.count("duplicate-id"), 1U);
+  EXPECT_EQ(found.count("duplicate-id"), 2U);
   EXPECT_EQ(found.count("word-without-tokens"), 1U);
   EXPECT_EQ(found.count("empty-page"), 1U);
   EXPECT_EQ(found.count("counts-differ"), 1U);
-  EXPECT_EQ(found.count(Severity::kError), 12U);
-  EXPECT_EQ(found.count(Severity::kWarning), 3U);
+  EXPECT_EQ(found.count(Severity::kError), 13U);
+  EXPECT_EQ(found.count(Severity::kWarning), 4U);
   const auto first = found.sorted().front();
   EXPECT_EQ(first.kind, "box-outside");
   EXPECT_EQ(first.first.found, "[0, 0, 62, 10]");
   EXPECT_EQ(first.first.allowed, "x from 0 to 61, y from 0 to 47 (pixels)");
-  EXPECT_THAT(first.places[1], HasSubstr("data.jsonl:2, page 'b', word 0 (\"AB\")"));
+  EXPECT_THAT(first.places[1].where, HasSubstr("data.jsonl:2, page 'b', word 0 (\"AB\")"));
 }
 
 TEST_F(CheckTest, KnowsWhatLongPagesWillBecome) {
@@ -150,7 +153,7 @@ TEST_F(CheckTest, DecodesImagesWhenAsked) {
   EXPECT_TRUE(run(text).findings.empty());
   const CheckReport decoded = run(text, {.decode_images = true});
   EXPECT_EQ(decoded.findings.count("image-unreadable"), 1U);
-  EXPECT_THAT(decoded.findings.sorted()[0].places[0], HasSubstr("data.jsonl:1, page 'a', image "));
+  EXPECT_THAT(decoded.findings.sorted()[0].places[0].where, HasSubstr("data.jsonl:1, page 'a', image "));
 }
 
 TEST_F(CheckTest, WarnsOfASizeThatIsNotTheImages) {

@@ -112,7 +112,7 @@ TEST(PageJson, SaysWhatIsWrongAndWhere) {
       parse_error(R"({"id": "p", "image": "a", "words": ["TOTAL"], "boxes": [[0, 0, 1]]})");
   EXPECT_EQ(three.kind(), "box-shape");
   EXPECT_EQ(three.problem().where, "dir/a.jsonl:7, page 'p', word 0 (\"TOTAL\")");
-  EXPECT_EQ(three.problem().found, "[0,0,1]");
+  EXPECT_EQ(three.problem().found, "[0, 0, 1]");
   EXPECT_EQ(parse_error(R"({"image": "a", "words": ["A"], "boxes": [[0, 0, "1", 1]]})").kind(),
             "box-shape");
 

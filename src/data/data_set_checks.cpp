@@ -1,0 +1,224 @@
+#include "data/data_set_checks.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+namespace plimsoll {
+namespace {
+
+// Most pages share boxes: then those that do not are the odd ones.
+bool segments_are_usual(const CheckCounts& counts) { return counts.segment_pages >= 4 * counts.word_pages; }
+
+std::string entity_of(const std::string& label) {
+  const bool tagged = label.size() > 2 && (label[0] == 'B' || label[0] == 'I') && label[1] == '-';
+  return tagged ? label.substr(2) : label;
+}
+
+std::set<std::string> entities_in(const std::map<std::string, std::uint64_t>& labels) {
+  std::set<std::string> entities;
+  for (const auto& [label, count] : labels) entities.insert(entity_of(label));
+  return entities;
+}
+
+// Pages by hash that prove to be the same when they are read again.
+bool is_same_content(const Page& a, const Page& b) { return a.words == b.words && a.boxes == b.boxes; }
+
+Page read_again(const PageSource& source, std::size_t index) {
+  PageFaults faults;
+  return source.read(index, &faults);
+}
+
+}  // namespace
+
+void CheckCounts::add(const CheckCounts& other) {
+  pages += other.pages;
+  words += other.words;
+  labelled_words += other.labelled_words;
+  tokens += other.tokens;
+  windows += other.windows;
+  longest_page_tokens = std::max(longest_page_tokens, other.longest_page_tokens);
+  lost_words += other.lost_words;
+  segment_pages += other.segment_pages;
+  word_pages += other.word_pages;
+}
+
+void BoxExtent::include(const Page& page) {
+  least_width = std::min(least_width, page.width);
+  least_height = std::min(least_height, page.height);
+  for (const Box& box : page.boxes) {
+    // std::max leaves out NaN as its second argument.
+    right = std::max(right, std::max(box[0], box[2]));
+    bottom = std::max(bottom, std::max(box[1], box[3]));
+  }
+  boxes += page.boxes.size();
+}
+
+void BoxExtent::include(const BoxExtent& other) {
+  right = std::max(right, other.right);
+  bottom = std::max(bottom, other.bottom);
+  least_width = std::min(least_width, other.least_width);
+  least_height = std::min(least_height, other.least_height);
+  boxes += other.boxes;
+}
+
+void DataSetChecker::add(const BlockReport& block) {
+  report_.add(block.counts);
+  report_.findings.merge(block.findings);
+  word_level_.merge(block.word_level);
+  boxes_.include(block.boxes);
+  for (const auto& [label, count] : block.labels) report_.labels[label] += count;
+  for (const PageFacts& page : block.pages) check_twice(page);
+}
+
+void DataSetChecker::check_twice(const PageFacts& page) {
+  const auto [id, new_id] = ids_.emplace(page.id, page.index);
+  const bool known = page.content != 0;
+  const auto [content, new_content] =
+      known ? contents_.emplace(page.content, page.index) : std::pair(contents_.end(), true);
+  if (new_id && new_content) return;
+  const Page here = read_again(source_, page.index);
+  if (!new_id) {
+    const Page first = read_again(source_, id->second);
+    if (first.id == here.id) {
+      report_.findings.add(options_.labels_required ? Severity::kError : Severity::kWarning, "duplicate-id",
+                           {.what = "two pages have the same id",
+                            .where = place(here),
+                            .found = fmt::format("the id of {}", place(first)),
+                            .allowed = "an id for each page",
+                            .remedy = "number the pages, or leave the second out; pages are told apart by id"});
+    }
+  }
+  if (!new_content) {
+    const Page first = read_again(source_, content->second);
+    if (is_same_content(first, here)) {
+      report_.findings.add(Severity::kWarning, "duplicate-page",
+                           {.what = "two pages have the same words and boxes",
+                            .where = place(here),
+                            .found = fmt::format("the words and boxes of {}", place(first)),
+                            .allowed = "each page once",
+                            .remedy = "leave one of them out, or they count twice"});
+    }
+  }
+}
+
+CheckReport DataSetChecker::finish() {
+  check_labels();
+  check_box_habits();
+  report_.contents.assign(contents_.begin(), contents_.end());
+  std::ranges::sort(report_.contents);
+  return std::move(report_);
+}
+
+void DataSetChecker::check_labels() {
+  constexpr std::uint64_t kFewestWords = 100, kDominantPercent = 95;
+  std::uint64_t all = 0;
+  for (const auto& [label, count] : report_.labels) all += count;
+  if (all < kFewestWords) return;  // a handful of words says nothing about labels
+  const std::string where = source_.path().string();
+  if (options_.labels != nullptr) {
+    const std::set<std::string> seen = entities_in(report_.labels);
+    std::set<std::string> said;
+    for (const std::string& label : options_.labels->names()) {
+      const std::string entity = entity_of(label);
+      // "I-DATE" alone may be missing where every date is one word.
+      if (seen.count(entity) > 0 || !said.insert(entity).second) continue;
+      report_.findings.add(Severity::kWarning, "label-unused",
+                           {.what = "a label of the label set never occurs",
+                            .where = where,
+                            .found = fmt::format("no word labelled {} among {}", label, all),
+                            .allowed = "examples of every label",
+                            .remedy = "add pages that have it, or leave it out of the label set"});
+    }
+  }
+  for (const auto& [label, count] : report_.labels) {
+    if (100 * count <= kDominantPercent * all) continue;
+    report_.findings.add(
+        Severity::kWarning, "class-dominant",
+        {.what = "nearly all words have the same label",
+         .where = where,
+         .found = fmt::format("{} on {:.1f} % of {} words", label,
+                              100.0 * static_cast<double>(count) / static_cast<double>(all), all),
+         .allowed = fmt::format("at most {} %", kDominantPercent),
+         .remedy = "check that labels were read; judge by F1 per label, for accuracy says nothing here"});
+  }
+}
+
+void DataSetChecker::check_box_habits() {
+  // Words reach the far quarter of a page somewhere, and no page ends before 1250 pixels.
+  constexpr double kFarthest = 1000, kNear = 750;
+  constexpr int kLargePage = 1250;
+  constexpr std::uint64_t kFewestBoxes = 20;
+  const std::string where = source_.path().string();
+  const bool small = boxes_.right <= kFarthest && boxes_.bottom <= kFarthest;
+  const bool reaching = boxes_.right >= kNear && boxes_.bottom >= kNear;
+  if (boxes_.boxes >= kFewestBoxes && small && reaching &&
+      std::min(boxes_.least_width, boxes_.least_height) >= kLargePage) {
+    report_.findings.add(
+        Severity::kWarning, "box-thousandths",
+        {.what = "all boxes look like thousandths of the page, 0 to 1000",
+         .where = where,
+         .found = fmt::format("no box beyond {:g} or below {:g}", boxes_.right, boxes_.bottom),
+         .allowed = fmt::format("pixels of pages of {} x {} and more", boxes_.least_width, boxes_.least_height),
+         .remedy = "pass --box-format 1000"});
+  }
+  if (report_.word_pages == 0) return;
+  if (options_.segments_known || segments_are_usual(report_)) {
+    report_.findings.merge(word_level_);
+  } else if (report_.segment_pages == 0) {
+    report_.findings.add(Severity::kInfo, "word-boxes",
+                         {.what = "every word has a box of its own",
+                          .where = where,
+                          .found = fmt::format("{} pages", report_.word_pages),
+                          .allowed = "words' boxes, or those of their lines or fields (segments) on every page",
+                          .remedy = "LayoutLMv3 was pretrained with segments' boxes, and scores higher with them"});
+  }
+}
+
+Findings compare_data(const CheckedData& train, const CheckedData& evaluation, std::size_t places_kept) {
+  Findings findings(places_kept);
+  // In the order of the pages to evaluate on.
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> both;
+  for (const auto& [hash, page] : evaluation.report.contents) {
+    const auto found = std::ranges::lower_bound(train.report.contents, std::pair(hash, std::uint32_t{0}));
+    if (found != train.report.contents.end() && found->first == hash) both.emplace_back(page, found->second);
+  }
+  std::ranges::sort(both);
+  for (const auto& [held_out, trained] : both) {
+    const Page here = read_again(evaluation.source, held_out), there = read_again(train.source, trained);
+    if (!is_same_content(here, there)) continue;
+    findings.add(Severity::kWarning, "page-in-both",
+                 {.what = "a page to evaluate on is also trained on",
+                  .where = place(here),
+                  .found = fmt::format("the words and boxes of {}", place(there)),
+                  .allowed = "pages that training never sees",
+                  .remedy = "take it out of one of the two, or the score is too good"});
+  }
+  const std::set<std::string> known = entities_in(train.report.labels);
+  for (const std::string& entity : entities_in(evaluation.report.labels)) {
+    if (known.empty() || known.count(entity) > 0) continue;
+    findings.add(Severity::kWarning, "label-untrained",
+                 {.what = "a label occurs in evaluation and never in training",
+                  .where = evaluation.source.path().string(),
+                  .found = entity,
+                  .allowed = "labels that training sees",
+                  .remedy = "add pages with it to the training data, or split the pages anew"});
+  }
+  const CheckReport &a = train.report, &b = evaluation.report;
+  const bool differ = (a.segment_pages > 4 * a.word_pages && b.word_pages > 4 * b.segment_pages) ||
+                      (a.word_pages > 4 * a.segment_pages && b.segment_pages > 4 * b.word_pages);
+  if (differ) {
+    const auto name = [](const CheckReport& report) {
+      return report.segment_pages > report.word_pages ? "segments' boxes" : "words' boxes";
+    };
+    findings.add(Severity::kWarning, "word-boxes",
+                 {.what = "training and evaluation differ in what a box is",
+                  .where = evaluation.source.path().string(),
+                  .found = fmt::format("{}, where training has {}", name(b), name(a)),
+                  .allowed = "the same in both",
+                  .remedy = "make the boxes of both in the same way"});
+  }
+  return findings;
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,35 @@
+// What can only be said of all pages together: ids and pages that come twice, labels, habits of boxes.
+#pragma once
+
+#include <unordered_map>
+
+#include "data/check.h"
+#include "data/page_checks.h"
+
+namespace plimsoll {
+
+class DataSetChecker {
+ public:
+  DataSetChecker(const PageSource& source, const CheckOptions& options)
+      : source_(source), options_(options), word_level_(options.places_kept) {
+    report_.findings = Findings(options.places_kept);
+  }
+
+  // The next pages in order.
+  void add(const BlockReport& block);
+  CheckReport finish();
+
+ private:
+  void check_twice(const PageFacts& page);
+  void check_labels();
+  void check_box_habits();
+
+  const PageSource& source_;
+  const CheckOptions& options_;
+  CheckReport report_;
+  Findings word_level_;
+  BoxExtent boxes_;
+  std::unordered_map<std::uint64_t, std::uint32_t> ids_, contents_;  // hash -> first page that has it
+};
+
+}  // namespace plimsoll

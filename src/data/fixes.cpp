@@ -1,0 +1,193 @@
+#include "data/fixes.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "data/box_checks.h"
+#include "data/dataset.h"
+
+namespace plimsoll {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;  // keys keep their order
+
+Json to_json(const Box& box) {
+  Json json = Json::array();
+  for (const double value : box) {
+    if (value == std::floor(value)) {
+      json.push_back(static_cast<std::int64_t>(value));
+    } else {
+      json.push_back(value);
+    }
+  }
+  return json;
+}
+
+bool is_blank(const std::string& line) { return line.find_first_not_of(" \t\r") == std::string::npos; }
+
+class Fixer {
+ public:
+  Fixer(const PageSource& source, BoxFormat format, fs::path out, bool segment_boxes, std::size_t places_kept)
+      : source_(source), format_(format), out_(std::move(out)), segment_boxes_(segment_boxes) {
+    report_.changes = Findings(places_kept);
+    report_.list = out_.string() + ".changes.jsonl";
+  }
+
+  FixReport run() {
+    std::error_code error;
+    if (fs::equivalent(source_.path(), out_, error)) {
+      throw UsageError({.what = "the copy would take the original's place",
+                        .where = "--fix",
+                        .found = out_.string(),
+                        .allowed = "another path than that of the data",
+                        .remedy = "name a new file (or folder, for FUNSD)"});
+    }
+    const fs::path aside = report_.list.string() + ".tmp";
+    fs::is_directory(source_.path(), error) ? fs::create_directories(out_ / "annotations", error)
+                                            : fs::create_directories(fs::absolute(out_).parent_path(), error);
+    OutputFile list(aside);
+    list_ = &list;
+    fs::is_directory(source_.path(), error) ? fix_folder() : fix_lines();
+    list.close();
+    rename_into_place(aside, report_.list);
+    return std::move(report_);
+  }
+
+ private:
+  // Repairs of a page; none if it cannot be read.
+  std::vector<BoxRepair> repairs_of(std::size_t index, Page& page) const {
+    try {
+      PageFaults faults;
+      page = source_.read(index, &faults);
+      if (format_ == BoxFormat::kPixel && page.width == 0) read_page_image_info(page);
+      return repair_boxes(page, format_, read_boxes(page, format_));
+    } catch (const DataError&) {
+      return {};
+    }
+  }
+
+  void record(const Page& page, const std::vector<BoxRepair>& repairs) {
+    for (const BoxRepair& repair : repairs) {
+      report_.changes.add(Severity::kInfo, repair.kinds,
+                          {.what = fmt::format("mended: {}", repair.kinds),
+                           .where = place(page, repair.word),
+                           .found = fmt::format("{} becomes {}", to_string(repair.from), to_string(repair.to))});
+      list_->write(Json({{"file", page.file.string()},
+                         {"line", page.line},
+                         {"page", page.id},
+                         {"word", repair.word},
+                         {"text", page.words[repair.word]},
+                         {"kinds", repair.kinds},
+                         {"from", to_json(repair.from)},
+                         {"to", to_json(repair.to)}})
+                       .dump(-1, ' ', false, Json::error_handler_t::replace) +
+                   "\n");
+    }
+    report_.boxes += repairs.size();
+    report_.pages += repairs.empty() ? 0U : 1U;
+  }
+
+  void fix_lines() {
+    const fs::path aside = out_.string() + ".tmp", from = fs::absolute(source_.path()).parent_path(),
+                   to = fs::absolute(out_).parent_path();
+    std::error_code error;
+    const bool moves = !fs::equivalent(from, to, error);
+    std::ifstream in(source_.path(), std::ios::binary);
+    OutputFile file(aside);
+    std::size_t index = 0;
+    for (std::string line; std::getline(in, line);) {
+      if (!is_blank(line)) fix_line(line, index++, moves ? to : fs::path());
+      if (!in.eof()) line += '\n';
+      file.write(line);
+    }
+    file.close();
+    rename_into_place(aside, out_);
+  }
+
+  // `folder`: where the copy will lie, if elsewhere.
+  void fix_line(std::string& line, std::size_t index, const fs::path& folder) {
+    Page page;
+    const std::vector<BoxRepair> repairs = repairs_of(index, page);
+    if (repairs.empty() && folder.empty()) return;
+    const std::size_t start = line.starts_with("\xEF\xBB\xBF") ? 3 : 0;
+    Json json = Json::parse(quote_non_finite(std::string_view(line).substr(start)), nullptr, false);
+    if (!json.is_object()) return;  // broken: it stays as it is, and is reported
+    const auto first_key = [&json](const auto& names) {
+      for (const char* name : names) {
+        if (json.contains(name) && !json[name].is_null()) return json.find(name);
+      }
+      return json.end();
+    };
+    if (const auto image = first_key(kImageKeys); !folder.empty() && image != json.end() && image->is_string()) {
+      const fs::path written = image->template get<std::string>();
+      if (written.is_relative()) {
+        *image = fs::absolute(source_.path().parent_path() / written)
+                     .lexically_normal()
+                     .lexically_proximate(folder.lexically_normal())
+                     .string();
+        ++report_.paths;
+      }
+    }
+    if (const auto boxes = first_key(kBoxKeys); !repairs.empty() && boxes != json.end()) {
+      for (const BoxRepair& repair : repairs) (*boxes)[repair.word] = to_json(repair.to);
+      record(page, repairs);
+    }
+    const bool carriage_return = line.ends_with('\r');
+    line = line.substr(0, start) + json.dump() + (carriage_return ? "\r" : "");
+  }
+
+  void fix_folder() {
+    std::error_code error;
+    if (!fs::exists(out_ / "images", error)) {
+      fs::create_directory_symlink(fs::absolute(source_.path() / "images"), out_ / "images", error);
+    }
+    for (const auto& entry : fs::directory_iterator(source_.path() / "annotations")) {
+      fs::copy(entry.path(), out_ / "annotations" / entry.path().filename(), fs::copy_options::overwrite_existing);
+    }
+    for (std::size_t index = 0; index < source_.size(); ++index) {
+      Page page;
+      const std::vector<BoxRepair> repairs = repairs_of(index, page);
+      if (repairs.empty()) continue;
+      Json json = Json::parse(read_text_file(page.file), nullptr, false);
+      if (!json.is_object()) continue;
+      patch_funsd(json, repairs);
+      record(page, repairs);
+      write_text_file(out_ / "annotations" / page.file.filename(), json.dump());
+    }
+  }
+
+  // Words are counted as the reader counts them: those of nothing but spaces are none.
+  void patch_funsd(Json& json, const std::vector<BoxRepair>& repairs) const {
+    std::size_t word = 0, next = 0;
+    for (Json& entity : json["form"]) {
+      for (Json& each : entity["words"]) {
+        if (each["text"].get<std::string>().find_first_not_of(" \t\r\n") == std::string::npos) continue;
+        if (next < repairs.size() && repairs[next].word == word) {
+          (segment_boxes_ ? entity : each)["box"] = to_json(repairs[next++].to);
+        }
+        ++word;
+      }
+    }
+  }
+
+  const PageSource& source_;
+  BoxFormat format_;
+  fs::path out_;
+  bool segment_boxes_;
+  FixReport report_;
+  OutputFile* list_ = nullptr;
+};
+
+}  // namespace
+
+FixReport write_fixed(const PageSource& source, BoxFormat format, const fs::path& out, bool segment_boxes,
+                      std::size_t places_kept) {
+  return Fixer(source, format, out, segment_boxes, places_kept).run();
+}
+
+}  // namespace plimsoll

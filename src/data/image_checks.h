@@ -1,0 +1,13 @@
+// What a page's pixels show, beyond that they can be read.
+#pragma once
+
+#include "data/findings.h"
+#include "data/page.h"
+
+namespace plimsoll {
+
+// Decodes the page's image and adds "image-damaged", "image-blank" or "image-bgr" (all warnings). Throws ImageError
+// where it cannot be decoded.
+void check_pixels(const Page& page, Findings& findings);
+
+}  // namespace plimsoll

@@ -1,0 +1,226 @@
+#include "data/page_checks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <string_view>
+
+#include "data/dataset.h"
+#include "data/image_checks.h"
+
+namespace plimsoll {
+namespace {
+
+std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
+  // The finaliser of splitmix64 (Steele, Lea, Flood 2014).
+  std::uint64_t z = hash + 0x9E3779B97F4A7C15U + value;
+  z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9U;
+  z = (z ^ z >> 27) * 0x94D049BB133111EBU;
+  return z ^ z >> 31;
+}
+
+// Of words and boxes, by which a page is known again whatever it is called; 0 for a page of few words, which may well
+// come twice.
+std::uint64_t content_hash(const Page& page) {
+  constexpr std::size_t kFewestWords = 5;
+  if (page.words.size() < kFewestWords) return 0;
+  std::uint64_t hash = page.words.size();
+  for (const std::string& word : page.words) hash = mixed(hash, std::hash<std::string>()(word));
+  for (const Box& box : page.boxes) {
+    for (const double value : box) hash = mixed(hash, std::hash<double>()(value));
+  }
+  return std::max<std::uint64_t>(hash, 1);
+}
+
+// "TOTAL" of "I-TOTAL"; empty for what is no inside tag.
+std::string_view inside_entity(std::string_view label) {
+  return label.starts_with("I-") ? label.substr(2) : std::string_view();
+}
+
+}  // namespace
+
+void PageChecker::check(std::size_t index, BlockReport& block) {
+  block_ = &block;
+  PageFaults faults;
+  try {
+    Page page = source_.read(index, &faults);
+    for (PageError& fault : faults) add(Severity::kError, fault.kind(), fault.problem());
+    check_page(page, index);
+  } catch (const PageError& error) {
+    for (PageError& fault : faults) add(Severity::kError, fault.kind(), fault.problem());
+    add(Severity::kError, error.kind(), error.problem());
+  } catch (const DataError& error) {
+    add(Severity::kError, "page-unreadable", error.problem());
+  }
+}
+
+void PageChecker::add(Severity severity, std::string_view kind, Problem problem) {
+  block_->findings.add(severity, kind, std::move(problem));
+}
+
+void PageChecker::check_page(Page& page, std::size_t index) {
+  ++block_->counts.pages;
+  block_->counts.words += page.words.size();
+  block_->pages.push_back({.index = static_cast<std::uint32_t>(index),
+                           .id = std::hash<std::string>()(page.id),
+                           .content = content_hash(page)});
+  if (page.words.empty()) {
+    add(Severity::kError, "empty-page",
+        {.what = "a page has no words",
+         .where = place(page),
+         .found = "0 words",
+         .allowed = "at least one",
+         .remedy = "leave the page out, or read its text first (OCR)"});
+  }
+  check_image(page);
+  check_page_boxes(page);
+  check_labels(page);
+  check_tokens(page);
+}
+
+// Also completes the page's size from the image where the data did not give it.
+void PageChecker::check_image(Page& page) {
+  const int width = page.width, height = page.height;
+  try {
+    const ImageInfo info = read_page_image_info(page);
+    if (width > 0 && options_.box_format == BoxFormat::kPixel && (width != info.width || height != info.height)) {
+      add(Severity::kWarning, "image-size",
+          {.what = "a page's width and height are not its image's",
+           .where = place(page),
+           .found = fmt::format("{} x {}", width, height),
+           .allowed = fmt::format("{} x {} pixels", info.width, info.height),
+           .remedy = "fine if boxes were measured at the size given; otherwise write the image's size"});
+    }
+    if (options_.decode_images) check_pixels(page, block_->findings);
+  } catch (const ImageError& error) {
+    Problem problem = error.problem();
+    // decode_image knows the file only.
+    if (problem.where == page.image.string()) problem.where = fmt::format("{}, image {}", place(page), problem.where);
+    add(Severity::kError, error.kind(), std::move(problem));
+  }
+}
+
+void PageChecker::check_page_boxes(const Page& page) {
+  const bool pixels = options_.box_format == BoxFormat::kPixel;
+  if (pixels && page.width == 0) return;  // its image cannot be read, which has been said
+  const BoxReading reading = read_boxes(page, options_.box_format);
+  check_boxes(page, options_.box_format, reading, block_->findings);
+  if (pixels) block_->boxes.include(page);
+  constexpr int kFewestPairs = 8, kOneIn = 5;
+  if (reading.neighbours < kFewestPairs || reading.habit == BoxHabit::kConstant) return;
+  if (kOneIn * reading.shared >= reading.neighbours) {
+    ++block_->counts.segment_pages;
+  } else if (reading.shared == 0) {
+    ++block_->counts.word_pages;
+    block_->word_level.add(
+        Severity::kWarning, "word-boxes",
+        {.what = "a page has a box for each word where segment-level boxes are usual",
+         .where = place(page),
+         .found = fmt::format("{} words, no two in a row with the same box", page.words.size()),
+         .allowed = "all words of a line or field with the box of that line or field, as LayoutLMv3 was trained",
+         .remedy =
+             options_.segments_known ? "pass --segment-boxes" : "write segment-level boxes for all pages, or none"});
+  }
+}
+
+void PageChecker::check_labels(const Page& page) {
+  if (page.labels.empty()) {
+    if (!options_.labels_required || page.words.empty()) return;
+    add(Severity::kError, "labels-missing",
+        {.what = "a page has no labels",
+         .where = place(page),
+         .allowed = "`labels` or `ner_tags`, one per word",
+         .remedy = "label the page, or leave it out"});
+    return;
+  }
+  for (std::size_t word = 0; word < page.labels.size(); ++word) {
+    const std::string& label = page.labels[word];
+    if (label.empty()) continue;  // the reader has said why
+    block_->counts.labelled_words += label != "O" ? 1U : 0U;
+    ++block_->labels[label];
+    if (options_.labels != nullptr && !options_.labels->find(label)) {
+      add(Severity::kError, "label-unknown", unknown_label_problem(page, word, *options_.labels));
+    }
+    const std::string_view entity = inside_entity(label);
+    if (entity.empty()) continue;
+    const std::string before = word == 0 ? "O" : page.labels[word - 1];
+    if (before.empty() || before == label || (before.starts_with("B-") && before.substr(2) == entity)) continue;
+    add(Severity::kWarning, "tag-order",
+        {.what = "an entity begins with an I- label",
+         .where = place(page, word),
+         .found = fmt::format("{} after {}", label, word == 0 ? "the beginning" : before),
+         .allowed = fmt::format("B-{} first", entity),
+         .remedy = "label the first word of each entity with B-"});
+  }
+}
+
+void PageChecker::check_tokens(const Page& page) {
+  if (options_.encoder == nullptr) return;
+  tokens_.assign(page, *options_.encoder);
+  cut_windows(tokens_, options_.windows, windows_);
+  CheckCounts& counts = block_->counts;
+  counts.tokens += tokens_.ids.size();
+  counts.windows += windows_.size();
+  counts.longest_page_tokens = std::max<std::uint64_t>(counts.longest_page_tokens, tokens_.ids.size());
+  for (std::size_t word = 0; word < tokens_.first_of_word.size(); ++word) {
+    if (tokens_.first_of_word[word] != kNoWord) continue;
+    add(Severity::kWarning, "word-without-tokens",
+        {.what = "a word has no tokens: it is not trained on, and predicted as O",
+         .where = place(page, word),
+         .found = in_quotes(page.words[word]),
+         .allowed = "some text",
+         .remedy = "leave empty words out of the data"});
+  }
+  for (std::size_t token = 0; token < tokens_.ids.size() && options_.vocab_size > 0; ++token) {
+    const std::int32_t id = tokens_.ids[token];
+    if (id >= 0 && id < options_.vocab_size) continue;
+    add(Severity::kError, "token-outside",
+        {.what = "a word has a token that the model's vocabulary has not",
+         .where = place(page, static_cast<std::size_t>(tokens_.words[token])),
+         .found = fmt::format("token id {}", id),
+         .allowed = fmt::format("0 to {}", options_.vocab_size - 1),
+         .remedy = "use the tokenizer that the model was trained with"});
+  }
+  check_length(page);
+}
+
+void PageChecker::check_length(const Page& page) {
+  const auto is_kept = [this](std::int32_t first) { return first != kNoWord && first < windows_.back().end; };
+  if (!page.words.empty() && options_.labels_required) {
+    for (const Window& window : windows_) {
+      // A token carries a label where a word begins.
+      const auto begins = [&](std::int32_t first) { return first >= window.begin && first < window.end; };
+      if (std::ranges::any_of(tokens_.first_of_word, begins)) continue;
+      add(Severity::kWarning, "window-ignored",
+          {.what = "nothing in a window has a label: it is trained on in vain",
+           .where = place(page),
+           .found = fmt::format("tokens {} to {}, in which no word begins", window.begin, window.end),
+           .allowed = "at least one word that begins there",
+           .remedy = "split words that are longer than a window"});
+    }
+  }
+  if (tokens_.ids.size() <= static_cast<std::size_t>(options_.windows.content())) return;
+  const auto lost = static_cast<std::uint64_t>(std::ranges::count_if(
+      tokens_.first_of_word, [&](std::int32_t first) { return first != kNoWord && !is_kept(first); }));
+  switch (options_.windows.long_pages) {
+    case LongPages::kRefuse:
+      return add(Severity::kError, "page-too-long", page_too_long_problem(page, tokens_.ids.size(), options_.windows));
+    case LongPages::kTruncate:
+      if (lost == 0) return;
+      block_->counts.lost_words += lost;
+      return add(Severity::kWarning, "words-lost",
+                 {.what = "a page is cut short",
+                  .where = place(page),
+                  .found = fmt::format("{} of {} words lost", lost, page.words.size()),
+                  .allowed = fmt::format("{} tokens", options_.windows.content()),
+                  .remedy = "let long pages be cut into windows instead: leave --truncate out"});
+    case LongPages::kWindows:
+      return add(Severity::kInfo, "long-page",
+                 {.what = "a page is longer than the model sees at once, and is cut into windows",
+                  .where = place(page),
+                  .found = fmt::format("{} tokens, {} windows", tokens_.ids.size(), windows_.size())});
+  }
+}
+
+}  // namespace plimsoll
