@@ -164,6 +164,7 @@ int run_cli(int argc, const char* const* argv) {
   add_grad(app, invocation);
   add_init(app, invocation);
   add_merge(app, invocation);
+  add_doctor(app, invocation);
   add_calibrate(app, invocation);
   add_bench_step(app, invocation);
 

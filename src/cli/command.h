@@ -44,5 +44,6 @@ void add_calibrate(CLI::App& app, Invocation& invocation);
 void add_init(CLI::App& app, Invocation& invocation);
 void add_merge(CLI::App& app, Invocation& invocation);
 void add_bench_step(CLI::App& app, Invocation& invocation);
+void add_doctor(CLI::App& app, Invocation& invocation);
 
 }  // namespace plimsoll

@@ -34,8 +34,8 @@ enum Op : std::uint8_t {
 class Machine {
  public:
   Machine(std::span<const std::byte> bytes, const std::string& where,
-          const std::function<bool(std::string_view)>& is_allowed)
-      : bytes_(bytes), where_(where), is_allowed_(is_allowed) {}
+          const std::function<bool(std::string_view)>& is_allowed, const PickleLimits& limits)
+      : bytes_(bytes), where_(where), is_allowed_(is_allowed), limits_(limits) {}
 
   Pickle run() {
     while (true) {
@@ -54,8 +54,7 @@ class Machine {
                      .where = fmt::format("{}, pickle byte {}", where_, op_offset_),
                      .found = std::move(found),
                      .allowed = std::move(allowed),
-                     .remedy = "the file is damaged, or holds more than tensors: save the model's "
-                               "state_dict() alone, best as model.safetensors"});
+                     .remedy = limits_.remedy});
   }
 
   // --- bytes ---
@@ -82,8 +81,9 @@ class Machine {
 
   // --- stack ---
   PickleRef make(PickleValue value) {
-    if (values_.size() == kMaxPickleValues) {
-      refuse("a pickle holds more values than any state dict", {}, fmt::format("at most {}", kMaxPickleValues));
+    if (values_.size() == limits_.values) {
+      refuse(fmt::format("a pickle holds more values than any {}", limits_.kind), {},
+             fmt::format("at most {}", limits_.values));
     }
     values_.push_back(std::move(value));
     return static_cast<PickleRef>(values_.size() - 1);
@@ -91,7 +91,7 @@ class Machine {
   void push(PickleValue value) { push_ref(make(std::move(value))); }
   // References are what duplicating instructions multiply: they have a limit of their own.
   void push_ref(PickleRef ref) {
-    if (stack_.size() == 4 * kMaxPickleValues) refuse("a pickle's stack is too deep");
+    if (stack_.size() == 4 * limits_.values) refuse("a pickle's stack is too deep");
     stack_.push_back(ref);
   }
   PickleRef pop() {
@@ -126,8 +126,13 @@ class Machine {
   void push_long() {  // two's complement of any length; more than 8 bytes is no size or offset
     const auto count = take<std::uint8_t>();
     const auto taken = take_bytes(count);
-    if (count > 8) refuse("a whole number is too large", fmt::format("{} bytes", count), "8 bytes");
-    std::uint64_t bits = count > 0 && (static_cast<std::uint8_t>(taken.back()) & 0x80U) != 0 ? ~std::uint64_t{0} : 0;
+    const bool negative = count > 0 && (static_cast<std::uint8_t>(taken.back()) & 0x80U) != 0;
+    if (count > 8) {
+      if (!limits_.huge_integers) refuse("a whole number is too large", fmt::format("{} bytes", count), "8 bytes");
+      using Limits = std::numeric_limits<std::int64_t>;
+      return push_integer(negative ? Limits::min() : Limits::max());
+    }
+    std::uint64_t bits = negative ? ~std::uint64_t{0} : 0;
     for (std::size_t i = count; i-- > 0;) bits = bits << 8 | static_cast<std::uint8_t>(taken[i]);
     push_integer(static_cast<std::int64_t>(bits));
   }
@@ -157,6 +162,7 @@ class Machine {
   void extend_list(const std::vector<PickleRef>& added) {
     PickleValue& list = values_[top()];
     if (list.kind != Kind::kList) refuse("a pickle appends to something that is no list");
+    count_refs(added.size());
     list.items.insert(list.items.end(), added.begin(), added.end());
   }
   void extend_dict(const std::vector<PickleRef>& added) {
@@ -165,11 +171,17 @@ class Machine {
       refuse("a pickle sets items of something that is no dictionary");
     }
     if (added.size() % 2 != 0) refuse("a pickle sets a key without a value");
+    count_refs(added.size());
     dict.pairs.insert(dict.pairs.end(), added.begin(), added.end());
   }
 
+  // A value recalled again and again takes two bytes of the file and more of memory.
+  void count_refs(std::size_t added) {
+    refs_ += added;
+    if (refs_ > 8 * limits_.values) refuse(fmt::format("a pickle's lists are longer than any {}'s", limits_.kind));
+  }
   void memoize(std::uint32_t key, PickleRef ref) {
-    if (memo_.size() == kMaxPickleValues) refuse("a pickle stores more than any state dict");
+    if (memo_.size() == limits_.values) refuse(fmt::format("a pickle stores more than any {}", limits_.kind));
     memo_[key] = ref;
   }
   void push_memo(std::uint32_t key) {
@@ -287,7 +299,8 @@ class Machine {
   std::span<const std::byte> bytes_;
   const std::string& where_;
   const std::function<bool(std::string_view)>& is_allowed_;
-  std::size_t position_ = 0, op_offset_ = 0;
+  const PickleLimits& limits_;
+  std::size_t position_ = 0, op_offset_ = 0, refs_ = 0;
   std::vector<PickleValue> values_;
   std::vector<PickleRef> stack_;
   std::vector<std::size_t> marks_;
@@ -297,14 +310,14 @@ class Machine {
 }  // namespace
 
 Pickle parse_pickle(std::span<const std::byte> bytes, const std::string& where,
-                    const std::function<bool(std::string_view)>& is_allowed) {
-  if (bytes.size() > kMaxPickleBytes) {
-    throw DataError({.what = "a pickle is larger than any state dict's",
+                    const std::function<bool(std::string_view)>& is_allowed, const PickleLimits& limits) {
+  if (bytes.size() > limits.bytes) {
+    throw DataError({.what = fmt::format("a pickle is larger than any {}", limits.kind),
                      .where = where,
                      .found = format_bytes(bytes.size()),
-                     .allowed = format_bytes(kMaxPickleBytes)});
+                     .allowed = format_bytes(limits.bytes)});
   }
-  return Machine(bytes, where, is_allowed).run();
+  return Machine(bytes, where, is_allowed, limits).run();
 }
 
 }  // namespace plimsoll

@@ -6,7 +6,7 @@
 // Lib/pickletools.py, protocols 2 to 5.)
 //
 // Values live in one flat list and refer to one another by index, so shared values cost nothing,
-// cycles do no harm, and nothing here recurses. Memory is bounded by kMaxPickleValues.
+// cycles do no harm, and nothing here recurses. Memory is bounded by PickleLimits.
 //
 //   const Pickle pickle = parse_pickle(bytes, "model.bin", [](std::string_view name) {
 //     return name == "collections.OrderedDict"; });
@@ -60,9 +60,21 @@ class Pickle {
   PickleRef root_;
 };
 
+// What a file of that kind may hold; as it stands, a state dict.
+struct PickleLimits {
+  std::size_t bytes = kMaxPickleBytes;
+  std::size_t values = kMaxPickleValues;
+  bool huge_integers =
+      false;  // of more than 8 bytes: allowed, and read as the largest or smallest that `integer` holds
+  std::string kind = "state dict";
+  std::string remedy =
+      "the file is damaged, or holds more than tensors: save the model's "
+      "state_dict() alone, best as model.safetensors";
+};
+
 // Throws DataError naming `where` and the byte if the pickle is torn, names a global that
-// `is_allowed` refuses, uses an instruction that data never need, or exceeds the limits above.
+// `is_allowed` refuses, uses an instruction that data never need, or exceeds the limits.
 Pickle parse_pickle(std::span<const std::byte> bytes, const std::string& where,
-                    const std::function<bool(std::string_view global)>& is_allowed);
+                    const std::function<bool(std::string_view global)>& is_allowed, const PickleLimits& limits = {});
 
 }  // namespace plimsoll

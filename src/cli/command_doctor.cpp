@@ -1,0 +1,95 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/doctor_text.h"
+#include "doctor/facts.h"
+
+namespace plimsoll {
+namespace {
+
+struct DoctorOptions {
+  std::string log, snapshot, directory = ".";
+};
+
+// read(2), so that a pipe, a terminal and a file of many gigabytes are all the same.
+doctor::Diagnosis read_log(const std::string& path) {
+  const bool standard_input = path == "-";
+  const int file = standard_input ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  doctor::LogReader reader;
+  std::vector<char> buffer(1 << 20);
+  ssize_t count = file < 0 ? -1 : 0;
+  do {
+    if (file >= 0) count = ::read(file, buffer.data(), buffer.size());
+    if (count > 0) reader.feed({buffer.data(), static_cast<std::size_t>(count)});
+  } while (count > 0 || (count < 0 && file >= 0 && errno == EINTR));
+  const int error = errno;
+  if (!standard_input && file >= 0) ::close(file);
+  if (count < 0) {
+    throw DataError({.what = "the log cannot be read",
+                     .where = path,
+                     .found = std::strerror(error),
+                     .remedy = "name a file that can be read, or - for standard input"});
+  }
+  return reader.finish();
+}
+
+void run_doctor(const Invocation& invocation, const DoctorOptions& options) {
+  if (!options.log.empty() && !options.snapshot.empty()) {
+    throw UsageError({.what = "a log and a snapshot at once",
+                      .where = "--snapshot",
+                      .allowed = "one of the two",
+                      .remedy = "run `plimsoll doctor` twice"});
+  }
+  if (!options.log.empty()) {
+    const doctor::Diagnosis diagnosis = read_log(options.log);
+    if (invocation.json) return print_json(diagnosis_json(diagnosis));
+    return print_line(diagnosis_text(diagnosis, options.log == "-" ? "standard input" : options.log));
+  }
+  if (!options.snapshot.empty()) {
+    const doctor::Snapshot snapshot = doctor::read_snapshot(options.snapshot);
+    if (invocation.json) return print_json(snapshot_json(snapshot));
+    return print_line(snapshot_text(snapshot));
+  }
+  const std::vector<doctor::Check> checks = doctor::examine(doctor::probe(options.directory));
+  if (invocation.json)
+    print_json(environment_json(checks));
+  else
+    print_line(environment_text(checks));
+  for (const doctor::Check& check : checks) {
+    if (check.needed && check.state == doctor::State::kBroken) invocation.exit_code = ExitCode::kEnvironment;
+  }
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& app, Invocation& invocation) {
+  CLI::App* command =
+      add_command(app, invocation, "doctor", "Examine this machine, the log of a failed run, or a memory snapshot");
+  const auto options = std::make_shared<DoctorOptions>();
+  command->option_defaults()->group("What to examine");
+  command
+      ->add_option("LOG", options->log, "A log of PyTorch, transformers, the kernel or Plimsoll; - for standard input")
+      ->type_name("");
+  command->add_option("--snapshot", options->snapshot, "A memory snapshot: torch.cuda.memory._dump_snapshot('FILE')")
+      ->type_name("FILE");
+  command->add_option("--output-dir", options->directory, "Whose disk to look at")
+      ->type_name("DIR")
+      ->capture_default_str();
+  add_footer(
+      command,
+      "Without arguments it looks at this machine, with or without a GPU; exit code 5 if something is broken that\n"
+      "Plimsoll needs. A log is read as it streams by, whatever its size and bytes:\n"
+      "  python train.py 2>&1 | tee train.log;  plimsoll doctor train.log\n"
+      "  dmesg | plimsoll doctor -\n"
+      "Nothing in a snapshot is run. It answers \"not recognised\" rather than guess.");
+  command->callback(
+      [&invocation, options] { invocation.action = [&invocation, options] { run_doctor(invocation, *options); }; });
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,223 @@
+#include "doctor/diagnosis.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "doctor/log_lines.h"
+#include "doctor/pattern.h"
+
+namespace plimsoll::doctor {
+namespace {
+
+// Of one pattern: its first hit in each of the first tracebacks.
+constexpr std::size_t kMaxHits = 64;
+constexpr std::size_t kMaxErrors = 3;
+// An out-of-memory message may be wrapped by a terminal or be a small table.
+constexpr std::size_t kMessageLines = 12, kMessageBytes = 4096;
+
+struct Hit {
+  std::uint64_t traceback = 0;  // how many tracebacks had begun
+  Evidence evidence{};
+};
+
+constexpr std::string_view kOutOfMemory[] = {"out of memory",      "tried to allocate",
+                                             "outofmemory",        "would exceed allowed memory",
+                                             "unable to allocate", "can't allocate memory"};
+
+bool is_error(std::string_view small) {
+  // "SomeError: …" as Python ends a traceback, after whatever prefix a launcher sets; or a C++ program's last words.
+  const std::size_t place = std::min(small.find("error: "), small.find("exception: "));
+  if (place != std::string_view::npos) return small.find("warning") == std::string_view::npos;
+  return small.find("terminate called") != std::string_view::npos ||
+         small.find("segmentation fault") != std::string_view::npos || small.ends_with("error") ||
+         small.starts_with("fatal");
+}
+
+}  // namespace
+
+std::string printable(std::string_view text, std::size_t limit) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  std::string out;
+  for (std::size_t i = 0; i < text.size() && out.size() < limit;) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const std::size_t length = c < 0x80                ? 1
+                               : c >= 0xC2 && c < 0xE0 ? 2
+                               : c >= 0xE0 && c < 0xF0 ? 3
+                               : c >= 0xF0 && c < 0xF5 ? 4
+                                                       : 0;
+    bool valid = length > 0 && i + length <= text.size() && !(c < 0x20 || c == 0x7F);
+    for (std::size_t k = 1; valid && k < length; ++k) valid = (static_cast<unsigned char>(text[i + k]) & 0xC0U) == 0x80;
+    // Overlong forms, surrogates, beyond the last, and C1 controls, which some terminals obey.
+    if (valid && length >= 2) {
+      const auto d = static_cast<unsigned char>(text[i + 1]);
+      if ((c == 0xE0 && d < 0xA0) || (c == 0xED && d > 0x9F) || (c == 0xF0 && d < 0x90) || (c == 0xF4 && d > 0x8F) ||
+          (c == 0xC2 && d < 0xA0))
+        valid = false;
+    }
+    if (valid) {
+      out += text.substr(i, length);
+      i += length;
+    } else {
+      out += '?';
+      ++i;
+    }
+  }
+  if (text.size() > limit) out += "…";
+  return out;
+}
+
+class LogReader::Impl {
+ public:
+  Impl() {
+    for (const Rule& rule : all_rules()) {
+      add(rule.when);
+      for (const AnyOf& group : rule.with) add(group);
+      for (const AnyOf& group : rule.anywhere) add(group);
+      add(rule.without);
+      add(rule.without_anywhere);
+    }
+    traceback_ = patterns_.add("traceback (most recent call last)");
+    for (const std::string_view text : kOutOfMemory) out_of_memory_.insert(patterns_.add(text));
+    killed_ = patterns_.add("anon-rss");
+    patterns_.prepare();
+    hits_.resize(patterns_.size());
+  }
+
+  void feed(std::string_view bytes) { lines_.feed(bytes); }
+
+  Diagnosis finish() {
+    lines_.finish();
+    std::vector<Finding> findings;
+    for (const Rule& rule : all_rules()) {
+      if (std::optional<Finding> finding = try_rule(rule)) findings.push_back(std::move(*finding));
+    }
+    Diagnosis diagnosis;
+    diagnosis.lines = lines_.lines();
+    diagnosis.bytes = lines_.bytes();
+    choose(std::move(findings), diagnosis);
+    if (diagnosis.rule == nullptr) diagnosis.errors = std::move(errors_);
+    return diagnosis;
+  }
+
+ private:
+  void add(const AnyOf& patterns) {
+    for (const std::string_view pattern : patterns) number_[pattern] = patterns_.add(pattern);
+  }
+
+  void on_line(std::uint64_t number, std::string_view text) {
+    const std::string small = to_small_letters(text);
+    bool out_of_memory = false;
+    found_.clear();
+    patterns_.find(small, [&](int pattern) { found_.push_back(pattern); });
+    for (const int pattern : found_) {
+      if (pattern == traceback_) ++tracebacks_;
+      if (out_of_memory_.contains(pattern) || pattern == killed_) out_of_memory = true;
+    }
+    for (const int pattern : found_) {
+      std::vector<Hit>& hits = hits_[static_cast<std::size_t>(pattern)];
+      if (hits.size() == kMaxHits || (!hits.empty() && hits.back().traceback == tracebacks_)) continue;
+      hits.push_back({tracebacks_, {number, printable(text)}});
+    }
+    if (out_of_memory && message_lines_ == 0 && numbers_.empty()) message_lines_ = kMessageLines;
+    if (message_lines_ > 0) {
+      message_ += small.substr(0, kMessageBytes - std::min(kMessageBytes, message_.size()));
+      message_ += ' ';
+      if (--message_lines_ == 0) end_message();
+    }
+    if (is_error(small)) {
+      if (errors_.size() == kMaxErrors) errors_.erase(errors_.begin() + 1);  // the first and the last ones
+      errors_.push_back({number, printable(text)});
+    }
+  }
+  void end_message() {
+    numbers_ = read_oom_message(message_);
+    message_.clear();
+    message_lines_ = 0;
+  }
+
+  const std::vector<Hit>& hits(std::string_view pattern) const {
+    return hits_[static_cast<std::size_t>(number_.at(pattern))];
+  }
+  // The first hit of any of the patterns, in that traceback or, without one, anywhere.
+  const Hit* first(const AnyOf& any, std::optional<std::uint64_t> traceback) const {
+    const Hit* best = nullptr;
+    for (const std::string_view pattern : any) {
+      for (const Hit& hit : hits(pattern)) {
+        if (traceback && hit.traceback != *traceback) continue;
+        if (best == nullptr || hit.evidence.line < best->evidence.line) best = &hit;
+      }
+    }
+    return best;
+  }
+
+  std::optional<Finding> try_rule(const Rule& rule) {
+    if (message_lines_ > 0) end_message();
+    if (rule.holds != nullptr && !rule.holds(numbers_)) return {};
+    if (first(rule.without_anywhere, {}) != nullptr) return {};
+    std::set<std::uint64_t> tracebacks;
+    for (const std::string_view pattern : rule.when) {
+      for (const Hit& hit : hits(pattern)) tracebacks.insert(hit.traceback);
+    }
+    for (const std::uint64_t traceback : tracebacks) {
+      Finding finding{&rule, first(rule.when, traceback)->evidence, {}};
+      bool holds = first(rule.without, traceback) == nullptr;
+      const auto require = [&](const AnyOf& group, std::optional<std::uint64_t> where) {
+        const Hit* hit = first(group, where);
+        if (hit == nullptr)
+          holds = false;
+        else
+          finding.context.push_back(hit->evidence);
+      };
+      for (const AnyOf& group : rule.with) require(group, traceback);
+      for (const AnyOf& group : rule.anywhere) require(group, {});
+      if (holds) return finding;
+    }
+    return {};
+  }
+
+  // Of all that matched: vaguer words for the same thing go, then what follows from something else, then the first in
+  // time wins.
+  void choose(std::vector<Finding> findings, Diagnosis& diagnosis) const {
+    std::set<std::string_view> refined;
+    for (const Finding& finding : findings) refined.insert(finding.rule->refines.begin(), finding.rule->refines.end());
+    std::erase_if(findings, [&](const Finding& finding) { return refined.contains(finding.rule->name); });
+    if (findings.empty()) return;
+    std::stable_sort(findings.begin(), findings.end(), [](const Finding& a, const Finding& b) {
+      if (a.rule->level != b.rule->level) return a.rule->level > b.rule->level;
+      return a.trigger.line < b.trigger.line;
+    });
+    const Finding& root = findings.front();
+    diagnosis.rule = root.rule;
+    diagnosis.evidence = root.context;
+    diagnosis.evidence.push_back(root.trigger);
+    std::sort(diagnosis.evidence.begin(), diagnosis.evidence.end(),
+              [](const Evidence& a, const Evidence& b) { return a.line < b.line; });
+    diagnosis.evidence.erase(std::unique(diagnosis.evidence.begin(), diagnosis.evidence.end(),
+                                         [](const Evidence& a, const Evidence& b) { return a.line == b.line; }),
+                             diagnosis.evidence.end());
+    if (root.rule->reads_numbers) diagnosis.numbers = numbers_;
+    diagnosis.others.assign(findings.begin() + 1, findings.end());
+  }
+
+  PatternSet patterns_;
+  std::map<std::string_view, int> number_;
+  std::set<int> out_of_memory_;
+  int traceback_ = 0, killed_ = 0;
+  std::vector<std::vector<Hit>> hits_;  // per pattern, in the log's order
+  std::vector<int> found_;
+  std::uint64_t tracebacks_ = 0;
+  std::string message_;
+  std::size_t message_lines_ = 0;  // still to be read of the out-of-memory message
+  OomNumbers numbers_;
+  std::vector<Evidence> errors_;
+  LineReader lines_{[this](std::uint64_t number, std::string_view text) { on_line(number, text); }};
+};
+
+LogReader::LogReader() : impl_(std::make_unique<Impl>()) {}
+LogReader::~LogReader() = default;
+void LogReader::feed(std::string_view bytes) { impl_->feed(bytes); }
+Diagnosis LogReader::finish() { return impl_->finish(); }
+
+}  // namespace plimsoll::doctor

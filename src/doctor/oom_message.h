@@ -1,0 +1,42 @@
+// The numbers in an out-of-memory message of PyTorch, from 1.0's wording to today's, of other devices' allocators, of
+// the host's, and of the kernel's OOM killer.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plimsoll::doctor {
+
+// In bytes; nothing where the message does not say. `process`: all that the failing process holds on the device.
+struct OomNumbers {
+  std::optional<std::uint64_t> tried, total, free, process, allocated, reserved, unallocated, limit;
+  std::optional<std::uint64_t> others;    // held by other processes: said by the message, or what remains
+  std::optional<std::uint64_t> resident;  // of the process that the kernel killed
+
+  // Whether the message says how much was wanted and how much the device has.
+  bool tells() const { return tried.has_value() && total.has_value(); }
+  bool empty() const { return !tried && !total && !resident && !allocated; }
+};
+
+// From the message as one text, its line breaks blanks. Numbers that make no sense (an unsigned difference below zero,
+// as WSL prints it) are left out.
+OomNumbers read_oom_message(std::string_view text);
+
+// What the numbers mean, a line each.
+std::vector<std::string> explain(const OomNumbers& numbers);
+
+// "20.00 MiB", "1,024 bytes", "7.79GB" at the start of `text`, blanks before it aside; MB is MiB, as these messages
+// have it.
+std::optional<std::uint64_t> read_bytes_at(std::string_view text);
+// The same, ending where `text` ends.
+std::optional<std::uint64_t> read_bytes_before(std::string_view text);
+
+// Rules ask these.
+bool is_fragmented(const OomNumbers& numbers);
+bool others_hold_much(const OomNumbers& numbers);
+bool wants_more_than_all(const OomNumbers& numbers);
+
+}  // namespace plimsoll::doctor

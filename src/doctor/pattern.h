@@ -1,0 +1,54 @@
+// Patterns that a log's lines are looked through with: plain text, no regular expressions, so that no line can make the
+// search slow or deep.
+//
+//   "tried to allocate"     the line holds this, in capitals or not
+//   "worker*killed"         first the one, later in the line the other
+//   "^killed$"              the line begins, ends so (spaces around it aside)
+//
+// PatternSet finds every pattern of hundreds in one pass over a line: an automaton (Aho, Corasick 1975) looks for the
+// longest piece of each, and only where that piece stands is the whole pattern tried.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plimsoll::doctor {
+
+// Whether one line, in small letters, is as `pattern` says. Linear in the line for each piece.
+bool matches(std::string_view pattern, std::string_view small_letters);
+
+std::string to_small_letters(std::string_view text);
+
+class PatternSet {
+ public:
+  // The pattern's number: 0, 1, …; a pattern added before keeps the number it has. Patterns are of small letters and
+  // hold at least one piece of two characters (InternalError).
+  int add(std::string_view pattern);
+  // After the last `add`, before the first `find`.
+  void prepare();
+  // Calls `found` once for every pattern that the line matches, in no order.
+  void find(std::string_view small_letters, const std::function<void(int pattern)>& found);
+  std::size_t size() const { return patterns_.size(); }
+
+ private:
+  struct Node {
+    std::int32_t fail = 0;
+    std::int32_t output = -1;       // first pattern whose longest piece ends here
+    std::int32_t next_output = -1;  // nearest node along `fail` that has an output
+  };
+  std::int32_t& edge(std::int32_t node, std::uint8_t letter) { return edges_[node * letters_ + letter]; }
+
+  std::vector<std::string> patterns_;
+  std::vector<std::int32_t> same_piece_;  // for a pattern, the next one with the same longest piece
+  std::vector<Node> nodes_;
+  std::vector<std::int32_t> edges_;
+  std::uint8_t letter_of_[256] = {};  // 0: in no pattern
+  std::int32_t letters_ = 0;
+  std::vector<std::uint32_t> tried_;  // for a pattern, the last line that it was tried on
+  std::uint32_t line_ = 0;
+};
+
+}  // namespace plimsoll::doctor

@@ -1,0 +1,58 @@
+// What a failure looks like in a log, and what to say about it: data. The tables stand in rules_*.cpp, one file a
+// subject; test/doctor/logs holds a log for every rule, named like it.
+//
+//   {.name = "shm-full",
+//    .when = {"bus error*shared memory"},           one line that matches one of these (doctor/pattern.h)
+//    .with = {{"dataloader", "worker"}},            and, in the same traceback, of every group one
+//    .refines = {"worker-crash"},                   says more than that rule does
+//    .what = "…", .cause = "…", .confirm = "…", .fix = "…", .command = "plimsoll train …"}
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "doctor/oom_message.h"
+
+namespace plimsoll::doctor {
+
+enum class Level {
+  kNote,         // may be harmless: named when nothing else is found to blame
+  kConsequence,  // something else broke first: named when that left no trace in the log
+  kCause
+};
+
+using AnyOf = std::vector<std::string_view>;
+
+struct Rule {
+  std::string_view name{};
+  Level level = Level::kCause;
+  AnyOf when{};
+  std::vector<AnyOf> with{};                           // in the same traceback as `when`
+  std::vector<AnyOf> anywhere{};                       // somewhere in the log
+  AnyOf without{};                                     // nowhere in the same traceback
+  AnyOf without_anywhere{};                            // nowhere in the log
+  bool (*holds)(const OomNumbers& numbers) = nullptr;  // of the numbers in the log's first out-of-memory message
+  bool reads_numbers = false;                          // the answer tells the numbers of that message
+  std::vector<std::string_view> refines{};
+  std::string_view what{};
+  std::string_view cause{};
+  std::string_view confirm{};
+  std::string_view fix{};
+  std::string_view command{};  // which command of Plimsoll avoids it; empty where none does
+};
+
+// Every rule; names are unique.
+const std::vector<Rule>& all_rules();
+
+// The tables, in the order in which all_rules() has them.
+std::vector<Rule> memory_rules();
+std::vector<Rule> host_rules();
+std::vector<Rule> device_rules();
+std::vector<Rule> install_rules();
+std::vector<Rule> parallel_rules();
+std::vector<Rule> number_rules();
+std::vector<Rule> data_rules();
+std::vector<Rule> model_rules();
+std::vector<Rule> own_rules();
+
+}  // namespace plimsoll::doctor

@@ -1,0 +1,17 @@
+#include "doctor/rule.h"
+
+namespace plimsoll::doctor {
+
+const std::vector<Rule>& all_rules() {
+  static const std::vector<Rule> rules = [] {
+    std::vector<Rule> all;
+    for (auto* table : {memory_rules, host_rules, device_rules, install_rules, parallel_rules, number_rules, data_rules,
+                        model_rules, own_rules}) {
+      for (Rule& rule : table()) all.push_back(std::move(rule));
+    }
+    return all;
+  }();
+  return rules;
+}
+
+}  // namespace plimsoll::doctor

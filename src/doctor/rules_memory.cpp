@@ -1,0 +1,274 @@
+// The device's memory ran out: where in a run, and why.
+#include "doctor/rule.h"
+
+namespace plimsoll::doctor {
+namespace {
+
+const AnyOf kOutOfMemory = {"cuda out of memory",        "outofmemoryerror",
+                            "cuda error: out of memory", "cuda runtime error (2)",
+                            "hip out of memory",         "hip error: out of memory",
+                            "xpu out of memory",         "would exceed allowed memory. (out of memory)",
+                            "cuda_error_out_of_memory",  "cudaerrormemoryallocation",
+                            "mps backend out of memory", "cublas_status_alloc_failed"};
+
+constexpr std::string_view kPlan =
+    "plimsoll plan --model DIR --data pages.jsonl --budget SIZE says before the first step what fits, and what to "
+    "change where it does not";
+
+}  // namespace
+
+std::vector<Rule> memory_rules() {
+  // Where several match, the first in this table wins: what the numbers prove comes before what the traceback suggests.
+  return {
+      {.name = "oom-larger-than-device",
+       .when = kOutOfMemory,
+       .holds = wants_more_than_all,
+       .reads_numbers = true,
+       .refines = {"oom", "oom-forward", "oom-attention", "oom-backward", "oom-no-numbers"},
+       .what = "one tensor is larger than the whole device",
+       .cause = "A shape is not what was meant: attention over a very long sequence, a batch of uncropped images, all "
+                "pairs of something, or class ids used as one-hot rows",
+       .confirm = "print the shapes just before the line at the traceback's end; multiply them by 4 bytes (2 in half "
+                  "precision)",
+       .fix = "cut pages into windows of 512 tokens, resize images to 224 x 224, or make the batch smaller; no "
+              "allocator setting can help",
+       .command = "plimsoll plan --explain shows the largest tensors before the run"},
+      {.name = "oom-other-processes",
+       .when = kOutOfMemory,
+       .holds = others_hold_much,
+       .reads_numbers = true,
+       .refines = {"oom", "oom-no-numbers"},
+       .what = "the device is full, and much of it is held by other processes",
+       .cause = "Another run, a notebook whose kernel still lives, a dead run's leftover worker or a desktop holds the "
+                "memory that is missing",
+       .confirm = "nvidia-smi, or `plimsoll doctor`, lists who holds what",
+       .fix = "end the other processes (kill the process ids that nvidia-smi lists; restart notebook kernels), or "
+              "choose another GPU with CUDA_VISIBLE_DEVICES",
+       .command = "plimsoll doctor; then plimsoll plan --device-memory with what is really free"},
+      {.name = "oom-fragmentation",
+       .when = kOutOfMemory,
+       .holds = is_fragmented,
+       .reads_numbers = true,
+       .refines = {"oom", "oom-no-numbers"},
+       .what = "the device has enough free memory, but in pieces that are too small",
+       .cause = "Batches of changing length leave gaps between the allocator's blocks (fragmentation): more is "
+                "reserved but unallocated than was asked for",
+       .confirm = "torch.cuda.memory_summary(): \"inactive split\" is large; or dump a snapshot and run plimsoll "
+                  "doctor --snapshot FILE",
+       .fix = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (PyTorch 2.1 or later; earlier max_split_size_mb:128), "
+              "and pad to few lengths (pad_to_multiple_of)",
+       .command = "plimsoll train has one arena with fixed offsets, where nothing can be fragmented"},
+      {.name = "oom-auto-batch-size",
+       .when = {"no executable batch size found"},
+       .reads_numbers = true,
+       .refines = {"oom"},
+       .what = "the batch size was halved down to zero, and nothing fitted",
+       .cause = "auto_find_batch_size tries smaller batches after each failure; weights, gradients and optimizer state "
+                "alone do not fit, or an earlier failure's tensors were never freed",
+       .confirm = "run with batch size 1 in a fresh process, and look at where it fails",
+       .fix = "adamw_8bit or adafactor instead of AdamW, half precision, gradient checkpointing, or adapters (LoRA)",
+       .command = kPlan},
+      {.name = "oom-optimizer-step",
+       .when = kOutOfMemory,
+       .with = {{"/optim/", "\\optim\\", "optimizer.step(", "exp_avg", "_init_group", "scaler.step(",
+                 "in optimizer_step"}},
+       .without = {"in load_state_dict", "in _load_optimizer", "in _load_optimizer_and_scheduler"},
+       .reads_numbers = true,
+       .refines = {"oom", "oom-backward", "oom-no-numbers"},
+       .what = "the device is full at the optimizer's step",
+       .cause = "AdamW makes its two moments (8 bytes a parameter) at its first step, after forward and backward had "
+                "fitted; multi-tensor (foreach) updates take copies besides",
+       .confirm =
+           "it fails at step 1, after a whole backward; 8 bytes x the number of parameters is about what is missing",
+       .fix = "an optimizer with smaller state (optim=adamw_8bit or adafactor), foreach=False, fewer trained "
+              "parameters (LoRA, frozen layers), or a smaller batch",
+       .command =
+           "plimsoll train --optim adamw_8bit --budget SIZE; the plan holds the optimizer's state before step 1"},
+      {.name = "oom-evaluation",
+       .when = kOutOfMemory,
+       .with = {{"in evaluate",          "evaluation_loop",   "prediction_step",
+                 "prediction_loop",      "nested_concat",     "torch_pad_and_concatenate",
+                 "pad_across_processes", "in predict",        "in validate",
+                 "in validation_step",   "in eval_epoch",     "in eval_step",
+                 "in test_step",         "in run_evaluation", "all_preds",
+                 "preds_host",           "compute_metrics",   "eval_loop",
+                 "trainer.evaluate(",    "_evaluate("}},
+       .reads_numbers = true,
+       .refines = {"oom", "oom-forward", "oom-attention", "oom-no-numbers", "oom-loss"},
+       .what = "the device is full during evaluation",
+       .cause = "The Trainer keeps the logits of every evaluated batch on the device until the end; or the loop runs "
+                "without torch.no_grad(), or with a larger batch than training, beside training's state",
+       .confirm = "memory grows with every evaluated batch (nvidia-smi -l 1); the first evaluation fails, training "
+                  "steps do not",
+       .fix = "eval_accumulation_steps=1, preprocess_logits_for_metrics that returns argmax, a smaller "
+              "per_device_eval_batch_size, torch.no_grad()",
+       .command = "plimsoll eval streams: it keeps counts, not logits; plimsoll train --eval-data plans evaluation "
+                  "with training"},
+      {.name = "oom-resume",
+       .when = kOutOfMemory,
+       .with = {{"_load_optimizer", "in load_checkpoint", "load_optimizer_state", "resume_from_checkpoint",
+                 "optimizer.load_state_dict", "in load_training_state", "torch.load(", "_load_from_checkpoint",
+                 "in load_state_dict"}},
+       .without = {"in from_pretrained", "_load_pretrained_model"},
+       .reads_numbers = true,
+       .refines = {"oom", "oom-no-numbers", "oom-weights"},
+       .what = "the device is full while a checkpoint is loaded",
+       .cause = "torch.load puts every tensor back on the GPU that it was saved from, beside the model that is already "
+                "there: for a moment two copies of weights and optimizer state",
+       .confirm = "the traceback stands in torch.load or load_state_dict, before the first step",
+       .fix =
+           "torch.load(path, map_location='cpu', mmap=True), load, then delete the loaded dictionary before training",
+       .command = "plimsoll train --resume-from-checkpoint fits whenever the run itself fitted"},
+      {.name = "oom-save",
+       .when = kOutOfMemory,
+       .with = {{"save_checkpoint", "in save_model", "in save_pretrained", "torch.save(", "_save_optimizer",
+                 "get_state_dict", "consolidate_state_dict", "full_state_dict", "gather_16bit"}},
+       .reads_numbers = true,
+       .refines = {"oom", "oom-no-numbers"},
+       .what = "the device is full while a checkpoint is saved",
+       .cause = "Saving gathers parameters or optimizer state on the device (FSDP's full state dict, ZeRO, EMA copies) "
+                "beside those in use",
+       .confirm = "training steps pass, the failure comes at save_steps",
+       .fix = "save sharded, or offload to the CPU (FullStateDictConfig(offload_to_cpu=True, rank0_only=True))",
+       .command = "plimsoll train writes checkpoints from its arena: saving takes no device memory of its own"},
+      {.name = "oom-weights",
+       .when = kOutOfMemory,
+       .with = {{"in from_pretrained", "_load_state_dict_into", "in _apply", "in convert", "model.to(", "model.cuda(",
+                 "model = model.to", "_move_model_to_device", "set_module_tensor_to_device", "caching_allocator_warmup",
+                 "load_checkpoint_in_model", "_load_pretrained_model", ".half().cuda()"}},
+       .without = {"in training_step", "loss.backward(", "in backward", "in evaluate", "in forward"},
+       .reads_numbers = true,
+       .refines = {"oom", "oom-no-numbers"},
+       .what = "the weights alone do not fit the device",
+       .cause = "The model is moved to a device that cannot hold its weights: a model too large, weights in F32 (4 "
+                "bytes a parameter), a second copy of it, or a device in use",
+       .confirm = "parameters x 4 bytes (2 in half precision) against the device's free memory; training AdamW needs "
+                  "16 bytes a parameter",
+       .fix = "load in half precision (torch_dtype=torch.bfloat16) or 8 bits, free earlier copies (del model; "
+              "torch.cuda.empty_cache()), or a larger device",
+       .command = "plimsoll plan --device-memory SIZE; --load-in-8bit and --load-in-4bit hold frozen weights small"},
+      {.name = "oom-generate",
+       .when = kOutOfMemory,
+       .with = {{"in generate", "past_key_value", "dynamiccache", "cache_utils.py"}},
+       .reads_numbers = true,
+       .refines = {"oom", "oom-forward", "oom-attention", "oom-no-numbers"},
+       .what = "the device is full while text is generated",
+       .cause = "The cache of keys and values grows with every token, sequence and beam",
+       .confirm = "memory grows as generation goes on; it fits with max_new_tokens small",
+       .fix = "fewer beams or sequences at a time, a smaller max_new_tokens, half precision"},
+      {.name = "oom-ddp",
+       .when = kOutOfMemory,
+       .with = {{"_ddp_init_helper", "dist.reducer", "_broadcast_coalesced", "_sync_module_states",
+                 "parallel/distributed.py*in __init__"}},
+       .reads_numbers = true,
+       .refines = {"oom", "oom-no-numbers"},
+       .what = "the device is full when DistributedDataParallel makes its buckets",
+       .cause = "DDP holds a second copy of the gradients in its buckets; or every rank has put its model on GPU 0",
+       .confirm = "nvidia-smi: are all ranks on GPU 0? Then torch.cuda.set_device(local_rank) is missing",
+       .fix = "torch.cuda.set_device(local_rank) before anything else; gradient_as_bucket_view=True"},
+      {.name = "oom-loss",
+       .when = kOutOfMemory,
+       .with = {{"in cross_entropy", "crossentropyloss", "logits.float()", "log_softmax", "loss_function("}},
+       .reads_numbers = true,
+       .refines = {"oom", "oom-forward", "oom-no-numbers"},
+       .what = "the device is full when the loss is computed",
+       .cause = "The logits, batch x length x classes in F32, and their softmax are the largest tensors where there "
+                "are many classes or a vocabulary",
+       .confirm = "batch x length x classes x 4 bytes is near what was wanted",
+       .fix = "a smaller batch with gradient accumulation; compute the loss on labelled tokens only, or in pieces",
+       .command = kPlan},
+      {.name = "oom-attention",
+       .when = kOutOfMemory,
+       .with = {{"attention_scores", "baddbmm", "scaled_dot_product", "attn_weights", "eager_attention_forward",
+                 "attention_probs", "cogview_attention", "_attn("}},
+       .without = {"in backward", "run_backward", "loss.backward("},
+       .reads_numbers = true,
+       .refines = {"oom", "oom-forward", "oom-no-numbers"},
+       .what = "the device is full in attention",
+       .cause = "Attention's scores take batch x heads x length x length numbers, several times over: they grow with "
+                "the square of the length",
+       .confirm = "the traceback ends in the attention layer; half the length frees three quarters of it",
+       .fix = "a smaller batch with gradient accumulation, shorter windows, gradient checkpointing, or an attention "
+              "that never stores the scores (sdpa, flash)",
+       .command = "plimsoll train keeps no attention scores, and picks the micro-batch that fits: --budget SIZE"},
+      {.name = "oom-backward",
+       .when = kOutOfMemory,
+       .with = {{"in backward", "run_backward", ".backward("}},
+       .reads_numbers = true,
+       .refines = {"oom", "oom-forward", "oom-no-numbers"},
+       .what = "the device is full in backward",
+       .cause = "All activations of the batch are still alive when the gradients come: the peak of a step without a "
+                "large optimizer",
+       .confirm = "it fails in the first step, or when a long page comes by; half the batch passes",
+       .fix = "a smaller batch with gradient accumulation, gradient checkpointing "
+              "(model.gradient_checkpointing_enable()), bf16",
+       .command = "plimsoll train --budget SIZE keeps the effective batch and picks the micro-batch and what to "
+                  "compute again"},
+      {.name = "oom-forward",
+       .when = kOutOfMemory,
+       .with = {{"in forward", "_call_impl", "in training_step", "in compute_loss"}},
+       .reads_numbers = true,
+       .refines = {"oom", "oom-no-numbers"},
+       .what = "the device is full in forward: activations",
+       .cause = "Forward keeps the activations of every layer for backward; they grow with batch x length, beside "
+                "weights, gradients and optimizer state",
+       .confirm = "half the batch, or shorter pages, pass; if it comes after many steps, the longest page came then, "
+                  "or something keeps tensors (a list of losses without .item())",
+       .fix = "a smaller batch with gradient accumulation, gradient checkpointing, bf16; for growth from step to step: "
+              "plimsoll doctor --snapshot FILE",
+       .command = "plimsoll train --budget SIZE: the longest page is known before the first step"},
+      {.name = "oom-pinned",
+       .when = {"pin memory thread*error", "cudahostalloc", "cuda error*pin_memory", "in pin_memory",
+                "host memory*pinned*fail"},
+       .anywhere = {{"out of memory", "invalid argument", "operation not supported", "resource"}},
+       .refines = {"oom", "oom-no-numbers"},
+       .what = "the host's pinned memory ran out",
+       .cause = "pin_memory=True locks pages of host memory; a container's limit, WSL or a small machine allows few",
+       .confirm = "the traceback stands in the pin-memory thread or in cudaHostAlloc, and the GPU has free memory",
+       .fix = "dataloader_pin_memory=False, fewer workers, a smaller prefetch_factor; ulimit -l unlimited",
+       .command = "plimsoll train has a plan for host memory too"},
+      {.name = "oom-cublas",
+       .when = {"cublas_status_alloc_failed"},
+       .refines = {"oom", "oom-no-numbers", "oom-forward", "oom-backward"},
+       .what = "cuBLAS found no memory for its workspace: the device is full",
+       .cause = "PyTorch's allocator has taken the device's memory, and cuBLAS's own workspace, made at the first "
+                "matrix product, no longer fits; a bad index on the GPU before it can look the same",
+       .confirm = "half the batch passes; if not, run once with CUDA_LAUNCH_BLOCKING=1 or on the CPU and see whether "
+                  "an index error comes first",
+       .fix = "a smaller batch with gradient accumulation; or torch.cuda.set_per_process_memory_fraction(0.95), which "
+              "leaves room for libraries",
+       .command = kPlan},
+      {.name = "oom-mps",
+       .when = {"mps backend out of memory"},
+       .reads_numbers = true,
+       .refines = {"oom", "oom-forward", "oom-backward", "oom-weights", "oom-attention", "oom-loss"},
+       .what = "the memory that macOS grants to the GPU is used up",
+       .cause = "MPS shares the machine's memory and stops at a watermark; the batch, or what other programs hold, is "
+                "too large",
+       .confirm = "Activity Monitor shows memory pressure; half the batch passes",
+       .fix = "a smaller batch, close other programs; PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 lifts the watermark and may "
+              "make the whole machine swap",
+       .command = kPlan},
+      {.name = "oom-no-numbers",
+       .when = {"cuda error: out of memory", "cuda runtime error (2)", "cuda_error_out_of_memory",
+                "cudaerrormemoryallocation"},
+       .refines = {"oom"},
+       .what = "CUDA itself found no memory, outside PyTorch's allocator",
+       .cause = "The device was full before this process began (its context alone takes some hundred MiB), so another "
+                "process holds it; or a library (NCCL, cuDNN, a captured graph) asked for memory when PyTorch had all",
+       .confirm = "nvidia-smi before the start: is the device nearly full?",
+       .fix = "end what holds the device, choose another with CUDA_VISIBLE_DEVICES, or make the batch smaller",
+       .command = "plimsoll doctor says who holds the device"},
+      {.name = "oom",
+       .when = kOutOfMemory,
+       .reads_numbers = true,
+       .what = "the device's memory is full",
+       .cause = "Weights, gradients, optimizer state and activations together want more than the device has; the log "
+                "does not show at which point",
+       .confirm = "the traceback's frames say where: forward, backward, the optimizer's step, evaluation",
+       .fix = "a smaller batch with gradient accumulation, bf16, gradient checkpointing, an 8-bit optimizer",
+       .command = kPlan},
+  };
+}
+
+}  // namespace plimsoll::doctor

@@ -1,0 +1,157 @@
+// Several processes or devices: NCCL, launchers, device maps.
+#include "doctor/rule.h"
+
+namespace plimsoll::doctor {
+
+std::vector<Rule> parallel_rules() {
+  return {
+      {.name = "nccl-timeout",
+       .level = Level::kConsequence,
+       .when = {"caught collective operation timeout", "collective operation timeout",
+                "some nccl operations have failed or timed out", "watchdog*timed out", "monitoredbarrier*rank*failed",
+                "application timeout caused pair closure", "timed out waiting*milliseconds for recv operation",
+                "collective*timed out after"},
+       .refines = {"nccl-error"},
+       .what = "one rank waited in vain for the others (a collective timed out)",
+       .cause = "Another rank failed, or is somewhere else: evaluating, saving or downloading alone, out of batches "
+                "one step earlier, stuck in its data loader; rarely the network",
+       .confirm = "the ranks' last lines: who did not arrive at this SeqNum? TORCH_DISTRIBUTED_DEBUG=DETAIL, "
+                  "TORCH_NCCL_TRACE_BUFFER_SIZE=2000, py-spy dump on the silent rank",
+       .fix = "repair the rank that failed first; same number of batches on every rank (drop_last, join); work of rank "
+              "0 alone between barriers, or a longer ddp_timeout; then NCCL_P2P_DISABLE=1 and NCCL_DEBUG=INFO to test "
+              "the links"},
+      {.name = "nccl-duplicate-gpu",
+       .when = {"duplicate gpu detected"},
+       .refines = {"nccl-error"},
+       .what = "two ranks use the same GPU",
+       .cause = "torch.cuda.set_device(local_rank) is missing, or more processes were started than there are GPUs",
+       .confirm = "print local_rank and torch.cuda.current_device() in every rank",
+       .fix = "torch.cuda.set_device(int(os.environ['LOCAL_RANK'])); --nproc_per_node equal to the number of GPUs"},
+      {.name = "nccl-version",
+       .when = {"nccl version mismatch", "mismatched nccl version", "undefined symbol: nccl",
+                "nccl*version*is too old"},
+       .refines = {"nccl-error", "undefined-symbol"},
+       .what = "ranks or libraries use different versions of NCCL",
+       .cause = "LD_LIBRARY_PATH offers another NCCL than PyTorch's, or the nodes' environments differ",
+       .confirm = "torch.cuda.nccl.version() on each node; `plimsoll doctor` lists libnccl",
+       .fix = "the same environment on every node; unset LD_LIBRARY_PATH",
+       .command = "plimsoll doctor"},
+      {.name = "nccl-error",
+       .level = Level::kConsequence,
+       .when = {"nccl error", "ncclunhandledcudaerror", "ncclsystemerror", "ncclinternalerror", "ncclremoteerror",
+                "ncclinvalidusage", "disterror", "distbackenderror", "nccl warn*failed",
+                "nccl communicator was aborted", "connection closed by remote peer", "call to ibv_",
+                "call to connect returned"},
+       .what = "communication between the ranks failed",
+       .cause = "Another rank has ended (its own log says why), the network interface is the wrong one, peer access "
+                "between GPUs does not work, or /dev/shm is too small",
+       .confirm = "NCCL_DEBUG=INFO; look for the first error in every rank's log",
+       .fix = "the first rank's error; NCCL_SOCKET_IFNAME=eth0, NCCL_P2P_DISABLE=1 or NCCL_IB_DISABLE=1 to find the "
+              "broken path; docker --shm-size"},
+      {.name = "address-in-use",
+       .when = {"address already in use", "eaddrinuse", "errno: 98", "errno 98]"},
+       .what = "the port for the ranks' meeting is taken",
+       .cause = "An earlier run has not ended, or another job on the machine uses the same master port (29500)",
+       .confirm = "ss -ltnp | grep 29500; ps aux | grep python",
+       .fix = "end the leftover processes, or --master_port=29501 (torchrun --standalone picks one)"},
+      {.name = "rendezvous",
+       .when = {"rendezvoustimeouterror", "rendezvousconnectionerror", "the client socket has timed out",
+                "the client socket has failed to connect", "waiting for clients", "socket timeout",
+                "tcpstore*timed out", "timed out*store based barrier", "environment variable rank expected",
+                "environment variable world_size expected", "environment variable master_addr expected",
+                "default process group has not been initialized"},
+       .what = "the ranks did not find one another",
+       .cause = "MASTER_ADDR or MASTER_PORT is wrong or behind a firewall, a node did not start, or the script was "
+                "started without its launcher",
+       .confirm = "every node: nc -vz MASTER_ADDR MASTER_PORT; how many ranks started?",
+       .fix = "torchrun or accelerate launch with the same --nnodes and an address that all nodes reach"},
+      {.name = "ddp-unused-parameters",
+       .when = {"expected to have finished reduction in the prior iteration",
+                "parameters that were not used in producing loss", "find_unused_parameters=true"},
+       .without = {"but did not find any unused parameters"},
+       .what = "DistributedDataParallel waits for gradients that never come",
+       .cause = "Parameters that take no part in the loss: a head that is not used, a frozen branch, LayoutLMv3's "
+                "image part when no pixels are given",
+       .confirm = "TORCH_DISTRIBUTED_DEBUG=DETAIL names them",
+       .fix = "freeze them before wrapping, or ddp_find_unused_parameters=True"},
+      {.name = "ddp-marked-twice",
+       .when = {"mark a variable ready only once", "marked as ready twice", "has been marked as ready twice"},
+       .what = "DistributedDataParallel saw a gradient twice",
+       .cause =
+           "Reentrant gradient checkpointing, or parameters shared between forward passes, with find_unused_parameters",
+       .confirm = "it passes without gradient checkpointing",
+       .fix = "gradient_checkpointing_kwargs={'use_reentrant': False}; find_unused_parameters=False; "
+              "model._set_static_graph()"},
+      {.name = "child-failed",
+       .level = Level::kConsequence,
+       .when = {"childfailederror", "processraisedexception", "processexitedexception",
+                "torch.distributed.elastic.multiprocessing.errors", "exits with return code",
+                "calledprocesserror: command*returned non-zero exit status"},
+       .what = "a launcher reports that one of its processes failed",
+       .cause = "The failure itself stands earlier in the log, or in that rank's own log",
+       .confirm = "torchrun --log-dir logs --redirects 3 keeps every rank's output; @record on main() brings its "
+                  "traceback here",
+       .fix = "pass that log to plimsoll doctor"},
+      {.name = "device-map",
+       .when = {"expected all tensors to be on the same device", "tensors to be on the same device",
+                "is on cpu, but expected", "found at least two devices"},
+       .with = {{"hf_device_map", "device_map", "accelerate/hooks", "dispatch_model", "accelerate\\hooks"}},
+       .refines = {"device-mismatch"},
+       .what = "a device_map has put parts of a model on different devices, and something crosses between them",
+       .cause = "Inputs or labels on another device than the first layer, a residual block split between devices (no "
+                "_no_split_modules), or your own code that uses a submodule without accelerate's hooks",
+       .confirm = "print(model.hf_device_map); which two layers does the traceback stand between?",
+       .fix = "a model of this size fits one device: device_map={'': 0}; move inputs to model.device; labels to "
+              "logits.device"},
+      {.name = "device-mismatch",
+       .when = {"expected all tensors to be on the same device", "tensors to be on the same device",
+                "found at least two devices", "input type*cuda*and weight type*should be the same",
+                "input type*torch.floattensor*and weight type*cuda",
+                "indices should be either on cpu or on the same device", "is on cpu, but expected",
+                "expected object of device type cuda but got device type cpu",
+                "pointer argument cannot be accessed from triton", "must be on the same device", "can't convert cuda",
+                "is not on the same device"},
+       .refines = {"dtype-mismatch"},
+       .what = "tensors of one operation lie on different devices",
+       .cause = "The batch (or one of its parts: bbox, pixel_values, class weights of the loss) was not moved, the "
+                "model was moved after the optimizer was made, or a tensor made in forward lacks device=",
+       .confirm = "print {k: v.device for k, v in batch.items()} and next(model.parameters()).device",
+       .fix = "batch = {k: v.to(device) for k, v in batch.items()}; register constants as buffers; for `can't convert "
+              "cuda` .cpu() before .numpy()"},
+      {.name = "device-map-training",
+       .when = {"you can't train a model that has been loaded", "with `device_map='auto'` in any distributed mode",
+                "cannot perform fine-tuning on purely quantized models", "trainer cannot handle*device_map",
+                "you can't move a model that has some modules offloaded",
+                "you shouldn't move a model that is dispatched", "`.to` is not supported for `4-bit`",
+                "training with*device_map*is not supported"},
+       .what = "a model that was loaded with device_map or quantised is trained or moved as if it were not",
+       .cause = "device_map='auto' spreads layers over devices and the host, for inference; quantised weights do not "
+                "train without adapters",
+       .confirm = "print(model.hf_device_map)",
+       .fix = "load without device_map (or {'': local_rank}) to train; add adapters (peft) to a quantised model",
+       .command = "plimsoll train --load-in-4bit --lora-rank 8 --budget SIZE"},
+      {.name = "device-map-offload",
+       .when = {"please provide an `offload_folder`", "weights offloaded to the disk",
+                "some modules are dispatched on the cpu or the disk", "doesn't have any device set",
+                "does not support `device_map", "does not give any device for the following parameters",
+                "device_map*_no_split_modules", "device_map keys"},
+       .what = "a device_map does not cover the model, or sends parts to the host or the disk",
+       .cause = "The devices together are too small, the map's names are not this model's, or the class names no "
+                "blocks that must stay together",
+       .confirm = "accelerate's infer_auto_device_map(model) with max_memory",
+       .fix = "a full map such as {'': 0}, offload_folder='offload' for inference, or a smaller type (torch_dtype)",
+       .command = "plimsoll train --offload DIR --budget SIZE trains with the optimizer's state in a file"},
+      {.name = "meta-tensor",
+       .when = {"cannot copy out of meta tensor", "on device meta", "expected device meta", "meta tensor*no data"},
+       .refines = {"device-mismatch", "device-map"},
+       .what = "parameters were never given their values (they lie on the meta device)",
+       .cause = "The model was made with init_empty_weights, device_map or low_cpu_mem_usage, and weights are missing "
+                "in the checkpoint, or it was moved with .to() before they were loaded",
+       .confirm = "[n for n, p in model.named_parameters() if p.is_meta]",
+       .fix = "load without device_map; model.to_empty(device=…) only before load_state_dict; see that the checkpoint "
+              "has every tensor",
+       .command = "plimsoll train names the tensors that a checkpoint lacks"},
+  };
+}
+
+}  // namespace plimsoll::doctor

@@ -1,0 +1,157 @@
+// Every rule has a log in test/doctor/logs, named after it, and that log is what the rule says: no more general rule,
+// none of its neighbours.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "doctor/diagnosis.h"
+
+namespace plimsoll::doctor {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path logs() { return fs::path(PLIMSOLL_SOURCE_DIR) / "test" / "doctor" / "logs"; }
+
+std::string text_of(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+Diagnosis diagnose(const std::string& log) {
+  LogReader reader;
+  reader.feed(log);
+  return reader.finish();
+}
+
+std::string name_of(const Diagnosis& diagnosis) {
+  return diagnosis.rule == nullptr ? "not recognised" : std::string(diagnosis.rule->name);
+}
+
+TEST(Rules, AreWholeAndNamedOnce) {
+  std::set<std::string_view> names;
+  for (const Rule& rule : all_rules()) EXPECT_TRUE(names.insert(rule.name).second) << rule.name;
+  EXPECT_GE(names.size(), 40U);
+  for (const Rule& rule : all_rules()) {
+    EXPECT_FALSE(rule.when.empty() || rule.what.empty() || rule.cause.empty() || rule.confirm.empty() ||
+                 rule.fix.empty())
+        << rule.name;
+    for (const std::string_view refined : rule.refines) {
+      EXPECT_TRUE(names.count(refined)) << rule.name << " refines '" << refined << "', which is no rule";
+      EXPECT_NE(refined, rule.name);
+    }
+  }
+}
+
+// "rule.log", or "rule.2.log" and so on for other wordings of the same.
+TEST(Rules, EachRecognisesItsOwnLogs) {
+  std::set<std::string> tested;
+  for (const auto& entry : fs::directory_iterator(logs())) {
+    const std::string file = entry.path().filename().string(), expected = file.substr(0, file.find('.'));
+    const Diagnosis diagnosis = diagnose(text_of(entry.path()));
+    EXPECT_EQ(name_of(diagnosis), expected) << file;
+    tested.insert(expected);
+    if (diagnosis.rule == nullptr) continue;
+    ASSERT_FALSE(diagnosis.evidence.empty()) << file;
+    for (const Evidence& evidence : diagnosis.evidence) {
+      EXPECT_GE(evidence.line, 1U);
+      EXPECT_LE(evidence.line, diagnosis.lines);
+    }
+  }
+  for (const Rule& rule : all_rules()) EXPECT_TRUE(tested.count(std::string(rule.name))) << rule.name << " has no log";
+}
+
+// A log read byte by byte, with carriage returns or colours in it, says the same.
+TEST(Rules, DoNotDependOnHowALogArrives) {
+  for (const auto& entry : fs::directory_iterator(logs())) {
+    const std::string log = text_of(entry.path());
+    const std::string expected = name_of(diagnose(log));
+    LogReader reader;
+    for (const char c : log) reader.feed({&c, 1});
+    EXPECT_EQ(name_of(reader.finish()), expected) << entry.path();
+    std::string windows, coloured;
+    for (const char c : log) {
+      if (c == '\n') windows += '\r';
+      windows += c;
+      if (c == ':') coloured += "\x1b[0;31m";
+      coloured += c;
+      if (c == ':') coloured += "\x1b[0m";
+    }
+    EXPECT_EQ(name_of(diagnose(windows)), expected) << entry.path();
+    EXPECT_EQ(name_of(diagnose(coloured)), expected) << entry.path();
+  }
+}
+
+TEST(Rules, SayNotRecognisedRatherThanGuess) {
+  for (const char* log :
+       {"", "\n", "step 20/20  epoch 1.43  loss 2.1409\ntrained 20 updates in 6 s\n",
+        "Traceback (most recent call last):\n  File \"a.py\", line 1, in <module>\n    f()\nValueError: no such "
+        "thing\n",
+        "the memory of the killed joke was too large to allocate\n", "{'loss': 0.5137, 'learning_rate': 1e-05}\n"}) {
+    const Diagnosis diagnosis = diagnose(log);
+    EXPECT_EQ(name_of(diagnosis), "not recognised") << log;
+  }
+  const Diagnosis diagnosis =
+      diagnose("Traceback (most recent call last):\n  File \"a.py\", line 1\nValueError: odd\n");
+  ASSERT_EQ(diagnosis.errors.size(), 1U);
+  EXPECT_EQ(diagnosis.errors[0].line, 3U);
+}
+
+TEST(Rules, TheFirstInTimeIsTheRoot) {
+  const std::string assertion =
+      "/pytorch/aten/src/ATen/native/cuda/Loss.cu:245: nll_loss_forward_reduce_cuda_kernel_2d: block: [0,0,0], thread: "
+      "[3,0,0] Assertion `t >= 0 && t < n_classes` failed.\n";
+  const std::string memory =
+      "Traceback (most recent call last):\n  File \"train.py\", line 9, in <module>\n    loss.backward()\n"
+      "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 7.79 GiB total capacity; "
+      "6.9 "
+      "GiB already allocated; 0 bytes free; 7.0 GiB reserved in total by PyTorch)\n";
+  const std::string timeout =
+      "[rank0]:[E] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, "
+      "Timeout(ms)=600000) ran for 600012 milliseconds before timing out.\n";
+  const Diagnosis first = diagnose(memory + assertion);
+  EXPECT_EQ(name_of(first), "oom-backward");
+  ASSERT_EQ(first.others.size(), 1U);
+  EXPECT_EQ(first.others[0].rule->name, "label-index");
+  EXPECT_EQ(name_of(diagnose(assertion + memory)), "label-index");
+  // What follows from something else does not win, even if its line is printed first.
+  EXPECT_EQ(name_of(diagnose(timeout + memory)), "oom-backward");
+  EXPECT_EQ(name_of(diagnose(timeout)), "nccl-timeout");
+}
+
+TEST(Rules, HostileBytesDoNoHarm) {
+  std::string noise;
+  std::uint32_t state = 1;
+  for (int i = 0; i < 300'000; ++i) {
+    state = state * 1664525 + 1013904223;
+    noise += static_cast<char>(state >> 24);
+  }
+  const std::string log =
+      noise + "\nRuntimeError: index out of range in self\x1b]0;title\x07\x01\xff\xc2\x9b\n" + noise;
+  const Diagnosis diagnosis = diagnose(log);
+  EXPECT_EQ(name_of(diagnosis), "embedding-index");
+  for (const Evidence& evidence : diagnosis.evidence) {
+    EXPECT_LE(evidence.text.size(), kMaxQuoteBytes + 8);
+    for (const char c : evidence.text) EXPECT_FALSE(static_cast<unsigned char>(c) < 0x20 || c == 0x7F);
+  }
+  // One line of many megabytes, and one whose end is what counts.
+  EXPECT_EQ(
+      name_of(diagnose(std::string(20 << 20, 'x') + " CUDA driver version is insufficient for CUDA runtime version")),
+      "driver-too-old");
+}
+
+TEST(Printable, KeepsTextAndDropsWhatATerminalObeys) {
+  EXPECT_EQ(printable("  naïve – 日本 😀"), "naïve – 日本 😀");
+  EXPECT_EQ(printable("a\x1b[31mb\x07"), "a?[31mb?");
+  EXPECT_EQ(printable("\xC0\xAF\xED\xA0\x80\xC2\x9B\xF5"), "????????");
+  EXPECT_EQ(printable("abcdef", 3), "abc…");
+}
+
+}  // namespace
+}  // namespace plimsoll::doctor
