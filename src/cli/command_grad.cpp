@@ -53,8 +53,10 @@ void add_grad(CLI::App& app, Invocation& invocation) {
                    "Where the base model of an adapter lies, if not where the adapter says")
       ->type_name("DIR");
   command
-      ->add_option("--batch", options->batch,
-                   "safetensors with input_ids, bbox, attention_mask, pixel_values, labels as transformers shapes them")
+      ->add_option(
+          "--batch", options->batch,
+          "input_ids, bbox, attention_mask, pixel_values, labels as transformers shapes them: safetensors, .npz, or a "
+          "folder of .npy files")
       ->type_name("FILE")
       ->required();
   command
@@ -68,9 +70,8 @@ void add_grad(CLI::App& app, Invocation& invocation) {
       ->capture_default_str();
   command->add_flag("--train-relative-position-tables", options->train_tables,
                     "Gradients of the relative position tables too, as unilm trains them (transformers does not)");
-  command->callback([&invocation, options] {
-    invocation.action = [&invocation, options] { run_grad(invocation, *options); };
-  });
+  command->callback(
+      [&invocation, options] { invocation.action = [&invocation, options] { run_grad(invocation, *options); }; });
 }
 
 }  // namespace plimsoll

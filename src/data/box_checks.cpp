@@ -266,7 +266,8 @@ std::vector<BoxRepair> repair_boxes(const Page& page, BoxFormat format, const Bo
       }
       if (near) mended("box-outside", box);
     }
-    if (!repair.kinds.empty()) repairs.push_back(repair);
+    // Half mended is not mended.
+    if (!repair.kinds.empty() && is_on_page(repair.to, page, format)) repairs.push_back(repair);
   }
   return repairs;
 }

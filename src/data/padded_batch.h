@@ -13,13 +13,14 @@
 
 namespace plimsoll {
 
-// B pages of T tokens. Integers may be i64 or i32; pixel_values f32.
+// B pages of T tokens. Integers are i64, pixel_values f32.
 struct PaddedTensors {
   TensorView input_ids;       // [B, T]
   TensorView bbox;            // [B, T, 4]
   TensorView attention_mask;  // [B, T], 0 or 1
   TensorView pixel_values;    // [B, 3, size, size]
-  TensorView labels;          // [B, T], -100 ignored; may be empty (raw() == nullptr)
+  TensorView labels{};        // [B, T], -100 ignored; may be empty (raw() == nullptr)
+  TensorView position_ids{};  // [B, T], as the model counts them; may be empty
 };
 
 // What the model has rows for: nothing beyond reaches a kernel.
@@ -31,7 +32,7 @@ struct PaddedLimits {
 };
 
 // The shape of a batch that holds `tensors` exactly. Throws DataError (naming the tensor and `where`) unless their
-// shapes fit together.
+// types are right and fit together (data/tensor_checks.h).
 BatchShape padded_batch_shape(const PaddedTensors& tensors, std::int64_t patches_per_side, const std::string& where);
 
 // Fills `batch`, whose shape has room. Throws DataError naming tensor, sample, token, value and limit.

@@ -21,7 +21,7 @@ using Json = nlohmann::json;
 constexpr std::string_view kNonFinite[] = {"NaN", "Infinity", "-Infinity"};
 constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 constexpr Box kUnreadBox = {kNoNumber, kNoNumber, kNoNumber, kNoNumber};
-constexpr const char* kUnreadWord = "\xEF\xBF\xBD";  // U+FFFD
+constexpr const char* kUnreadWord = "?";
 
 std::string shown(const Json& value) {
   constexpr std::size_t kLongest = 60;
@@ -269,14 +269,19 @@ std::string label_name(const Json& value, const Page& page, std::size_t word, co
   return options.label_names[static_cast<std::size_t>(number)];
 }
 
-bool counts_agree(const Page& page, std::string_view name, std::size_t found, PageFaults* faults) {
-  if (found == page.words.size()) return true;
-  report(faults,
-         PageError("counts-differ", {.what = fmt::format("a page has not as many {} as words", name),
-                                     .where = place(page),
-                                     .found = fmt::format("{} {}, {} words", found, name, page.words.size()),
-                                     .allowed = fmt::format("{} {}, one for each word", page.words.size(), name),
-                                     .remedy = "write words, boxes and labels in step"}));
+// Whether boxes and labels (nullptr: none are read) are as many as words; one fault says all counts.
+bool counts_agree(const Page& page, const Json& boxes, const Json* labels, PageFaults* faults) {
+  const std::size_t words = page.words.size();
+  const bool bad_boxes = boxes.size() != words, bad_labels = labels != nullptr && labels->size() != words;
+  if (!bad_boxes && !bad_labels) return true;
+  std::string found = bad_boxes ? fmt::format("{} boxes, ", boxes.size()) : "";
+  if (bad_labels) found += fmt::format("{} labels, ", labels->size());
+  const std::string_view name = bad_boxes && bad_labels ? "boxes and labels" : bad_boxes ? "boxes" : "labels";
+  report(faults, PageError("counts-differ", {.what = fmt::format("a page has not as many {} as words", name),
+                                             .where = place(page),
+                                             .found = found + fmt::format("{} words", words),
+                                             .allowed = fmt::format("{} {}, one for each word", words, name),
+                                             .remedy = "write words, boxes and labels in step"}));
   return false;
 }
 
@@ -349,16 +354,20 @@ Page parse_jsonl_page(std::string_view json_text, const std::filesystem::path& f
   if (!text.good() && !bad_word) report(faults, text.fault_in_page(page, json_text));
 
   const Json& boxes = need_array(json, kBoxKeys, page);
-  if (counts_agree(page, "boxes", boxes.size(), faults)) {
-    page.boxes.reserve(boxes.size());
-    for (const Json& box : boxes) page.boxes.push_back(parse_box(box, place(page, page.boxes.size()), faults));
+  const bool labelled = !options.ignore_labels && find_key(json, kLabels) != nullptr;
+  const Json* const labels = labelled ? &need_array(json, kLabels, page) : nullptr;
+  if (!counts_agree(page, boxes, labels, faults)) {
+    // Nothing says which belongs to which.
+    if (labelled) page.labels.assign(page.words.size(), {});
+    return page;
   }
-
-  if (options.ignore_labels || find_key(json, kLabels) == nullptr) return page;
-  const Json& labels = need_array(json, kLabels, page);
-  if (!counts_agree(page, "labels", labels.size(), faults)) return page;
-  page.labels.reserve(labels.size());
-  for (const Json& label : labels) page.labels.push_back(label_name(label, page, page.labels.size(), options, faults));
+  page.boxes.reserve(boxes.size());
+  for (const Json& box : boxes) page.boxes.push_back(parse_box(box, place(page, page.boxes.size()), faults));
+  if (!labelled) return page;
+  page.labels.reserve(labels->size());
+  for (const Json& label : *labels) {
+    page.labels.push_back(label_name(label, page, page.labels.size(), options, faults));
+  }
   return page;
 }
 

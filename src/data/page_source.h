@@ -41,8 +41,8 @@ class PageSource {
   virtual ~PageSource() = default;
   virtual std::size_t size() const = 0;
   // Throws PageError saying file, line, page, word. With `faults`, what is wrong with one value is added there instead,
-  // in order, and the page goes on with a box of NaNs, an empty label, the word U+FFFD, or no boxes or labels at all
-  // where their counts differ from the words'; what leaves no page, such as broken JSON, is thrown all the same.
+  // in order, and the page goes on with a box of NaNs, an empty label, the word "?", or, where counts differ, no boxes
+  // and empty labels; what leaves no page, such as broken JSON, is thrown all the same.
   virtual Page read(std::size_t index, PageFaults* faults) const = 0;
   Page read(std::size_t index) const { return read(index, nullptr); }
   virtual const std::filesystem::path& path() const = 0;

@@ -5,20 +5,60 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "data/padded_batch.h"
+#include "formats/npy.h"
 #include "formats/safetensors.h"
 
 namespace plimsoll {
 namespace {
 
+// A folder with an array a file: input_ids.npy, bbox.npy, …
+class NpyFolder : public TensorSource {
+ public:
+  explicit NpyFolder(const std::filesystem::path& path) : TensorSource(path) {
+    std::vector<std::filesystem::path> files;
+    for (const auto& entry : std::filesystem::directory_iterator(path)) {
+      if (entry.path().extension() == ".npy") files.push_back(entry.path());
+    }
+    std::ranges::sort(files);
+    std::vector<TensorEntry> entries;
+    for (const std::filesystem::path& file : files) {
+      entries.push_back({file.stem().string(), readers_.emplace_back(file).type()});
+    }
+    set_entries(std::move(entries));
+  }
+
+ private:
+  void read_range(std::size_t index, std::uint64_t first_element, std::span<std::byte> destination) const override {
+    check(first_element == 0, "an array is read whole");
+    readers_[index].read(destination);
+  }
+
+  std::vector<NpyReader> readers_;
+};
+
+std::unique_ptr<TensorSource> open_tensors(const std::filesystem::path& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) return std::make_unique<NpyFolder>(path);
+  if (path.extension() == ".npz") return std::make_unique<NpzReader>(path);
+  if (path.extension() != ".npy") return std::make_unique<SafetensorsReader>(path);
+  throw DataError(
+      {.what = "a batch is more than one array",
+       .where = path.string(),
+       .found = "a .npy file",
+       .allowed = "a .safetensors or .npz file, or a folder with input_ids.npy, bbox.npy, pixel_values.npy, …",
+       .remedy = "name the folder that the arrays lie in"});
+}
+
 // The file's tensors in memory, as pack_padded takes them.
 class BatchFile {
  public:
-  explicit BatchFile(const std::filesystem::path& path) : file_(path) {}
+  explicit BatchFile(const std::filesystem::path& path) : file_(open_tensors(path)) {}
 
-  TensorView required(const std::string& name) { return read(file_.at(name)); }
+  TensorView required(const std::string& name) { return read(file_->at(name)); }
   TensorView optional(const std::string& name) {
-    const TensorEntry* entry = file_.find(name);
+    const TensorEntry* entry = file_->find(name);
     return entry == nullptr ? TensorView() : read(*entry);
   }
   // A mask of ones where the file has none, as `transformers` assumes.
@@ -33,11 +73,11 @@ class BatchFile {
  private:
   TensorView read(const TensorEntry& entry) {
     std::vector<std::byte>& bytes = memory_.emplace_back(entry.type.bytes());
-    file_.read(entry.name, bytes);
+    file_->read(entry.name, bytes);
     return {entry.type, bytes.data()};
   }
 
-  SafetensorsReader file_;
+  std::unique_ptr<TensorSource> file_;
   std::deque<std::vector<std::byte>> memory_;
 };
 
@@ -51,6 +91,7 @@ std::unique_ptr<Batch> read_batch_file(const std::filesystem::path& path, const 
   tensors.attention_mask = file.mask(tensors.input_ids);
   tensors.pixel_values = file.required("pixel_values");
   tensors.labels = file.optional("labels");
+  tensors.position_ids = file.optional("position_ids");
   const BatchShape shape = padded_batch_shape(tensors, config.grid(), path.string());
   auto batch = std::make_unique<Batch>(shape, static_cast<std::int32_t>(config.pad_token_id));
   pack_padded(tensors,

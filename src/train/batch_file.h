@@ -1,4 +1,5 @@
-// A batch given as a file: safetensors with the tensors that `transformers` takes, checked and packed.
+// A batch given as a file: safetensors, .npz or a folder of .npy, with the tensors that `transformers` takes, checked
+// and packed.
 #pragma once
 
 #include <filesystem>
@@ -9,9 +10,9 @@
 
 namespace plimsoll {
 
-// `input_ids` I64 [B, T], `bbox` I64 [B, T, 4], `pixel_values` F32 [B, 3, Y, X]; where present `attention_mask` I64 [B, T]
-// and `labels` I64 [B, T]. Every one of the T positions becomes a row, padding too. Throws DataError naming file, tensor,
-// place, value and range for anything that does not fit the model.
+// `input_ids` I64 [B, T], `bbox` I64 [B, T, 4], `pixel_values` F32 [B, 3, Y, X]; where present `attention_mask`,
+// `labels` and `position_ids`, I64 [B, T]. Every one of the T positions becomes a row, padding too. Throws DataError
+// naming file, tensor, place, value and range for anything that does not fit the model.
 std::unique_ptr<Batch> read_batch_file(const std::filesystem::path& path, const LayoutLMv3Config& config);
 
 }  // namespace plimsoll
