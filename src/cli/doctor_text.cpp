@@ -67,12 +67,14 @@ nlohmann::json numbers_json(const OomNumbers& n) {
 }
 
 std::string block_text(const LiveBlock& block) {
-  std::string out = fmt::format("    {:>10}  {}\n", format_bytes(block.bytes), memory_kind_name(block.kind));
+  std::string out = fmt::format("    {:>10}  {}{}\n", format_bytes(block.bytes), memory_kind_name(block.kind),
+                                block.count > 1 ? fmt::format(", {} of them", block.count) : "");
   for (const std::string& frame : block.frames) out += fmt::format("                  {}\n", printable(frame));
   return out;
 }
 nlohmann::json block_json(const LiveBlock& block) {
-  return {{"bytes", block.bytes}, {"kind", memory_kind_name(block.kind)}, {"frames", block.frames}};
+  return {
+      {"bytes", block.bytes}, {"count", block.count}, {"kind", memory_kind_name(block.kind)}, {"frames", block.frames}};
 }
 std::string kinds_text(const std::uint64_t (&kinds)[kMemoryKinds]) {
   std::string out;

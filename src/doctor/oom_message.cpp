@@ -89,7 +89,9 @@ std::optional<std::uint64_t> read_bytes_before(std::string_view text) {
 }
 
 OomNumbers read_oom_message(std::string_view message) {
-  const std::string small = to_small_letters(message);
+  std::string small = to_small_letters(message);
+  small.erase(std::unique(small.begin(), small.end(), [](char a, char b) { return a == ' ' && b == ' '; }),
+              small.end());
   const std::string_view text = small;
   OomNumbers n;
   n.tried = first({after(text, "tried to allocate"), after(text, "trying to allocate"),

@@ -219,16 +219,21 @@ class Reader {
   }
 
   std::vector<LiveBlock> largest_of(std::vector<Block> blocks) const {
-    const std::size_t count = std::min(largest_, blocks.size());
-    std::partial_sort(
-        blocks.begin(), blocks.begin() + static_cast<std::ptrdiff_t>(count), blocks.end(),
-        [](const Block& a, const Block& b) { return std::tie(b.bytes, a.address) < std::tie(a.bytes, b.address); });
+    std::sort(blocks.begin(), blocks.end(), [](const Block& a, const Block& b) {
+      return std::tie(b.bytes, a.stack, a.address) < std::tie(a.bytes, b.stack, b.address);
+    });
     std::vector<LiveBlock> shown;
-    for (std::size_t i = 0; i < count; ++i) shown.push_back(describe(blocks[i].bytes, blocks[i].stack));
+    for (std::size_t i = 0; i < blocks.size() && shown.size() < largest_;) {
+      shown.push_back(describe(blocks[i].bytes, blocks[i].stack));
+      std::size_t end = i + 1;
+      while (end < blocks.size() && blocks[end].bytes == blocks[i].bytes && blocks[end].stack == blocks[i].stack) ++end;
+      shown.back().count = end - i;
+      i = end;
+    }
     return shown;
   }
   LiveBlock describe(std::uint64_t bytes, StackId stack) const {
-    return {bytes, stacks_[stack].kind, stacks_[stack].frames};
+    return {bytes, 1, stacks_[stack].kind, stacks_[stack].frames};
   }
 
   // Runs through the trace twice: once to learn what had been alive before it began, once to find the peak.

@@ -18,7 +18,8 @@ inline constexpr int kMemoryKinds = 7;
 const char* memory_kind_name(MemoryKind kind);
 
 struct LiveBlock {
-  std::uint64_t bytes = 0;
+  std::uint64_t bytes = 0;  // of each
+  std::uint64_t count = 1;  // blocks of that size from that line of code
   MemoryKind kind = MemoryKind::kOther;
   std::vector<std::string> frames{};  // "model.py:120 forward", innermost first, the ones that say something
 };

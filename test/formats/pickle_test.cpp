@@ -1,5 +1,7 @@
 #include "formats/pickle.h"
 
+#include <limits>
+
 #include "formats/support.h"
 
 namespace plimsoll {
@@ -55,6 +57,38 @@ TEST(Pickle, WritesDownCallsItemsAndPersistentNames) {
   const PickleValue& persistent = pickle[call.pairs[1]];
   EXPECT_EQ(persistent.kind, Kind::kPersistent);
   EXPECT_EQ(pickle[persistent.items[0]].text, "p");
+}
+
+TEST(Pickle, ReadsHugeIntegersOnlyWhereAllowed) {
+  // pickle.dumps((2**64 - 1, -(2**64)), 2)
+  const std::string bytes =
+      "\x80\x02\x8A\x09\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x00\x8A\x09\x00\x00\x00\x00\x00\x00\x00\x00\xFF\x86."s;
+  EXPECT_THAT(error_of(bytes), HasSubstr("too large"));
+  const Pickle pickle = parse_pickle(std::as_bytes(std::span(bytes.data(), bytes.size())), "x.pkl",
+                                     [](std::string_view) { return false; }, {.huge_integers = true});
+  const PickleValue& pair = pickle[pickle.root()];
+  ASSERT_EQ(pair.items.size(), 2U);
+  EXPECT_EQ(pickle[pair.items[0]].integer, std::numeric_limits<std::int64_t>::max());
+  EXPECT_EQ(pickle[pair.items[1]].integer, std::numeric_limits<std::int64_t>::min());
+}
+
+TEST(Pickle, BoundsListsThatRecallOneValueAgainAndAgain) {
+  // One list that takes 'N' again and again: two bytes of the file, more of memory.
+  std::string bytes =
+      "\x80\x02]Nq\x00"
+      "0"s;
+  for (int i = 0; i < 200; ++i)
+    bytes +=
+        "h\x00"
+        "a"s;
+  bytes += ".";
+  const auto parse_within = [&](std::size_t values) {
+    return parse_pickle(std::as_bytes(std::span(bytes.data(), bytes.size())), "x.pkl",
+                        [](std::string_view) { return false; }, {.values = values});
+  };
+  const Pickle pickle = parse_within(100);
+  EXPECT_EQ(pickle[pickle.root()].items.size(), 200U);
+  EXPECT_THAT(data_error([&] { parse_within(20); }), HasSubstr("lists are longer"));
 }
 
 TEST(Pickle, NamesTheCodeThatAFileWouldRun) {

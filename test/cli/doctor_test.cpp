@@ -1,0 +1,77 @@
+// `plimsoll doctor` as a user runs it.
+#include "cli/program_fixture.h"
+
+namespace plimsoll::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+const std::string kLogs = std::string(PLIMSOLL_SOURCE_DIR) + "/test/doctor/logs/";
+
+class DoctorTest : public ProgramTest {};
+
+TEST_F(DoctorTest, ExaminesThisMachine) {
+  const Outcome outcome = run({"doctor"});
+  EXPECT_TRUE(outcome.code == 0 || outcome.code == 5) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("/dev/shm"));
+  const nlohmann::json report = nlohmann::json::parse(run({"doctor", "--json"}).out);
+  ASSERT_GE(report.at("checks").size(), 4U);
+  bool broken = false;
+  for (const nlohmann::json& check : report["checks"]) {
+    EXPECT_THAT((std::vector<std::string>{"ok", "warning", "broken"}),
+                testing::Contains(check.at("state").get<std::string>()));
+    broken |= check["state"] == "broken" && check["needed"] == true;
+  }
+  EXPECT_EQ(outcome.code, broken ? 5 : 0);
+}
+
+TEST_F(DoctorTest, ReadsALogAndQuotesIt) {
+  const Outcome outcome = run({"doctor", kLogs + "oom-fragmentation.log"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  for (const char* part :
+       {"4.84 GiB", "reserved by PyTorch but unallocated", "expandable_segments", "(oom-fragmentation;"}) {
+    EXPECT_THAT(outcome.out, HasSubstr(part));
+  }
+  const nlohmann::json report = nlohmann::json::parse(run({"doctor", "--json", kLogs + "label-index.log"}).out);
+  EXPECT_EQ(report.at("rule"), "label-index");
+  EXPECT_EQ(report.at("evidence").at(0).at("line"), 1);
+  EXPECT_THAT(report.at("command").get<std::string>(), HasSubstr("plimsoll check"));
+}
+
+TEST_F(DoctorTest, SaysWhatItDoesNotKnow) {
+  write_bytes(at("odd.log"), "step 1\nValueError: the moon is full\n");
+  const Outcome outcome = run({"doctor", path("odd.log")});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.out, HasSubstr("not recognised"));
+  EXPECT_THAT(outcome.out, HasSubstr("2: ValueError: the moon is full"));
+  expect_message(run({"doctor", path("missing.log")}), 3, {"the log cannot be read", "missing.log", "No such file"});
+  expect_message(run({"doctor", "x", "--snapshot", "y"}), 2, {"a log and a snapshot"});
+}
+
+TEST_F(DoctorTest, ReadsASnapshot) {
+  const std::string snapshot = std::string(PLIMSOLL_SOURCE_DIR) + "/test/doctor/snapshot.pickle";
+  const Outcome outcome = run({"doctor", "--snapshot", snapshot});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  for (const char* part : {"peak 568 MiB", "/work/train.py:71 train_one_epoch", "grows from step to step",
+                           "30.0 MiB between live blocks"}) {
+    EXPECT_THAT(outcome.out, HasSubstr(part));
+  }
+  EXPECT_EQ(nlohmann::json::parse(run({"doctor", "--json", "--snapshot", snapshot}).out).at("devices").size(), 1U);
+  expect_message(run({"doctor", "--snapshot", kLogs + "oom.log"}), 3, {"pickle", "oom.log"});
+}
+
+// What a log holds cannot reach a terminal as a command.
+TEST_F(DoctorTest, PrintsHostileLogsHarmlessly) {
+  write_bytes(at("hostile.log"),
+              "RuntimeError: CUDA out of memory \x1b]0;owned\x07 \x9b"
+              "31m \xff\xfe\n");
+  const Outcome outcome = run({"doctor", path("hostile.log")});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("\x9b")));
+  EXPECT_EQ(nlohmann::json::parse(run({"doctor", "--json", path("hostile.log")}).out).at("rule"), "oom");
+}
+
+}  // namespace
+}  // namespace plimsoll::test
