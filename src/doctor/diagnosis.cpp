@@ -35,6 +35,23 @@ bool is_error(std::string_view small) {
          small.starts_with("fatal");
 }
 
+// Source lines that a notebook's or rich's traceback shows around the one that failed: they say what did not happen.
+// "    745         position_embeddings = …" beside "--> 746 …"; "│   376 │   …" beside "│ ❱ 377 │ …".
+bool is_context_line(std::string_view text, bool notebook) {
+  const auto skip_blanks = [&] {
+    while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  };
+  skip_blanks();
+  constexpr std::string_view kBar = "│";
+  const bool rich = text.starts_with(kBar);
+  if (rich) text.remove_prefix(kBar.size());
+  if (!rich && !notebook) return false;
+  skip_blanks();
+  std::size_t digits = 0;
+  while (digits < text.size() && text[digits] >= '0' && text[digits] <= '9') ++digits;
+  return digits > 0 && (digits == text.size() || text[digits] == ' ');
+}
+
 }  // namespace
 
 std::string printable(std::string_view text, std::size_t limit) {
@@ -107,12 +124,18 @@ class LogReader::Impl {
   }
 
   void on_line(std::uint64_t number, std::string_view text) {
+    if (is_context_line(text, notebook_)) return;
     const std::string small = to_small_letters(text);
     bool out_of_memory = false;
     found_.clear();
     patterns_.find(small, [&](int pattern) { found_.push_back(pattern); });
     for (const int pattern : found_) {
-      if (pattern == traceback_) ++tracebacks_;
+      if (pattern == traceback_) {
+        ++tracebacks_;
+        // A notebook's: "IndexError        Traceback (most recent call last)".
+        notebook_ =
+            small.find("error ") < small.find("traceback") || small.find("exception ") < small.find("traceback");
+      }
       if (out_of_memory_.contains(pattern) || pattern == killed_) out_of_memory = true;
     }
     for (const int pattern : found_) {
@@ -208,6 +231,7 @@ class LogReader::Impl {
   std::vector<std::vector<Hit>> hits_;  // per pattern, in the log's order
   std::vector<int> found_;
   std::uint64_t tracebacks_ = 0;
+  bool notebook_ = false;  // the last traceback is a notebook's
   std::string message_;
   std::size_t message_lines_ = 0;  // still to be read of the out-of-memory message
   OomNumbers numbers_;

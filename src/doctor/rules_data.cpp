@@ -6,7 +6,8 @@ namespace plimsoll::doctor {
 std::vector<Rule> data_rules() {
   return {
       {.name = "sequence-too-long",
-       .when = {"size of tensor a*must match the size of tensor b (512)",
+       .when = {"size of tensor a (512)*must match", "size of tensor a (709)*must match",
+                "size of tensor a (514)*must match", "size of tensor a*must match the size of tensor b (512)",
                 "size of tensor a*must match the size of tensor b (514)",
                 "size of tensor a*must match the size of tensor b (709)",
                 "size of tensor a*must match the size of tensor b (511)", "must match the existing size (512)",
@@ -118,6 +119,17 @@ std::vector<Rule> data_rules() {
        .confirm = "type(tokenizer)",
        .fix = "LayoutLMv3TokenizerFast or AutoProcessor; or add_prefix_space=True",
        .command = "plimsoll train reads tokenizer.json as LayoutLMv3 does"},
+      {.name = "box-shape",
+       .when = {"each bounding box should contain 4 values", "features (`bbox` in this case)", "bbox must have*4",
+                "boxes must have 4", "box must have 4"},
+       .refines = {"collate", "words-and-boxes", "worker-exception"},
+       .what = "a box does not have four numbers, or boxes are nested too deep or of different counts",
+       .cause = "Boxes with two corners' worth missing, polygons of eight numbers, None, or boxes that were not padded "
+                "with the words",
+       .confirm = "all(len(box) == 4 for page in boxes for box in page)",
+       .fix = "[left, top, right, bottom] as whole numbers for every word; padding='max_length', truncation=True in "
+              "the processor",
+       .command = "plimsoll check --data pages.jsonl names file, page and word"},
       {.name = "bad-image",
        .when = {"image file is truncated", "cannot identify image file", "unidentifiedimageerror", "broken png",
                 "decompressionbomb", "broken data stream when reading image", "bytes not processed",

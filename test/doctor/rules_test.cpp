@@ -125,6 +125,15 @@ TEST(Rules, TheFirstInTimeIsTheRoot) {
   EXPECT_EQ(name_of(diagnose(timeout)), "nccl-timeout");
 }
 
+TEST(Rules, TheRootIsSeenOnce) {
+  // PyTorch's advice about "device-side assertions" is no assertion; source lines that a notebook shows around the one
+  // that failed did not fail.
+  for (const char* file : {"illegal-access.2.log", "oom-no-numbers.log", "bbox-index.3.log", "oom-backward.3.log"}) {
+    const Diagnosis diagnosis = diagnose(text_of(logs() / file));
+    EXPECT_TRUE(diagnosis.others.empty()) << file << ": " << diagnosis.others[0].rule->name;
+  }
+}
+
 TEST(Rules, HostileBytesDoNoHarm) {
   std::string noise;
   std::uint32_t state = 1;
