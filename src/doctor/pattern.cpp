@@ -59,10 +59,11 @@ bool matches(std::string_view pattern, std::string_view small_letters) {
 }
 
 int PatternSet::add(std::string_view pattern) {
-  const auto known = std::find(patterns_.begin(), patterns_.end(), pattern);
-  if (known != patterns_.end()) return static_cast<int>(known - patterns_.begin());
+  const auto known = numbers_.find(std::string(pattern));
+  if (known != numbers_.end()) return known->second;
   check(to_small_letters(pattern) == pattern, "a pattern is of small letters: " + std::string(pattern));
   check(longest_piece(pattern).size() >= 2, "a pattern needs a piece of two characters: " + std::string(pattern));
+  numbers_.emplace(pattern, static_cast<int>(patterns_.size()));
   patterns_.emplace_back(pattern);
   return static_cast<int>(patterns_.size() - 1);
 }

@@ -13,6 +13,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace plimsoll::doctor {
@@ -42,6 +43,7 @@ class PatternSet {
   std::int32_t& edge(std::int32_t node, std::uint8_t letter) { return edges_[node * letters_ + letter]; }
 
   std::vector<std::string> patterns_;
+  std::unordered_map<std::string, int> numbers_;
   std::vector<std::int32_t> same_piece_;  // for a pattern, the next one with the same longest piece
   std::vector<Node> nodes_;
   std::vector<std::int32_t> edges_;

@@ -4,12 +4,22 @@
 namespace plimsoll::doctor {
 namespace {
 
-const AnyOf kOutOfMemory = {"cuda out of memory",        "outofmemoryerror:",
-                            "cuda error: out of memory", "cuda runtime error (2)",
-                            "hip out of memory",         "hip error: out of memory",
-                            "xpu out of memory",         "would exceed allowed memory. (out of memory)",
-                            "cuda_error_out_of_memory",  "cudaerrormemoryallocation",
-                            "mps backend out of memory", "cublas_status_alloc_failed"};
+const AnyOf kOutOfMemory = {"cuda driver error: out of memory",
+                            "cudamalloc failed: out of memory",
+                            "nvml_success ==",
+                            "oom when allocating tensor",
+                            "cuda out of memory",
+                            "outofmemoryerror:",
+                            "cuda error: out of memory",
+                            "cuda runtime error (2)",
+                            "hip out of memory",
+                            "hip error: out of memory",
+                            "xpu out of memory",
+                            "would exceed allowed memory. (out of memory)",
+                            "cuda_error_out_of_memory",
+                            "cudaerrormemoryallocation",
+                            "mps backend out of memory",
+                            "cublas_status_alloc_failed"};
 
 constexpr std::string_view kPlan =
     "plimsoll plan --model DIR --data pages.jsonl --budget SIZE says before the first step what fits, and what to "
@@ -266,7 +276,8 @@ std::vector<Rule> memory_rules() {
               "make the whole machine swap",
        .command = kPlan},
       {.name = "oom-no-numbers",
-       .when = {"cuda error: out of memory", "cuda runtime error (2)", "cuda_error_out_of_memory",
+       .when = {"cuda driver error: out of memory", "cudamalloc failed: out of memory",
+                "nvml_success ==", "cuda error: out of memory", "cuda runtime error (2)", "cuda_error_out_of_memory",
                 "cudaerrormemoryallocation"},
        .refines = {"oom"},
        .what = "CUDA itself found no memory, outside PyTorch's allocator",
