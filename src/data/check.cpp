@@ -1,10 +1,26 @@
 #include "data/check.h"
 
+#include <fmt/format.h>
+
 #include "data/data_set_checks.h"
 #include "data/in_order.h"
 #include "data/page_checks.h"
 
 namespace plimsoll {
+
+void check_tokenizer_size(std::int64_t tokenizer_ids, std::int64_t embedding_rows, const std::string& where,
+                          Findings& findings) {
+  constexpr double kFew = 0.9;
+  const bool beyond = tokenizer_ids > embedding_rows;
+  if (!beyond && static_cast<double>(tokenizer_ids) >= kFew * static_cast<double>(embedding_rows)) return;
+  findings.add(beyond ? Severity::kError : Severity::kWarning, "tokenizer-size",
+               {.what = beyond ? "the tokenizer does not match the model: it has ids beyond the word embedding"
+                               : "the tokenizer does not match the model: it has far fewer ids than the word embedding",
+                .where = where,
+                .found = fmt::format("{} token ids", tokenizer_ids),
+                .allowed = fmt::format("{} vocab_size = {}", beyond ? "at most" : "about", embedding_rows),
+                .remedy = "use the tokenizer that the model was trained with"});
+}
 
 CheckReport check_pages(const PageSource& source, const CheckOptions& options) {
   // Large enough that taking turns costs nothing, small enough that a bar moves.

@@ -13,8 +13,8 @@
 // "empty-page", "page-too-long", "token-outside", "tokenizer-size", and "duplicate-id" (a warning where labels are not
 // required). Warnings: "box-inverted", "box-fractions", "box-thousandths", "box-order", "box-constant", "box-mirrored",
 // "word-boxes", "image-size", "image-damaged", "image-blank", "image-bgr", "word-without-tokens", "words-lost",
-// "window-ignored", "tag-order", "label-unused", "label-untrained", "class-dominant", "duplicate-page", "page-in-both".
-// Infos: "long-page", "word-boxes".
+// "window-ignored", "tokenizer-size", "tag-order", "label-unused", "label-untrained", "class-dominant",
+// "duplicate-page", "page-in-both". Infos: "long-page", "word-boxes".
 #pragma once
 
 #include <algorithm>
@@ -79,6 +79,11 @@ struct CheckReport : CheckCounts {
 };
 
 CheckReport check_pages(const PageSource& source, const CheckOptions& options);
+
+// "tokenizer-size": an error if the tokenizer has ids beyond the word embedding's rows, a warning if it has far fewer
+// than rows (some models round their rows up).
+void check_tokenizer_size(std::int64_t tokenizer_ids, std::int64_t embedding_rows, const std::string& where,
+                          Findings& findings);
 
 // A data set to train on and one to evaluate on, side by side: "page-in-both", "label-untrained", "word-boxes".
 struct CheckedData {

@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "base/file.h"
+#include "data/image_end.h"
 
 namespace plimsoll {
 namespace {
@@ -151,16 +152,6 @@ std::uint64_t bound_decode_bytes(const ImageInfo& info, const InputFile& file) {
   return widest + file.size_bytes() + row + kTables;  // bmp: the file is held whole
 }
 
-// The end marks of PNG and JPEG (some writers add bytes after them). A file that was cut has lost them, and is found
-// out here before a decoder runs, which would print to standard error.
-bool ends_too_early(const InputFile& file, std::string_view format) {
-  const std::string_view mark = format == "png" ? "IEND" : format == "jpeg" ? "\xFF\xD9" : "";
-  std::array<char, 4096> tail{};
-  const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(tail.size(), file.size_bytes()));
-  file.read_at(file.size_bytes() - count, std::as_writable_bytes(std::span(tail.data(), count)));
-  return std::string_view(tail.data(), count).find(mark) == std::string_view::npos;
-}
-
 struct Header {
   ImageInfo info;
   int format = IFF_UNKNOWN;
@@ -172,6 +163,9 @@ Header read_header(const fs::path& path, const InputFile& file) {
   // The format by its first bytes, before any decoder runs: a GIF's header, for one, is only read by decoding all of
   // it.
   if (findFileFormat(path.c_str(), &header.format) != 0 || format_name(header.format).empty()) {
+    if (begins_like_tiff(file)) {
+      throw unreadable(path, "a page's image ends too early", "a TIFF whose directory cannot be read");
+    }
     throw ImageError("image-kind", {.what = "a page's image is of a kind that is not read",
                                     .where = path.string(),
                                     .found = std::string(refused_format_name(header.format)),
@@ -203,9 +197,9 @@ Header read_header(const fs::path& path, const InputFile& file) {
                                     .allowed = "gray or RGB",
                                     .remedy = "convert it to RGB"});
   }
-  if (ends_too_early(file, info.format)) {
+  if (ends_too_early(file, info)) {
     throw unreadable(path, "a page's image ends too early",
-                     fmt::format("{} of {} data, no end mark", format_bytes(file.size_bytes()), info.format));
+                     fmt::format("{} of {} data, its end is missing", format_bytes(file.size_bytes()), info.format));
   }
   if (info.format == "png" && info.samples_per_pixel == 1 && !info.palette && has_png_transparency(file)) {
     // Leptonica looks such gray values up in a palette that is not there, and gives a black page.

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "data/check.h"
 #include "train/adapter.h"
 
 namespace plimsoll {
@@ -15,13 +16,10 @@ namespace {
 
 void check_tokenizer(const ModelBundle& bundle, const std::string& where) {
   const Tokenizer& tokenizer = *bundle.tokenizer;
-  if (tokenizer.vocab_size() > bundle.config.vocab_size) {
-    throw DataError({.what = "the tokenizer does not match the model: it has ids beyond the word embedding",
-                     .where = where,
-                     .found = fmt::format("{} token ids", tokenizer.vocab_size()),
-                     .allowed = fmt::format("at most vocab_size = {}", bundle.config.vocab_size),
-                     .remedy = "use the tokenizer that the model was trained with"});
-  }
+  Findings findings;
+  check_tokenizer_size(tokenizer.vocab_size(), bundle.config.vocab_size, where, findings);
+  if (findings.count(Severity::kError) > 0) throw findings.to_error(where);
+  for (const std::string& line : findings.to_lines(Severity::kWarning)) log_warning(line);
   if (tokenizer.special().pad != bundle.config.pad_token_id) {
     throw DataError({.what = "the tokenizer does not match the model: their padding tokens differ",
                      .where = where,
@@ -40,8 +38,8 @@ ModelBundle open_preset(const std::string& name, const std::string& tokenizer) {
   ModelBundle bundle;
   bundle.config = preset_config(name);
   bundle.origin = name;
-  bundle.tokenizer = std::make_shared<Tokenizer>(tokenizer.empty() ? Tokenizer::embedded()
-                                                                    : Tokenizer::from_directory(tokenizer));
+  bundle.tokenizer =
+      std::make_shared<Tokenizer>(tokenizer.empty() ? Tokenizer::embedded() : Tokenizer::from_directory(tokenizer));
   // The published shapes keep their 50,265 rows; the small presets are as large as their vocabulary.
   const std::int64_t ids = bundle.tokenizer->vocab_size();
   const bool published = name == "layoutlmv3-base" || name == "layoutlmv3-large";
@@ -66,13 +64,14 @@ ModelBundle open_with_adapter(const std::string& model, const std::string& base)
                      .remedy = "name its place with --base-model DIR"});
   }
   if (is_adapter(bundle.base)) {
-    throw DataError({.what = "the adapter's base is itself an adapter",
-                     .where = model,
-                     .found = bundle.base,
-                     .allowed = "a directory with a whole model",
-                     .remedy = fmt::format("merge the base first: plimsoll merge --adapter {} --output-dir DIR; then pass "
-                                           "--base-model DIR",
-                                           bundle.base)});
+    throw DataError(
+        {.what = "the adapter's base is itself an adapter",
+         .where = model,
+         .found = bundle.base,
+         .allowed = "a directory with a whole model",
+         .remedy = fmt::format("merge the base first: plimsoll merge --adapter {} --output-dir DIR; then pass "
+                               "--base-model DIR",
+                               bundle.base)});
   }
   const bool own_config = std::filesystem::exists(std::filesystem::path(model) / "config.json");
   bundle.config = read_config(own_config ? model : bundle.base);
@@ -86,9 +85,8 @@ ModelBundle open_with_adapter(const std::string& model, const std::string& base)
 }  // namespace
 
 WordEncoder ModelBundle::word_encoder() const {
-  return {.encode = [words = tokenizer](std::string_view word, std::vector<std::int32_t>& ids) {
-            words->encode_word(word, ids);
-          },
+  return {.encode = [words = tokenizer](std::string_view word,
+                                        std::vector<std::int32_t>& ids) { words->encode_word(word, ids); },
           .bos_id = tokenizer->special().bos,
           .pad_id = tokenizer->special().pad,
           .eos_id = tokenizer->special().eos};
@@ -97,11 +95,11 @@ WordEncoder ModelBundle::word_encoder() const {
 ModelBundle open_model(const std::string& model, const std::string& tokenizer, const std::string& base) {
   if (is_preset(model) && !is_directory(model)) return open_preset(model, tokenizer);
   if (!is_directory(model)) {
-    throw UsageError({.what = "no such model",
-                      .where = "--model",
-                      .found = model,
-                      .allowed = fmt::format("a Hugging Face model directory, or a preset: {}",
-                                             fmt::join(preset_names(), ", "))});
+    throw UsageError(
+        {.what = "no such model",
+         .where = "--model",
+         .found = model,
+         .allowed = fmt::format("a Hugging Face model directory, or a preset: {}", fmt::join(preset_names(), ", "))});
   }
   ModelBundle bundle = open_weights_only(model, base);
   // An adapter that PEFT wrote has neither tokenizer nor image processor of its own.
@@ -156,11 +154,11 @@ ModelBundle open_weights_only(const std::string& model, const std::string& base)
 void set_labels(ModelBundle& bundle, const LabelSet& labels) {
   if (bundle.config.labels == labels.names()) return;
   if (bundle.weights != nullptr) {
-    log_info(fmt::format("new classification head: {} labels ({}) in place of the model's {} ({})", labels.size(),
-                         labels.listed(), bundle.config.labels.size(),
-                         fmt::join(bundle.config.labels.begin(),
-                                   bundle.config.labels.begin() + std::min<std::ptrdiff_t>(3, bundle.config.num_labels()),
-                                   ", ")));
+    log_info(fmt::format(
+        "new classification head: {} labels ({}) in place of the model's {} ({})", labels.size(), labels.listed(),
+        bundle.config.labels.size(),
+        fmt::join(bundle.config.labels.begin(),
+                  bundle.config.labels.begin() + std::min<std::ptrdiff_t>(3, bundle.config.num_labels()), ", ")));
   }
   bundle.config.labels = labels.names();
   bundle.fresh_head = true;

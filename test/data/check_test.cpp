@@ -156,6 +156,18 @@ TEST_F(CheckTest, DecodesImagesWhenAsked) {
   EXPECT_THAT(decoded.findings.sorted()[0].places[0].where, HasSubstr("data.jsonl:1, page 'a', image "));
 }
 
+TEST(TokenizerSize, MustFitTheEmbedding) {
+  const auto severity = [](std::int64_t ids, std::int64_t rows) {
+    Findings findings;
+    check_tokenizer_size(ids, rows, "tokenizer.json", findings);
+    return findings.empty() ? Severity::kInfo : findings.sorted()[0].severity;
+  };
+  EXPECT_EQ(severity(50265, 50265), Severity::kInfo);
+  EXPECT_EQ(severity(50265, 50304), Severity::kInfo) << "rows rounded up";
+  EXPECT_EQ(severity(50266, 50265), Severity::kError);
+  EXPECT_EQ(severity(8000, 50265), Severity::kWarning);
+}
+
 TEST_F(CheckTest, WarnsOfASizeThatIsNotTheImages) {
   const std::string text = fmt::format(
       R"({{"id": "a", "image": "{}", "width": 100, "height": 100, "words": ["A"], "boxes": [[0, 0, 90, 90]]}})",

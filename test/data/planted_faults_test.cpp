@@ -24,6 +24,10 @@ class PlantedFaults : public testing::Test {
     folder_.write("blank.ppm", page_picture(250, 250, 250, false));
     folder_.write("bgr.ppm", page_picture(220, 240, 255));
     folder_.write("large.pbm", "P4 1600 2400\n" + std::string(200 * 2400, '\0'));
+    for (const char* name : {"rgb.ppm", "gray.pgm", "rgb.tif", "lzw.tif", "rgb.bmp"}) {
+      const std::string whole = read_text_file(image_file(name));
+      folder_.write(std::string("cut_") + name, whole.substr(0, whole.size() * 9 / 10));
+    }
     folder_.write("empty.png", "");
     std::string png = read_text_file(image_file("rgb.png"));
     for (std::size_t i = 300; i < 900; ++i) png[i] = '\0';

@@ -1,0 +1,107 @@
+#include "data/image_end.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace plimsoll {
+namespace {
+
+bool lacks_mark(const InputFile& file, std::string_view mark) {
+  std::array<char, 4096> tail{};
+  const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(tail.size(), file.size_bytes()));
+  file.read_at(file.size_bytes() - count, std::as_writable_bytes(std::span(tail.data(), count)));
+  return std::string_view(tail.data(), count).find(mark) == std::string_view::npos;
+}
+
+// Numbers of a TIFF file in its own byte order (TIFF 6.0, section 2).
+class TiffNumbers {
+ public:
+  explicit TiffNumbers(const InputFile& file) : file_(file), big_(byte(0).value_or(0) == 'M') {}
+
+  std::optional<std::uint64_t> at(std::uint64_t offset, int bytes) const {
+    std::uint64_t value = 0;
+    for (int i = 0; i < bytes; ++i) {
+      const auto next = byte(offset + static_cast<std::uint64_t>(big_ ? i : bytes - 1 - i));
+      if (!next) return std::nullopt;
+      value = value << 8 | *next;
+    }
+    return value;
+  }
+
+ private:
+  std::optional<unsigned> byte(std::uint64_t offset) const {
+    if (offset >= file_.size_bytes()) return std::nullopt;
+    std::array<std::byte, 1> value{};
+    file_.read_at(offset, value);
+    return std::to_integer<unsigned>(value[0]);
+  }
+  const InputFile& file_;
+  bool big_;
+};
+
+// The values of one entry of a TIFF directory; nullopt if they lie beyond the end of the file.
+std::optional<std::vector<std::uint64_t>> entry_values(const TiffNumbers& tiff, std::uint64_t entry) {
+  constexpr std::uint64_t kShort = 3, kMost = 65536;
+  const auto type = tiff.at(entry + 2, 2), count = tiff.at(entry + 4, 4);
+  if (!type || !count) return std::nullopt;
+  const int bytes = *type == kShort ? 2 : 4;
+  const bool within = *count * static_cast<std::uint64_t>(bytes) <= 4;
+  const auto place = within ? entry + 8 : tiff.at(entry + 8, 4);
+  if (!place) return std::nullopt;
+  std::vector<std::uint64_t> values;
+  for (std::uint64_t i = 0; i < std::min(*count, kMost); ++i) {
+    const auto value = tiff.at(*place + i * static_cast<std::uint64_t>(bytes), bytes);
+    if (!value) return std::nullopt;
+    values.push_back(*value);
+  }
+  return values;
+}
+
+bool tiff_ends_too_early(const InputFile& file) {
+  constexpr std::uint64_t kClassic = 42, kStripOffsets = 273, kStripBytes = 279, kTileOffsets = 324, kTileBytes = 325;
+  const TiffNumbers tiff(file);
+  if (tiff.at(2, 2) != kClassic) return false;
+  const auto directory = tiff.at(4, 4);
+  const auto entries = directory ? tiff.at(*directory, 2) : std::nullopt;
+  if (!entries) return true;
+  std::vector<std::uint64_t> offsets, lengths;
+  for (std::uint64_t i = 0; i < *entries; ++i) {
+    const std::uint64_t entry = *directory + 2 + 12 * i;
+    const auto tag = tiff.at(entry, 2);
+    if (!tag) return true;
+    const bool offset = *tag == kStripOffsets || *tag == kTileOffsets;
+    if (!offset && *tag != kStripBytes && *tag != kTileBytes) continue;
+    auto values = entry_values(tiff, entry);
+    if (!values) return true;
+    (offset ? offsets : lengths) = std::move(*values);
+  }
+  for (std::size_t i = 0; i < std::min(offsets.size(), lengths.size()); ++i) {
+    if (offsets[i] + lengths[i] > file.size_bytes()) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool ends_too_early(const InputFile& file, const ImageInfo& info) {
+  if (info.format == "png") return lacks_mark(file, "IEND");
+  if (info.format == "jpeg") return lacks_mark(file, "\xFF\xD9");
+  if (info.format == "tiff") return tiff_ends_too_early(file);
+  if (info.format != "pnm") return false;
+  // Written as text, pixels take more than these bytes; the header takes at least seven.
+  const auto bits = static_cast<std::uint64_t>(info.width) * static_cast<std::uint64_t>(info.bits_per_sample) *
+                    static_cast<std::uint64_t>(info.samples_per_pixel);
+  return file.size_bytes() < (bits + 7) / 8 * static_cast<std::uint64_t>(info.height) + 7;
+}
+
+bool begins_like_tiff(const InputFile& file) {
+  const TiffNumbers tiff(file);
+  const auto order = tiff.at(0, 2);
+  return (order == 0x4949 || order == 0x4D4D) && tiff.at(2, 2) == 42;
+}
+
+}  // namespace plimsoll
