@@ -6,7 +6,7 @@ namespace plimsoll::doctor {
 std::vector<Rule> install_rules() {
   return {
       {.name = "no-kernel-image",
-       .when = {"no kernel image is available", "cudaerrornokernelimagefordevice",
+       .when = {"device kernel image is invalid", "no kernel image is available", "cudaerrornokernelimagefordevice",
                 "not compatible with the current pytorch installation", "cuda_error_no_binary_for_gpu",
                 "hiperrornobinaryforgpu", "invalid device function"},
        .what = "the program holds no kernels for this GPU",
@@ -204,9 +204,9 @@ std::vector<Rule> install_rules() {
        .fix = "rebuild or reinstall the extension for the PyTorch in use; unset LD_LIBRARY_PATH",
        .command = "plimsoll doctor shows duplicates on the library path"},
       {.name = "build-cuda-mismatch",
-       .when = {"mismatches the version that was used to compile", "unsupported gpu architecture 'compute_",
-                "cuda_home environment variable is not set", "error: command*nvcc*failed", "nvcc fatal",
-                "unsupported gnu version"},
+       .when = {"error building extension", "ninja: build stopped", "mismatches the version that was used to compile",
+                "unsupported gpu architecture 'compute_", "cuda_home environment variable is not set",
+                "error: command*nvcc*failed", "nvcc fatal", "unsupported gnu version"},
        .what = "an extension cannot be compiled with this CUDA toolkit",
        .cause =
            "nvcc is missing, of another generation than PyTorch's CUDA, or too old for the GPU or too new a compiler",

@@ -128,7 +128,8 @@ TEST(Rules, TheFirstInTimeIsTheRoot) {
 TEST(Rules, TheRootIsSeenOnce) {
   // PyTorch's advice about "device-side assertions" is no assertion; source lines that a notebook shows around the one
   // that failed did not fail.
-  for (const char* file : {"illegal-access.2.log", "oom-no-numbers.log", "bbox-index.3.log", "oom-backward.3.log"}) {
+  for (const char* file : {"illegal-access.2.log", "oom-no-numbers.log", "bbox-index.3.log", "oom-backward.3.log",
+                           "oom-evaluation.2.log", "dtype-mismatch.3.log"}) {
     const Diagnosis diagnosis = diagnose(text_of(logs() / file));
     EXPECT_TRUE(diagnosis.others.empty()) << file << ": " << diagnosis.others[0].rule->name;
   }
