@@ -34,6 +34,8 @@ constexpr const char* kFooter =
     "                 --output-dir run --budget 1GiB --num-train-epochs 10 --learning-rate 1e-3\n"
     "  plimsoll predict --model run --data receipts/validation.jsonl --output out.jsonl --draw pictures\n"
     "\n"
+    "When something failed, here or in PyTorch: plimsoll doctor; plimsoll doctor train.log\n"
+    "\n"
     "Exit codes: 0 done, 2 usage, 3 bad data or file, 4 does not fit the budget, 5 device or environment,\n"
     "6 diverged, 130 interrupted after a clean checkpoint, 1 a bug in Plimsoll. Errors go to standard error; with "
     "--json\n"
