@@ -90,7 +90,9 @@ void PageChecker::check_image(Page& page) {
            .where = place(page),
            .found = fmt::format("{} x {}", width, height),
            .allowed = fmt::format("{} x {} pixels", info.width, info.height),
-           .remedy = "fine if boxes were measured at the size given; otherwise write the image's size"});
+           .remedy = width == info.height && height == info.width
+                         ? "exchange width and height, or turn the image as its EXIF rotation says"
+                         : "fine if boxes were measured at the size given; otherwise write the image's size"});
     }
     if (options_.decode_images) check_pixels(page, block_->findings);
   } catch (const ImageError& error) {

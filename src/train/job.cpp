@@ -174,7 +174,9 @@ void refuse_bad_data(const ModelBundle& bundle, const DataRequest& request, cons
   const DataCheck result = labels_required ? check_with(bundle, check, labels.names(), &labels, true)
                                            : check_with(bundle, check, {}, nullptr, false);
   for (const std::string& line : result.findings.to_lines(Severity::kWarning)) log_warning(line);
-  if (result.findings.count(Severity::kError) > 0) throw result.findings.to_error(request.data.string());
+  if (result.findings.count(Severity::kError) > 0) {
+    throw result.findings.to_error(evaluation.empty() ? request.data.string() : "the two files");
+  }
 }
 
 std::unique_ptr<Dataset> open_checked(const ModelBundle& bundle, const DataRequest& request, bool with_labels,

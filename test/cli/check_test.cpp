@@ -1,0 +1,75 @@
+// plimsoll check as a user runs it: findings with their places, exit codes, repairs; and train says the same first.
+#include "program_fixture.h"
+
+namespace plimsoll {
+namespace {
+
+using namespace test;
+
+class Check : public ProgramTest {
+ protected:
+  void SetUp() override { draw_pages(); }
+  Arguments arguments(const std::string& data, const Arguments& more = {}) const {
+    Arguments all = {"check", "--model", "layoutlmv3-tiny", "--data", path(data)};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+};
+
+TEST_F(Check, CleanPagesPass) {
+  const Outcome text = run(arguments("pages/train.jsonl", {"--eval-data", path("pages/validation.jsonl")}));
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(text.out, testing::HasSubstr("pages/s\nno errors"));
+  EXPECT_EQ(text.err, "");
+  const Outcome json = run(arguments("pages/train.jsonl", {"--json", "--decode-images"}));
+  const nlohmann::json report = nlohmann::json::parse(json.out);
+  EXPECT_EQ(report.at("pages"), 4);
+  EXPECT_EQ(report.at("warnings"), 0);
+  EXPECT_GT(report.at("pages_per_second"), 0);
+}
+
+TEST_F(Check, MendsACopyAndSaysWhatIsLeft) {
+  std::vector<nlohmann::json> pages = read_pages("train.jsonl");
+  const nlohmann::json box = pages[0]["boxes"][2];
+  pages[0]["boxes"][2] = {box[2], box[1], box[0], box[3]};
+  write_pages("bad.jsonl", pages);
+  const Outcome mended = run(arguments("pages/bad.jsonl", {"--fix", path("mended.jsonl")}));
+  EXPECT_EQ(mended.code, 0) << mended.out;
+  EXPECT_THAT(mended.out, testing::HasSubstr("1 boxes of 1 pages changed"));
+  EXPECT_THAT(mended.out, testing::HasSubstr("no errors in " + path("mended.jsonl")));
+  EXPECT_EQ(run(arguments("mended.jsonl")).code, 0);
+
+  pages[1]["boxes"][0] = {10, 10, 99999, 20};
+  write_pages("bad.jsonl", pages);
+  const Outcome left = run(arguments("pages/bad.jsonl", {"--fix", path("mended.jsonl"), "--json"}));
+  EXPECT_EQ(left.code, 3);
+  const nlohmann::json report = nlohmann::json::parse(left.out);
+  EXPECT_EQ(report.at("fixed").at("boxes"), 1);
+  EXPECT_EQ(report.at("fixed").at("errors"), 1);
+  EXPECT_EQ(report.at("findings").at(0).at("kind"), "box-outside");
+  EXPECT_THAT(report.at("findings").at(0).at("places").at(0).get<std::string>(),
+              testing::HasSubstr("bad.jsonl:2, page"));
+}
+
+TEST_F(Check, TrainSaysTheSameFirst) {
+  std::vector<nlohmann::json> pages = read_pages("validation.jsonl");
+  for (const char* key : {"image", "width", "height", "words", "boxes", "labels"})
+    pages[0][key] = read_pages("train.jsonl")[1][key];
+  write_pages("held-out.jsonl", pages);
+  const Outcome trained =
+      run(train_arguments("run", {"--max-steps", "1", "--eval-data", path("pages/held-out.jsonl")}));
+  EXPECT_EQ(trained.code, 0) << trained.err;
+  EXPECT_THAT(trained.err, testing::HasSubstr("[page-in-both]"));
+  EXPECT_THAT(trained.err, testing::HasSubstr("train.jsonl:2"));
+  const Outcome checked = run(arguments("pages/train.jsonl", {"--eval-data", path("pages/held-out.jsonl")}));
+  EXPECT_EQ(checked.code, 0);
+  EXPECT_THAT(checked.out, testing::HasSubstr("warning [page-in-both]"));
+
+  pages[1]["id"] = pages[0]["id"];
+  write_pages("held-out.jsonl", pages);
+  expect_message(run(train_arguments("other", {"--max-steps", "1", "--eval-data", path("pages/held-out.jsonl")})), 3,
+                 {"held-out.jsonl:2", "the same id"});
+}
+
+}  // namespace
+}  // namespace plimsoll
