@@ -13,7 +13,7 @@ namespace {
 
 // Of one pattern: its first hit in each of the first tracebacks.
 constexpr std::size_t kMaxHits = 64;
-constexpr std::size_t kMaxErrors = 3;
+constexpr std::size_t kMaxErrors = 3, kMaxContext = 4;
 // An out-of-memory message may be wrapped by a terminal or be a small table.
 constexpr std::size_t kMessageLines = 12, kMessageBytes = 4096;
 
@@ -140,7 +140,13 @@ class LogReader::Impl {
     }
     for (const int pattern : found_) {
       std::vector<Hit>& hits = hits_[static_cast<std::size_t>(pattern)];
-      if (hits.size() == kMaxHits || (!hits.empty() && hits.back().traceback == tracebacks_)) continue;
+      if (!hits.empty() && hits.back().traceback == tracebacks_) {
+        // What was printed says more than the source line that a traceback shows of it.
+        const bool was_source = hits.back().evidence.text.starts_with("raise ");
+        if (was_source && !printable(text).starts_with("raise ")) hits.back().evidence = {number, printable(text)};
+        continue;
+      }
+      if (hits.size() == kMaxHits) continue;
       hits.push_back({tracebacks_, {number, printable(text)}});
     }
     if (out_of_memory && message_lines_ == 0 && numbers_.empty()) message_lines_ = kMessageLines;
@@ -195,6 +201,11 @@ class LogReader::Impl {
       };
       for (const AnyOf& group : rule.with) require(group, traceback);
       for (const AnyOf& group : rule.anywhere) require(group, {});
+      // Other lines that say the same in other words.
+      for (const std::string_view pattern : rule.when) {
+        const Hit* hit = first({pattern}, traceback);
+        if (hit != nullptr && finding.context.size() < kMaxContext) finding.context.push_back(hit->evidence);
+      }
       if (holds) return finding;
     }
     return {};

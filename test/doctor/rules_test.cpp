@@ -135,6 +135,16 @@ TEST(Rules, TheRootIsSeenOnce) {
   }
 }
 
+TEST(Rules, QuoteWhatWasPrinted) {
+  const Diagnosis box = diagnose(text_of(logs() / "bbox-range.log"));
+  ASSERT_EQ(box.evidence.size(), 1U);
+  EXPECT_EQ(box.evidence[0].text, "IndexError: The `bbox` coordinate values should be within 0-1000 range.");
+  const Diagnosis killer = diagnose(text_of(logs() / "host-oom-killer.log"));
+  ASSERT_GE(killer.evidence.size(), 2U);
+  EXPECT_THAT(killer.evidence[0].text, testing::HasSubstr("invoked oom-killer"));
+  EXPECT_THAT(killer.evidence[2].text, testing::HasSubstr("anon-rss:30120544kB"));
+}
+
 TEST(Rules, HostileBytesDoNoHarm) {
   std::string noise;
   std::uint32_t state = 1;
