@@ -1,6 +1,7 @@
 #include "doctor/diagnosis.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -22,9 +23,11 @@ struct Hit {
   Evidence evidence{};
 };
 
-constexpr std::string_view kOutOfMemory[] = {"out of memory",      "tried to allocate",
-                                             "outofmemory",        "would exceed allowed memory",
-                                             "unable to allocate", "can't allocate memory"};
+constexpr std::string_view kTraceback = "traceback (most recent call last)";
+// Where numbers may follow.
+constexpr std::string_view kOutOfMemory[] = {
+    "anon-rss",           "out of memory",        "tried to allocate", "outofmemory", "would exceed allowed memory",
+    "unable to allocate", "can't allocate memory"};
 
 bool is_error(std::string_view small) {
   // "SomeError: …" as Python ends a traceback, after whatever prefix a launcher sets; or a C++ program's last words.
@@ -87,18 +90,12 @@ std::string printable(std::string_view text, std::size_t limit) {
 
 class LogReader::Impl {
  public:
-  Impl() {
+  Impl() : patterns_(prepared()) {
     for (const Rule& rule : all_rules()) {
-      add(rule.when);
-      for (const AnyOf& group : rule.with) add(group);
-      for (const AnyOf& group : rule.anywhere) add(group);
-      add(rule.without);
-      add(rule.without_anywhere);
+      visit_patterns(rule, [&](std::string_view pattern) { number_[pattern] = patterns_.add(pattern); });
     }
-    traceback_ = patterns_.add("traceback (most recent call last)");
+    traceback_ = patterns_.add(kTraceback);
     for (const std::string_view text : kOutOfMemory) out_of_memory_.insert(patterns_.add(text));
-    killed_ = patterns_.add("anon-rss");
-    patterns_.prepare();
     hits_.resize(patterns_.size());
   }
 
@@ -119,10 +116,24 @@ class LogReader::Impl {
   }
 
  private:
-  void add(const AnyOf& patterns) {
-    for (const std::string_view pattern : patterns) number_[pattern] = patterns_.add(pattern);
+  static void visit_patterns(const Rule& rule, const std::function<void(std::string_view)>& visit) {
+    std::vector<AnyOf> groups = {rule.when, rule.without, rule.without_anywhere};
+    groups.insert(groups.end(), rule.with.begin(), rule.with.end());
+    groups.insert(groups.end(), rule.anywhere.begin(), rule.anywhere.end());
+    for (const AnyOf& group : groups) std::for_each(group.begin(), group.end(), visit);
   }
-
+  // Made once; every reader has a copy.
+  static const PatternSet& prepared() {
+    static const PatternSet set = [] {
+      PatternSet made;
+      for (const Rule& rule : all_rules()) visit_patterns(rule, [&](std::string_view pattern) { made.add(pattern); });
+      made.add(kTraceback);
+      for (const std::string_view text : kOutOfMemory) made.add(text);
+      made.prepare();
+      return made;
+    }();
+    return set;
+  }
   void on_line(std::uint64_t number, std::string_view text) {
     if (is_context_line(text, notebook_)) return;
     const std::string small = to_small_letters(text);
@@ -136,7 +147,7 @@ class LogReader::Impl {
         notebook_ =
             small.find("error ") < small.find("traceback") || small.find("exception ") < small.find("traceback");
       }
-      if (out_of_memory_.contains(pattern) || pattern == killed_) out_of_memory = true;
+      if (out_of_memory_.contains(pattern)) out_of_memory = true;
     }
     for (const int pattern : found_) {
       std::vector<Hit>& hits = hits_[static_cast<std::size_t>(pattern)];
@@ -238,7 +249,7 @@ class LogReader::Impl {
   PatternSet patterns_;
   std::map<std::string_view, int> number_;
   std::set<int> out_of_memory_;
-  int traceback_ = 0, killed_ = 0;
+  int traceback_ = 0;
   std::vector<std::vector<Hit>> hits_;  // per pattern, in the log's order
   std::vector<int> found_;
   std::uint64_t tracebacks_ = 0;
