@@ -25,12 +25,14 @@ struct CheckCommand {
 class CheckBar {
  public:
   explicit CheckBar(bool quiet) : shown_(!quiet && ::isatty(STDERR_FILENO) == 1) {}
-  ~CheckBar() {
-    if (drawn_) fmt::print(stderr, "\r\x1b[K");
-  }
+  ~CheckBar() { clear(); }
   CheckBar(const CheckBar&) = delete;
   CheckBar& operator=(const CheckBar&) = delete;
 
+  void clear() {
+    if (drawn_) fmt::print(stderr, "\r\x1b[K");
+    drawn_ = false;
+  }
   void draw(std::size_t done, std::size_t pages) {
     const auto now = Clock::now();
     if (!shown_ || now - last_ < std::chrono::milliseconds(100)) return;
@@ -121,6 +123,7 @@ void run_check(const Invocation& invocation, CheckCommand& command) {
                        {"errors", errors},           {"changes", nlohmann::json::parse(fixed.changes.to_json())}};
   }
   if (errors > 0) invocation.exit_code = ExitCode::kData;
+  bar.clear();
   return invocation.json ? print_json(object) : print_line(text);
 }
 

@@ -11,9 +11,9 @@
 // "counts-differ", "box-shape", "not-finite", "not-utf8", "label-numbers", "label-unknown", "image-missing",
 // "image-unreadable", "image-kind", "image-too-large"), "page-unreadable", "box-outside", "labels-missing",
 // "empty-page", "page-too-long", "token-outside", "tokenizer-size", and "duplicate-id" (a warning where labels are not
-// required). Warnings: "box-inverted", "box-fractions", "box-thousandths", "box-order", "box-constant", "box-mirrored",
-// "word-boxes", "image-size", "image-damaged", "image-blank", "image-bgr", "word-without-tokens", "words-lost",
-// "window-ignored", "tokenizer-size", "tag-order", "label-unused", "label-untrained", "class-dominant",
+// required). Warnings: "box-inverted", "box-fractions", "box-thousandths", "box-pixels", "box-order", "box-constant",
+// "box-mirrored", "word-boxes", "image-size", "image-damaged", "image-blank", "image-bgr", "word-without-tokens",
+// "words-lost", "window-ignored", "tokenizer-size", "tag-order", "label-unused", "label-untrained", "class-dominant",
 // "duplicate-page", "page-in-both". Infos: "long-page", "word-boxes".
 #pragma once
 
@@ -66,6 +66,8 @@ struct BoxExtent {
   double right = 0, bottom = 0;
   int least_width = 1 << 30, least_height = 1 << 30;
   std::uint64_t boxes = 0;
+  // Pages of less than 900 pixels on one side, and those of them whose boxes end within these pixels.
+  std::uint64_t small_pages = 0, small_pages_filled = 0;
 
   void include(const Page& page);
   void include(const BoxExtent& other);

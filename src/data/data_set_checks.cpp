@@ -52,6 +52,13 @@ void BoxExtent::include(const Page& page) {
     bottom = std::max(bottom, std::max(box[1], box[3]));
   }
   boxes += page.boxes.size();
+  constexpr int kSmall = 900;
+  if (page.boxes.empty() || std::min(page.width, page.height) >= kSmall) return;
+  const auto ends_within = [&page](const Box& box) {
+    return !(std::max(box[0], box[2]) > page.width || std::max(box[1], box[3]) > page.height);
+  };
+  ++small_pages;
+  small_pages_filled += std::ranges::all_of(page.boxes, ends_within) ? 1U : 0U;
 }
 
 void BoxExtent::include(const BoxExtent& other) {
@@ -60,6 +67,8 @@ void BoxExtent::include(const BoxExtent& other) {
   least_width = std::min(least_width, other.least_width);
   least_height = std::min(least_height, other.least_height);
   boxes += other.boxes;
+  small_pages += other.small_pages;
+  small_pages_filled += other.small_pages_filled;
 }
 
 void DataSetChecker::add(const BlockReport& block) {
@@ -152,7 +161,18 @@ void DataSetChecker::check_box_habits() {
   const std::string where = source_.path().string();
   const bool small = boxes_.right <= kFarthest && boxes_.bottom <= kFarthest;
   const bool reaching = boxes_.right >= kNear && boxes_.bottom >= kNear;
-  if (boxes_.boxes >= kFewestBoxes && small && reaching &&
+  constexpr std::uint64_t kFewestPages = 10;
+  const bool thousandths = options_.box_format == BoxFormat::k1000;
+  if (thousandths && boxes_.small_pages >= kFewestPages && boxes_.small_pages == boxes_.small_pages_filled) {
+    report_.findings.add(
+        Severity::kWarning, "box-pixels",
+        {.what = "all boxes look like pixels where thousandths of the page were expected",
+         .where = where,
+         .found = fmt::format("no box beyond its image's own pixels on {} images of less than 900", boxes_.small_pages),
+         .allowed = "0 to 1000 from edge to edge",
+         .remedy = "leave --box-format 1000 out, if the boxes are pixels"});
+  }
+  if (!thousandths && boxes_.boxes >= kFewestBoxes && small && reaching &&
       std::min(boxes_.least_width, boxes_.least_height) >= kLargePage) {
     report_.findings.add(
         Severity::kWarning, "box-thousandths",

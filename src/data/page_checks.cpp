@@ -108,7 +108,7 @@ void PageChecker::check_page_boxes(const Page& page) {
   if (pixels && page.width == 0) return;  // its image cannot be read, which has been said
   const BoxReading reading = read_boxes(page, options_.box_format);
   check_boxes(page, options_.box_format, reading, block_->findings);
-  if (pixels) block_->boxes.include(page);
+  if (page.width > 0) block_->boxes.include(page);
   constexpr int kFewestPairs = 8, kOneIn = 5;
   if (reading.neighbours < kFewestPairs || reading.habit == BoxHabit::kConstant) return;
   if (kOneIn * reading.shared >= reading.neighbours) {

@@ -178,6 +178,9 @@ TEST_F(PlantedFaults, OfWholeDataSets) {
       },
       as_is);
   expect(
+      "pixels taken for thousandths", "box-pixels", [](Json&, Places&) {},
+      [](CheckOptions& options) { options.box_format = BoxFormat::k1000; });
+  expect(
       "thousandths of large pages", "box-thousandths",
       [](Json& page, Places&) {
         page["image"] = "large.pbm";
