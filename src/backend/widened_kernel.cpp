@@ -129,11 +129,7 @@ class WidenedKernel final : public Kernel {
 }  // namespace
 
 bool needs_widening(const Graph& graph, const Node& node) {
-  const auto is_one = [&](ValueId value) {
-    return is_half(graph.type(value).dtype) || is_coded(graph.type(value).dtype);
-  };
-  return std::any_of(node.inputs.begin(), node.inputs.end(), is_one) ||
-         std::any_of(node.outputs.begin(), node.outputs.end(), is_one);
+  return any_tensor(graph, node, is_half) || any_tensor(graph, node, is_coded);
 }
 
 std::unique_ptr<Kernel> widened_kernel(const Graph& graph, const Node& node, const PrepareKernel& prepare) {

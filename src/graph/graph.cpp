@@ -62,6 +62,12 @@ ValueId Graph::find_source(std::string_view name) const {
   return kNoValue;
 }
 
+bool any_tensor(const Graph& graph, const Node& node, bool (*is)(DType)) {
+  const auto holds = [&](ValueId value) { return is(graph.type(value).dtype); };
+  return std::any_of(node.inputs.begin(), node.inputs.end(), holds) ||
+         std::any_of(node.outputs.begin(), node.outputs.end(), holds);
+}
+
 void verify(const Graph& graph) {
   // The node whose kMust output has taken a value's bytes; reading the old value afterwards reads the new one's bytes.
   std::vector<NodeId> taken_by(graph.values().size(), kNoNode);
@@ -81,13 +87,14 @@ void verify(const Graph& graph) {
       const auto index = static_cast<std::size_t>(input);
       check(input >= 0 && index < defined.size() && defined[index],
             fmt::format("{} reads a value before it exists", label()));
-      check(taken_by[index] == kNoNode,
-            fmt::format("{} reads '{}' after node {} took its bytes", label(), graph.value(input).name, taken_by[index]));
+      check(taken_by[index] == kNoNode, fmt::format("{} reads '{}' after node {} took its bytes", label(),
+                                                    graph.value(input).name, taken_by[index]));
     };
     for (const ValueId input : node.inputs) check_read(input);
     if (node.row_count != kNoValue) {
       check_read(node.row_count);
-      check(graph.type(node.row_count) == TensorType{DType::kI32, {1}}, fmt::format("{}: row_count is i32[1]", label()));
+      check(graph.type(node.row_count) == TensorType{DType::kI32, {1}},
+            fmt::format("{}: row_count is i32[1]", label()));
     }
     const std::vector<TensorType> types = infer_types(graph, node);
     check(types.size() == node.outputs.size(), fmt::format("{} has a wrong number of outputs", label()));

@@ -1,5 +1,5 @@
-// Graph: one step as a list of nodes in the order in which they run. Append-only: a node's inputs exist before it, so the
-// list is topologically sorted by construction. Transforms read one graph and write another.
+// Graph: one step as a list of nodes in the order in which they run. Append-only: a node's inputs exist before it, so
+// the list is topologically sorted by construction. Transforms read one graph and write another.
 //
 //   Graph graph;
 //   const ValueId x = graph.add_input("x", {DType::kF32, {8, 768}});
@@ -62,9 +62,9 @@ class Graph {
   }
   ValueId add_state(std::string name, TensorType type) { return add_value(std::move(name), type, Role::kState); }
 
-  // Appends the node; output types come from the op's shape rule, names are "<node name>" or "<node name>:<i>". Outputs that
-  // must take an input's bytes inherit its role and name. Throws InternalError naming node, op and types if they do not fit.
-  // Returns the node's outputs.
+  // Appends the node; output types come from the op's shape rule, names are "<node name>" or "<node name>:<i>". Outputs
+  // that must take an input's bytes inherit its role and name. Throws InternalError naming node, op and types if they
+  // do not fit. Returns the node's outputs.
   std::vector<ValueId> add_node(Node node);
 
   // Marks a value as read by the host after the step: it stays alive to the end.
@@ -91,11 +91,15 @@ class Graph {
 // True for roles whose bytes outlive the step.
 constexpr bool is_persistent(Role role) { return role == Role::kParameter || role == Role::kState; }
 
+// True if `is` holds of the type of an input or output of `node`: any_tensor(graph, node, is_half).
+bool any_tensor(const Graph& graph, const Node& node, bool (*is)(DType));
+
 // Output types of `node` (op, attributes and inputs are read). Throws InternalError if the inputs do not fit the op.
 std::vector<TensorType> infer_types(const Graph& graph, const Node& node);
 
-// Checks the whole graph: inputs defined before use, types as the shape rules say, no read of a value after a node has taken
-// its bytes by a kMust alias, parameters and states changed by kMust aliases only. Throws InternalError naming the node.
+// Checks the whole graph: inputs defined before use, types as the shape rules say, no read of a value after a node has
+// taken its bytes by a kMust alias, parameters and states changed by kMust aliases only. Throws InternalError naming
+// the node.
 void verify(const Graph& graph);
 
 // One line a node, for people: "  12 forward  linear  encoder.layer.0.output.dense  F32[64, 96] <- …".

@@ -63,18 +63,8 @@ double work_of(const Graph& graph, const Node& node) {
   }
 }
 
-namespace {
-
-bool works_on_halves(const Graph& graph, const Node& node) {
-  const auto is_one = [&](ValueId value) { return is_half(graph.type(value).dtype); };
-  return std::any_of(node.inputs.begin(), node.inputs.end(), is_one) ||
-         std::any_of(node.outputs.begin(), node.outputs.end(), is_one);
-}
-
-}  // namespace
-
 std::size_t speed_index(const Graph& graph, const Node& node) {
-  const std::size_t half = works_on_halves(graph, node) ? kSpeedForms : 0;
+  const std::size_t half = any_tensor(graph, node, is_half) ? kSpeedForms : 0;
   const bool coded = (node.op == Op::kAdamW || node.op == Op::kAdamWRows) && update_form(graph, node).coded;
   if (!coded) return half + static_cast<std::size_t>(node.op);
   return half + (node.op == Op::kAdamW ? kOpCount : kOpCount + 1);
