@@ -31,6 +31,8 @@ Tolerance tolerance_at(const Graph& graph, const Node& node, ValueId output) {
       if (is_half(graph.type(value).dtype)) return half_tolerance_of(node.op, graph.type(value).dtype, type);
     }
   }
+  const bool product = node.op == Op::kLinear || node.op == Op::kLinearAdd || node.op == Op::kLinearInputGrad;
+  if (product && any_tensor(graph, node, is_coded)) return coded_product_tolerance();
   return tolerance_of(node.op);
 }
 
