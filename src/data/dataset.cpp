@@ -132,6 +132,8 @@ void Dataset::load(std::size_t index, Scratch& scratch, EncodedExample& out, std
     throw changed(fmt::format("an image of {} x {} pixels, larger than any before", info.width, info.height));
   }
   try {
+    std::optional<ByteGate::Pass> pass;
+    if (scratch.decoding != nullptr) pass.emplace(*scratch.decoding, info.decode_bytes);
     processor_.load(scratch.page.image, scratch.image, pixels);
   } catch (const ImageError& error) {
     throw_with_page(error, scratch.page);
@@ -175,11 +177,15 @@ std::int32_t Dataset::label_of(const Page& page, std::size_t word) const {
 
 std::uint64_t Dataset::host_bytes() const { return examples_.capacity() * sizeof(Example) + source_->host_bytes(); }
 
-std::uint64_t Dataset::worker_host_bytes() const {
+std::uint64_t Dataset::workers_host_bytes(int threads, std::uint64_t decoding_bytes) const {
   // A page's text, its JSON as parsed (16 bytes a value and more for arrays), the page, its tokens: never more than
   // forty bytes a byte of text ("[0,0,1,1]," is the worst: an array of four).
   constexpr std::uint64_t kBytesPerPageByte = 40, kThreadBytes = 256 * 1024;
-  return processor_.host_bytes(image_limits_) + kBytesPerPageByte * source_->longest_page_bytes() + kThreadBytes;
+  const auto count = static_cast<std::uint64_t>(threads);
+  const std::uint64_t decode_bytes = image_limits_.decode_bytes;
+  return std::min(count * decode_bytes, std::max(decode_bytes, decoding_bytes)) +
+         count *
+             (processor_.host_bytes(image_limits_) + kBytesPerPageByte * source_->longest_page_bytes() + kThreadBytes);
 }
 
 }  // namespace plimsoll

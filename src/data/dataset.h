@@ -15,6 +15,7 @@
 #include <span>
 #include <vector>
 
+#include "base/byte_gate.h"
 #include "data/image_processor.h"
 #include "data/labels.h"
 #include "data/page_source.h"
@@ -61,6 +62,7 @@ class Dataset {
     PageTokens tokens;
     std::vector<Window> windows;
     ImageProcessor::Scratch image;
+    ByteGate* decoding = nullptr;  // shared by threads that load at the same time: bounds what their decoders hold
   };
 
   // Reads every page and image header. Throws PageError or ImageError for the first that cannot be used.
@@ -82,9 +84,10 @@ class Dataset {
   // its page's image. Throws PageError or ImageError if a file has changed since.
   void load(std::size_t index, Scratch& scratch, EncodedExample& out, std::span<float> pixels = {}) const;
 
-  // What the data set itself keeps, and the most that one loading thread holds beside its batch.
+  // What the data set itself keeps, and the most that so many loading threads hold beside their batches when they share
+  // a ByteGate of `decoding_bytes`.
   std::uint64_t host_bytes() const;
-  std::uint64_t worker_host_bytes() const;
+  std::uint64_t workers_host_bytes(int threads, std::uint64_t decoding_bytes) const;
 
  private:
   // Page, its size if it is needed, tokens and windows; checks boxes and labels.

@@ -193,8 +193,7 @@ void ImageLimits::include(const ImageInfo& info) {
 }
 
 std::uint64_t ImageProcessor::host_bytes(const ImageLimits& limits) const {
-  return limits.decode_bytes + pixel_count() +
-         Resampler::host_bytes(limits.width, limits.height, config_.width, config_.height);
+  return pixel_count() + Resampler::host_bytes(limits.width, limits.height, config_.width, config_.height);
 }
 
 }  // namespace plimsoll

@@ -62,7 +62,8 @@ class ImageProcessor {
   void load(const std::filesystem::path& path, Scratch& scratch, std::span<float> out) const;
   // The resized image before normalising, height x width x 3 bytes.
   void load_bytes(const std::filesystem::path& path, Scratch& scratch, std::span<std::uint8_t> out) const;
-  // Upper bound of what one thread holds while it loads images within `limits`, `Scratch` included.
+  // Upper bound of what one thread holds while it loads images within `limits`, `Scratch` included; what the decoder
+  // itself takes (`limits.decode_bytes`) comes on top.
   std::uint64_t host_bytes(const ImageLimits& limits) const;
 
  private:

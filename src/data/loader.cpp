@@ -29,6 +29,7 @@ Loader::Loader(const Dataset& dataset, BatchSequence& sequence, const BatchShape
   }
   workers_.resize(static_cast<std::size_t>(worker_count(options)));
   for (Worker& worker : workers_) {
+    worker.scratch.decoding = &decoding_;
     worker.item.examples.reserve(static_cast<std::size_t>(sequence.samples_per_micro_batch()));
   }
   if (options.workers == 0) return;
@@ -108,7 +109,7 @@ std::uint64_t Loader::host_bytes(const Dataset& dataset, const BatchSequence& se
                                  LoaderOptions options) {
   return dataset.host_bytes() + sequence.host_bytes() +
          static_cast<std::uint64_t>(slot_count(options)) * Batch::host_bytes(shape) +
-         static_cast<std::uint64_t>(worker_count(options)) * dataset.worker_host_bytes();
+         dataset.workers_host_bytes(worker_count(options), kDecodingBytes);
 }
 
 }  // namespace plimsoll

@@ -16,6 +16,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/byte_gate.h"
+#include "base/bytes.h"
 #include "data/batch.h"
 #include "data/dataset.h"
 #include "data/sampler.h"
@@ -61,11 +63,16 @@ class Loader {
 
   void fill(std::uint64_t index, Worker& worker, Slot& slot);
   void run(Worker& worker);
+  // What decoders may hold together: a few photographs of receipts at a time, a drawn page alone, and scans at 300 dpi,
+  // of 60 MiB each, one after the other rather than into every budget several times.
+  static constexpr std::uint64_t kDecodingBytes = 4 * kMiB;
+
   Slot& slot_of(std::uint64_t index) { return *slots_[index % slots_.size()]; }
 
   const Dataset& dataset_;
   BatchSequence& sequence_;
   std::int64_t pad_to_;
+  ByteGate decoding_{kDecodingBytes};
   std::vector<std::unique_ptr<Slot>> slots_;
   std::vector<Worker> workers_;
 

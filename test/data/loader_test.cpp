@@ -133,9 +133,17 @@ TEST_F(LoaderTest, SaysWhatItHolds) {
   const BatchSequence sequence(*sampler_, 4, two_epochs());
   const std::uint64_t two = Loader::host_bytes(*dataset_, sequence, shape(), {.workers = 2});
   const std::uint64_t three = Loader::host_bytes(*dataset_, sequence, shape(), {.workers = 3});
-  EXPECT_EQ(three - two, Batch::host_bytes(shape()) + dataset_->worker_host_bytes());
+  constexpr std::uint64_t kPlenty = std::uint64_t{1} << 40;
+  const auto workers = [this](int count, std::uint64_t decoding) {
+    return dataset_->workers_host_bytes(count, decoding);
+  };
+  EXPECT_EQ(three - two, Batch::host_bytes(shape()) + workers(3, kPlenty) - workers(2, kPlenty));
   EXPECT_GT(two, 3 * Batch::host_bytes(shape()));
-  EXPECT_GT(dataset_->worker_host_bytes(), read_image_info(image_file("rgb_420.jpg")).decode_bytes);
+  const std::uint64_t decode_bytes = workers(2, kPlenty) - workers(2, 0);  // of the largest image
+  EXPECT_GE(decode_bytes, read_image_info(image_file("rgb_420.jpg")).decode_bytes);
+  EXPECT_GT(workers(1, 0), decode_bytes) << "one image is decoded whatever the limit";
+  EXPECT_EQ(workers(3, kPlenty) - workers(3, 0), 2 * decode_bytes);
+  EXPECT_EQ(workers(3, 2 * decode_bytes) - workers(3, 0), decode_bytes);
 }
 
 }  // namespace
