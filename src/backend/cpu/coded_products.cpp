@@ -29,7 +29,7 @@ class CodedProduct final : public Kernel {
         capacity_(graph.type(node.inputs[0]).shape[0]),
         inner_(graph.type(node.inputs[0]).shape[1]),
         columns_(graph.type(node.outputs[0]).shape[1]),
-        chunk_(x_type_ == product_ ? capacity_ : std::min(kChunk, capacity_)) {
+        chunk_(stores_directly() ? capacity_ : std::min(kChunk, capacity_)) {
     const bool has_bias = node.inputs.size() == 3;
     std::size_t library_bytes = 0;
     const auto fill = [&](Ladder& ladder, std::int64_t width) {
@@ -38,7 +38,6 @@ class CodedProduct final : public Kernel {
                                               .columns = width,
                                               .inner = inner_,
                                               .operands = product_,
-                                              .result_stride = stores_directly() ? columns_ : width,
                                               .result = product_,
                                               .transposed_b = transposed,
                                               .bias = has_bias});
@@ -51,11 +50,17 @@ class CodedProduct final : public Kernel {
     if (columns_ % width > 0) fill(last_tile_, columns_ % width);
     ScratchLayout layout;
     tile_at_ = layout.add_bytes(bytes_of(product_, inner_ * width));
-    library_at_ = layout.add_bytes(library_bytes);
-    x_at_ = layout.add_bytes(stores_directly() ? 0 : bytes_of(product_, chunk_ * inner_));
+    tile_parts_ = {.operands = product_,
+                   .result = product_,
+                   .inner = inner_,
+                   .columns = width,
+                   .library_at = layout.add_bytes(library_bytes),
+                   .last_x_at = layout.add_bytes(bytes_of(product_, kStep * inner_)),
+                   .last_y_at = layout.add_bytes(bytes_of(product_, kStep * width))};
+    last_tile_parts_ = tile_parts_;
+    last_tile_parts_.columns = columns_ % width;
+    x_at_ = layout.add_bytes(x_type_ == product_ ? 0 : bytes_of(product_, chunk_ * inner_));
     y_at_ = layout.add_bytes(stores_directly() ? 0 : bytes_of(product_, chunk_ * width));
-    last_x_at_ = layout.add_bytes(bytes_of(product_, kStep * inner_));
-    last_y_at_ = layout.add_bytes(bytes_of(product_, kStep * columns_));
     scratch_bytes_ = layout.bytes();
   }
 
@@ -69,27 +74,38 @@ class CodedProduct final : public Kernel {
     for (std::int64_t column = 0; column < columns_; column += kTile) {
       const std::int64_t width = std::min(kTile, columns_ - column);
       decode_tile(arguments.inputs[1].raw(), column, width, scratch + tile_at_);
-      const Ladder& products = width == std::min(kTile, columns_) ? tiles_ : last_tile_;
+      const void* const weight = scratch + tile_at_;
+      const bool whole = width == std::min(kTile, columns_);
+      const Ladder& products = whole ? tiles_ : last_tile_;
+      const RowParts& parts = whole ? tile_parts_ : last_tile_parts_;
       const float* const tile_bias = bias == nullptr ? nullptr : bias + column;
       for (std::int64_t first = 0; first < rows; first += chunk_) {
         const std::int64_t count = std::min(chunk_, rows - first);
-        const void* const x = at(arguments.inputs[0].raw(), x_type_, first * inner_);
+        const void* x = at(arguments.inputs[0].raw(), x_type_, first * inner_);
         void* const y = at(arguments.outputs[0].raw(), x_type_, first * columns_ + column);
+        if (x_type_ != product_) {
+          convert(x, x_type_, scratch + x_at_, product_, count * inner_);
+          x = scratch + x_at_;
+        }
         if (stores_directly()) {
-          multiply(products, count, width, x, tile_bias, y, columns_, scratch);
+          parts.multiply(products, count, x, weight, tile_bias, y, scratch);
           continue;
         }
-        convert(x, x_type_, scratch + x_at_, product_, count * inner_);
-        multiply(products, count, width, scratch + x_at_, tile_bias, scratch + y_at_, width, scratch);
-        for (std::int64_t row = 0; row < count; ++row) {
-          convert(at(scratch + y_at_, product_, row * width), product_, at(y, x_type_, row * columns_), x_type_, width);
-        }
+        parts.multiply(products, count, x, weight, tile_bias, scratch + y_at_, scratch);
+        parallel_for(count, kStep, [&](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t row = begin; row < end; ++row) {
+            convert(at(scratch + y_at_, product_, row * width), product_, at(y, x_type_, row * columns_), x_type_,
+                    width);
+          }
+        });
       }
     }
   }
 
  private:
-  bool stores_directly() const { return x_type_ == product_; }
+  // Else a tile goes through scratch: oneDNN's fast products store dense rows only, and the one that does not allocates
+  // for itself when it runs.
+  bool stores_directly() const { return x_type_ == product_ && columns_ <= kTile; }
 
   void decode_tile(const void* weight, std::int64_t column, std::int64_t width, void* to) const {
     const std::int64_t weight_columns = weight_.shape[1];
@@ -100,33 +116,14 @@ class CodedProduct final : public Kernel {
     }
   }
 
-  // y's rows are `stride` apart.
-  void multiply(const Ladder& products, std::int64_t rows, std::int64_t width, const void* x, const float* bias,
-                void* y, std::int64_t stride, std::byte* scratch) const {
-    const void* const b = scratch + tile_at_;
-    for (const std::int64_t part : {rows / kGroup * kGroup, rows % kGroup / kStep * kStep}) {
-      if (part == 0) continue;
-      products.over(part).run(x, b, bias, y, scratch + library_at_);
-      x = at(x, product_, part * inner_);
-      y = at(y, product_, part * stride);
-    }
-    const std::int64_t last = rows % kStep;
-    if (last == 0) return;
-    copy_and_fill(x, scratch + last_x_at_, last, kStep, bytes_of(product_, inner_));
-    products.over(kStep).run(scratch + last_x_at_, b, bias, scratch + last_y_at_, scratch + library_at_);
-    for (std::int64_t row = 0; row < last; ++row) {
-      std::memcpy(at(y, product_, row * stride), at(scratch + last_y_at_, product_, row * stride),
-                  bytes_of(product_, width));
-    }
-  }
-
   DType x_type_;
   TensorType weight_;
   bool transposed_;
   DType product_;  // what oneDNN reads and writes
   std::int64_t capacity_, inner_, columns_, chunk_;
   Ladder tiles_{}, last_tile_{};  // the last one where it is narrower
-  std::size_t tile_at_ = 0, library_at_ = 0, x_at_ = 0, y_at_ = 0, last_x_at_ = 0, last_y_at_ = 0, scratch_bytes_ = 0;
+  RowParts tile_parts_{}, last_tile_parts_{};
+  std::size_t tile_at_ = 0, x_at_ = 0, y_at_ = 0, scratch_bytes_ = 0;
 };
 
 }  // namespace

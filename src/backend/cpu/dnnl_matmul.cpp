@@ -4,9 +4,11 @@
 
 #include <array>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <set>
 #include <string_view>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "backend/cpu/pack_transposed.h"
 #include "base/error.h"
@@ -40,8 +42,7 @@ dnnl::primitive_attr user_scratchpad() {
 
 dnnl::matmul::primitive_desc describe(const dnnl::engine& engine, const MatmulShape& shape, const Description& b) {
   const Description a = matrix(shape.rows, shape.inner, shape.transposed_a, shape.operands);
-  const Description c(dnnl::memory::dims{shape.rows, shape.columns}, library_type(shape.result),
-                      dnnl::memory::dims{shape.result_stride > 0 ? shape.result_stride : shape.columns, 1});
+  const Description c = matrix(shape.rows, shape.columns, false, shape.result);
   dnnl::primitive_attr attributes = user_scratchpad();
   if (shape.accumulate) {
     dnnl::post_ops sum;
@@ -76,6 +77,8 @@ class DnnlMatmul final : public Matmul {
       : DnnlMatmul(engine, stream, shape, describe(engine, shape, b)) {}
 
   std::size_t scratch_bytes() const override { return scratch_bytes_; }
+  // Whether oneDNN takes its general product, as it does where it knows no AVX-512.
+  bool is_general() const { return is_general_; }
 
   void run(const void* a, const void* b, const float* bias, void* c, std::byte* scratch) const override {
     a_.set_data_handle(const_cast<void*>(a));
@@ -109,6 +112,7 @@ class DnnlMatmul final : public Matmul {
         c_(unbound(description.dst_desc(), engine)),
         scratch_(unbound(description.scratchpad_desc(), engine)),
         has_bias_(shape.bias),
+        is_general_(std::string_view(description.impl_info_str()).substr(0, 4) == "gemm"),
         scratch_bytes_(description.scratchpad_desc().get_size()) {
     if (has_bias_) bias_ = unbound(description.bias_desc(), engine);
   }
@@ -116,7 +120,7 @@ class DnnlMatmul final : public Matmul {
   dnnl::matmul primitive_;
   dnnl::stream stream_;
   dnnl::memory a_, b_, c_, scratch_, bias_;
-  bool has_bias_;
+  bool has_bias_, is_general_;
   std::size_t scratch_bytes_;
 };
 
@@ -184,6 +188,19 @@ struct MatmulCache::Library {
   std::map<MatmulShape, std::unique_ptr<Matmul>> matmuls{};
   std::map<std::tuple<std::int64_t, std::int64_t, bool, DType>, std::unique_ptr<WeightPacking>> packings{};
 
+  std::set<DType> general{};  // types whose general product has been used
+
+  // oneDNN makes the code of its general product, several MiB of it, when one first runs: now, so that the plan of
+  // the run counts it.
+  void make_general_code(DType operands) {
+    if (!general.insert(operands).second) return;
+    const MatmulShape small{.rows = 16, .columns = 16, .inner = 16, .operands = operands, .result = operands};
+    const DnnlMatmul product(engine, stream, small, matrix(small.inner, small.columns, false, operands));
+    std::vector<float> operand(256), result(256);
+    std::vector<std::byte> scratch(product.scratch_bytes());
+    product.run(operand.data(), operand.data(), nullptr, result.data(), scratch.data());
+  }
+
   // The layout of b that oneDNN would choose.
   Description packed_layout(std::int64_t inner, std::int64_t columns, DType dtype) const {
     const MatmulShape typical{
@@ -206,7 +223,9 @@ const Matmul& MatmulCache::matmul(const MatmulShape& shape) {
   if (slot == nullptr) {
     const Description b = shape.packed_b ? library_->packed_layout(shape.inner, shape.columns, shape.operands)
                                          : matrix(shape.inner, shape.columns, shape.transposed_b, shape.operands);
-    slot = std::make_unique<DnnlMatmul>(library_->engine, library_->stream, shape, b);
+    auto made = std::make_unique<DnnlMatmul>(library_->engine, library_->stream, shape, b);
+    if (made->is_general()) library_->make_general_code(shape.operands);
+    slot = std::move(made);
   }
   return *slot;
 }

@@ -26,7 +26,6 @@ bool multiplies_bf16();
 struct MatmulShape {
   std::int64_t rows = 0, columns = 0, inner = 0;
   DType operands = DType::kF32;  // of a and b: F32, or BF16 where multiplies_bf16()
-  std::int64_t result_stride = 0;  // from one row of c to the next; 0: columns
   DType result = DType::kF32;    // of c: F32, or the operands' type. The bias is F32
   bool transposed_a = false;     // a is stored [inner, rows], else [rows, inner]
   bool transposed_b = false;     // b is stored [columns, inner], else [inner, columns]

@@ -72,11 +72,16 @@ class RowProduct final : public Kernel {
     ScratchLayout layout;
     weight_at_ = layout.add_bytes(types.weight == product_ ? 0 : bytes_of(product_, inner_ * columns_));
     packed_at_ = layout.add_bytes(packing_ == nullptr ? 0 : packing_->packed_bytes());
-    library_at_ = layout.add_bytes(library_bytes);
+    parts_ = {.operands = product_,
+              .result = result_,
+              .inner = inner_,
+              .columns = columns_,
+              .accumulates = third == Third::kAddend,
+              .library_at = layout.add_bytes(library_bytes),
+              .last_x_at = layout.add_bytes(bytes_of(product_, kStep * inner_)),
+              .last_y_at = layout.add_bytes(bytes_of(result_, kStep * columns_))};
     x_at_ = layout.add_bytes(types.x == product_ ? 0 : bytes_of(product_, chunk_ * inner_));
     y_at_ = layout.add_bytes(types.y == result_ ? 0 : bytes_of(result_, chunk_ * columns_));
-    last_x_at_ = layout.add_bytes(bytes_of(product_, kStep * inner_));
-    last_y_at_ = layout.add_bytes(bytes_of(result_, kStep * columns_));
     scratch_bytes_ = layout.bytes();
   }
 
@@ -93,7 +98,7 @@ class RowProduct final : public Kernel {
     }
     const bool packs = packing_ != nullptr && rows > kFewRows;
     if (packs) {
-      packing_->run(b, scratch + packed_at_, scratch + library_at_);
+      packing_->run(b, scratch + packed_at_, scratch + parts_.library_at);
       b = scratch + packed_at_;
     }
     const float* const bias = third_ == Third::kBias ? arguments.inputs[2].data<float>() : nullptr;
@@ -112,9 +117,9 @@ class RowProduct final : public Kernel {
         convert(at(addend, types_.y, first * columns_), types_.y, result, result_, count * columns_);
       }
       if (types_.y == result_) {
-        multiply(packs ? packed_ : plain_, count, x, b, bias, y, scratch);
+        parts_.multiply(packs ? packed_ : plain_, count, x, b, bias, y, scratch);
       } else {
-        multiply(packs ? packed_ : plain_, count, x, b, bias, scratch + y_at_, scratch);
+        parts_.multiply(packs ? packed_ : plain_, count, x, b, bias, scratch + y_at_, scratch);
         convert(scratch + y_at_, result_, y, types_.y, count * columns_);
       }
     }
@@ -123,30 +128,14 @@ class RowProduct final : public Kernel {
  private:
   bool widens_rows() const { return types_.x != product_ || types_.y != result_; }
 
-  void multiply(const Ladder& products, std::int64_t rows, const void* x, const void* b, const float* bias, void* y,
-                std::byte* scratch) const {
-    for (const std::int64_t part : {rows / kGroup * kGroup, rows % kGroup / kStep * kStep}) {
-      if (part == 0) continue;
-      products.over(part).run(x, b, bias, y, scratch + library_at_);
-      x = at(x, product_, part * inner_);
-      y = at(y, result_, part * columns_);
-    }
-    const std::int64_t last = rows % kStep;
-    if (last == 0) return;
-    copy_and_fill(x, scratch + last_x_at_, last, kStep, bytes_of(product_, inner_));
-    if (third_ == Third::kAddend) copy_and_fill(y, scratch + last_y_at_, last, kStep, bytes_of(result_, columns_));
-    products.over(kStep).run(scratch + last_x_at_, b, bias, scratch + last_y_at_, scratch + library_at_);
-    std::memcpy(y, scratch + last_y_at_, bytes_of(result_, last * columns_));
-  }
-
   Types types_;
   Third third_;
   DType product_, result_;  // what oneDNN reads and writes
   std::int64_t capacity_, inner_, columns_, chunk_;
   const WeightPacking* packing_ = nullptr;  // for more than kFewRows rows
   Ladder plain_{}, packed_{};               // by the layout of b
-  std::size_t weight_at_ = 0, packed_at_ = 0, library_at_ = 0, x_at_ = 0, y_at_ = 0, last_x_at_ = 0, last_y_at_ = 0,
-              scratch_bytes_ = 0;
+  RowParts parts_{};
+  std::size_t weight_at_ = 0, packed_at_ = 0, x_at_ = 0, y_at_ = 0, scratch_bytes_ = 0;
 };
 
 // dw[M, K] = dy[n, M]^T x[n, K] (+ sum, in dw's bytes, where keep != 0), n real rows; dw is F32.

@@ -64,4 +64,29 @@ inline void copy_and_fill(const void* from, void* to, std::int64_t real, std::in
   });
 }
 
+// y[rows, columns] = x[rows, inner] b (+ bias), or + what y holds, for any number of rows.
+struct RowParts {
+  DType operands = DType::kF32, result = DType::kF32;
+  std::int64_t inner = 0, columns = 0;
+  bool accumulates = false;
+  // Offsets in a kernel's scratch: the library's own, and the last rows, filled up to kStep.
+  std::size_t library_at = 0, last_x_at = 0, last_y_at = 0;
+
+  void multiply(const Ladder& products, std::int64_t rows, const void* x, const void* b, const float* bias, void* y,
+                std::byte* scratch) const {
+    for (const std::int64_t part : {rows / kGroup * kGroup, rows % kGroup / kStep * kStep}) {
+      if (part == 0) continue;
+      products.over(part).run(x, b, bias, y, scratch + library_at);
+      x = at(x, operands, part * inner);
+      y = at(y, result, part * columns);
+    }
+    const std::int64_t last = rows % kStep;
+    if (last == 0) return;
+    copy_and_fill(x, scratch + last_x_at, last, kStep, bytes_of(operands, inner));
+    if (accumulates) copy_and_fill(y, scratch + last_y_at, last, kStep, bytes_of(result, columns));
+    products.over(kStep).run(scratch + last_x_at, b, bias, scratch + last_y_at, scratch + library_at);
+    std::memcpy(y, scratch + last_y_at, bytes_of(result, last * columns));
+  }
+};
+
 }  // namespace plimsoll
