@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend/cpu/cpu_backend.h"
+#include "base/bytes.h"
 #include "base/process.h"
 #include "cli/command.h"
 #include "cli/run_options.h"
@@ -13,7 +14,7 @@ namespace plimsoll {
 namespace {
 
 struct BenchOptions {
-  std::string model, batch, optimizer = "adamw_torch";
+  std::string model, batch, optimizer = "adamw_torch", kept_activations;
   int steps = 5;
   bool profile = false;
   PrecisionOptions precision;
@@ -33,11 +34,17 @@ void run_bench_step(const Invocation& invocation, const BenchOptions& options) {
   CpuBackend backend(invocation.threads);
   const ModelBundle bundle = open_weights_only(options.model);
   std::map<std::string, double> op_seconds;
-  const StepBench result =
-      bench_step(bundle, options.batch, options.steps, backend, parse_optimizer(options.optimizer), options.precision.resolve(),
-                 options.profile ? &op_seconds : nullptr);
+  StepBenchOptions bench{.steps = options.steps,
+                         .optimizer = parse_optimizer(options.optimizer),
+                         .precision = options.precision.resolve()};
+  bench.recompute_cheap = options.kept_activations != "all";
+  if (bench.recompute_cheap && !options.kept_activations.empty())
+    bench.kept_bytes = parse_bytes(options.kept_activations, "--kept-activations");
+  const StepBench result = bench_step(bundle, options.batch, bench, backend, options.profile ? &op_seconds : nullptr);
   nlohmann::json object = {{"step_seconds", result.step_seconds},
                            {"losses", result.losses},
+                           {"kept_bytes", result.forward.kept},
+                           {"computed_again_bytes", result.forward.again},
                            {"predicted_peak_bytes", result.predicted_peak_bytes},
                            {"measured_peak_bytes", peak_resident_bytes()}};
   if (options.profile) object["op_seconds"] = op_seconds;
@@ -45,8 +52,12 @@ void run_bench_step(const Invocation& invocation, const BenchOptions& options) {
   std::vector<double> sorted = result.step_seconds;
   std::ranges::sort(sorted);
   print_line(fmt::format("median step {:.3f} s of {}; peak memory: predicted {:.1f} MiB, measured {:.1f} MiB",
-                         sorted[sorted.size() / 2], sorted.size(), static_cast<double>(result.predicted_peak_bytes) / 1048576,
+                         sorted[sorted.size() / 2], sorted.size(),
+                         static_cast<double>(result.predicted_peak_bytes) / 1048576,
                          static_cast<double>(peak_resident_bytes()) / 1048576));
+  print_line(fmt::format(
+      "at the end of forward {:.1f} MiB are kept for backward, which computes up to {:.1f} MiB again",
+      static_cast<double>(result.forward.kept) / 1048576, static_cast<double>(result.forward.again) / 1048576));
   if (options.profile) print_profile(op_seconds, options.steps);
 }
 
@@ -68,10 +79,14 @@ void add_bench_step(CLI::App& app, Invocation& invocation) {
       ->type_name("NAME")
       ->capture_default_str();
   add_precision_options(command, options->precision);
+  command
+      ->add_option("--kept-activations", options->kept_activations,
+                   "Compute forward values again in backward until forward keeps at most SIZE, or keep all (default: "
+                   "compute again what costs next to nothing)")
+      ->type_name("SIZE");
   command->add_flag("--profile", options->profile, "Time each op");
-  command->callback([&invocation, options] {
-    invocation.action = [&invocation, options] { run_bench_step(invocation, *options); };
-  });
+  command->callback(
+      [&invocation, options] { invocation.action = [&invocation, options] { run_bench_step(invocation, *options); }; });
 }
 
 }  // namespace plimsoll

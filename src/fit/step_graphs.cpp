@@ -92,7 +92,7 @@ StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const M
   if (kind != ProgramKind::kAccumulate) {
     append_optimizer(graph, gradients, options.optimizer);
   }
-  graph = recompute(graph, recompute_policy(options.recompute));
+  if (options.recompute_cheap) graph = recompute(graph, recompute_policy(options.recompute));
   if (kind == ProgramKind::kStep && options.update != UpdateMode::kAfterBackward) {
     check(options.update == UpdateMode::kTwoPasses || !options.optimizer.waits_for_norm(), "updates in backward are not clipped");
     if (options.update == UpdateMode::kTwoPasses) graph = repeat_backward(graph);

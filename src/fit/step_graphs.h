@@ -43,6 +43,7 @@ struct StepOptions {
   DType precision = DType::kF32;  // of the encoder's activations: F32, BF16 or F16
   UpdateMode update = UpdateMode::kAfterBackward;  // of kStep
   std::set<std::string> recompute{};  // forward nodes that run again in backward, beside the cheap ones
+  bool recompute_cheap = true;        // false: nothing runs again, to measure what that saves
   std::set<std::string> offload{};    // updates and forward values of rank_offloads
   OpSpeeds speeds{};                  // by which transfers are placed among the nodes
 };

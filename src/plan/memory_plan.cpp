@@ -207,12 +207,36 @@ std::vector<MemoryItem> explain_peak(const MemoryPlan& plan) {
     sums[kind] += buffer.life.bytes;
   }
   const std::size_t holes = plan.transient_bytes - std::accumulate(sums.begin(), sums.end(), std::size_t{0});
-  return {{"batch", sums[0]},
-          {"activations", sums[1]},
-          {"gradients in flight", sums[2]},
-          {"offload staging", sums[4]},
-          {"kernel scratch", sums[3]},
-          {"holes", holes}};
+  return {{"batch", sums[0]},           {"activations", sums[1]},    {"gradients in flight", sums[2]},
+          {"offload staging", sums[4]}, {"kernel scratch", sums[3]}, {"holes", holes}};
+}
+
+ForwardBytes forward_bytes(const Graph& graph, const MemoryPlan& plan) {
+  const auto nodes = graph.nodes();
+  const auto end_of_forward =
+      std::find_if(nodes.begin(), nodes.end(), [](const Node& n) { return n.phase != Phase::kForward; });
+  const auto first_backward = static_cast<NodeId>(end_of_forward - nodes.begin());
+  const auto is_again = [&](ValueId value) {
+    const NodeId producer = graph.value(value).producer;
+    return producer >= first_backward && graph.node(producer).name.ends_with(".again");
+  };
+  ForwardBytes bytes;
+  std::vector<std::int64_t> changes(nodes.size() + 1, 0);  // of the bytes computed again, at each node
+  for (const Buffer& buffer : plan.buffers) {
+    const Interval& life = buffer.life;
+    if (buffer.scratch_of != kNoNode || buffer.role == Role::kInput) continue;
+    if (life.begin < first_backward && life.end > first_backward) bytes.kept += life.bytes;
+    if (std::any_of(buffer.values.begin(), buffer.values.end(), is_again)) {
+      changes.at(static_cast<std::size_t>(life.begin)) += static_cast<std::int64_t>(life.bytes);
+      changes.at(static_cast<std::size_t>(life.end)) -= static_cast<std::int64_t>(life.bytes);
+    }
+  }
+  std::int64_t now = 0;
+  for (const std::int64_t change : changes) {
+    now += change;
+    bytes.again = std::max(bytes.again, static_cast<std::size_t>(now));
+  }
+  return bytes;
 }
 
 }  // namespace plimsoll

@@ -67,7 +67,8 @@ struct MemoryPlan {
 };
 
 // What plan_memory would give if packing reached its bound, without offsets: quick, to compare plans by.
-MemoryPlan estimate_memory(const Graph& graph, std::span<const std::size_t> scratch_bytes, const PersistentLayout& layout);
+MemoryPlan estimate_memory(const Graph& graph, std::span<const std::size_t> scratch_bytes,
+                           const PersistentLayout& layout);
 
 // `scratch_bytes`: one a node, as its kernel declared. The result has been checked by `validate` and `validate_plan`.
 MemoryPlan plan_memory(const Graph& graph, std::span<const std::size_t> scratch_bytes, const PersistentLayout& layout);
@@ -77,8 +78,15 @@ struct MemoryItem {
   std::string name;  // "parameters", "optimizer state", "activations", …
   std::size_t bytes = 0;
 };
-// The buffers alive at the transient peak, grouped: inputs, activations, gradients, offload staging, scratch; then holes
-// between them.
+// The buffers alive at the transient peak, grouped: inputs, activations, gradients, offload staging, scratch; then
+// holes between them.
 std::vector<MemoryItem> explain_peak(const MemoryPlan& plan);
+
+// What a training step's forward leaves to its backward.
+struct ForwardBytes {
+  std::size_t kept = 0;   // values alive when backward begins, inputs left out
+  std::size_t again = 0;  // the most that values computed again hold at any moment of backward
+};
+ForwardBytes forward_bytes(const Graph& graph, const MemoryPlan& plan);
 
 }  // namespace plimsoll

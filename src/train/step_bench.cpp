@@ -1,9 +1,13 @@
 #include "train/step_bench.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 
+#include "base/bytes.h"
 #include "base/dropout.h"
+#include "base/error.h"
 #include "fit/session.h"
 #include "train/batch_binding.h"
 #include "train/batch_file.h"
@@ -22,22 +26,60 @@ void run_timed(const Program& program, std::map<std::string, double>& op_seconds
   }
 }
 
+ForwardBytes forward_of(const RunPlan& run) {
+  return forward_bytes(run.programs.front().prepared.graph, run.programs.front().plan);
+}
+
+// The fewest recomputations after which forward keeps no more bytes.
+Levers levers_that_keep(std::size_t bytes, const FitRequest& request, std::int64_t samples, Backend& backend) {
+  const ModelCapacity capacity{.samples = samples, .text_rows = request.text_rows(samples)};
+  const std::vector<Recomputation> ranked = rank_step_recomputations(request.step, capacity, request.speeds);
+  const auto first = [&](std::size_t count) {
+    return Levers{.micro_batch_size = samples,
+                  .recompute = {ranked.begin(), ranked.begin() + static_cast<std::ptrdiff_t>(count)}};
+  };
+  const auto kept = [&](std::size_t count) {
+    return forward_of(plan_run(request, first(count), backend, PlanDepth::kEstimate)).kept;
+  };
+  if (const std::size_t least = kept(ranked.size()); least > bytes) {
+    throw UsageError({.what = "forward cannot keep as little",
+                      .where = "--kept-activations",
+                      .found = format_bytes(bytes),
+                      .allowed = fmt::format("{} or more for this batch", format_bytes(least))});
+  }
+  std::size_t low = 0, high = ranked.size();
+  while (low < high) {
+    const std::size_t middle = low + (high - low) / 2;
+    if (kept(middle) <= bytes) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return first(low);
+}
+
 }  // namespace
 
-StepBench bench_step(const ModelBundle& bundle, const std::filesystem::path& batch_file, int steps, Backend& backend,
-                     OptimizerKind optimizer, DType precision, std::map<std::string, double>* op_seconds) {
+StepBench bench_step(const ModelBundle& bundle, const std::filesystem::path& batch_file,
+                     const StepBenchOptions& options, Backend& backend, std::map<std::string, double>* op_seconds) {
   const std::unique_ptr<Batch> batch = read_batch_file(batch_file, bundle.config);
   const BatchShape shape = batch->shape();
   FitRequest request;
   request.step.config = bundle.config;
   request.step.model = bundle.options;
-  request.step.optimizer.kind = optimizer;
-  request.step.precision = precision;
+  request.step.optimizer.kind = options.optimizer;
+  request.step.precision = options.precision;
   request.step.optimizer.adamw.weight_decay = 0.01;
+  request.step.recompute_cheap = options.recompute_cheap;
   request.train_batch_size = shape.max_samples;
   request.text_rows = [&](std::int64_t) { return shape.max_text_rows; };
   request.update_text_rows = shape.max_text_rows;
-  const Session session(plan_run(request, {.micro_batch_size = shape.max_samples}, backend), backend);
+  const Levers levers = options.kept_bytes ? levers_that_keep(*options.kept_bytes, request, shape.max_samples, backend)
+                                           : Levers{.micro_batch_size = shape.max_samples};
+  RunPlan run = plan_run(request, levers, backend);
+  const ForwardBytes forward = forward_of(run);
+  const Session session(std::move(run), backend);
   const Program& program = session.program(ProgramKind::kStep);
   for (const auto& [name, entry] : session.plan().layout.entries()) {
     if (entry.role == Role::kState) std::ranges::fill(session.persistent(name).byte_span(), std::byte{0});
@@ -45,8 +87,11 @@ StepBench bench_step(const ModelBundle& bundle, const std::filesystem::path& bat
   load_model(bundle, 0, [&](const std::string& name) { return session.parameter(name); });
   const BatchBinding binding(program, *batch);
   const float loss_scale = 1.0F / static_cast<float>(std::max<std::int64_t>(1, batch->labelled_tokens()));
-  StepBench result{.step_seconds = {}, .losses = {}, .predicted_peak_bytes = session.plan().predicted_peak_bytes};
-  for (int i = 0; i < steps; ++i) {
+  StepBench result{.step_seconds = {},
+                   .losses = {},
+                   .predicted_peak_bytes = session.plan().predicted_peak_bytes,
+                   .forward = forward};
+  for (int i = 0; i < options.steps; ++i) {
     const auto begin = Clock::now();
     binding.copy(*batch);
     binding.set_loss_scale(loss_scale);

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "fit/fit.h"
@@ -9,16 +12,27 @@
 
 namespace plimsoll {
 
+struct StepBenchOptions {
+  int steps = 5;
+  OptimizerKind optimizer = OptimizerKind::kAdamW;
+  DType precision = DType::kF32;
+  // Forward values are computed again, best first, until forward leaves no more bytes to backward; absent: all but the
+  // cheap ones are kept.
+  std::optional<std::size_t> kept_bytes{};
+  bool recompute_cheap = true;  // false: not even those
+};
+
 struct StepBench {
   std::vector<double> step_seconds;
   std::vector<double> losses;
   std::size_t predicted_peak_bytes = 0;
+  ForwardBytes forward;
 };
 
-// Forward, backward, clipping and the update on the whole batch as one micro-batch, `steps` times, dropout on. The step's time per op
-// goes to `op_seconds` (by op name) if given.
-StepBench bench_step(const ModelBundle& bundle, const std::filesystem::path& batch_file, int steps, Backend& backend,
-                     OptimizerKind optimizer = OptimizerKind::kAdamW, DType precision = DType::kF32,
+// Forward, backward, clipping and the update on the whole batch as one micro-batch, dropout on. The steps' time per op
+// goes to `op_seconds` (by op name) if given. Throws UsageError if no choice keeps as little as asked.
+StepBench bench_step(const ModelBundle& bundle, const std::filesystem::path& batch_file,
+                     const StepBenchOptions& options, Backend& backend,
                      std::map<std::string, double>* op_seconds = nullptr);
 
 }  // namespace plimsoll

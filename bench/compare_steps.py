@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""What a lever does to the time of a training step: variants of `plimsoll bench-step`, interleaved, as ratios to the first.
+
+  bench/compare_steps.py precision [--batch 2]     fp32 against --bf16. Bar: 1.6 times as fast
+  bench/compare_steps.py recompute [--batch 1]     bytes kept at the end of forward against extra time. Bar: the table in
+                                                   KEPT, per page of base, S = 709
+
+Each run is a process of its own; the variants take turns (A B C A B C ...), so that a slow minute of the machine hits all;
+the first step of a process warms up and is not counted. The ratio is the median over rounds of the rounds' ratios.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+MIB = 1 << 20
+# MiB a page kept at most, percent of extra step time at most.
+KEPT = ((260, 2), (130, 12), (87, 17), (32, 27))
+FASTER = 1.6
+
+
+def tool(name, *arguments):
+    subprocess.run([sys.executable, str(REPOSITORY / "tools" / name), *map(str, arguments)], check=True,
+                   stdout=subprocess.DEVNULL)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("precision", "recompute"))
+    parser.add_argument("--shape", default="base", choices=("tiny", "small", "base", "large"))
+    parser.add_argument("--batch", type=int, help="pages of the micro-batch (default: 2, recompute: 1)")
+    parser.add_argument("--length", type=int, default=512, help="T, text tokens; the image adds 197")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=3, help="counted steps a process")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--plimsoll", type=Path, default=REPOSITORY / "build" / "release" / "plimsoll")
+    parser.add_argument("--work", type=Path, default=REPOSITORY / "build" / "bench")
+    options = parser.parse_args()
+    pages = options.batch or (2 if options.what == "precision" else 1)
+    model = options.work / f"{options.shape}-7-labels"
+    if not (model / "config.json").exists():
+        tool("make_model.py", "--shape", options.shape, "--labels", 7, "--output", model)
+    batch = options.work / f"filled-{pages}x{options.length}.safetensors"
+    tool("make_batch.py", "--batch", pages, "--length", options.length, "--labels", 7, "--fill", "--output", batch)
+    if options.what == "precision":
+        variants = [("fp32", []), ("bf16", ["--bf16"])]
+    else:
+        variants = [("all kept", ["--kept-activations", "all"])] + [(f"at most {kept} MiB a page", ["--kept-activations", f"{kept * pages}MiB"])
+                                         for kept, _ in KEPT]
+
+    rounds = []  # [round][variant]
+    for _ in range(options.rounds):
+        rounds.append([])
+        for _, flags in variants:
+            command = [str(options.plimsoll), "bench-step", "--model", str(model), "--batch", str(batch), "--steps",
+                       str(options.steps + 1), "--threads", str(options.threads), "--json", *flags]
+            result = subprocess.run(command, capture_output=True, text=True)
+            if result.returncode:
+                sys.exit(f"{' '.join(command)}\nended with {result.returncode}:\n{result.stdout}{result.stderr}")
+            row = json.loads(result.stdout.strip().splitlines()[-1])
+            row["seconds"] = statistics.median(row["step_seconds"][1:])
+            rounds[-1].append(row)
+
+    print(f"{options.shape}, {pages} page(s) of {options.length} text tokens, {options.threads} threads, {options.rounds} rounds of "
+          f"{options.steps} steps, losses {'the same' if same_losses(rounds) else 'differ'}")
+    print("| | kept a page | computed again, at most | step | against the first | from, to |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: |")
+    holds = True
+    for index, (name, _) in enumerate(variants):
+        ratios = [line[index]["seconds"] / line[0]["seconds"] for line in rounds]
+        ratio, row = statistics.median(ratios), rounds[0][index]
+        if index and options.what == "precision":
+            fits = 1 / ratio >= FASTER
+            shown = f"{1 / ratio:.2f} x as fast (bar {FASTER})"
+        elif index:
+            fits = ratio <= 1 + KEPT[index - 1][1] / 100 and row["kept_bytes"] <= KEPT[index - 1][0] * pages * MIB
+            shown = f"{100 * (ratio - 1):+.1f} % (bar {KEPT[index - 1][1]} %)"
+        else:
+            fits, shown = True, ""
+        holds = holds and fits
+        print(f"| {name} | {row['kept_bytes'] / pages / MIB:.1f} MiB | {row['computed_again_bytes'] / pages / MIB:.1f} MiB | "
+              f"{statistics.median(line[index]['seconds'] for line in rounds):.3f} s | {shown} | "
+              f"{min(ratios):.2f}, {max(ratios):.2f} |")
+    print("bar:", "holds" if holds else "FAILS")
+    return 0 if holds else 1
+
+
+def same_losses(rounds):
+    return all(row["losses"] == rounds[0][0]["losses"] for line in rounds for row in line)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
