@@ -32,7 +32,11 @@ def plimsoll(options, *arguments, allowed=(0,)):
 
 def settings(options):
     """Every combination of levers at least once in turn, the rest drawn."""
-    levers = [[], ["--gradient-checkpointing"], ["--recompute", "none"],
+    model_levers = [["--lora-rank", "8"], ["--lora-rank", "8", "--load-in-4bit", "--bf16"],
+                    ["--freeze", "layoutlmv3.embeddings.*"], ["--load-in-8bit", "--lora-rank", "8"]]
+    levers = [[], ["--gradient-checkpointing"], ["--recompute", "none"], *model_levers,
+              ["--bf16"], ["--optim", "adamw_8bit"], ["--optim", "adamw_8bit", "--bf16", "--max-grad-norm", "0"],
+              ["--optim", "adafactor"], ["--fp16"], ["--offload", "{work}"], ["--offload", "{work}", "--max-grad-norm", "0"],
               ["--max-grad-norm", "0"], ["--max-grad-norm", "0", "--update-mode", "after-backward"],
               ["--update-mode", "two-passes", "--per-device-train-batch-size", "{batch}"],
               ["--per-device-train-batch-size", "1"], ["--per-device-train-batch-size", "2"],
@@ -43,9 +47,11 @@ def settings(options):
     for number in range(options.runs):
         model, length, lever = combinations[number % len(combinations)]
         batch = generator.choice((2, 4, 8))
-        filled = [part.format(batch=batch, eval=options.work / "pages" / "validation.jsonl") for part in levers[lever]]
+        filled = [part.format(batch=batch, eval=options.work / "pages" / "validation.jsonl", work=options.work) for part in levers[lever]]
         # A budget between the smallest that works and one with room to spare.
-        yield model, length, batch, filled, generator.random()
+        # Adapters and frozen parts are of a model that has weights.
+        source = options.work / model if levers[lever] in model_levers else model
+        yield model, source, length, batch, filled, generator.random()
 
 
 def smallest_budget(options, arguments):
@@ -68,12 +74,14 @@ def main():
     options = parser.parse_args()
     shutil.rmtree(options.work, ignore_errors=True)
     options.work.mkdir(parents=True)
+    for model in options.models:
+        plimsoll(options, "init", "--model", model, "--labels", "O,B-NAME,I-NAME", "--output-dir", options.work / model)
     plimsoll(options, "synth", "--output", options.work / "pages", "--count", options.pages, "--validation-fraction", 0.2)
 
     print(f"{'model':<17}{'length':>6}{'batch':>6}{'budget':>9}{'predicted':>10}{'measured':>9}{'error':>8}  levers  (MiB)")
     rows, failures = [], 0
-    for model, length, batch, levers, share in settings(options):
-        common = ["--model", model, "--data", options.work / "pages" / "train.jsonl", "--max-length", length,
+    for model, source, length, batch, levers, share in settings(options):
+        common = ["--model", source, "--data", options.work / "pages" / "train.jsonl", "--max-length", length,
                   "--train-batch-size", batch, "--threads", options.threads, *levers]
         low, high = smallest_budget(options, common)
         budget = -(-int(low + share * (high - low)) // MIB)
@@ -92,7 +100,7 @@ def main():
         failures += not holds
         rows.append({"model": model, "length": length, "batch": batch, "levers": levers, "budget_bytes": budget * MIB,
                      "predicted_bytes": predicted, "measured_bytes": measured, "holds": holds})
-        shown = " ".join(part for part in levers if "/" not in part) or "-"
+        shown = " ".join(part for part in levers if "/" not in str(part)) or "-"
         print(f"{model:<17}{length:>6}{batch:>6}{budget:>9}{predicted / MIB:>10.1f}{measured / MIB:>9.1f}"
               f"{(measured - predicted) / predicted * 100:>+7.1f}%  {shown}{'' if holds else '  FAILS'}", flush=True)
     if rows:

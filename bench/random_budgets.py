@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Budgets drawn at random between the smallest and the largest useful one; short runs under a hard memory limit.
 
-Each run gets its budget as --budget and, where a cgroup (v2 or v1) can be made, the same number as the limit at which
+Models take turns, and so do levers. Each run gets its budget as --budget and, where a cgroup (v2 or v1) can be made, the same number as the limit at which
 the kernel kills it. Where none can be made, the highest resident set in summary.json is held against the budget. Bar: no
 run killed, none above its budget, none refused.
 
@@ -23,6 +23,8 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 MIB = 1 << 20
+LEVERS = [[], ["--max-grad-norm", "0"], ["--bf16"], ["--optim", "adamw_8bit"],
+          ["--optim", "adamw_8bit", "--bf16", "--max-grad-norm", "0"]]
 
 
 class MemoryLimit:
@@ -90,15 +92,16 @@ def main():
     try:
         for number in range(options.runs):
             model = options.models[number % len(options.models)]
+            levers = LEVERS[number // len(options.models) % len(LEVERS)]
             common = ["--model", model, "--data", pages / "train.jsonl", "--train-batch-size", options.batch,
-                      "--threads", options.threads]
-            if model not in useful:
+                      "--threads", options.threads, *levers]
+            if (model, *levers) not in useful:
                 sweep = run("plan", *common, "--budget", "1TiB", "--sweep", "--points", 2, "--json")
                 sweep.check_returncode()
                 points = json.loads(sweep.stdout)["sweep"]
-                useful[model] = points[0]["budget_bytes"], points[-1]["budget_bytes"]
-                print(f"{model}: useful budgets from {useful[model][0] / MIB:.0f} to {useful[model][1] / MIB:.0f} MiB")
-            budget = generator.randint(*useful[model])
+                low, high = useful[model, *levers] = points[0]["budget_bytes"], points[-1]["budget_bytes"]
+                print(f"{' '.join([model, *levers])}: useful budgets from {low / MIB:.0f} to {high / MIB:.0f} MiB", flush=True)
+            budget = generator.randint(*useful[model, *levers])
             output = options.work / "run"
             shutil.rmtree(output, ignore_errors=True)
             limit.set(budget)
@@ -106,20 +109,20 @@ def main():
                          before=limit.join)
             if result.returncode == -signal.SIGKILL:
                 killed += 1
-                print(f"{model} with {budget / MIB:.1f} MiB: killed")
+                print(f"{' '.join([model, *levers])} with {budget / MIB:.1f} MiB: killed")
             elif result.returncode == 4:
                 refused += 1
-                print(f"{model} with {budget / MIB:.1f} MiB: refused\n{result.stderr}")
+                print(f"{' '.join([model, *levers])} with {budget / MIB:.1f} MiB: refused\n{result.stderr}")
             elif result.returncode != 0:
                 failed += 1
-                print(f"{model} with {budget / MIB:.1f} MiB: ended with {result.returncode}\n{result.stderr}")
+                print(f"{' '.join([model, *levers])} with {budget / MIB:.1f} MiB: ended with {result.returncode}\n{result.stderr}")
             else:
                 done += 1
                 measured = json.loads((output / "summary.json").read_text())["measured_peak_bytes"]
                 nearest = min(nearest, (budget - measured) / budget)
                 if measured > budget:
                     above += 1
-                    print(f"{model} with {budget / MIB:.1f} MiB: held {measured / MIB:.1f} MiB")
+                    print(f"{' '.join([model, *levers])} with {budget / MIB:.1f} MiB: held {measured / MIB:.1f} MiB")
     finally:
         limit.close()
     print(f"{options.runs} runs: {done} to the end, {killed} killed, {above} above their budget, {refused} refused, "
