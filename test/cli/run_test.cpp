@@ -33,8 +33,8 @@ TEST_F(Run, TrainEvalPredict) {
   for (const char* key : {"predicted_peak_bytes", "measured_peak_bytes", "steps", "loss", "f1"}) {
     EXPECT_TRUE(summary.contains(key)) << key;
   }
-  for (const char* name : {"config.json", "model.safetensors", "tokenizer.json", "preprocessor_config.json", "plan.json",
-                           "summary.json", "metrics.jsonl"}) {
+  for (const char* name : {"config.json", "model.safetensors", "tokenizer.json", "preprocessor_config.json",
+                           "plan.json", "summary.json", "metrics.jsonl"}) {
     EXPECT_TRUE(fs::exists(at("run") / name)) << name;
   }
 
@@ -45,7 +45,8 @@ TEST_F(Run, TrainEvalPredict) {
   // The same model on the same pages: what training said at its end.
   EXPECT_NEAR(scores["loss"].get<double>(), summary["evaluation"]["loss"].get<double>(), 1e-5);
 
-  const Outcome predicted = run({"predict", "--model", path("run"), "--data", held_out, "--output", path("out.jsonl"), "--draw", path("pictures"), "--threads", "1"});
+  const Outcome predicted = run({"predict", "--model", path("run"), "--data", held_out, "--output", path("out.jsonl"),
+                                 "--draw", path("pictures"), "--threads", "1"});
   ASSERT_EQ(predicted.code, 0) << predicted.err;
   std::ifstream file(at("out.jsonl"));
   const std::vector<nlohmann::json> pages = read_pages("validation.jsonl");
@@ -64,11 +65,48 @@ TEST_F(Run, TrainEvalPredict) {
   EXPECT_EQ(pictures, pages.size());
 }
 
+TEST_F(Run, LossesAreTheSameBitsAtFiveBudgets) {
+  constexpr int kBudgets = 5;
+  const Outcome sweep = run({"plan", "--model", "layoutlmv3-small", "--data", path("pages/train.jsonl"), "--threads",
+                             "1", "--train-batch-size", "4", "--per-device-train-batch-size", "4", "--budget", "1TiB",
+                             "--sweep", "--points", std::to_string(kBudgets), "--json"});
+  ASSERT_EQ(sweep.code, 0) << sweep.err;
+  const nlohmann::json plans = nlohmann::json::parse(sweep.out).at("sweep");
+  ASSERT_EQ(plans.size(), kBudgets);
+  std::vector<std::vector<double>> losses;
+  std::vector<std::string> models;
+  std::vector<std::size_t> predicted;
+  for (const nlohmann::json& plan : plans) {
+    const std::string name = "run-" + std::to_string(losses.size());
+    Arguments arguments = train_arguments(name, {"--max-steps", "3", "--per-device-train-batch-size", "4"});
+    const auto set = [&](const char* option, const std::string& value) {
+      *(std::find(arguments.begin(), arguments.end(), option) + 1) = value;
+    };
+    set("--model", "layoutlmv3-small");
+    set("--train-batch-size", "4");
+    set("--budget", std::to_string(plan["budget_bytes"].get<std::size_t>()));
+    const Outcome outcome = run(arguments);
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    std::ifstream metrics(at(name) / "metrics.jsonl");
+    losses.emplace_back();
+    for (std::string line; std::getline(metrics, line);)
+      losses.back().push_back(nlohmann::json::parse(line).at("loss"));
+    models.push_back(file_bytes(at(name) / "model.safetensors"));
+    predicted.push_back(nlohmann::json::parse(file_bytes(at(name) / "plan.json"))["predicted_peak_bytes"]);
+  }
+  EXPECT_LT(predicted.front() + (10 << 20), predicted.back()) << "the plans do not differ";
+  EXPECT_EQ(losses.front().size(), 3U);
+  for (int i = 1; i < kBudgets; ++i) {
+    EXPECT_EQ(losses[i], losses[0]) << "budget " << i;
+    EXPECT_TRUE(models[i] == models[0]) << "budget " << i;
+  }
+}
+
 TEST_F(Run, OffloadsWhatTheBudgetAsksFor) {
   fs::create_directories(at("disk"));
   const auto summary_of = [&](const std::string& output, const std::string& budget, const Arguments& more) {
-    Arguments arguments = train_arguments(output, {"--max-steps", "3", "--max-grad-norm", "0",
-                                                   "--per-device-train-batch-size", "2", "--json"});
+    Arguments arguments = train_arguments(
+        output, {"--max-steps", "3", "--max-grad-norm", "0", "--per-device-train-batch-size", "2", "--json"});
     arguments.insert(arguments.end(), more.begin(), more.end());
     *(std::find(arguments.begin(), arguments.end(), "--budget") + 1) = budget;
     const Outcome outcome = run(arguments);
@@ -80,8 +118,8 @@ TEST_F(Run, OffloadsWhatTheBudgetAsksFor) {
   EXPECT_EQ(plain["offload_file_bytes"], 0);
   // 5 MiB less than the run takes by itself; its moments are twice as much.
   const std::size_t budget = (plain["predicted_peak_bytes"].get<std::size_t>() >> 20) - 5;
-  const nlohmann::json offloaded = summary_of("offloaded", std::to_string(budget) + "MiB",
-                                              {"--recompute", "none", "--offload", path("disk")});
+  const nlohmann::json offloaded =
+      summary_of("offloaded", std::to_string(budget) + "MiB", {"--recompute", "none", "--offload", path("disk")});
   ASSERT_TRUE(offloaded.is_object());
   EXPECT_GT(offloaded["offloaded_optimizer_state_bytes"], 1 << 20);
   EXPECT_GE(offloaded["offload_file_bytes"], offloaded["offloaded_optimizer_state_bytes"]);
@@ -117,8 +155,8 @@ TEST_F(Run, InterruptedRunLeavesACheckpointAndGoesOn) {
   expect_message(outcome, 130, {"--resume-from-checkpoint latest"});
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(at("run"))) names.push_back(entry.path().filename().string());
-  const auto saved = std::find_if(names.begin(), names.end(),
-                                  [](const std::string& name) { return name.starts_with("checkpoint-"); });
+  const auto saved =
+      std::find_if(names.begin(), names.end(), [](const std::string& name) { return name.starts_with("checkpoint-"); });
   ASSERT_NE(saved, names.end());
   const int step = std::stoi(saved->substr(std::string("checkpoint-").size()));
   const Outcome resumed = run(train_arguments(
@@ -128,8 +166,8 @@ TEST_F(Run, InterruptedRunLeavesACheckpointAndGoesOn) {
 }
 
 TEST_F(Run, KilledAndResumedEqualsUninterrupted) {
-  const Arguments options = {"--max-steps", "40", "--save-steps", "2", "--save-total-limit", "2",
-                             "--resume-from-checkpoint", "latest"};
+  const Arguments options = {
+      "--max-steps", "40", "--save-steps", "2", "--save-total-limit", "2", "--resume-from-checkpoint", "latest"};
   Arguments whole = options;
   whole[3] = "0";  // no checkpoints: they must not change the numbers either
   ASSERT_EQ(run(train_arguments("whole", whole)).code, 0);
