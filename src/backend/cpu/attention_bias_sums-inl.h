@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <optional>
 
 #include "backend/cpu/attention_scratch.h"
 #include "hwy/highway.h"
@@ -89,6 +90,47 @@ class BiasSums {
   BiasSumScratch scratch_;
   const RelativeBuckets& buckets_;
   const BiasRows& biases_;
+};
+
+// The three tables' of one (sample, head), where they are wanted.
+class HeadBiasSums {
+ public:
+  HeadBiasSums(const AttentionProblem& problem, const HeadBiases& biases,
+               const std::optional<BiasSumScratch> (&scratch)[kAttentionBiases])
+      : problem_(problem) {
+    const BiasRows* const rows[kAttentionBiases] = {&biases.position, &biases.x, &biases.y};
+    for (std::size_t i = 0; i < kAttentionBiases; ++i) {
+      if (scratch[i]) sums_[i].emplace(*scratch[i], problem.buckets[i], *rows[i]);
+    }
+  }
+
+  // dscores[keys, kAttentionQueryTile] of `keys` keys.
+  HWY_INLINE void add(const QueryTile& tile, std::int64_t first_key, std::int64_t keys, const float* dscores) {
+    for (std::optional<BiasSums>& table : sums_) {
+      for (std::int64_t j = 0; table && j < keys; ++j) {
+        table->add(tile, first_key + j, dscores + j * kAttentionQueryTile);
+      }
+    }
+  }
+
+  HWY_INLINE void finish(const QueryTile& tile) {
+    for (std::optional<BiasSums>& table : sums_) {
+      if (table) table->finish(tile);
+    }
+  }
+
+  // Bins of one table after the other.
+  HWY_INLINE void store(double* of_bins) const {
+    for (std::size_t i = 0; i < kAttentionBiases; ++i) {
+      if (!sums_[i]) continue;
+      sums_[i]->store(of_bins);
+      of_bins += problem_.buckets[i].bins();
+    }
+  }
+
+ private:
+  const AttentionProblem& problem_;
+  std::optional<BiasSums> sums_[kAttentionBiases];
 };
 
 }  // namespace HWY_NAMESPACE

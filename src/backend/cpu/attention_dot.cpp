@@ -78,14 +78,7 @@ void dot_item(const AttentionProblem& problem, const AttentionData& data, void* 
                        scratch.output, kAttentionQueryTile, tile.columns, key == begin ? DotSum::kStore : DotSum::kAdd,
                        scratch.factors);
     }
-    for (std::int64_t i = 0; i < tile.count; ++i) {
-      const std::int64_t row = first + i;
-      const float sum = scratch.sums[i];  // 0 only where every key is masked
-      const float factor = sum == 0 ? 0 : problem.dropout_scale / sum;
-      store_row(problem, scratch.output, i, factor, head, row, output);
-      log_sum_exp[row * problem.heads + head] =
-          sum == 0 ? -std::numeric_limits<float>::infinity() : scratch.largest[i] + std::log(sum);
-    }
+    store_outputs(problem, tile, scratch.output, scratch.sums, scratch.largest, head, output, log_sum_exp);
   }
 }
 

@@ -75,15 +75,7 @@ HWY_INLINE void load_dot_query_tile(const AttentionProblem& problem, const Atten
   turn_pairs(problem, grad.doutput, head, tile, scratch.doutputs);
   pair_rows(problem, data.q, head, tile.first, tile.count, scratch.q_pairs);
   pair_rows(problem, grad.doutput, head, tile.first, tile.count, scratch.doutput_pairs);
-  std::fill_n(scratch.log_sum_exp, kAttentionQueryTile, 0.0F);
-  std::fill_n(scratch.output_dot_doutput, kAttentionQueryTile, 0.0F);
-  for (std::int64_t i = 0; i < tile.count; ++i) {
-    const std::int64_t row = tile.first + i;
-    const float log_sum_exp = grad.log_sum_exp[row * problem.heads + head];
-    // -infinity: every key is masked, all scores are -infinity too; 0 gives their probabilities 0 and not NaN.
-    scratch.log_sum_exp[i] = log_sum_exp == -std::numeric_limits<float>::infinity() ? 0 : log_sum_exp;
-    scratch.output_dot_doutput[i] = dot(problem, grad.doutput, grad.output, head, row);
-  }
+  load_row_sums(problem, grad, tile, head, scratch.log_sum_exp, scratch.output_dot_doutput);
 }
 
 void dot_grad_item(const AttentionProblem& problem, const AttentionData& data, const AttentionGradData& grad,
@@ -94,11 +86,7 @@ void dot_grad_item(const AttentionProblem& problem, const AttentionData& data, c
   const std::int64_t head_size = problem.head_size, stride = problem.row_stride();
   pair_rows(problem, data.k, head, begin, end - begin, scratch.k_pairs);
   HeadBiases biases(scratch.biases, problem, data, head);
-  const BiasRows* const bias_rows[kAttentionBiases] = {&biases.position, &biases.x, &biases.y};
-  std::optional<BiasSums> sums[kAttentionBiases];
-  for (std::size_t i = 0; i < kAttentionBiases; ++i) {
-    if (scratch.bias_sums[i]) sums[i].emplace(*scratch.bias_sums[i], problem.buckets[i], *bias_rows[i]);
-  }
+  HeadBiasSums sums(problem, biases, scratch.bias_sums);
   for (std::int64_t first = begin; first < end; first += kAttentionQueryTile) {
     const QueryTile tile = query_tile(first, end);
     biases.start(tile);
@@ -125,25 +113,16 @@ void dot_grad_item(const AttentionProblem& problem, const AttentionData& data, c
       dot_product_bf16({k, 2, 2 * head_size}, head_size, (keys + 1) / 2, scratch.dscore_pairs, kAttentionQueryTile,
                        scratch.dqueries, kAttentionQueryTile, tile.columns,
                        key == begin ? DotSum::kStore : DotSum::kAdd);
-      for (std::optional<BiasSums>& table : sums) {
-        for (std::int64_t j = 0; table && j < keys; ++j) {
-          table->add(tile, key + j, scratch.dscores + j * kAttentionQueryTile);
-        }
-      }
+      sums.add(tile, key, keys, scratch.dscores);
     }
-    for (std::optional<BiasSums>& table : sums) {
-      if (table) table->finish(tile);
-    }
+    sums.finish(tile);
     for (std::int64_t i = 0; i < tile.count; ++i) {
       store_row(problem, scratch.dqueries, i, 1, head, first + i, grad.dq);
     }
   }
   store_sums(problem, {scratch.wide_dk, stride}, head, begin, end - begin, grad.dk);
   store_sums(problem, {scratch.wide_dv, stride}, head, begin, end - begin, grad.dv);
-  for (std::size_t i = 0; i < kAttentionBiases; ++i) {
-    if (sums[i]) sums[i]->store(bin_sums);
-    bin_sums += sums[i] ? problem.buckets[i].bins() : 0;
-  }
+  sums.store(bin_sums);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -80,15 +80,7 @@ HWY_INLINE void load_query_tile(const AttentionProblem& problem, const Attention
   load_rows(problem, grad.doutput, head, tile.first, tile.count, problem.dropout_scale, scratch.doutput_rows);
   turn_rows(tile, scratch.query_rows, stride, head_size, scratch.queries);
   turn_rows(tile, scratch.doutput_rows, stride, head_size, scratch.doutputs);
-  std::fill_n(scratch.log_sum_exp, kAttentionQueryTile, 0.0F);
-  std::fill_n(scratch.output_dot_doutput, kAttentionQueryTile, 0.0F);
-  for (std::int64_t i = 0; i < tile.count; ++i) {
-    const std::int64_t row = tile.first + i;
-    const float log_sum_exp = grad.log_sum_exp[row * problem.heads + head];
-    // -infinity: every key is masked, all scores are -infinity too; 0 gives their probabilities 0 and not NaN.
-    scratch.log_sum_exp[i] = log_sum_exp == -std::numeric_limits<float>::infinity() ? 0 : log_sum_exp;
-    scratch.output_dot_doutput[i] = dot(problem, grad.doutput, grad.output, head, row);
-  }
+  load_row_sums(problem, grad, tile, head, scratch.log_sum_exp, scratch.output_dot_doutput);
 }
 
 // `bin_sums`: of this (sample, head), the three tables' bins one after the other; nullptr: no table gradients.
@@ -103,11 +95,7 @@ void attention_grad_item(const AttentionProblem& problem, const AttentionData& d
   const HeadRows dk = head_sums(problem, grad.dk, head, begin, scratch.wide_dk);
   const HeadRows dv = head_sums(problem, grad.dv, head, begin, scratch.wide_dv);
   HeadBiases biases(scratch.biases, problem, data, head);
-  const BiasRows* const bias_rows[kAttentionBiases] = {&biases.position, &biases.x, &biases.y};
-  std::optional<BiasSums> sums[kAttentionBiases];
-  for (std::size_t i = 0; i < kAttentionBiases; ++i) {
-    if (scratch.bias_sums[i]) sums[i].emplace(*scratch.bias_sums[i], problem.buckets[i], *bias_rows[i]);
-  }
+  HeadBiasSums sums(problem, biases, scratch.bias_sums);
   for (std::int64_t first = begin; first < end; first += kAttentionQueryTile) {
     const QueryTile tile = query_tile(first, end);
     biases.start(tile);
@@ -133,25 +121,16 @@ void attention_grad_item(const AttentionProblem& problem, const AttentionData& d
       attention_product(ProductColumns{k.data + row * k.stride, k.stride}, head_size, keys, scratch.dscores,
                         kAttentionQueryTile, scratch.dqueries, kAttentionQueryTile, tile.columns,
                         key == begin ? ProductSum::kStore : ProductSum::kAdd);
-      for (std::optional<BiasSums>& table : sums) {
-        for (std::int64_t j = 0; table && j < keys; ++j) {
-          table->add(tile, key + j, scratch.dscores + j * kAttentionQueryTile);
-        }
-      }
+      sums.add(tile, key, keys, scratch.dscores);
     }
-    for (std::optional<BiasSums>& table : sums) {
-      if (table) table->finish(tile);
-    }
+    sums.finish(tile);
     for (std::int64_t i = 0; i < tile.count; ++i) {
       store_row(problem, scratch.dqueries, i, problem.score_scale, head, first + i, grad.dq);
     }
   }
   store_sums(problem, dk, head, begin, end - begin, grad.dk);
   store_sums(problem, dv, head, begin, end - begin, grad.dv);
-  for (std::size_t i = 0; i < kAttentionBiases; ++i) {
-    if (sums[i]) sums[i]->store(bin_sums);
-    bin_sums += sums[i] ? problem.buckets[i].bins() : 0;
-  }
+  sums.store(bin_sums);
 }
 
 }  // namespace HWY_NAMESPACE

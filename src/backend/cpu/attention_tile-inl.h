@@ -12,6 +12,7 @@
 #endif
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -138,6 +139,20 @@ HWY_INLINE void store_row(const AttentionProblem& problem, const float* columns,
   });
 }
 
+// Output rows and their log_sum_exp, once a tile of queries has met every key: `columns` are sums of exp(score -
+// largest) v.
+HWY_INLINE void store_outputs(const AttentionProblem& problem, const QueryTile& tile, const float* columns,
+                              const float* sums, const float* largest, std::int64_t head, void* output,
+                              float* log_sum_exp) {
+  for (std::int64_t i = 0; i < tile.count; ++i) {
+    const std::int64_t row = tile.first + i;
+    const float sum = sums[i];  // 0 only where every key is masked
+    store_row(problem, columns, i, sum == 0 ? 0 : problem.dropout_scale / sum, head, row, output);
+    log_sum_exp[row * problem.heads + head] =
+        sum == 0 ? -std::numeric_limits<float>::infinity() : largest[i] + std::log(sum);
+  }
+}
+
 // The sum of a[c] * b[c] over the head's part of one row.
 HWY_INLINE float dot(const AttentionProblem& problem, const void* a_tensor, const void* b_tensor, std::int64_t head,
                      std::int64_t row) {
@@ -156,6 +171,20 @@ HWY_INLINE float dot(const AttentionProblem& problem, const void* a_tensor, cons
     for (; c < problem.head_size; ++c) sum += load_float(a + c) * load_float(b + c);
   });
   return sum;
+}
+
+// What softmax's gradient needs of a tile's queries, before they meet any key; 0 for columns without a query.
+HWY_INLINE void load_row_sums(const AttentionProblem& problem, const AttentionGradData& grad, const QueryTile& tile,
+                              std::int64_t head, float* log_sum_exp, float* output_dot_doutput) {
+  std::fill_n(log_sum_exp, kAttentionQueryTile, 0.0F);
+  std::fill_n(output_dot_doutput, kAttentionQueryTile, 0.0F);
+  for (std::int64_t i = 0; i < tile.count; ++i) {
+    const std::int64_t row = tile.first + i;
+    const float value = grad.log_sum_exp[row * problem.heads + head];
+    // -infinity: every key is masked, all scores are -infinity too; 0 gives their probabilities 0 and not NaN.
+    log_sum_exp[i] = value == -std::numeric_limits<float>::infinity() ? 0 : value;
+    output_dot_doutput[i] = dot(problem, grad.doutput, grad.output, head, row);
+  }
 }
 
 // One bias against a tile's queries: row(key)[i] = bias of (query i, key with that coordinate).
