@@ -164,6 +164,7 @@ int run_cli(int argc, const char* const* argv) {
   add_eval(app, invocation);
   add_predict(app, invocation);
   add_grad(app, invocation);
+  add_replay(app, invocation);
   add_init(app, invocation);
   add_merge(app, invocation);
   add_doctor(app, invocation);

@@ -40,6 +40,7 @@ void add_train(CLI::App& app, Invocation& invocation);
 void add_eval(CLI::App& app, Invocation& invocation);
 void add_predict(CLI::App& app, Invocation& invocation);
 void add_grad(CLI::App& app, Invocation& invocation);
+void add_replay(CLI::App& app, Invocation& invocation);
 void add_calibrate(CLI::App& app, Invocation& invocation);
 void add_init(CLI::App& app, Invocation& invocation);
 void add_merge(CLI::App& app, Invocation& invocation);

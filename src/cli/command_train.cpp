@@ -76,7 +76,7 @@ nlohmann::json summary_json(const RunPlan& plan, const TrainSummary& summary, st
       {"pages_per_second", summary.seconds > 0 ? static_cast<double>(summary.pages_here) / summary.seconds : 0},
       {"precision", precision_name(plan.precision)},
       {"loss", summary.last_loss}};
-  if (plan.precision == DType::kF16) object["skipped_updates"] = summary.skipped_updates;
+  if (plan.precision == DType::kF16 || summary.skipped_updates > 0) object["skipped_updates"] = summary.skipped_updates;
   if (summary.evaluation) {
     object["f1"] = summary.evaluation->overall.f1;
     object["evaluation"] = to_json(*summary.evaluation);
@@ -206,12 +206,27 @@ void add_train(CLI::App& app, Invocation& invocation) {
       ->add_option("--resume-from-checkpoint", *resume,
                    "latest, or a checkpoint-N directory: continue bit for bit; latest with no checkpoint starts afresh")
       ->type_name("WHICH");
+  command->option_defaults()->group("Numbers that are not finite");
+  one_of(
+      command->add_option("--on-nonfinite", options->on_nonfinite,
+                          "What an update whose loss or gradients are not finite does: stop the run, or skip itself, "
+                          "which changes no parameter"),
+      {"stop", "skip"})
+      ->type_name("WHAT")
+      ->capture_default_str();
+  command->add_flag("--detect-anomaly", t.detect_anomaly,
+                    "Look at every op's output, and at every index before it is used; slow, for hunting");
+  command->option_defaults()->group("Checkpoints, evaluation, logs");
   command->add_flag("--log-order", t.log_order,
                     "Write order.jsonl: the page and window of every sample of every update");
   add_footer(
       command,
       "Everything the run will hold is planned, allocated and touched before the first update. If it does not fit the\n"
       "budget, the command says so at once (exit code 4) and names the smallest budget that works.\n"
+      "Loss and gradient norm are looked at after every update. The first that is not finite is run again op by op: "
+      "the\n"
+      "message names the op, the tensor and the pages, and plimsoll replay OUTPUT-DIR/nonfinite-step-N shows it "
+      "again.\n"
       "Ctrl-C writes a checkpoint and ends with exit code 130; --resume-from-checkpoint latest continues.");
   command->callback([&invocation, options, resume] {
     invocation.action = [&invocation, options, resume] { run_train(invocation, *options, *resume); };

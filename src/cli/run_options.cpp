@@ -127,9 +127,10 @@ void add_batch_options(CLI::App* command, RunOptions& o) {
 void add_offload_option(CLI::App* command, RunOptions& o) {
   command->option_defaults()->group("Levers");
   command
-      ->add_option("--offload", o.offload,
-                   "Let optimizer state and forward values live in a file in this directory where the budget asks for "
-                   "it; gigabytes are written each update. Changes no result; the file has no name and goes with the run")
+      ->add_option(
+          "--offload", o.offload,
+          "Let optimizer state and forward values live in a file in this directory where the budget asks for "
+          "it; gigabytes are written each update. Changes no result; the file has no name and goes with the run")
       ->type_name("DIR");
 }
 
@@ -246,6 +247,7 @@ void RunOptions::resolve() {
   if (!budget.empty()) memory.budget_bytes = parse_bytes(budget, "--budget");
   train.lr_scheduler_type = parse_scheduler_type(scheduler);
   train.optim = parse_optimizer(optimizer);
+  train.skip_nonfinite = on_nonfinite == "skip";
   train.precision = precision.resolve();
   if (fp16_fallback != "none" && train.precision != DType::kF16) {
     throw UsageError({.what = "there is nothing to fall back from",

@@ -36,6 +36,7 @@ struct RunOptions {
   bool load_in_8bit = false, load_in_4bit = false;
   PrecisionOptions precision;
   std::string fp16_fallback = "none";
+  std::string on_nonfinite = "stop";
   std::int64_t train_batch_size = 0;  // 0: not given
   std::int64_t micro_batch_size = 0;
   std::int64_t accumulation_steps = 0;

@@ -42,17 +42,18 @@ BatchShape padded_batch_shape(const PaddedTensors& tensors, std::int64_t patches
 class PaddedBatchPacker {
  public:
   // Precondition: the values were checked.
-  static void pack(const PaddedTensors& tensors, Batch& batch) {
+  static void pack(const PaddedTensors& tensors, const PaddedRows& rows, Batch& batch) {
     const std::int64_t samples = tensors.input_ids.shape()[0], length = tensors.input_ids.shape()[1];
     batch.begin({.samples_in_update = samples});
     const auto read = [](const TensorView& tensor, std::int64_t index) {
       return static_cast<std::int32_t>(integer_at(tensor, index));
     };
     for (std::int64_t b = 0; b < samples; ++b) {
-      const auto key = static_cast<std::int32_t>(b);
+      const std::int32_t key = rows.first_key + static_cast<std::int32_t>(b);
       std::int32_t counted = 0;
       for (std::int64_t t = 0; t < length; ++t) {
         const std::int64_t at = b * length + t;
+        if (!rows.all && read(tensors.attention_mask, at) == 0) continue;
         Batch::TextToken token{};
         token.id = read(tensors.input_ids, at);
         token.position = token.id == batch.pad_id_ ? batch.pad_id_ : batch.pad_id_ + ++counted;
@@ -75,15 +76,17 @@ class PaddedBatchPacker {
   static std::int32_t pad_id(const Batch& batch) { return batch.pad_id_; }
 };
 
-void pack_padded(const PaddedTensors& tensors, const PaddedLimits& limits, const std::string& where, Batch& batch) {
+void pack_padded(const PaddedTensors& tensors, const PaddedLimits& limits, const std::string& where, Batch& batch,
+                 const PaddedRows& rows) {
   const BatchShape shape = padded_batch_shape(tensors, batch.shape().patches_per_side, where);
-  check(shape.max_samples <= batch.shape().max_samples && shape.max_text_rows <= batch.shape().max_text_rows &&
+  check(shape.max_samples <= batch.shape().max_samples &&
+            (!rows.all || shape.max_text_rows <= batch.shape().max_text_rows) &&
             shape.image_size == batch.shape().image_size,
         "the batch has room for the tensors");
   Findings findings;
   check_tensor_values(tensors, limits, PaddedBatchPacker::pad_id(batch), where, findings);
   refuse(findings, where);
-  PaddedBatchPacker::pack(tensors, batch);
+  PaddedBatchPacker::pack(tensors, rows, batch);
 }
 
 }  // namespace plimsoll

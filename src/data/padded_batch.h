@@ -31,11 +31,18 @@ struct PaddedLimits {
   std::int64_t coordinates = 1024;
 };
 
+// Which of the T positions become rows, and how dropout tells the samples apart.
+struct PaddedRows {
+  bool all = true;             // false: those alone whose attention_mask is 1, as training packs them
+  std::int32_t first_key = 0;  // index of the first sample within the effective batch
+};
+
 // The shape of a batch that holds `tensors` exactly. Throws DataError (naming the tensor and `where`) unless their
 // types are right and fit together (data/tensor_checks.h).
 BatchShape padded_batch_shape(const PaddedTensors& tensors, std::int64_t patches_per_side, const std::string& where);
 
 // Fills `batch`, whose shape has room. Throws DataError naming tensor, sample, token, value and limit.
-void pack_padded(const PaddedTensors& tensors, const PaddedLimits& limits, const std::string& where, Batch& batch);
+void pack_padded(const PaddedTensors& tensors, const PaddedLimits& limits, const std::string& where, Batch& batch,
+                 const PaddedRows& rows = {});
 
 }  // namespace plimsoll

@@ -73,11 +73,12 @@ std::vector<MemoryItem> persistent_items(const PersistentLayout& layout, const S
   const OptimizerKind optimizer = step.optimizer.kind;
   const bool usual = optimizer == OptimizerKind::kAdamW;
   const DType code = step.model.frozen_weights;
-  return {{is_coded(code) ? fmt::format("frozen parameters ({} bits)", code == DType::kQ8 ? 8 : 4) : "frozen parameters",
-           frozen},
-          {"parameters", parameters},
-          {usual ? "optimizer state" : fmt::format("optimizer state ({})", optimizer_name(optimizer)), moments},
-          {"accumulated gradients", gradients}};
+  return {
+      {is_coded(code) ? fmt::format("frozen parameters ({} bits)", code == DType::kQ8 ? 8 : 4) : "frozen parameters",
+       frozen},
+      {"parameters", parameters},
+      {usual ? "optimizer state" : fmt::format("optimizer state ({})", optimizer_name(optimizer)), moments},
+      {"accumulated gradients", gradients}};
 }
 
 // Micro-batches have room for the largest of them; their rows together are those of an update.
@@ -115,6 +116,8 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
   run.offload_directory = request.offload_directory;
   const std::int64_t micro = levers.micro_batch_size;
   run.accumulation_steps = request.trains ? divide_up(request.train_batch_size, micro) : 0;
+  run.train_batch_size = request.train_batch_size;
+  run.update_text_rows = request.update_text_rows;
   run.budget_bytes = request.budget_bytes;
   std::size_t loader = 0;
   if (request.trains) {
@@ -123,8 +126,10 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
     if (run.accumulation_steps == 1) {
       run.programs.push_back(prepare_program(ProgramKind::kStep, request, levers, capacity, backend, run.offload));
     } else {
-      run.programs.push_back(prepare_program(ProgramKind::kAccumulate, request, levers, capacity, backend, run.offload));
-      run.programs.push_back(prepare_program(ProgramKind::kAccumulateAndStep, request, levers, capacity, backend, run.offload));
+      run.programs.push_back(
+          prepare_program(ProgramKind::kAccumulate, request, levers, capacity, backend, run.offload));
+      run.programs.push_back(
+          prepare_program(ProgramKind::kAccumulateAndStep, request, levers, capacity, backend, run.offload));
     }
   }
   if (request.evaluates) {

@@ -35,11 +35,11 @@ struct FitRequest {
   std::optional<UpdateMode> update;              // pinned by the user
   RecomputeMode recompute = RecomputeMode::kAuto;
   OpSpeeds speeds = typical_speeds();  // what plans are compared by
-  // What may live in a file is offloaded there where the budget asks for it; empty: nothing is. The disk's speed is among
-  // `speeds`.
+  // What may live in a file is offloaded there where the budget asks for it; empty: nothing is. The disk's speed is
+  // among `speeds`.
   std::filesystem::path offload_directory{};
-  bool trains = true;                  // false: evaluation only
-  bool pretrained = false;             // the model has weights of its own: adapters make sense
+  bool trains = true;       // false: evaluation only
+  bool pretrained = false;  // the model has weights of its own: adapters make sense
   bool evaluates = false;
   // The most text rows that any micro-batch of `micro` samples will hold; training and evaluation.
   std::function<std::int64_t(std::int64_t micro)> text_rows;
@@ -79,6 +79,7 @@ struct RunPlan {
   std::int64_t parameters = 0, trained_parameters = 0;
   std::string trained_parts;  // model/trained_parts.h; empty where all train
   std::int64_t accumulation_steps = 0;
+  std::int64_t train_batch_size = 0, update_text_rows = 0;  // as requested
   std::vector<PlannedProgram> programs;
   PersistentLayout layout;
   OffloadLayout offload;  // what lives in a file instead

@@ -90,11 +90,12 @@ StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const M
   Graph graph = std::move(model.graph);
   if (kind != ProgramKind::kStep) graph = accumulate_gradients(graph, row_capacity, gradients);
   if (kind != ProgramKind::kAccumulate) {
-    append_optimizer(graph, gradients, options.optimizer);
+    OptimizerOptions optimizer = options.optimizer;
+    optimizer.updates_early = kind == ProgramKind::kStep && options.update == UpdateMode::kInBackward;
+    append_optimizer(graph, gradients, optimizer);
   }
   if (options.recompute_cheap) graph = recompute(graph, recompute_policy(options.recompute));
   if (kind == ProgramKind::kStep && options.update != UpdateMode::kAfterBackward) {
-    check(options.update == UpdateMode::kTwoPasses || !options.optimizer.waits_for_norm(), "updates in backward are not clipped");
     if (options.update == UpdateMode::kTwoPasses) graph = repeat_backward(graph);
     graph = update_early(graph);
   }

@@ -88,11 +88,12 @@ ParameterReport visit(const std::vector<ParameterSpec>& specs, const ParameterSo
       continue;
     }
     if (spec.adapter && source.adapter != nullptr) {
-      throw DataError({.what = "the adapter lacks a tensor",
-                       .where = source.adapter->path().string(),
-                       .found = fmt::format("{} tensors, none named '{}'", source.adapter->entries().size(), adapter_name),
-                       .allowed = fmt::format("'{}' with shape {}", adapter_name, to_string(spec.file_shape)),
-                       .remedy = "copy the adapter again, or train it again"});
+      throw DataError(
+          {.what = "the adapter lacks a tensor",
+           .where = source.adapter->path().string(),
+           .found = fmt::format("{} tensors, none named '{}'", source.adapter->entries().size(), adapter_name),
+           .allowed = fmt::format("'{}' with shape {}", adapter_name, to_string(spec.file_shape)),
+           .remedy = "copy the adapter again, or train it again"});
     }
     if (source.weights == nullptr || spec.adapter) {
       fresh(spec);
@@ -166,8 +167,9 @@ ParameterReport load_parameters(const LayoutLMv3Config& config, const std::vecto
                                 const ParameterSource& source, const ParameterMemory& memory) {
   std::vector<std::byte> staging(64 * kKiB);
   std::vector<float> buffer;
-  const auto refuse_bad = [](const WeightsFile& weights, const std::string& name, std::int64_t first,
-                             std::span<const float> values) {
+  const auto refuse_bad = [&source](const WeightsFile& weights, const std::string& name, std::int64_t first,
+                                    std::span<const float> values) {
+    if (source.takes_any_number) return;
     const auto bad = std::find_if(values.begin(), values.end(), [](float value) { return !std::isfinite(value); });
     if (bad == values.end()) return;
     throw DataError({.what = "a weight is not a finite number",

@@ -1,5 +1,5 @@
-// Parameters in and out: from a model directory's weights, or fresh from a seed; back into model.safetensors. Tensors go
-// between file and arena; nothing of a tensor's size is held beside it.
+// Parameters in and out: from a model directory's weights, or fresh from a seed; back into model.safetensors. Tensors
+// go between file and arena; nothing of a tensor's size is held beside it.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +28,7 @@ struct ParameterSource {
   std::uint64_t seed = 42;
   // Adapters, and the head that was trained with them, under PEFT's names; nullptr: adapters begin afresh.
   const WeightsFile* adapter = nullptr;
+  bool takes_any_number = false;  // NaN and infinities too, which are refused otherwise
 };
 
 struct ParameterReport {
@@ -42,8 +43,8 @@ ParameterReport load_parameters(const LayoutLMv3Config& config, const std::vecto
 // The same checks without reading: what would be wrong or fresh, before anything is allocated.
 ParameterReport check_parameters(const std::vector<ParameterSpec>& specs, const ParameterSource& source);
 
-// Fresh values: normal(0, initializer_range) from Philox by (seed, name, element), zeros or ones, as `transformers` starts.
-// `values` are those of the elements from `first` on, a multiple of 4.
+// Fresh values: normal(0, initializer_range) from Philox by (seed, name, element), zeros or ones, as `transformers`
+// starts. `values` are those of the elements from `first` on, a multiple of 4.
 void initialise_parameter(const LayoutLMv3Config& config, const ParameterSpec& spec, std::uint64_t seed,
                           std::span<float> values, std::int64_t first = 0);
 

@@ -22,7 +22,6 @@ BatchBinding::BatchBinding(const Program& program, const Batch& batch) {
   learning_rate_ = optional(kLearningRateInput);
   step_ = optional(kStepInput);
   max_grad_norm_ = optional(kMaxGradNormInput);
-  gradient_scale_ = optional(kGradientScaleInput);
   unscale_ = optional(kUnscaleInput);
   keep_ = optional(kKeepGradientsInput);
 }
@@ -44,7 +43,6 @@ void BatchBinding::set_update(double learning_rate, std::int64_t step, double ma
   *learning_rate_.data<float>() = static_cast<float>(learning_rate);
   *step_.data<std::int32_t>() = static_cast<std::int32_t>(step);
   *max_grad_norm_.data<float>() = static_cast<float>(max_grad_norm);
-  if (gradient_scale_.raw() != nullptr) *gradient_scale_.data<float>() = 1.0F;
   if (unscale_.raw() != nullptr) *unscale_.data<float>() = static_cast<float>(1 / loss_scale);
 }
 

@@ -30,8 +30,7 @@ class BatchBinding {
     TensorView input;
   };
   std::vector<Copy> copies_;  // what the program reads of a batch
-  TensorView loss_scale_, dropout_key_, learning_rate_, step_, max_grad_norm_, gradient_scale_, unscale_,
-      keep_;
+  TensorView loss_scale_, dropout_key_, learning_rate_, step_, max_grad_norm_, unscale_, keep_;
 };
 
 }  // namespace plimsoll

@@ -83,8 +83,9 @@ class BatchFile {
 
 }  // namespace
 
-std::unique_ptr<Batch> read_batch_file(const std::filesystem::path& path, const LayoutLMv3Config& config) {
-  BatchFile file(path);
+namespace {
+
+PaddedTensors padded_tensors(BatchFile& file) {
   PaddedTensors tensors;
   tensors.input_ids = file.required("input_ids");
   tensors.bbox = file.required("bbox");
@@ -92,15 +93,66 @@ std::unique_ptr<Batch> read_batch_file(const std::filesystem::path& path, const 
   tensors.pixel_values = file.required("pixel_values");
   tensors.labels = file.optional("labels");
   tensors.position_ids = file.optional("position_ids");
+  return tensors;
+}
+
+PaddedLimits padded_limits(const LayoutLMv3Config& config) {
+  return {.vocab_size = config.vocab_size,
+          .labels = config.num_labels(),
+          .positions = config.max_position_embeddings,
+          .coordinates = config.max_2d_position_embeddings};
+}
+
+}  // namespace
+
+std::unique_ptr<Batch> read_batch_file(const std::filesystem::path& path, const LayoutLMv3Config& config) {
+  BatchFile file(path);
+  const PaddedTensors tensors = padded_tensors(file);
   const BatchShape shape = padded_batch_shape(tensors, config.grid(), path.string());
   auto batch = std::make_unique<Batch>(shape, static_cast<std::int32_t>(config.pad_token_id));
-  pack_padded(tensors,
-              {.vocab_size = config.vocab_size,
-               .labels = config.num_labels(),
-               .positions = config.max_position_embeddings,
-               .coordinates = config.max_2d_position_embeddings},
-              path.string(), *batch);
+  pack_padded(tensors, padded_limits(config), path.string(), *batch);
   return batch;
+}
+
+void read_batch_file(const std::filesystem::path& path, const LayoutLMv3Config& config, const PaddedRows& rows,
+                     Batch& batch) {
+  BatchFile file(path);
+  pack_padded(padded_tensors(file), padded_limits(config), path.string(), batch, rows);
+}
+
+void write_batch_file(const std::filesystem::path& path, const Batch& batch, const LayoutLMv3Config& config) {
+  const std::int64_t samples = batch.samples();
+  const std::span<const std::int32_t> offsets = batch.tensor("sample_offsets").span<std::int32_t>();
+  std::int64_t longest = 0;
+  for (std::int64_t b = 0; b < samples; ++b) {
+    longest = std::max(longest, batch.first_text_row(b + 1) - batch.first_text_row(b));
+  }
+  const TensorType text{DType::kI64, {samples, longest}};
+  const std::int64_t size = batch.shape().image_size;
+  SafetensorsWriter writer(path, {{"input_ids", text},
+                                  {"bbox", {DType::kI64, {samples, longest, 4}}},
+                                  {"attention_mask", text},
+                                  {"labels", text},
+                                  {"pixel_values", {DType::kF32, {samples, batch.shape().channels, size, size}}}});
+  std::vector<std::int64_t> row(static_cast<std::size_t>(4 * longest));
+  // `width` numbers a token; rows of the model for the mask, of text for all else.
+  const auto write = [&](std::string_view name, std::int64_t width, std::int64_t padding, bool by_model_row) {
+    const std::span<const std::int32_t> values = batch.tensor(name).span<std::int32_t>();
+    for (std::int64_t b = 0; b < samples; ++b) {
+      const std::int64_t first = by_model_row ? offsets[static_cast<std::size_t>(b)] : batch.first_text_row(b);
+      const std::int64_t count = width * (batch.first_text_row(b + 1) - batch.first_text_row(b));
+      std::ranges::fill(row, padding);
+      std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(width * first), count, row.begin());
+      writer.write(std::as_bytes(std::span(row).first(static_cast<std::size_t>(width * longest))));
+    }
+  };
+  write("input_ids", 1, config.pad_token_id, false);
+  write("bbox", 4, 0, false);
+  write("key_mask", 1, 0, true);
+  write("labels", 1, kIgnoredLabel, false);
+  const std::span<const float> pixels = batch.tensor("pixel_values").span<float>();
+  writer.write(std::as_bytes(pixels.first(static_cast<std::size_t>(samples * batch.shape().pixels_per_sample()))));
+  writer.finish();
 }
 
 }  // namespace plimsoll

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "data/batch.h"
+#include "data/padded_batch.h"
 #include "model/config.h"
 
 namespace plimsoll {
@@ -14,5 +15,12 @@ namespace plimsoll {
 // `labels` and `position_ids`, I64 [B, T]. Every one of the T positions becomes a row, padding too. Throws DataError
 // naming file, tensor, place, value and range for anything that does not fit the model.
 std::unique_ptr<Batch> read_batch_file(const std::filesystem::path& path, const LayoutLMv3Config& config);
+// The same into a batch that has room.
+void read_batch_file(const std::filesystem::path& path, const LayoutLMv3Config& config, const PaddedRows& rows,
+                     Batch& batch);
+
+// Writes such a file, safetensors: a sample's tokens, then padding up to the longest sample's. Holds some KiB at a
+// time.
+void write_batch_file(const std::filesystem::path& path, const Batch& batch, const LayoutLMv3Config& config);
 
 }  // namespace plimsoll

@@ -1,5 +1,5 @@
-// TrainOptions: what a run is asked to do. Names and defaults follow Hugging Face's TrainingArguments where the meaning is
-// the same; `train_batch_size` is the effective batch of an update, however it is split.
+// TrainOptions: what a run is asked to do. Names and defaults follow Hugging Face's TrainingArguments where the meaning
+// is the same; `train_batch_size` is the effective batch of an update, however it is split.
 #pragma once
 
 #include <cstdint>
@@ -29,12 +29,14 @@ struct TrainOptions {
   SchedulerType lr_scheduler_type = SchedulerType::kLinear;
   std::uint64_t seed = 42;
   std::int64_t logging_steps = 10;
-  std::int64_t save_steps = 500;       // 0: only at the end
-  std::int64_t save_total_limit = 0;   // 0: keep all
-  std::int64_t eval_steps = 0;         // 0: at the end of each epoch
+  std::int64_t save_steps = 500;      // 0: only at the end
+  std::int64_t save_total_limit = 0;  // 0: keep all
+  std::int64_t eval_steps = 0;        // 0: at the end of each epoch
   bool load_best_model_at_end = false;
-  std::int64_t pad_to = 0;   // text tokens that every page is padded to; 0: none (the numbers are the same, time is not)
-  bool log_order = false;    // write order.jsonl: the pages and windows of each update
+  std::int64_t pad_to = 0;  // text tokens that every page is padded to; 0: none (the numbers are the same, time is not)
+  bool skip_nonfinite = false;  // an update whose loss or gradients are not finite is left out; false: it ends the run
+  bool detect_anomaly = false;  // look at every node's output, and at every index before it is used
+  bool log_order = false;       // write order.jsonl: the pages and windows of each update
   std::string metric_for_best_model = "f1";  // f1, precision, recall or loss
 };
 
@@ -42,8 +44,8 @@ struct TrainOptions {
 SchedulerType parse_scheduler_type(const std::string& name);
 std::string scheduler_type_name(SchedulerType type);
 
-// The learning rate of update `step` (0 for the first) of `total`: linear warm-up over ceil(total * warmup_ratio) updates, then
-// linear decay to 0, half a cosine to 0, or constant; as get_scheduler of `transformers`.
+// The learning rate of update `step` (0 for the first) of `total`: linear warm-up over ceil(total * warmup_ratio)
+// updates, then linear decay to 0, half a cosine to 0, or constant; as get_scheduler of `transformers`.
 double scheduled_learning_rate(const TrainOptions& options, std::int64_t step, std::int64_t total);
 
 }  // namespace plimsoll

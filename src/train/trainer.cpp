@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <iterator>
+#include <limits>
 
 #include "base/dropout.h"
 #include "base/error.h"
@@ -36,8 +37,8 @@ std::string numeric_text(const ModelOptions& options) {
   for (const std::string& pattern : options.freeze) text += fmt::format(", frozen {}", pattern);
   const LoraOptions& lora = options.lora;
   if (!lora.enabled()) return text;
-  return text + fmt::format(", adapters of rank {}, alpha {}, dropout {}, on {} maps", lora.rank, lora.alpha, lora.dropout,
-                            lora.modules.size());
+  return text + fmt::format(", adapters of rank {}, alpha {}, dropout {}, on {} maps", lora.rank, lora.alpha,
+                            lora.dropout, lora.modules.size());
 }
 
 }  // namespace
@@ -56,7 +57,8 @@ Trainer::Trainer(const Session& session, const ModelBundle& bundle, const TrainD
       loader_options_(loader),
       observer_(observer),
       sampler_(data.train->examples(), {.seed = options.seed, .train_batch_size = options.train_batch_size}),
-      bindings_(static_cast<std::size_t>(ProgramKind::kGradients) + 1) {
+      bindings_(static_cast<std::size_t>(ProgramKind::kGradients) + 1),
+      checked_(bindings_.size()) {
   state_ = {.step = 0,
             .total_steps = total_steps(options, sampler_.updates_per_epoch()),
             .seed = options.seed,
@@ -177,34 +179,49 @@ void Trainer::restart_loader() {
                                      loader_options_);
 }
 
+StepScalars Trainer::scalars(const Batch& batch) const {
+  return {.step = state_.step + 1,
+          .optimizer_step = real_updates() + 1,
+          .seed = options_.seed,
+          .dropout_key = dropout_key(options_.seed, static_cast<std::uint64_t>(state_.step)),
+          .learning_rate = scheduled_learning_rate(options_, real_updates(), state_.total_steps),
+          .max_grad_norm = options_.max_grad_norm,
+          .scale = scaler_.scale(),
+          .labelled = batch.info().labelled_in_update};
+}
+
+const Program& Trainer::bind(const Batch& batch) {
+  const MicroBatchInfo& info = batch.info();
+  const ProgramKind kind = step_program(session_, info.micro_batch + 1 == info.micro_batches);
+  const Program& program = session_.program(kind);
+  std::optional<BatchBinding>& binding = bindings_[static_cast<std::size_t>(kind)];
+  if (!binding) binding.emplace(program, batch);
+  binding->copy(batch);
+  bind_scalars(*binding, scalars(batch), info.micro_batch == 0);
+  return program;
+}
+
 double Trainer::run_update(const std::atomic<bool>& stop, bool& stopped) {
   double loss = 0;
+  faulty_ = false;
+  fault_.reset();
   for (;;) {
     const Batch* batch = loader_->next();
     check(batch != nullptr, "the loader has a batch for every update");
     const MicroBatchInfo& info = batch->info();
     const bool last = info.micro_batch + 1 == info.micro_batches;
-    const ProgramKind kind = session_.has(ProgramKind::kStep) ? ProgramKind::kStep
-                             : last                           ? ProgramKind::kAccumulateAndStep
-                                                              : ProgramKind::kAccumulate;
-    const Program& program = session_.program(kind);
-    std::optional<BatchBinding>& binding = bindings_[static_cast<std::size_t>(kind)];
-    if (!binding) binding.emplace(program, *batch);
-    binding->copy(*batch);
-    // An update without a single label has nothing to learn from: its loss and gradients are 0.
-    const double scale = scaler_.scale();
-    binding->set_loss_scale(info.labelled_in_update > 0
-                                ? static_cast<float>(scale / static_cast<double>(info.labelled_in_update))
-                                : 0.0F);
-    binding->set_dropout_key(dropout_key(options_.seed, static_cast<std::uint64_t>(state_.step)));
-    binding->set_keep_gradients(info.micro_batch > 0);
-    binding->set_update(scheduled_learning_rate(options_, real_updates(), state_.total_steps), real_updates() + 1,
-                        options_.max_grad_norm, scale);
-    run_program(program);
+    const ProgramKind kind = step_program(session_, last);
+    const Program& program = bind(*batch);
+    run_program(program, kind);
+    if (faulty_) return loss;
     const PlannedProgram& planned = session_.planned(kind);
-    loss += double{*program.view(planned.loss).data<float>()} / scale;
+    loss += double{*program.view(planned.loss).data<float>()} / scaler_.scale();
     if (last) gradient_norm_ = *program.view(planned.gradient_norm).data<float>();
-    if (!scaler_.on()) check_finite(*batch, loss, last ? gradient_norm_ : 0);
+    if (!scaler_.on() && !(std::isfinite(loss) && (!last || std::isfinite(gradient_norm_)))) {
+      faulty_ = true;
+      if (!last) gradient_norm_ = std::numeric_limits<double>::quiet_NaN();  // which nobody knows
+      return loss;
+    }
     if (last) update_scale(*batch);
     pages_ += batch->samples();
     if (order_) log_order(*batch, info.micro_batch == 0, last);
@@ -219,9 +236,13 @@ double Trainer::run_update(const std::atomic<bool>& stop, bool& stopped) {
 
 // The disk that a step reads and writes may fail within it: states then belong to two updates, and only what was saved
 // before can be continued.
-void Trainer::run_program(const Program& program) {
+void Trainer::run_program(const Program& program, ProgramKind kind) {
   try {
-    program.run();
+    if (!options_.detect_anomaly) return program.run();
+    std::optional<CheckedRun>& checked = checked_[static_cast<std::size_t>(kind)];
+    if (!checked) checked.emplace(program);
+    fault_ = checked->run(scaler_.on());
+    faulty_ = fault_.has_value();
   } catch (const EnvironmentError& error) {
     Problem problem = error.problem();
     problem.what = fmt::format("update {} cannot be finished: {}", state_.step + 1, problem.what);
@@ -241,23 +262,10 @@ std::string Trainer::pages_of(const Batch& batch) const {
   return pages;
 }
 
-void Trainer::check_finite(const Batch& batch, double loss, double norm) const {
-  if (std::isfinite(loss) && std::isfinite(norm)) return;
-  const std::vector<std::int64_t> good = list_checkpoints(options_.output_dir);
-  throw DivergedError(
-      {.what = "the loss or the gradients are no longer finite",
-       .where = fmt::format("update {}, pages {}", state_.step + 1, pages_of(batch)),
-       .found = fmt::format("loss {}, gradient norm {}", loss, norm),
-       .allowed = "finite numbers",
-       .remedy = fmt::format("lower --learning-rate or raise --warmup-ratio{}",
-                             good.empty() ? std::string()
-                                          : fmt::format("; the last good checkpoint is {}",
-                                                        checkpoint_path(options_.output_dir, good.back()).string()))});
-}
-
 void Trainer::update_scale(const Batch& batch) {
   const bool finite = std::isfinite(gradient_norm_);
   skipped_ = !scaler_.update(finite);
+  skipped_in_a_row_ = 0;
   if (!scaler_.on()) return;
   state_.scaler = scaler_.state();
   if (!scaler_.collapsed()) return;
@@ -298,7 +306,8 @@ StepReport Trainer::report(double loss) const {
           .total_steps = state_.total_steps,
           .epoch = static_cast<double>(state_.step) / static_cast<double>(sampler_.updates_per_epoch()),
           .loss = loss,
-          .learning_rate = scheduled_learning_rate(options_, std::max<std::int64_t>(0, real_updates() - 1), state_.total_steps),
+          .learning_rate =
+              scheduled_learning_rate(options_, std::max<std::int64_t>(0, real_updates() - 1), state_.total_steps),
           .gradient_norm = gradient_norm_,
           .pages_per_second = rate,
           .seconds_left = rate > 0 ? pages_left / rate : 0,
@@ -329,7 +338,8 @@ void Trainer::after_update(double loss, TrainSummary& summary) {
     const auto end_of_line =
         scaler_.on() ? fmt::format_to_n(out.out, rest, ", \"loss_scale\": {:.6g}, \"skipped_updates\": {}}}",
                                         now.loss_scale, now.skipped_updates)
-                     : fmt::format_to_n(out.out, rest, "}}");
+        : options_.skip_nonfinite ? fmt::format_to_n(out.out, rest, ", \"skipped_updates\": {}}}", now.skipped_updates)
+                                  : fmt::format_to_n(out.out, rest, "}}");
     metrics_->write({line.data(), out.size + end_of_line.size});
     state_.interval_loss = 0;
     state_.interval_steps = 0;
@@ -410,7 +420,9 @@ TrainSummary Trainer::run(const std::optional<std::filesystem::path>& resume, co
                               .where = checkpoint_path(options_.output_dir, state_.step).string(),
                               .remedy = "continue with --resume-from-checkpoint latest"});
     }
+    if (faulty_) after_fault(loss);
     ++state_.step;
+    if (faulty_ && state_.step < state_.total_steps) restart_loader();  // which stood within the update
     step_seconds_ += seconds_since(step_time);
     if (!skipped_) summary.last_loss = loss;
     after_update(loss, summary);

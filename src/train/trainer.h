@@ -3,8 +3,8 @@
 //   Trainer trainer(session, bundle, {.train = &train_data, .evaluation = &eval_data}, options, observer);
 //   TrainSummary summary = trainer.run(resume, stop);
 //
-// The step loop allocates nothing; whatever a step needs was planned. A checkpoint holds all that the rest of the run depends
-// on, so that a resumed run ends with the same bits as one that was never stopped.
+// The step loop allocates nothing; whatever a step needs was planned. A checkpoint holds all that the rest of the run
+// depends on, so that a resumed run ends with the same bits as one that was never stopped.
 #pragma once
 
 #include <atomic>
@@ -19,6 +19,7 @@
 #include "train/evaluation.h"
 #include "train/metrics_log.h"
 #include "train/options.h"
+#include "train/step_record.h"
 
 namespace plimsoll {
 
@@ -54,12 +55,12 @@ struct TrainData {
 };
 
 struct TrainSummary {
-  std::int64_t steps = 0;         // updates of the whole run
-  std::int64_t steps_here = 0;    // of this process
+  std::int64_t steps = 0;       // updates of the whole run
+  std::int64_t steps_here = 0;  // of this process
   std::int64_t pages_here = 0;
   double seconds = 0;
   double last_loss = 0;
-  std::int64_t skipped_updates = 0;  // of --fp16, over the whole run
+  std::int64_t skipped_updates = 0;      // over the whole run
   std::optional<Evaluation> evaluation;  // of the model that was saved
   std::optional<double> best_metric;
   std::int64_t best_step = 0;
@@ -73,10 +74,11 @@ class Trainer {
   Trainer(const Session& session, const ModelBundle& bundle, const TrainData& data, const TrainOptions& options,
           const LoaderOptions& loader, int threads, TrainObserver& observer);
 
-  // Fills parameters and optimizer state (from `resume`, or fresh), trains, saves. `stop` asks for a clean end: a checkpoint
-  // of the last whole update is written, then InterruptedError. Throws DivergedError when loss or gradients are no
-  // longer finite; with a gradient scaler such updates are skipped, until the scale collapses: then a checkpoint is written
-  // and ScaleCollapsedError thrown.
+  // Fills parameters and optimizer state (from `resume`, or fresh), trains, saves. `stop` asks for a clean end: a
+  // checkpoint of the last whole update is written, then InterruptedError. When loss or gradients are not finite, the
+  // first such update is run again node by node and recorded (train/step_record.h); then DivergedError, or with
+  // `skip_nonfinite` the next update. With a gradient scaler such updates are skipped, until the scale collapses: then
+  // a checkpoint is written and ScaleCollapsedError thrown.
   TrainSummary run(const std::optional<std::filesystem::path>& resume, const std::atomic<bool>& stop);
 
  private:
@@ -85,8 +87,14 @@ class Trainer {
   void open_logs(bool resumed);
   void restart_loader();
   double run_update(const std::atomic<bool>& stop, bool& stopped);
-  void check_finite(const Batch& batch, double loss, double norm) const;
   std::string pages_of(const Batch& batch) const;
+  StepScalars scalars(const Batch& batch) const;
+  const Program& bind(const Batch& batch);
+  // trainer_faults.cpp: an update that went wrong. Runs it again and records it; its directory.
+  std::filesystem::path record_fault(double loss, StepRecord& record);
+  std::filesystem::path write_record(StepRecord& record, double loss);
+  // Throws, or leaves the update out.
+  void after_fault(double loss);
   // Updates that have changed the parameters: what schedule and bias correction go by.
   std::int64_t real_updates() const { return state_.step - state_.scaler.skipped; }
   // After a whole update: skipped or not.
@@ -97,7 +105,7 @@ class Trainer {
   void save(bool force);
   StepReport report(double loss) const;
   bool updates_now(std::int64_t every) const { return every > 0 && state_.step % every == 0; }
-  void run_program(const Program& program);
+  void run_program(const Program& program, ProgramKind kind);
   StateAccess states() const;
 
   const Session& session_;
@@ -111,7 +119,7 @@ class Trainer {
   GradScaler scaler_;
   std::shared_ptr<const WeightsFile> resumed_;  // the whole model that the run was resumed from
   ParameterSource original_;                    // of what is frozen
-  std::vector<std::string> state_names_;  // of the optimizer
+  std::vector<std::string> state_names_;        // of the optimizer
   std::unique_ptr<BatchSequence> sequence_;
   std::unique_ptr<Loader> loader_;
   std::vector<std::optional<BatchBinding>> bindings_;  // by ProgramKind
@@ -119,7 +127,12 @@ class Trainer {
   std::string order_line_;
   std::int64_t saved_step_ = -1;
   double gradient_norm_ = 0;
-  bool skipped_ = false;  // the last update
+  bool skipped_ = false;            // the last update
+  bool faulty_ = false;             // loss or gradients of the update are not finite, or `fault_` was seen
+  std::optional<StepFault> fault_;  // seen by --detect-anomaly
+  std::vector<std::optional<CheckedRun>> checked_;  // by ProgramKind, for --detect-anomaly
+  bool recorded_ = false;                           // the run's first faulty update
+  std::int64_t skipped_in_a_row_ = 0;
   std::int64_t pages_ = 0;
   double step_seconds_ = 0;  // spent in updates, evaluation and saving left out
 };

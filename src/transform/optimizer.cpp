@@ -66,11 +66,11 @@ class Accumulator {
 
   void sum_dense(ValueId parameter, ValueId gradient) {
     Graph& graph = rewriter_.graph();
-    const ValueId sum = add_single(graph, {.op = Op::kAccumulate,
-                                           .name = parameter_name(parameter) + ".accumulate",
-                                           .inputs = {sum_state(parameter, graph_.type(gradient)),
-                                                      rewriter_.mapped(gradient), keep_},
-                                           .phase = Phase::kBackward});
+    const ValueId sum =
+        add_single(graph, {.op = Op::kAccumulate,
+                           .name = parameter_name(parameter) + ".accumulate",
+                           .inputs = {sum_state(parameter, graph_.type(gradient)), rewriter_.mapped(gradient), keep_},
+                           .phase = Phase::kBackward});
     sums_[rewriter_.mapped(parameter)] = {.dense = sum};
   }
 
@@ -148,9 +148,7 @@ constexpr std::array<std::pair<OptimizerKind, std::string_view>, 3> kOptimizerNa
 
 }  // namespace
 
-std::string_view optimizer_name(OptimizerKind kind) {
-  return kOptimizerNames[static_cast<std::size_t>(kind)].second;
-}
+std::string_view optimizer_name(OptimizerKind kind) { return kOptimizerNames[static_cast<std::size_t>(kind)].second; }
 
 OptimizerKind parse_optimizer(std::string_view name) {
   for (const auto& [kind, known] : kOptimizerNames) {
@@ -166,7 +164,8 @@ OptimizerKind parse_optimizer(std::string_view name) {
 bool is_optimizer_state(std::string_view name) {
   constexpr std::array<std::string_view, 6> kSuffixes = {".exp_avg",           ".exp_avg_sq",     ".exp_avg.absmax",
                                                          ".exp_avg_sq.absmax", ".exp_avg_sq_row", ".exp_avg_sq_col"};
-  return std::any_of(kSuffixes.begin(), kSuffixes.end(), [&](std::string_view suffix) { return name.ends_with(suffix); });
+  return std::any_of(kSuffixes.begin(), kSuffixes.end(),
+                     [&](std::string_view suffix) { return name.ends_with(suffix); });
 }
 
 Graph accumulate_gradients(const Graph& graph, std::int64_t row_capacity, Gradients& gradients) {
@@ -194,6 +193,7 @@ bool decays_by_default(const std::string& parameter) {
 
 ValueId append_optimizer(Graph& graph, const Gradients& gradients, const OptimizerOptions& options) {
   check(!gradients.empty(), "there is something to train");
+  check(!options.updates_early || !options.waits_for_norm(), "an early update knows the norm of its own gradient only");
   const ValueId learning_rate = graph.add_input(kLearningRateInput, {DType::kF32, {1}});
   const ValueId step = graph.add_input(kStepInput, {DType::kI32, {1}});
   std::vector<ValueId> norm_inputs = {graph.add_input(kMaxGradNormInput, {DType::kF32, {1}})};
@@ -210,10 +210,18 @@ ValueId append_optimizer(Graph& graph, const Gradients& gradients, const Optimiz
                                                     .attributes = GradientNormAttributes{options.unscales},
                                                     .inputs = norm_inputs,
                                                     .phase = Phase::kUpdate});
-  const ValueId scale = options.waits_for_norm() ? norm[1] : graph.add_input(kGradientScaleInput, {DType::kF32, {1}});
+  std::size_t nth = 0;
   for (const auto& [parameter, gradient] : gradients) {
     const std::string name = graph.value(parameter).name;
-    const double decay = (options.decays ? options.decays(name) : decays_by_default(name)) ? options.adamw.weight_decay : 0;
+    const ValueId sum = norm_inputs.at(norm_inputs.size() - gradients.size() + nth++);
+    const ValueId scale = !options.updates_early ? norm[1]
+                                                 : graph.add_node({.op = Op::kGradientNorm,
+                                                                   .name = name + ".norm",
+                                                                   .attributes = GradientNormAttributes{},
+                                                                   .inputs = {norm_inputs.front(), sum},
+                                                                   .phase = Phase::kUpdate})[1];
+    const double decay =
+        (options.decays ? options.decays(name) : decays_by_default(name)) ? options.adamw.weight_decay : 0;
     const bool factored = options.kind == OptimizerKind::kAdafactor;
     UpdateInputs parts(graph, parameter);
     Node update{.name = name + ".update", .inputs = {}, .phase = Phase::kUpdate};

@@ -15,9 +15,9 @@ namespace plimsoll {
 using Gradients = std::map<ValueId, Gradient>;  // parameter -> gradient
 
 // Sums each gradient into a persistent state "<parameter>.gradient" (rows: ".gradient_ids", ".gradient_count",
-// ".gradient_rows" with room for `row_capacity` rows, at most the table's). The input i32[1] "keep_gradients" is 0 in the
-// first micro-batch of an update. A weight gradient is summed inside its product. Returns the rewritten graph; `gradients` is
-// replaced by the sums in it.
+// ".gradient_rows" with room for `row_capacity` rows, at most the table's). The input i32[1] "keep_gradients" is 0 in
+// the first micro-batch of an update. A weight gradient is summed inside its product. Returns the rewritten graph;
+// `gradients` is replaced by the sums in it.
 Graph accumulate_gradients(const Graph& graph, std::int64_t row_capacity, Gradients& gradients);
 
 enum class OptimizerKind : std::uint8_t {
@@ -35,11 +35,15 @@ struct OptimizerOptions {
   // Tensors with fewer elements keep the moments of AdamW as floats: they are few bytes, and often delicate.
   std::int64_t coded_from = 4096;
   AdamWAttributes adamw;  // of both kinds of AdamW; the weight decay is Adafactor's, too
-  // False: gradients are never clipped. The norm is computed all the same, but no update waits for it.
+  // False: gradients are never clipped. The norm is computed all the same.
   bool clips = true;
-  // Gradients are those of a loss that was multiplied by a scale: updates wait for the norm, take the scale away, and are
-  // left out where a gradient has overflowed.
+  // Gradients are those of a loss that was multiplied by a scale: updates wait for the norm, take the scale away, and
+  // are left out where a gradient has overflowed.
   bool unscales = false;
+  // Where no update waits for the norm of all gradients (UpdateMode::kInBackward): each waits for that of its own, so
+  // that a gradient which is not finite changes nothing. Otherwise one such gradient keeps all updates from changing
+  // anything.
+  bool updates_early = false;
   // Weight decay of this parameter; by default none for biases and layer norms (as the `transformers` Trainer does).
   std::function<bool(const std::string& parameter)> decays;
 
@@ -52,17 +56,16 @@ bool decays_by_default(const std::string& parameter);
 inline constexpr const char* kLearningRateInput = "learning_rate";
 inline constexpr const char* kStepInput = "step";  // i32[1], 1 for the first update
 inline constexpr const char* kMaxGradNormInput = "max_grad_norm";
-// Every gradient is multiplied by it where no update waits for the norm.
-inline constexpr const char* kGradientScaleInput = "gradient_scale";
 // One over the loss scale, where OptimizerOptions::unscales.
 inline constexpr const char* kUnscaleInput = "unscale";
 // i32[1], 0 in the first micro-batch of an update; read by accumulate_gradients.
 inline constexpr const char* kKeepGradientsInput = "keep_gradients";
-// Appends, in Phase::kUpdate: the norm over all gradients, the clip factor, and an update for each parameter with its states.
-// All states begin as zero bytes. Their names:
+// Appends, in Phase::kUpdate: the norm over all gradients, the clip factor, and an update for each parameter with its
+// states. All states begin as zero bytes. Their names:
 //   "<parameter>.exp_avg", "<parameter>.exp_avg_sq"                of AdamW; in 8 bits both with an ".absmax"
 //   "<parameter>.exp_avg_sq_row", "<parameter>.exp_avg_sq_col"     of Adafactor; "<parameter>.exp_avg_sq" for a vector
-//   "<parameter>.low"                                              what completes a parameter of BF16 (tensor/split_float.h)
+//   "<parameter>.low"                                              what completes a parameter of BF16
+//   (tensor/split_float.h)
 // Returns the norm (before clipping), marked as an output.
 ValueId append_optimizer(Graph& graph, const Gradients& gradients, const OptimizerOptions& options);
 

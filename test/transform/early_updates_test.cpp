@@ -19,7 +19,12 @@ constexpr OptimizerKind kKinds[] = {OptimizerKind::kAdamW, OptimizerKind::kAdamW
 Graph updating_net(bool clips, OptimizerKind kind = OptimizerKind::kAdamW) {
   SmallNet net;
   append_optimizer(net.graph, net.gradients,
-                   {.kind = kind, .coded_from = 16, .adamw = {.weight_decay = 0.1}, .clips = clips, .decays = {}});
+                   {.kind = kind,
+                    .coded_from = 16,
+                    .adamw = {.weight_decay = 0.1},
+                    .clips = clips,
+                    .updates_early = !clips,
+                    .decays = {}});
   return recompute(net.graph, is_cheap);
 }
 
@@ -33,11 +38,10 @@ std::map<std::string, std::vector<double>> run(const Graph& graph, Backend& back
       runner.set(value.name, std::vector<double>(static_cast<std::size_t>(value.type.shape.elements()), 0.125));
     }
   }
-  const std::vector<double> max_norm = {0.05}, rate = {0.01}, step = {3}, one = {1};
+  const std::vector<double> max_norm = {clips ? 0.05 : 0}, rate = {0.01}, step = {3};
   runner.set(kMaxGradNormInput, max_norm);
   runner.set(kLearningRateInput, rate);
   runner.set(kStepInput, step);
-  if (!clips) runner.set(kGradientScaleInput, one);
   runner.run();
   std::map<std::string, std::vector<double>> made;
   for (const Value& value : graph.values()) {
@@ -110,7 +114,7 @@ Graph wide_net(bool clips) {
   }
   const Seed seed{.value = x, .gradient = graph.add_input("dy", {DType::kF32, {2, kWide}})};
   const auto gradients = append_backward(graph, {&seed, 1}, weights);
-  append_optimizer(graph, gradients, {.adamw = {}, .clips = clips, .decays = {}});
+  append_optimizer(graph, gradients, {.adamw = {}, .clips = clips, .updates_early = !clips, .decays = {}});
   return graph;
 }
 

@@ -62,7 +62,12 @@ Graph updating_graph(OptimizerKind kind, Mode mode) {
   WideNet net;
   const bool clips = mode != Mode::kInBackward;
   append_optimizer(net.graph, net.gradients,
-                   {.kind = kind, .coded_from = 100, .adamw = {.weight_decay = 0.1}, .clips = clips, .decays = {}});
+                   {.kind = kind,
+                    .coded_from = 100,
+                    .adamw = {.weight_decay = 0.1},
+                    .clips = clips,
+                    .updates_early = !clips,
+                    .decays = {}});
   Graph graph = recompute(net.graph, is_cheap);
   if (mode == Mode::kTwoPasses) graph = repeat_backward(graph);
   return mode == Mode::kAfterBackward ? std::move(graph) : update_early(graph);
@@ -110,7 +115,6 @@ Outcome run(const Graph& graph, const OffloadLayout& offloaded, Backend& backend
     set(kLearningRateInput, {0.01});
     set(kStepInput, {step + 1.0});
     set(kMaxGradNormInput, {0.5});
-    set(kGradientScaleInput, {1});
     program.run();
     std::vector<double> seen;
     for (const ValueId output : graph.outputs()) {
@@ -178,8 +182,8 @@ TEST(Offload, StatesLeaveTheArenaAndStagingIsAFewParts) {
   EXPECT_LE(after.transient, before.transient + 3 * 2 * 1024);
 }
 
-// Every transfer is begun before it is waited for, once each; nobody reads what a fetch has not brought; a place is stored
-// before it is fetched again; bytes that leave are not written to until they have left.
+// Every transfer is begun before it is waited for, once each; nobody reads what a fetch has not brought; a place is
+// stored before it is fetched again; bytes that leave are not written to until they have left.
 TEST(Offload, OrdersItsTransfers) {
   for (const Mode mode : {Mode::kAfterBackward, Mode::kInBackward, Mode::kTwoPasses}) {
     for (const double disk : {0.0, 1e-3, 10.0}) {
@@ -187,7 +191,7 @@ TEST(Offload, OrdersItsTransfers) {
       OffloadLayout layout;
       const Graph graph = offload(plain, all_names(plain), options(disk), layout);
       verify(graph);
-      std::map<std::int64_t, int> stage;  // by ticket: 1 begun, 2 waited for
+      std::map<std::int64_t, int> stage;      // by ticket: 1 begun, 2 waited for
       std::map<std::uint64_t, bool> written;  // by place: begun to be stored in this step
       int fetches = 0, stores = 0;
       for (const Node& node : graph.nodes()) {

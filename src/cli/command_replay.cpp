@@ -1,0 +1,66 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/reference/reference_backend.h"
+#include "cli/command.h"
+#include "cli/usage.h"
+#include "train/step_record.h"
+
+namespace plimsoll {
+namespace {
+
+struct ReplayOptions {
+  std::string directory, backend = "cpu";
+};
+
+std::string replay_text(const Replay& replay) {
+  const StepRecord& record = replay.record;
+  std::string text = fmt::format("update {}: loss {}, gradient norm {} when it was recorded", record.scalars.step,
+                                 record.loss, record.gradient_norm);
+  for (const MicroBatchRecord& micro : record.micro_batches) {
+    text += fmt::format("\n  {}: {}", micro.file, fmt::join(micro.pages, "; "));
+  }
+  if (!replay.fault) return text + "\nnow every number is finite";
+  text += "\n" + describe(*replay.fault);
+  for (const TensorSummary& input : replay.fault->inputs) text += "\n  " + describe(input);
+  return text + (replay.same ? "\nthe same as when it was recorded" : "\nnot the same as when it was recorded");
+}
+
+void run_replay(const Invocation& invocation, const ReplayOptions& options) {
+  std::unique_ptr<Backend> backend;
+  if (options.backend == "reference") {
+    backend = std::make_unique<ReferenceBackend>();
+  } else {
+    backend = std::make_unique<CpuBackend>(invocation.threads);
+  }
+  const Replay replay = replay_step(options.directory, *backend);
+  if (replay.fault) invocation.exit_code = ExitCode::kDiverged;
+  if (!invocation.json) return print_line(replay_text(replay));
+  print_json({{"step", replay.record.scalars.step},
+              {"finding", replay.fault ? to_json(*replay.fault) : nlohmann::json()},
+              {"same", replay.same}});
+}
+
+}  // namespace
+
+void add_replay(CLI::App& app, Invocation& invocation) {
+  CLI::App* command = add_command(app, invocation, "replay", "Run a recorded step again and show where it goes wrong");
+  auto options = std::make_shared<ReplayOptions>();
+  command->option_defaults()->group("Step");
+  command->add_option("directory", options->directory, "A nonfinite-step-N directory that plimsoll train wrote")
+      ->type_name("DIR")
+      ->required();
+  one_of(command->add_option("--backend", options->backend, "cpu, or reference (obvious loops, slow)"),
+         {"cpu", "reference"})
+      ->type_name("NAME")
+      ->capture_default_str();
+  add_footer(
+      command,
+      "The step runs node by node, from the recorded batch, dropout key and parameters, up to the first op whose\n"
+      "output is not finite. Exit code 6: there is one; 0: every number is finite.");
+  command->callback(
+      [&invocation, options] { invocation.action = [&invocation, options] { run_replay(invocation, *options); }; });
+}
+
+}  // namespace plimsoll

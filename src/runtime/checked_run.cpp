@@ -1,0 +1,275 @@
+#include "runtime/checked_run.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "tensor/half.h"
+
+namespace plimsoll {
+namespace {
+
+constexpr std::int64_t kAllRows = -1;
+
+// function(double) over the first `count` elements; false from it ends the walk. Returns the element that ended it, or
+// -1.
+template <typename Function>
+std::int64_t walk(const TensorView& view, std::int64_t count, const Function& function) {
+  const auto each = [&](auto widen) -> std::int64_t {
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (!function(widen(i))) return i;
+    }
+    return -1;
+  };
+  switch (view.dtype()) {
+    case DType::kF64:
+      return each([data = view.data<double>()](std::int64_t i) { return data[i]; });
+    case DType::kF32:
+      return each([data = view.data<float>()](std::int64_t i) { return double{data[i]}; });
+    case DType::kBF16:
+      return each([data = view.data<std::uint16_t>()](std::int64_t i) { return double{bfloat16_to_float(data[i])}; });
+    case DType::kF16:
+      return each([data = view.data<std::uint16_t>()](std::int64_t i) { return double{half_to_float(data[i])}; });
+    default:
+      return -1;
+  }
+}
+
+std::int64_t elements_of(const TensorView& view, std::int64_t rows) {
+  const std::int64_t all = view.elements();
+  if (rows < 0 || view.shape().rank() == 0 || all == 0) return all;
+  return std::min(rows, view.shape()[0]) * (all / view.shape()[0]);
+}
+
+bool writes_in_place(const Program& program, const Node& node) {
+  return std::ranges::any_of(node.outputs, [&](ValueId output) {
+    return std::ranges::any_of(node.inputs,
+                               [&](ValueId input) { return program.view(input).raw() == program.view(output).raw(); });
+  });
+}
+
+}  // namespace
+
+std::string describe(const StepFault& fault) {
+  const std::string tensor = fmt::format("tensor '{}' {}", fault.tensor, to_string(fault.type));
+  const std::string at = fmt::format("{}", fmt::join(fault.index, ", "));
+  switch (fault.kind) {
+    case StepFault::Kind::kHeld:
+      return fmt::format("{} is {} at [{}], before {} '{}' reads it", tensor, fault.value, at, fault.op, fault.node);
+    case StepFault::Kind::kIndex:
+      return fmt::format("{} has index {} at [{}], where {} '{}' has a table of {}", tensor, fault.value, at, fault.op,
+                         fault.node, fault.table_rows);
+    default:
+      return fmt::format("{} '{}' makes {}: {} at [{}]", fault.op, fault.node, fault.value, tensor, at);
+  }
+}
+
+std::string describe(const TensorSummary& input) {
+  return fmt::format("reads '{}' {}: {:.6g} to {:.6g}, {} not finite", input.name, to_string(input.type),
+                     input.smallest, input.largest, input.not_finite);
+}
+
+CheckedRun::CheckedRun(const Program& program)
+    : program_(program),
+      rows_(program.graph().values().size(), kAllRows),
+      checked_(program.graph().values().size(), false) {}
+
+// Which leading rows of an output a kernel promises (graph/op.h).
+std::int64_t CheckedRun::rows_of(const Node& node, std::size_t output) const {
+  const auto count_of = [this](ValueId value) { return std::int64_t{*program_.view(value).data<std::int32_t>()}; };
+  switch (node.op) {
+    case Op::kEmbeddingRowGrad:
+    case Op::kMergeRowGrads:
+      return output == 2 ? count_of(node.outputs[1]) : kAllRows;
+    case Op::kLinearWeightGrad:
+    case Op::kBiasGrad:
+    case Op::kEmbeddingGrad:
+    case Op::kSpatialEmbeddingGrad:
+      return kAllRows;
+    default:
+      break;
+  }
+  if (node.row_count == kNoValue || node.phase == Phase::kUpdate) return kAllRows;
+  const std::int64_t rows = count_of(node.row_count);
+  switch (node.op) {
+    case Op::kCrossEntropy:
+      return output == 1 ? rows : kAllRows;
+    case Op::kLayerNormGrad:
+      return output == 0 ? rows : kAllRows;
+    case Op::kAttentionGrad:
+      return output < 3 ? rows : kAllRows;
+    case Op::kVisualEmbeddingGrad: {
+      const std::int64_t patches = std::get<VisualAttributes>(node.attributes).patches;
+      return output == 0 ? rows / (patches + 1) * patches : kAllRows;
+    }
+    default:
+      return rows;
+  }
+}
+
+std::int64_t CheckedRun::first_non_finite(ValueId value) const {
+  const TensorView view = program_.view(value);
+  return walk(view, elements_of(view, rows_[static_cast<std::size_t>(value)]),
+              [](double x) { return std::isfinite(x); });
+}
+
+TensorSummary CheckedRun::summarise(ValueId value, const Node& reader) const {
+  const Value& known = program_.graph().value(value);
+  TensorSummary summary{.name = known.name, .type = known.type};
+  std::int64_t rows = rows_[static_cast<std::size_t>(value)];
+  // What comes back from a file has its rows from before; its reader's count is theirs.
+  const bool arrived = known.producer != kNoNode && is_transfer(program_.graph().node(known.producer).op);
+  if (arrived && reader.row_count != kNoValue) rows = *program_.view(reader.row_count).data<std::int32_t>();
+  const TensorView view = program_.view(value);
+  double smallest = std::numeric_limits<double>::infinity(), largest = -smallest;
+  walk(view, elements_of(view, rows), [&](double x) {
+    if (std::isfinite(x)) {
+      smallest = std::min(smallest, x);
+      largest = std::max(largest, x);
+    } else {
+      ++summary.not_finite;
+    }
+    return true;
+  });
+  if (smallest <= largest) {
+    summary.smallest = smallest;
+    summary.largest = largest;
+  }
+  return summary;
+}
+
+std::vector<TensorSummary> CheckedRun::summarise_inputs(const Node& node) const {
+  std::vector<TensorSummary> inputs;
+  for (const ValueId input : node.inputs) {
+    if (is_floating(program_.graph().type(input).dtype)) inputs.push_back(summarise(input, node));
+  }
+  return inputs;
+}
+
+StepFault CheckedRun::fault_at(const Node& node, ValueId value, std::int64_t element, StepFault::Kind kind) const {
+  const Value& known = program_.graph().value(value);
+  StepFault found{.kind = kind,
+                  .op = std::string(op_name(node.op)),
+                  .node = node.name,
+                  .tensor = known.name,
+                  .type = known.type,
+                  .index = {},
+                  .inputs = {},
+                  .forward = node.phase == Phase::kForward};
+  walk(program_.view(value), element + 1, [&](double x) {
+    found.value = x;
+    return true;
+  });
+  for (std::size_t d = known.type.shape.rank(); d-- > 0;) {
+    found.index.insert(found.index.begin(), element % known.type.shape[d]);
+    element /= known.type.shape[d];
+  }
+  return found;
+}
+
+// Integer inputs by which a forward node reads rows of a table: pairs (indices, table), the batch's real rows.
+std::optional<StepFault> CheckedRun::index_fault(const Node& node) const {
+  const Graph& graph = program_.graph();
+  const auto first_outside = [&](ValueId indices, std::int64_t low, std::int64_t rows, std::int64_t real,
+                                 std::int64_t ignored) -> std::optional<StepFault> {
+    const TensorView view = program_.view(indices);
+    const std::int64_t count = elements_of(view, real);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int32_t index = view.data<std::int32_t>()[i];
+      if ((index >= low && index < rows) || index == ignored) continue;
+      StepFault fault = fault_at(node, indices, i, StepFault::Kind::kIndex);
+      fault.value = index;
+      fault.table_rows = rows;
+      return fault;
+    }
+    return std::nullopt;
+  };
+  constexpr std::int64_t kNone = 0, kIgnored = -100;  // in every table; graph/op.h
+  const std::int64_t real = node.row_count == kNoValue ? kAllRows : *program_.view(node.row_count).data<std::int32_t>();
+  const auto rows_of_input = [&](std::size_t input) { return graph.type(node.inputs[input]).shape[0]; };
+  switch (node.op) {
+    case Op::kEmbedding:
+      return first_outside(node.inputs[1], 0, rows_of_input(0), real, kNone);
+    case Op::kSpatialEmbedding:
+      return first_outside(node.inputs[4], 0, std::min(rows_of_input(0), rows_of_input(1)), real, kNone);
+    case Op::kPackRows:
+      return first_outside(node.inputs[2], -rows_of_input(1), rows_of_input(0), real, kNone);
+    case Op::kGatherRows:
+      return first_outside(node.inputs[1], std::numeric_limits<std::int32_t>::min(), rows_of_input(0), real, kNone);
+    case Op::kCrossEntropy:
+      return first_outside(node.inputs[1], 0, graph.type(node.inputs[0]).shape[1], real, kIgnored);
+    default:
+      return std::nullopt;
+  }
+}
+
+// A transfer that has begun would go on beside whatever runs next.
+void CheckedRun::finish_transfers(std::size_t next) const {
+  const std::span<const Node> nodes = program_.graph().nodes();
+  std::set<std::int64_t> begun;
+  const auto ticket = [&](std::size_t n) { return std::get<TransferAttributes>(nodes[n].attributes).ticket; };
+  for (std::size_t n = 0; n < nodes.size(); ++n) {
+    if (!is_transfer(nodes[n].op)) continue;
+    const bool ends = nodes[n].op == Op::kFetchEnd || nodes[n].op == Op::kStoreEnd;
+    if (n < next) {
+      ends ? begun.erase(ticket(n)) : begun.insert(ticket(n)).second;
+    } else if (ends && begun.erase(ticket(n)) > 0) {
+      program_.run_node(n);
+    }
+  }
+}
+
+std::optional<StepFault> CheckedRun::run(bool forward_only) {
+  const Graph& graph = program_.graph();
+  std::fill(checked_.begin(), checked_.end(), false);
+  bool updated = false;
+  for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
+    const Node& node = graph.nodes()[n];
+    const bool lets_pass = is_transfer(node.op) || (forward_only && node.phase != Phase::kForward);
+    for (const ValueId input : node.inputs) {
+      const Value& value = graph.value(input);
+      const auto at = static_cast<std::size_t>(input);
+      if (lets_pass || checked_[at] || value.producer != kNoNode || value.role == Role::kState) continue;
+      checked_[at] = true;
+      const std::int64_t element = first_non_finite(input);
+      if (element < 0) continue;
+      StepFault found = fault_at(node, input, element, StepFault::Kind::kHeld);
+      found.inputs = summarise_inputs(node);
+      found.updated = updated;
+      finish_transfers(n);
+      return found;
+    }
+    if (std::optional<StepFault> outside = index_fault(node)) {
+      outside->updated = updated;
+      finish_transfers(n);
+      return outside;
+    }
+    std::vector<TensorSummary> overwritten;
+    const bool in_place = !lets_pass && writes_in_place(program_, node);
+    if (in_place) overwritten = summarise_inputs(node);
+    program_.run_node(n);
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      rows_[static_cast<std::size_t>(node.outputs[i])] = rows_of(node, i);
+    }
+    for (const ValueId output : node.outputs) {
+      if (lets_pass) continue;
+      const std::int64_t element = first_non_finite(output);
+      if (element < 0) continue;
+      StepFault found = fault_at(node, output, element, StepFault::Kind::kMade);
+      found.inputs = in_place ? std::move(overwritten) : summarise_inputs(node);
+      found.updated = updated || node.phase == Phase::kUpdate;
+      finish_transfers(n + 1);
+      return found;
+    }
+    updated = updated || std::ranges::any_of(node.outputs, [&](ValueId output) {
+                return graph.value(output).role == Role::kParameter;
+              });
+  }
+  return std::nullopt;
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,214 @@
+#include "train/step_record.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+
+#include "base/file.h"
+#include "train/batch_file.h"
+#include "train/predictor.h"
+
+namespace plimsoll {
+namespace {
+
+constexpr const char* kStepFile = "step.json";
+
+// JSON has no number for what this is all about.
+nlohmann::json number_json(double value) {
+  if (std::isfinite(value)) return value;
+  return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+}
+
+double number_of(const nlohmann::json& json) {
+  if (json.is_number()) return json.get<double>();
+  const std::string text = json.get<std::string>();
+  if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
+  return text == "inf" ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity();
+}
+
+DType precision_of(const std::string& name) {
+  return name == "bf16" ? DType::kBF16 : name == "fp16" ? DType::kF16 : DType::kF32;
+}
+
+UpdateMode update_mode_of(const std::string& name) {
+  for (const UpdateMode mode : {UpdateMode::kInBackward, UpdateMode::kTwoPasses}) {
+    if (name == update_mode_name(mode)) return mode;
+  }
+  return UpdateMode::kAfterBackward;
+}
+
+DType weights_type_of(const std::string& name) {
+  return name == dtype_name(DType::kQ8) ? DType::kQ8 : name == dtype_name(DType::kNF4) ? DType::kNF4 : DType::kF32;
+}
+
+bool same(const nlohmann::json& written, const std::optional<StepFault>& found) {
+  return found ? written == to_json(*found) : written.is_null();
+}
+
+StepRecord record_of(const nlohmann::json& json) {
+  StepRecord record;
+  StepScalars& s = record.scalars;
+  s.step = json.at("step").get<std::int64_t>();
+  s.optimizer_step = json.at("optimizer_step").get<std::int64_t>();
+  s.seed = json.at("seed").get<std::uint64_t>();
+  s.dropout_key = json.at("dropout_key").get<PhiloxKey>();
+  s.learning_rate = number_of(json.at("learning_rate"));
+  s.max_grad_norm = number_of(json.at("max_grad_norm"));
+  s.scale = number_of(json.at("loss_scale"));
+  s.labelled = json.at("labelled_tokens").get<std::int64_t>();
+  record.loss = number_of(json.at("loss"));
+  record.gradient_norm = number_of(json.at("gradient_norm"));
+  record.micro_batches_in_update = json.at("micro_batches_in_update").get<std::int64_t>();
+  record.padded = json.at("padded").get<bool>();
+  for (const nlohmann::json& micro : json.at("micro_batches")) {
+    record.micro_batches.push_back({.file = micro.at("file").get<std::string>(),
+                                    .first_sample = micro.at("first_sample").get<std::int32_t>(),
+                                    .pages = micro.at("pages").get<std::vector<std::string>>()});
+  }
+  return record;
+}
+
+// The plan that the step ran in, without what only moves bytes.
+RunPlan plan_of(const nlohmann::json& json, const ModelBundle& bundle, Backend& backend) {
+  const nlohmann::json& plan = json.at("plan");
+  FitRequest request;
+  request.step.config = bundle.config;
+  request.step.model = bundle.options;
+  request.step.precision = precision_of(plan.at("precision").get<std::string>());
+  request.step.optimizer.kind = parse_optimizer(plan.at("optim").get<std::string>());
+  request.step.optimizer.clips = number_of(json.at("max_grad_norm")) > 0;
+  request.step.optimizer.unscales = request.step.precision == DType::kF16;
+  request.train_batch_size = plan.at("train_batch_size").get<std::int64_t>();
+  request.text_rows = [rows = plan.at("text_rows").get<std::int64_t>()](std::int64_t) { return rows; };
+  request.update_text_rows = plan.at("update_text_rows").get<std::int64_t>();
+  Levers levers{.micro_batch_size = plan.at("micro_batch_size").get<std::int64_t>(),
+                .update = update_mode_of(plan.at("update_mode").get<std::string>())};
+  levers.recompute.push_back({.nodes = plan.at("recompute").get<std::vector<std::string>>()});
+  return plan_run(request, levers, backend);
+}
+
+}  // namespace
+
+ProgramKind step_program(const Session& session, bool last) {
+  if (session.has(ProgramKind::kStep)) return ProgramKind::kStep;
+  return last ? ProgramKind::kAccumulateAndStep : ProgramKind::kAccumulate;
+}
+
+void bind_scalars(const BatchBinding& binding, const StepScalars& scalars, bool first) {
+  // An update without a single label has nothing to learn from: its loss and gradients are 0.
+  binding.set_loss_scale(
+      scalars.labelled > 0 ? static_cast<float>(scalars.scale / static_cast<double>(scalars.labelled)) : 0.0F);
+  binding.set_dropout_key(scalars.dropout_key);
+  binding.set_keep_gradients(!first);
+  binding.set_update(scalars.learning_rate, scalars.optimizer_step, scalars.max_grad_norm, scalars.scale);
+}
+
+nlohmann::json to_json(const StepFault& fault) {
+  nlohmann::json inputs = nlohmann::json::array();
+  for (const TensorSummary& input : fault.inputs) {
+    inputs.push_back({{"tensor", input.name},
+                      {"type", to_string(input.type)},
+                      {"min", input.smallest},
+                      {"max", input.largest},
+                      {"not_finite", input.not_finite}});
+  }
+  const bool made = fault.kind == StepFault::Kind::kMade;
+  return {{"op", fault.op},
+          {"node", fault.node},
+          {made ? "makes" : "reads", fault.tensor},
+          {"type", to_string(fault.type)},
+          {"index", fault.index},
+          {"value", number_json(fault.value)},
+          {"inputs", inputs}};
+}
+
+void write_step_record(const std::filesystem::path& directory, const StepRecord& record, const RunPlan& plan,
+                       const ModelOptions& options) {
+  const StepScalars& s = record.scalars;
+  nlohmann::json micro_batches = nlohmann::json::array();
+  for (const MicroBatchRecord& micro : record.micro_batches) {
+    micro_batches.push_back({{"file", micro.file}, {"first_sample", micro.first_sample}, {"pages", micro.pages}});
+  }
+  std::vector<std::string> recompute;
+  for (const Recomputation& recomputation : plan.levers.recompute) {
+    recompute.insert(recompute.end(), recomputation.nodes.begin(), recomputation.nodes.end());
+  }
+  const nlohmann::json json = {{"step", s.step},
+                               {"optimizer_step", s.optimizer_step},
+                               {"seed", s.seed},
+                               {"dropout_key", s.dropout_key},
+                               {"learning_rate", number_json(s.learning_rate)},
+                               {"max_grad_norm", number_json(s.max_grad_norm)},
+                               {"loss_scale", number_json(s.scale)},
+                               {"labelled_tokens", s.labelled},
+                               {"loss", number_json(record.loss)},
+                               {"gradient_norm", number_json(record.gradient_norm)},
+                               {"padded", record.padded},
+                               {"micro_batches_in_update", record.micro_batches_in_update},
+                               {"micro_batches", micro_batches},
+                               {"model",
+                                {{"freeze", options.freeze},
+                                 {"frozen_weights", dtype_name(options.frozen_weights)},
+                                 {"lora_dropout", options.lora.dropout},
+                                 {"train_relative_position_tables", options.train_relative_position_tables}}},
+                               {"plan",
+                                {{"precision", precision_name(plan.precision)},
+                                 {"optim", optimizer_name(plan.optimizer)},
+                                 {"train_batch_size", plan.train_batch_size},
+                                 {"micro_batch_size", plan.levers.micro_batch_size},
+                                 {"text_rows", plan.programs.front().capacity.text_rows},
+                                 {"update_text_rows", plan.update_text_rows},
+                                 {"update_mode", update_mode_name(plan.levers.update)},
+                                 {"recompute", recompute}}},
+                               {"finding", record.fault ? to_json(*record.fault) : nlohmann::json()}};
+  write_text_file(directory / kStepFile, json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
+Replay replay_step(const std::filesystem::path& directory, Backend& backend) {
+  const std::filesystem::path path = directory / kStepFile;
+  const nlohmann::json json = nlohmann::json::parse(read_text_file(path, 1 << 26), nullptr, false);
+  const auto refuse = [&](std::string found) {
+    throw DataError({.what = "the record of a step cannot be read",
+                     .where = path.string(),
+                     .found = std::move(found),
+                     .allowed = "a step.json that plimsoll train wrote",
+                     .remedy = "name a nonfinite-step-N directory"});
+  };
+  if (!json.is_object()) refuse("no JSON object");
+  Replay replay;
+  try {
+    replay.record = record_of(json);
+    ModelBundle bundle = open_weights_only((directory / kRecordedModel).string());
+    const nlohmann::json& model = json.at("model");
+    bundle.options.freeze = model.at("freeze").get<std::vector<std::string>>();
+    bundle.options.frozen_weights = weights_type_of(model.at("frozen_weights").get<std::string>());
+    bundle.options.lora.dropout = model.at("lora_dropout").get<double>();
+    bundle.options.train_relative_position_tables = model.at("train_relative_position_tables").get<bool>();
+    const Session session(plan_of(json, bundle, backend), backend);
+    // Numbers that are not finite may be what there is to show.
+    ParameterSource source = bundle.source(replay.record.scalars.seed);
+    source.takes_any_number = true;
+    load_parameters(bundle.config, bundle.specs(), source,
+                    [&](const std::string& name) { return session.parameter(name); });
+    Batch batch(batch_shape(bundle.config, session.plan().programs.front().capacity),
+                static_cast<std::int32_t>(bundle.config.pad_token_id));
+    for (std::size_t m = 0; m < replay.record.micro_batches.size() && !replay.fault; ++m) {
+      const MicroBatchRecord& micro = replay.record.micro_batches[m];
+      read_batch_file(directory / micro.file, bundle.config,
+                      {.all = replay.record.padded, .first_key = micro.first_sample}, batch);
+      const Program& program = session.program(
+          step_program(session, static_cast<std::int64_t>(m) + 1 == replay.record.micro_batches_in_update));
+      const BatchBinding binding(program, batch);
+      binding.copy(batch);
+      bind_scalars(binding, replay.record.scalars, m == 0);
+      replay.fault = CheckedRun(program).run();
+    }
+  } catch (const nlohmann::json::exception& error) {
+    refuse(error.what());
+  }
+  replay.same = same(json.at("finding"), replay.fault);
+  return replay;
+}
+
+}  // namespace plimsoll

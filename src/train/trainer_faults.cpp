@@ -1,0 +1,144 @@
+// What a trainer does about an update whose numbers are not finite.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "train/batch_file.h"
+#include "train/trainer.h"
+
+namespace plimsoll {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Whoever skips wants to live through a bad batch, not through a model that is lost.
+constexpr std::int64_t kMostSkippedInARow = 20;
+
+}  // namespace
+
+// The update changed nothing where its gradients were not finite, so running it again meets the same numbers.
+fs::path Trainer::write_record(StepRecord& record, double loss) {
+  const fs::path final_path = options_.output_dir / fmt::format("nonfinite-step-{}", state_.step + 1);
+  const fs::path aside = final_path.string() + ".tmp";
+  fs::remove_all(aside);
+  fs::create_directories(aside / kRecordedModel);
+  record.loss = loss;
+  record.gradient_norm = gradient_norm_;
+  record.padded = options_.pad_to > 0;
+  save_model(aside / kRecordedModel, bundle_, original_,
+             [this](const std::string& name) { return session_.parameter(name); });
+  loader_.reset();
+  restart_loader();
+  for (;;) {
+    const Batch& batch = *loader_->next();
+    const MicroBatchInfo& info = batch.info();
+    record.scalars = scalars(batch);
+    record.micro_batches_in_update = info.micro_batches;
+    MicroBatchRecord micro{.file = fmt::format("batch-{}.safetensors", info.micro_batch),
+                           .first_sample = batch.tensor("row_keys").data<std::int32_t>()[0]};
+    for (const SampleReference& reference : batch.references().first(static_cast<std::size_t>(batch.samples()))) {
+      micro.pages.push_back(place(data_.train->source().read(reference.page)));
+    }
+    write_batch_file(aside / micro.file, batch, bundle_.config);
+    record.micro_batches.push_back(std::move(micro));
+    const std::optional<StepFault> found = CheckedRun(bind(batch)).run(scaler_.on());
+    if (!record.fault) record.fault = found;
+    if (found || info.micro_batch + 1 == info.micro_batches) break;
+  }
+  write_step_record(aside, record, session_.plan(), bundle_.options);
+  sync_directory(aside);
+  fs::remove_all(final_path);
+  fs::rename(aside, final_path);
+  sync_directory(options_.output_dir);
+  return final_path;
+}
+
+fs::path Trainer::record_fault(double loss, StepRecord& record) {
+  std::string problem;
+  try {
+    return write_record(record, loss);
+  } catch (const EnvironmentError& error) {
+    problem = fmt::format("{}, {}", error.problem().what, error.problem().found);
+  } catch (const fs::filesystem_error& error) {
+    problem = error.what();
+  }
+  // A full disk must not hide what there is to say.
+  log_warning(fmt::format("update {} went wrong and cannot be recorded: {}", state_.step + 1, problem));
+  std::error_code ignored;
+  fs::remove_all(options_.output_dir / fmt::format("nonfinite-step-{}.tmp", state_.step + 1), ignored);
+  return {};
+}
+
+void Trainer::after_fault(double loss) {
+  skipped_ = true;
+  if (fault_) gradient_norm_ = std::numeric_limits<double>::quiet_NaN();
+  ++skipped_in_a_row_;
+  const bool ends = !options_.skip_nonfinite || skipped_in_a_row_ >= kMostSkippedInARow;
+  StepRecord record;
+  record.fault = fault_;
+  fs::path directory;
+  const bool first = !recorded_;
+  if (first || ends) directory = record_fault(loss, record);
+  recorded_ = true;
+  const std::optional<StepFault>& fault = record.fault;
+  // Nothing of the update has reached the parameters, and they are good.
+  const bool early = session_.plan().levers.update == UpdateMode::kInBackward && fault && !fault->forward;
+  const bool intact = fault && fault->kind != StepFault::Kind::kHeld && !fault->updated && !early;
+  std::string pages;
+  if (!record.micro_batches.empty()) {
+    for (const std::string& page : record.micro_batches.back().pages) pages += (pages.empty() ? "" : "; ") + page;
+  }
+  const std::string where = fmt::format("update {}{}{}", state_.step + 1, pages.empty() ? "" : ", ", pages);
+  const std::string found = fmt::format(
+      "loss {}, gradient norm {}; {}", loss, gradient_norm_,
+      fault ? describe(*fault) : std::string("running the update again node by node made finite numbers only"));
+  if (!ends && (!first || intact)) {
+    if (first) {
+      log_warning(fmt::format("{}: loss or gradients are not finite: {}; the update is left out{}", where, found,
+                              directory.empty() ? "" : fmt::format(", see plimsoll replay {}", directory.string())));
+    }
+    if (scaler_.on()) {
+      scaler_.update(false);
+      state_.scaler = scaler_.state();
+    } else {
+      ++state_.scaler.skipped;
+    }
+    return;
+  }
+  if (intact && state_.step > 0) save(false);
+  const std::vector<std::int64_t> good = list_checkpoints(options_.output_dir);
+  std::string remedy =
+      directory.empty() ? "" : fmt::format("plimsoll replay {} shows the step again; ", directory.string());
+  if (fault && fault->kind == StepFault::Kind::kHeld) {
+    remedy += fmt::format("begin from weights without such numbers; '{}' has them", fault->tensor);
+  } else {
+    remedy += "lower --learning-rate, raise --warmup-ratio, or pass --on-nonfinite skip if a page is to blame";
+  }
+  if (!good.empty()) {
+    remedy +=
+        fmt::format("; the last good checkpoint is {}", checkpoint_path(options_.output_dir, good.back()).string());
+  }
+  Problem problem{
+      .what = options_.skip_nonfinite
+                  ? fmt::format("the loss or the gradients are not finite, and leaving {} out does not help",
+                                skipped_in_a_row_ > 1 ? fmt::format("{} updates in a row", skipped_in_a_row_)
+                                                      : std::string("the update"))
+                  : "the loss or the gradients are no longer finite",
+      .where = where,
+      .found = found,
+      .allowed = "finite numbers",
+      .remedy = remedy};
+  if (fault && fault->kind == StepFault::Kind::kIndex) {
+    problem.what = "an index points outside its table";
+    problem.found = describe(*fault);
+    problem.allowed = fmt::format("0 to {}", fault->table_rows - 1);
+    problem.remedy = "the loader's data never should: please report it with the model's config.json and these pages";
+    throw InternalError(std::move(problem));
+  }
+  throw DivergedError(std::move(problem));
+}
+
+}  // namespace plimsoll
