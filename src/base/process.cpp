@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <limits>
 #include <sstream>
@@ -70,6 +71,29 @@ std::size_t resident_bytes() {
   char* after_size = nullptr;
   std::strtoull(text.data(), &after_size, 10);
   return std::strtoull(after_size, nullptr, 10) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
+ProcessMemory process_memory() {
+  std::array<char, 4096> text{};
+  const auto read_file = [&](const char* path) {
+    text.fill(0);
+    const int file = ::open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return;
+    if (::read(file, text.data(), text.size() - 1) < 0) text.fill(0);
+    ::close(file);
+  };
+  const auto kilobytes = [&](const char* key) {
+    const char* at = std::strstr(text.data(), key);
+    return at == nullptr ? std::size_t{0} : std::strtoull(at + std::strlen(key), nullptr, 10) * kKiB;
+  };
+  ProcessMemory memory;
+  read_file("/proc/self/status");
+  memory.resident = kilobytes("VmRSS:");
+  memory.anonymous = kilobytes("RssAnon:");
+  memory.file_backed = kilobytes("RssFile:");
+  read_file("/proc/meminfo");
+  memory.machine_free = kilobytes("MemAvailable:");
+  return memory;
 }
 
 std::size_t peak_resident_bytes() { return kilobytes_of("/proc/self/status", "VmHWM:"); }

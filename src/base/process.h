@@ -12,6 +12,13 @@ std::size_t peak_resident_bytes();
 // Starts VmHWM afresh at the present resident set, where the kernel allows it (/proc/self/clear_refs); false where not.
 bool reset_peak_resident();
 
+// Memory by kind, in bytes, asked for without allocating; 0 where /proc does not tell.
+struct ProcessMemory {
+  std::size_t resident = 0, anonymous = 0, file_backed = 0;  // of this process: VmRSS, RssAnon, RssFile
+  std::size_t machine_free = 0;                              // MemAvailable
+};
+ProcessMemory process_memory();
+
 // Gives freed heap back to the system, so that resident_bytes() shows what is in use and not what has been.
 void release_free_heap();
 

@@ -164,6 +164,7 @@ StepFault CheckedRun::fault_at(const Node& node, ValueId value, std::int64_t ele
     found.value = x;
     return true;
   });
+  if (std::isnan(found.value)) found.value = std::numeric_limits<double>::quiet_NaN();  // its sign means nothing
   for (std::size_t d = known.type.shape.rank(); d-- > 0;) {
     found.index.insert(found.index.begin(), element % known.type.shape[d]);
     element /= known.type.shape[d];

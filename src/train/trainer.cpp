@@ -325,15 +325,24 @@ void Trainer::after_update(double loss, TrainSummary& summary) {
   const StepReport now = report(loss);
   observer_.on_step(now);
   const bool end = state_.step == state_.total_steps;
-  if (updates_now(options_.logging_steps) || end) {
+  const bool logs = updates_now(options_.logging_steps) || end;
+  ProcessMemory memory;
+  if (logs || step_seconds_ - growth_seconds_ >= 1) memory = process_memory();
+  if (step_seconds_ - growth_seconds_ >= 1) {
+    growth_seconds_ = step_seconds_;
+    if (const auto growth = growth_.add(state_.step, step_seconds_, memory)) log_warning(describe(*growth));
+  }
+  if (logs) {
     std::array<char, 512> line;
     const auto out = fmt::format_to_n(
         line.data(), line.size(),
         "{{\"step\": {}, \"epoch\": {:.6g}, \"loss\": {:.9g}, \"learning_rate\": {:.9g}, \"grad_norm\": {:.9g}, "
-        "\"pages_per_second\": {:.5g}, \"resident_bytes\": {}",
+        "\"pages_per_second\": {:.5g}, \"resident_bytes\": {}, \"anonymous_bytes\": {}, \"file_bytes\": {}, "
+        "\"machine_free_bytes\": {}",
         now.step, now.epoch,
         state_.interval_loss / static_cast<double>(std::max<std::int64_t>(1, state_.interval_steps)), now.learning_rate,
-        std::isfinite(now.gradient_norm) ? now.gradient_norm : 0, now.pages_per_second, now.resident_bytes);
+        std::isfinite(now.gradient_norm) ? now.gradient_norm : 0, now.pages_per_second, now.resident_bytes,
+        memory.anonymous, memory.file_backed, memory.machine_free);
     const auto rest = line.size() - out.size;
     const auto end_of_line =
         scaler_.on() ? fmt::format_to_n(out.out, rest, ", \"loss_scale\": {:.6g}, \"skipped_updates\": {}}}",
@@ -406,6 +415,7 @@ TrainSummary Trainer::run(const std::optional<std::filesystem::path>& resume, co
     }
   }
   open_logs(resume.has_value());
+  growth_ = GrowthWatch({.budget_bytes = session_.plan().budget_bytes, .total_steps = state_.total_steps});
   const std::int64_t first = state_.step;
   const auto begin_time = Clock::now();
   if (state_.step < state_.total_steps) restart_loader();

@@ -17,6 +17,7 @@
 #include "train/batch_binding.h"
 #include "train/checkpoint.h"
 #include "train/evaluation.h"
+#include "train/growth_watch.h"
 #include "train/metrics_log.h"
 #include "train/options.h"
 #include "train/step_record.h"
@@ -133,6 +134,8 @@ class Trainer {
   std::vector<std::optional<CheckedRun>> checked_;  // by ProgramKind, for --detect-anomaly
   bool recorded_ = false;                           // the run's first faulty update
   std::int64_t skipped_in_a_row_ = 0;
+  GrowthWatch growth_;
+  double growth_seconds_ = 0;  // when memory was last looked at
   std::int64_t pages_ = 0;
   double step_seconds_ = 0;  // spent in updates, evaluation and saving left out
 };
