@@ -1,5 +1,5 @@
-// One rule per op. What a rule reads from the forward pass is what the step must keep: layer norm its normalized output,
-// GELU its input, linear its input, attention q, k, v, output and log-sum-exp; dropout and sums nothing.
+// One rule per op. What a rule reads from the forward pass is what the step must keep: layer norm its normalized
+// output, GELU its input, linear its input, attention q, k, v, output and log-sum-exp; dropout and sums nothing.
 #include "autodiff/rules.h"
 
 #include <fmt/format.h>
@@ -31,8 +31,7 @@ void spatial_embedding_rule(BackwardWalk& walk, const Node& node) {
   const SpatialAttributes attributes{.table_rows = x_table[0],
                                      .coordinate_size = x_table[1],
                                      .shape_size = walk.graph().type(node.inputs[2]).shape[1]};
-  const auto outputs =
-      walk.append(node, Op::kSpatialEmbeddingGrad, {upstream(walk, node), node.inputs[4]}, attributes);
+  const auto outputs = walk.append(node, Op::kSpatialEmbeddingGrad, {upstream(walk, node), node.inputs[4]}, attributes);
   for (std::size_t i = 0; i < 4; ++i) walk.contribute(node.inputs[i], outputs[i], kNoValue);
 }
 
@@ -78,8 +77,8 @@ void scale_rule(BackwardWalk& walk, const Node& node) {
 }
 
 void layer_norm_rule(BackwardWalk& walk, const Node& node) {
-  const auto outputs = walk.append(node, Op::kLayerNormGrad,
-                                   {upstream(walk, node), node.outputs[1], node.outputs[2], node.inputs[1]});
+  const auto outputs =
+      walk.append(node, Op::kLayerNormGrad, {upstream(walk, node), node.outputs[1], node.outputs[2], node.inputs[1]});
   walk.contribute(node.inputs[0], outputs[0], node.row_count);
   walk.contribute(node.inputs[1], outputs[1], kNoValue);
   walk.contribute(node.inputs[2], outputs[2], kNoValue);
@@ -108,8 +107,7 @@ void pack_rows_rule(BackwardWalk& walk, const Node& node) {
     if (!walk.needs(node.inputs[i])) continue;
     Node source = node;
     source.row_count = kNoValue;
-    const auto outputs =
-        walk.append(source, Op::kGatherRows, {dy, node.inputs[3 + i], node.inputs[2]});
+    const auto outputs = walk.append(source, Op::kGatherRows, {dy, node.inputs[3 + i], node.inputs[2]});
     walk.contribute(node.inputs[i], outputs[0], kNoValue);
   }
 }
@@ -182,7 +180,8 @@ Rule rule_of(Op op) {
 
 void apply_rule(BackwardWalk& walk, const Node& node) {
   const Rule rule = rule_of(node.op);
-  check(rule != nullptr, fmt::format("op {} has no gradient rule (node '{}')", op_name(node.op), node.name));
+  check(rule != nullptr,
+        [&] { return fmt::format("op {} has no gradient rule (node '{}')", op_name(node.op), node.name); });
   rule(walk, node);
 }
 

@@ -8,6 +8,7 @@
 //                    .remedy = "check --box-format (pixel or 1000)"});
 #pragma once
 
+#include <concepts>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -89,5 +90,10 @@ struct CallSite {
 
 // Throws InternalError naming the caller's file and line unless `condition` holds. Stays on in release builds.
 void check(bool condition, std::string_view what, CallSite where = CallSite::here());
+// The same, with words that cost something and are made only when they are needed.
+template <std::invocable What>
+void check(bool condition, const What& what, CallSite where = CallSite::here()) {
+  if (!condition) check(false, std::string(what()), where);
+}
 
 }  // namespace plimsoll

@@ -103,7 +103,7 @@ Batch::Batch(const BatchShape& shape, std::int32_t pad_id) : shape_(shape), pad_
 TensorView Batch::tensor(std::string_view name) const {
   const auto found =
       std::find_if(tensors_.begin(), tensors_.end(), [name](const NamedTensor& each) { return each.first == name; });
-  check(found != tensors_.end(), fmt::format("a batch has no array '{}'", name));
+  check(found != tensors_.end(), [&] { return fmt::format("a batch has no array '{}'", name); });
   return found->second;
 }
 

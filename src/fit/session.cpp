@@ -24,9 +24,8 @@ std::size_t count_tickets(const RunPlan& plan) {
 
 Session::Session(RunPlan plan, Backend& backend)
     : plan_(std::move(plan)),
-      file_(plan_.offload.bytes() == 0
-                ? nullptr
-                : std::make_unique<OffloadFile>(plan_.offload_directory, plan_.offload.bytes())),
+      file_(plan_.offload.bytes() == 0 ? nullptr
+                                       : std::make_unique<OffloadFile>(plan_.offload_directory, plan_.offload.bytes())),
       memory_(backend.allocate(plan_.arena_bytes)) {
   if (file_) queue_ = std::make_unique<TransferQueue>(*file_, count_tickets(plan_));
   for (PlannedProgram& program : plan_.programs) {
@@ -67,7 +66,7 @@ std::size_t Session::index(ProgramKind kind) const {
   for (std::size_t i = 0; i < plan_.programs.size(); ++i) {
     if (plan_.programs[i].kind == kind) return i;
   }
-  check(false, fmt::format("the run has no '{}' program", program_kind_name(kind)));
+  check(false, [&] { return fmt::format("the run has no '{}' program", program_kind_name(kind)); });
   return 0;
 }
 

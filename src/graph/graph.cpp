@@ -25,7 +25,7 @@ ValueId Graph::add_value(std::string name, TensorType type, Role role) {
 std::vector<ValueId> Graph::add_node(Node node) {
   for (const ValueId input : node.inputs) {
     check(input >= 0 && static_cast<std::size_t>(input) < values_.size(),
-          fmt::format("node '{}' ({}) has an input that does not exist", node.name, op_name(node.op)));
+          [&] { return fmt::format("node '{}' ({}) has an input that does not exist", node.name, op_name(node.op)); });
   }
   const std::vector<TensorType> types = infer_types(*this, node);
   const std::vector<Alias> aliases = op_aliases(node.op, node.inputs.size());
@@ -77,7 +77,7 @@ void verify(const Graph& graph) {
     if (value.producer == kNoNode) {
       defined[i] = true;
       check(value.role != Role::kActivation && value.role != Role::kGradient,
-            fmt::format("value '{}' has neither producer nor a source's role", value.name));
+            [&] { return fmt::format("value '{}' has neither producer nor a source's role", value.name); });
     }
   }
   for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
@@ -86,35 +86,41 @@ void verify(const Graph& graph) {
     const auto check_read = [&](ValueId input) {
       const auto index = static_cast<std::size_t>(input);
       check(input >= 0 && index < defined.size() && defined[index],
-            fmt::format("{} reads a value before it exists", label()));
-      check(taken_by[index] == kNoNode, fmt::format("{} reads '{}' after node {} took its bytes", label(),
-                                                    graph.value(input).name, taken_by[index]));
+            [&] { return fmt::format("{} reads a value before it exists", label()); });
+      check(taken_by[index] == kNoNode, [&] {
+        return fmt::format("{} reads '{}' after node {} took its bytes", label(), graph.value(input).name,
+                           taken_by[index]);
+      });
     };
     for (const ValueId input : node.inputs) check_read(input);
     if (node.row_count != kNoValue) {
       check_read(node.row_count);
       check(graph.type(node.row_count) == TensorType{DType::kI32, {1}},
-            fmt::format("{}: row_count is i32[1]", label()));
+            [&] { return fmt::format("{}: row_count is i32[1]", label()); });
     }
     const std::vector<TensorType> types = infer_types(graph, node);
-    check(types.size() == node.outputs.size(), fmt::format("{} has a wrong number of outputs", label()));
+    check(types.size() == node.outputs.size(),
+          [&] { return fmt::format("{} has a wrong number of outputs", label()); });
     for (const Alias& alias : op_aliases(node.op, node.inputs.size())) {
       if (alias.kind != Alias::Kind::kMust) continue;
       taken_by[static_cast<std::size_t>(node.inputs[alias.input])] = static_cast<NodeId>(n);
       check(graph.type(node.inputs[alias.input]) == graph.type(node.outputs[alias.output]),
-            fmt::format("{}: an output takes bytes of another type", label()));
+            [&] { return fmt::format("{}: an output takes bytes of another type", label()); });
     }
     for (std::size_t i = 0; i < types.size(); ++i) {
       const Value& output = graph.value(node.outputs[i]);
-      check(output.type == types[i], fmt::format("{}: output {} is {}, the op makes {}", label(), i,
-                                                 to_string(output.type), to_string(types[i])));
-      check(output.producer == static_cast<NodeId>(n), fmt::format("{}: output {} names another producer", label(), i));
+      check(output.type == types[i], [&] {
+        return fmt::format("{}: output {} is {}, the op makes {}", label(), i, to_string(output.type),
+                           to_string(types[i]));
+      });
+      check(output.producer == static_cast<NodeId>(n),
+            [&] { return fmt::format("{}: output {} names another producer", label(), i); });
       defined[static_cast<std::size_t>(node.outputs[i])] = true;
     }
   }
   for (const ValueId output : graph.outputs()) {
     check(taken_by[static_cast<std::size_t>(output)] == kNoNode,
-          fmt::format("output '{}' is overwritten before the step ends", graph.value(output).name));
+          [&] { return fmt::format("output '{}' is overwritten before the step ends", graph.value(output).name); });
   }
 }
 

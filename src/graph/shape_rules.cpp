@@ -19,28 +19,35 @@ class Rule {
   std::size_t count() const { return node_.inputs.size(); }
   UpdateForm form() const { return update_form(graph_, node_); }
   const TensorType& in(std::size_t i) const {
-    require(i < count(), fmt::format("has too few inputs ({})", count()));
+    require(i < count(), [&] { return fmt::format("has too few inputs ({})", count()); });
     return graph_.type(node_.inputs[i]);
   }
   std::int64_t dim(std::size_t i, std::size_t axis) const {
-    require(axis < in(i).shape.rank(), fmt::format("input {} has too few dimensions", i));
+    require(axis < in(i).shape.rank(), [&] { return fmt::format("input {} has too few dimensions", i); });
     return in(i).shape[axis];
   }
   void require(bool condition, std::string_view what) const {
-    if (condition) return;
+    if (!condition) fail(what);
+  }
+  // Words that are made only when they are needed.
+  template <std::invocable What>
+  void require(bool condition, const What& what) const {
+    if (!condition) fail(what());
+  }
+  void fail(std::string_view what) const {
     std::string types;
     for (const ValueId input : node_.inputs) types += fmt::format(" {}", to_string(graph_.type(input)));
     check(false, fmt::format("node '{}' ({}) {}; inputs:{}", node_.name, op_name(node_.op), what, types));
   }
   void inputs(std::size_t low, std::size_t high) const {
-    require(count() >= low && count() <= high, fmt::format("takes {} to {} inputs", low, high));
+    require(count() >= low && count() <= high, [&] { return fmt::format("takes {} to {} inputs", low, high); });
   }
   void inputs(std::size_t exactly) const { inputs(exactly, exactly); }
   // A floating tensor of the node's one floating type (that of the first floating input asked for) and of this rank.
   const TensorType& floating(std::size_t i, std::size_t rank) const {
     const TensorType& type = in(i);
     require(is_floating(type.dtype) && type.shape.rank() == rank,
-            fmt::format("input {} is a floating tensor of rank {}", i, rank));
+            [&] { return fmt::format("input {} is a floating tensor of rank {}", i, rank); });
     return type;
   }
   // The same, or coded in blocks.
@@ -48,7 +55,7 @@ class Rule {
     return is_coded(in(i).dtype) && in(i).shape.rank() == 2 ? in(i) : floating(i, 2);
   }
   void expect(std::size_t i, const TensorType& type) const {
-    require(in(i) == type, fmt::format("input {} must be {}", i, to_string(type)));
+    require(in(i) == type, [&] { return fmt::format("input {} must be {}", i, to_string(type)); });
   }
   // A linear map's weight against rows of type f.
   void require_weight(const TensorType& weight, DType f) const {

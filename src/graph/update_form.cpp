@@ -17,15 +17,17 @@ Shape without_axis(const Shape& shape, std::size_t axis) {
 }  // namespace
 
 UpdateForm update_form(const Graph& graph, const Node& node) {
-  check(is_parameter_update(node.op), fmt::format("node '{}' ({}) updates a parameter", node.name, op_name(node.op)));
+  check(is_parameter_update(node.op),
+        [&] { return fmt::format("node '{}' ({}) updates a parameter", node.name, op_name(node.op)); });
   UpdateForm form;
   form.by_rows = node.op == Op::kAdamWRows || node.op == Op::kAdafactorRows;
   const std::size_t behind = form.by_rows ? 6 : 4;
   const auto dtype = [&](std::size_t i) { return graph.type(node.inputs[i]).dtype; };
-  check(node.inputs.size() >= behind + 2, fmt::format("node '{}' ({}) has its inputs", node.name, op_name(node.op)));
+  check(node.inputs.size() >= behind + 2,
+        [&] { return fmt::format("node '{}' ({}) has its inputs", node.name, op_name(node.op)); });
   if (dtype(0) == DType::kBF16 && dtype(1) == DType::kI16) form.parameter_parts = 2;
   check(node.inputs.size() > behind + form.parameter_parts,
-        fmt::format("node '{}' ({}) has states", node.name, op_name(node.op)));
+        [&] { return fmt::format("node '{}' ({}) has states", node.name, op_name(node.op)); });
   form.state_parts = node.inputs.size() - behind - form.parameter_parts;
   form.coded = dtype(form.states()) == DType::kU8;
   return form;

@@ -121,15 +121,17 @@ void PersistentLayout::add(const Graph& graph) {
     if (value.producer != kNoNode || !is_persistent(value.role)) continue;
     const auto [position, inserted] =
         entries_.try_emplace(value.name, Entry{.offset = bytes_, .type = value.type, .role = value.role});
-    check(position->second.type == value.type, fmt::format("'{}' is {} in one program and {} in another", value.name,
-                                                           to_string(position->second.type), to_string(value.type)));
+    check(position->second.type == value.type, [&] {
+      return fmt::format("'{}' is {} in one program and {} in another", value.name, to_string(position->second.type),
+                         to_string(value.type));
+    });
     if (inserted) bytes_ += round_up(value.type.bytes(), kAlignmentBytes);
   }
 }
 
 const PersistentLayout::Entry& PersistentLayout::at(const std::string& name) const {
   const auto position = entries_.find(name);
-  check(position != entries_.end(), fmt::format("no persistent value is named '{}'", name));
+  check(position != entries_.end(), [&] { return fmt::format("no persistent value is named '{}'", name); });
   return position->second;
 }
 

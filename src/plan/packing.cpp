@@ -93,15 +93,16 @@ Packing pack(std::span<const Interval> intervals, std::size_t alignment_bytes, c
 void validate(std::span<const Interval> intervals, const Packing& packing, std::size_t alignment_bytes) {
   check(packing.offsets.size() == intervals.size(), "a packing has an offset for each buffer");
   for (std::size_t a = 0; a < intervals.size(); ++a) {
-    if (packing.offsets[a] % alignment_bytes != 0) check(false, fmt::format("buffer {} is not aligned", a));
+    if (packing.offsets[a] % alignment_bytes != 0)
+      check(false, [&] { return fmt::format("buffer {} is not aligned", a); });
     if (packing.offsets[a] + intervals[a].bytes > packing.bytes) {
-      check(false, fmt::format("buffer {} leaves the arena", a));
+      check(false, [&] { return fmt::format("buffer {} leaves the arena", a); });
     }
     for (std::size_t b = 0; b < a; ++b) {
       const bool together = intervals[a].begin < intervals[b].end && intervals[b].begin < intervals[a].end;
       const bool apart = packing.offsets[a] + intervals[a].bytes <= packing.offsets[b] ||
                          packing.offsets[b] + intervals[b].bytes <= packing.offsets[a];
-      if (together && !apart) check(false, fmt::format("buffers {} and {} overlap", b, a));
+      if (together && !apart) check(false, [&] { return fmt::format("buffers {} and {} overlap", b, a); });
     }
   }
 }

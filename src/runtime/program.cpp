@@ -57,7 +57,8 @@ void Program::run_node(std::size_t node) const {
 
 TensorView Program::source(std::string_view name) const {
   const ValueId value = graph().find_source(name);
-  check(value != kNoValue, fmt::format("the program has no input, parameter or state named '{}'", name));
+  check(value != kNoValue,
+        [&] { return fmt::format("the program has no input, parameter or state named '{}'", name); });
   return view(value);
 }
 

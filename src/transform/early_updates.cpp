@@ -77,7 +77,8 @@ class EarlyUpdates {
 
 class BackwardRepeater {
  public:
-  explicit BackwardRepeater(const Graph& graph) : graph_(graph), rewriter_(graph), depends_(graph.values().size(), false) {}
+  explicit BackwardRepeater(const Graph& graph)
+      : graph_(graph), rewriter_(graph), depends_(graph.values().size(), false) {}
 
   Graph run() {
     rewriter_.copy_sources();
@@ -115,7 +116,8 @@ class BackwardRepeater {
   static void check_repeatable(const Node& node) {
     if (node.phase != Phase::kBackward) return;
     for (const Alias& alias : op_aliases(node.op, node.inputs.size())) {
-      check(alias.kind != Alias::Kind::kMust, fmt::format("'{}' changes a state and cannot run twice", node.name));
+      check(alias.kind != Alias::Kind::kMust,
+            [&] { return fmt::format("'{}' changes a state and cannot run twice", node.name); });
     }
   }
 

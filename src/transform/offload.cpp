@@ -100,7 +100,8 @@ struct Store {
 
 class Offloader {
  public:
-  Offloader(const Graph& graph, const std::set<std::string>& names, const OffloadOptions& options, OffloadLayout& layout)
+  Offloader(const Graph& graph, const std::set<std::string>& names, const OffloadOptions& options,
+            OffloadLayout& layout)
       : graph_(graph), names_(names), options_(options), layout_(layout), rewriter_(graph) {}
 
   Graph run() {
@@ -121,7 +122,8 @@ class Offloader {
   }
 
   bool is_offloaded_update(const Node& node) const {
-    return has_offloadable_states(node) && names_.contains(node.name) && state_bytes(graph_, node) >= options_.smallest_bytes;
+    return has_offloadable_states(node) && names_.contains(node.name) &&
+           state_bytes(graph_, node) >= options_.smallest_bytes;
   }
 
   void list_steps() {
@@ -147,13 +149,15 @@ class Offloader {
     }
   }
 
-  // The latest step, not before `first`, at which something that takes `needed` seconds must begin to be there at `use`.
+  // The latest step, not before `first`, at which something that takes `needed` seconds must begin to be there at
+  // `use`.
   std::size_t step_before(std::size_t use, std::size_t first, double needed) const {
     double passed = 0;
     while (use > first && passed < kMargin * needed) passed += steps_[--use].seconds;
     return use;
   }
-  // The first step, not after `last`, at which something that begins after step `from` and takes `needed` seconds is done.
+  // The first step, not after `last`, at which something that begins after step `from` and takes `needed` seconds is
+  // done.
   std::size_t step_after(std::size_t from, std::size_t last, double needed) const {
     std::size_t at = from + 1;
     double passed = 0;
@@ -218,7 +222,8 @@ class Offloader {
     const auto readers = readers_of(graph_);
     for (std::size_t v = 0; v < readers.size(); ++v) {
       const auto id = static_cast<ValueId>(v);
-      if (names_.contains(graph_.value(id).name) && is_kept_activation(graph_, id, readers[v], options_.smallest_bytes)) {
+      if (names_.contains(graph_.value(id).name) &&
+          is_kept_activation(graph_, id, readers[v], options_.smallest_bytes)) {
         plan_activation(id, readers[v]);
       }
     }
@@ -272,7 +277,8 @@ class Offloader {
     });
     for (Step& step : steps_) {
       const Phase phase = step.node->phase;
-      for (const std::size_t s : step.store_ends) add_transfer(Op::kStoreEnd, stores_[s].use, stores_[s].leaving, phase);
+      for (const std::size_t s : step.store_ends)
+        add_transfer(Op::kStoreEnd, stores_[s].use, stores_[s].leaving, phase);
       for (const std::size_t f : step.fetch_begins) {
         fetches_[f].arriving = add_transfer(Op::kFetchBegin, fetches_[f].use, {}, phase);
       }
@@ -347,7 +353,7 @@ class Offloader {
 
 OffloadLayout::Piece OffloadLayout::place(const std::string& name, std::size_t bytes) {
   const auto [position, inserted] = places_.try_emplace(name, Piece{.offset = bytes_, .bytes = bytes});
-  check(position->second.bytes == bytes, fmt::format("'{}' has one size in all programs", name));
+  check(position->second.bytes == bytes, [&] { return fmt::format("'{}' has one size in all programs", name); });
   if (inserted) bytes_ += round_up(bytes, kOffloadAlignment);
   return position->second;
 }

@@ -24,7 +24,7 @@ void Rewriter::copy_sources(const std::function<bool(const Value&)>& skips) {
         map(old, to_.add_state(value.name, value.type));
         break;
       default:
-        check(false, fmt::format("'{}' has no producer", value.name));
+        check(false, [&] { return fmt::format("'{}' has no producer", value.name); });
     }
   }
 }
@@ -50,7 +50,7 @@ void Rewriter::copy_outputs() {
 
 ValueId Rewriter::mapped(ValueId old) const {
   const ValueId now = map_.at(static_cast<std::size_t>(old));
-  check(now != kNoValue, fmt::format("'{}' has not been copied yet", from_.value(old).name));
+  check(now != kNoValue, [&] { return fmt::format("'{}' has not been copied yet", from_.value(old).name); });
   return now;
 }
 

@@ -12,11 +12,12 @@
 namespace plimsoll {
 
 RelativeBuckets::RelativeBuckets(std::int64_t bins, std::int64_t max_distance) : bins_(bins), reach_(max_distance) {
-  check(bins >= 4 && bins % 2 == 0 && max_distance > bins / 4 && max_distance <= 65536,
-        fmt::format(
-            "relative buckets need an even number of at least 4 bins and a largest distance from {} to 65536, not {} "
-            "bins and {}",
-            bins / 4 + 1, bins, max_distance));
+  check(bins >= 4 && bins % 2 == 0 && max_distance > bins / 4 && max_distance <= 65536, [&] {
+    return fmt::format(
+        "relative buckets need an even number of at least 4 bins and a largest distance from {} to 65536, not {} "
+        "bins and {}",
+        bins / 4 + 1, bins, max_distance);
+  });
   buckets_.reserve(static_cast<std::size_t>(entries()));
   for (std::int64_t t = -limit(); t <= limit(); ++t) {
     const std::int64_t relative = -std::clamp(t, -reach_, reach_);
@@ -39,11 +40,12 @@ AttentionProblem::AttentionProblem(const Graph& graph, const Node& node, std::si
   const TensorType& q = graph.type(node.inputs[first_input]);
   for (std::size_t i = 0; i < kAttentionBiases; ++i) {
     check(graph.type(node.inputs[first_context + 3 + i]).dtype == DType::kF32,
-          fmt::format("node '{}': bias tables are F32", node.name));
+          [&] { return fmt::format("node '{}': bias tables are F32", node.name); });
   }
-  check(q.dtype == DType::kF32 || is_half(q.dtype), fmt::format("node '{}': q, k and v are F32 or halves", node.name));
+  check(q.dtype == DType::kF32 || is_half(q.dtype),
+        [&] { return fmt::format("node '{}': q, k and v are F32 or halves", node.name); });
   check(attributes.dropout_p >= 0 && attributes.dropout_p < 1 && attributes.site < 65536,
-        fmt::format("node '{}': dropout is from 0 to below 1, sites are below 65536", node.name));
+        [&] { return fmt::format("node '{}': dropout is from 0 to below 1, sites are below 65536", node.name); });
   dtype = q.dtype;
   longest = attributes.longest_sample > 0 ? std::min(attributes.longest_sample, q.shape[0]) : q.shape[0];
   width = q.shape[1];

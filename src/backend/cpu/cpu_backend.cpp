@@ -144,7 +144,7 @@ std::unique_ptr<Kernel> make(const Graph& graph, const Node& node, MatmulCache& 
   }
   const Factory factory = factory_of(node.op);
   check(factory != nullptr,
-        fmt::format("the CPU backend has no kernel for {} (node '{}')", op_name(node.op), node.name));
+        [&] { return fmt::format("the CPU backend has no kernel for {} (node '{}')", op_name(node.op), node.name); });
   return factory(graph, node);
 }
 
@@ -175,7 +175,8 @@ class MappedMemory final : public DeviceMemory {
                               .remedy = "lower --budget, or free memory on this machine"});
     }
     data_ = static_cast<std::byte*>(address);
-    ::madvise(address, bytes, MADV_HUGEPAGE);  // a wish: fewer misses of the address cache; every page is touched anyway
+    ::madvise(address, bytes,
+              MADV_HUGEPAGE);  // a wish: fewer misses of the address cache; every page is touched anyway
     const std::size_t page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
     for (std::size_t offset = 0; offset < bytes; offset += page)
       static_cast<volatile std::byte*>(data_)[offset] = std::byte{0};
@@ -209,8 +210,10 @@ std::unique_ptr<Kernel> CpuBackend::prepare(const Graph& graph, const Node& node
       const bool known = dtype == DType::kF32 || dtype == DType::kI32 || dtype == DType::kF64 ||
                          (is_half(dtype) && takes_halves(node.op)) || (is_coded(dtype) && takes_codes(node.op)) ||
                          is_parameter_update(node.op);  // whose shape rule has seen to it
-      check(known, fmt::format("the CPU backend has no kernel for this type: node '{}' ({}) has '{}' of {}", node.name,
-                               op_name(node.op), graph.value(id).name, to_string(graph.type(id))));
+      check(known, [&] {
+        return fmt::format("the CPU backend has no kernel for this type: node '{}' ({}) has '{}' of {}", node.name,
+                           op_name(node.op), graph.value(id).name, to_string(graph.type(id)));
+      });
     }
   }
   omp_set_num_threads(threads_);  // oneDNN fixes its partition when a primitive is made, attention its scratch

@@ -37,8 +37,8 @@ class HostMemory final : public DeviceMemory {
 };
 
 // The floating type that the node computes in: that of its first floating output, which is the type of its state where
-// it changes one; sum_squares and gradient_norm, whose outputs have fixed types, go by their first input, updates, whose
-// parameter may be split, by their gradient.
+// it changes one; sum_squares and gradient_norm, whose outputs have fixed types, go by their first input, updates,
+// whose parameter may be split, by their gradient.
 DType computing_type(const Graph& graph, const Node& node) {
   if (node.op == Op::kSumSquares || node.op == Op::kGradientNorm) return graph.type(node.inputs.front()).dtype;
   if (is_parameter_update(node.op)) return graph.type(node.inputs[update_form(graph, node).gradient_values()]).dtype;
@@ -112,7 +112,8 @@ std::unique_ptr<Kernel> ReferenceBackend::prepare(const Graph& graph, const Node
     case Op::kStoreEnd:
       break;  // above
   }
-  check(false, fmt::format("the reference backend knows every op of the catalogue; node '{}'", node.name));
+  check(false,
+        [&] { return fmt::format("the reference backend knows every op of the catalogue; node '{}'", node.name); });
   return nullptr;
 }
 
