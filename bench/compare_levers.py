@@ -115,7 +115,7 @@ def judge(options, task, files):
     pages = reference.read_jsonl(files[1])
     counts, orders = {}, {}
     for lever in LEVERS:
-        runs = [options.work / task / f"{lever}-{seed}" for seed in options.seeds]
+        runs = [options.work / "runs" / task / f"{lever}-{seed}" for seed in options.seeds]
         counts[lever] = numpy.stack([compare_f1.page_counts(pages, reference.read_jsonl(path / "predictions.jsonl"))
                                      for path in runs])  # [seed, page, 3]
         orders[lever] = [(path / "order.jsonl").read_text() for path in runs]
@@ -138,7 +138,7 @@ def judge(options, task, files):
 def chart(options, task):
     """Loss against updates: each lever's mean over the seeds, and a thin line a seed."""
     width, height, left, top = 640, 320, 60, 20
-    curves = {lever: [losses(options.work / task / f"{lever}-{seed}") for seed in options.seeds] for lever in LEVERS}
+    curves = {lever: [losses(options.work / "runs" / task / f"{lever}-{seed}") for seed in options.seeds] for lever in LEVERS}
     last = max(step for runs in curves.values() for run in runs for step, _ in run)
     values = [loss for runs in curves.values() for run in runs for _, loss in run]
     low, high = 0.9 * min(values), 1.1 * max(values)
@@ -192,7 +192,7 @@ def main():
             base = prepare(options)
             for seed in options.seeds:
                 for lever in LEVERS:
-                    train(options, base, files, lever, seed, options.epochs, options.work / task / f"{lever}-{seed}")
+                    train(options, base, files, lever, seed, options.epochs, options.work / "runs" / task / f"{lever}-{seed}")
         rows += judge(options, task, files)
         chart(options, task)
     print(f"| task | lever | F1, seeds {', '.join(map(str, options.seeds))} | mean | difference, 95 % interval | loss allowed | |")
