@@ -17,14 +17,13 @@ chart of the loss curves a task.
 import argparse
 import json
 import shutil
-import subprocess
 import sys
 import time
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parent.parent
+from program import PLIMSOLL, REPOSITORY, run
+
 sys.path.insert(0, str(REPOSITORY / "tools"))
-sys.path.insert(0, str(REPOSITORY / "bench"))
 
 import numpy
 
@@ -42,12 +41,9 @@ LEVERS = {
 COLORS = {"adamw": "#222222", "adamw_8bit": "#1f6f8b", "bf16": "#c2571a", "lora_4bit": "#5b8c2a"}
 
 
-def run(command):
-    command = [str(part) for part in command]
+def timed(options, *arguments):
     begin = time.perf_counter()
-    result = subprocess.run(command, capture_output=True, text=True)
-    if result.returncode:
-        sys.exit(f"{' '.join(command)}\nended with {result.returncode}:\n{result.stdout}{result.stderr}")
+    run(options.plimsoll, *arguments)
     return time.perf_counter() - begin
 
 
@@ -63,8 +59,8 @@ def prepare(options):
     """Pages and the base model; those that exist are kept."""
     for name, count, seed, share in (("pages", options.pages, 11, 0.04), ("drawn", 400, 12, 0.375)):
         if not (options.work / name / "train.jsonl").exists():
-            run([options.plimsoll, "synth", "--output", options.work / name, "--count", count, "--seed", seed,
-                 "--validation-fraction", share])
+            run(options.plimsoll, "synth", "--output", options.work / name, "--count", count, "--seed", seed,
+                 "--validation-fraction", share)
     drawn, receipts = options.work / "pages" / "train.jsonl", reference.SHARED / "data" / "sroie" / "train.jsonl"
     lines = receipts.read_text(encoding="utf-8").splitlines()
     with open(options.work / "base.jsonl", "w", encoding="utf-8") as file:
@@ -75,9 +71,9 @@ def prepare(options):
     base = options.work / "base"
     if not (base / "summary.json").exists():
         shutil.rmtree(base, ignore_errors=True)
-        seconds = run([options.plimsoll, "train", "--model", options.model, "--data", options.work / "base.jsonl",
+        seconds = timed(options, "train", "--model", options.model, "--data", options.work / "base.jsonl",
                        "--output-dir", base, "--num-train-epochs", 3, "--train-batch-size", 16, "--learning-rate", 5e-4,
-                       "--warmup-ratio", 0.1, "--budget", options.budget, "--seed", 1, "--threads", options.threads])
+                       "--warmup-ratio", 0.1, "--budget", options.budget, "--seed", 1, "--threads", options.threads)
         print(f"base model: {options.model} on drawn pages and receipts, {seconds:.0f} s", flush=True)
     return base
 
@@ -88,12 +84,12 @@ def train(options, base, files, lever, seed, epochs, directory):
         return
     shutil.rmtree(directory, ignore_errors=True)
     _, flags, rate, _ = LEVERS[lever]
-    seconds = run([options.plimsoll, "train", "--model", base, "--data", files[0], "--output-dir", directory,
+    seconds = timed(options, "train", "--model", base, "--data", files[0], "--output-dir", directory,
                    "--labels", ",".join(labels_of(files[0])), "--num-train-epochs", epochs, "--train-batch-size", 8,
                    "--learning-rate", rate, "--warmup-ratio", 0.1, "--budget", options.budget, "--seed", seed, "--threads",
-                   options.threads, "--logging-steps", 5, "--save-steps", 0, "--log-order", *flags])
-    run([options.plimsoll, "predict", "--model", directory, "--data", files[1], "--threads", options.threads, "--output",
-         directory / "unfinished"])
+                   options.threads, "--logging-steps", 5, "--save-steps", 0, "--log-order", *flags)
+    run(options.plimsoll, "predict", "--model", directory, "--data", files[1], "--threads", options.threads, "--output",
+         directory / "unfinished")
     (directory / "unfinished").rename(directory / "predictions.jsonl")
     print(f"  {directory.relative_to(options.work)}: {seconds:.0f} s", flush=True)
 
@@ -178,7 +174,7 @@ def main():
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--budget", default="4GiB")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--plimsoll", type=Path, default=reference.PLIMSOLL)
+    parser.add_argument("--plimsoll", type=Path, default=PLIMSOLL)
     parser.add_argument("--work", type=Path, default=REPOSITORY / "build" / "levers")
     parser.add_argument("--judge", action="store_true", help="judge the runs that are there, train none")
     options = parser.parse_args()

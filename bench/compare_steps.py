@@ -16,8 +16,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parent.parent
-MIB = 1 << 20
+from program import MIB, PLIMSOLL, REPOSITORY, run
+
 # MiB a page kept at most, percent of extra step time at most.
 KEPT = ((260, 2), (130, 12), (87, 17), (32, 27))
 FASTER = 1.6
@@ -37,7 +37,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=3, help="counted steps a process")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--plimsoll", type=Path, default=REPOSITORY / "build" / "release" / "plimsoll")
+    parser.add_argument("--plimsoll", type=Path, default=PLIMSOLL)
     parser.add_argument("--work", type=Path, default=REPOSITORY / "build" / "bench")
     options = parser.parse_args()
     pages = options.batch or (2 if options.what == "precision" else 1)
@@ -56,11 +56,8 @@ def main():
     for _ in range(options.rounds):
         rounds.append([])
         for _, flags in variants:
-            command = [str(options.plimsoll), "bench-step", "--model", str(model), "--batch", str(batch), "--steps",
-                       str(options.steps + 1), "--threads", str(options.threads), "--json", *flags]
-            result = subprocess.run(command, capture_output=True, text=True)
-            if result.returncode:
-                sys.exit(f"{' '.join(command)}\nended with {result.returncode}:\n{result.stdout}{result.stderr}")
+            result = run(options.plimsoll, "bench-step", "--model", model, "--batch", batch, "--steps", options.steps + 1,
+                         "--threads", options.threads, "--json", *flags)
             row = json.loads(result.stdout.strip().splitlines()[-1])
             row["seconds"] = statistics.median(row["step_seconds"][1:])
             rounds[-1].append(row)

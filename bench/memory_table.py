@@ -13,12 +13,10 @@ Python's standard library only.
 import argparse
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parent.parent
-MIB = 1 << 20
+from program import MIB, PLIMSOLL, REPOSITORY, run
+
 ROWS = [
     ("nothing: 1 page, clipped", 1, []),
     ("`--gradient-checkpointing`", 1, ["--gradient-checkpointing"]),
@@ -43,32 +41,26 @@ def main():
     parser.add_argument("--rows", type=int, nargs="+", default=list(range(len(ROWS))))
     parser.add_argument("--model", default="layoutlmv3-base")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--plimsoll", type=Path, default=REPOSITORY / "build" / "release" / "plimsoll")
+    parser.add_argument("--plimsoll", type=Path, default=PLIMSOLL)
     parser.add_argument("--work", type=Path, default=REPOSITORY / "build" / "memory_table")
     options = parser.parse_args()
     shutil.rmtree(options.work, ignore_errors=True)
     options.work.mkdir(parents=True)
 
-    def plimsoll(*arguments):
-        result = subprocess.run([str(options.plimsoll), *map(str, arguments)], capture_output=True, text=True)
-        if result.returncode:
-            sys.exit(f"plimsoll {' '.join(map(str, arguments))}\n{result.stdout}{result.stderr}")
-        return result.stdout
-
-    plimsoll("synth", "--output", options.work / "pages", "--count", 10, "--validation-fraction", 0.2)
+    run(options.plimsoll, "synth", "--output", options.work / "pages", "--count", 10, "--validation-fraction", 0.2)
     print("| lever | " + " | ".join(name for name, _ in GROUPS) + " | predicted peak | measured peak | time |")
     print("| --- |" + " ---: |" * (len(GROUPS) + 3))
     first = {}
     for name, batch, levers in (ROWS[row] for row in options.rows):
-        run = options.work / "run"
-        shutil.rmtree(run, ignore_errors=True)
+        output = options.work / "run"
+        shutil.rmtree(output, ignore_errors=True)
         budget = [] if "--budget" in levers else ["--budget", "1TiB"]
         levers = levers + [options.work] if levers[-1:] == ["--offload"] else levers
-        plimsoll("train", "--model", options.model, "--data", options.work / "pages" / "train.jsonl", "--max-length", 512,
+        run(options.plimsoll, "train", "--model", options.model, "--data", options.work / "pages" / "train.jsonl", "--max-length", 512,
                  "--pad-to-max-length", "--train-batch-size", batch, *budget, "--max-steps", 2, "--threads",
-                 options.threads, "--output-dir", run, "--json", *levers)
-        plan = json.loads((run / "plan.json").read_text())
-        summary = json.loads((run / "summary.json").read_text())
+                 options.threads, "--output-dir", output, "--json", *levers)
+        plan = json.loads((output / "plan.json").read_text())
+        summary = json.loads((output / "summary.json").read_text())
         sums = [sum(item["bytes"] for item in plan["items"] if item["name"].startswith(prefixes)) for _, prefixes in GROUPS]
         assert sum(sums) == plan["predicted_peak_bytes"], plan["items"]
         seconds = plan["seconds_per_update"]

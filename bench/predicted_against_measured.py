@@ -14,20 +14,10 @@ import itertools
 import json
 import random
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parent.parent
-MIB = 1 << 20
-
-
-def plimsoll(options, *arguments, allowed=(0,)):
-    command = [str(options.plimsoll), *map(str, arguments)]
-    result = subprocess.run(command, capture_output=True, text=True)
-    if result.returncode not in allowed:
-        sys.exit(f"{' '.join(command)}\nended with {result.returncode}:\n{result.stdout}{result.stderr}")
-    return result
+from program import MIB, PLIMSOLL, REPOSITORY, run
 
 
 def settings(options):
@@ -56,7 +46,7 @@ def settings(options):
 
 def smallest_budget(options, arguments):
     """From the sweep: the smallest and the largest useful budget, in bytes."""
-    sweep = json.loads(plimsoll(options, "plan", *arguments, "--budget", "1TiB", "--sweep", "--points", 2, "--json").stdout)["sweep"]
+    sweep = json.loads(run(options.plimsoll, "plan", *arguments, "--budget", "1TiB", "--sweep", "--points", 2, "--json").stdout)["sweep"]
     return sweep[0]["budget_bytes"], sweep[-1]["budget_bytes"]
 
 
@@ -68,15 +58,15 @@ def main():
     parser.add_argument("--pages", type=int, default=40)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--plimsoll", type=Path, default=REPOSITORY / "build" / "release" / "plimsoll")
+    parser.add_argument("--plimsoll", type=Path, default=PLIMSOLL)
     parser.add_argument("--work", type=Path, default=REPOSITORY / "build" / "predicted")
     parser.add_argument("--json", type=Path, help="write the rows here")
     options = parser.parse_args()
     shutil.rmtree(options.work, ignore_errors=True)
     options.work.mkdir(parents=True)
     for model in options.models:
-        plimsoll(options, "init", "--model", model, "--labels", "O,B-NAME,I-NAME", "--output-dir", options.work / model)
-    plimsoll(options, "synth", "--output", options.work / "pages", "--count", options.pages, "--validation-fraction", 0.2)
+        run(options.plimsoll, "init", "--model", model, "--labels", "O,B-NAME,I-NAME", "--output-dir", options.work / model)
+    run(options.plimsoll, "synth", "--output", options.work / "pages", "--count", options.pages, "--validation-fraction", 0.2)
 
     print(f"{'model':<17}{'length':>6}{'batch':>6}{'budget':>9}{'predicted':>10}{'measured':>9}{'error':>8}  levers  (MiB)")
     rows, failures = [], 0
@@ -85,15 +75,15 @@ def main():
                   "--train-batch-size", batch, "--threads", options.threads, *levers]
         low, high = smallest_budget(options, common)
         budget = -(-int(low + share * (high - low)) // MIB)
-        run = options.work / "run"
-        shutil.rmtree(run, ignore_errors=True)
-        result = plimsoll(options, "train", *common, "--budget", f"{budget}MiB", "--max-steps", options.steps,
-                          "--output-dir", run, "--json", allowed=(0, 4))
+        output = options.work / "run"
+        shutil.rmtree(output, ignore_errors=True)
+        result = run(options.plimsoll, "train", *common, "--budget", f"{budget}MiB", "--max-steps", options.steps,
+                          "--output-dir", output, "--json", allowed=(0, 4))
         if result.returncode == 4:
             print(f"refused a budget that its own sweep named: {budget} MiB\n{result.stderr}")
             failures += 1
             continue
-        summary = json.loads((run / "summary.json").read_text())
+        summary = json.loads((output / "summary.json").read_text())
         predicted, measured = summary["predicted_peak_bytes"], summary["measured_peak_bytes"]
         room = max(0.01 * predicted, 8 * MIB)
         holds = measured <= budget * MIB and abs(measured - predicted) <= room

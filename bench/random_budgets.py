@@ -21,8 +21,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parent.parent
-MIB = 1 << 20
+from program import MIB, PLIMSOLL, REPOSITORY
+
 LEVERS = [[], ["--max-grad-norm", "0"], ["--bf16"], ["--optim", "adamw_8bit"],
           ["--optim", "adamw_8bit", "--bf16", "--max-grad-norm", "0"]]
 
@@ -71,7 +71,7 @@ def main():
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--plimsoll", type=Path, default=REPOSITORY / "build" / "release" / "plimsoll")
+    parser.add_argument("--plimsoll", type=Path, default=PLIMSOLL)
     parser.add_argument("--work", type=Path, default=REPOSITORY / "build" / "random_budgets")
     options = parser.parse_args()
     shutil.rmtree(options.work, ignore_errors=True)

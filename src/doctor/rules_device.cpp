@@ -24,6 +24,12 @@ const AnyOf kEmbeddingOrAssert = {"index out of range in self",
                                   "index out of range: tried to access index",
                                   "device-side assert triggered"};
 
+// `rules`, and those of the libraries' calls that fail because an assertion has broken the context before them.
+std::vector<std::string_view> with_what_follows(std::vector<std::string_view> rules) {
+  rules.insert(rules.end(), {"cublas-not-initialized", "cublas-failed", "cudnn-failed"});
+  return rules;
+}
+
 constexpr std::string_view kBlocking =
     "run the same batch on the CPU, or with CUDA_LAUNCH_BLOCKING=1: CUDA reports errors late, at some other line";
 
@@ -48,8 +54,7 @@ std::vector<Rule> device_rules() {
        .with = {{"spatial_position_embeddings", "x_position_embeddings(", "y_position_embeddings(",
                  "h_position_embeddings(", "w_position_embeddings(", "left_position_embeddings",
                  "upper_position_embeddings", "right_position_embeddings", "lower_position_embeddings"}},
-       .refines = {"cublas-not-initialized", "cublas-failed", "cudnn-failed", "embedding-index", "device-assert",
-                   "worker-exception", "position-index"},
+       .refines = with_what_follows({"embedding-index", "device-assert", "worker-exception", "position-index"}),
        .what = "a box's coordinate, width or height is no index of the 2-D position table (0 to 1023)",
        .cause = "Boxes outside 0 to 1000: pixels instead of thousandths, or right before left, whose width is negative",
        .confirm = "print bbox.min(), bbox.max(), (x2 - x1).min() and (y2 - y1).min() of the failing batch",
@@ -60,8 +65,7 @@ std::vector<Rule> device_rules() {
        .when = kEmbeddingOrAssert,
        .with = {{"position_embeddings(position_ids", "self.position_embeddings(", "self.wpe(", "embed_positions(",
                  "in create_position_ids"}},
-       .refines = {"cublas-not-initialized", "cublas-failed", "cudnn-failed", "embedding-index", "device-assert",
-                   "worker-exception", "sequence-warning"},
+       .refines = with_what_follows({"embedding-index", "device-assert", "worker-exception", "sequence-warning"}),
        .what = "a page has more tokens than the model has positions",
        .cause = "The tokenizer was not told to truncate: a page of more than 512 tokens (514 positions less the "
                 "padding's 2) reaches past the position table",
@@ -74,8 +78,7 @@ std::vector<Rule> device_rules() {
        .when = kEmbeddingOrAssert,
        .with = {{"word_embeddings(input_ids", "self.word_embeddings(", "self.embed_tokens(", "self.wte(",
                  "self.word_embeddings (", "in shared_embedding"}},
-       .refines = {"cublas-not-initialized", "cublas-failed", "cudnn-failed", "embedding-index", "device-assert",
-                   "worker-exception"},
+       .refines = with_what_follows({"embedding-index", "device-assert", "worker-exception"}),
        .what = "a token id lies outside the model's vocabulary",
        .cause = "The tokenizer is another model's, tokens were added without resize_token_embeddings, or padding is "
                 "-100 or -1 in input_ids",
@@ -86,15 +89,14 @@ std::vector<Rule> device_rules() {
       {.name = "token-type-index",
        .when = kEmbeddingOrAssert,
        .with = {{"self.token_type_embeddings("}},
-       .refines = {"cublas-not-initialized", "cublas-failed", "cudnn-failed", "embedding-index", "device-assert",
-                   "worker-exception"},
+       .refines = with_what_follows({"embedding-index", "device-assert", "worker-exception"}),
        .what = "a token type id is no index of the type table",
        .cause = "type_vocab_size is 1 for RoBERTa's kin (LayoutLMv3): BERT's 0 and 1 do not fit",
        .confirm = "token_type_ids.max() against model.config.type_vocab_size",
        .fix = "leave token_type_ids out, or use the model's own processor"},
       {.name = "embedding-index",
        .when = kEmbeddingIndex,
-       .refines = {"cublas-not-initialized", "cublas-failed", "cudnn-failed", "device-assert", "worker-exception"},
+       .refines = with_what_follows({"device-assert", "worker-exception"}),
        .what = "an index is too large (or negative) for an embedding's table",
        .cause = "Of LayoutLM's tables: boxes outside 0 to 1000, a page of more than 512 tokens, or a token id beyond "
                 "the vocabulary",
@@ -107,8 +109,7 @@ std::vector<Rule> device_rules() {
                 "nll_loss*assert", "loss.cu*assert", "classnllcriterion", "label value is outside the valid range",
                 "`target_val`*out of"},
        .without = {"input_val >= zero && input_val <= one"},
-       .refines = {"cublas-not-initialized", "cublas-failed", "cudnn-failed", "device-assert", "embedding-index",
-                   "worker-exception"},
+       .refines = with_what_follows({"device-assert", "embedding-index", "worker-exception"}),
        .what = "a label's number is not below the number of classes",
        .cause = "The model was made with fewer labels than the data has (num_labels is 2 unless told), ids begin at 1, "
                 "or padding is labelled with something other than -100",
@@ -119,7 +120,7 @@ std::vector<Rule> device_rules() {
       {.name = "bce-range",
        .when = {"input_val >= zero && input_val <= one", "all elements of input should be between 0 and 1",
                 "all elements of target should be between 0 and 1"},
-       .refines = {"cublas-not-initialized", "cublas-failed", "cudnn-failed", "device-assert", "label-index"},
+       .refines = with_what_follows({"device-assert", "label-index"}),
        .what = "binary cross-entropy got numbers outside 0 to 1",
        .cause = "BCELoss was given logits without a sigmoid, or NaN",
        .confirm = "print the input's min, max and isnan().any()",
@@ -137,7 +138,7 @@ std::vector<Rule> device_rules() {
        .when = {"idx_dim >= 0 && idx_dim < index_size", "scattergatherkernel",
                 "scatter gather kernel index out of bounds", "runtimeerror: index*is out of bounds for dimension",
                 "gather(): expected*index"},
-       .refines = {"cublas-not-initialized", "cublas-failed", "cudnn-failed", "device-assert"},
+       .refines = with_what_follows({"device-assert"}),
        .what = "gather or scatter got an index outside the tensor",
        .cause = "Indices of padding (-100, -1) or of another length were used without a mask",
        .confirm = "index.min() >= 0 and index.max() < the size of that dimension",
@@ -146,7 +147,7 @@ std::vector<Rule> device_rules() {
        .when = {"-sizes[i] <= index && index < sizes[i]", "index >= -sizes[i]", "indexkernel.cu*assert",
                 "indexerror: index*is out of bounds for dimension", "index*is out of bounds for axis"},
        .without = {"idx_dim >= 0"},
-       .refines = {"cublas-not-initialized", "cublas-failed", "cudnn-failed", "device-assert", "gather-index"},
+       .refines = with_what_follows({"device-assert", "gather-index"}),
        .what = "tensor[index] reached outside the tensor",
        .cause =
            "An index computed from the data (a word id, a label, a position) is not below the size of that dimension",
@@ -156,7 +157,7 @@ std::vector<Rule> device_rules() {
       {.name = "device-assert",
        .when = {"device-side assert triggered", "cudaerrorassert", "hiperrorassert",
                 "device-side assertions were triggered"},
-       .refines = {"cublas-not-initialized", "cublas-failed", "cudnn-failed"},
+       .refines = with_what_follows({}),
        .what = "an assertion failed inside a CUDA kernel; the log does not hold its text",
        .cause = "Nearly always an index out of range: a label not below num_labels, a box outside 0 to 1000, a page "
                 "longer than 512 tokens, a token id beyond the vocabulary",

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ranges>
 
 #include "base/bytes.h"
 #include "base/dropout.h"
@@ -47,16 +48,8 @@ Levers levers_that_keep(std::size_t bytes, const FitRequest& request, std::int64
                       .found = format_bytes(bytes),
                       .allowed = fmt::format("{} or more for this batch", format_bytes(least))});
   }
-  std::size_t low = 0, high = ranked.size();
-  while (low < high) {
-    const std::size_t middle = low + (high - low) / 2;
-    if (kept(middle) <= bytes) {
-      high = middle;
-    } else {
-      low = middle + 1;
-    }
-  }
-  return first(low);
+  const auto counts = std::views::iota(std::size_t{0}, ranked.size() + 1);
+  return first(*std::ranges::partition_point(counts, [&](std::size_t count) { return kept(count) > bytes; }));
 }
 
 }  // namespace

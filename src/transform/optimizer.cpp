@@ -198,28 +198,29 @@ ValueId append_optimizer(Graph& graph, const Gradients& gradients, const Optimiz
   const ValueId step = graph.add_input(kStepInput, {DType::kI32, {1}});
   std::vector<ValueId> norm_inputs = {graph.add_input(kMaxGradNormInput, {DType::kF32, {1}})};
   if (options.unscales) norm_inputs.push_back(graph.add_input(kUnscaleInput, {DType::kF32, {1}}));
+  std::map<ValueId, ValueId> squares;  // by parameter
   for (const auto& [parameter, gradient] : gradients) {
-    norm_inputs.push_back(add_single(graph, {.op = Op::kSumSquares,
-                                             .name = graph.value(parameter).name + ".sum_squares",
-                                             .inputs = {gradient.by_rows() ? gradient.rows : gradient.dense},
-                                             .row_count = gradient.by_rows() ? gradient.row_count : kNoValue,
-                                             .phase = Phase::kUpdate}));
+    squares[parameter] = add_single(graph, {.op = Op::kSumSquares,
+                                            .name = graph.value(parameter).name + ".sum_squares",
+                                            .inputs = {gradient.by_rows() ? gradient.rows : gradient.dense},
+                                            .row_count = gradient.by_rows() ? gradient.row_count : kNoValue,
+                                            .phase = Phase::kUpdate});
+    norm_inputs.push_back(squares[parameter]);
   }
   const std::vector<ValueId> norm = graph.add_node({.op = Op::kGradientNorm,
                                                     .name = "gradient_norm",
                                                     .attributes = GradientNormAttributes{options.unscales},
                                                     .inputs = norm_inputs,
                                                     .phase = Phase::kUpdate});
-  std::size_t nth = 0;
   for (const auto& [parameter, gradient] : gradients) {
     const std::string name = graph.value(parameter).name;
-    const ValueId sum = norm_inputs.at(norm_inputs.size() - gradients.size() + nth++);
-    const ValueId scale = !options.updates_early ? norm[1]
-                                                 : graph.add_node({.op = Op::kGradientNorm,
-                                                                   .name = name + ".norm",
-                                                                   .attributes = GradientNormAttributes{},
-                                                                   .inputs = {norm_inputs.front(), sum},
-                                                                   .phase = Phase::kUpdate})[1];
+    const ValueId scale = !options.updates_early
+                              ? norm[1]
+                              : graph.add_node({.op = Op::kGradientNorm,
+                                                .name = name + ".norm",
+                                                .attributes = GradientNormAttributes{},
+                                                .inputs = {norm_inputs.front(), squares.at(parameter)},
+                                                .phase = Phase::kUpdate})[1];
     const double decay =
         (options.decays ? options.decays(name) : decays_by_default(name)) ? options.adamw.weight_decay : 0;
     const bool factored = options.kind == OptimizerKind::kAdafactor;

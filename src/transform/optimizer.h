@@ -64,7 +64,7 @@ inline constexpr const char* kKeepGradientsInput = "keep_gradients";
 // states. All states begin as zero bytes. Their names:
 //   "<parameter>.exp_avg", "<parameter>.exp_avg_sq"                of AdamW; in 8 bits both with an ".absmax"
 //   "<parameter>.exp_avg_sq_row", "<parameter>.exp_avg_sq_col"     of Adafactor; "<parameter>.exp_avg_sq" for a vector
-//   "<parameter>.low"                                              what completes a parameter of BF16
+//   "<parameter>.low"                                              the rest of a parameter of BF16
 //   (tensor/split_float.h)
 // Returns the norm (before clipping), marked as an output.
 ValueId append_optimizer(Graph& graph, const Gradients& gradients, const OptimizerOptions& options);

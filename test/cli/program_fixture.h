@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "support/scratch_folder.h"
+
 namespace plimsoll::test {
 
 namespace fs = std::filesystem;
@@ -70,17 +72,7 @@ class Process {
 
 class ProgramTest : public testing::Test {
  protected:
-  ProgramTest() {
-    std::string name = (fs::temp_directory_path() / "plimsoll_cli_XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
-    folder_ = name;
-  }
-  ~ProgramTest() override {
-    std::error_code error;
-    fs::remove_all(folder_, error);
-  }
-
-  fs::path at(const std::string& name) const { return folder_ / name; }
+  fs::path at(const std::string& name) const { return folder_.path() / name; }
   std::string path(const std::string& name) const { return at(name).string(); }
   Outcome run(const Arguments& arguments) const { return Process(arguments, at("log")).wait(); }
 
@@ -96,9 +88,25 @@ class ProgramTest : public testing::Test {
     ASSERT_EQ(outcome.code, 0) << outcome.err;
   }
   Arguments train_arguments(const std::string& output, const Arguments& more = {}) const {
-    Arguments all = {"train",     "--model",     "layoutlmv3-tiny",    "--data", path("pages/train.jsonl"), "--output-dir",
-                     path(output), "--budget",   "1GiB",               "--train-batch-size", "2", "--threads", "1",
-                     "--learning-rate", "1e-3", "--logging-steps", "1", "--dataloader-num-workers", "1"};
+    Arguments all = {"train",
+                     "--model",
+                     "layoutlmv3-tiny",
+                     "--data",
+                     path("pages/train.jsonl"),
+                     "--output-dir",
+                     path(output),
+                     "--budget",
+                     "1GiB",
+                     "--train-batch-size",
+                     "2",
+                     "--threads",
+                     "1",
+                     "--learning-rate",
+                     "1e-3",
+                     "--logging-steps",
+                     "1",
+                     "--dataloader-num-workers",
+                     "1"};
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
@@ -118,7 +126,7 @@ class ProgramTest : public testing::Test {
   }
 
  private:
-  fs::path folder_;
+  ScratchFolder folder_;
 };
 
 // One clear message: it begins with "error: ", comes once, and says all of `parts`.

@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 using test::image_file;
 using test::letters_encoder;
-using test::TemporaryFolder;
+using test::ScratchFolder;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -74,7 +74,7 @@ class CheckTest : public testing::Test {
     return check_pages(*source, options);
   }
 
-  TemporaryFolder folder_;
+  ScratchFolder folder_;
   LabelSet labels_ = LabelSet::parse("O,B-X");
   WordEncoder encoder_ = letters_encoder();
 };
@@ -91,7 +91,7 @@ TEST_F(CheckTest, GoodPagesHaveNoFindings) {
 }
 
 TEST_F(CheckTest, FindsEveryFaultAndGoesOn) {
-  const TemporaryFolder images;
+  const ScratchFolder images;
   const CheckReport report =
       run(page("a", "[0, 0, 62, 10]") + page("b", "[-1, 0, 10, 10]") + page("c", "[0, 0, 1]") + "{\"id\": \"cut\n" +
           page("d", "[0, 0, 10, 10]", "B-Y") + page("e", "[0, 0, 10, 10]", "O", "AB", "none.png") +

@@ -15,8 +15,8 @@ namespace fs = std::filesystem;
 using test::caught;
 using test::image_file;
 using test::letters_encoder;
+using test::ScratchFolder;
 using test::small_processor;
-using test::TemporaryFolder;
 using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -39,7 +39,7 @@ Dataset open(const fs::path& path, DatasetOptions options) {
 }
 
 TEST(Dataset, EncodesAPage) {
-  const TemporaryFolder folder;
+  const ScratchFolder folder;
   const auto path = folder.write("a.jsonl", one_line(page_json(image_file("rgb.png"))));
   const Dataset data = open(path, {.labels = LabelSet::parse("O,B-X,I-X")});
   ASSERT_EQ(data.size(), 1U);
@@ -64,7 +64,7 @@ TEST(Dataset, EncodesAPage) {
 }
 
 TEST(Dataset, CutsWindowsAndCountsEachWordOnceForEvaluation) {
-  const TemporaryFolder folder;
+  const ScratchFolder folder;
   const auto path = folder.write("a.jsonl", one_line(page_json(image_file("rgb.png"))));
   const WindowOptions windows{.max_length = 6, .stride = 3};
   const LabelSet labels = LabelSet::parse("O,B-X,I-X");
@@ -91,7 +91,7 @@ TEST(Dataset, CutsWindowsAndCountsEachWordOnceForEvaluation) {
 }
 
 TEST(Dataset, CountsWordsThatTruncationLoses) {
-  const TemporaryFolder folder;
+  const ScratchFolder folder;
   const auto path = folder.write("a.jsonl", one_line(page_json(image_file("rgb.png"))));
   const Dataset cut = open(path, {.windows = {.max_length = 5, .stride = 0, .long_pages = LongPages::kTruncate}});
   EXPECT_EQ(cut.size(), 1U);
@@ -103,7 +103,7 @@ TEST(Dataset, CountsWordsThatTruncationLoses) {
 }
 
 TEST(Dataset, NeedsNoLabelsToPredict) {
-  const TemporaryFolder folder;
+  const ScratchFolder folder;
   const auto path = folder.write("a.jsonl", one_line(page_json(image_file("rgb.png"), "[7, 8, 9]")));
   const Dataset data = open(path, {});
   Dataset::Scratch scratch;
@@ -114,7 +114,7 @@ TEST(Dataset, NeedsNoLabelsToPredict) {
 }
 
 TEST(Dataset, TakesThePageSizeFromTheImage) {
-  const TemporaryFolder folder;
+  const ScratchFolder folder;
   const auto path = folder.write(
       "a.jsonl", fmt::format(R"({{"image": "{}", "words": ["A"], "boxes": [[0, 0, 61, 47]]}})", image_file("rgb.png")));
   const Dataset data = open(path, {});
@@ -125,7 +125,7 @@ TEST(Dataset, TakesThePageSizeFromTheImage) {
 }
 
 TEST(Dataset, NamesWhatCannotBeUsed) {
-  const TemporaryFolder folder;
+  const ScratchFolder folder;
   const LabelSet labels = LabelSet::parse("O,B-X");
   const auto label_error = caught<PageError>(
       [&] { open(folder.write("a.jsonl", one_line(page_json(image_file("rgb.png")))), {.labels = labels}); });
@@ -152,7 +152,7 @@ TEST(Dataset, NamesWhatCannotBeUsed) {
 }
 
 TEST(Dataset, NoticesFilesThatChange) {
-  const TemporaryFolder folder;
+  const ScratchFolder folder;
   const auto path = folder.write("a.jsonl", one_line(page_json("page.png")));
   fs::copy_file(image_file("same_size.png"), folder.path() / "page.png");
   const Dataset data = open(path, {});

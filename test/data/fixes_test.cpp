@@ -27,7 +27,7 @@ class FixTest : public testing::Test {
  protected:
   FixTest() { folder_.write("page.ppm", page_picture()); }
   Findings check(const fs::path& path) { return check_pages(*open_pages(path, {}), {.places_kept = 1000}).findings; }
-  TemporaryFolder folder_;
+  ScratchFolder folder_;
 };
 
 TEST_F(FixTest, MendsWhatNeedsNoGuess) {

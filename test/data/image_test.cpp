@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using test::caught;
-using test::TemporaryFolder;
+using test::ScratchFolder;
 using testing::HasSubstr;
 
 const fs::path kImages = fs::path(PLIMSOLL_TEST_DATA_DIR) / "images";
@@ -82,7 +82,7 @@ TEST(Image, RefusesWithAReason) {
   EXPECT_EQ(kind("refused_cut.jpg"), "image-unreadable");
   EXPECT_EQ(kind("refused_cut.png"), "image-unreadable");
 
-  const TemporaryFolder folder;
+  const ScratchFolder folder;
   EXPECT_THROW(read_image_info(folder.write("empty.png", "")), ImageError);
   EXPECT_THROW(read_image_info(folder.path()), ImageError);
   // Bytes in the middle lost: the header is fine, the decode is not.
@@ -151,7 +151,7 @@ TEST(ImageProcessor, NormalisesAsTheHuggingFaceProcessor) {
 }
 
 TEST(ImageProcessor, ReadsBothKindsOfConfiguration) {
-  const TemporaryFolder folder;
+  const ScratchFolder folder;
   EXPECT_EQ(ImageProcessorConfig::from_model(folder.path()), ImageProcessorConfig{});
   // As microsoft/layoutlmv3-base has it: a size that is one number, no rescaling named.
   folder.write("preprocessor_config.json", R"({"apply_ocr": true, "do_normalize": true, "do_resize": true,

@@ -12,7 +12,7 @@ namespace plimsoll {
 namespace {
 
 using test::caught;
-using test::TemporaryFolder;
+using test::ScratchFolder;
 using testing::ElementsAre;
 
 TEST(Labels, ParsesListsAndFiles) {
@@ -20,7 +20,7 @@ TEST(Labels, ParsesListsAndFiles) {
   EXPECT_THAT(labels.names(), ElementsAre("O", "B-X", "I-X"));
   EXPECT_EQ(labels.find("I-X"), 2);
   EXPECT_EQ(labels.find("B-Y"), std::nullopt);
-  const TemporaryFolder folder;
+  const ScratchFolder folder;
   EXPECT_EQ(LabelSet::parse(folder.write("labels.txt", "O\nB-X\r\n\nI-X\n").string()), labels);
   EXPECT_THROW(LabelSet::parse("O,B-X,B-X"), UsageError);
   EXPECT_THROW(LabelSet::parse("O,,B-X"), UsageError);
@@ -28,7 +28,7 @@ TEST(Labels, ParsesListsAndFiles) {
 }
 
 TEST(Labels, ComesFromConfig) {
-  const TemporaryFolder folder;
+  const ScratchFolder folder;
   // Ten and more labels: numbers sort as numbers, not as text.
   std::string ids, names;
   for (int i = 11; i >= 0; --i) {
@@ -36,14 +36,12 @@ TEST(Labels, ComesFromConfig) {
     ids += fmt::format(R"({}"{}": "L{}")", comma, i, i);
     names += fmt::format(R"({}"L{}": {})", comma, i, i);
   }
-  const auto both =
-      folder.write("a.json", "{\"id2label\": {" + ids + "}, \"label2id\": {" + names + "}}");
+  const auto both = folder.write("a.json", "{\"id2label\": {" + ids + "}, \"label2id\": {" + names + "}}");
   const auto labels = LabelSet::from_config(both);
   ASSERT_TRUE(labels.has_value());
   EXPECT_EQ(labels->size(), 12U);
   EXPECT_EQ(labels->name(10), "L10");
-  EXPECT_EQ(LabelSet::from_config(folder.write("b.json", "{\"label2id\": {" + names + "}}")),
-            labels);
+  EXPECT_EQ(LabelSet::from_config(folder.write("b.json", "{\"label2id\": {" + names + "}}")), labels);
   EXPECT_EQ(LabelSet::from_config(folder.write("c.json", "{\"hidden_size\": 4}")), std::nullopt);
 
   const auto fails = [&](const std::string& json) {
@@ -61,15 +59,13 @@ TEST(Labels, ComesFromDataInAFixedOrder) {
   const LabelSet labels = LabelSet::from_names_seen({"I-TOTAL", "B-TOTAL", "B-DATE", "O", "misc"});
   EXPECT_THAT(labels.names(), ElementsAre("O", "B-DATE", "I-DATE", "B-TOTAL", "I-TOTAL", "misc"));
 
-  const TemporaryFolder folder;
-  const auto path = folder.write(
-      "a.jsonl", R"({"image": "a", "words": ["A"], "boxes": [[0,0,1,1]], "labels": ["B-Z"]})"
-                 "\n"
-                 R"({"image": "a", "words": ["A"], "boxes": [[0,0,1,1]]})"
-                 "\n");
+  const ScratchFolder folder;
+  const auto path = folder.write("a.jsonl", R"({"image": "a", "words": ["A"], "boxes": [[0,0,1,1]], "labels": ["B-Z"]})"
+                                            "\n"
+                                            R"({"image": "a", "words": ["A"], "boxes": [[0,0,1,1]]})"
+                                            "\n");
   EXPECT_THAT(LabelSet::from_pages(*open_pages(path, {})).names(), ElementsAre("O", "B-Z", "I-Z"));
-  const auto error =
-      caught<DataError>([&] { LabelSet::from_pages(*open_pages(path, {.ignore_labels = true})); });
+  const auto error = caught<DataError>([&] { LabelSet::from_pages(*open_pages(path, {.ignore_labels = true})); });
   EXPECT_EQ(error.problem().what, "no page has labels");
 }
 

@@ -14,8 +14,8 @@ namespace {
 namespace fs = std::filesystem;
 using test::image_file;
 using test::letters_encoder;
+using test::ScratchFolder;
 using test::small_processor;
-using test::TemporaryFolder;
 
 class LoaderTest : public testing::Test {
  protected:
@@ -57,7 +57,7 @@ class LoaderTest : public testing::Test {
     return all;
   }
 
-  TemporaryFolder folder_;
+  ScratchFolder folder_;
   fs::path path_;
   std::unique_ptr<Dataset> dataset_;
   std::unique_ptr<Sampler> sampler_;

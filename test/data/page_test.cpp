@@ -12,7 +12,7 @@ namespace plimsoll {
 namespace {
 
 using test::caught;
-using test::TemporaryFolder;
+using test::ScratchFolder;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -22,15 +22,12 @@ PageError parse_error(std::string_view json) {
 
 TEST(Page, ScalesPixelsAsPythonDoes) {
   // int(1000 * x / width)
-  EXPECT_EQ(scale_box({12, 40, 457, 1000}, 457, 1000, BoxFormat::kPixel),
-            (Box1000{26, 40, 1000, 1000}));
-  EXPECT_EQ(scale_box({0.5, -1, 99.9, 101}, 100, 100, BoxFormat::kPixel),
-            (Box1000{5, -10, 999, 1010}));
+  EXPECT_EQ(scale_box({12, 40, 457, 1000}, 457, 1000, BoxFormat::kPixel), (Box1000{26, 40, 1000, 1000}));
+  EXPECT_EQ(scale_box({0.5, -1, 99.9, 101}, 100, 100, BoxFormat::kPixel), (Box1000{5, -10, 999, 1010}));
   EXPECT_EQ(scale_box({12.9, 40, 457, 1000}, 0, 0, BoxFormat::k1000), (Box1000{12, 40, 457, 1000}));
   EXPECT_FALSE(box_on_page(scale_box({1e300, 0, 0, 0}, 10, 10, BoxFormat::kPixel)));
   EXPECT_FALSE(box_on_page(scale_box({-1e300, 0, 0, 0}, 10, 10, BoxFormat::kPixel)));
-  EXPECT_FALSE(box_on_page(
-      scale_box({std::numeric_limits<double>::quiet_NaN(), 0, 0, 0}, 1, 1, BoxFormat::k1000)));
+  EXPECT_FALSE(box_on_page(scale_box({std::numeric_limits<double>::quiet_NaN(), 0, 0, 0}, 1, 1, BoxFormat::k1000)));
   EXPECT_TRUE(box_on_page({0, 0, 1000, 1000}));
   EXPECT_FALSE(box_on_page({0, 0, 1001, 1000}));
 }
@@ -47,8 +44,7 @@ TEST(Page, FindsInvalidUtf8) {
 TEST(Page, QuotesWordsSafely) {
   EXPECT_EQ(in_quotes("TOTAL"), "\"TOTAL\"");
   EXPECT_EQ(in_quotes("a\x1b[2J"), "\"a\\x1b[2J\"");
-  EXPECT_EQ(in_quotes(std::string(39, 'a') + "\xC3\xA9 and more"),
-            "\"" + std::string(39, 'a') + "…\"");
+  EXPECT_EQ(in_quotes(std::string(39, 'a') + "\xC3\xA9 and more"), "\"" + std::string(39, 'a') + "…\"");
 }
 
 TEST(PageJson, ReadsEveryKeyUnderItsNames) {
@@ -65,19 +61,18 @@ TEST(PageJson, ReadsEveryKeyUnderItsNames) {
   EXPECT_EQ(page.boxes[1], (Box{5.5, 6, 7, 8}));
   EXPECT_EQ(place(page, 1), "dir/a.jsonl:7, page '12', word 1 (\"B\")");
 
-  const Page other = parse_jsonl_page(
-      R"({"image_path": "/abs/a.png", "tokens": ["A"], "bboxes": [[0, 0, 1, 1]], "ner_tags": [1]})",
-      "d/a.jsonl", 1, {.label_names = {"O", "B-X"}});
+  const Page other =
+      parse_jsonl_page(R"({"image_path": "/abs/a.png", "tokens": ["A"], "bboxes": [[0, 0, 1, 1]], "ner_tags": [1]})",
+                       "d/a.jsonl", 1, {.label_names = {"O", "B-X"}});
   EXPECT_EQ(other.image, "/abs/a.png");
   EXPECT_EQ(other.width, 0);
   EXPECT_THAT(other.labels, ElementsAre("B-X"));
 
-  const Page unlabelled = parse_jsonl_page(
-      R"({"image": "a", "words": ["A"], "boxes": [[0, 0, 1, 1]], "labels": null})", "a", 1, {});
+  const Page unlabelled =
+      parse_jsonl_page(R"({"image": "a", "words": ["A"], "boxes": [[0, 0, 1, 1]], "labels": null})", "a", 1, {});
   EXPECT_TRUE(unlabelled.labels.empty());
-  const Page ignored = parse_jsonl_page(
-      R"({"image": "a", "words": ["A"], "boxes": [[0, 0, 1, 1]], "labels": [3, 4]})", "a", 1,
-      {.ignore_labels = true});
+  const Page ignored = parse_jsonl_page(R"({"image": "a", "words": ["A"], "boxes": [[0, 0, 1, 1]], "labels": [3, 4]})",
+                                        "a", 1, {.ignore_labels = true});
   EXPECT_TRUE(ignored.labels.empty());
 }
 
@@ -92,34 +87,28 @@ TEST(PageJson, SaysWhatIsWrongAndWhere) {
 
   const auto nan = parse_error(R"({"image": "a", "words": ["A"], "boxes": [[NaN, 0, 1, 1]]})");
   EXPECT_EQ(nan.kind(), "not-finite");
-  EXPECT_EQ(parse_error(R"({"image": "a", "words": ["A"], "boxes": [[1e999, 0, 1, 1]]})").kind(),
-            "not-finite");
+  EXPECT_EQ(parse_error(R"({"image": "a", "words": ["A"], "boxes": [[1e999, 0, 1, 1]]})").kind(), "not-finite");
 
   const auto missing = parse_error(R"({"image": "a", "wordz": [], "boxes": []})");
   EXPECT_EQ(missing.kind(), "missing-key");
   EXPECT_EQ(missing.problem().found, "keys boxes, image, wordz");
   EXPECT_EQ(missing.problem().allowed, "words or tokens");
 
-  const auto counts =
-      parse_error(R"({"id": "p", "image": "a", "words": ["A", "B"], "boxes": [[0, 0, 1, 1]]})");
+  const auto counts = parse_error(R"({"id": "p", "image": "a", "words": ["A", "B"], "boxes": [[0, 0, 1, 1]]})");
   EXPECT_EQ(counts.kind(), "counts-differ");
   EXPECT_EQ(counts.problem().found, "1 boxes, 2 words");
-  EXPECT_EQ(parse_error(R"({"image": "a", "words": ["A"], "boxes": [[0, 0, 1, 1]], "labels": []})")
-                .kind(),
+  EXPECT_EQ(parse_error(R"({"image": "a", "words": ["A"], "boxes": [[0, 0, 1, 1]], "labels": []})").kind(),
             "counts-differ");
 
-  const auto three =
-      parse_error(R"({"id": "p", "image": "a", "words": ["TOTAL"], "boxes": [[0, 0, 1]]})");
+  const auto three = parse_error(R"({"id": "p", "image": "a", "words": ["TOTAL"], "boxes": [[0, 0, 1]]})");
   EXPECT_EQ(three.kind(), "box-shape");
   EXPECT_EQ(three.problem().where, "dir/a.jsonl:7, page 'p', word 0 (\"TOTAL\")");
   EXPECT_EQ(three.problem().found, "[0, 0, 1]");
-  EXPECT_EQ(parse_error(R"({"image": "a", "words": ["A"], "boxes": [[0, 0, "1", 1]]})").kind(),
-            "box-shape");
+  EXPECT_EQ(parse_error(R"({"image": "a", "words": ["A"], "boxes": [[0, 0, "1", 1]]})").kind(), "box-shape");
 
   EXPECT_EQ(parse_error(R"({"image": "a", "words": ["A", 5], "boxes": []})").kind(), "wrong-type");
   EXPECT_EQ(parse_error(R"({"image": "a", "words": "A B", "boxes": []})").kind(), "wrong-type");
-  EXPECT_EQ(parse_error(R"({"image": "a", "width": -4, "words": [], "boxes": []})").kind(),
-            "wrong-type");
+  EXPECT_EQ(parse_error(R"({"image": "a", "width": -4, "words": [], "boxes": []})").kind(), "wrong-type");
   EXPECT_EQ(parse_error(R"({"image": 3, "words": [], "boxes": []})").kind(), "wrong-type");
   const auto bytes = parse_error("{\"image\": \"a\", \"words\": [\"A\xFF\"], \"boxes\": []}");
   EXPECT_EQ(bytes.kind(), "not-utf8");
@@ -129,16 +118,14 @@ TEST(PageJson, SaysWhatIsWrongAndWhere) {
 TEST(PageJson, IntegerLabelsNeedNames) {
   const char* json = R"({"image": "a", "words": ["A"], "boxes": [[0, 0, 1, 1]], "ner_tags": [7]})";
   EXPECT_EQ(parse_error(json).kind(), "label-numbers");
-  const auto error = caught<PageError>([&] {
-    parse_jsonl_page(json, "a", 1, {.label_names = {"O", "B-X", "I-X"}});
-  });
+  const auto error = caught<PageError>([&] { parse_jsonl_page(json, "a", 1, {.label_names = {"O", "B-X", "I-X"}}); });
   EXPECT_EQ(error.kind(), "label-unknown");
   EXPECT_EQ(error.problem().found, "7");
   EXPECT_EQ(error.problem().allowed, "0 to 2 (3 labels)");
 }
 
 TEST(PageSource, ReadsLinesWhateverTheirEnds) {
-  const TemporaryFolder folder;
+  const ScratchFolder folder;
   const std::string a = R"({"id": "a", "image": "a.png", "words": [], "boxes": []})";
   const std::string b = R"({"image": "b.png", "words": [], "boxes": []})";
   // A byte order mark, Windows line ends, blank lines, no newline at the end.
@@ -153,12 +140,12 @@ TEST(PageSource, ReadsLinesWhateverTheirEnds) {
 }
 
 TEST(PageSource, FindsLinesAcrossChunks) {
-  const TemporaryFolder folder;
+  const ScratchFolder folder;
   std::string text;
   constexpr std::size_t kPages = 3000;  // some 3 MB: several chunks
   for (std::size_t i = 0; i < kPages; ++i) {
-    text += R"({"id": ")" + std::to_string(i) + R"(", "image": "a", "words": [")" +
-            std::string(i % 2000, 'x') + R"("], "boxes": [[0, 0, 1, 1]]})" + "\n";
+    text += R"({"id": ")" + std::to_string(i) + R"(", "image": "a", "words": [")" + std::string(i % 2000, 'x') +
+            R"("], "boxes": [[0, 0, 1, 1]]})" + "\n";
   }
   const auto source = open_pages(folder.write("data.jsonl", text), {});
   ASSERT_EQ(source->size(), kPages);
@@ -171,7 +158,7 @@ TEST(PageSource, FindsLinesAcrossChunks) {
 }
 
 TEST(PageSource, RefusesWhatIsNoDataFile) {
-  const TemporaryFolder folder;
+  const ScratchFolder folder;
   EXPECT_THROW(open_pages(folder.path() / "none.jsonl", {}), DataError);
   EXPECT_THROW(open_pages(folder.path(), {}), DataError);
   EXPECT_THROW(open_pages(folder.write("empty.jsonl", "\n \n"), {}), DataError);
@@ -184,7 +171,7 @@ TEST(PageSource, RefusesWhatIsNoDataFile) {
 }
 
 TEST(PageSource, ReadsFunsd) {
-  const TemporaryFolder folder;
+  const ScratchFolder folder;
   folder.write("annotations/b.json", R"({"form": []})");
   folder.write("annotations/a.json", R"({"form": [
     {"box": [10, 20, 90, 40], "label": "question", "id": 0, "linking": [], "text": "Ship date:",

@@ -106,7 +106,7 @@ class PlantedFaults : public testing::Test {
     ++kinds_;
   }
 
-  TemporaryFolder folder_;
+  ScratchFolder folder_;
   LabelSet labels_ = LabelSet::parse("O,B-X,I-X,B-Y,I-Y");
   WordEncoder encoder_ = letters_encoder();
   std::size_t kinds_ = 0, found_ = 0;

@@ -56,11 +56,11 @@ void read_everything(const TensorSource& source) {
 // Returns how many of the damaged files still read.
 int survivors(const std::function<std::string(std::mt19937&)>& make, int count,
               const std::function<void(const std::filesystem::path&)>& read) {
-  const TemporaryDirectory directory;
+  const ScratchFolder directory;
   std::mt19937 random(20240607);
   int read_well = 0;
   for (int i = 0; i < count; ++i) {
-    const auto path = directory.file("damaged", make(random));
+    const auto path = directory.write("damaged", make(random));
     const AllocationGuard guard;
     try {
       read(path);

@@ -23,8 +23,8 @@ std::string made_file(const std::string& dictionary, std::size_t data_bytes, cha
          std::string(data_bytes, '\x01');
 }
 std::string error_of(const std::string& content) {
-  const TemporaryDirectory directory;
-  return data_error([&] { NpyReader reader(directory.file("x.npy", content)); });
+  const ScratchFolder directory;
+  return data_error([&] { NpyReader reader(directory.write("x.npy", content)); });
 }
 std::string error_of_header(const std::string& dictionary) { return error_of(made_file(dictionary, 24)); }
 
@@ -37,7 +37,7 @@ TEST(Npy, ReadsWhatNumPyWritesInAllVersions) {
 }
 
 TEST(Npy, RoundTrip) {
-  const TemporaryDirectory directory;
+  const ScratchFolder directory;
   const auto path = directory.path() / "x.npy";
   const std::vector<Shape> shapes{{}, {0}, {5}, {2, 3}, {1, 2, 3, 1, 2}};
   for (const Shape& shape : shapes) {
@@ -64,10 +64,10 @@ TEST(Npy, RefusesOtherLayoutsAndTypes) {
 }
 
 TEST(Npy, AcceptsTheHeaderInAnyOrderAndSpacing) {
-  const TemporaryDirectory directory;
+  const ScratchFolder directory;
   for (const char version : {'\1', '\2', '\3'}) {
     const NpyReader reader(
-        directory.file("x.npy", made_file("{ 'shape':(6,),'fortran_order':True ,'descr' : '<f4'}\n", 24, version)));
+        directory.write("x.npy", made_file("{ 'shape':(6,),'fortran_order':True ,'descr' : '<f4'}\n", 24, version)));
     EXPECT_EQ(reader.type(), (TensorType{DType::kF32, {6}}));
   }
 }
@@ -98,9 +98,9 @@ TEST(Npy, RefusesHeadersThatLie) {
 
 TEST(Npy, RefusesTornFilesAtEveryLength) {
   const std::string whole = read_text_file(golden("version2.npy"));
-  const TemporaryDirectory directory;
+  const ScratchFolder directory;
   for (std::size_t length = 0; length < whole.size(); ++length) {
-    const auto path = directory.file("torn.npy", std::string_view(whole).substr(0, length));
+    const auto path = directory.write("torn.npy", std::string_view(whole).substr(0, length));
     EXPECT_THROW(NpyReader{path}, DataError) << length;
   }
 }

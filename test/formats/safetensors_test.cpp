@@ -17,12 +17,12 @@ std::string made_file(const std::string& header, std::size_t data_bytes) {
 }
 
 std::string error_of(const std::string& content) {
-  const TemporaryDirectory directory;
-  return data_error([&] { SafetensorsReader reader(directory.file("x.safetensors", content)); });
+  const ScratchFolder directory;
+  return data_error([&] { SafetensorsReader reader(directory.write("x.safetensors", content)); });
 }
 
 TEST(Safetensors, RoundTripKeepsOrderTypesBytesAndMetadata) {
-  const TemporaryDirectory directory;
+  const ScratchFolder directory;
   const auto path = directory.path() / "x.safetensors";
   const std::vector<float> matrix{1, 2, 3, 4, 5, 6};
   const std::vector<std::int64_t> ids{-1, 1LL << 40};
@@ -64,7 +64,7 @@ TEST(Safetensors, RoundTripKeepsOrderTypesBytesAndMetadata) {
 }
 
 TEST(Safetensors, ReadsPartsAndNamesWhatIsMissing) {
-  const TemporaryDirectory directory;
+  const ScratchFolder directory;
   const auto path = directory.path() / "x.safetensors";
   SafetensorsWriter writer(path, {{"a", {DType::kI32, {4}}}});
   writer.write(bytes_of(std::vector<std::int32_t>{1, 2, 3, 4}));
@@ -78,8 +78,8 @@ TEST(Safetensors, ReadsPartsAndNamesWhatIsMissing) {
 }
 
 TEST(Safetensors, AbandonedWriterLeavesTheOldFile) {
-  const TemporaryDirectory directory;
-  const auto path = directory.file("x.safetensors", "old");
+  const ScratchFolder directory;
+  const auto path = directory.write("x.safetensors", "old");
   {
     SafetensorsWriter writer(path, {{"a", {DType::kI32, {4}}}});
     writer.write(bytes_of(std::vector<std::int32_t>{1}));
@@ -90,7 +90,7 @@ TEST(Safetensors, AbandonedWriterLeavesTheOldFile) {
 }
 
 TEST(Safetensors, WriterRefusesMoreThanDeclared) {
-  const TemporaryDirectory directory;
+  const ScratchFolder directory;
   const auto path = directory.path() / "x.safetensors";
   const std::vector<float> two(2);
   SafetensorsWriter writer(path, {{"a", {DType::kF32, {1}}}, {"b", {DType::kF32, {1}}}});
@@ -124,9 +124,9 @@ TEST(Safetensors, ReadsWhatHuggingFaceWrites) {
 }
 
 TEST(Safetensors, AcceptsTheSmallestFiles) {
-  const TemporaryDirectory directory;
-  EXPECT_TRUE(SafetensorsReader(directory.file("a", made_file("{}", 0))).entries().empty());
-  EXPECT_TRUE(SafetensorsReader(directory.file("b", made_file(R"({"__metadata__":{}}  )", 0))).entries().empty());
+  const ScratchFolder directory;
+  EXPECT_TRUE(SafetensorsReader(directory.write("a", made_file("{}", 0))).entries().empty());
+  EXPECT_TRUE(SafetensorsReader(directory.write("b", made_file(R"({"__metadata__":{}}  )", 0))).entries().empty());
 }
 
 struct BadHeader {
@@ -195,9 +195,9 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Safetensors, RefusesTornFilesAtEveryLength) {
   const std::string whole = read_text_file(golden("hugging_face.safetensors"));
-  const TemporaryDirectory directory;
+  const ScratchFolder directory;
   for (std::size_t length = 0; length < whole.size(); ++length) {
-    const auto path = directory.file("torn", std::string_view(whole).substr(0, length));
+    const auto path = directory.write("torn", std::string_view(whole).substr(0, length));
     EXPECT_THROW(SafetensorsReader{path}, DataError) << length;
   }
 }
@@ -205,8 +205,8 @@ TEST(Safetensors, RefusesTornFilesAtEveryLength) {
 TEST(Safetensors, RefusesAHeaderLongerThanItsFileOrThanAnyHeader) {
   EXPECT_THAT(error_of(little_endian<std::uint64_t>(1000) + "{}"), HasSubstr("at most 2"));
   EXPECT_THAT(error_of(little_endian<std::uint64_t>(~0ULL) + "{}"), HasSubstr("18446744073709551615"));
-  const TemporaryDirectory directory;
-  const auto path = directory.file("large", little_endian<std::uint64_t>(200'000'000));
+  const ScratchFolder directory;
+  const auto path = directory.write("large", little_endian<std::uint64_t>(200'000'000));
   std::filesystem::resize_file(path, 300'000'000);  // a hole: takes no space
   EXPECT_THAT(data_error([&] { SafetensorsReader reader(path); }), HasSubstr("at most 100000000"));
 }

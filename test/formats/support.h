@@ -16,32 +16,11 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "formats/tensor_source.h"
+#include "support/scratch_folder.h"
 
 namespace plimsoll {
 
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "plimsoll-XXXXXX").string();
-    check(::mkdtemp(pattern.data()) != nullptr, "a temporary directory can be made");
-    path_ = pattern;
-  }
-  ~TemporaryDirectory() { std::filesystem::remove_all(path_); }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-
-  const std::filesystem::path& path() const { return path_; }
-  std::filesystem::path file(std::string_view name, std::string_view content) const {
-    const std::filesystem::path path = path_ / name;
-    std::filesystem::remove(path);  // ext4 syncs a file that is emptied and written anew: slow
-    std::ofstream stream(path, std::ios::binary);
-    stream.write(content.data(), static_cast<std::streamsize>(content.size()));
-    return path;
-  }
-
- private:
-  std::filesystem::path path_;
-};
+using test::ScratchFolder;
 
 inline std::filesystem::path golden(std::string_view name) {
   return std::filesystem::path(PLIMSOLL_TEST_DATA_DIR) / "formats" / name;

@@ -13,8 +13,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 std::string error_of(const std::string& content) {
-  const TemporaryDirectory directory;
-  return data_error([&] { TorchPickleReader reader(directory.file("pytorch_model.bin", content)); });
+  const ScratchFolder directory;
+  return data_error([&] { TorchPickleReader reader(directory.write("pytorch_model.bin", content)); });
 }
 std::string error_of(const TensorRecord& tensor) {
   return error_of(torch_archive(pickled_dict({{"w", pickled(tensor)}})));
@@ -84,8 +84,8 @@ TEST(TorchPickle, GathersALargeTransposedMatrix) {
                                                                  .sizes = {kColumns, kRows},
                                                                  .strides = {1, kColumns}})}}));
   zip.add("m/data/0", storage);
-  const TemporaryDirectory directory;
-  const TorchPickleReader reader(directory.file("pytorch_model.bin", zip.finish()));
+  const ScratchFolder directory;
+  const TorchPickleReader reader(directory.write("pytorch_model.bin", zip.finish()));
   const auto values = read_tensor<std::int32_t>(reader, "w");
   std::vector<std::int32_t> part(5000);
   reader.read_elements(reader.at("w"), 777, std::as_writable_bytes(std::span(part)));
@@ -127,9 +127,9 @@ TEST(TorchPickle, RefusesOtherFormatsWithARemedy) {
 }
 
 TEST(TorchPickle, TakesAHandMadeRecord) {
-  const TemporaryDirectory directory;
+  const ScratchFolder directory;
   const TorchPickleReader reader(
-      directory.file("pytorch_model.bin", torch_archive(pickled_dict({{"w", pickled(TensorRecord{})}}))));
+      directory.write("pytorch_model.bin", torch_archive(pickled_dict({{"w", pickled(TensorRecord{})}}))));
   EXPECT_THAT(read_tensor<float>(reader, "w"), ElementsAre(0, 1, 2, 3, 4, 5));
 }
 
@@ -185,9 +185,9 @@ TEST(TorchPickle, RefusesArchivesThatMislead) {
 
 TEST(TorchPickle, RefusesTornFilesAtEveryLength) {
   const std::string whole = read_text_file(golden("state.bin"));
-  const TemporaryDirectory directory;
+  const ScratchFolder directory;
   for (std::size_t length = 0; length < whole.size(); length += 7) {
-    const auto path = directory.file("torn", std::string_view(whole).substr(0, length));
+    const auto path = directory.write("torn", std::string_view(whole).substr(0, length));
     EXPECT_THROW(TorchPickleReader{path}, DataError) << length;
   }
 }

@@ -31,12 +31,12 @@ std::string error_of(const std::filesystem::path& directory) {
 }
 
 TEST(Weights, TakesFilesInTheOrderOfTransformers) {
-  const TemporaryDirectory directory;
+  const ScratchFolder directory;
   std::filesystem::copy_file(golden("state.bin"), directory.path() / "pytorch_model.bin");
   EXPECT_EQ(open_weights(directory.path()).path().filename(), "pytorch_model.bin");
   EXPECT_EQ(open_weights(directory.path()).entries().size(), 15U);
   write_shard(directory.path() / "part.safetensors", {"a"}, 1);
-  directory.file("model.safetensors.index.json", R"({"weight_map": {"a": "part.safetensors"}})");
+  directory.write("model.safetensors.index.json", R"({"weight_map": {"a": "part.safetensors"}})");
   EXPECT_EQ(open_weights(directory.path()).path().filename(), "model.safetensors.index.json");
   write_shard(directory.path() / "model.safetensors", {"b"}, 2);
   const WeightsFile weights = open_weights(directory.path());
@@ -47,11 +47,11 @@ TEST(Weights, TakesFilesInTheOrderOfTransformers) {
 }
 
 TEST(Weights, ReadsShards) {
-  const TemporaryDirectory directory;
+  const ScratchFolder directory;
   write_shard(directory.path() / "one.safetensors", {"a", "b", "unlisted"}, 1);
   write_shard(directory.path() / "two.safetensors", {"c", "d"}, 10);
-  directory.file("model.safetensors.index.json",
-                 R"({"metadata": {"total_size": 16}, "weight_map": {"d": "two.safetensors", "a": "one.safetensors",
+  directory.write("model.safetensors.index.json",
+                  R"({"metadata": {"total_size": 16}, "weight_map": {"d": "two.safetensors", "a": "one.safetensors",
                      "c": "two.safetensors", "b": "one.safetensors"}})");
   const WeightsFile weights = open_weights(directory.path());
   EXPECT_EQ(weights.entries().size(), 4U);
@@ -63,17 +63,17 @@ TEST(Weights, ReadsShards) {
 }
 
 TEST(Weights, ReadsShardsOfPickles) {
-  const TemporaryDirectory directory;
+  const ScratchFolder directory;
   std::filesystem::copy_file(golden("state.bin"), directory.path() / "p1.bin");
-  directory.file("pytorch_model.bin.index.json", R"({"weight_map": {"parameter": "p1.bin"}})");
+  directory.write("pytorch_model.bin.index.json", R"({"weight_map": {"parameter": "p1.bin"}})");
   EXPECT_THAT(read_tensor<float>(open_weights(directory.path()), "parameter"), ElementsAre(0, 1, 2));
 }
 
 TEST(Weights, NamesWhatIsWrongWithAnIndex) {
-  const TemporaryDirectory directory;
+  const ScratchFolder directory;
   write_shard(directory.path() / "one.safetensors", {"a"}, 1);
   const auto error_of_index = [&](const std::string& text) {
-    directory.file("model.safetensors.index.json", text);
+    directory.write("model.safetensors.index.json", text);
     return error_of(directory.path());
   };
   EXPECT_THAT(error_of_index(R"({"weight_map": {"z": "one.safetensors"}})"),
@@ -93,9 +93,9 @@ TEST(Weights, NamesWhatIsWrongWithAnIndex) {
 }
 
 TEST(Weights, ListsWhatWasLookedFor) {
-  const TemporaryDirectory directory;
-  directory.file("config.json", "{}");
-  directory.file("tf_model.h5", "");
+  const ScratchFolder directory;
+  directory.write("config.json", "{}");
+  directory.write("tf_model.h5", "");
   EXPECT_THAT(error_of(directory.path()),
               AllOf(HasSubstr("model.safetensors, model.safetensors.index.json, pytorch_model.bin, "
                               "pytorch_model.bin.index.json"),
@@ -104,7 +104,7 @@ TEST(Weights, ListsWhatWasLookedFor) {
 }
 
 TEST(Weights, ReadsEveryFloatingTypeAsFloat) {
-  const TemporaryDirectory directory;
+  const ScratchFolder directory;
   const auto path = directory.path() / "model.safetensors";
   std::vector<std::uint16_t> bits(65536);
   for (std::size_t i = 0; i < bits.size(); ++i) bits[i] = static_cast<std::uint16_t>(i);

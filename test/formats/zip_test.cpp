@@ -15,8 +15,8 @@ ZipBuilder two_entries() {
 }
 
 std::string error_of(const std::string& content) {
-  const TemporaryDirectory directory;
-  return data_error([&] { ZipReader reader(directory.file("x.zip", content)); });
+  const ScratchFolder directory;
+  return data_error([&] { ZipReader reader(directory.write("x.zip", content)); });
 }
 
 // The archive of two_entries() with `replacement` at the nth place where `signature` stands, plus `skip`.
@@ -31,8 +31,8 @@ const std::string kLocal = "PK\x03\x04", kCentral = "PK\x01\x02", kEnd = "PK\x05
 
 TEST(Zip, ReadsEntriesByName) {
   for (const bool zip64 : {false, true}) {
-    const TemporaryDirectory directory;
-    const ZipReader zip(directory.file("x.zip", two_entries().finish(zip64)));
+    const ScratchFolder directory;
+    const ZipReader zip(directory.write("x.zip", two_entries().finish(zip64)));
     ASSERT_EQ(zip.entries().size(), 2U);
     EXPECT_EQ(zip.read_all(*zip.find("b/first"), 10), "some bytes");
     EXPECT_EQ(zip.read_all(*zip.find("a"), 0), "");
@@ -48,8 +48,8 @@ TEST(Zip, ReadsEntriesByName) {
 TEST(Zip, FindsTheEndBeforeAComment) {
   std::string content = two_entries().finish();
   content[content.size() - 2] = 5;
-  const TemporaryDirectory directory;
-  EXPECT_EQ(ZipReader(directory.file("x.zip", content + "notes")).entries().size(), 2U);
+  const ScratchFolder directory;
+  EXPECT_EQ(ZipReader(directory.write("x.zip", content + "notes")).entries().size(), 2U);
   EXPECT_THAT(error_of(content + "note"), HasSubstr("no end record"));
 }
 
@@ -97,9 +97,9 @@ TEST(Zip, RefusesEntriesThatShareBytesOrNames) {
 TEST(Zip, RefusesTornFilesAtEveryLength) {
   for (const bool zip64 : {false, true}) {
     const std::string whole = two_entries().finish(zip64);
-    const TemporaryDirectory directory;
+    const ScratchFolder directory;
     for (std::size_t length = 0; length < whole.size(); ++length) {
-      const auto path = directory.file("torn.zip", std::string_view(whole).substr(0, length));
+      const auto path = directory.write("torn.zip", std::string_view(whole).substr(0, length));
       EXPECT_THROW(ZipReader{path}, DataError) << length;
     }
   }
@@ -108,9 +108,9 @@ TEST(Zip, RefusesTornFilesAtEveryLength) {
 TEST(Zip, RefusesADeflatedEntryThatIsTornOrClaimsTooMuch) {
   // Python's zipfile wrote the archive; the entry is deflated.
   std::string content = read_text_file(golden("deflated.npz"));
-  const TemporaryDirectory directory;
+  const ScratchFolder directory;
   {
-    const ZipReader zip(directory.file("x.zip", content));
+    const ZipReader zip(directory.write("x.zip", content));
     const ZipEntry* entry = zip.find("labels.npy");
     ASSERT_TRUE(entry != nullptr && entry->deflated);
     EXPECT_EQ(zip.read_all(*entry, 1 << 20).substr(1, 5), "NUMPY");
@@ -118,7 +118,7 @@ TEST(Zip, RefusesADeflatedEntryThatIsTornOrClaimsTooMuch) {
   const std::size_t central = content.find(kCentral);
   std::string longer = content;
   longer.replace(central + 24, 4, little_endian<std::uint32_t>(50'000));
-  const ZipReader zip(directory.file("longer.zip", longer));
+  const ZipReader zip(directory.write("longer.zip", longer));
   EXPECT_THAT(data_error([&] { zip.read_all(*zip.find("matrix.npy"), 1 << 20); }), HasSubstr("torn"));
   std::string bomb = content;
   bomb.replace(central + 24, 4, little_endian<std::uint32_t>(0x7FFFFFFF));

@@ -1,0 +1,18 @@
+"""What the benchmarks share: where the built program is, and running it. Python's standard library only."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+PLIMSOLL = REPOSITORY / "build" / "release" / "plimsoll"
+MIB = 1 << 20
+
+
+def run(program, *arguments, allowed=(0,)):
+    """Runs to the end, output kept; any other exit code than those allowed ends the script with what was printed."""
+    command = [str(program), *map(str, arguments)]
+    result = subprocess.run(command, capture_output=True, text=True)
+    if result.returncode not in allowed:
+        sys.exit(f"{' '.join(command)}\nended with {result.returncode}:\n{result.stdout}{result.stderr}")
+    return result
