@@ -17,9 +17,12 @@ constexpr std::size_t kMaxHits = 64;
 constexpr std::size_t kMaxErrors = 3, kMaxContext = 4;
 // An out-of-memory message may be wrapped by a terminal or be a small table.
 constexpr std::size_t kMessageLines = 12, kMessageBytes = 4096;
+// A run that printed so many further losses has outlived an error. Ranks that wait for a dead one print one at most.
+constexpr std::uint64_t kUpdatesAfterSurvival = 2;
 
 struct Hit {
   std::uint64_t traceback = 0;  // how many tracebacks had begun
+  std::uint64_t updates = 0;    // how many losses had been printed
   Evidence evidence{};
 };
 
@@ -53,6 +56,18 @@ bool is_context_line(std::string_view text, bool notebook) {
   std::size_t digits = 0;
   while (digits < text.size() && text[digits] >= '0' && text[digits] <= '9') ++digits;
   return digits > 0 && (digits == text.size() || text[digits] == ' ');
+}
+
+// The number in "'loss': 0.3127", "loss=0.41", "average loss = 0.0412"; empty where the line tells none, or none
+// finite.
+std::string_view loss_in(std::string_view small) {
+  for (std::size_t at = small.find("loss"); at != std::string_view::npos; at = small.find("loss", at + 1)) {
+    const std::size_t begin = small.find_first_not_of("'\": =", at + 4);
+    if (begin == std::string_view::npos || begin == at + 4) continue;
+    const std::size_t end = std::min(small.find_first_not_of("0123456789.e+-", begin), small.size());
+    if (small[begin] >= '0' && small[begin] <= '9') return small.substr(begin, end - begin);
+  }
+  return {};
 }
 
 }  // namespace
@@ -137,6 +152,10 @@ class LogReader::Impl {
   void on_line(std::uint64_t number, std::string_view text) {
     if (is_context_line(text, notebook_)) return;
     const std::string small = to_small_letters(text);
+    if (const std::string_view loss = loss_in(small); !loss.empty() && loss != loss_) {
+      ++updates_;
+      loss_ = loss;
+    }
     bool out_of_memory = false;
     found_.clear();
     patterns_.find(small, [&](int pattern) { found_.push_back(pattern); });
@@ -158,9 +177,16 @@ class LogReader::Impl {
         continue;
       }
       if (hits.size() == kMaxHits) continue;
-      hits.push_back({tracebacks_, {number, printable(text)}});
+      hits.push_back({tracebacks_, updates_, {number, printable(text)}});
     }
-    if (out_of_memory && message_lines_ == 0 && numbers_.empty()) message_lines_ = kMessageLines;
+    if (out_of_memory) {
+      const bool outlived = updates_ >= numbers_updates_ + kUpdatesAfterSurvival;
+      if (outlived && message_lines_ > 0) end_message();
+      if (message_lines_ == 0 && (outlived || numbers_.empty())) {
+        message_lines_ = kMessageLines;
+        numbers_updates_ = updates_;
+      }
+    }
     if (message_lines_ > 0) {
       message_ += small.substr(0, kMessageBytes - std::min(kMessageBytes, message_.size()));
       message_ += ' ';
@@ -172,7 +198,7 @@ class LogReader::Impl {
     }
   }
   void end_message() {
-    numbers_ = read_oom_message(message_);
+    if (const OomNumbers numbers = read_oom_message(message_); numbers_.empty() || !numbers.empty()) numbers_ = numbers;
     message_.clear();
     message_lines_ = 0;
   }
@@ -200,8 +226,11 @@ class LogReader::Impl {
     for (const std::string_view pattern : rule.when) {
       for (const Hit& hit : hits(pattern)) tracebacks.insert(hit.traceback);
     }
+    std::optional<Finding> found;
     for (const std::uint64_t traceback : tracebacks) {
-      Finding finding{&rule, first(rule.when, traceback)->evidence, {}};
+      const Hit& trigger = *first(rule.when, traceback);
+      if (found && trigger.updates < found->updates + kUpdatesAfterSurvival) continue;
+      Finding finding{&rule, trigger.evidence, trigger.updates, {}};
       bool holds = first(rule.without, traceback) == nullptr;
       const auto require = [&](const AnyOf& group, std::optional<std::uint64_t> where) {
         const Hit* hit = first(group, where);
@@ -217,20 +246,27 @@ class LogReader::Impl {
         const Hit* hit = first({pattern}, traceback);
         if (hit != nullptr && finding.context.size() < kMaxContext) finding.context.push_back(hit->evidence);
       }
-      if (holds) return finding;
+      if (holds) found = std::move(finding);
     }
-    return {};
+    return found;
   }
 
-  // Of all that matched: vaguer words for the same thing go, then what follows from something else, then the first in
-  // time wins.
+  // Of all that matched: vaguer words for the same thing go, then what follows from something else, then causes that
+  // the run outlived until another one came, then the first in time wins.
   void choose(std::vector<Finding> findings, Diagnosis& diagnosis) const {
     std::set<std::string_view> refined;
     for (const Finding& finding : findings) refined.insert(finding.rule->refines.begin(), finding.rule->refines.end());
     std::erase_if(findings, [&](const Finding& finding) { return refined.contains(finding.rule->name); });
     if (findings.empty()) return;
-    std::stable_sort(findings.begin(), findings.end(), [](const Finding& a, const Finding& b) {
+    std::uint64_t last_cause = 0;
+    for (const Finding& finding : findings)
+      if (finding.rule->level == Level::kCause) last_cause = std::max(last_cause, finding.updates);
+    const auto outlived = [&](const Finding& finding) {
+      return finding.rule->level == Level::kCause && finding.updates + kUpdatesAfterSurvival <= last_cause;
+    };
+    std::stable_sort(findings.begin(), findings.end(), [&](const Finding& a, const Finding& b) {
       if (a.rule->level != b.rule->level) return a.rule->level > b.rule->level;
+      if (outlived(a) != outlived(b)) return outlived(b);
       return a.trigger.line < b.trigger.line;
     });
     const Finding& root = findings.front();
@@ -257,6 +293,8 @@ class LogReader::Impl {
   std::string message_;
   std::size_t message_lines_ = 0;  // still to be read of the out-of-memory message
   OomNumbers numbers_;
+  std::uint64_t updates_ = 0, numbers_updates_ = 0;
+  std::string loss_;  // the last one
   std::vector<Evidence> errors_;
   LineReader lines_{[this](std::uint64_t number, std::string_view text) { on_line(number, text); }};
 };

@@ -26,13 +26,14 @@ inline constexpr std::size_t kMaxQuoteBytes = 400;
 struct Finding {
   const Rule* rule = nullptr;
   Evidence trigger{};
+  std::uint64_t updates = 0;        // losses that had been printed by then
   std::vector<Evidence> context{};  // what the rule found besides, in the log's order
 };
 
 struct Diagnosis {
   const Rule* rule = nullptr;  // the root cause; null: not recognised
   std::vector<Evidence> evidence{};
-  OomNumbers numbers{};            // of the first out-of-memory message, where the root cause is one
+  OomNumbers numbers{};            // of the out-of-memory message, where the root cause is one
   std::vector<Finding> others{};   // also seen, and neither the root nor a vaguer word for it
   std::vector<Evidence> errors{};  // where nothing was recognised: what looks like an error
   std::uint64_t lines = 0, bytes = 0;

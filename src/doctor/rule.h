@@ -31,7 +31,7 @@ struct Rule {
   std::vector<AnyOf> anywhere{};                       // somewhere in the log
   AnyOf without{};                                     // nowhere in the same traceback
   AnyOf without_anywhere{};                            // nowhere in the log
-  bool (*holds)(const OomNumbers& numbers) = nullptr;  // of the numbers in the log's first out-of-memory message
+  bool (*holds)(const OomNumbers& numbers) = nullptr;  // of the numbers in the out-of-memory message
   bool reads_numbers = false;                          // the answer tells the numbers of that message
   std::vector<std::string_view> refines{};
   std::string_view what{};

@@ -31,8 +31,8 @@ std::vector<Rule> number_rules() {
        .confirm = "print that operation's input: zeros or infinities?",
        .fix = "add an epsilon inside the sqrt, log or division; do not mask whole rows"},
       {.name = "non-finite-gradients",
-       .when = {"input contains nan", "input x contains nan", "total norm*is non-finite", "gradient*is non-finite",
-                "non-finite gradient", "gradients are nan", "gradients contain nan"},
+       .when = {"total norm*is non-finite", "gradient*is non-finite", "non-finite gradient", "gradients are nan",
+                "gradients contain nan"},
        .refines = {"nan-loss"},
        .what = "the gradients are not finite",
        .cause = "Half precision overflowed, the learning rate is too high, or the batch has no labels",
@@ -40,6 +40,16 @@ std::vector<Rule> number_rules() {
        .fix =
            "GradScaler (fp16) or bf16; scaler.unscale_(optimizer) before clipping; a lower learning rate with warm-up",
        .command = "plimsoll train --bf16 --max-grad-norm 1"},
+      {.name = "nan-metrics",
+       .level = Level::kNote,
+       .when = {"input contains nan", "input x contains nan", "input contains infinity"},
+       .what = "scikit-learn was given numbers that are not finite",
+       .cause = "In compute_metrics: the model's output is NaN, because training diverged (fp16 overflow, learning "
+                "rate) before; elsewhere: the data itself has holes",
+       .confirm = "np.isnan(predictions).any(), np.isnan(labels).any(); is the loss NaN, or 0.0 with grad_norm nan?",
+       .fix = "go back to a checkpoint from before and train in bf16 or F32 with a lower learning rate and warm-up; or "
+              "leave out the rows with holes",
+       .command = "plimsoll train checks every step and stops at the first NaN (exit code 6)"},
       {.name = "loss-scale-minimum",
        .when = {"loss scale already at minimum", "minimum loss scale reached", "cannot decrease scale anymore",
                 "loss scale reached minimum", "half precision overflows whatever the loss is scaled by"},

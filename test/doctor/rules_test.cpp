@@ -125,6 +125,32 @@ TEST(Rules, TheFirstInTimeIsTheRoot) {
   EXPECT_EQ(name_of(diagnose(timeout)), "nccl-timeout");
 }
 
+// "Out of memory, trying half the batch" and a loss after it did not end the run; what came later did.
+TEST(Rules, WhatARunOutlivedIsNotTheRoot) {
+  const std::string retried =
+      "CUDA out of memory. Tried to allocate 1.16 GiB (GPU 0; 15.90 GiB total capacity; 13.87 "
+      "GiB already allocated; 843.75 MiB free; 14.16 GiB reserved in total by PyTorch), again\n";
+  const std::string losses = "{'loss': 1.2, 'epoch': 1.0}\n{'loss': 0.9, 'epoch': 2.0}\n";
+  const std::string disk = "OSError: [Errno 28] No space left on device: 'out/optimizer.pt'\n";
+  const Diagnosis outlived = diagnose(retried + losses + disk);
+  EXPECT_EQ(name_of(outlived), "disk-full");
+  ASSERT_EQ(outlived.others.size(), 1U);
+  EXPECT_EQ(outlived.others[0].rule->name, "oom");
+  EXPECT_EQ(name_of(diagnose(retried + disk)), "oom");
+  EXPECT_EQ(name_of(diagnose(retried + losses)), "oom");
+  // A waiting rank's one loss more, however often it is printed.
+  EXPECT_EQ(name_of(diagnose(retried + "loss=0.9\nloss=0.9\nloss=0.9\n" + disk)), "oom");
+  EXPECT_EQ(name_of(diagnose(retried + "loss: nan\nLoss.cu:245\nloss_fct(1\n" + disk)), "oom");
+  // The later message's numbers.
+  const std::string last =
+      "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 15.90 GiB total "
+      "capacity; 15.00 GiB already allocated; 100.00 MiB free; 15.20 GiB reserved in total by "
+      "PyTorch)\n";
+  EXPECT_EQ(diagnose(retried + losses + last).numbers.tried, std::uint64_t{2} << 30);
+  EXPECT_EQ(diagnose(last + losses + "out of memory, again\n").numbers.tried, std::uint64_t{2} << 30);
+  EXPECT_EQ(diagnose(last + retried).numbers.tried, std::uint64_t{2} << 30);
+}
+
 TEST(Rules, TheRootIsSeenOnce) {
   // PyTorch's advice about "device-side assertions" is no assertion; source lines that a notebook shows around the one
   // that failed did not fail.
