@@ -87,7 +87,8 @@ void add_doctor(CLI::App& app, Invocation& invocation) {
       "Plimsoll needs. A log is read as it streams by, whatever its size and bytes:\n"
       "  python train.py 2>&1 | tee train.log;  plimsoll doctor train.log\n"
       "  dmesg | plimsoll doctor -\n"
-      "Nothing in a snapshot is run. It answers \"not recognised\" rather than guess.");
+      "Nothing in a snapshot is run. It answers \"not recognised\" rather than guess, and \"perhaps\" where a later\n"
+      "error is none that it knows.");
   command->callback(
       [&invocation, options] { invocation.action = [&invocation, options] { run_doctor(invocation, *options); }; });
 }

@@ -172,7 +172,9 @@ std::string diagnosis_text(const Diagnosis& d, const std::string& name) {
            "pass the whole log, standard error included (2>&1); CUDA_LAUNCH_BLOCKING=1 makes CUDA name the right line";
   }
   const Rule& rule = *d.rule;
-  say(out, "what", rule.what);
+  say(out, "what", (d.unexplained ? "perhaps: " : "") + std::string(rule.what));
+  if (d.unexplained)
+    out += "but a later error is none that Plimsoll knows, and may be the failure\n" + quote(*d.unexplained);
   out += "evidence\n";
   for (const Evidence& evidence : d.evidence) out += quote(evidence);
   const std::vector<std::string> numbers = explain(d.numbers);
@@ -201,6 +203,8 @@ nlohmann::json diagnosis_json(const Diagnosis& d) {
   nlohmann::json others = nlohmann::json::array();
   for (const Finding& other : d.others)
     others.push_back({{"rule", other.rule->name}, {"what", other.rule->what}, {"line", other.trigger.line}});
+  object["doubtful"] = d.unexplained.has_value();
+  if (d.unexplained) object["errors"] = evidence_json(std::span(&*d.unexplained, 1));
   object.update({{"rule", d.rule->name},
                  {"what", d.rule->what},
                  {"evidence", evidence_json(d.evidence)},

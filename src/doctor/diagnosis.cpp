@@ -1,6 +1,7 @@
 #include "doctor/diagnosis.h"
 
 #include <algorithm>
+#include <cctype>
 #include <functional>
 #include <map>
 #include <optional>
@@ -32,9 +33,25 @@ constexpr std::string_view kOutOfMemory[] = {
     "anon-rss",           "out of memory",        "tried to allocate", "outofmemory", "would exceed allowed memory",
     "unable to allocate", "can't allocate memory"};
 
+// What other programs say in passing: TensorFlow, which transformers loads where it is installed, about libraries that
+// it lacks; pip about versions.
+constexpr std::string_view kElsewhere[] = {"tensorflow/stream_executor/", "tensorflow/core/",
+                                           "tensorflow/compiler/",        "external/local_",
+                                           "which is incompatible",       "which is not installed"};
+
+// "ValueError: …" as Python names what ended a traceback; no "mean absolute error: 0.1".
+bool names_exception(std::string_view text) {
+  for (const std::string_view word : {"Error: ", "Exception: ", "Invalid: "}) {
+    const std::size_t at = text.find(word);
+    if (at != std::string_view::npos && at > 0 && std::isalnum(static_cast<unsigned char>(text[at - 1])) != 0)
+      return text.find("Warning") == std::string_view::npos;
+  }
+  return false;
+}
+
 bool is_error(std::string_view small) {
   // "SomeError: …" as Python ends a traceback, after whatever prefix a launcher sets; or a C++ program's last words.
-  const std::size_t place = std::min(small.find("error: "), small.find("exception: "));
+  const std::size_t place = std::min({small.find("error: "), small.find("exception: "), small.find("invalid: ")});
   if (place != std::string_view::npos) return small.find("warning") == std::string_view::npos;
   return small.find("terminate called") != std::string_view::npos ||
          small.find("segmentation fault") != std::string_view::npos || small.ends_with("error") ||
@@ -111,6 +128,7 @@ class LogReader::Impl {
     }
     traceback_ = patterns_.add(kTraceback);
     for (const std::string_view text : kOutOfMemory) out_of_memory_.insert(patterns_.add(text));
+    for (const std::string_view text : kElsewhere) elsewhere_.insert(patterns_.add(text));
     hits_.resize(patterns_.size());
   }
 
@@ -144,6 +162,7 @@ class LogReader::Impl {
       for (const Rule& rule : all_rules()) visit_patterns(rule, [&](std::string_view pattern) { made.add(pattern); });
       made.add(kTraceback);
       for (const std::string_view text : kOutOfMemory) made.add(text);
+      for (const std::string_view text : kElsewhere) made.add(text);
       made.prepare();
       return made;
     }();
@@ -159,6 +178,7 @@ class LogReader::Impl {
     bool out_of_memory = false;
     found_.clear();
     patterns_.find(small, [&](int pattern) { found_.push_back(pattern); });
+    if (std::any_of(found_.begin(), found_.end(), [&](int pattern) { return elsewhere_.contains(pattern); })) return;
     for (const int pattern : found_) {
       if (pattern == traceback_) {
         ++tracebacks_;
@@ -192,6 +212,7 @@ class LogReader::Impl {
       message_ += ' ';
       if (--message_lines_ == 0) end_message();
     }
+    if (found_.empty() && names_exception(text)) unexplained_ = {tracebacks_, updates_, {number, printable(text)}};
     if (is_error(small)) {
       if (errors_.size() == kMaxErrors) errors_.erase(errors_.begin() + 1);  // the first and the last ones
       errors_.push_back({number, printable(text)});
@@ -279,12 +300,16 @@ class LogReader::Impl {
                                          [](const Evidence& a, const Evidence& b) { return a.line == b.line; }),
                              diagnosis.evidence.end());
     if (root.rule->reads_numbers) diagnosis.numbers = numbers_;
+    const bool is_told = is_error(to_small_letters(root.trigger.text));
+    if (unexplained_.evidence.line > root.trigger.line &&
+        (!is_told || unexplained_.updates >= root.updates + kUpdatesAfterSurvival))
+      diagnosis.unexplained = unexplained_.evidence;
     diagnosis.others.assign(findings.begin() + 1, findings.end());
   }
 
   PatternSet patterns_;
   std::map<std::string_view, int> number_;
-  std::set<int> out_of_memory_;
+  std::set<int> out_of_memory_, elsewhere_;
   int traceback_ = 0;
   std::vector<std::vector<Hit>> hits_;  // per pattern, in the log's order
   std::vector<int> found_;
@@ -296,6 +321,7 @@ class LogReader::Impl {
   std::uint64_t updates_ = 0, numbers_updates_ = 0;
   std::string loss_;  // the last one
   std::vector<Evidence> errors_;
+  Hit unexplained_;  // the last exception that no pattern knows; line 0: none
   LineReader lines_{[this](std::uint64_t number, std::string_view text) { on_line(number, text); }};
 };
 

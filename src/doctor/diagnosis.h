@@ -4,10 +4,12 @@
 //   while (…) reader.feed(bytes);
 //   const Diagnosis diagnosis = reader.finish();
 //   if (diagnosis.rule == nullptr) …not recognised…
+//   if (diagnosis.unexplained) …perhaps…
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +38,9 @@ struct Diagnosis {
   OomNumbers numbers{};            // of the out-of-memory message, where the root cause is one
   std::vector<Finding> others{};   // also seen, and neither the root nor a vaguer word for it
   std::vector<Evidence> errors{};  // where nothing was recognised: what looks like an error
+  // Where the root is doubtful, for it stands on a line that is no error's or the run outlived it: a later exception
+  // that no rule knows, and that may be the failure.
+  std::optional<Evidence> unexplained{};
   std::uint64_t lines = 0, bytes = 0;
 };
 

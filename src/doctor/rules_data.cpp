@@ -222,7 +222,7 @@ std::vector<Rule> data_rules() {
        .fix = "make the list from all parts, or map the label to O",
        .command = "plimsoll check --model DIR --data pages.jsonl names page and word; --labels gives the list"},
       {.name = "bad-json",
-       .when = {"jsondecodeerror", "datasetgenerationerror", "arrowinvalid", "json parse error",
+       .when = {"jsondecodeerror", "datasetgenerationcasterror", "json parse error",
                 "a line is not a whole json object", "schemainferenceerror"},
        .refines = {"plimsoll-error"},
        .what = "a data file is not the JSON that it should be",

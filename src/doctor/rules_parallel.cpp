@@ -49,7 +49,7 @@ std::vector<Rule> parallel_rules() {
        .fix = "the first rank's error; NCCL_SOCKET_IFNAME=eth0, NCCL_P2P_DISABLE=1 or NCCL_IB_DISABLE=1 to find the "
               "broken path; docker --shm-size"},
       {.name = "address-in-use",
-       .when = {"address already in use", "eaddrinuse", "errno: 98", "errno 98]"},
+       .when = {"address already in use", "server socket has failed to listen", "eaddrinuse", "errno: 98", "errno 98]"},
        .what = "the port for the ranks' meeting is taken",
        .cause = "An earlier run has not ended, or another job on the machine uses the same master port (29500)",
        .confirm = "ss -ltnp | grep 29500; ps aux | grep python",

@@ -45,6 +45,13 @@ TEST_F(DoctorTest, SaysWhatItDoesNotKnow) {
   EXPECT_EQ(outcome.code, 0);
   EXPECT_THAT(outcome.out, HasSubstr("not recognised"));
   EXPECT_THAT(outcome.out, HasSubstr("2: ValueError: the moon is full"));
+  write_bytes(at("settings.log"), "retry_on: CUDA out of memory\nValueError: the moon is full\n");
+  const Outcome doubtful = run({"doctor", path("settings.log")});
+  EXPECT_THAT(doubtful.out, HasSubstr("perhaps: the device's memory is full"));
+  EXPECT_THAT(doubtful.out, HasSubstr("2: ValueError: the moon is full"));
+  const nlohmann::json report = nlohmann::json::parse(run({"doctor", "--json", path("settings.log")}).out);
+  EXPECT_EQ(report.at("doubtful"), true);
+  EXPECT_EQ(report.at("errors").at(0).at("line"), 2);
   expect_message(run({"doctor", path("missing.log")}), 3, {"the log cannot be read", "missing.log", "No such file"});
   expect_message(run({"doctor", "x", "--snapshot", "y"}), 2, {"a log and a snapshot"});
 }

@@ -151,6 +151,37 @@ TEST(Rules, WhatARunOutlivedIsNotTheRoot) {
   EXPECT_EQ(diagnose(last + retried).numbers.tried, std::uint64_t{2} << 30);
 }
 
+// A word in a list of settings is no failure where a later exception is one that no rule knows.
+TEST(Rules, DoubtWhatIsNoErrorsLine) {
+  const std::string settings = "config: {'retry_on': ['CUDA out of memory']}\n", odd = "some.OddError: no such thing\n",
+                    known = "torch.cuda.OutOfMemoryError: CUDA out of memory\n";
+  const Diagnosis doubtful = diagnose(settings + odd);
+  EXPECT_EQ(name_of(doubtful), "oom");
+  ASSERT_TRUE(doubtful.unexplained.has_value());
+  EXPECT_EQ(doubtful.unexplained->line, 2U);
+  EXPECT_EQ(doubtful.unexplained->text, "some.OddError: no such thing");
+  EXPECT_FALSE(diagnose(odd + settings).unexplained);
+  EXPECT_FALSE(diagnose(known + odd).unexplained);
+  EXPECT_FALSE(diagnose(settings + "mean absolute error: 0.1\n").unexplained);
+  // Outlived, by what no rule knows.
+  EXPECT_TRUE(diagnose(known + "loss: 0.9\nloss: 0.8\n" + odd).unexplained);
+  EXPECT_EQ(name_of(diagnose(odd)), "not recognised");
+  for (const auto& entry : fs::directory_iterator(logs()))
+    EXPECT_FALSE(diagnose(text_of(entry.path())).unexplained) << entry.path();
+}
+
+TEST(Rules, PassOverWhatOtherProgramsSay) {
+  for (const char* line :
+       {"2021-06-02 10:11:12.013: W tensorflow/stream_executor/platform/default/dso_loader.cc:64] Could not load "
+        "dynamic "
+        "library 'libcudart.so.11.0'; dlerror: libcudart.so.11.0: cannot open shared object file: No such file or "
+        "directory\n",
+        "E external/local_xla/xla/stream_executor/cuda/cuda_driver.cc:274] failed call to cuInit: "
+        "CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected\n",
+        "peft 0.9.0 requires accelerate>=0.21.0, but you have accelerate 0.20.3 which is incompatible.\n"})
+    EXPECT_EQ(name_of(diagnose(line)), "not recognised") << line;
+}
+
 TEST(Rules, TheRootIsSeenOnce) {
   // PyTorch's advice about "device-side assertions" is no assertion; source lines that a notebook shows around the one
   // that failed did not fail.
