@@ -75,6 +75,12 @@ bool is_context_line(std::string_view text, bool notebook) {
   return digits > 0 && (digits == text.size() || text[digits] == ' ');
 }
 
+// A warning is not what ended a run where something else is; save that CUDA told there why it found no device.
+bool only_warns(const Finding& finding) {
+  const std::string small = to_small_letters(finding.trigger.text);
+  return small.find("warning") != std::string::npos && small.find("cuda initialization") == std::string::npos;
+}
+
 // The number in "'loss': 0.3127", "loss=0.41", "average loss = 0.0412"; empty where the line tells none, or none
 // finite.
 std::string_view loss_in(std::string_view small) {
@@ -273,7 +279,7 @@ class LogReader::Impl {
   }
 
   // Of all that matched: vaguer words for the same thing go, then what follows from something else, then causes that
-  // the run outlived until another one came, then the first in time wins.
+  // the run outlived until another one came, then those that were but warned of, then the first in time wins.
   void choose(std::vector<Finding> findings, Diagnosis& diagnosis) const {
     std::set<std::string_view> refined;
     for (const Finding& finding : findings) refined.insert(finding.rule->refines.begin(), finding.rule->refines.end());
@@ -288,6 +294,7 @@ class LogReader::Impl {
     std::stable_sort(findings.begin(), findings.end(), [&](const Finding& a, const Finding& b) {
       if (a.rule->level != b.rule->level) return a.rule->level > b.rule->level;
       if (outlived(a) != outlived(b)) return outlived(b);
+      if (only_warns(a) != only_warns(b)) return only_warns(b);
       return a.trigger.line < b.trigger.line;
     });
     const Finding& root = findings.front();

@@ -82,7 +82,7 @@ std::vector<Rule> data_rules() {
        .command = "plimsoll train packs pages of any length without padding"},
       {.name = "head-size",
        .when = {"size mismatch for classifier", "size mismatch for *copying a param with shape",
-                "ignore_mismatched_sizes", "size mismatch for*out_proj"},
+                "adding `ignore_mismatched_sizes", "size mismatch for*out_proj"},
        .refines = {"state-dict"},
        .what = "the checkpoint's head has another number of labels than the model",
        .cause = "The checkpoint was fine-tuned with other labels than num_labels here",

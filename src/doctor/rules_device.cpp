@@ -39,7 +39,7 @@ std::vector<Rule> device_rules() {
   return {
       {.name = "bbox-range",
        .when = {"bbox coordinate values should be within 0-1000", "coordinate*should be within 0-1000",
-                "coordinate*should be in*0*1000", "bounding box*should be*0*1000"},
+                "coordinate*should be in*0*1000", "bounding box*should be*0*1000", "assert*bbox*<= 10"},
        .refines = {"embedding-index", "device-assert", "worker-exception", "bbox-index"},
        .what = "a word's box lies outside 0 to 1000",
        .cause = "LayoutLM takes boxes on a page of 1000 x 1000; these are in pixels, of another page size, mirrored "

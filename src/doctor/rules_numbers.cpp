@@ -118,13 +118,23 @@ std::vector<Rule> number_rules() {
        .confirm = "torch.autograd.set_detect_anomaly(True) names the forward line",
        .fix = "write x = x + y instead of x += y; clone() before assigning"},
       {.name = "no-gradient",
-       .when = {"does not require grad and does not have a grad_fn", "none of the inputs have requires_grad=true"},
+       .when = {"does not require grad and does not have a grad_fn"},
        .what = "the loss does not depend on anything that trains",
        .cause = "All parameters are frozen, forward ran under no_grad, the loss was detached (.item(), argmax), or "
                 "gradient checkpointing with frozen embeddings loses the graph",
        .confirm = "loss.requires_grad; [n for n, p in model.named_parameters() if p.requires_grad]",
        .fix = "unfreeze what shall train; with adapters and checkpointing model.enable_input_require_grads() or "
               "use_reentrant=False",
+       .command = "plimsoll train --lora-rank 8 or --freeze PATTERN recomputes correctly"},
+      {.name = "checkpoint-frozen-input",
+       .level = Level::kNote,
+       .when = {"none of the inputs have requires_grad=true"},
+       .what = "gradient checkpointing got inputs that need no gradients",
+       .cause =
+           "The embeddings are frozen, or this is evaluation: then it is harmless; with reentrant checkpointing in "
+           "training the layers inside get no gradients",
+       .confirm = "[n for n, p in model.named_parameters() if p.requires_grad and p.grad is None] after backward",
+       .fix = "gradient_checkpointing_kwargs={'use_reentrant': False}, or model.enable_input_require_grads()",
        .command = "plimsoll train --lora-rank 8 or --freeze PATTERN recomputes correctly"},
       {.name = "half-on-cpu",
        .when = {"not implemented for 'half'", "not implemented for 'bfloat16'", "not implemented for 'float8"},
@@ -172,6 +182,7 @@ std::vector<Rule> number_rules() {
        .fix = "fp16=True instead of bf16=True, with F32 weights",
        .command = "plimsoll train --bf16 runs on any processor"},
       {.name = "fp16-without-gpu",
+       .level = Level::kConsequence,
        .when = {"fp16 mixed precision*requires a gpu", "fp16 mixed precision*can only be used on",
                 "fp16 half precision evaluation*can only be used on", "fp16=true*requires a gpu",
                 "fp16 mixed precision requires"},

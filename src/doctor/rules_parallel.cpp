@@ -67,7 +67,7 @@ std::vector<Rule> parallel_rules() {
        .fix = "torchrun or accelerate launch with the same --nnodes and an address that all nodes reach"},
       {.name = "ddp-unused-parameters",
        .when = {"expected to have finished reduction in the prior iteration",
-                "parameters that were not used in producing loss", "find_unused_parameters=true"},
+                "parameters that were not used in producing loss", "argument `find_unused_parameters=true`"},
        .without = {"but did not find any unused parameters"},
        .what = "DistributedDataParallel waits for gradients that never come",
        .cause = "Parameters that take no part in the loss: a head that is not used, a frozen branch, LayoutLMv3's "

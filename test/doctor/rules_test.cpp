@@ -178,8 +178,21 @@ TEST(Rules, PassOverWhatOtherProgramsSay) {
         "directory\n",
         "E external/local_xla/xla/stream_executor/cuda/cuda_driver.cc:274] failed call to cuInit: "
         "CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected\n",
-        "peft 0.9.0 requires accelerate>=0.21.0, but you have accelerate 0.20.3 which is incompatible.\n"})
+        "peft 0.9.0 requires accelerate>=0.21.0, but you have accelerate 0.20.3 which is incompatible.\n",
+        "Training/evaluation parameters TrainingArguments(\nddp_find_unused_parameters=True,\nfp16=True,\n"
+        "auto_find_batch_size=True,\nresume_from_checkpoint=None,\n)\nModelArguments(ignore_mismatched_sizes=False)\n"})
     EXPECT_EQ(name_of(diagnose(line)), "not recognised") << line;
+}
+
+TEST(Rules, WarningsGiveWayToErrors) {
+  const std::string warning =
+                        "data.py:3: UserWarning: Using a target size (torch.Size([8])) that is different to the "
+                        "input size (torch.Size([8, 1])).\n",
+                    driver = "UserWarning: CUDA initialization: The NVIDIA driver on your system is too old\n",
+                    error = "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n";
+  EXPECT_EQ(name_of(diagnose(warning)), "loss-shapes");
+  EXPECT_EQ(name_of(diagnose(warning + error)), "oom");
+  EXPECT_EQ(name_of(diagnose(driver + error)), "driver-too-old");
 }
 
 TEST(Rules, TheRootIsSeenOnce) {
