@@ -14,6 +14,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "base/dropout.h"
 #include "graph/build.h"
+#include "tensor/half.h"
 
 namespace plimsoll {
 namespace {
@@ -28,12 +29,12 @@ std::uint32_t random_word(std::uint32_t a, std::uint32_t b) { return philox4x32(
 // A graph of one attention and its gradient, the bytes of all its values, and the two kernels.
 class Attention {
  public:
-  Attention(const Sizes& shape, double dropout_p, bool table_gradients, int threads) : backend_(threads) {
+  Attention(const Sizes& shape, DType dtype, double dropout_p, bool table_gradients, int threads) : backend_(threads) {
     const std::int64_t n = shape.samples * shape.length(), width = shape.heads * shape.head_size;
+    const auto rows = [&](const char* name) { return add(name, {dtype, {n, width}}); };
     const auto floats = [&](const char* name, Shape dims) { return add(name, {DType::kF32, dims}); };
     const auto integers = [&](const char* name, Shape dims) { return add(name, {DType::kI32, dims}); };
-    const ValueId q = floats("q", {n, width}), k = floats("k", {n, width}), v = floats("v", {n, width});
-    const ValueId doutput = floats("doutput", {n, width});
+    const ValueId q = rows("q"), k = rows("k"), v = rows("v"), doutput = rows("doutput");
     const std::vector<ValueId> context = {integers("sample_offsets", {shape.samples + 1}),
                                           integers("relative_coordinates", {n, 3}),
                                           integers("key_mask", {n}),
@@ -74,11 +75,17 @@ class Attention {
 
   void fill(const Sizes& shape, const std::vector<ValueId>& context) {
     for (const Value& value : graph_.values()) {
-      if (value.type.dtype != DType::kF32 || value.producer != kNoNode) continue;
+      if (value.type.dtype == DType::kI32 || value.producer != kNoNode) continue;
       const auto id = static_cast<ValueId>(&value - graph_.values().data());
-      const std::span<float> data = view(id).span<float>();
-      for (std::size_t i = 0; i < data.size(); ++i) {
-        data[i] = 2 * uniform_float(random_word(static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(id))) - 1;
+      const TensorView tensor = view(id);
+      for (std::int64_t i = 0; i < tensor.elements(); ++i) {
+        const float number =
+            2 * uniform_float(random_word(static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(id))) - 1;
+        if (is_half(value.type.dtype)) {
+          tensor.data<std::uint16_t>()[i] = float_to_bfloat16(number);
+        } else {
+          tensor.data<float>()[i] = number;
+        }
       }
     }
     std::int32_t* const offsets = view(context[0]).data<std::int32_t>();
@@ -117,10 +124,11 @@ class Attention {
   std::vector<TensorView> inputs_[2], outputs_[2];
 };
 
-// Arguments: backward, dropout, table gradients, threads.
+// Arguments: backward, dropout, table gradients, bfloat16, threads.
 void attention(benchmark::State& state, Sizes shape) {
   const auto backward = static_cast<std::size_t>(state.range(0));
-  Attention attention(shape, state.range(1) != 0 ? 0.1 : 0.0, state.range(2) != 0, static_cast<int>(state.range(3)));
+  Attention attention(shape, state.range(3) != 0 ? DType::kBF16 : DType::kF32, state.range(1) != 0 ? 0.1 : 0.0,
+                      state.range(2) != 0, static_cast<int>(state.range(4)));
   for (auto _ : state) attention.run(backward);
   const double products = (backward != 0 ? 10.0 : 4.0) * static_cast<double>(shape.samples * shape.heads) *
                           static_cast<double>(shape.length() * shape.length() * shape.head_size);
@@ -128,14 +136,19 @@ void attention(benchmark::State& state, Sizes shape) {
 }
 
 void sizes(benchmark::internal::Benchmark* benchmark) {
-  benchmark->ArgNames({"backward", "dropout", "tables", "threads"})->UseRealTime()->MeasureProcessCPUTime()->Unit(benchmark::kMillisecond);
-  for (const int threads : {1, 2}) {
-    for (const int dropout : {0, 1}) {
-      benchmark->Args({0, dropout, 0, threads});
-      benchmark->Args({1, dropout, 0, threads});
+  benchmark->ArgNames({"backward", "dropout", "tables", "bf16", "threads"})
+      ->UseRealTime()
+      ->MeasureProcessCPUTime()
+      ->Unit(benchmark::kMillisecond);
+  for (const int bf16 : {0, 1}) {
+    for (const int threads : {1, 2}) {
+      for (const int dropout : {0, 1}) {
+        benchmark->Args({0, dropout, 0, bf16, threads});
+        benchmark->Args({1, dropout, 0, bf16, threads});
+      }
     }
+    benchmark->Args({1, 1, 1, bf16, 2});
   }
-  benchmark->Args({1, 1, 1, 2});
 }
 BENCHMARK_CAPTURE(attention, base, Sizes{2, 512, 12, 64})->Apply(sizes);
 BENCHMARK_CAPTURE(attention, small, Sizes{8, 128, 8, 32})->Apply(sizes);

@@ -43,6 +43,9 @@ HWY_NOINLINE void dot_softmax(const AttentionProblem& problem, const AttentionDa
       if (j + 1 < keys) word = hn::Or(word, hn::ShiftLeft<16>(bits_of(j + 1)));
       hn::Store(word, du, scratch.probabilities + j / 2 * kAttentionQueryTile + i);
     }
+    for (std::int64_t p = (keys + 1) / 2; p < whole_pairs(keys); ++p) {
+      hn::Store(hn::Zero(du), du, scratch.probabilities + p * kAttentionQueryTile + i);
+    }
     hn::Store(largest, d, scratch.largest + i);
     hn::Store(hn::MulAdd(hn::Load(d, scratch.sums + i), factor, sum), d, scratch.sums + i);
     hn::Store(factor, d, scratch.factors + i);
@@ -54,7 +57,7 @@ void dot_item(const AttentionProblem& problem, const AttentionData& data, void* 
   const DotForwardScratch scratch(cursor, problem);
   const std::int64_t begin = data.sample_offsets[sample], end = data.sample_offsets[sample + 1];
   const std::int64_t head_size = problem.head_size;
-  pair_rows(problem, data.v, head, begin, end - begin, scratch.v_pairs);
+  turn_sample(problem, data.v, head, begin, end - begin, scratch.v_columns);
   HeadBiases biases(scratch.biases, problem, data, head);
   for (std::int64_t first = begin; first < end; first += kAttentionQueryTile) {
     const QueryTile tile = query_tile(first, end);
@@ -73,8 +76,8 @@ void dot_item(const AttentionProblem& problem, const AttentionData& data, void* 
       } else {
         dot_softmax<false>(problem, data, head, tile, key, keys, scratch);
       }
-      const auto* const v = reinterpret_cast<const std::uint16_t*>(scratch.v_pairs + (key - begin) / 2 * head_size);
-      dot_product_bf16({v, 2, 2 * head_size}, head_size, (keys + 1) / 2, scratch.probabilities, kAttentionQueryTile,
+      dot_product_bf16({scratch.v_columns + (key - begin), problem.turned_stride()}, head_size, whole_pairs(keys),
+                       scratch.probabilities, kAttentionQueryTile,
                        scratch.output, kAttentionQueryTile, tile.columns, key == begin ? DotSum::kStore : DotSum::kAdd,
                        scratch.factors);
     }

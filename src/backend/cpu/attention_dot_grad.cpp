@@ -59,12 +59,15 @@ HWY_NOINLINE void dot_softmax_grad(const AttentionProblem& problem, const Attent
       if (j + 1 < keys) word = hn::Or(word, hn::ShiftLeft<16>(key_bits(j + 1)));
       hn::Store(word, du, scratch.dscore_pairs + j / 2 * kAttentionQueryTile + i);
     }
+    for (std::int64_t p = (keys + 1) / 2; p < whole_pairs(keys); ++p) {
+      hn::Store(hn::Zero(du), du, scratch.dscore_pairs + p * kAttentionQueryTile + i);
+    }
   }
-  if (tile.count % 2 == 0) return;
-  // The last query's partner in its pair is none.
+  // Beyond the tile's queries there are none.
+  const std::int64_t spare = 2 * whole_pairs(tile.count) - tile.count;
   for (std::int64_t j = 0; j < keys; ++j) {
-    scratch.probability_rows[j * kAttentionQueryTile + tile.count] = 0;
-    scratch.dscore_rows[j * kAttentionQueryTile + tile.count] = 0;
+    std::fill_n(scratch.probability_rows + j * kAttentionQueryTile + tile.count, spare, std::uint16_t{0});
+    std::fill_n(scratch.dscore_rows + j * kAttentionQueryTile + tile.count, spare, std::uint16_t{0});
   }
 }
 
@@ -73,8 +76,8 @@ HWY_INLINE void load_dot_query_tile(const AttentionProblem& problem, const Atten
                                     const DotBackwardScratch& scratch) {
   turn_pairs(problem, data.q, head, tile, scratch.queries);
   turn_pairs(problem, grad.doutput, head, tile, scratch.doutputs);
-  pair_rows(problem, data.q, head, tile.first, tile.count, scratch.q_pairs);
-  pair_rows(problem, grad.doutput, head, tile.first, tile.count, scratch.doutput_pairs);
+  pair_rows(problem, data.q, head, tile, scratch.q_pairs);
+  pair_rows(problem, grad.doutput, head, tile, scratch.doutput_pairs);
   load_row_sums(problem, grad, tile, head, scratch.log_sum_exp, scratch.output_dot_doutput);
 }
 
@@ -84,7 +87,7 @@ void dot_grad_item(const AttentionProblem& problem, const AttentionData& data, c
   const DotBackwardScratch scratch(cursor, problem, table_gradients);
   const std::int64_t begin = data.sample_offsets[sample], end = data.sample_offsets[sample + 1];
   const std::int64_t head_size = problem.head_size, stride = problem.row_stride();
-  pair_rows(problem, data.k, head, begin, end - begin, scratch.k_pairs);
+  turn_sample(problem, data.k, head, begin, end - begin, scratch.k_columns);
   HeadBiases biases(scratch.biases, problem, data, head);
   HeadBiasSums sums(problem, biases, scratch.bias_sums);
   for (std::int64_t first = begin; first < end; first += kAttentionQueryTile) {
@@ -104,13 +107,13 @@ void dot_grad_item(const AttentionProblem& problem, const AttentionData& data, c
       } else {
         dot_softmax_grad<false>(problem, data, head, tile, key, keys, table_gradients, scratch);
       }
-      const std::int64_t query_pairs = (tile.count + 1) / 2;
-      dot_product_bf16({scratch.probability_rows, kAttentionQueryTile, 2}, keys, query_pairs, scratch.doutput_pairs,
+      const std::int64_t query_pairs = whole_pairs(tile.count);
+      dot_product_bf16({scratch.probability_rows, kAttentionQueryTile}, keys, query_pairs, scratch.doutput_pairs,
                        head_size, scratch.wide_dv + row * stride, stride, head_size, of_tile);
-      dot_product_bf16({scratch.dscore_rows, kAttentionQueryTile, 2}, keys, query_pairs, scratch.q_pairs, head_size,
+      dot_product_bf16({scratch.dscore_rows, kAttentionQueryTile}, keys, query_pairs, scratch.q_pairs, head_size,
                        scratch.wide_dk + row * stride, stride, head_size, of_tile);
-      const auto* const k = reinterpret_cast<const std::uint16_t*>(scratch.k_pairs + row / 2 * head_size);
-      dot_product_bf16({k, 2, 2 * head_size}, head_size, (keys + 1) / 2, scratch.dscore_pairs, kAttentionQueryTile,
+      dot_product_bf16({scratch.k_columns + row, problem.turned_stride()}, head_size, whole_pairs(keys),
+                       scratch.dscore_pairs, kAttentionQueryTile,
                        scratch.dqueries, kAttentionQueryTile, tile.columns,
                        key == begin ? DotSum::kStore : DotSum::kAdd);
       sums.add(tile, key, keys, scratch.dscores);

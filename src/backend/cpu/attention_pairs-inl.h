@@ -6,6 +6,7 @@
 #define PLIMSOLL_BACKEND_CPU_ATTENTION_PAIRS_INL_H_
 #endif
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -21,7 +22,7 @@ namespace HWY_NAMESPACE {
 // The head's part of a sample's rows from row `first` on, as rows of pairs of features.
 HWY_INLINE PairRows feature_pairs(const AttentionProblem& problem, const void* tensor, std::int64_t head,
                                   std::int64_t first) {
-  return {static_cast<const std::uint16_t*>(head_part(problem, tensor, first, head)), problem.width, 2};
+  return {static_cast<const std::uint16_t*>(head_part(problem, tensor, first, head)), problem.width};
 }
 
 // words[p, i] = features 2p and 2p + 1 of the tile's query i, 0 beyond the tile's count.
@@ -37,20 +38,42 @@ HWY_INLINE void turn_pairs(const AttentionProblem& problem, const void* tensor, 
   }
 }
 
-// words[p, c] = feature c of rows 2p and 2p + 1, counted from `first`; a row that is missing at the end is 0.
-HWY_INLINE void pair_rows(const AttentionProblem& problem, const void* tensor, std::int64_t head, std::int64_t first,
-                          std::int64_t count, std::uint32_t* words) {
-  const PairRows rows = feature_pairs(problem, tensor, head, first);
-  for (std::int64_t p = 0; p < (count + 1) / 2; ++p, words += problem.head_size) {
+// words[p, c] = feature c of the tile's rows 2p and 2p + 1, for p below kAttentionQueryTile / 2; 0 beyond the tile's
+// count.
+HWY_INLINE void pair_rows(const AttentionProblem& problem, const void* tensor, std::int64_t head,
+                          const QueryTile& tile, std::uint32_t* words) {
+  const PairRows rows = feature_pairs(problem, tensor, head, tile.first);
+  for (std::int64_t p = 0; p < kAttentionQueryTile / 2; ++p, words += problem.head_size) {
     const std::uint16_t* const even = rows.data + 2 * p * rows.row_stride;
-    if (2 * p + 1 < count) {
+    if (2 * p + 1 < tile.count) {
       const std::uint16_t* const odd = even + rows.row_stride;
       for (std::int64_t c = 0; c < problem.head_size; ++c) words[c] = even[c] | std::uint32_t{odd[c]} << 16;
-    } else {
+    } else if (2 * p < tile.count) {
       for (std::int64_t c = 0; c < problem.head_size; ++c) words[c] = even[c];
+    } else {
+      std::fill_n(words, problem.head_size, 0U);
     }
   }
 }
+
+// columns[c, j] = feature c of row first + j, for j below problem.turned_stride(); 0 from `count` on.
+HWY_INLINE void turn_sample(const AttentionProblem& problem, const void* tensor, std::int64_t head, std::int64_t first,
+                            std::int64_t count, std::uint16_t* columns) {
+  const PairRows rows = feature_pairs(problem, tensor, head, first);
+  const std::int64_t stride = problem.turned_stride();
+  constexpr std::int64_t kBlock = 32;  // rows: a block's reads stay in the nearest cache
+  for (std::int64_t block = 0; block < stride; block += kBlock) {
+    const std::int64_t end = std::min(block + kBlock, count);
+    for (std::int64_t c = 0; c < problem.head_size; ++c) {
+      std::uint16_t* const to = columns + c * stride;
+      for (std::int64_t j = block; j < end; ++j) to[j] = rows.data[j * rows.row_stride + c];
+      for (std::int64_t j = std::max(block, end); j < block + kBlock; ++j) to[j] = 0;
+    }
+  }
+}
+
+// Pairs of so many rows, whole tiles of them (dot_product_bf16.h).
+HWY_INLINE std::int64_t whole_pairs(std::int64_t rows) { return (rows + 31) / 32 * 16; }
 
 // Bits of bfloat16 in the lower halves, to nearest, ties to even. No NaN comes here that a result would not show
 // anyway: rounded, it stays one or becomes infinite.

@@ -63,8 +63,8 @@ struct AttentionProblem {
   std::int64_t row_stride() const { return (head_size + 15) / 16 * 16; }
   // Of one head's part of a sample as floats, where the tensors hold halves.
   std::int64_t wide_elements() const { return is_half(dtype) ? longest * row_stride() : 0; }
-  // Of the same, neighbouring rows in pairs.
-  std::int64_t paired_rows() const { return (longest + 1) / 2 * head_size; }
+  // Of a sample's rows turned into columns: whole tiles of pairs (dot_product_bf16.h).
+  std::int64_t turned_stride() const { return (longest + 31) / 32 * 32; }
 
   DType dtype;             // of q, k, v, the output and their gradients: F32, BF16 or F16
   bool dots;               // whether products are dot_product_bf16's

@@ -127,7 +127,7 @@ struct BackwardScratch {
 struct DotForwardScratch {
   DotForwardScratch(ScratchCursor& cursor, const AttentionProblem& problem)
       : queries(cursor.take<std::uint32_t>(problem.head_size / 2 * kAttentionQueryTile)),
-        v_pairs(cursor.take<std::uint32_t>(problem.paired_rows())),
+        v_columns(cursor.take<std::uint16_t>(problem.head_size * problem.turned_stride())),
         probabilities(cursor.take<std::uint32_t>(kAttentionKeyTile / 2 * kAttentionQueryTile)),
         scores(cursor.take<float>(kAttentionKeyTile * kAttentionQueryTile)),
         output(cursor.take<float>(problem.head_size * kAttentionQueryTile)),
@@ -138,7 +138,7 @@ struct DotForwardScratch {
         biases(cursor, problem) {}
 
   std::uint32_t* queries;                          // turned
-  std::uint32_t* v_pairs;                          // paired, of the whole sample
+  std::uint16_t* v_columns;                        // [head_size, rows of the sample]
   std::uint32_t* probabilities;                    // [keys / 2, queries] paired
   float* scores;                                   // [keys, queries]
   float* output;                                   // [head_size, queries]
@@ -152,7 +152,7 @@ struct DotBackwardScratch {
         doutputs(cursor.take<std::uint32_t>(problem.head_size / 2 * kAttentionQueryTile)),
         q_pairs(cursor.take<std::uint32_t>(kAttentionQueryTile / 2 * problem.head_size)),
         doutput_pairs(cursor.take<std::uint32_t>(kAttentionQueryTile / 2 * problem.head_size)),
-        k_pairs(cursor.take<std::uint32_t>(problem.paired_rows())),
+        k_columns(cursor.take<std::uint16_t>(problem.head_size * problem.turned_stride())),
         dscore_pairs(cursor.take<std::uint32_t>(kAttentionKeyTile / 2 * kAttentionQueryTile)),
         probability_rows(cursor.take<std::uint16_t>(kAttentionKeyTile * kAttentionQueryTile)),
         dscore_rows(cursor.take<std::uint16_t>(kAttentionKeyTile * kAttentionQueryTile)),
@@ -173,7 +173,7 @@ struct DotBackwardScratch {
 
   std::uint32_t *queries, *doutputs;                  // turned
   std::uint32_t *q_pairs, *doutput_pairs;             // [queries / 2, head_size] paired
-  std::uint32_t* k_pairs;                             // paired, of the whole sample
+  std::uint16_t* k_columns;                           // [head_size, rows of the sample]
   std::uint32_t* dscore_pairs;                        // [keys / 2, queries] paired
   std::uint16_t *probability_rows, *dscore_rows;      // [keys, queries]
   float *scores, *dscores;                            // [keys, queries]

@@ -34,13 +34,12 @@ HWY_INLINE std::int64_t vector_lanes() { return static_cast<std::int64_t>(hn::La
 struct QueryTile {
   std::int64_t first;    // row
   std::int64_t count;    // 1..kAttentionQueryTile
-  std::int64_t columns;  // count rounded up to whole vectors; columns from count on hold no promised value
+  std::int64_t columns;  // count rounded up to whole vectors of every machine; from count on no value is promised
 };
 
 HWY_INLINE QueryTile query_tile(std::int64_t first, std::int64_t end) {
   const std::int64_t count = std::min(end - first, kAttentionQueryTile);
-  const std::int64_t lanes = vector_lanes();
-  return {first, count, (count + lanes - 1) / lanes * lanes};
+  return {first, count, (count + 15) / 16 * 16};
 }
 
 // One head's part of a sample's rows: row i starts at `data`[i * stride].

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backend/cpu/tile_product_bf16.h"
 #include "base/error.h"
 
 #if defined(__x86_64__)
@@ -28,7 +29,7 @@ PLIMSOLL_AVX512_BF16 void block(PairRows a, std::int64_t pairs, const std::uint3
     for (int j = 0; j < vectors; ++j) row[j] = (__m512bh)_mm512_loadu_si512(b + p * b_stride + j * kLanes);
     for (int i = 0; i < rows; ++i) {
       std::int32_t pair = 0;
-      __builtin_memcpy(&pair, a.data + i * a.row_stride + p * a.pair_stride, sizeof pair);
+      __builtin_memcpy(&pair, a.data + i * a.row_stride + 2 * p, sizeof pair);
       const auto factor = (__m512bh)_mm512_set1_epi32(pair);
       for (int j = 0; j < vectors; ++j) sums[i][j] = _mm512_dpbf16_ps(sums[i][j], factor, row[j]);
     }
@@ -53,7 +54,7 @@ PLIMSOLL_AVX512_BF16 void strip(PairRows a, std::int64_t rows, std::int64_t pair
                                 std::int64_t b_stride, float* c, std::int64_t c_stride, DotSum sum,
                                 const float* factors) {
   for (std::int64_t i = 0; i < rows;) {
-    const PairRows rest{a.data + i * a.row_stride, a.row_stride, a.pair_stride};
+    const PairRows rest{a.data + i * a.row_stride, a.row_stride};
     float* const to = c + i * c_stride;
     if (rows - i >= kRows) {
       block<kRows, vectors>(rest, pairs, b, b_stride, to, c_stride, sum, factors);
@@ -72,6 +73,10 @@ PLIMSOLL_AVX512_BF16 void strip(PairRows a, std::int64_t rows, std::int64_t pair
 
 void dot_product_bf16(PairRows a, std::int64_t rows, std::int64_t pairs, const std::uint32_t* b, std::int64_t b_stride,
                       float* c, std::int64_t c_stride, std::int64_t columns, DotSum sum, const float* factors) {
+  if (pairs % 16 == 0 && multiplies_tiles()) {
+    tile_product_bf16(a, rows, pairs, b, b_stride, c, c_stride, columns, sum, factors);
+    return;
+  }
   for (std::int64_t j = 0; j < columns;) {
     const std::int64_t vectors = std::min<std::int64_t>(kVectors, (columns - j) / kLanes);
     const float* const of_columns = factors == nullptr ? nullptr : factors + j;

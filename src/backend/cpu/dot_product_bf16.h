@@ -1,8 +1,9 @@
-// Small matrix products of bfloat16 by AVX512_BF16's dot products of pairs, which take half of the time of F32. For
-// attention's tiles; where the processor lacks them (multiplies_bf16(), dnnl_matmul.h) it must not be called.
+// Small matrix products of bfloat16 for attention's tiles: by AVX512_BF16's dot products of pairs or, where the
+// processor has it and `pairs` is a multiple of 16, by AMX (tile_product_bf16.h). Where the processor lacks both
+// (multiplies_bf16(), dnnl_matmul.h) it must not be called.
 //
 // C[m, n] (+)= A[m, k] B[k, n]. Elements of A and B come in pairs of neighbours along k:
-//   A's pair (i, p), elements 2p and 2p + 1 of row i, is the 32 bits at a.data + i * a.row_stride + p * a.pair_stride;
+//   A's pair (i, p), elements 2p and 2p + 1 of row i, is the 32 bits at a.data + i * a.row_stride + 2 * p;
 //   B's pairs p are the words b[p * b_stride + j], element 2p in the lower half.
 // Products are summed in F32, in the order of k.
 #pragma once
@@ -12,8 +13,8 @@
 namespace plimsoll {
 
 struct PairRows {
-  const std::uint16_t* data;  // strides count these
-  std::int64_t row_stride, pair_stride;
+  const std::uint16_t* data;  // the stride counts these
+  std::int64_t row_stride;
 };
 
 enum class DotSum {

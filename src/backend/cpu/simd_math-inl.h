@@ -41,8 +41,7 @@ HWY_INLINE V simd_exp(D d, V x) {
   const V scale = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(n, hn::Set(di, 127))));
   V y = hn::Mul(p, scale);
   y = hn::IfThenElse(hn::Lt(x, hn::Set(d, -87.33F)), hn::Zero(d), y);
-  y = hn::IfThenElse(hn::Gt(x, hn::Set(d, 88.37F)), hn::Inf(d), y);
-  return hn::IfThenElse(hn::IsNaN(x), x, y);
+  return hn::IfThenElse(hn::Gt(x, hn::Set(d, 88.37F)), hn::Inf(d), y);  // of NaN p is NaN, and y
 }
 
 // erf(x) and exp(-x^2) together (the normal distribution's integral and density share them), absolute error of erf
@@ -89,40 +88,40 @@ HWY_INLINE V simd_tanh(D d, V x) {
   return hn::IfThenElse(hn::Lt(a, hn::Set(d, 0.625F)), inner, outer);
 }
 
-// Low and high words of the 64-bit products a * b, lane by lane.
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE void simd_wide_multiply(D d, V a, V b, V& low, V& high) {
-  const hn::Repartition<std::uint64_t, D> d64;
-  const auto even = hn::MulEven(a, b);
-  const auto odd = hn::MulEven(hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(d64, a))),
-                               hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(d64, b))));
-  low = hn::OddEven(hn::BitCast(d, hn::ShiftLeft<32>(odd)), hn::BitCast(d, even));
-  high = hn::OddEven(hn::BitCast(d, odd), hn::BitCast(d, hn::ShiftRight<32>(even)));
-}
-
 // Philox4x32-10, one counter in each lane: lane i of word0..word3 is philox4x32({c0[i], c1[i], c2[i], c3[i]}, {key0,
 // key1}). For counters of neighbouring groups of four, hn::StoreInterleaved4(word0, word1, word2, word3, d, to) writes
 // the words in the order of the elements.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE void simd_philox4x32(D d, V c0, V c1, V c2, V c3, std::uint32_t key0, std::uint32_t key1, V& word0, V& word1,
                                 V& word2, V& word3) {
-  const V multiplier0 = hn::Set(d, 0xD2511F53U);
-  const V multiplier1 = hn::Set(d, 0xCD9E8D57U);
-  for (int round = 0; round < 10; ++round) {
-    V low0, high0, low1, high1;
-    simd_wide_multiply(d, c0, multiplier0, low0, high0);
-    simd_wide_multiply(d, c2, multiplier1, low1, high1);
-    c0 = hn::Xor(hn::Xor(high1, c1), hn::Set(d, key0));
-    c1 = low1;
-    c2 = hn::Xor(hn::Xor(high0, c3), hn::Set(d, key1));
-    c3 = low0;
+  // A product of 32-bit words takes a lane of 64, so even and odd counters go apart, in the lower words of such lanes.
+  // What stands in the upper words never matters: multiplication doesn't read it and all else works bit by bit.
+  const hn::Repartition<std::uint64_t, D> d64;
+  using Wide = hn::Vec<decltype(d64)>;
+  const auto upper = [&](V v) HWY_ATTR { return hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(d64, v))); };
+  V odd0 = upper(c0), odd1 = upper(c1), odd2 = upper(c2), odd3 = upper(c3);
+  const V multiplier0 = hn::Set(d, 0xD2511F53U), multiplier1 = hn::Set(d, 0xCD9E8D57U);
+  const auto round = [&](V key_0, V key_1, V& w0, V& w1, V& w2, V& w3) HWY_ATTR {
+    const Wide product0 = hn::MulEven(w0, multiplier0), product1 = hn::MulEven(w2, multiplier1);
+    w0 = hn::Xor(hn::Xor(hn::BitCast(d, hn::ShiftRight<32>(product1)), w1), key_0);
+    w2 = hn::Xor(hn::Xor(hn::BitCast(d, hn::ShiftRight<32>(product0)), w3), key_1);
+    w1 = hn::BitCast(d, product1);
+    w3 = hn::BitCast(d, product0);
+  };
+  for (int i = 0; i < 10; ++i) {
+    const V key_0 = hn::Set(d, key0), key_1 = hn::Set(d, key1);
+    round(key_0, key_1, c0, c1, c2, c3);
+    round(key_0, key_1, odd0, odd1, odd2, odd3);
     key0 += 0x9E3779B9U;
     key1 += 0xBB67AE85U;
   }
-  word0 = c0;
-  word1 = c1;
-  word2 = c2;
-  word3 = c3;
+  const auto join = [&](V odd, V even) HWY_ATTR {
+    return hn::OddEven(hn::BitCast(d, hn::ShiftLeft<32>(hn::BitCast(d64, odd))), even);
+  };
+  word0 = join(odd0, c0);
+  word1 = join(odd1, c1);
+  word2 = join(odd2, c2);
+  word3 = join(odd3, c3);
 }
 
 // Sum of all lanes as a scalar.
