@@ -97,6 +97,7 @@ StepBench bench_step(const ModelBundle& bundle, const std::filesystem::path& bat
     }
     result.step_seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
     result.losses.push_back(*program.view(session.planned(ProgramKind::kStep).loss).data<float>());
+    if (options.after_step) options.after_step(program.graph());
   }
   return result;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -20,6 +21,8 @@ struct StepBenchOptions {
   // cheap ones are kept.
   std::optional<std::size_t> kept_bytes{};
   bool recompute_cheap = true;  // false: not even those
+  // Called after each step, to time something else in turn.
+  std::function<void(const Graph&)> after_step{};
 };
 
 struct StepBench {

@@ -77,9 +77,8 @@ void dot_item(const AttentionProblem& problem, const AttentionData& data, void* 
         dot_softmax<false>(problem, data, head, tile, key, keys, scratch);
       }
       dot_product_bf16({scratch.v_columns + (key - begin), problem.turned_stride()}, head_size, whole_pairs(keys),
-                       scratch.probabilities, kAttentionQueryTile,
-                       scratch.output, kAttentionQueryTile, tile.columns, key == begin ? DotSum::kStore : DotSum::kAdd,
-                       scratch.factors);
+                       scratch.probabilities, kAttentionQueryTile, scratch.output, kAttentionQueryTile, tile.columns,
+                       key == begin ? DotSum::kStore : DotSum::kAdd, scratch.factors);
     }
     store_outputs(problem, tile, scratch.output, scratch.sums, scratch.largest, head, output, log_sum_exp);
   }

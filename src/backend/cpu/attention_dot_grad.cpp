@@ -113,8 +113,7 @@ void dot_grad_item(const AttentionProblem& problem, const AttentionData& data, c
       dot_product_bf16({scratch.dscore_rows, kAttentionQueryTile}, keys, query_pairs, scratch.q_pairs, head_size,
                        scratch.wide_dk + row * stride, stride, head_size, of_tile);
       dot_product_bf16({scratch.k_columns + row, problem.turned_stride()}, head_size, whole_pairs(keys),
-                       scratch.dscore_pairs, kAttentionQueryTile,
-                       scratch.dqueries, kAttentionQueryTile, tile.columns,
+                       scratch.dscore_pairs, kAttentionQueryTile, scratch.dqueries, kAttentionQueryTile, tile.columns,
                        key == begin ? DotSum::kStore : DotSum::kAdd);
       sums.add(tile, key, keys, scratch.dscores);
     }

@@ -40,8 +40,8 @@ HWY_INLINE void turn_pairs(const AttentionProblem& problem, const void* tensor, 
 
 // words[p, c] = feature c of the tile's rows 2p and 2p + 1, for p below kAttentionQueryTile / 2; 0 beyond the tile's
 // count.
-HWY_INLINE void pair_rows(const AttentionProblem& problem, const void* tensor, std::int64_t head,
-                          const QueryTile& tile, std::uint32_t* words) {
+HWY_INLINE void pair_rows(const AttentionProblem& problem, const void* tensor, std::int64_t head, const QueryTile& tile,
+                          std::uint32_t* words) {
   const PairRows rows = feature_pairs(problem, tensor, head, tile.first);
   for (std::int64_t p = 0; p < kAttentionQueryTile / 2; ++p, words += problem.head_size) {
     const std::uint16_t* const even = rows.data + 2 * p * rows.row_stride;

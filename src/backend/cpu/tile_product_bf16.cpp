@@ -93,8 +93,8 @@ PLIMSOLL_AMX void scale_columns(float* c, std::int64_t c_stride, std::int64_t ro
   }
 }
 
-// AMX's state is large, so Linux hands it out only to a process that asks (arch_prctl, ARCH_REQ_XCOMP_PERM), for good and
-// for all of its threads.
+// AMX's state is large, so Linux hands it out only to a process that asks (arch_prctl, ARCH_REQ_XCOMP_PERM), for good
+// and for all of its threads.
 bool ask_for_tiles() {
   constexpr unsigned kBf16 = 1U << 22, kTiles = 1U << 24;  // CPUID 7.0, EDX
   constexpr long kRequestPermission = 0x1023, kTileData = 18;
