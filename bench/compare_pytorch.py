@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
-"""One fp32 training step, PyTorch eager with transformers beside Plimsoll: time and peak resident set.
+"""One training step, PyTorch with transformers beside Plimsoll: time and peak resident set.
 
-Both train the same model on the same batch (S = 709: 512 text tokens, no padding, and 197 of the image) with the same
-threads: forward, backward, clipping to 1.0, AdamW with weight decay, dropout as in config.json. Each run is a process of
-its own, and the two alternate (A B A B ...), so that a slow minute of the machine hits both. The first step of a process
-warms up and is not counted. PyTorch: transformers' eager attention (the only one it has for this model), fused AdamW as
-its Trainer takes by default, gradients set to None between steps.
+Both train the same model on the same batch with the same threads: forward, backward, clipping to 1.0, AdamW with weight
+decay, dropout as in config.json. Each run is a process of its own, and all programs take turns in every round, so that a
+slow minute of the machine hits all of them; ratios are taken within a round, the figure is the median over the rounds.
+The first step of a process (of a compiled model: three) warms up and is not counted.
 
-  bench/compare_pytorch.py [--batch-sizes 2 4] [--rounds 3] [--steps 3] [--only pytorch|plimsoll]
+  bench/compare_pytorch.py [--batches filled receipts] [--precisions fp32 bf16] [--programs eager allocator compile]
+                           [--batch-size 4] [--rounds 3] [--steps 3]
 
-Plimsoll's half is `plimsoll bench-step --model M --batch FILE --steps K --threads N --json`, which prints
-{"step_seconds": [...], "measured_peak_bytes": ..., "predicted_peak_bytes": ...}; its first step is dropped as well. The
-peak compared is the kernel's figure for the whole process (getrusage's maximum resident set), the same for both.
+Batches: `filled`, S = 709 (512 text tokens, no padding, and 197 of the image); `receipts`, the first real receipts of
+../shared/data/sroie, which PyTorch gets padded to 512 text tokens and Plimsoll packs.
+PyTorch's programs: `eager`, transformers' eager attention (the only one it has for this model), fused AdamW as its Trainer
+takes by default; `allocator`, the same under jemalloc, which keeps freed pages (scripts of PyTorch's CPU guide);
+`compile`, torch.compile of the model under jemalloc. bf16 is autocast there, --bf16 here; oneDNN is on everywhere.
+Plimsoll's half is `plimsoll bench-step`. The peak compared is the kernel's figure for the whole process (getrusage).
 """
 
 import argparse
@@ -25,13 +28,24 @@ import tempfile
 import time
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parent.parent
+from program import PLIMSOLL, REPOSITORY
+
 sys.path.insert(0, str(REPOSITORY / "tools"))
 
 GIB = 1 << 30
+JEMALLOC = Path("/usr/lib") / f"{platform.machine()}-linux-gnu" / "libjemalloc.so.2"
+# The least that PyTorch's time may be of ours, by (batch, precision, PyTorch's program).
+BARS = {("filled", "fp32", "eager"): 1.5, ("filled", "bf16", "eager"): 2.0,
+        ("filled", "fp32", "allocator"): 1.5, ("filled", "bf16", "allocator"): 2.0,
+        ("filled", "fp32", "compile"): 1.3, ("filled", "bf16", "compile"): 1.5,
+        ("receipts", "fp32", "eager"): 2.2, ("receipts", "bf16", "eager"): 2.8,
+        ("receipts", "fp32", "allocator"): 2.2, ("receipts", "bf16", "allocator"): 2.8}
+LARGEST_PEAK, LARGEST_SHARE = 3.6, 1 / 3  # of ours, filled: GiB, and of PyTorch's eager
 
 
 def pytorch_worker(options):
+    import contextlib
+
     import torch
 
     import reference
@@ -40,18 +54,24 @@ def pytorch_worker(options):
     torch.manual_seed(1)
     model = reference.load_model(options.model).train()
     batch = reference.read_batch(options.batch)
-    trainer = reference.Trainer(model, learning_rate=1e-5, updates=1000)
+    trainer = reference.Trainer(torch.compile(model) if options.compile else model, learning_rate=1e-5, updates=1000)
+    half = torch.autocast("cpu", dtype=torch.bfloat16) if options.precision == "bf16" else contextlib.nullcontext()
     seconds, losses = [], []
-    for _ in range(options.steps + 1):
+    for _ in range(options.warm + options.steps):
         begin = time.perf_counter()
-        losses.append(trainer.step([batch])[0])
+        with half:
+            losses.append(trainer.step([batch])[0])
         seconds.append(time.perf_counter() - begin)
     print(json.dumps({"step_seconds": seconds, "losses": losses, "versions": reference.versions()}))
 
 
-def run(command, threads):
+def run(command, threads, warm, preload=None):
     """Runs to the end; adds the kernel's own figures of the process: peak resident set and processor time."""
     environment = dict(os.environ, OMP_NUM_THREADS=str(threads))
+    if preload is not None:
+        environment["LD_PRELOAD"] = str(preload)
+        environment["MALLOC_CONF"] = "oversize_threshold:1,background_thread:true,metadata_thp:auto," \
+                                     "dirty_decay_ms:9000000000,muzzy_decay_ms:9000000000"
     command = [str(part) for part in command]
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(command, stdout=output, stderr=errors, env=environment)
@@ -63,21 +83,10 @@ def run(command, threads):
             sys.exit(f"{' '.join(command)}\nexit {process.returncode}\n{errors.read()}")
         # The result is the last line; a program may have logged before it.
         result = json.loads(output.read().strip().splitlines()[-1])
-    result["step_seconds"] = result["step_seconds"][1:]
+    result["step_seconds"] = result["step_seconds"][warm:]
     result["peak_resident_bytes"] = usage.ru_maxrss * 1024
     result["processor_seconds"] = usage.ru_utime + usage.ru_stime
     return result
-
-
-def summary(results):
-    seconds = [second for result in results for second in result["step_seconds"]]
-    peak = max(result["peak_resident_bytes"] for result in results)
-    row = {"median_seconds": statistics.median(seconds), "fastest_seconds": min(seconds),
-           "slowest_seconds": max(seconds), "steps": len(seconds), "peak_bytes": peak}
-    predicted = [result["predicted_peak_bytes"] for result in results if "predicted_peak_bytes" in result]
-    if predicted:
-        row["predicted_peak_bytes"] = max(predicted)
-    return row
 
 
 def processor():
@@ -87,78 +96,122 @@ def processor():
     return platform.processor()
 
 
+def make(script, *arguments):
+    subprocess.run([sys.executable, str(REPOSITORY / "tools" / script), *map(str, arguments)], check=True,
+                   stdout=subprocess.DEVNULL)
+
+
+def prepare(options, kind):
+    """The batch as PyTorch takes it."""
+    path = options.work / f"{kind}-{options.batch_size}x{options.length}.safetensors"
+    make("make_batch.py", "--batch", options.batch_size, "--length", options.length, "--labels", 7, "--output", path,
+         *(["--fill"] if kind == "filled" else []))
+    return path
+
+
+def commands(options, model, batch, precision):
+    """{program: (command, warm steps, preloaded library)}, ours first."""
+    warm = {"compile": 3}
+    result = {"plimsoll": ([options.plimsoll, "bench-step", "--model", model, "--batch", batch, "--steps",
+                            options.steps + 1, "--threads", options.threads, "--json",
+                            *(["--bf16"] if precision == "bf16" else [])], 1, None)}
+    for program in options.programs:
+        steps_before = warm.get(program, 1)
+        result[program] = ([sys.executable, __file__, "--worker", "--model", model, "--batch", batch, "--precisions",
+                            precision, "--steps", options.steps, "--warm", steps_before, "--threads", options.threads,
+                            *(["--compile"] if program == "compile" else [])], steps_before,
+                           None if program == "eager" else JEMALLOC)
+    return result
+
+
+def compare(options, model, kind, precision):
+    """Runs all rounds of one batch in one precision; a row a program."""
+    batch = prepare(options, kind)
+    programs = commands(options, model, batch, precision)
+    runs = {program: [] for program in programs}
+    for _ in range(options.rounds):
+        for program, (command, warm, preload) in programs.items():
+            runs[program].append(run(command, options.threads, warm, preload))
+    medians = {program: [statistics.median(one["step_seconds"]) for one in of] for program, of in runs.items()}
+    rows = []
+    for program, of in runs.items():
+        ratio = statistics.median(other / ours for other, ours in zip(medians[program], medians["plimsoll"]))
+        rows.append({"batch": kind, "precision": precision, "program": program,
+                     "median_seconds": statistics.median(medians[program]), "ratio": ratio,
+                     "bar": BARS.get((kind, precision, program)),
+                     "peak_bytes": max(one["peak_resident_bytes"] for one in of), "runs": of})
+    return rows
+
+
+def print_rows(options, rows):
+    ours = rows[0]
+    for row in rows:
+        pages = options.batch_size / row["median_seconds"]
+        bar = "" if row["bar"] is None else f"{row['bar']:.1f} {'holds' if row['ratio'] >= row['bar'] else 'FAILS'}"
+        print(f"| {row['batch']} | {row['precision']} | {row['program']} | {row['median_seconds']:.3f} | {pages:.2f} | "
+              f"{row['ratio']:.2f} | {bar} | {row['peak_bytes'] / GIB:.2f} | {row['peak_bytes'] / ours['peak_bytes']:.1f} |",
+              flush=True)
+
+
+def verdicts(rows):
+    """Every bar that the rows can judge."""
+    result = [row["ratio"] >= row["bar"] for row in rows if row["bar"] is not None]
+    peaks = {(row["precision"], row["program"]): row["peak_bytes"] for row in rows if row["batch"] == "filled"}
+    for (precision, program), peak in peaks.items():
+        if program != "eager":
+            continue
+        ours = peaks[precision, "plimsoll"]
+        holds = ours <= LARGEST_PEAK * GIB and ours <= LARGEST_SHARE * peak
+        print(f"peak resident set, filled, {precision}: {ours / GIB:.2f} GiB, {ours / peak:.2f} of PyTorch's "
+              f"(bar {LARGEST_PEAK} GiB and a third): {'holds' if holds else 'FAILS'}")
+        result.append(holds)
+    return result
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", default="base", choices=("tiny", "small", "base", "large"))
-    parser.add_argument("--batch-sizes", type=int, nargs="+", default=[2, 4])
+    parser.add_argument("--batches", nargs="+", default=["filled", "receipts"], choices=("filled", "receipts"))
+    parser.add_argument("--precisions", nargs="+", default=["fp32", "bf16"], choices=("fp32", "bf16"))
+    parser.add_argument("--programs", nargs="*", default=["eager", "compile"], choices=("eager", "allocator", "compile"))
+    parser.add_argument("--batch-size", type=int, default=4)
     parser.add_argument("--length", type=int, default=512, help="T, text tokens; the image adds 197")
     parser.add_argument("--rounds", type=int, default=3, help="processes of each program")
     parser.add_argument("--steps", type=int, default=3, help="counted steps a process")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--only", choices=("pytorch", "plimsoll"))
-    parser.add_argument("--plimsoll", type=Path, default=REPOSITORY / "build" / "release" / "plimsoll")
+    parser.add_argument("--plimsoll", type=Path, default=PLIMSOLL)
     parser.add_argument("--work", type=Path, default=REPOSITORY / "build" / "bench")
     parser.add_argument("--json", type=Path, default=REPOSITORY / "bench" / "out" / "compare_pytorch.json")
-    parser.add_argument("--worker", choices=("pytorch",), help=argparse.SUPPRESS)
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--compile", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--warm", type=int, default=1, help=argparse.SUPPRESS)
     parser.add_argument("--model", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--batch", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
+        options.precision = options.precisions[0]
         return pytorch_worker(options)
+    if set(options.programs) & {"allocator", "compile"} and not JEMALLOC.exists():
+        sys.exit(f"{JEMALLOC} is missing: apt-get install libjemalloc2")
 
     model = options.work / f"{options.shape}-7-labels"
     if not (model / "config.json").exists():
-        run_quietly(["make_model.py", "--shape", options.shape, "--labels", 7, "--output", model])
-    programs = [options.only] if options.only else ["pytorch", "plimsoll"]
-    report = {"shape": options.shape, "length": options.length, "threads": options.threads, "processor": processor(),
-              "cores": os.cpu_count(), "rounds": options.rounds, "batches": []}
-    for size in options.batch_sizes:
-        batch = options.work / f"filled-{size}x{options.length}.safetensors"
-        run_quietly(["make_batch.py", "--batch", size, "--length", options.length, "--labels", 7, "--fill",
-                     "--output", batch])
-        commands = {
-            "pytorch": [sys.executable, __file__, "--worker", "pytorch", "--model", model, "--batch", batch,
-                        "--steps", options.steps, "--threads", options.threads],
-            "plimsoll": [options.plimsoll, "bench-step", "--model", model, "--batch", batch,
-                         "--steps", options.steps + 1, "--threads", options.threads, "--json"],
-        }
-        results = {program: [] for program in programs}
-        for _ in range(options.rounds):
-            for program in programs:
-                results[program].append(run(commands[program], options.threads))
-        rows = {program: summary(results[program]) for program in programs}
-        if len(rows) == 2:
-            rows["time_ratio"] = rows["plimsoll"]["median_seconds"] / rows["pytorch"]["median_seconds"]
-            rows["peak_ratio"] = rows["plimsoll"]["peak_bytes"] / rows["pytorch"]["peak_bytes"]
-        if "pytorch" in results:
-            report["versions"] = results["pytorch"][0]["versions"]
-        report["batches"].append({"batch": size, **rows, "runs": results})
-        print_rows(options, size, rows, first=size == options.batch_sizes[0], report=report)
+        make("make_model.py", "--shape", options.shape, "--labels", 7, "--output", model)
+    print(f"{options.shape}, batch {options.batch_size}, T = {options.length}, {options.threads} threads on {processor()}, "
+          f"{options.rounds} x {options.steps} steps each, in turn\n\n"
+          "| batch | precision | program | median step, s | pages/s | its time over ours | bar | peak, GiB | over ours |\n"
+          "| --- | --- | --- | ---: | ---: | ---: | --- | ---: | ---: |", flush=True)
+    rows = []
+    for kind in options.batches:
+        for precision in options.precisions:
+            rows += compare(options, model, kind, precision)
+            print_rows(options, rows[-1 - len(options.programs):])
+    versions = next((row["runs"][0]["versions"] for row in rows if "versions" in row["runs"][0]), {})
     options.json.parent.mkdir(parents=True, exist_ok=True)
-    options.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    print(f"written: {options.json}")
-    return 0
-
-
-def run_quietly(command):
-    subprocess.run([sys.executable, str(REPOSITORY / "tools" / command[0]), *map(str, command[1:])], check=True,
-                   stdout=subprocess.DEVNULL)
-
-
-def print_rows(options, size, rows, first, report):
-    if first:
-        print(f"{options.shape}, fp32, T = {options.length}, {options.threads} threads on {report['processor']}, "
-              f"{options.rounds} x {options.steps} steps each, alternating")
-        print(f"{'batch':>5}  {'program':<9} {'median step':>12} {'fastest':>9} {'slowest':>9} {'peak':>10} {'predicted':>10}")
-    for program in ("pytorch", "plimsoll"):
-        if program not in rows:
-            continue
-        row = rows[program]
-        predicted = f"{row['predicted_peak_bytes'] / GIB:.2f} GiB" if "predicted_peak_bytes" in row else "-"
-        print(f"{size:>5}  {program:<9} {row['median_seconds']:>10.3f} s {row['fastest_seconds']:>7.3f} s "
-              f"{row['slowest_seconds']:>7.3f} s {row['peak_bytes'] / GIB:>6.2f} GiB {predicted:>10}")
-    if "time_ratio" in rows:
-        print(f"{size:>5}  plimsoll / pytorch: time {rows['time_ratio']:.3f}, peak {rows['peak_ratio']:.3f}", flush=True)
+    options.json.write_text(json.dumps({"processor": processor(), "threads": options.threads, "versions": versions,
+                                        "rows": rows}, indent=1) + "\n", encoding="utf-8")
+    print(f"\nwritten: {options.json}")
+    return 0 if all(verdicts(rows)) else 1
 
 
 if __name__ == "__main__":
