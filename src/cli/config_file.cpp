@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "base/error.h"
 #include "cli/usage.h"
+#include "formats/json.h"
 
 namespace plimsoll {
 namespace {
@@ -54,7 +54,7 @@ class ConfigReader : public CLI::ConfigTOML {
 
  private:
   static std::vector<CLI::ConfigItem> from_json(const std::string& text) {
-    const auto object = nlohmann::json::parse(text, nullptr, false);
+    const auto object = parse_json(text, "--config");
     if (!object.is_object()) {
       throw UsageError({.what = "the config file is not a JSON object",
                         .where = "--config",

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "backend/cpu/cpu_backend.h"
@@ -16,6 +15,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "fit/calibration.h"
+#include "formats/json.h"
 
 namespace plimsoll {
 namespace {
@@ -29,7 +29,7 @@ std::optional<OpSpeeds> read_speeds(const fs::path& path) {
   std::error_code missing;
   if (path.empty() || !fs::is_regular_file(path, missing)) return std::nullopt;
   try {
-    const nlohmann::json json = nlohmann::json::parse(read_text_file(path, 1 << 20));
+    const nlohmann::json json = parse_json(read_text_file(path, 1 << 20), path.string());
     if (json.value("version", 0) != kVersion || json.value("processor", "") != processor_name()) return std::nullopt;
     return parse_speeds(json, path.string());
   } catch (const std::exception&) {

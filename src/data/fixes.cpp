@@ -4,11 +4,11 @@
 
 #include <cmath>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "base/file.h"
 #include "data/box_checks.h"
 #include "data/dataset.h"
+#include "formats/json.h"
 
 namespace plimsoll {
 namespace {
@@ -115,8 +115,9 @@ class Fixer {
     const std::vector<BoxRepair> repairs = repairs_of(index, page);
     if (repairs.empty() && folder.empty()) return;
     const std::size_t start = line.starts_with("\xEF\xBB\xBF") ? 3 : 0;
+    if (nests_too_deep(line)) return;  // broken: it stays as it is, and is reported
     Json json = Json::parse(quote_non_finite(std::string_view(line).substr(start)), nullptr, false);
-    if (!json.is_object()) return;  // broken: it stays as it is, and is reported
+    if (!json.is_object()) return;  // broken, too
     const auto first_key = [&json](const auto& names) {
       for (const char* name : names) {
         if (json.contains(name) && !json[name].is_null()) return json.find(name);
@@ -153,7 +154,7 @@ class Fixer {
       Page page;
       const std::vector<BoxRepair> repairs = repairs_of(index, page);
       if (repairs.empty()) continue;
-      Json json = Json::parse(read_text_file(page.file), nullptr, false);
+      Json json = parse_json(read_text_file(page.file), page.file.string());
       if (!json.is_object()) continue;
       patch_funsd(json, repairs);
       record(page, repairs);

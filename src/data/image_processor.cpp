@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "base/bytes.h"
 #include "base/file.h"
+#include "formats/json.h"
 
 namespace plimsoll {
 namespace {
@@ -82,7 +82,7 @@ void read_channels(const Json& object, const char* key, std::array<double, 3>& v
 }  // namespace
 
 ImageProcessorConfig ImageProcessorConfig::from_json(const std::string& text, const std::string& where) {
-  const Json file = Json::parse(text, nullptr, false);
+  const Json file = parse_json(text, where);
   if (!file.is_object()) {
     throw DataError({.what = "an image processor's configuration is not a JSON object",
                      .where = where,
@@ -118,7 +118,7 @@ ImageProcessorConfig ImageProcessorConfig::from_model(const fs::path& directory)
   const fs::path processor = directory / "processor_config.json";
   if (fs::is_regular_file(processor, error)) {
     const std::string text = read_text_file(processor, kLongestConfigBytes);
-    const Json json = Json::parse(text, nullptr, false);
+    const Json json = parse_json(text, processor.string());
     if (!json.is_object() || find(json, "image_processor") != nullptr) return from_json(text, processor.string());
   }
   const fs::path own = directory / "preprocessor_config.json";

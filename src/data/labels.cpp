@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/bytes.h"
 #include "base/file.h"
 #include "data/page_source.h"
+#include "formats/json.h"
 
 namespace plimsoll {
 namespace {
@@ -109,7 +109,7 @@ LabelSet LabelSet::parse(const std::string& list_or_file) {
 
 std::optional<LabelSet> LabelSet::from_config(const fs::path& config_json) {
   const std::string text = read_text_file(config_json, kLongestConfigBytes);
-  const Json config = Json::parse(text, nullptr, false);
+  const Json config = parse_json(text, config_json.string());
   if (!config.is_object()) {
     throw bad_config(config_json, "not valid JSON", in_quotes(std::string_view(text).substr(0, 40)), "a JSON object");
   }

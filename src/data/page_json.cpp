@@ -7,11 +7,11 @@
 #include <cctype>
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 
 #include "data/page_source.h"
+#include "formats/json.h"
 
 namespace plimsoll {
 namespace {
@@ -89,6 +89,13 @@ class RepairedText {
 };
 
 Json parse_object(std::string_view text, const Page& page) {
+  if (nests_too_deep(text)) {
+    throw PageError("bad-json", {.what = "a page's JSON nests too deep",
+                                 .where = place(page),
+                                 .found = fmt::format("more than {} levels", kMaxJsonDepth),
+                                 .allowed = "{\"image\": …, \"words\": […], \"boxes\": […]}",
+                                 .remedy = "mend the line, or write the file with a JSON library"});
+  }
   Json json;
   try {
     json = Json::parse(text);
@@ -98,7 +105,8 @@ Json parse_object(std::string_view text, const Page& page) {
     const bool cut = at + 1 >= text.size();
     // A file of one array, or of objects on several lines: its first line is a bracket and little else.
     const std::size_t first = text.find_first_not_of(" \t\r");
-    if (cut && (text[first] != '{' || text.find_first_not_of(" \t\r", first + 1) == std::string_view::npos)) {
+    if (cut && first != std::string_view::npos &&
+        (text[first] != '{' || text.find_first_not_of(" \t\r", first + 1) == std::string_view::npos)) {
       throw PageError("bad-json", {.what = "a line is not a whole JSON object",
                                    .where = place(page),
                                    .found = in_quotes(text),

@@ -2,14 +2,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "data/tokenizer_files.h"
 #include "data/tokenizer_split.h"
+#include "formats/json.h"
 
 namespace plimsoll {
 namespace {
@@ -20,6 +21,8 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kFileLimitBytes = 256ULL << 20;
 // Far above any vocabulary in use (256,000 or so), far below what would exhaust memory.
 constexpr std::uint64_t kLargestId = 4'000'000;
+// Ids have few gaps: a short file that names a far one would ask for a table of millions.
+constexpr std::size_t kFreeIds = 1024;
 constexpr const char* kOwnTokenizer =
     "take the tokenizer files that the model was trained with: those of LayoutLMv3 and RoBERTa can be read; presets "
     "have one of their own, without --tokenizer";
@@ -54,11 +57,13 @@ class Reader {
   std::int32_t small_id(const json& value) const;
   void put(std::int32_t id, const std::string& token);
   void add_token(AddedToken token);
-  bool is_added(std::string_view content) const;
+  bool is_added(const std::string& content) const { return added_.contains(content); }
 
   std::string where_;  // the file being read
   TokenizerDefinition definition_;
   std::unordered_map<std::string, std::int32_t> id_of_;
+  std::unordered_set<std::string> added_;    // contents of definition_.added
+  std::size_t listed_ = 0;                   // tokens of the vocabulary
   std::string template_bos_, template_eos_;  // what the post-processor puts around a text
 };
 
@@ -85,6 +90,10 @@ std::optional<std::string_view> Reader::take_file(const fs::path& path, std::str
 }
 
 json Reader::parse(std::string_view text) const {
+  if (nests_too_deep(text)) {
+    refuse("a tokenizer file nests too deep", fmt::format("more than {} levels", kMaxJsonDepth),
+           "the form that Hugging Face's tokenizers writes");
+  }
   try {
     return json::parse(text);
   } catch (const json::exception& error) {
@@ -219,7 +228,8 @@ void Reader::read_model(const json& model) {
 void Reader::read_vocabulary(const json& vocabulary) {
   if (!vocabulary.is_object())
     refuse("the vocabulary is not an object", vocabulary.type_name(), "{\"token\": id, ...}");
-  id_of_.reserve(vocabulary.size());
+  listed_ = vocabulary.size();
+  id_of_.reserve(listed_);
   for (const auto& [token, id] : vocabulary.items()) put(small_id(id), token);
 }
 
@@ -272,7 +282,10 @@ AddedToken Reader::added_token(std::int32_t id, const json& token) const {
 // The configuration's own list of added tokens takes the place of tokenizer.json's.
 void Reader::read_listed_tokens(const json& config) {
   const json decoder = config.value("added_tokens_decoder", json::object());
-  if (!decoder.empty()) definition_.added.clear();
+  if (!decoder.empty()) {
+    definition_.added.clear();
+    added_.clear();
+  }
   for (const auto& [id, token] : decoder.items()) {
     if (id.empty() || id.size() > 7 || id.find_first_not_of("0123456789") != std::string::npos) {
       refuse("added_tokens_decoder has a key that is no id", id, "a whole number");
@@ -342,6 +355,11 @@ std::int32_t Reader::small_id(const json& value) const {
 
 void Reader::put(std::int32_t id, const std::string& token) {
   const auto index = static_cast<std::size_t>(id);
+  const std::size_t tokens = std::max(listed_, id_of_.size()), allowed = 2 * tokens + kFreeIds;
+  if (index > allowed) {
+    refuse("a token's id lies far from all others", fmt::format("{} for \"{}\"", id, token),
+           fmt::format("at most {} where there are {} tokens", allowed, tokens));
+  }
   if (index >= definition_.tokens.size()) definition_.tokens.resize(index + 1);
   std::string& place = definition_.tokens[index];
   if (!place.empty() && place != token) {
@@ -359,12 +377,8 @@ void Reader::add_token(AddedToken token) {
            fmt::format("\"{}\": {} and {}", token.content, token.id, known), "one id a token");
   }
   put(token.id, token.content);
+  added_.insert(token.content);
   definition_.added.push_back(std::move(token));
-}
-
-bool Reader::is_added(std::string_view content) const {
-  return std::any_of(definition_.added.begin(), definition_.added.end(),
-                     [&](const AddedToken& token) { return token.content == content; });
 }
 
 }  // namespace

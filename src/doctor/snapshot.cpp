@@ -19,7 +19,9 @@ using Kind = PickleValue::Kind;
 using StackId = std::uint32_t;
 
 constexpr std::size_t kShownFrames = 6;
-constexpr std::size_t kMaxSamples = 32, kMaxEvents = 20'000'000;
+constexpr std::size_t kMaxSamples = 32;
+// Of a dictionary that is looked into; those that PyTorch writes have about ten.
+constexpr std::size_t kMaxKeys = 64;
 // Fewer steps than this cannot show what grows.
 constexpr std::uint64_t kMinSteps = 4;
 
@@ -89,6 +91,8 @@ class Reader {
   static bool is_list(const PickleValue& value) { return value.kind == Kind::kList || value.kind == Kind::kTuple; }
   const PickleValue* get(const PickleValue& dict, std::string_view name) const {
     if (dict.kind != Kind::kDict) return nullptr;
+    if (dict.pairs.size() > 2 * kMaxKeys)
+      refuse("a dictionary is wider than any of a snapshot", fmt::format("{} keys", kMaxKeys));
     for (std::size_t i = 0; i + 1 < dict.pairs.size(); i += 2) {
       const PickleValue& key = pickle_[dict.pairs[i]];
       if (key.kind == Kind::kText && key.text == name) return &pickle_[dict.pairs[i + 1]];
@@ -109,6 +113,12 @@ class Reader {
   // Sums of sizes that a hostile file chose.
   void add(std::uint64_t& sum, std::uint64_t bytes) const {
     if (__builtin_add_overflow(sum, bytes, &sum)) refuse("sizes in the snapshot make no sense", "bytes of one device");
+  }
+
+  // Segments, blocks and events are values of their own. A file that names one of them again and again, two bytes each
+  // time, would have a list of lists of them walked through for hours.
+  void visit() {
+    if (++visited_ > pickle_.size()) refuse("the snapshot repeats itself", "a value for each block and each event");
   }
 
   StackId stack_of(const PickleValue* frames) {
@@ -159,6 +169,7 @@ class Reader {
   }
 
   void read_segment(const PickleValue& segment) {
+    visit();
     const PickleValue* blocks = get(segment, "blocks");
     if (blocks == nullptr || !is_list(*blocks)) refuse("a segment of the snapshot has no blocks", "a list of blocks");
     const auto device = static_cast<std::int64_t>(number(segment, "device"));
@@ -167,6 +178,7 @@ class Reader {
     add(report.reserved_bytes, number(segment, "total_size"));
     std::uint64_t address = number(segment, "address"), gaps = 0, live = 0;
     for (const PickleRef ref : blocks->items) {
+      visit();
       const PickleValue& value = pickle_[ref];
       Block block{number(value, "address"), number(value, "size"), number(value, "requested_size"), 0};
       if (block.address == 0) block.address = address;  // until 2.0 blocks had none
@@ -197,6 +209,7 @@ class Reader {
   std::vector<Event> read_trace(const PickleValue& trace) {
     std::vector<Event> events;
     for (const PickleRef ref : trace.items) {
+      visit();
       const PickleValue& value = pickle_[ref];
       const std::string_view action = text(value, "action");
       Event event{Event::Action::kAllocate, number(value, "addr"), number(value, "size"), 0};
@@ -211,8 +224,6 @@ class Reader {
       } else {
         continue;
       }
-      if (events.size() == kMaxEvents)
-        refuse("the trace of the snapshot is too long", fmt::format("{} events", kMaxEvents));
       events.push_back(event);
     }
     return events;
@@ -378,6 +389,7 @@ class Reader {
   const Pickle& pickle_;
   std::string where_;
   std::size_t largest_;
+  std::size_t visited_ = 0;
   std::map<std::int64_t, SnapshotDevice> devices_;
   std::map<std::int64_t, std::vector<Block>> blocks_;
   std::vector<Stack> stacks_;  // the first: no frames

@@ -53,6 +53,7 @@ class Pickle {
  public:
   Pickle(std::vector<PickleValue> values, PickleRef root) : values_(std::move(values)), root_(root) {}
   PickleRef root() const { return root_; }
+  std::size_t size() const { return values_.size(); }
   const PickleValue& operator[](PickleRef ref) const { return values_[ref]; }
 
  private:

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <numeric>
+#include <unordered_set>
 
 #include "base/error.h"
 #include "formats/pickle.h"
@@ -18,6 +19,8 @@ using Kind = PickleValue::Kind;
 constexpr std::string_view kRebuildTensor = "torch._utils._rebuild_tensor_v2";
 constexpr std::string_view kRebuildParameter = "torch._utils._rebuild_parameter";
 constexpr std::string_view kOrderedDict = "collections.OrderedDict";
+
+constexpr std::size_t kMaxKeyBytes = 64;  // of a storage: torch.save numbers them
 
 struct StorageClass {
   std::string_view name;
@@ -62,12 +65,15 @@ class StateDict {
         break;
       }
     }
+    std::unordered_set<PickleRef> names;
     for (std::size_t i = 0; i + 1 < dict->pairs.size(); i += 2) {
       const PickleValue& key = pickle_[dict->pairs[i]];
       const PickleValue* value = &pickle_[dict->pairs[i + 1]];
       if (is_call(*value, kRebuildParameter)) value = &argument(*value, 0);
       if (key.kind != Kind::kText || !is_call(*value, kRebuildTensor)) continue;
       name_ = key.text;
+      // One text recalled as the name of each of a million tensors would be copied as often.
+      if (!names.insert(dict->pairs[i]).second) refuse("a tensor's name comes twice");
       add(*value);
     }
     name_.clear();
@@ -122,8 +128,10 @@ class StateDict {
     if (storage_class == nullptr) refuse("a storage of no known type");
     const std::string& key = expect(pickle_[id.items[2]], Kind::kText).text;
     const std::uint64_t elements = size(pickle_[id.items[4]]);
-    const ZipEntry* entry = zip_.find(prefix_ + "data/" + key);
-    if (entry == nullptr) refuse("a tensor's storage is missing", fmt::format("key '{}'", key));
+    const ZipEntry* entry = key.size() > kMaxKeyBytes ? nullptr : zip_.find(prefix_ + "data/" + key);
+    if (entry == nullptr) {
+      refuse("a tensor's storage is missing", fmt::format("key '{}'", key.substr(0, kMaxKeyBytes)));
+    }
     if (entry->deflated) {
       throw DataError({.what = "a tensor is compressed inside its archive, which torch.save never does",
                        .where = fmt::format("{}, tensor '{}'", zip_.file().path().string(), name_),

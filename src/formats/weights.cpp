@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "formats/json.h"
 #include "formats/safetensors.h"
 #include "formats/torch_pickle.h"
 #include "tensor/half.h"
@@ -47,9 +47,11 @@ std::vector<std::pair<std::string, std::string>> read_index(const std::filesyste
     }
     return true;
   };
+  const std::string text = read_text_file(path, kMaxIndexBytes);
+  if (nests_too_deep(text)) refuse("a shard index nests too deep", fmt::format("more than {} levels", kMaxJsonDepth));
   nlohmann::ordered_json index;
   try {
-    index = nlohmann::ordered_json::parse(read_text_file(path, kMaxIndexBytes), refuse_twins);
+    index = nlohmann::ordered_json::parse(text, refuse_twins);
   } catch (const nlohmann::json::exception& error) {
     refuse("a shard index is not JSON", error.what());
   }

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "formats/json.h"
 
 namespace plimsoll {
 namespace {
@@ -157,7 +158,8 @@ LayoutLMv3Config parse_config(const json& object, const std::string& where) {
     if (!present) reader.fail(key, "text-only and image-only models are not supported", "true");
   }
   if (c.hidden_size % c.num_attention_heads != 0) {
-    reader.fail("num_attention_heads", "heads do not divide the hidden size", fmt::format("a divisor of {}", c.hidden_size));
+    reader.fail("num_attention_heads", "heads do not divide the hidden size",
+                fmt::format("a divisor of {}", c.hidden_size));
   }
   if (4 * c.coordinate_size + 2 * c.shape_size != c.hidden_size) {
     reader.fail("coordinate_size", "4 coordinate_size + 2 shape_size is not the hidden size",
@@ -176,7 +178,7 @@ LayoutLMv3Config parse_config(const json& object, const std::string& where) {
 LayoutLMv3Config read_config(const std::filesystem::path& model_dir) {
   const std::filesystem::path path = model_dir / "config.json";
   const std::string text = read_text_file(path, 1 << 24);
-  const json object = json::parse(text, nullptr, false);
+  const json object = parse_json(text, path.string());
   if (object.is_discarded()) {
     throw DataError({.what = "config.json is not valid JSON",
                      .where = path.string(),

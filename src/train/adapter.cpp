@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "formats/json.h"
 #include "formats/safetensors.h"
 #include "model/trained_parts.h"
 
@@ -32,7 +33,7 @@ constexpr const char* kWeightsBinFile = "adapter_model.bin";
 
 json read_config_file(const fs::path& directory) {
   const fs::path path = directory / kConfigFile;
-  json config = json::parse(read_text_file(path, 1 << 24), nullptr, false);
+  json config = parse_json(read_text_file(path, 1 << 24), path.string());
   if (!config.is_object()) {
     throw DataError({.what = "the adapter's config cannot be read",
                      .where = path.string(),
@@ -87,14 +88,14 @@ std::set<std::string> modules_in(const WeightsFile& weights, const LayoutLMv3Con
     // PEFT's "all-linear" takes the relative position tables along, which are looked up, never multiplied by.
     if (module.starts_with("layoutlmv3.encoder.rel_pos_")) continue;
     if (module.empty() && entry.name.starts_with(std::string(kAdapterPrefix) + "classifier")) continue;
-    throw DataError({.what = "the adapter has a tensor that this model has no place for",
-                     .where = weights.path().string(),
-                     .found = fmt::format("'{}' {}", entry.name, to_string(entry.type)),
-                     .allowed = fmt::format("lora_A and lora_B of linear maps of the encoder's {} layers, such as '{}{}', "
-                                            "and the head's, '{}classifier.…'",
-                                            config.num_hidden_layers, kAdapterPrefix, lora_a_name(*maps.begin()),
-                                            kAdapterPrefix),
-                     .remedy = "name the base that it was trained on with --base-model, or merge it with PEFT"});
+    throw DataError(
+        {.what = "the adapter has a tensor that this model has no place for",
+         .where = weights.path().string(),
+         .found = fmt::format("'{}' {}", entry.name, to_string(entry.type)),
+         .allowed = fmt::format("lora_A and lora_B of linear maps of the encoder's {} layers, such as '{}{}', "
+                                "and the head's, '{}classifier.…'",
+                                config.num_hidden_layers, kAdapterPrefix, lora_a_name(*maps.begin()), kAdapterPrefix),
+         .remedy = "name the base that it was trained on with --base-model, or merge it with PEFT"});
   }
   return modules;
 }
@@ -219,8 +220,9 @@ void save_adapter(const fs::path& directory, const ModelBundle& bundle, const Pa
     spec.name.insert(0, kAdapterPrefix);
     saved.push_back(std::move(spec));
   }
-  save_parameters(directory / kWeightsFile, bundle.config, saved, {},
-                  [&](const std::string& name) { return memory(name.substr(std::string_view(kAdapterPrefix).size())); });
+  save_parameters(directory / kWeightsFile, bundle.config, saved, {}, [&](const std::string& name) {
+    return memory(name.substr(std::string_view(kAdapterPrefix).size()));
+  });
 }
 
 void merge_adapter(const fs::path& directory, const ModelBundle& bundle) {

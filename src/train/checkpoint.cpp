@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "formats/json.h"
 #include "formats/safetensors.h"
 #include "train/adapter.h"
 
@@ -174,7 +174,7 @@ std::optional<fs::path> set_checkpoints_aside(const fs::path& output_dir) {
 TrainerState read_trainer_state(const fs::path& checkpoint) {
   const fs::path path = checkpoint / kStateFile;
   const std::string text = read_text_file(path, 1 << 26);
-  const auto object = nlohmann::json::parse(text, nullptr, false);
+  const auto object = parse_json(text, path.string());
   try {
     if (!object.is_object()) {
       throw DataError({.what = "the checkpoint's state cannot be read",
@@ -202,7 +202,8 @@ TrainerState read_trainer_state(const fs::path& checkpoint) {
     state.interval_steps = object.at("interval_steps").get<std::int64_t>();
     if (!object.at("best_metric").is_null()) state.best_metric = object.at("best_metric").get<double>();
     state.best_step = object.at("best_global_step").get<std::int64_t>();
-    if (state.step < 0 || !(state.scaler.scale > 0) || state.scaler.skipped < 0 || state.micro_batch_size < 1 || state.train_batch_size < state.micro_batch_size) {
+    if (state.step < 0 || !(state.scaler.scale > 0) || state.scaler.skipped < 0 || state.micro_batch_size < 1 ||
+        state.train_batch_size < state.micro_batch_size) {
       throw DataError({.what = "the checkpoint's state makes no sense",
                        .where = path.string(),
                        .found = fmt::format("global_step {}, train_batch_size {}, micro_batch_size {}", state.step,
@@ -220,15 +221,17 @@ TrainerState read_trainer_state(const fs::path& checkpoint) {
   }
 }
 
-void load_checkpoint_parameters(const fs::path& checkpoint, const ModelBundle& bundle, const ParameterMemory& parameters) {
+void load_checkpoint_parameters(const fs::path& checkpoint, const ModelBundle& bundle,
+                                const ParameterMemory& parameters) {
   const bool adapts = bundle.options.lora.enabled();
   if (is_adapter(checkpoint) != adapts) {
-    throw DataError({.what = adapts ? "the checkpoint holds a whole model, not an adapter"
-                                    : "the checkpoint holds an adapter, not a whole model",
-                     .where = checkpoint.string(),
-                     .found = adapts ? "no adapter_config.json" : "adapter_config.json",
-                     .allowed = adapts ? "a checkpoint of a run with adapters" : "a checkpoint of a run without adapters",
-                     .remedy = "resume with the --lora-rank that the run began with, or without if it had none"});
+    throw DataError(
+        {.what = adapts ? "the checkpoint holds a whole model, not an adapter"
+                        : "the checkpoint holds an adapter, not a whole model",
+         .where = checkpoint.string(),
+         .found = adapts ? "no adapter_config.json" : "adapter_config.json",
+         .allowed = adapts ? "a checkpoint of a run with adapters" : "a checkpoint of a run without adapters",
+         .remedy = "resume with the --lora-rank that the run began with, or without if it had none"});
   }
   if (adapts) {
     // The base is where it was; adapters and head come from the checkpoint.
@@ -239,8 +242,7 @@ void load_checkpoint_parameters(const fs::path& checkpoint, const ModelBundle& b
     return;
   }
   const WeightsFile weights = open_weights(checkpoint);
-  const ParameterReport report =
-      load_parameters(bundle.config, bundle.specs(), {.weights = &weights}, parameters);
+  const ParameterReport report = load_parameters(bundle.config, bundle.specs(), {.weights = &weights}, parameters);
   if (!report.fresh.empty()) {
     throw DataError({.what = "the checkpoint has no classification head",
                      .where = checkpoint.string(),

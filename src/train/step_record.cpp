@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/file.h"
+#include "formats/json.h"
 #include "train/batch_file.h"
 #include "train/predictor.h"
 
@@ -167,7 +168,7 @@ void write_step_record(const std::filesystem::path& directory, const StepRecord&
 
 Replay replay_step(const std::filesystem::path& directory, Backend& backend) {
   const std::filesystem::path path = directory / kStepFile;
-  const nlohmann::json json = nlohmann::json::parse(read_text_file(path, 1 << 26), nullptr, false);
+  const nlohmann::json json = parse_json(read_text_file(path, 1 << 26), path.string());
   const auto refuse = [&](std::string found) {
     throw DataError({.what = "the record of a step cannot be read",
                      .where = path.string(),

@@ -115,6 +115,22 @@ TEST(PageJson, SaysWhatIsWrongAndWhere) {
   EXPECT_EQ(bytes.problem().found, "byte 0xff");
 }
 
+// Printing such a value in a message would end the stack.
+TEST(PageJson, RefusesEndlessNesting) {
+  const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
+  const PageError error = parse_error(R"({"image": "a", "words": [], "boxes": [], "id": )" + deep + "}");
+  EXPECT_EQ(error.kind(), "bad-json");
+  EXPECT_THAT(error.what(), HasSubstr("too deep"));
+}
+
+TEST(PageJson, RefusesFunsdWithoutText) {
+  for (const char* text : {"", " \t"}) {
+    const PageError error = caught<PageError>([&] { parse_funsd_page(text, "a.json", "a.png", {}); });
+    EXPECT_EQ(error.kind(), "bad-json");
+    EXPECT_THAT(error.what(), HasSubstr("ends too early"));
+  }
+}
+
 TEST(PageJson, IntegerLabelsNeedNames) {
   const char* json = R"({"image": "a", "words": ["A"], "boxes": [[0, 0, 1, 1]], "ner_tags": [7]})";
   EXPECT_EQ(parse_error(json).kind(), "label-numbers");

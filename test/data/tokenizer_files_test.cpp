@@ -19,6 +19,7 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 using Ids = std::vector<std::int32_t>;
+using testing::HasSubstr;
 
 // A directory that goes when the test ends.
 class TokenizerFiles : public testing::Test {
@@ -300,6 +301,24 @@ TEST_F(TokenizerFiles, RefusesTornOrContradictoryFiles) {
   for (std::size_t length = 0; length < text.size(); length += 97) {
     EXPECT_THAT(refusal(text.substr(0, length)).what, testing::HasSubstr("cut short")) << length;
   }
+}
+
+// A table by id is as long as its largest id.
+TEST_F(TokenizerFiles, RefusesAnIdFarFromAllOthers) {
+  json file = small_json();
+  file["model"]["vocab"]["far"] = 1500;
+  write("tokenizer.json", file);
+  EXPECT_EQ(read_tokenizer_files(directory_).tokens.size(), 1501U) << "some ids may be free";
+  file["model"]["vocab"]["far"] = 4'000'000;
+  EXPECT_THAT(refusal(file).found, HasSubstr("4000000 for \"far\""));
+  file = small_json();
+  file["added_tokens"].push_back({{"id", 3'999'999}, {"content", "<far>"}});
+  EXPECT_THAT(refusal(file).found, HasSubstr("3999999 for \"<far>\""));
+}
+
+TEST_F(TokenizerFiles, RefusesEndlessNesting) {
+  write("tokenizer.json", json("{\"model\": " + std::string(1'000'000, '[') + std::string(1'000'000, ']') + "}"));
+  EXPECT_THAT(refusal().what, HasSubstr("too deep"));
 }
 
 TEST_F(TokenizerFiles, RefusesABadLineOfMergesNamingIt) {

@@ -89,6 +89,31 @@ TEST(Snapshot, RefusesWhatIsNone) {
 }
 
 // Torn or changed anywhere it is read or refused, never more.
+// A few kilobytes that would be walked through for hours: one event recalled for each of a list's, the list recalled
+// for each device's, and each look into a dictionary of thousands of keys.
+TEST(Snapshot, RefusesWhatMultipliesItself) {
+  const test::ScratchFolder folder;
+  const auto text = [](const std::string& s) { return "X" + std::string{static_cast<char>(s.size()), 0, 0, 0} + s; };
+  const auto repeated = [](std::string_view piece, int times) {
+    std::string all;
+    for (int i = 0; i < times; ++i) all += piece;
+    return all;
+  };
+  const std::string begin = "\x80\x02}(" + text("segments") + "]" + text("device_traces") + "](";
+  const std::string event =
+      "}(" + text("action") + text("alloc") + text("addr") + "K\x07" + "u" + std::string("q\0", 2);
+  const auto read = [&](const std::string& traces) {
+    return read_snapshot(folder.write("small.pickle", begin + traces + "eu."));
+  };
+  EXPECT_EQ(read("](" + event + event + "e").devices.at(0).events, 2U);
+  const std::string recalled(repeated(std::string_view("h\0", 2), 100));
+  test::expect_error<DataError>([&] { read("](" + event + recalled + "e"); }, {"repeats itself"});
+  test::expect_error<DataError>([&] { read("](" + event + repeated(event, 9) + "eq\x01" + repeated("h\x01", 99)); },
+                                {"repeats itself"});
+  const std::string wide = "}(" + repeated("K\x05N", 1000) + "u";
+  test::expect_error<DataError>([&] { read("](" + wide + "e"); }, {"wider", "64 keys"});
+}
+
 TEST(Snapshot, SurvivesDamage) {
   const std::string whole = bytes_of(snapshot_path());
   const test::ScratchFolder folder;

@@ -171,6 +171,23 @@ TEST(TorchPickle, RefusesRecordsThatLie) {
   EXPECT_THAT(error_of(torch_archive("\x80\x02N.")), HasSubstr("no dictionary"));
 }
 
+// Memory a million times the file's: a name of the pickle's length, recalled for each tensor.
+TEST(TorchPickle, RefusesANameRecalledForOtherTensors) {
+  const std::string tensor = pickled(TensorRecord{});
+  const std::string first = "\x80\x02}(" + pickled("name") + std::string("q\0", 2) + tensor + "q\x01";
+  EXPECT_THAT(error_of(torch_archive(first + std::string("h\0h\x01u.", 6))),
+              AllOf(HasSubstr("comes twice"), HasSubstr("'name'")));
+  // The tensor itself may be shared: tied weights.
+  const ScratchFolder directory;
+  const TorchPickleReader tied(directory.write("tied.bin", torch_archive(first + pickled("other") + "h\x01u.")));
+  EXPECT_EQ(tied.entries().size(), 2U);
+}
+
+TEST(TorchPickle, RefusesAStorageOfAnEndlessName) {
+  EXPECT_THAT(error_of(TensorRecord{.key = std::string(60000, '0')}), HasSubstr("storage is missing"));
+  EXPECT_LT(error_of(TensorRecord{.key = std::string(60000, '0')}).size(), 1000U);
+}
+
 TEST(TorchPickle, RefusesArchivesThatMislead) {
   const std::string pickle = pickled_dict({{"w", pickled(TensorRecord{})}});
   ZipBuilder two;

@@ -87,6 +87,7 @@ TEST(Weights, NamesWhatIsWrongWithAnIndex) {
   EXPECT_THAT(error_of_index(R"({"weight_map": {}})"), HasSubstr("names no tensors"));
   EXPECT_THAT(error_of_index(R"({"weight_map": []})"), HasSubstr("no weight_map"));
   EXPECT_THAT(error_of_index("[]"), HasSubstr("no weight_map"));
+  EXPECT_THAT(error_of_index(R"({"weight_map": )" + std::string(1'000'000, '[')), HasSubstr("too deep"));
   EXPECT_THAT(error_of_index(R"({"weight_map": {"a")"), HasSubstr("not JSON"));
   EXPECT_THAT(error_of_index(R"({"weight_map": {"a": "one.safetensors", "a": "one.safetensors"}})"),
               HasSubstr("names a tensor twice"));

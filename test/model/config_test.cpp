@@ -188,6 +188,16 @@ TEST(ReadConfig, GoldenModel) {
   EXPECT_TRUE(read_config(kGolden / "mlp").mlp_head());
 }
 
+// Printing or copying such a value would end the stack.
+TEST(ReadConfig, EndlessNestingIsRefused) {
+  const ScratchFolder folder;
+  const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
+  for (const char* key : {"vocab_size", "unknown"}) {
+    folder.write("config.json", R"({"model_type": "layoutlmv3", ")" + std::string(key) + "\": " + deep + "}");
+    expect_error<DataError>([&] { read_config(folder.path()); }, {"config.json", "deeper"});
+  }
+}
+
 TEST(ReadConfig, WhatIsNotThereOrNotJson) {
   const ScratchFolder scratch;
   const std::string folder = scratch.path().string();

@@ -1,0 +1,34 @@
+#include "formats/json.h"
+
+#include "formats/support.h"
+
+namespace plimsoll {
+namespace {
+
+std::string nested(std::size_t levels) { return std::string(levels, '[') + std::string(levels, ']'); }
+
+TEST(Json, TakesWhatNestsLikeAFileAndRefusesMore) {
+  EXPECT_EQ(parse_json(R"({"a": [1, {"b": null}]})", "here")["a"][0], 1);
+  EXPECT_TRUE(parse_json(nested(kMaxJsonDepth), "here").is_array());
+  for (const std::size_t levels : {std::size_t{kMaxJsonDepth} + 1, std::size_t{10'000'000}}) {
+    EXPECT_THAT(data_error([&] { parse_json(nested(levels), "here"); }),
+                testing::AllOf(testing::HasSubstr("here"), testing::HasSubstr("deeper"), testing::HasSubstr("100")));
+  }
+}
+
+TEST(Json, CountsOpenBracketsOnly) {
+  std::string wide = "[";
+  for (int i = 0; i < 1000; ++i) wide += R"([{}, "[{\"[{", "\\"],)";
+  wide.back() = ']';
+  EXPECT_FALSE(nests_too_deep(wide));
+  EXPECT_EQ(parse_json(wide, "here").size(), 1000U);
+}
+
+TEST(Json, SaysByDiscardingThatATextIsNone) {
+  for (const char* text : {"", "{", "[1,]", "nul", "\xFF", "\"\\"}) {
+    EXPECT_TRUE(parse_json(text, "here").is_discarded()) << text;
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll

@@ -1,0 +1,25 @@
+#include "model/config.h"
+
+#include "data/image_processor.h"
+#include "data/labels.h"
+#include "formats/json.h"
+#include "fuzz/memory_file.h"
+#include "fuzz/targets.h"
+
+// Readers know their own keys only, so one text can be all files at once: config.json as model, as list of labels,
+// preprocessor_config.json.
+void plimsoll::fuzz::config(std::string_view input) {
+  may_refuse([&] {
+    const LayoutLMv3Config config = parse_config(parse_json(input, "config.json"), "config.json");
+    check(!config.labels.empty() && config.max_text_tokens() > 0, "a config can be used");
+    const nlohmann::json written = config_json(config);
+    check(config_json(parse_config(written, "written")) == written, "a config that is written is read back");
+  });
+  const MemoryFile file(input);
+  may_refuse([&] { LabelSet::from_config(file.path()); });
+  may_refuse([&] {
+    const auto config = ImageProcessorConfig::from_json(std::string(input), "preprocessor_config.json");
+    check(ImageProcessorConfig::from_json(config.to_json(), "written") == config,
+          "a config that is written is read back");
+  });
+}

@@ -1,0 +1,42 @@
+// The corpora of the fuzzed parsers, read again by the ordinary build: what once found something stays found.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/file.h"
+#include "formats/allocation_guard.h"
+#include "fuzz/targets.h"
+
+namespace plimsoll::fuzz {
+namespace {
+
+constexpr std::size_t kLargestAllocation = std::size_t{64} << 20;  // as libFuzzer's -malloc_limit_mb
+
+class Corpus : public testing::TestWithParam<Named> {};
+
+TEST_P(Corpus, IsReadOrRefused) {
+  int inputs = 0;
+  const auto folder = std::filesystem::path(PLIMSOLL_SOURCE_DIR) / "test/fuzz/corpus" / GetParam().name;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string input = read_text_file(entry.path());
+    const AllocationGuard guard;
+    EXPECT_NO_THROW(GetParam().target(input)) << entry.path();
+    EXPECT_LE(guard.largest_bytes(), kLargestAllocation) << entry.path();
+    ++inputs;
+  }
+  EXPECT_GT(inputs, 3) << "an empty corpus tests nothing";
+}
+
+INSTANTIATE_TEST_SUITE_P(Fuzz, Corpus, testing::ValuesIn(kTargets),
+                         [](const auto& parameter) { return std::string(parameter.param.name); });
+
+TEST(CorpusFolders, HaveATargetEach) {
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::filesystem::path(PLIMSOLL_SOURCE_DIR) / "test/fuzz/corpus")) {
+    const std::string name = entry.path().filename().string();
+    EXPECT_TRUE(std::ranges::any_of(kTargets, [&](const Named& target) { return target.name == name; })) << name;
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::fuzz

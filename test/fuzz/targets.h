@@ -1,0 +1,56 @@
+// The parsers as a fuzzer meets them: a function each that hands it bytes as the product does. Replayed over
+// test/fuzz/corpus by test_fuzz, driven by libFuzzer in the preset `fuzz` (scripts/fuzz.sh).
+//
+// A parser may take its bytes or refuse them by an Error; a target that returns says that it did one of the two. What
+// else can happen is a finding: another exception, an InternalError, a broken invariant of what was read, a report of a
+// sanitizer, 64 MiB in one piece, ten seconds.
+#pragma once
+
+#include <string_view>
+
+#include "base/error.h"
+
+namespace plimsoll::fuzz {
+
+using Target = void (*)(std::string_view input);
+
+void config(std::string_view input);  // every JSON of a model directory but the tokenizer's
+void funsd(std::string_view input);   // one annotation file
+void jsonl(std::string_view input);   // a file of pages
+void log(std::string_view input);     // doctor LOG
+void npy(std::string_view input);
+void npz(std::string_view input);
+void safetensors(std::string_view input);
+void snapshot(std::string_view input);      // doctor --snapshot
+void tokenizer(std::string_view input);     // tokenizer.json, and the files beside it after form feeds
+void torch_bin(std::string_view input);     // the whole archive of torch.save
+void torch_pickle(std::string_view input);  // the pickle in such an archive, which is sound
+
+struct Named {
+  const char* name;
+  Target target;
+};
+inline constexpr Named kTargets[] = {{"config", config},
+                                     {"funsd", funsd},
+                                     {"jsonl", jsonl},
+                                     {"log", log},
+                                     {"npy", npy},
+                                     {"npz", npz},
+                                     {"safetensors", safetensors},
+                                     {"snapshot", snapshot},
+                                     {"tokenizer", tokenizer},
+                                     {"torch_bin", torch_bin},
+                                     {"torch_pickle", torch_pickle}};
+
+// Runs `parse`, which may refuse its bytes.
+template <typename Parse>
+void may_refuse(const Parse& parse) {
+  try {
+    parse();
+  } catch (const InternalError&) {
+    throw;
+  } catch (const Error&) {
+  }
+}
+
+}  // namespace plimsoll::fuzz

@@ -1,0 +1,12 @@
+#include "formats/torch_pickle.h"
+
+#include "formats/torch_archive.h"
+#include "fuzz/memory_file.h"
+#include "fuzz/targets.h"
+#include "fuzz/tensors.h"
+
+// A fuzzer that changes an archive seldom leaves it sound: here every change reaches the pickle.
+void plimsoll::fuzz::torch_pickle(std::string_view input) {
+  const MemoryFile file(torch_archive(std::string(input)));
+  may_refuse([&] { read_tensors(TorchPickleReader(file.path())); });
+}
