@@ -5,6 +5,10 @@ Makes two models of the base shape (7 labels, linear head, model.safetensors; 12
 without name prefix), a batch of two padded receipts for each, runs both programs, prints a table. Exit 1 if a bar fails.
 
   tools/check_parity.py [--shape base] [--work build/parity]
+  tools/check_parity.py --bf16      both programs in bf16, each compared with transformers in float64
+
+In bf16 the bar is: logits and gradients are no further from float64 than those of transformers in bf16 (model.bfloat16()).
+What they are under autocast, which keeps what flows between layers in fp32, is printed beside.
 """
 
 import argparse
@@ -30,6 +34,26 @@ def run(command):
         sys.exit(f"{' '.join(map(str, command))}\nexit {completed.returncode}\n{completed.stdout}{completed.stderr}")
 
 
+def distances(result, exact):
+    """(logits, their root mean square distance; gradients, their distance together over their length)."""
+    logits = (result["logits"].double() - exact["logits"].double()).square().mean().sqrt()
+    names = [name for name in exact if name not in ("loss", "logits")]
+    error = sum(float((result[name].double() - exact[name].double()).square().sum()) for name in names)
+    whole = sum(float(exact[name].double().square().sum()) for name in names)
+    return float(logits), (error / whole) ** 0.5
+
+
+def judge_bf16(ours, theirs, autocast, exact):
+    """Prints the three distances from float64; whether ours are no larger than theirs."""
+    good = True
+    for what, mine, other, mixed in zip(("logits, root mean square", "gradients, relative L2"), distances(ours, exact),
+                                        distances(theirs, exact), distances(autocast, exact)):
+        good = good and mine <= other
+        print(f"  {what:<26} plimsoll {mine:.3g}, transformers {other:.3g} (under autocast {mixed:.3g})  "
+              f"{'ok' if mine <= other else 'FAIL'}")
+    return good
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", choices=("tiny", "small", "base", "large"), default="base")
@@ -37,6 +61,7 @@ def main():
     parser.add_argument("--batch", type=int, default=2)
     parser.add_argument("--synthetic", action="store_true", help="random tokens and boxes, without ../shared")
     parser.add_argument("--float64", action="store_true", help="the reference in float64 (twice the memory)")
+    parser.add_argument("--bf16", action="store_true", help="compare what bf16 costs the two programs")
     parser.add_argument("--plimsoll", type=Path, default=reference.PLIMSOLL)
     parser.add_argument("--work", type=Path, default=reference.REPOSITORY / "build" / "parity")
     parser.add_argument("--json", type=Path, help="write the rows here too")
@@ -52,8 +77,19 @@ def main():
              "--labels", case["labels"], "--first-page", case["first_page"], "--output", batch]
             + (["--synthetic"] if options.synthetic else []))
         run([sys.executable, HERE / "reference_grad.py", "--model", model, "--batch", batch, "--output", theirs]
-            + (["--float64"] if options.float64 else []))
-        run([options.plimsoll, "grad", "--model", model, "--batch", batch, "--output", ours])
+            + (["--precision", "float64"] if options.float64 or options.bf16 else []))
+        run([options.plimsoll, "grad", "--model", model, "--batch", batch, "--output", ours]
+            + (["--bf16"] if options.bf16 else []))
+        if options.bf16:
+            halves = []
+            for precision in ("bfloat16", "autocast"):
+                halves.append(options.work / f"{name}-reference-{precision}.safetensors")
+                run([sys.executable, HERE / "reference_grad.py", "--model", model, "--batch", batch, "--output", halves[-1],
+                     "--precision", precision])
+            print(f"{options.shape}, {case['labels']} labels, batch {options.batch}, T = {options.length}, bf16, distances "
+                  "from float64:")
+            good = judge_bf16(*(safetensors.torch.load_file(path) for path in (ours, *halves, theirs))) and good
+            continue
         rows, _ = compare_grad.compare(safetensors.torch.load_file(ours), safetensors.torch.load_file(theirs))
         head = "linear" if case["labels"] < 10 else "MLP"
         print(f"{options.shape}, {case['labels']} labels ({head} head), {case['format']}, batch {options.batch}, "

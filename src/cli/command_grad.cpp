@@ -3,6 +3,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/reference/reference_backend.h"
 #include "cli/command.h"
+#include "cli/run_options.h"
 #include "cli/usage.h"
 #include "train/gradients.h"
 
@@ -12,6 +13,7 @@ namespace {
 struct GradOptions {
   std::string model, base_model, batch, output, backend = "cpu";
   bool train_tables = false;
+  PrecisionOptions precision;
 };
 
 void run_grad(const Invocation& invocation, const GradOptions& options) {
@@ -23,8 +25,9 @@ void run_grad(const Invocation& invocation, const GradOptions& options) {
   }
   // Gradients need config and weights; a directory without a tokenizer is as good.
   const ModelBundle bundle = open_weights_only(options.model, options.base_model);
-  const GradientReport report =
-      compute_gradients(bundle, options.batch, options.output, *backend, options.train_tables);
+  const GradientReport report = compute_gradients(
+      bundle, options.batch, options.output, *backend,
+      {.train_relative_position_tables = options.train_tables, .precision = options.precision.resolve()});
   if (invocation.json) {
     return print_json({{"loss", report.loss},
                        {"samples", report.samples},
@@ -70,6 +73,7 @@ void add_grad(CLI::App& app, Invocation& invocation) {
       ->capture_default_str();
   command->add_flag("--train-relative-position-tables", options->train_tables,
                     "Gradients of the relative position tables too, as unilm trains them (transformers does not)");
+  add_precision_options(command, options->precision);
   command->callback(
       [&invocation, options] { invocation.action = [&invocation, options] { run_grad(invocation, *options); }; });
 }

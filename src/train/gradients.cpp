@@ -32,13 +32,17 @@ void write_row_gradient(SafetensorsWriter& writer, const Program& program, const
 
 GradientReport compute_gradients(const ModelBundle& bundle, const std::filesystem::path& batch_file,
                                  const std::filesystem::path& output_file, Backend& backend,
-                                 bool train_relative_position_tables) {
+                                 const GradientOptions& gradient_options) {
   ModelOptions options = bundle.options;
-  options.train_relative_position_tables |= train_relative_position_tables;
+  options.train_relative_position_tables |= gradient_options.train_relative_position_tables;
   const std::unique_ptr<Batch> padded = read_batch_file(batch_file, bundle.config);
   const Batch& batch = *padded;
   const std::int64_t samples = batch.shape().max_samples, tokens = batch.shape().max_text_rows / samples;
-  StepGraph step = build_step_graph(ProgramKind::kGradients, {.config = bundle.config, .model = options, .optimizer = {}},
+  StepGraph step = build_step_graph(ProgramKind::kGradients,
+                                    {.config = bundle.config,
+                                     .model = options,
+                                     .optimizer = {},
+                                     .precision = gradient_options.precision},
                                     {.samples = samples, .text_rows = batch.shape().max_text_rows}, 0);
   PersistentLayout layout;
   layout.add(step.graph);

@@ -8,6 +8,11 @@
 
 namespace plimsoll {
 
+struct GradientOptions {
+  bool train_relative_position_tables = false;
+  DType precision = DType::kF32;  // of the encoder's activations, as in training
+};
+
 struct GradientReport {
   double loss = 0;
   std::int64_t samples = 0, tokens = 0, labelled_tokens = 0, parameters = 0;
@@ -16,10 +21,11 @@ struct GradientReport {
 // `batch_file`: safetensors with `input_ids` I64 [B, T], `bbox` I64 [B, T, 4], `attention_mask` I64 [B, T] (optional),
 // `pixel_values` F32 [B, 3, Y, X], `labels` I64 [B, T] (optional: no loss then, gradients 0), as `transformers` names and
 // shapes them. All T positions are computed, padding too, so that logits compare one to one.
-// `output_file`: `loss` F32 [], `logits` F32 [B, T, C], and the gradient of every parameter that trains under its name.
+// `output_file`: `loss` F32 [], `logits` F32 [B, T, C], and the gradient of every parameter that trains under its name,
+// F32. F16's gradients are not scaled: small ones are 0 in it.
 // Throws DataError naming tensor, index, value and range for anything that does not fit.
 GradientReport compute_gradients(const ModelBundle& bundle, const std::filesystem::path& batch_file,
                                  const std::filesystem::path& output_file, Backend& backend,
-                                 bool train_relative_position_tables = false);
+                                 const GradientOptions& options = {});
 
 }  // namespace plimsoll
