@@ -1,35 +1,58 @@
-// The CPU backend's ops that are not products, at the base model's shapes: milliseconds, and the gigabytes a second
-// that their inputs and outputs amount to (each counted once). With one thread its CPU time is taken.
+// Google Benchmark of the CPU backend's ops that are not products, at the base model's shapes, in F32 and BF16.
 //
-//   plimsoll_cpu_ops [threads] [rows] [repetitions]
+//   plimsoll_cpu_ops [--benchmark_filter=gelu] ...
+//
+// "bytes_per_second": what an op's inputs and outputs amount to, each counted once. "of_floor": the time that these
+// bytes take at the rate of a plain loop over large arrays (two read, one written), which is measured first, over the
+// op's time (printed with "/s", as Google Benchmark prints every rate). What lies in a cache from the repetition before
+// can be faster than that floor: above 1.
+#include <benchmark/benchmark.h>
 #include <fmt/format.h>
-#include <time.h>
+#include <omp.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <functional>
+#include <chrono>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
 #include "graph/build.h"
 #include "graph/update_form.h"
+#include "tensor/half.h"
 
 namespace plimsoll {
 namespace {
 
-double seconds(int threads) {
-  timespec now{};
-  clock_gettime(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+constexpr std::int64_t kRows = 1418;  // two pages of 709
+
+// Bytes a second of c[i] = a[i] + b[i] over arrays that no cache holds.
+double plain_rate() {
+  constexpr std::int64_t kCount = std::int64_t{16} << 20;
+  std::vector<float> a(kCount, 1), b(kCount, 2), c(kCount, 0);
+  double best = 1e9;
+  for (int r = 0; r < 6; ++r) {
+    const auto begin = std::chrono::steady_clock::now();
+#pragma omp parallel for schedule(static)
+    for (std::int64_t i = 0; i < kCount; ++i) {
+      c[static_cast<std::size_t>(i)] = a[static_cast<std::size_t>(i)] + b[static_cast<std::size_t>(i)];
+    }
+    benchmark::DoNotOptimize(c.data());
+    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  }
+  return 3.0 * sizeof(float) * static_cast<double>(kCount) / best;
 }
 
 void fill(const Value& value, const TensorView& view) {
+  std::uint32_t state = 1;
+  const auto number = [&] {
+    state = state * 1664525U + 1013904223U;
+    return static_cast<float>(state >> 8) * 0x1.0p-23F + (value.name == "v" ? 0.0F : -1.0F);
+  };
   if (view.dtype() == DType::kF32) {
-    std::uint32_t state = 1;
-    for (float& x : view.span<float>()) {
-      state = state * 1664525U + 1013904223U;
-      x = static_cast<float>(state >> 8) * 0x1.0p-23F + (value.name == "v" ? 0.0F : -1.0F);
-    }
+    for (float& x : view.span<float>()) x = number();
+  } else if (view.dtype() == DType::kBF16) {
+    for (std::uint16_t& x : view.span<std::uint16_t>()) x = float_to_bfloat16(number());
   } else if (view.dtype() == DType::kI32) {
     std::int32_t i = 0;
     for (std::int32_t& x : view.span<std::int32_t>()) x = value.name == "step" ? 3 : i++ * 7 % 500;
@@ -39,12 +62,22 @@ void fill(const Value& value, const TensorView& view) {
   }
 }
 
-void run(int threads, std::int64_t n, int repetitions) {
+// The ops, rows in `dtype`, and their memory.
+struct Ops {
+  Ops(CpuBackend& backend, DType dtype);
+
   Graph g;
+  std::vector<TensorView> views;
+  std::vector<std::unique_ptr<DeviceMemory>> memory;
+};
+
+Ops::Ops(CpuBackend& backend, DType dtype) {
+  constexpr std::int64_t n = kRows;
   const auto f = [&](const char* name, Shape shape) { return g.add_input(name, {DType::kF32, shape}); };
+  const auto half = [&](const char* name, Shape shape) { return g.add_input(name, {dtype, shape}); };
   const auto i = [&](const char* name, Shape shape) { return g.add_input(name, {DType::kI32, shape}); };
-  const ValueId x = f("x", {n, 768}), dy = f("dy", {n, 768}), wide = f("wide", {n, 3072}),
-                dwide = f("dwide", {n, 3072});
+  const ValueId x = half("x", {n, 768}), dy = half("dy", {n, 768}), wide = half("wide", {n, 3072}),
+                dwide = half("dwide", {n, 3072});
   const ValueId gamma = f("gamma", {768}), beta = f("beta", {768}), rstd = f("rstd", {n});
   const ValueId keys = i("keys", {n, 2}), key = i("key", {2}), ids = i("ids", {n}), bbox = i("bbox", {n, 4});
   const ValueId words = f("words", {50265, 768}), spatial = f("spatial", {1024, 128});
@@ -64,20 +97,25 @@ void run(int threads, std::int64_t n, int repetitions) {
   node(Op::kTanh, {x});
   node(Op::kBiasGrad, {x});
   node(Op::kBiasGrad, {wide});
-  node(Op::kEmbedding, {words, ids}, EmbeddingAttributes{});
-  node(Op::kSpatialEmbedding, {spatial, spatial, spatial, spatial, bbox});
-  node(Op::kEmbeddingGrad, {dy, ids}, EmbeddingAttributes{.padding_idx = 1, .table_rows = 514});
-  node(Op::kEmbeddingRowGrad, {dy, ids}, EmbeddingAttributes{.padding_idx = 1, .row_gradient = true});
-  node(Op::kSpatialEmbeddingGrad, {dy, bbox},
-       SpatialAttributes{.table_rows = 1024, .coordinate_size = 128, .shape_size = 128});
-  node(Op::kSumSquares, {matrix});
+  const bool whole = dtype == DType::kF32;  // what works on parameters and below the encoder does so in F32
+  const ValueId f_dy = whole ? dy : f("f_dy", {n, 768});
+  if (whole) {
+    node(Op::kEmbedding, {words, ids}, EmbeddingAttributes{});
+    node(Op::kSpatialEmbedding, {spatial, spatial, spatial, spatial, bbox});
+    node(Op::kEmbeddingGrad, {f_dy, ids}, EmbeddingAttributes{.padding_idx = 1, .table_rows = 514});
+    node(Op::kEmbeddingRowGrad, {f_dy, ids}, EmbeddingAttributes{.padding_idx = 1, .row_gradient = true});
+    node(Op::kSpatialEmbeddingGrad, {f_dy, bbox},
+         SpatialAttributes{.table_rows = 1024, .coordinate_size = 128, .shape_size = 128});
+    node(Op::kSumSquares, {matrix});
+  }
   // The updates, of whole and of split parameters.
   const Shape shape{3072, 768};
   const ValueId gradient = f("gradient", shape), high = g.add_input("high", {DType::kBF16, shape}),
                 low = g.add_input("low", {DType::kI16, shape});
   const auto codes = [&] { return g.add_input("codes", {DType::kU8, shape}); };
   const auto absmax = [&] { return f("absmax", {shape.elements() / 256}); };
-  for (const std::vector<ValueId>& parameter : {std::vector{matrix}, std::vector{high, low}}) {
+  {
+    const std::vector<ValueId> parameter = whole ? std::vector{matrix} : std::vector{high, low};
     const auto update = [&](Op op, std::vector<ValueId> states, Attributes attributes) {
       std::vector<ValueId> inputs = parameter;
       inputs.insert(inputs.end(), states.begin(), states.end());
@@ -89,9 +127,6 @@ void run(int threads, std::int64_t n, int repetitions) {
     update(Op::kAdafactor, {f("v", {3072}), f("v", {768})}, AdafactorAttributes{});
   }
 
-  CpuBackend backend(threads);
-  std::vector<TensorView> views;
-  std::vector<std::unique_ptr<DeviceMemory>> memory;
   for (std::size_t value = 0; value < g.values().size(); ++value) {
     const Value& described = g.values()[value];
     if (described.producer != kNoNode && is_parameter_update(g.node(described.producer).op)) {
@@ -103,33 +138,48 @@ void run(int threads, std::int64_t n, int repetitions) {
     views.emplace_back(described.type, memory.back()->bytes().data());
     if (described.producer == kNoNode) fill(described, views.back());
   }
-  fmt::print("{} threads, {} rows, best of {}\n", backend.threads(), n, repetitions);
-  for (const Node& node_of : g.nodes()) {
-    const std::unique_ptr<Kernel> kernel = backend.prepare(g, node_of);
-    const std::unique_ptr<DeviceMemory> scratch = backend.allocate(kernel->scratch_bytes());
-    std::vector<TensorView> in, out;
-    double bytes = 0;
-    for (const ValueId id : node_of.inputs) in.push_back(views[static_cast<std::size_t>(id)]);
-    for (const ValueId id : node_of.outputs) out.push_back(views[static_cast<std::size_t>(id)]);
-    for (const TensorView& view : in)
-      bytes += view.shape() == Shape{50265, 768} ? 0 : static_cast<double>(view.bytes());
-    for (const TensorView& view : out) bytes += static_cast<double>(view.bytes());
-    double best = 1e9;
-    for (int r = 0; r <= repetitions; ++r) {
-      const double start = seconds(threads);
-      kernel->run({.inputs = in, .outputs = out, .scratch = scratch->bytes()});
-      if (r > 0) best = std::min(best, seconds(threads) - start);
-    }
-    const bool coded = is_parameter_update(node_of.op) && update_form(g, node_of).coded;
-    fmt::print("{:<24}{:>20}{:>9.3f} ms{:>8.1f} GB/s\n", fmt::format("{}{}", op_name(node_of.op), coded ? " (codes)" : ""),
-               to_string(in[0].type()), best * 1e3, bytes / best * 1e-9);
-  }
+}
+
+void time_op(benchmark::State& state, CpuBackend& backend, const Ops& ops, NodeId id, double rate) {
+  const Node& node = ops.g.node(id);
+  const std::unique_ptr<Kernel> kernel = backend.prepare(ops.g, node);
+  const std::unique_ptr<DeviceMemory> scratch = backend.allocate(kernel->scratch_bytes());
+  std::vector<TensorView> in, out;
+  double bytes = 0;
+  const auto view = [&](ValueId value) {
+    const TensorView of = ops.views[static_cast<std::size_t>(value)];
+    if (of.shape() != Shape{50265, 768}) bytes += static_cast<double>(of.bytes());  // few of the words are read
+    return of;
+  };
+  for (const ValueId value : node.inputs) in.push_back(view(value));
+  for (const ValueId value : node.outputs) out.push_back(view(value));
+  for (auto _ : state) kernel->run({.inputs = in, .outputs = out, .scratch = scratch->bytes()});
+  state.counters["bytes_per_second"] = benchmark::Counter(bytes, benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["of_floor"] = benchmark::Counter(bytes / rate, benchmark::Counter::kIsIterationInvariantRate);
 }
 
 }  // namespace
 }  // namespace plimsoll
 
 int main(int argc, char** argv) {
-  plimsoll::run(argc > 1 ? std::atoi(argv[1]) : 2, argc > 2 ? std::atol(argv[2]) : 1418,
-                argc > 3 ? std::atoi(argv[3]) : 10);
+  using namespace plimsoll;
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  CpuBackend backend(0);
+  const double rate = plain_rate();
+  fmt::print("{} threads, {} rows; a plain loop moves {:.1f} GB/s\n", backend.threads(), kRows, rate * 1e-9);
+  const Ops whole(backend, DType::kF32), halves(backend, DType::kBF16);
+  for (const Ops* ops : {&whole, &halves}) {
+    for (NodeId id = 0; id < static_cast<NodeId>(ops->g.nodes().size()); ++id) {
+      const Node& node = ops->g.node(id);
+      const bool coded = is_parameter_update(node.op) && update_form(ops->g, node).coded;
+      const std::string name =
+          fmt::format("{}{}/{}", op_name(node.op), coded ? "_8bit" : "", to_string(ops->g.type(node.inputs[0])));
+      benchmark::RegisterBenchmark(
+          name.c_str(), [&backend, ops, id, rate](benchmark::State& state) { time_op(state, backend, *ops, id, rate); })
+          ->UseRealTime()
+          ->Unit(benchmark::kMillisecond);
+    }
+  }
+  benchmark::RunSpecifiedBenchmarks();
 }
