@@ -21,6 +21,7 @@ void log(std::string_view input);     // doctor LOG
 void npy(std::string_view input);
 void npz(std::string_view input);
 void safetensors(std::string_view input);
+void shard_index(std::string_view input);   // model.safetensors.index.json
 void snapshot(std::string_view input);      // doctor --snapshot
 void tokenizer(std::string_view input);     // tokenizer.json, and the files beside it after form feeds
 void torch_bin(std::string_view input);     // the whole archive of torch.save
@@ -37,6 +38,7 @@ inline constexpr Named kTargets[] = {{"config", config},
                                      {"npy", npy},
                                      {"npz", npz},
                                      {"safetensors", safetensors},
+                                     {"shard_index", shard_index},
                                      {"snapshot", snapshot},
                                      {"tokenizer", tokenizer},
                                      {"torch_bin", torch_bin},
