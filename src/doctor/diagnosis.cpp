@@ -128,15 +128,7 @@ std::string printable(std::string_view text, std::size_t limit) {
 
 class LogReader::Impl {
  public:
-  Impl() : patterns_(prepared()) {
-    for (const Rule& rule : all_rules()) {
-      visit_patterns(rule, [&](std::string_view pattern) { number_[pattern] = patterns_.add(pattern); });
-    }
-    traceback_ = patterns_.add(kTraceback);
-    for (const std::string_view text : kOutOfMemory) out_of_memory_.insert(patterns_.add(text));
-    for (const std::string_view text : kElsewhere) elsewhere_.insert(patterns_.add(text));
-    hits_.resize(patterns_.size());
-  }
+  Impl() { hits_.resize(known_.patterns.size()); }
 
   void feed(std::string_view bytes) { lines_.feed(bytes); }
 
@@ -161,18 +153,27 @@ class LogReader::Impl {
     groups.insert(groups.end(), rule.anywhere.begin(), rule.anywhere.end());
     for (const AnyOf& group : groups) std::for_each(group.begin(), group.end(), visit);
   }
-  // Made once; every reader has a copy.
-  static const PatternSet& prepared() {
-    static const PatternSet set = [] {
-      PatternSet made;
-      for (const Rule& rule : all_rules()) visit_patterns(rule, [&](std::string_view pattern) { made.add(pattern); });
-      made.add(kTraceback);
-      for (const std::string_view text : kOutOfMemory) made.add(text);
-      for (const std::string_view text : kElsewhere) made.add(text);
-      made.prepare();
+  // The patterns of all rules, and the numbers of those that mean something here.
+  struct Known {
+    PatternSet patterns{};
+    std::map<std::string_view, int> number{};
+    std::set<int> out_of_memory{}, elsewhere{};
+    int traceback = 0;
+  };
+  // Made once, for every reader.
+  static const Known& known() {
+    static const Known all = [] {
+      Known made;
+      for (const Rule& rule : all_rules()) {
+        visit_patterns(rule, [&](std::string_view pattern) { made.number[pattern] = made.patterns.add(pattern); });
+      }
+      made.traceback = made.patterns.add(kTraceback);
+      for (const std::string_view text : kOutOfMemory) made.out_of_memory.insert(made.patterns.add(text));
+      for (const std::string_view text : kElsewhere) made.elsewhere.insert(made.patterns.add(text));
+      made.patterns.prepare();
       return made;
     }();
-    return set;
+    return all;
   }
   void on_line(std::uint64_t number, std::string_view text) {
     if (is_context_line(text, notebook_)) return;
@@ -183,16 +184,17 @@ class LogReader::Impl {
     }
     bool out_of_memory = false;
     found_.clear();
-    patterns_.find(small, [&](int pattern) { found_.push_back(pattern); });
-    if (std::any_of(found_.begin(), found_.end(), [&](int pattern) { return elsewhere_.contains(pattern); })) return;
+    known_.patterns.find(small, search_, [&](int pattern) { found_.push_back(pattern); });
+    if (std::any_of(found_.begin(), found_.end(), [&](int pattern) { return known_.elsewhere.contains(pattern); }))
+      return;
     for (const int pattern : found_) {
-      if (pattern == traceback_) {
+      if (pattern == known_.traceback) {
         ++tracebacks_;
         // A notebook's: "IndexError        Traceback (most recent call last)".
         notebook_ =
             small.find("error ") < small.find("traceback") || small.find("exception ") < small.find("traceback");
       }
-      if (out_of_memory_.contains(pattern)) out_of_memory = true;
+      if (known_.out_of_memory.contains(pattern)) out_of_memory = true;
     }
     for (const int pattern : found_) {
       std::vector<Hit>& hits = hits_[static_cast<std::size_t>(pattern)];
@@ -231,7 +233,7 @@ class LogReader::Impl {
   }
 
   const std::vector<Hit>& hits(std::string_view pattern) const {
-    return hits_[static_cast<std::size_t>(number_.at(pattern))];
+    return hits_[static_cast<std::size_t>(known_.number.at(pattern))];
   }
   // The first hit of any of the patterns, in that traceback or, without one, anywhere.
   const Hit* first(const AnyOf& any, std::optional<std::uint64_t> traceback) const {
@@ -314,10 +316,8 @@ class LogReader::Impl {
     diagnosis.others.assign(findings.begin() + 1, findings.end());
   }
 
-  PatternSet patterns_;
-  std::map<std::string_view, int> number_;
-  std::set<int> out_of_memory_, elsewhere_;
-  int traceback_ = 0;
+  const Known& known_ = known();
+  PatternSet::Search search_;
   std::vector<std::vector<Hit>> hits_;  // per pattern, in the log's order
   std::vector<int> found_;
   std::uint64_t tracebacks_ = 0;

@@ -77,7 +77,6 @@ void PatternSet::prepare() {
   }
   ++letters_;  // 0 is every other character
   same_piece_.assign(patterns_.size(), -1);
-  tried_.assign(patterns_.size(), 0);
   nodes_.assign(1, {});
   edges_.assign(static_cast<std::size_t>(letters_), -1);
   for (std::size_t i = 0; i < patterns_.size(); ++i) {
@@ -117,16 +116,17 @@ void PatternSet::prepare() {
   }
 }
 
-void PatternSet::find(std::string_view small_letters, const std::function<void(int)>& found) {
-  ++line_;
+void PatternSet::find(std::string_view small_letters, Search& search, const std::function<void(int)>& found) const {
+  search.tried.resize(patterns_.size());
+  ++search.line;
   std::int32_t node = 0;
   for (const char c : small_letters) {
     node = edge(node, letter_of_[static_cast<std::uint8_t>(c)]);
     std::int32_t ending = nodes_[node].output >= 0 ? node : nodes_[node].next_output;
     for (; ending >= 0; ending = nodes_[ending].next_output) {
       for (std::int32_t i = nodes_[ending].output; i >= 0; i = same_piece_[i]) {
-        if (tried_[i] == line_) continue;
-        tried_[i] = line_;
+        if (search.tried[i] == search.line) continue;
+        search.tried[i] = search.line;
         if (matches(patterns_[i], small_letters)) found(i);
       }
     }

@@ -30,8 +30,13 @@ class PatternSet {
   int add(std::string_view pattern);
   // After the last `add`, before the first `find`.
   void prepare();
+  // What a reader of lines keeps between them; of its own, so that a set may serve several.
+  struct Search {
+    std::vector<std::uint32_t> tried{};  // for a pattern, the last line that it was tried on
+    std::uint32_t line = 0;
+  };
   // Calls `found` once for every pattern that the line matches, in no order.
-  void find(std::string_view small_letters, const std::function<void(int pattern)>& found);
+  void find(std::string_view small_letters, Search& search, const std::function<void(int pattern)>& found) const;
   std::size_t size() const { return patterns_.size(); }
 
  private:
@@ -41,6 +46,7 @@ class PatternSet {
     std::int32_t next_output = -1;  // nearest node along `fail` that has an output
   };
   std::int32_t& edge(std::int32_t node, std::uint8_t letter) { return edges_[node * letters_ + letter]; }
+  std::int32_t edge(std::int32_t node, std::uint8_t letter) const { return edges_[node * letters_ + letter]; }
 
   std::vector<std::string> patterns_;
   std::unordered_map<std::string, int> numbers_;
@@ -49,8 +55,6 @@ class PatternSet {
   std::vector<std::int32_t> edges_;
   std::uint8_t letter_of_[256] = {};  // 0: in no pattern
   std::int32_t letters_ = 0;
-  std::vector<std::uint32_t> tried_;  // for a pattern, the last line that it was tried on
-  std::uint32_t line_ = 0;
 };
 
 }  // namespace plimsoll::doctor

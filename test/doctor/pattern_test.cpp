@@ -35,12 +35,13 @@ TEST(Pattern, TheSetFindsWhatEachAloneMatches) {
   std::vector<int> numbers;
   for (const std::string& pattern : all) numbers.push_back(set.add(pattern));
   set.prepare();
+  PatternSet::Search search;
   std::vector<std::string> lines = all;
   for (const char* line : {"ababab", "aaaa", "aaa", "babab abab", ""}) lines.emplace_back(line);
   for (std::string line : lines) {
     std::replace(line.begin(), line.end(), '*', ' ');
     std::vector<int> found, expected;
-    set.find(line, [&](int pattern) { found.push_back(pattern); });
+    set.find(line, search, [&](int pattern) { found.push_back(pattern); });
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (matches(all[i], line)) expected.push_back(numbers[i]);
     }
