@@ -33,12 +33,14 @@ mkdir -p build/fuzz/findings
 fuzz_one() {
   local parser=$1 seconds=$2 log=build/fuzz/findings/$1.log options=() failed=0
   local learnt=build/fuzz/corpus/$parser dictionary=test/fuzz/dictionaries/$parser.dict
+  local corpora=("test/fuzz/corpus/$parser")
   mkdir -p "$learnt"
   rm -f "build/fuzz/findings/$parser"-*
   if [ -e "$dictionary" ]; then options+=("-dict=$dictionary"); fi
+  if [ "$parser" = log ]; then corpora+=(test/doctor/logs); fi
   "build/fuzz/test/fuzz/fuzz_$parser" "${options[@]}" -max_total_time="$seconds" -max_len=65536 -timeout=300 -report_slow_units=300 \
     -malloc_limit_mb=64 -rss_limit_mb=1024 -print_final_stats=1 -artifact_prefix="build/fuzz/findings/$parser-" \
-    "$learnt" "test/fuzz/corpus/$parser" >"$log" 2>&1 || failed=1
+    "$learnt" "${corpora[@]}" >"$log" 2>&1 || failed=1
   local found executions covered
   found=$(find build/fuzz/findings -name "$parser-*" | wc -l)
   executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
@@ -55,8 +57,10 @@ export UBSAN_OPTIONS=print_stacktrace=1
 
 if [ "$what" = keep ]; then
   for parser in "${parsers[@]}"; do
-    "build/fuzz/test/fuzz/fuzz_$parser" -set_cover_merge=1 -max_len=8192 \
-      "test/fuzz/corpus/$parser" "build/fuzz/corpus/$parser" 2>&1 | grep -E 'MERGE-OUTER: .* new files|ERROR' || true
+    before=$(find "test/fuzz/corpus/$parser" -type f | wc -l)
+    "build/fuzz/test/fuzz/fuzz_$parser" -set_cover_merge=1 -use_counters=0 -max_len=5000 \
+      "test/fuzz/corpus/$parser" "build/fuzz/corpus/$parser" >"build/fuzz/findings/merge.log" 2>&1
+    echo "$parser: $before inputs, now $(find "test/fuzz/corpus/$parser" -type f | wc -l)"
   done
   exit 0
 fi
