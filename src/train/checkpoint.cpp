@@ -183,25 +183,27 @@ TrainerState read_trainer_state(const fs::path& checkpoint) {
                        .allowed = "a trainer_state.json that Plimsoll wrote",
                        .remedy = "resume from another checkpoint"});
     }
+    // Whole as it is written: get would take 1e300, too.
+    const auto whole = [&object](const char* key) { return object.at(key).get_ref<const std::int64_t&>(); };
     TrainerState state;
-    state.step = object.at("global_step").get<std::int64_t>();
-    state.total_steps = object.at("max_steps").get<std::int64_t>();
-    state.seed = object.at("seed").get<std::uint64_t>();
-    state.train_batch_size = object.at("train_batch_size").get<std::int64_t>();
-    state.micro_batch_size = object.at("micro_batch_size").get<std::int64_t>();
-    state.examples = object.at("examples").get<std::int64_t>();
-    state.max_length = object.at("max_length").get<std::int64_t>();
-    state.threads = object.at("threads").get<int>();
+    state.step = whole("global_step");
+    state.total_steps = whole("max_steps");
+    state.seed = static_cast<std::uint64_t>(whole("seed"));
+    state.train_batch_size = whole("train_batch_size");
+    state.micro_batch_size = whole("micro_batch_size");
+    state.examples = whole("examples");
+    state.max_length = whole("max_length");
+    state.threads = static_cast<int>(whole("threads"));
     state.optimizer = object.value("optim", state.optimizer);
     state.data = object.value("data", std::string());
     state.options = object.value("options", std::string());
     state.scaler.scale = object.value("loss_scale", GradScaler::kInitialScale);
-    state.scaler.since_change = object.value("loss_scale_since_change", std::int64_t{0});
-    state.scaler.skipped = object.value("skipped_updates", std::int64_t{0});
+    state.scaler.since_change = object.contains("loss_scale") ? whole("loss_scale_since_change") : 0;
+    state.scaler.skipped = object.contains("loss_scale") ? whole("skipped_updates") : 0;
     state.interval_loss = object.at("interval_loss").get<double>();
-    state.interval_steps = object.at("interval_steps").get<std::int64_t>();
+    state.interval_steps = whole("interval_steps");
     if (!object.at("best_metric").is_null()) state.best_metric = object.at("best_metric").get<double>();
-    state.best_step = object.at("best_global_step").get<std::int64_t>();
+    state.best_step = whole("best_global_step");
     if (state.step < 0 || !(state.scaler.scale > 0) || state.scaler.skipped < 0 || state.micro_batch_size < 1 ||
         state.train_batch_size < state.micro_batch_size) {
       throw DataError({.what = "the checkpoint's state makes no sense",

@@ -1,9 +1,10 @@
 // Checkpoints on disk: which are kept, which are swept away, and what a failed write leaves behind.
 #include "train/checkpoint.h"
 
-#include <csignal>
 #include <sys/resource.h>
 #include <sys/wait.h>
+
+#include <csignal>
 
 #include "base/error.h"
 #include "trainer_fixture.h"
@@ -56,6 +57,24 @@ TEST(Checkpoint, StateThatIsCutOffIsRefused) {
   EXPECT_THROW(read_trainer_state(checkpoint_path(folder.path(), 2)), Error);
 }
 
+// Cast to a whole number, 1e300 is nothing that the language defines.
+TEST(Checkpoint, StateWithFractionsForCountsIsRefused) {
+  const ScratchFolder folder;
+  const fs::path checkpoint = checkpoint_path(folder.path(), 1);
+  nlohmann::json state = {{"global_step", 1},      {"max_steps", 2},      {"seed", 3},         {"train_batch_size", 4},
+                          {"micro_batch_size", 2}, {"examples", 5},       {"max_length", 6},   {"threads", 1},
+                          {"interval_loss", 0.5},  {"interval_steps", 1}, {"best_metric", {}}, {"best_global_step", 1}};
+  const auto write = [&] { folder.write("checkpoint-1/trainer_state.json", state.dump()); };
+  write();
+  EXPECT_EQ(read_trainer_state(checkpoint).train_batch_size, 4);
+  for (const char* key : {"global_step", "threads", "best_global_step"}) {
+    const nlohmann::json before = std::exchange(state[key], 1e300);
+    write();
+    EXPECT_THROW(read_trainer_state(checkpoint), DataError) << key;
+    state[key] = before;
+  }
+}
+
 // A process of its own whose files may not grow past `limit` bytes, as on a full disk. Returns 0 if saving failed with
 // EnvironmentError, 1 if it did not fail, 2 for any other failure.
 int save_on_a_full_disk(const fs::path& output_dir, rlim_t limit) {
@@ -75,7 +94,10 @@ int save_on_a_full_disk(const fs::path& output_dir, rlim_t limit) {
         throw InternalError({.what = "no such parameter"});
       };
       const StateAccess states = {
-          .type = [](const std::string&) { return TensorType{DType::kF32, {1000}}; },
+          .type =
+              [](const std::string&) {
+                return TensorType{DType::kF32, {1000}};
+              },
           .read = [&](const std::string&, const auto& visit) { visit(std::as_bytes(std::span(values).first(1000))); },
           .fill = {}};
       TrainerState state;
