@@ -32,6 +32,9 @@ class PlantedFaults : public testing::Test {
     std::string png = read_text_file(image_file("rgb.png"));
     for (std::size_t i = 300; i < 900; ++i) png[i] = '\0';
     folder_.write("broken.png", png);
+    std::string jpeg = read_text_file(image_file("gray.jpg"));
+    jpeg.replace(jpeg.size() * 3 / 4, 2, "\xFF\xD3");  // a restart mark where none belongs
+    folder_.write("damaged.jpg", jpeg);
   }
 
   CheckReport check(const std::string& text, const Fault* fault = nullptr, int threads = 2) {
@@ -118,6 +121,55 @@ TEST_F(PlantedFaults, AreFoundWhereTheyAre) {
   EXPECT_GE(kinds_, 60U);
   fmt::print("planted {} kinds of faults at {} places each: {} of {} found at their place\n", kinds_, kPlaces, found_,
              kinds_ * kPlaces);
+}
+
+// The same faults of boxes in FUNSD's layout, each word an entity of its own.
+TEST_F(PlantedFaults, AreFoundInFunsdFolders) {
+  std::size_t kinds = 0;
+  for (const Fault& fault : word_faults()) {
+    if (!fault.kind.starts_with("box-") || fault.name == "box null") continue;  // null is no box there, a missing key
+    SCOPED_TRACE(fault.name);
+    const fs::path folder = folder_.path() / fmt::format("funsd{}", kinds++);
+    fs::create_directories(folder / "annotations");
+    fs::create_directories(folder / "images");
+    Places places(fault.name);
+    std::vector<Json> pages = clean_pages(places);
+    std::set<std::size_t> chosen;
+    while (chosen.size() < kPlaces) chosen.insert(places.below(kPages));
+    std::vector<std::pair<std::string, std::string>> expected;  // how a place begins, and what it says of the word
+    for (std::size_t p = 0; p < kPages; ++p) {
+      const std::size_t word = places.below(pages[p]["words"].size());
+      const std::string id = fmt::format("p{:02}", p), file = (folder / "annotations" / (id + ".json")).string();
+      if (chosen.count(p) > 0) {
+        fault.plant(pages[p], word);
+        expected.emplace_back(fmt::format("{}, page '{}'", file, id), fmt::format(", word {}", word));
+      }
+      Json form = Json::array();
+      for (std::size_t w = 0; w < pages[p]["words"].size(); ++w) {
+        const Json &text = pages[p]["words"][w], &box = pages[p]["boxes"][w];
+        form.push_back({{"box", box}, {"label", "x"}, {"words", {{{"text", text}, {"box", box}}}}});
+      }
+      folder_.write(fs::relative(file, folder_.path()).string(), Json{{"form", form}}.dump());
+      fs::create_hard_link(folder_.path() / "page.ppm", folder / "images" / (id + ".png"));
+    }
+    const auto source = open_pages(folder, {.label_names = labels_.names()});
+    const CheckReport report = check_pages(
+        *source,
+        {.labels = &labels_, .labels_required = true, .encoder = &encoder_, .vocab_size = 126, .places_kept = 10'000});
+    for (const Finding& finding : report.findings.sorted()) {
+      if (finding.kind != fault.kind) continue;
+      ASSERT_EQ(finding.places.size(), expected.size());
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        const std::string& where = finding.places[i].where;
+        const auto& [begin, of_word] = expected[i];
+        EXPECT_TRUE(where.starts_with(begin) &&
+                    is_at(where.substr(std::min(where.size(), where.rfind(", word "))), of_word))
+            << where << " is not " << begin << of_word;
+      }
+    }
+    EXPECT_EQ(report.findings.count(fault.kind), kPlaces) << report.findings.to_text().substr(0, 2000);
+  }
+  EXPECT_GE(kinds, 15U);
 }
 
 TEST_F(PlantedFaults, CleanPagesHaveNone) {

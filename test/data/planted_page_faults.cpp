@@ -157,6 +157,7 @@ std::vector<Fault> page_faults() {
       decoded(set("image", "image-blank", "blank.ppm")),
       decoded(set("image", "image-bgr", "bgr.ppm")),
       decoded(set("image", "image-unreadable", "broken.png", {"image-size"})),
+      decoded(set("image", "image-damaged", "damaged.jpg", {"image-size"})),
   };
   Fault twice = page("that comes twice", "duplicate-page", [](Json& each, std::size_t) {
     for (const char* key : {"words", "boxes", "labels"}) each[key] = each["first"][key];
