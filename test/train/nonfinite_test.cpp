@@ -109,6 +109,26 @@ TEST(NonFinite, AnOpIsNamedAndNothingChanges) {
   }
 }
 
+TEST(NonFinite, AFrozenModelInCodesAndAdaptersAreReplayedToo) {
+  const ScratchFolder folder;
+  const fs::path model = trained_model(folder);
+  plant(model, kWeight, 0, 48, 3e38F);
+  PartsRequest codes, adapters, both;
+  codes.freeze = {"layoutlmv3.encoder.*", "layoutlmv3.embeddings.word_embeddings.*"};
+  codes.frozen_weights = DType::kNF4;
+  adapters.lora_rank = both.lora_rank = 2;
+  both.frozen_weights = DType::kQ8;
+  for (const PartsRequest* parts : {&codes, &adapters, &both}) {
+    const ScratchFolder output;
+    SmallRun run(output.make("run"));
+    run.model = model;
+    run.parts = *parts;
+    const Problem problem = diverge(run);
+    EXPECT_TRUE(has(problem.found, "linear 'layoutlmv3.encoder.layer.0.intermediate.dense' makes ")) << problem.found;
+    expect_same_replay(run.options.output_dir / "nonfinite-step-1", problem.found);
+  }
+}
+
 TEST(NonFinite, MendedWeightsReplayFinite) {
   const ScratchFolder folder;
   const fs::path model = trained_model(folder);
