@@ -32,7 +32,7 @@ BudgetError too_small(const FitRequest& request, const RunPlan& smallest, Backen
       fmt::format("{}; the smallest plan (micro-batch {}) needs {}:", format_bytes(request.budget_bytes),
                   smallest.levers.micro_batch_size, format_bytes(smallest.predicted_peak_bytes));
   for (const MemoryItem& item : smallest.items) {
-    if (item.bytes > 0) found += fmt::format("\n             {:<38}{:>12}", item.name, format_bytes(item.bytes));
+    if (item.bytes > 0) found += fmt::format("\n             {:<42}{:>10}", item.name, format_bytes(item.bytes));
   }
   const std::size_t mebibytes = (smallest.predicted_peak_bytes + kVariationBytes) / kMiB + 1;
   const std::vector<Remedy> remedies = find_remedies(request, smallest, backend);
