@@ -21,9 +21,8 @@ if ! has_fuzzer; then
   echo "fuzz: installing clang-14 and its sanitizers"
   as_root=()
   if [ "$(id -u)" -ne 0 ]; then as_root=(sudo); fi
-  "${as_root[@]}" apt-get update >/dev/null
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-    apt-get install -y --no-install-recommends clang-14 libclang-rt-14-dev >/dev/null
+  { "${as_root[@]}" apt-get update && "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y --no-install-recommends clang-14 libclang-rt-14-dev; } >/dev/null || true
   has_fuzzer || { echo "error: clang++-14 cannot link -fsanitize=fuzzer; install clang 14 with compiler-rt" >&2; exit 5; }
 fi
 scripts/build.sh fuzz
