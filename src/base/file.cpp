@@ -21,9 +21,10 @@ std::string free_space(const std::filesystem::path& path) {
   return error ? std::string() : fmt::format(", {} free there", format_bytes(space.available));
 }
 
+// `doing`: to what, "write a file".
 [[noreturn]] void throw_write_error(const std::filesystem::path& path, std::string_view doing, int error) {
   const bool full = error == ENOSPC || error == EDQUOT;
-  throw EnvironmentError({.what = fmt::format("cannot {} a file", doing),
+  throw EnvironmentError({.what = fmt::format("cannot {}", doing),
                           .where = path.string(),
                           .found = fmt::format("{}{}", std::strerror(error), full ? free_space(path) : std::string()),
                           .remedy = full ? "free some disk space, or write elsewhere"
@@ -36,9 +37,10 @@ std::string free_space(const std::filesystem::path& path) {
 
 InputFile::InputFile(const std::filesystem::path& path) : path_(path) {
   descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  const int open_error = errno;
-  struct stat info{};
+  struct stat info {};
   if (descriptor_ < 0 || ::fstat(descriptor_, &info) != 0) {
+    const int open_error = errno;
+    if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
     throw DataError({.what = "cannot open a file",
                      .where = path.string(),
                      .found = std::strerror(open_error),
@@ -74,8 +76,7 @@ InputFile& InputFile::operator=(InputFile&& other) noexcept {
 void InputFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
   std::size_t done = 0;
   while (done < out.size()) {
-    const ssize_t count =
-        ::pread(descriptor_, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
+    const ssize_t count = ::pread(descriptor_, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) {
       throw DataError({.what = "a file ends too early, or cannot be read",
@@ -90,7 +91,7 @@ void InputFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
 
 OutputFile::OutputFile(const std::filesystem::path& path) : path_(path) {
   descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) throw_write_error(path, "create", errno);
+  if (descriptor_ < 0) throw_write_error(path, "create a file", errno);
 }
 
 OutputFile::~OutputFile() {
@@ -103,7 +104,7 @@ void OutputFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t count = ::write(descriptor_, bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) throw_write_error(path_, "write", errno);
+    if (count < 0) throw_write_error(path_, "write a file", errno);
     bytes = bytes.subspan(static_cast<std::size_t>(count));
   }
 }
@@ -111,8 +112,8 @@ void OutputFile::write(std::span<const std::byte> bytes) {
 void OutputFile::write(std::string_view text) { write(std::as_bytes(std::span(text.data(), text.size()))); }
 
 void OutputFile::close() {
-  if (::fsync(descriptor_) != 0) throw_write_error(path_, "sync", errno);
-  if (::close(std::exchange(descriptor_, -1)) != 0) throw_write_error(path_, "close", errno);
+  if (::fsync(descriptor_) != 0) throw_write_error(path_, "sync a file", errno);
+  if (::close(std::exchange(descriptor_, -1)) != 0) throw_write_error(path_, "close a file", errno);
 }
 
 std::string read_text_file(const std::filesystem::path& path, std::uint64_t limit_bytes) {
@@ -139,18 +140,36 @@ void write_text_file(const std::filesystem::path& path, std::string_view text) {
 void rename_into_place(const std::filesystem::path& aside, const std::filesystem::path& path) {
   std::error_code error;
   std::filesystem::rename(aside, path, error);
-  if (error) throw_write_error(path, "rename", error.value());
+  if (error) {
+    ::unlink(aside.c_str());
+    throw_write_error(path, "rename a file", error.value());
+  }
   sync_directory(path.has_parent_path() ? path.parent_path() : ".");
+}
+
+void replace_directory(const std::filesystem::path& aside, const std::filesystem::path& path) {
+  const std::filesystem::path parent = path.has_parent_path() ? path.parent_path() : ".";
+  std::error_code error;
+  if (::renameat2(AT_FDCWD, aside.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) == 0) {
+    sync_directory(parent);
+    std::filesystem::remove_all(aside, error);  // what stood there before
+    if (error) throw_write_error(aside, "remove a directory", error.value());
+    return;
+  }
+  std::filesystem::remove_all(path, error);
+  if (!error) std::filesystem::rename(aside, path, error);
+  if (error) throw_write_error(path, "replace a directory", error.value());
+  sync_directory(parent);
 }
 
 void sync_directory(const std::filesystem::path& directory) {
   const int descriptor = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) throw_write_error(directory, "open", errno);
+  if (descriptor < 0) throw_write_error(directory, "open a directory", errno);
   const int result = ::fsync(descriptor);
   const int error = errno;
   ::close(descriptor);
   // Some network file systems cannot sync a directory; the rename is then as safe as it gets.
-  if (result != 0 && error != EINVAL && error != ENOTSUP) throw_write_error(directory, "sync", error);
+  if (result != 0 && error != EINVAL && error != ENOTSUP) throw_write_error(directory, "sync a directory", error);
 }
 
 }  // namespace plimsoll

@@ -9,7 +9,8 @@
 
 namespace plimsoll {
 
-// A file opened for reading at any offset (pread: thread-safe, no shared cursor). Throws DataError if it cannot be opened.
+// A file opened for reading at any offset (pread: thread-safe, no shared cursor). Throws DataError if it cannot be
+// opened.
 class InputFile {
  public:
   explicit InputFile(const std::filesystem::path& path);
@@ -57,6 +58,11 @@ void write_text_file(const std::filesystem::path& path, std::string_view text);
 
 // The last step of every replacement: renames the synced file `aside` to `path` beside it and syncs the directory.
 void rename_into_place(const std::filesystem::path& aside, const std::filesystem::path& path);
+
+// Puts the complete directory `aside` in the place of `path`, with all that `path` held gone. At every moment one of
+// the two stands there, where the file system can exchange names; elsewhere `aside` alone is whole for a moment. Throws
+// EnvironmentError.
+void replace_directory(const std::filesystem::path& aside, const std::filesystem::path& path);
 
 // fsync on a directory, so that names created or renamed in it survive a power cut.
 void sync_directory(const std::filesystem::path& directory);

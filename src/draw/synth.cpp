@@ -104,10 +104,7 @@ class PageList {
   void append(std::string_view line) { file_.write(line); }
   void finish() {
     file_.close();
-    std::error_code error;
-    std::filesystem::rename(aside_, path_, error);
-    if (error) throw_directory_error(path_, error);
-    sync_directory(path_.parent_path());
+    rename_into_place(aside_, path_);
   }
 
  private:

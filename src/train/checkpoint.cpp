@@ -66,6 +66,18 @@ void remove_directory(const fs::path& path) {
   }
 }
 
+// Where a checkpoint is while it is not whole.
+fs::path aside_of(const fs::path& checkpoint) { return checkpoint.string() + ".tmp"; }
+
+// Loses its name first: a run that is killed here leaves no half of a checkpoint under a checkpoint's name.
+void remove_checkpoint(const fs::path& path) {
+  const fs::path aside = aside_of(path);
+  remove_directory(aside);
+  std::error_code error;
+  fs::rename(path, aside, error);
+  remove_directory(error ? path : aside);
+}
+
 }  // namespace
 
 fs::path checkpoint_path(const fs::path& output_dir, std::int64_t step) {
@@ -76,7 +88,7 @@ fs::path save_checkpoint(const fs::path& output_dir, const TrainerState& state, 
                          const ParameterSource& original, const ParameterMemory& parameters,
                          const std::vector<std::string>& state_names, const StateAccess& states) {
   const fs::path final_path = checkpoint_path(output_dir, state.step);
-  const fs::path aside = final_path.string() + ".tmp";
+  const fs::path aside = aside_of(final_path);
   remove_directory(aside);
   std::error_code error;
   fs::create_directories(aside, error);
@@ -100,28 +112,28 @@ fs::path save_checkpoint(const fs::path& output_dir, const TrainerState& state, 
     writer.finish();
     write_text_file(aside / kStateFile, to_json(state).dump(2) + "\n");
     sync_directory(aside);
+    // The same step may have been saved before, by a run that was resumed from an older one.
+    replace_directory(aside, final_path);
   } catch (...) {
     fs::remove_all(aside, error);  // a full disk must not stay full of half a checkpoint
     throw;
   }
-  remove_directory(final_path);  // the same step saved before: by a run that was resumed from an older one
-  fs::rename(aside, final_path, error);
-  if (error) {
-    throw EnvironmentError({.what = "cannot put a checkpoint in its place",
-                            .where = final_path.string(),
-                            .found = error.message(),
-                            .remedy = fmt::format("the checkpoint is complete in {}", aside.string())});
-  }
-  sync_directory(output_dir);
   return final_path;
 }
 
 std::vector<std::int64_t> list_checkpoints(const fs::path& output_dir) {
   std::vector<std::int64_t> steps;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(output_dir, error)) {
-    const std::optional<std::int64_t> step = step_of(entry.path().filename().string());
-    if (step && fs::exists(entry.path() / kStateFile)) steps.push_back(*step);
+  for (fs::directory_iterator entry(output_dir, error), end; !error && entry != end; entry.increment(error)) {
+    const std::optional<std::int64_t> step = step_of(entry->path().filename().string());
+    if (step && fs::exists(entry->path() / kStateFile)) steps.push_back(*step);
+  }
+  // A directory that cannot be read is not one without checkpoints.
+  if (error && error != std::errc::no_such_file_or_directory) {
+    throw EnvironmentError({.what = "cannot read a directory",
+                            .where = output_dir.string(),
+                            .found = error.message(),
+                            .remedy = "check the path, its permissions and the disk"});
   }
   std::sort(steps.begin(), steps.end());
   return steps;
@@ -134,7 +146,7 @@ void rotate_checkpoints(const fs::path& output_dir, std::int64_t limit, std::int
   // The newest is the one to resume from: it stays even where the best takes the limit's last place.
   for (std::size_t i = 0; excess > 0 && i + 1 < steps.size(); ++i) {
     if (steps[i] == keep_step) continue;
-    remove_directory(checkpoint_path(output_dir, steps[i]));
+    remove_checkpoint(checkpoint_path(output_dir, steps[i]));
     --excess;
   }
 }

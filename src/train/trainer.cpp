@@ -379,7 +379,12 @@ void Trainer::evaluate_now(const StepReport& now, TrainSummary& summary) {
 }
 
 void Trainer::save(bool force) {
-  if (saved_step_ == state_.step && !force) return;
+  // Also where a run was ended between a save and this.
+  const auto rotate = [this] {
+    rotate_checkpoints(options_.output_dir, options_.save_total_limit,
+                       options_.load_best_model_at_end ? state_.best_step : -1);
+  };
+  if (saved_step_ == state_.step && !force) return rotate();
   const ParameterMemory memory = [this](const std::string& name) { return session_.parameter(name); };
   std::filesystem::path path;
   try {
@@ -394,8 +399,7 @@ void Trainer::save(bool force) {
     throw EnvironmentError(std::move(problem));
   }
   saved_step_ = state_.step;
-  rotate_checkpoints(options_.output_dir, options_.save_total_limit,
-                     options_.load_best_model_at_end ? state_.best_step : -1);
+  rotate();
   observer_.on_checkpoint(path);
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "train/batch_file.h"
 #include "train/trainer.h"
@@ -50,9 +51,7 @@ fs::path Trainer::write_record(StepRecord& record, double loss) {
   }
   write_step_record(aside, record, session_.plan(), bundle_.options);
   sync_directory(aside);
-  fs::remove_all(final_path);
-  fs::rename(aside, final_path);
-  sync_directory(options_.output_dir);
+  replace_directory(aside, final_path);
   return final_path;
 }
 
