@@ -10,6 +10,8 @@
 #include <cstring>
 #include <filesystem>
 #include <new>
+#include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "base/error.h"
@@ -79,7 +81,12 @@ std::vector<std::string> ordered_arguments(const std::vector<std::string>& argum
 }
 
 int report(bool json, ExitCode code, const Problem& problem) {
-  fmt::print(stderr, "error: {}\n", format_problem(problem));
+  // Not by what may have failed: print_line, or a print that throws.
+  const auto print = [](std::FILE* file, const std::string& text) {
+    std::fwrite(text.data(), 1, text.size(), file);
+    std::fflush(file);
+  };
+  print(stderr, fmt::format("error: {}\n", format_problem(problem)));
   if (json) {
     const nlohmann::json object = {{"error",
                                     {{"exit_code", static_cast<int>(code)},
@@ -88,9 +95,7 @@ int report(bool json, ExitCode code, const Problem& problem) {
                                      {"found", problem.found},
                                      {"allowed", problem.allowed},
                                      {"remedy", problem.remedy}}}};
-    // Not by print_line, which may be what failed.
-    std::fputs((object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n").c_str(), stdout);
-    std::fflush(stdout);
+    print(stdout, object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   }
   return static_cast<int>(code);
 }
@@ -142,13 +147,8 @@ void make_directory(const std::string& path, const std::string& option) {
                           .remedy = "name another one, or change its permissions"});
 }
 
-int run_cli(int argc, const char* const* argv) {
-  // A pipe that closes early is an error to report, not a silent death.
-  std::signal(SIGPIPE, SIG_IGN);
-  // So is a file that grows beyond `ulimit -f`: write(2) then says so, and what is half written is removed.
-  std::signal(SIGXFSZ, SIG_IGN);
+static int parse_and_run(int argc, const char* const* argv, bool json) {
   const std::vector<std::string> arguments = dashed_arguments(argc, argv);
-  const bool json = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
   Invocation invocation;
   CLI::App app(kDescription, "plimsoll");
   app.footer(std::string("\n") + kFooter);
@@ -184,20 +184,59 @@ int run_cli(int argc, const char* const* argv) {
     return report(json, ExitCode::kUsage, usage_problem(error, arguments));
   } catch (const Error& error) {
     return report(json, error.exit_code(), error.problem());
-  } catch (const std::bad_alloc&) {
-    return report(json, ExitCode::kEnvironment,
-                  {.what = "the machine has no memory left for this process",
-                   .remedy = "close other programs, or pass a smaller --budget"});
   } catch (const std::filesystem::filesystem_error& error) {
     return report(json, ExitCode::kEnvironment,
                   {.what = "a file or directory cannot be used",
                    .where = error.path1().string(),
                    .found = error.code().message(),
                    .remedy = "check the path, its permissions and the disk"});
+  } catch (const std::system_error& error) {
+    const bool thread = error.code() == std::errc::resource_unavailable_try_again;
+    return report(json, ExitCode::kEnvironment,
+                  {.what = thread ? "the system does not let this process start another thread"
+                                  : "the system refused this process something",
+                   .found = error.code().message(),
+                   .remedy = "raise its limits (ulimit -a, its container's), or pass --threads 1 and, where there are "
+                             "loader workers, --dataloader-num-workers 0"});
+  } catch (const std::bad_alloc&) {
+    throw;  // to where nothing is allocated
   } catch (const std::exception& error) {
     return report(json, ExitCode::kInternal,
                   {.what = fmt::format("unexpected error: {}", error.what()),
                    .remedy = "this is a bug in Plimsoll: please report it with the command that led here"});
+  }
+}
+
+int report_no_memory(bool json) {
+  const auto print = [](int file, std::string_view text) {
+    [[maybe_unused]] const ssize_t written = ::write(file, text.data(), text.size());
+  };
+  print(STDERR_FILENO,
+        "error: the machine has no memory left for this process\n"
+        "  found:   an allocation that failed\n"
+        "  to do:   close other programs, raise a limit on this one (ulimit -v, its container's), or pass a smaller "
+        "--budget\n");
+  static_assert(static_cast<int>(ExitCode::kEnvironment) == 5);  // as the text says
+  if (json) {
+    print(STDOUT_FILENO,
+          "{\n  \"error\": {\n    \"exit_code\": 5,\n    \"what\": \"the machine has no memory left for this "
+          "process\",\n    \"where\": \"\",\n    \"found\": \"an allocation that failed\",\n    \"allowed\": "
+          "\"\",\n    \"remedy\": \"close other programs, raise a limit on this one (ulimit -v, its container's), or "
+          "pass a smaller --budget\"\n  }\n}\n");
+  }
+  return static_cast<int>(ExitCode::kEnvironment);
+}
+
+int run_cli(int argc, const char* const* argv) {
+  // A pipe that closes early is an error to report, not a silent death.
+  std::signal(SIGPIPE, SIG_IGN);
+  // So is a file that grows beyond `ulimit -f`: write(2) then says so, and what is half written is removed.
+  std::signal(SIGXFSZ, SIG_IGN);
+  const bool json = std::any_of(argv, argv + argc, [](const char* word) { return std::strcmp(word, "--json") == 0; });
+  try {
+    return parse_and_run(argc, argv, json);
+  } catch (const std::bad_alloc&) {  // also one while another error was being reported
+    return report_no_memory(json);
   }
 }
 

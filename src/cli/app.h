@@ -1,5 +1,5 @@
-// The command line: parses, calls the libraries, prints, and turns typed errors into exit codes. The only place that prints
-// or decides how the process ends.
+// The command line: parses, calls the libraries, prints, and turns typed errors into exit codes. The only place that
+// prints or decides how the process ends.
 //
 //   int main(int argc, char** argv) { return plimsoll::run_cli(argc, argv); }
 #pragma once
@@ -8,5 +8,8 @@ namespace plimsoll {
 
 // Returns the process's exit code (base/error.h).
 int run_cli(int argc, const char* const* argv);
+
+// Says that memory has run out, without needing any, and returns the exit code.
+int report_no_memory(bool json);
 
 }  // namespace plimsoll

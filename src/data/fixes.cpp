@@ -105,6 +105,11 @@ class Fixer {
       if (!in.eof()) line += '\n';
       file.write(line);
     }
+    if (!in.eof()) {
+      throw DataError({.what = "a file cannot be read to its end",
+                       .where = fmt::format("{}, after line {}", source_.path().string(), index),
+                       .remedy = "check the disk and the memory that is free; nothing was written"});
+    }
     file.close();
     rename_into_place(aside, out_);
   }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <mutex>
+#include <new>
 #include <string_view>
 
 #include "base/bytes.h"
@@ -152,6 +153,18 @@ std::uint64_t bound_decode_bytes(const ImageInfo& info, const InputFile& file) {
   return widest + file.size_bytes() + row + kTables;  // bmp: the file is held whole
 }
 
+// Leptonica says no more than that it failed. `call` is repeated once it is known that memory of that size can be had,
+// so that a moment without memory, which throws std::bad_alloc here if it lasts, is not taken for a broken file.
+template <typename Call>
+bool holds_with_memory(std::uint64_t bytes, const Call& call) {
+  if (call()) return true;
+  void* const volatile room = ::operator new(static_cast<std::size_t>(bytes));
+  ::operator delete(room);
+  return call();
+}
+
+constexpr std::uint64_t kHeaderBytes = 64 * kKiB;
+
 struct Header {
   ImageInfo info;
   int format = IFF_UNKNOWN;
@@ -162,7 +175,8 @@ Header read_header(const fs::path& path, const InputFile& file) {
   Header header;
   // The format by its first bytes, before any decoder runs: a GIF's header, for one, is only read by decoding all of
   // it.
-  if (findFileFormat(path.c_str(), &header.format) != 0 || format_name(header.format).empty()) {
+  const bool known = holds_with_memory(kHeaderBytes, [&] { return findFileFormat(path.c_str(), &header.format) == 0; });
+  if (!known || format_name(header.format).empty()) {
     if (begins_like_tiff(file)) {
       throw unreadable(path, "a page's image ends too early", "a TIFF whose directory cannot be read");
     }
@@ -175,9 +189,11 @@ Header read_header(const fs::path& path, const InputFile& file) {
   ImageInfo& info = header.info;
   info.format = format_name(header.format);
   int palette = 0;
-  if (pixReadHeader(path.c_str(), &header.format, &info.width, &info.height, &info.bits_per_sample,
-                    &info.samples_per_pixel, &palette) != 0 ||
-      info.width <= 0 || info.height <= 0) {
+  const bool read = holds_with_memory(kHeaderBytes, [&] {
+    return pixReadHeader(path.c_str(), &header.format, &info.width, &info.height, &info.bits_per_sample,
+                         &info.samples_per_pixel, &palette) == 0;
+  });
+  if (!read || info.width <= 0 || info.height <= 0) {
     throw unreadable(path, "the header of a page's image cannot be read", fmt::format("{} data", info.format));
   }
   info.palette = palette != 0;
@@ -221,9 +237,13 @@ DecodedImage decode_image(const fs::path& path) {
   const InputFile file = open_image(path);
   const Header header = read_header(path, file);
   int warnings = 0;
-  Pix* pix = header.format == IFF_JFIF_JPEG ? pixReadJpeg(path.c_str(), 0, 1, &warnings, L_JPEG_CONTINUE_WITH_BAD_DATA)
-                                            : pixRead(path.c_str());
-  if (pix == nullptr) {
+  Pix* pix = nullptr;
+  const bool decoded = holds_with_memory(header.info.decode_bytes, [&] {
+    pix = header.format == IFF_JFIF_JPEG ? pixReadJpeg(path.c_str(), 0, 1, &warnings, L_JPEG_CONTINUE_WITH_BAD_DATA)
+                                         : pixRead(path.c_str());
+    return pix != nullptr;
+  });
+  if (!decoded) {
     throw unreadable(path, "a page's image cannot be decoded", fmt::format("broken {} data", header.info.format));
   }
   return DecodedImage(pix, warnings > 0);

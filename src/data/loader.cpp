@@ -33,10 +33,17 @@ Loader::Loader(const Dataset& dataset, BatchSequence& sequence, const BatchShape
     worker.item.examples.reserve(static_cast<std::size_t>(sequence.samples_per_micro_batch()));
   }
   if (options.workers == 0) return;
-  for (Worker& worker : workers_) worker.thread = std::thread([this, &worker] { run(worker); });
+  try {
+    for (Worker& worker : workers_) worker.thread = std::thread([this, &worker] { run(worker); });
+  } catch (...) {
+    stop();  // those that began already
+    throw;
+  }
 }
 
-Loader::~Loader() {
+Loader::~Loader() { stop(); }
+
+void Loader::stop() {
   {
     const std::scoped_lock lock(mutex_);
     stop_ = true;

@@ -61,6 +61,7 @@ class Loader {
     std::thread thread;
   };
 
+  void stop();
   void fill(std::uint64_t index, Worker& worker, Slot& slot);
   void run(Worker& worker);
   // What decoders may hold together: a few photographs of receipts at a time, a drawn page alone, and scans at 300 dpi,

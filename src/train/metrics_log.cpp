@@ -4,9 +4,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -18,13 +18,15 @@ namespace {
 
 // The lines of `path` that belong to steps up to `last`; torn lines are dropped.
 std::string lines_up_to(const std::filesystem::path& path, std::int64_t last) {
-  std::ifstream file(path);
   std::string kept;
-  for (std::string line; std::getline(file, line);) {
+  if (!std::filesystem::exists(path)) return kept;
+  const std::string text = read_text_file(path);  // a stream would take a failure for the end
+  for (std::size_t begin = 0, end = 0; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    const std::string_view line(text.data() + begin, end + 1 - begin);
     const auto object = nlohmann::json::parse(line, nullptr, false);
     if (!object.is_object() || !object.contains("step") || !object["step"].is_number_integer()) continue;
     if (object["step"].get<std::int64_t>() > last) continue;
-    kept += line + "\n";
+    kept += line;
   }
   return kept;
 }
@@ -45,12 +47,23 @@ JsonLinesLog::~JsonLinesLog() {
 
 void JsonLinesLog::write(std::string_view line) {
   char feed = '\n';
-  const iovec parts[2] = {{const_cast<char*>(line.data()), line.size()}, {&feed, 1}};
-  if (::writev(descriptor_, parts, 2) != static_cast<ssize_t>(line.size() + 1)) {
-    throw EnvironmentError({.what = "cannot write to a log file",
-                            .where = path_.string(),
-                            .found = std::strerror(errno),
-                            .remedy = "free some disk space, then continue with --resume-from-checkpoint latest"});
+  iovec parts[2] = {{const_cast<char*>(line.data()), line.size()}, {&feed, 1}};
+  while (parts[0].iov_len + parts[1].iov_len > 0) {
+    const ssize_t count = ::writev(descriptor_, parts, 2);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) {
+      throw EnvironmentError({.what = "cannot write to a log file",
+                              .where = path_.string(),
+                              .found = std::strerror(errno),
+                              .remedy = "free some disk space, then continue with --resume-from-checkpoint latest"});
+    }
+    auto written = static_cast<std::size_t>(count);  // a disk that is nearly full takes a part
+    for (iovec& part : parts) {
+      const std::size_t done = std::min(written, part.iov_len);
+      part.iov_base = static_cast<char*>(part.iov_base) + done;
+      part.iov_len -= done;
+      written -= done;
+    }
   }
 }
 

@@ -147,22 +147,25 @@ TEST_F(Run, ResumeWithoutACheckpointStartsAfresh) {
 }
 
 TEST_F(Run, InterruptedRunLeavesACheckpointAndGoesOn) {
-  // More updates than the test waits for.
-  Process process(train_arguments("run", {"--max-steps", "100000", "--save-steps", "0"}), at("interrupted"));
-  ASSERT_TRUE(appears(at("run/metrics.jsonl")));
-  process.signal(SIGINT);
-  const Outcome outcome = process.wait();
-  expect_message(outcome, 130, {"--resume-from-checkpoint latest"});
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(at("run"))) names.push_back(entry.path().filename().string());
-  const auto saved =
-      std::find_if(names.begin(), names.end(), [](const std::string& name) { return name.starts_with("checkpoint-"); });
-  ASSERT_NE(saved, names.end());
-  const int step = std::stoi(saved->substr(std::string("checkpoint-").size()));
-  const Outcome resumed = run(train_arguments(
-      "run", {"--max-steps", std::to_string(step + 2), "--resume-from-checkpoint", "latest", "--json"}));
-  ASSERT_EQ(resumed.code, 0) << resumed.err;
-  EXPECT_EQ(nlohmann::json::parse(resumed.out).at("steps"), step + 2);
+  for (const int signal : {SIGINT, SIGTERM}) {
+    fs::remove_all(at("run"));
+    // More updates than the test waits for.
+    Process process(train_arguments("run", {"--max-steps", "100000", "--save-steps", "0"}), at("interrupted"));
+    ASSERT_TRUE(appears(at("run/metrics.jsonl")));
+    process.signal(signal);
+    const Outcome outcome = process.wait();
+    expect_message(outcome, 130, {"--resume-from-checkpoint latest"});
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(at("run"))) names.push_back(entry.path().filename().string());
+    const auto saved = std::find_if(names.begin(), names.end(),
+                                    [](const std::string& name) { return name.starts_with("checkpoint-"); });
+    ASSERT_NE(saved, names.end());
+    const int step = std::stoi(saved->substr(std::string("checkpoint-").size()));
+    const Outcome resumed = run(train_arguments(
+        "run", {"--max-steps", std::to_string(step + 2), "--resume-from-checkpoint", "latest", "--json"}));
+    ASSERT_EQ(resumed.code, 0) << resumed.err;
+    EXPECT_EQ(nlohmann::json::parse(resumed.out).at("steps"), step + 2);
+  }
 }
 
 TEST_F(Run, KilledAndResumedEqualsUninterrupted) {

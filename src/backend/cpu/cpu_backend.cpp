@@ -9,7 +9,10 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "backend/cpu/dnnl_matmul.h"
 #include "backend/cpu/kernels.h"
@@ -193,8 +196,24 @@ class MappedMemory final : public DeviceMemory {
 
 }  // namespace
 
+namespace {
+
+// libgomp ends the process where it cannot start a thread: tried here, where that is an error like others.
+void expect_threads(int count) {
+  std::mutex gate;
+  std::vector<std::jthread> threads;
+  threads.reserve(static_cast<std::size_t>(std::max(0, count)));
+  const std::scoped_lock closed(gate);  // until all are there at once; opened before they are waited for
+  for (int i = 0; i < count; ++i) {
+    threads.emplace_back([&gate] { const std::scoped_lock pass(gate); });
+  }
+}
+
+}  // namespace
+
 CpuBackend::CpuBackend(int threads)
     : threads_(threads > 0 ? threads : available_cores()), matmuls_(std::make_unique<MatmulCache>()) {
+  expect_threads(threads_ - 1);
   omp_set_dynamic(0);
   // Kernels keep pointers to their functions for this machine's vectors, so the choice is made before the first one.
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());

@@ -1,8 +1,10 @@
 #include "backend/cpu/dnnl_matmul.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 
 #include <array>
+#include <new>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <set>
 #include <string_view>
@@ -11,6 +13,7 @@
 #include <vector>
 
 #include "backend/cpu/pack_transposed.h"
+#include "base/bytes.h"
 #include "base/error.h"
 
 namespace plimsoll {
@@ -68,7 +71,31 @@ void execute(const dnnl::primitive& primitive, const dnnl::stream& stream,
              const std::array<dnnl_exec_arg_t, N>& arguments) {
   const dnnl_status_t status =
       dnnl_primitive_execute(primitive.get(), stream.get(), static_cast<int>(N), arguments.data());
+  if (status == dnnl_out_of_memory) throw std::bad_alloc();
   check(status == dnnl_success, "oneDNN runs a primitive that it has prepared");
+}
+
+// oneDNN writes the code that it makes through a null pointer where the system refuses it memory: asked for before.
+void expect_memory_for_code() {
+  constexpr std::size_t kRoom = 16 * kMiB;
+  void* const room = ::mmap(nullptr, kRoom, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (room == MAP_FAILED) throw std::bad_alloc();
+  ::munmap(room, kRoom);
+}
+
+// What `make` makes, with oneDNN's errors as ours.
+template <typename Make>
+auto made_by_library(const Make& make) {
+  expect_memory_for_code();
+  try {
+    return make();
+  } catch (const dnnl::error& error) {
+    if (error.status == dnnl_out_of_memory) throw std::bad_alloc();
+    throw EnvironmentError({.what = "oneDNN cannot prepare a matrix product",
+                            .where = "libdnnl",
+                            .found = error.what(),
+                            .remedy = "free memory on this machine; where enough is free, report it with config.json"});
+  }
 }
 
 class DnnlMatmul final : public Matmul {
@@ -215,35 +242,38 @@ bool multiplies_bf16() {
   return (isa & kNeeded) == kNeeded;
 }
 
-MatmulCache::MatmulCache() : library_(std::make_unique<Library>()) {}
+MatmulCache::MatmulCache() : library_(made_by_library([] { return std::make_unique<Library>(); })) {}
 MatmulCache::~MatmulCache() = default;
 
 const Matmul& MatmulCache::matmul(const MatmulShape& shape) {
-  std::unique_ptr<Matmul>& slot = library_->matmuls[shape];
-  if (slot == nullptr) {
+  const auto known = library_->matmuls.find(shape);
+  if (known != library_->matmuls.end()) return *known->second;
+  auto made = made_by_library([&] {
     const Description b = shape.packed_b ? library_->packed_layout(shape.inner, shape.columns, shape.operands)
                                          : matrix(shape.inner, shape.columns, shape.transposed_b, shape.operands);
-    auto made = std::make_unique<DnnlMatmul>(library_->engine, library_->stream, shape, b);
-    if (made->is_general()) library_->make_general_code(shape.operands);
-    slot = std::move(made);
-  }
-  return *slot;
+    auto product = std::make_unique<DnnlMatmul>(library_->engine, library_->stream, shape, b);
+    if (product->is_general()) library_->make_general_code(shape.operands);
+    return product;
+  });
+  return *library_->matmuls.emplace(shape, std::move(made)).first->second;
 }
 
 const WeightPacking* MatmulCache::packing(std::int64_t inner, std::int64_t columns, bool transposed_b, DType dtype) {
-  const auto [place, is_new] = library_->packings.try_emplace({inner, columns, transposed_b, dtype});
-  if (is_new) {
+  const std::tuple key{inner, columns, transposed_b, dtype};
+  const auto known = library_->packings.find(key);
+  if (known != library_->packings.end()) return known->second.get();
+  auto made = made_by_library([&]() -> std::unique_ptr<WeightPacking> {
     const Description from = matrix(inner, columns, transposed_b, dtype);
     const Description to = library_->packed_layout(inner, columns, dtype);
     // A plain layout, transposed or not: oneDNN repacks such a matrix by itself, as fast as a copy made here.
     const bool plain = to == from || to == matrix(inner, columns, !transposed_b, dtype);
     if (transposed_b && dtype == DType::kF32 && TransposedPacking::makes(to, inner, columns)) {
-      place->second = std::make_unique<TransposedPacking>(inner, columns);
-    } else if (!plain) {
-      place->second = std::make_unique<DnnlPacking>(library_->engine, library_->stream, from, to);
+      return std::make_unique<TransposedPacking>(inner, columns);
     }
-  }
-  return place->second.get();
+    if (plain) return nullptr;
+    return std::make_unique<DnnlPacking>(library_->engine, library_->stream, from, to);
+  });
+  return library_->packings.emplace(key, std::move(made)).first->second.get();
 }
 
 }  // namespace plimsoll

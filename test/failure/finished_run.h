@@ -1,0 +1,105 @@
+// What a run leaves, compared to the byte with the run that nothing disturbed. The short forms of
+// bench/kill_anywhere.py and bench/inject_failures.py.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+
+#include "cli/program_fixture.h"
+
+namespace plimsoll::test {
+
+// Name of each file below a directory, and its bytes.
+inline std::map<std::string, std::string> files_below(const fs::path& directory) {
+  std::map<std::string, std::string> files;
+  if (!fs::exists(directory)) return files;
+  for (const auto& entry : fs::recursive_directory_iterator(directory)) {
+    if (entry.is_regular_file()) files[fs::relative(entry.path(), directory).string()] = file_bytes(entry.path());
+  }
+  return files;
+}
+
+// Of a finished run: all but what differs by its nature, times and memory.
+inline std::map<std::string, std::string> results_of(const fs::path& directory) {
+  static const std::set<std::string> kMeasured = {"pages_per_second", "resident_bytes",     "anonymous_bytes",
+                                                  "file_bytes",       "machine_free_bytes", "eval_seconds"};
+  std::map<std::string, std::string> files = files_below(directory);
+  for (const char* name : {"plan.json", "summary.json"}) {
+    if (files.contains(name)) files[name] = "there";
+  }
+  if (!files.contains("metrics.jsonl")) return files;
+  std::istringstream lines(files["metrics.jsonl"]);
+  std::string kept;
+  for (std::string line; std::getline(lines, line);) {
+    nlohmann::json object = nlohmann::json::parse(line);
+    for (const std::string& key : kMeasured) object.erase(key);
+    kept += object.dump() + "\n";
+  }
+  files["metrics.jsonl"] = kept;
+  return files;
+}
+
+// Names that differ, "" if none: bytes of megabytes are no message.
+inline std::string difference(const std::map<std::string, std::string>& found,
+                              const std::map<std::string, std::string>& expected) {
+  std::string text;
+  for (const auto& [name, bytes] : found) {
+    if (!expected.contains(name)) text += name + " is left over; ";
+  }
+  for (const auto& [name, bytes] : expected) {
+    const auto at = found.find(name);
+    if (at == found.end()) text += name + " is missing; ";
+    if (at != found.end() && at->second != bytes) text += name + " differs; ";
+  }
+  return text;
+}
+
+class FinishedRun : public ProgramTest {
+ protected:
+  // Three updates, each saved, by two workers, with evaluations.
+  Arguments arguments(const std::string& output, const std::string& limit = "1") const {
+    Arguments all = train_arguments(output, {"--max-steps", "3", "--save-steps", "1", "--save-total-limit", limit,
+                                             "--eval-data", path("pages/validation.jsonl")});
+    *(std::find(all.begin(), all.end(), "--dataloader-num-workers") + 1) = "2";
+    return all;
+  }
+  Arguments resuming(const std::string& output) const {
+    Arguments all = arguments(output);
+    all.insert(all.end(), {"--resume-from-checkpoint", "latest"});
+    return all;
+  }
+  void SetUp() override {
+    draw_pages();
+    const Outcome whole = run(arguments("whole"));
+    ASSERT_EQ(whole.code, 0) << whole.err;
+    results_ = results_of(at("whole"));
+    ASSERT_EQ(run(arguments("every", "0")).code, 0);
+    for (const char* name : {"checkpoint-1", "checkpoint-2", "checkpoint-3"}) {
+      checkpoints_[name] = files_below(at("every") / name);
+      ASSERT_FALSE(checkpoints_[name].empty());
+    }
+  }
+  // What carries a checkpoint's name is that checkpoint.
+  void expect_good_checkpoints(const std::string& output) const {
+    if (!fs::exists(at(output))) return;
+    for (const auto& entry : fs::directory_iterator(at(output))) {
+      const std::string name = entry.path().filename().string();
+      if (!name.starts_with("checkpoint-") || name.ends_with(".tmp")) continue;
+      EXPECT_EQ(difference(files_below(entry.path()), checkpoints_.at(name)), "") << name;
+    }
+  }
+  void expect_results(const std::string& output) const { EXPECT_EQ(difference(results_of(at(output)), results_), ""); }
+  void expect_resumes(const std::string& output) const {
+    const Outcome resumed = run(resuming(output));
+    EXPECT_EQ(resumed.code, 0) << resumed.err;
+    if (resumed.code == 0) expect_results(output);
+  }
+
+ private:
+  std::map<std::string, std::string> results_;
+  std::map<std::string, std::map<std::string, std::string>> checkpoints_;
+};
+
+}  // namespace plimsoll::test

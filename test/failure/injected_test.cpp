@@ -1,0 +1,106 @@
+// A system call or an allocation that fails ends a run cleanly: a documented exit code, one message, good checkpoints,
+// and a directory that resumes as if nothing had happened. bench/inject_failures.py tries every place; here are some of
+// each kind.
+#include <cstdlib>
+#include <sstream>
+
+#include "finished_run.h"
+
+namespace plimsoll {
+namespace {
+
+using namespace test;
+
+#ifdef PLIMSOLL_INJECT_LIBRARY
+
+struct Event {
+  std::string number, call, bytes, path;
+};
+
+class Injected : public FinishedRun {
+ protected:
+  Outcome run_with(const std::string& output, const std::string& what, const std::string& place,
+                   const std::string& how) {
+    // The first keeps the program from starting itself a second time, in which nothing would fail.
+    const std::map<std::string, std::string> environment = {
+        {"GOMP_SPINCOUNT", "2000"},    {"LD_PRELOAD", PLIMSOLL_INJECT_LIBRARY},
+        {"PLIMSOLL_INJECT", what},     {"PLIMSOLL_INJECT_LOG", path("events")},
+        {"PLIMSOLL_INJECT_AT", place}, {"PLIMSOLL_INJECT_HOW", how}};
+    fs::remove(at("events"));
+    for (const auto& [name, value] : environment) {
+      if (!value.empty()) ::setenv(name.c_str(), value.c_str(), 1);
+    }
+    Outcome outcome = run(arguments(output));
+    for (const auto& [name, value] : environment) ::unsetenv(name.c_str());
+    return outcome;
+  }
+  std::vector<Event> events(const std::string& what) {
+    EXPECT_EQ(run_with("recorded", what, "", "").code, 0);
+    std::vector<Event> events;
+    std::istringstream lines(file_bytes(at("events")));
+    for (std::string line; std::getline(lines, line);) {
+      std::istringstream words(line);
+      std::string kind;
+      Event event;
+      if (what == "calls") {
+        words >> kind >> event.number >> event.call >> event.bytes >> event.path;
+      } else {
+        words >> kind >> event.number;
+      }
+      events.push_back(event);
+    }
+    return events;
+  }
+  void expect_clean_end(const Outcome& outcome, const std::vector<std::string>& parts) {
+    ASSERT_NE(file_bytes(at("events")).find("failed"), std::string::npos) << "what should fail was not reached";
+    expect_good_checkpoints("run");
+    if (outcome.code == 0) return expect_results("run");
+    EXPECT_TRUE(outcome.code >= 2 && outcome.code <= 6) << outcome.code;
+    expect_message(outcome, outcome.code, parts);
+    expect_resumes("run");
+  }
+};
+
+TEST_F(Injected, AFailingCallOfEachKind) {
+  std::map<std::string, std::vector<Event>> kinds;
+  for (const Event& event : events("calls")) kinds[event.call].push_back(event);
+  EXPECT_TRUE(kinds.contains("write") && kinds.contains("fsync") && kinds.contains("rename"));
+  for (const auto& [call, places] : kinds) {
+    // In the middle of a checkpoint, and near the end of the run.
+    for (const Event& event : {places[places.size() / 2], places[places.size() - 1]}) {
+      SCOPED_TRACE(event.call + " " + event.path);
+      const bool thread = call == "pthread_create";
+      const int error = thread ? EAGAIN : event.number == places.back().number ? EIO : ENOSPC;
+      fs::remove_all(at("run"));
+      expect_clean_end(run_with("run", "calls", event.number, std::to_string(error)),
+                       {thread ? "thread" : std::strerror(error)});
+    }
+    if (call != "write" && call != "writev") continue;
+    fs::remove_all(at("run"));
+    EXPECT_EQ(run_with("run", "calls", places[places.size() / 2].number, "short").code, 0)
+        << "half a write is no failure";
+    expect_results("run");
+  }
+}
+
+TEST_F(Injected, AFailingAllocation) {
+  const std::vector<Event> stacks = events("allocations");
+  ASSERT_GT(stacks.size(), 5000U);
+  constexpr std::size_t kTried = 12;
+  for (std::size_t i = 0; i < kTried; ++i) {
+    const std::string& stack = stacks[(2 * i + 1) * stacks.size() / (2 * kTried)].number;
+    SCOPED_TRACE("stack " + stack);
+    fs::remove_all(at("run"));
+    const Outcome outcome = run_with("run", "allocations", stack, i % 3 == 2 ? "on" : "once");
+    expect_clean_end(outcome, {"memory"});
+  }
+}
+
+#else
+
+TEST(Injected, NeedsABuildWithoutSanitizers) { GTEST_SKIP() << "a sanitizer stands before the C library itself"; }
+
+#endif
+
+}  // namespace
+}  // namespace plimsoll

@@ -1,0 +1,114 @@
+// What happens to a run from outside: kills, signals, a full disk, a page that vanishes, standard error that nobody
+// reads.
+#include <sys/mount.h>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <random>
+#include <thread>
+
+#include "finished_run.h"
+
+namespace plimsoll {
+namespace {
+
+using namespace test;
+using Clock = std::chrono::steady_clock;
+
+bool appears(const fs::path& path) {
+  for (int i = 0; i < 6000 && !fs::exists(path); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  return fs::exists(path);
+}
+
+class Mishap : public FinishedRun {};
+
+TEST_F(Mishap, KilledAtAnyMomentItResumesBitForBit) {
+  const auto begin = Clock::now();
+  ASSERT_EQ(run(arguments("timed")).code, 0);
+  const double whole = std::chrono::duration<double>(Clock::now() - begin).count();
+  std::mt19937 draw(1);
+  for (int i = 0; i < 4; ++i) {
+    // Each is killed again after it resumed: the directory is met in whatever state the first kill left it.
+    for (int kill = 0; kill < 2; ++kill) {
+      Process process(resuming("run"), at("killed"));
+      std::this_thread::sleep_for(
+          std::chrono::duration<double>(std::uniform_real_distribution<>(0, kill == 0 ? whole : whole / 2)(draw)));
+      process.signal(SIGKILL);
+      process.wait();
+      expect_good_checkpoints("run");
+    }
+    expect_resumes("run");
+    fs::remove_all(at("run"));
+  }
+}
+
+TEST_F(Mishap, AFullDiskIsSaidAndNothingThatWasSavedIsLost) {
+  const fs::path disk = at("disk");
+  fs::create_directories(disk);
+  // Room for one checkpoint and half of another.
+  if (::mount("none", disk.c_str(), "tmpfs", 0, "size=26m") != 0) GTEST_SKIP() << "nothing can be mounted here";
+  const Outcome full = run(arguments("disk/run"));
+  expect_message(full, 5, {"No space left on device", "free there", "--resume-from-checkpoint latest, from update 1"});
+  expect_good_checkpoints("disk/run");
+  EXPECT_TRUE(fs::exists(disk / "run/checkpoint-1"));
+  EXPECT_FALSE(fs::exists(disk / "run/checkpoint-2.tmp"));
+  EXPECT_EQ(::mount("none", disk.c_str(), "tmpfs", MS_REMOUNT, "size=64m"), 0);
+  expect_resumes("disk/run");
+  EXPECT_EQ(::umount(disk.c_str()), 0);
+}
+
+TEST_F(Mishap, APageThatVanishesEndsTheRunFromItsLastCheckpoint) {
+  Arguments endless = train_arguments("run", {"--max-steps", "100000", "--save-steps", "1", "--save-total-limit", "2"});
+  Process process(endless, at("vanished"));
+  ASSERT_TRUE(appears(at("run/checkpoint-1")));
+  fs::rename(at("pages/images"), at("pages/elsewhere"));
+  expect_message(process.wait(), 3, {"cannot open a page's image", path("pages/images/"), "No such file or directory"});
+  fs::rename(at("pages/elsewhere"), at("pages/images"));
+  std::int64_t last = 0;
+  for (const auto& entry : fs::directory_iterator(at("run"))) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("checkpoint-")) last = std::max<std::int64_t>(last, std::stoll(name.substr(11)));
+  }
+  const Outcome resumed = run(train_arguments(
+      "run", {"--max-steps", std::to_string(last + 1), "--save-steps", "1", "--resume-from-checkpoint", "latest"}));
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_THAT(resumed.err, testing::HasSubstr("resuming from " + path("run/checkpoint-" + std::to_string(last))));
+}
+
+TEST_F(Mishap, StandardErrorThatTakesNothingChangesNothing) {
+  std::string command = PLIMSOLL_PROGRAM;
+  for (const std::string& argument : arguments("run")) command += " '" + argument + "'";
+  EXPECT_EQ(std::system((command + " >/dev/null 2>/dev/full").c_str()), 0);
+  expect_results("run");
+  const int wrong = std::system((std::string(PLIMSOLL_PROGRAM) + " train >/dev/null 2>/dev/full").c_str());
+  EXPECT_TRUE(WIFEXITED(wrong) && WEXITSTATUS(wrong) == 2) << wrong;
+}
+
+TEST_F(Mishap, ALimitOnMemoryIsNoCrash) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
+  std::set<int> codes;
+  for (rlim_t mib = 100; mib <= 400; mib += 60) {
+    rlimit small = before;
+    small.rlim_cur = mib << 20;
+    ASSERT_EQ(::setrlimit(RLIMIT_AS, &small), 0);
+    const Outcome outcome = run(arguments("run"));
+    ASSERT_EQ(::setrlimit(RLIMIT_AS, &before), 0);
+    const bool begun = outcome.err.find("error while loading shared libraries") == std::string::npos;
+    if (begun) {
+      EXPECT_TRUE(outcome.code == 0 || outcome.code == 5) << mib << " MiB: " << outcome.code << outcome.err;
+    }
+    if (begun && outcome.code == 5) {
+      // A thread that finds no room for its stack is one that cannot be started.
+      EXPECT_THAT(outcome.err, testing::AnyOf(testing::HasSubstr("memory"), testing::HasSubstr("another thread")))
+          << mib << " MiB";
+    }
+    codes.insert(outcome.code);
+  }
+  EXPECT_TRUE(codes.contains(5)) << "no limit was too small";
+}
+
+}  // namespace
+}  // namespace plimsoll
