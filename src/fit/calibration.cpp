@@ -17,8 +17,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Inputs that make every row real and every index valid.
+// Inputs that make every row real and every index valid: 0, but for counts. An earlier round has put other tensors in
+// the bytes of inputs that it no longer needed.
 void fill_inputs(const Program& program, const ModelCapacity& capacity, const LayoutLMv3Config& config) {
+  for (std::size_t value = 0; value < program.graph().values().size(); ++value) {
+    if (program.graph().values()[value].role != Role::kInput) continue;
+    std::ranges::fill(program.view(static_cast<ValueId>(value)).byte_span(), std::byte{0});
+  }
   const auto visual = static_cast<std::int32_t>(capacity.samples * config.visual_tokens());
   const auto text = static_cast<std::int32_t>(capacity.text_rows);
   const auto set = [&](const char* name, std::size_t index, std::int32_t value) {
@@ -33,8 +38,8 @@ void fill_inputs(const Program& program, const ModelCapacity& capacity, const La
   for (std::int32_t row = 0; row < text + visual; ++row) set("key_mask", static_cast<std::size_t>(row), 1);
 }
 
-// The best of a few rounds for each node of a step with that optimizer, and its work, summed by speed. `all`: every node;
-// otherwise the updates alone.
+// The best of a few rounds for each node of a step with that optimizer, and its work, summed by speed. `all`: every
+// node; otherwise the updates alone.
 struct Measured {
   std::array<double, kSpeedCount> seconds{}, work{};
 };
