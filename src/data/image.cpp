@@ -12,6 +12,7 @@
 #include "base/bytes.h"
 #include "base/file.h"
 #include "data/image_end.h"
+#include "data/image_jpeg.h"
 
 namespace plimsoll {
 namespace {
@@ -32,7 +33,7 @@ ImageError unreadable(const fs::path& path, std::string what, std::string found)
                                          .remedy = "open it in a viewer; save or copy it again"});
 }
 
-InputFile open_image(const fs::path& path) {
+InputFile open_file(const fs::path& path) {
   try {
     InputFile file(path);
     if (file.size_bytes() > 0) return file;
@@ -85,10 +86,12 @@ std::string_view refused_format_name(int format) {
   }
 }
 
-// A progressive JPEG is decoded by holding every coefficient; the frame marker (SOF2 and its kin) says so.
-bool is_progressive_jpeg(const InputFile& file) {
+// A JPEG of several scans (every progressive one, some others) is decoded by holding every coefficient. The frame's
+// marker says which kind it is, the first scan's whether all components are in it.
+bool has_several_scans(const InputFile& file) {
   std::uint64_t at = 2;
-  std::array<std::byte, 4> head{};
+  unsigned components = 0;
+  std::array<std::byte, 10> head{};
   const auto byte = [&head](std::size_t i) { return std::to_integer<unsigned>(head[i]); };
   while (at + head.size() <= file.size_bytes()) {
     file.read_at(at, head);
@@ -99,8 +102,9 @@ bool is_progressive_jpeg(const InputFile& file) {
       continue;
     }
     const bool frame = marker >= 0xC0 && marker <= 0xCF && marker != 0xC4 && marker != 0xC8 && marker != 0xCC;
-    if (frame) return (marker & 3U) == 2;
-    if (marker == 0xDA) return true;
+    if (frame && (marker & 3U) == 2) return true;
+    if (frame) components = byte(9);
+    if (marker == 0xDA) return byte(4) != components;
     at += 2 + byte(2) * 256 + byte(3);
   }
   return true;
@@ -123,7 +127,7 @@ bool has_png_transparency(const InputFile& file) {
 }
 
 // Upper bound of the bytes alive at the decoder's peak, from how Leptonica and the libraries below it work; compared
-// with measured peaks when it was written (0.4 to 0.98 of the bound for PNG, JPEG and colour TIFF).
+// with measured peaks when it was written (0.4 to 0.98 of the bound for PNG and colour TIFF).
 std::uint64_t bound_decode_bytes(const ImageInfo& info, const InputFile& file) {
   const auto width = static_cast<std::uint64_t>(info.width), height = static_cast<std::uint64_t>(info.height);
   const int depth = info.samples_per_pixel > 1 ? 32 : std::min(info.bits_per_sample, 16);
@@ -140,8 +144,8 @@ std::uint64_t bound_decode_bytes(const ImageInfo& info, const InputFile& file) {
   if (info.format == "jpeg") {
     const auto blocks = (width + 15) / 16 * 16 * ((height + 15) / 16 * 16);
     const std::uint64_t coefficients =
-        is_progressive_jpeg(file) ? blocks * 2 * static_cast<std::uint64_t>(info.samples_per_pixel) : 0;
-    return pix + coefficients + 24 * row + kTables;
+        has_several_scans(file) ? blocks * 2 * static_cast<std::uint64_t>(info.samples_per_pixel) : 0;
+    return coefficients + 24 * row + kTables;
   }
   if (info.format == "tiff") {
     // Colour goes through a raster of the whole image and strips as large; a rotated image is copied once more. The raw
@@ -229,79 +233,92 @@ Header read_header(const fs::path& path, const InputFile& file) {
   return header;
 }
 
+// What Leptonica decodes: the whole image.
+class WholeImage final : public ImageRows {
+ public:
+  explicit WholeImage(Pix* owned)
+      : ImageRows(pixGetWidth(owned), pixGetHeight(owned)), pix_(owned), depth_(pixGetDepth(owned)) {
+    check(depth_ == 1 || depth_ == 2 || depth_ == 4 || depth_ == 8 || depth_ == 16 || depth_ == 32,
+          "a decoded image has a depth that is known");
+    if (depth_ <= 8) list_colours();
+  }
+
+  bool damaged() const override { return false; }
+
+  void next_row(std::span<std::uint8_t> out) override {
+    check(next_ < height() && out.size() == 3 * static_cast<std::size_t>(width()), "a row of the image fits");
+    const std::uint32_t* words = pixGetData(pix_.get()) + static_cast<std::ptrdiff_t>(next_++) * pixGetWpl(pix_.get());
+    std::uint8_t* target = out.data();
+    const auto pixels = static_cast<unsigned>(width());
+    if (depth_ == 32) {
+      for (unsigned x = 0; x < pixels; ++x) {
+        const std::uint32_t word = words[x];
+        *target++ = static_cast<std::uint8_t>(word >> L_RED_SHIFT);
+        *target++ = static_cast<std::uint8_t>(word >> L_GREEN_SHIFT);
+        *target++ = static_cast<std::uint8_t>(word >> L_BLUE_SHIFT);
+      }
+    } else if (depth_ == 16) {
+      for (unsigned x = 0; x < pixels; ++x) {
+        const std::uint32_t pair = words[x / 2];
+        const auto high = static_cast<std::uint8_t>(x % 2 == 0 ? pair >> 24 : pair >> 8);
+        for (int channel = 0; channel < 3; ++channel) *target++ = high;
+      }
+    } else {
+      // Pixels lie in 32-bit words from the highest bits down.
+      const auto depth = static_cast<unsigned>(depth_);
+      const unsigned per_word = 32 / depth, mask = (1U << depth) - 1;
+      for (unsigned x = 0; x < pixels; ++x) {
+        const unsigned shift = 32 - depth * (x % per_word + 1);
+        for (const std::uint8_t channel : colours_[(words[x / per_word] >> shift) & mask]) *target++ = channel;
+      }
+    }
+  }
+
+ private:
+  struct Destroy {
+    void operator()(Pix* pix) const { pixDestroy(&pix); }
+  };
+
+  void list_colours() {
+    const int values = 1 << depth_;
+    PIXCMAP* const palette = pixGetColormap(pix_.get());
+    for (int value = 0; value < values; ++value) {
+      int red = 0, green = 0, blue = 0;
+      if (palette == nullptr) {
+        // Leptonica's one-bit images count ink: 1 is black.
+        red = green = blue = depth_ == 1 ? 255 * (1 - value) : value * 255 / (values - 1);
+      } else if (value < pixcmapGetCount(palette)) {
+        pixcmapGetColor(palette, value, &red, &green, &blue);
+      }
+      colours_[static_cast<std::size_t>(value)] = {static_cast<std::uint8_t>(red), static_cast<std::uint8_t>(green),
+                                                   static_cast<std::uint8_t>(blue)};
+    }
+  }
+
+  std::unique_ptr<Pix, Destroy> pix_;
+  int depth_ = 0;
+  int next_ = 0;
+  std::array<std::array<std::uint8_t, 3>, 256> colours_{};  // of a pixel's value, depth 8 and less
+};
+
 }  // namespace
 
-ImageInfo read_image_info(const fs::path& path) { return read_header(path, open_image(path)).info; }
+ImageInfo read_image_info(const fs::path& path) { return read_header(path, open_file(path)).info; }
 
-DecodedImage decode_image(const fs::path& path) {
-  const InputFile file = open_image(path);
-  const Header header = read_header(path, file);
-  int warnings = 0;
+std::unique_ptr<ImageRows> open_image(const fs::path& path) {
+  const Header header = read_header(path, open_file(path));
+  if (header.format == IFF_JFIF_JPEG) return open_jpeg(path);
   Pix* pix = nullptr;
   const bool decoded = holds_with_memory(header.info.decode_bytes, [&] {
-    pix = header.format == IFF_JFIF_JPEG ? pixReadJpeg(path.c_str(), 0, 1, &warnings, L_JPEG_CONTINUE_WITH_BAD_DATA)
-                                         : pixRead(path.c_str());
+    pix = pixRead(path.c_str());
     return pix != nullptr;
   });
-  if (!decoded) {
-    throw unreadable(path, "a page's image cannot be decoded", fmt::format("broken {} data", header.info.format));
-  }
-  return DecodedImage(pix, warnings > 0);
+  if (!decoded) throw broken_image(path, header.info.format);
+  return std::make_unique<WholeImage>(pix);
 }
 
-void DecodedImage::Destroy::operator()(Pix* pix) const { pixDestroy(&pix); }
-
-DecodedImage::DecodedImage(Pix* owned, bool damaged)
-    : pix_(owned),
-      width_(pixGetWidth(owned)),
-      height_(pixGetHeight(owned)),
-      depth_(pixGetDepth(owned)),
-      damaged_(damaged) {
-  check(depth_ == 1 || depth_ == 2 || depth_ == 4 || depth_ == 8 || depth_ == 16 || depth_ == 32,
-        "a decoded image has a depth that is known");
-  if (depth_ > 8) return;
-  const int values = 1 << depth_;
-  PIXCMAP* const palette = pixGetColormap(owned);
-  for (int value = 0; value < values; ++value) {
-    auto& colour = colours_[static_cast<std::size_t>(value)];
-    int red = 0, green = 0, blue = 0;
-    if (palette == nullptr) {
-      // Leptonica's one-bit images count ink: 1 is black.
-      red = green = blue = depth_ == 1 ? 255 * (1 - value) : value * 255 / (values - 1);
-    } else if (value < pixcmapGetCount(palette)) {
-      pixcmapGetColor(palette, value, &red, &green, &blue);
-    }
-    colour = {static_cast<std::uint8_t>(red), static_cast<std::uint8_t>(green), static_cast<std::uint8_t>(blue)};
-  }
-}
-
-void DecodedImage::rgb_row(int y, std::span<std::uint8_t> out) const {
-  check(y >= 0 && y < height_ && out.size() == 3 * static_cast<std::size_t>(width_), "a row of the image fits");
-  const std::uint32_t* words = pixGetData(pix_.get()) + static_cast<std::ptrdiff_t>(y) * pixGetWpl(pix_.get());
-  std::uint8_t* target = out.data();
-  const auto width = static_cast<unsigned>(width_);
-  if (depth_ == 32) {
-    for (unsigned x = 0; x < width; ++x) {
-      const std::uint32_t word = words[x];
-      *target++ = static_cast<std::uint8_t>(word >> L_RED_SHIFT);
-      *target++ = static_cast<std::uint8_t>(word >> L_GREEN_SHIFT);
-      *target++ = static_cast<std::uint8_t>(word >> L_BLUE_SHIFT);
-    }
-  } else if (depth_ == 16) {
-    for (unsigned x = 0; x < width; ++x) {
-      const std::uint32_t pair = words[x / 2];
-      const auto high = static_cast<std::uint8_t>(x % 2 == 0 ? pair >> 24 : pair >> 8);
-      for (int channel = 0; channel < 3; ++channel) *target++ = high;
-    }
-  } else {
-    // Pixels lie in 32-bit words from the highest bits down.
-    const auto depth = static_cast<unsigned>(depth_);
-    const unsigned per_word = 32 / depth, mask = (1U << depth) - 1;
-    for (unsigned x = 0; x < width; ++x) {
-      const unsigned shift = 32 - depth * (x % per_word + 1);
-      for (const std::uint8_t channel : colours_[(words[x / per_word] >> shift) & mask]) *target++ = channel;
-    }
-  }
+ImageError broken_image(const fs::path& path, std::string_view format) {
+  return unreadable(path, "a page's image cannot be decoded", fmt::format("broken {} data", format));
 }
 
 }  // namespace plimsoll

@@ -1,15 +1,15 @@
-// Page images: a header read that costs nothing, then a decode whose memory was known before it began.
+// Page images: a header read that costs nothing, then rows whose decoding takes memory that was known before it began.
 //
-// Leptonica decodes (PNG, JPEG, TIFF, PNM, BMP); pixels come out as `PIL.Image.open(path).convert("RGB")` gives them: a
-// palette is looked up, gray is repeated, alpha is dropped, no EXIF rotation. One difference on purpose: 16-bit gray
-// keeps its high byte, where Pillow clips everything above 255 to white.
+// libjpeg decodes JPEG a few rows at a time, Leptonica everything else whole (PNG, TIFF, PNM, BMP). Pixels come out as
+// `PIL.Image.open(path).convert("RGB")` gives them: a palette is looked up, gray is repeated, alpha is dropped, no EXIF
+// rotation. One difference on purpose: 16-bit gray keeps its high byte, where Pillow clips everything above 255 to
+// white.
 //
-//   const ImageInfo info = read_image_info(path);    // throws before anything large is read
-//   const DecodedImage image = decode_image(path);   // at most info.decode_bytes at its peak
-//   image.rgb_row(y, row);
+//   const ImageInfo info = read_image_info(path);   // throws before anything large is read
+//   const auto image = open_image(path);            // holds at most info.decode_bytes from here on
+//   for (int y = 0; y < image->height(); ++y) image->next_row(row);
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -17,8 +17,6 @@
 #include <string>
 
 #include "base/error.h"
-
-struct Pix;
 
 namespace plimsoll {
 
@@ -30,7 +28,7 @@ struct ImageInfo {
   int bits_per_sample = 0, samples_per_pixel = 0;
   bool palette = false;
   std::string format;              // "png", "jpeg", "tiff", "pnm", "bmp"
-  std::uint64_t decode_bytes = 0;  // upper bound of what `decode_image` holds at its peak
+  std::uint64_t decode_bytes = 0;  // upper bound of what an `ImageRows` holds at its peak
 };
 
 // `kind`, by which findings are grouped: "image-missing", "image-unreadable", "image-kind", "image-too-large".
@@ -47,27 +45,27 @@ class ImageError : public DataError {
 // CMYK, …), too large.
 ImageInfo read_image_info(const std::filesystem::path& path);
 
-class DecodedImage {
+// The rows of an image from the top, each once.
+class ImageRows {
  public:
-  explicit DecodedImage(Pix* owned, bool damaged);
+  ImageRows(int width, int height) : width_(width), height_(height) {}
+  ImageRows(const ImageRows&) = delete;
+  ImageRows& operator=(const ImageRows&) = delete;
+  virtual ~ImageRows() = default;
+
   int width() const { return width_; }
   int height() const { return height_; }
-  // The decoder met bad data and went on, as Pillow does: the picture may show it.
-  bool damaged() const { return damaged_; }
-  // Row `y` as R, G, B bytes; `out` has 3 * width.
-  void rgb_row(int y, std::span<std::uint8_t> out) const;
+  // The next row as R, G, B bytes; `out` has 3 * width. Throws ImageError if the data is broken; not to be called more
+  // than `height` times.
+  virtual void next_row(std::span<std::uint8_t> out) = 0;
+  // The decoder has met bad data in the rows so far and gone on, as Pillow does: the picture may show it.
+  virtual bool damaged() const = 0;
 
  private:
-  struct Destroy {
-    void operator()(Pix* pix) const;
-  };
-  std::unique_ptr<Pix, Destroy> pix_;
-  int width_ = 0, height_ = 0, depth_ = 0;
-  bool damaged_ = false;
-  std::array<std::array<std::uint8_t, 3>, 256> colours_{};  // of a pixel's value, depth 8 and less
+  int width_, height_;
 };
 
 // Thread-safe. Throws ImageError as above, or if the data is broken or cut.
-DecodedImage decode_image(const std::filesystem::path& path);
+std::unique_ptr<ImageRows> open_image(const std::filesystem::path& path);
 
 }  // namespace plimsoll

@@ -22,12 +22,12 @@ struct PixelFacts {
   double blue_cast = 0;  // blue less red, over bright pixels
 };
 
-PixelFacts pixel_facts(const DecodedImage& image) {
+PixelFacts pixel_facts(ImageRows& image) {
   std::vector<std::uint8_t> row(3 * static_cast<std::size_t>(image.width()));
   std::uint64_t levels[256] = {}, bright = 0, pixels = 0, sum = 0;
   std::int64_t cast = 0;
   for (int y = 0; y < image.height(); ++y) {
-    image.rgb_row(y, row);
+    image.next_row(row);
     for (std::size_t i = 0; i < row.size(); i += 3) {
       const int level = (row[i] + row[i + 1] + row[i + 2]) / 3;
       ++levels[level];
@@ -50,16 +50,16 @@ PixelFacts pixel_facts(const DecodedImage& image) {
 }  // namespace
 
 void check_pixels(const Page& page, Findings& findings) {
-  const DecodedImage image = decode_image(page.image);
+  const std::unique_ptr<ImageRows> image = open_image(page.image);
+  const PixelFacts facts = pixel_facts(*image);
   const auto add = [&](std::string_view kind, Problem problem) {
     problem.where = fmt::format("{}, image {}", place(page), page.image.string());
     findings.add(Severity::kWarning, kind, std::move(problem));
   };
-  if (image.damaged()) {
+  if (image->damaged()) {
     add("image-damaged",
         {.what = "a page's image holds bad data, but can be read", .remedy = "look at it; save or copy it again"});
   }
-  const PixelFacts facts = pixel_facts(image);
   if (facts.ink < kLeastInk && !page.words.empty()) {
     add("image-blank", {.what = "a page's image looks blank, though the page has words",
                         .found = fmt::format("brightness {:.0f} everywhere, {} words", facts.mean, page.words.size()),

@@ -163,16 +163,19 @@ std::size_t ImageProcessor::pixel_count() const {
 }
 
 void ImageProcessor::load_bytes(const fs::path& path, Scratch& scratch, std::span<std::uint8_t> out) const {
-  const DecodedImage image = decode_image(path);
-  if (!config_.do_resize && (image.width() != config_.width || image.height() != config_.height)) {
+  const std::unique_ptr<ImageRows> image = open_image(path);
+  if (!config_.do_resize && (image->width() != config_.width || image->height() != config_.height)) {
     throw ImageError("image-size", {.what = "a page's image has the wrong size, and resizing is off (do_resize)",
                                     .where = path.string(),
-                                    .found = fmt::format("{} x {} pixels", image.width(), image.height()),
+                                    .found = fmt::format("{} x {} pixels", image->width(), image->height()),
                                     .allowed = fmt::format("{} x {} pixels", config_.width, config_.height),
                                     .remedy = "set do_resize to true in the image processor's configuration"});
   }
-  scratch.resampler.resize([&image](int y, std::span<std::uint8_t> row) { image.rgb_row(y, row); }, image.width(),
-                           image.height(), config_.width, config_.height, out);
+  scratch.resampler.begin(image->width(), image->height(), config_.width, config_.height, out);
+  for (int y = 0; y < image->height(); ++y) {
+    image->next_row(scratch.resampler.row());
+    scratch.resampler.take_row();
+  }
 }
 
 void ImageProcessor::load(const fs::path& path, Scratch& scratch, std::span<float> out) const {

@@ -97,7 +97,7 @@ void PageChecker::check_image(Page& page) {
     if (options_.decode_images) check_pixels(page, block_->findings);
   } catch (const ImageError& error) {
     Problem problem = error.problem();
-    // decode_image knows the file only.
+    // open_image knows the file only.
     if (problem.where == page.image.string()) problem.where = fmt::format("{}, image {}", place(page), problem.where);
     add(Severity::kError, error.kind(), std::move(problem));
   }

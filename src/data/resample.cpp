@@ -4,14 +4,12 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "data/resample_rows.h"
 
 namespace plimsoll {
 namespace {
 
-constexpr int kFractionBits = 32 - 8 - 2;  // 8 bits of pixel, 2 of headroom
-constexpr std::int32_t kHalf = 1 << (kFractionBits - 1);
-
-std::uint8_t to_byte(std::int32_t sum) { return static_cast<std::uint8_t>(std::clamp(sum >> kFractionBits, 0, 255)); }
+constexpr int kFractionBits = 22;
 
 std::size_t weights_stride(int input, int output) {
   const double scale = std::max(1.0, static_cast<double>(input) / output);
@@ -22,6 +20,14 @@ std::size_t weights_stride(int input, int output) {
 // between the passes makes the order visible in the last bit. Older versions always begin with x.
 bool y_pass_first(int width, int height, int width_out, int height_out) {
   return height - height_out > std::max(0, 2 * (width - width_out));
+}
+
+// Grows to exactly what is needed: a vector would take up to twice as much.
+template <typename T>
+void grow(std::vector<T>& buffer, std::size_t size) {
+  if (buffer.size() >= size) return;
+  std::vector<T>().swap(buffer);
+  buffer.resize(size);
 }
 
 }  // namespace
@@ -55,68 +61,44 @@ void ResampleWeights::compute(int input, int output) {
   }
 }
 
-void Resampler::resize(const ReadRow& read_row, int width, int height, int width_out, int height_out,
-                       std::span<std::uint8_t> out) {
-  const auto wide = 3 * static_cast<std::size_t>(width);
-  const auto narrow = 3 * static_cast<std::size_t>(width_out);
-  check(out.size() == narrow * static_cast<std::size_t>(height_out), "the resized image fits its buffer");
+void Resampler::begin(int width, int height, int width_out, int height_out, std::span<std::uint8_t> out) {
+  wide_ = 3 * static_cast<std::size_t>(width);
+  narrow_ = 3 * static_cast<std::size_t>(width_out);
+  check(out.size() == narrow_ * static_cast<std::size_t>(height_out), "the resized image fits its buffer");
+  out_ = out;
   along_x_.compute(width, width_out);
   along_y_.compute(height, height_out);
-  row_.resize(wide);
-  const auto out_row = [&](int y) { return out.subspan(static_cast<std::size_t>(y) * narrow, narrow); };
-
-  if (y_pass_first(width, height, width_out, height_out)) {
-    sums_.resize(wide);
-    for (int y = 0; y < height_out; ++y) {
-      const auto [first, count] = along_y_.windows[static_cast<std::size_t>(y)];
-      const std::int32_t* weight = along_y_.weights.data() + static_cast<std::size_t>(y) * along_y_.stride;
-      std::fill(sums_.begin(), sums_.end(), kHalf);
-      for (int k = 0; k < count; ++k) {
-        read_row(first + k, row_);
-        for (std::size_t i = 0; i < wide; ++i) sums_[i] += row_[i] * weight[k];
-      }
-      std::transform(sums_.begin(), sums_.end(), row_.begin(), to_byte);
-      resize_row(row_, out_row(y));
-    }
-    return;
-  }
-
-  narrow_.resize(narrow * static_cast<std::size_t>(height));
-  sums_.resize(narrow);
-  const auto narrow_row = [&](int y) {
-    return std::span(narrow_).subspan(static_cast<std::size_t>(y) * narrow, narrow);
-  };
-  for (int y = 0; y < height; ++y) {
-    read_row(y, row_);
-    resize_row(row_, narrow_row(y));
-  }
-  for (int y = 0; y < height_out; ++y) {
-    const auto [first, count] = along_y_.windows[static_cast<std::size_t>(y)];
-    const std::int32_t* weight = along_y_.weights.data() + static_cast<std::size_t>(y) * along_y_.stride;
-    std::fill(sums_.begin(), sums_.end(), kHalf);
-    for (int k = 0; k < count; ++k) {
-      const std::span<const std::uint8_t> source = narrow_row(first + k);
-      for (std::size_t i = 0; i < narrow; ++i) sums_[i] += source[i] * weight[k];
-    }
-    std::transform(sums_.begin(), sums_.end(), out_row(y).begin(), to_byte);
-  }
+  y_first_ = y_pass_first(width, height, width_out, height_out);
+  kept_stride_ = (y_first_ ? wide_ : narrow_) + kRowPadding;
+  grow(row_, wide_ + kRowPadding);
+  grow(kept_, along_y_.stride * kept_stride_);
+  grow(rows_, along_y_.stride);
+  taken_ = made_ = 0;
 }
 
-void Resampler::resize_row(std::span<const std::uint8_t> in, std::span<std::uint8_t> out) const {
-  std::uint8_t* target = out.data();
-  for (std::size_t x = 0; x < along_x_.windows.size(); ++x) {
-    const auto [first, count] = along_x_.windows[x];
-    const std::int32_t* weight = along_x_.weights.data() + x * along_x_.stride;
-    const std::uint8_t* pixel = in.data() + 3 * static_cast<std::size_t>(first);
-    std::int32_t red = kHalf, green = kHalf, blue = kHalf;
-    for (int k = 0; k < count; ++k, pixel += 3) {
-      red += pixel[0] * weight[k];
-      green += pixel[1] * weight[k];
-      blue += pixel[2] * weight[k];
+std::uint8_t* Resampler::kept_row(int y) {
+  return kept_.data() + static_cast<std::size_t>(y) % along_y_.stride * kept_stride_;
+}
+
+std::span<std::uint8_t> Resampler::row() { return {y_first_ ? kept_row(taken_) : row_.data(), wide_}; }
+
+void Resampler::take_row() {
+  if (!y_first_) narrow_row(row_.data(), along_x_, kept_row(taken_));
+  ++taken_;
+  // Every row of the result whose window is complete.
+  for (; made_ < static_cast<int>(along_y_.windows.size()); ++made_) {
+    const auto at = static_cast<std::size_t>(made_);
+    const auto [first, count] = along_y_.windows[at];
+    if (first + count > taken_) return;
+    for (int k = 0; k < count; ++k) rows_[static_cast<std::size_t>(k)] = kept_row(first + k);
+    const std::int32_t* weights = along_y_.weights.data() + at * along_y_.stride;
+    std::uint8_t* made = out_.data() + at * narrow_;
+    if (y_first_) {
+      blend_rows(rows_.data(), weights, count, wide_, row_.data());
+      narrow_row(row_.data(), along_x_, made);
+    } else {
+      blend_rows(rows_.data(), weights, count, narrow_, made);
     }
-    *target++ = to_byte(red);
-    *target++ = to_byte(green);
-    *target++ = to_byte(blue);
   }
 }
 
@@ -127,9 +109,9 @@ std::uint64_t Resampler::host_bytes(int width, int height, int width_out, int he
            stride * sizeof(double);
   };
   // Whichever pass comes first: an image of one kind may follow one of the other.
-  const auto wide = 3 * static_cast<std::uint64_t>(std::max(width, width_out));
-  const auto narrow = 3 * static_cast<std::uint64_t>(width_out) * static_cast<std::uint64_t>(height);
-  return weights(width, width_out) + weights(height, height_out) + wide * (1 + sizeof(std::int32_t)) + narrow;
+  const auto wide = 3 * static_cast<std::uint64_t>(std::max(width, width_out)) + kRowPadding;
+  const std::uint64_t window = weights_stride(height, height_out);
+  return weights(width, width_out) + weights(height, height_out) + wide * (1 + window) + window * sizeof(void*);
 }
 
 }  // namespace plimsoll

@@ -1,16 +1,18 @@
-// Resizing 8-bit RGB images to the byte as Pillow's `Image.resize(size, BILINEAR)` does.
+// Resizing 8-bit RGB images to the byte as Pillow's `Image.resize(size, BILINEAR)` does, row by row as they come.
 //
 // The filter is a triangle, widened by the scale when shrinking (so it antialiases), applied along x, then along y,
 // each pass in fixed point with rounding to 8 bits in between. Algorithm: Pillow's documentation and source
 // (Resample.c); the constants (22 fractional bits, the window's rounding) are part of the result and so the same here.
 //
+// Invariant: of the source no more is held than the rows that one row of the result is made from.
+//
 //   Resampler resampler;                              // keeps its buffers from image to image
-//   resampler.resize(source_rows, 457, 1000, 224, 224, out);
+//   resampler.begin(457, 1000, 224, 224, out);
+//   for (int y = 0; y < 1000; ++y) { image.next_row(resampler.row()); resampler.take_row(); }
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <vector>
 
@@ -31,24 +33,27 @@ struct ResampleWeights {
 
 class Resampler {
  public:
-  // Fills `out` with row y of the source, R, G, B bytes; may be asked for a row twice.
-  using ReadRow = std::function<void(int y, std::span<std::uint8_t> out)>;
+  // `out`: height_out x width_out x 3 bytes, filled by the time the last row is taken.
+  void begin(int width, int height, int width_out, int height_out, std::span<std::uint8_t> out);
+  // Where the source's next row belongs, R, G, B bytes; then `take_row` takes it. `height` times, from the top.
+  std::span<std::uint8_t> row();
+  void take_row();
 
-  // `out`: height_out x width_out x 3 bytes.
-  void resize(const ReadRow& read_row, int width, int height, int width_out, int height_out,
-              std::span<std::uint8_t> out);
-
-  // Upper bound of the bytes held while (and after) resizing such an image.
+  // Upper bound of the bytes held while (and after) resizing images up to this size.
   static std::uint64_t host_bytes(int width, int height, int width_out, int height_out);
 
  private:
-  // The pass along x for one row.
-  void resize_row(std::span<const std::uint8_t> in, std::span<std::uint8_t> out) const;
+  // The last rows taken, as bytes that the pass along y reads: as they came if that pass is first, else narrowed.
+  std::uint8_t* kept_row(int y);
 
   ResampleWeights along_x_, along_y_;
-  std::vector<std::uint8_t> row_;     // one row of the source's width
-  std::vector<std::int32_t> sums_;    // of the pass along y, for one row
-  std::vector<std::uint8_t> narrow_;  // height x width_out x 3: after the pass along x, if it is first
+  bool y_first_ = false;
+  std::size_t wide_ = 0, narrow_ = 0, kept_stride_ = 0;  // bytes of rows
+  int taken_ = 0, made_ = 0;                             // rows of the source, of the result
+  std::span<std::uint8_t> out_;
+  std::vector<std::uint8_t> row_;   // of the source's width: between the passes, or before them
+  std::vector<std::uint8_t> kept_;  // a ring of as many rows as a window has
+  std::vector<const std::uint8_t*> rows_;
 };
 
 }  // namespace plimsoll

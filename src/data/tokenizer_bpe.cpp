@@ -1,5 +1,7 @@
 #include "data/tokenizer_bpe.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -12,12 +14,15 @@ namespace plimsoll {
 namespace {
 
 constexpr std::uint32_t kNoRank = std::numeric_limits<std::uint32_t>::max();
-constexpr std::uint64_t kFreePair = std::numeric_limits<std::uint64_t>::max();
+constexpr std::uint64_t kFreeSlot = std::numeric_limits<std::uint64_t>::max();
+// A slot holds two ids and a rank.
+constexpr int kIdBits = 21, kRankBits = 22;
+constexpr int kPieceIdBits = 24;
 // Above this the quadratic scan loses to a heap.
 constexpr std::size_t kShortPieceBytes = 64;
 
 constexpr std::uint64_t pair_key(std::int32_t left, std::int32_t right) {
-  return std::uint64_t{static_cast<std::uint32_t>(left)} << 32 | static_cast<std::uint32_t>(right);
+  return std::uint64_t{static_cast<std::uint32_t>(left)} << kIdBits | static_cast<std::uint32_t>(right);
 }
 
 // Fibonacci hashing: the high bits of a product with 2^64 / golden ratio.
@@ -36,26 +41,40 @@ std::uint64_t load(const char* bytes) {
 
 }  // namespace
 
-Bpe::Bpe(const BpeRules& rules) : byte_ids_(rules.byte_ids) {
-  const std::size_t size = table_size(rules.merges.size());
-  slots_.assign(size, {kFreePair, kNoRank, kNoToken});
-  shift_ = table_shift(size);
-  for (std::uint32_t rank = 0; rank < rules.merges.size(); ++rank) {
+Bpe::Bpe(const BpeRules& rules)
+    : byte_ids_(rules.byte_ids),
+      byte_pairs_(std::size_t{256} * 256),
+      slots_(table_size(rules.merges.size()), kFreeSlot) {
+  shift_ = table_shift(slots_.size());
+  results_.reserve(rules.merges.size());
+  std::int32_t largest = *std::ranges::max_element(rules.byte_ids);
+  for (const BpeMerge& merge : rules.merges) largest = std::max({largest, merge.left, merge.right, merge.result});
+  if (largest >> kIdBits != 0 || rules.merges.size() >> kRankBits != 0) {
+    throw DataError({.what = "a tokenizer has too many tokens",
+                     .found = fmt::format("token {}, {} merges", largest, rules.merges.size()),
+                     .allowed = fmt::format("tokens up to {}", (1 << kIdBits) - 1),
+                     .remedy = "use the tokenizer of a LayoutLMv3 model"});
+  }
+  for (std::uint64_t rank = 0; rank < rules.merges.size(); ++rank) {
     const BpeMerge& merge = rules.merges[rank];
-    check(merge.left >= 0 && merge.right >= 0 && merge.result >= 0, "a merge names no token");
+    check(std::min({merge.left, merge.right, merge.result}) >= 0, "a merge names no token");
     const std::uint64_t key = pair_key(merge.left, merge.right);
     std::size_t slot = spread(key) >> shift_;
-    while (slots_[slot].pair != kFreePair && slots_[slot].pair != key) slot = (slot + 1) & (size - 1);
-    slots_[slot] = {key, rank, merge.result};  // a pair given twice counts by its last rank, as in `tokenizers`
+    while (slots_[slot] != kFreeSlot && slots_[slot] >> kRankBits != key) slot = (slot + 1) & (slots_.size() - 1);
+    slots_[slot] = key << kRankBits | rank;  // a pair given twice counts by its last rank, as in `tokenizers`
+    results_.push_back(merge.result);
+  }
+  for (std::size_t pair = 0; pair < byte_pairs_.size(); ++pair) {
+    byte_pairs_[pair] = find(byte_ids_[pair / 256], byte_ids_[pair % 256]);
   }
 }
 
-Bpe::Merge Bpe::find(std::int32_t left, std::int32_t right) const {
+std::uint32_t Bpe::find(std::int32_t left, std::int32_t right) const {
   const std::uint64_t key = pair_key(left, right);
   for (std::size_t slot = spread(key) >> shift_;; slot = (slot + 1) & (slots_.size() - 1)) {
-    const Slot& entry = slots_[slot];
-    if (entry.pair == key) return {entry.rank, entry.result};
-    if (entry.pair == kFreePair) return {kNoRank, kNoToken};
+    const std::uint64_t entry = slots_[slot];
+    if (entry == kFreeSlot) return kNoRank;
+    if (entry >> kRankBits == key) return static_cast<std::uint32_t>(entry & ((1U << kRankBits) - 1));
   }
 }
 
@@ -67,35 +86,28 @@ void Bpe::encode(std::string_view piece, std::vector<std::int32_t>& ids) const {
 void Bpe::encode_short(std::string_view piece, std::vector<std::int32_t>& ids) const {
   std::array<std::int32_t, kShortPieceBytes> symbols;
   std::array<std::uint32_t, kShortPieceBytes> ranks;  // of the pair (i, i + 1)
-  std::array<std::int32_t, kShortPieceBytes> results;
   std::size_t count = piece.size();
   if (count == 0) return;
-  for (std::size_t i = 0; i < count; ++i) symbols[i] = byte_ids_[static_cast<unsigned char>(piece[i])];
-  const auto look_up = [&](std::size_t i) {
-    const Merge merge = find(symbols[i], symbols[i + 1]);
-    ranks[i] = merge.rank;
-    results[i] = merge.result;
-  };
-  for (std::size_t i = 0; i + 1 < count; ++i) look_up(i);
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(piece[i]); };
+  for (std::size_t i = 0; i < count; ++i) symbols[i] = byte_ids_[byte(i)];
+  for (std::size_t i = 0; i + 1 < count; ++i) ranks[i] = byte_pairs_[std::size_t{byte(i)} * 256 + byte(i + 1)];
   ranks[count - 1] = kNoRank;  // the last symbol begins no pair
-  results[count - 1] = kNoToken;
   while (count > 1) {
     std::size_t best = 0;
     for (std::size_t i = 1; i + 1 < count; ++i) {
       if (ranks[i] < ranks[best]) best = i;
     }
     if (ranks[best] == kNoRank) break;
-    symbols[best] = results[best];
-    for (std::size_t i = best + 1; i + 1 < count; ++i) {
+    symbols[best] = results_[ranks[best]];
+    --count;
+    for (std::size_t i = best + 1; i < count; ++i) {
       symbols[i] = symbols[i + 1];
       ranks[i] = ranks[i + 1];
-      results[i] = results[i + 1];
     }
-    --count;
-    if (best > 0) look_up(best - 1);
-    if (best + 1 < count) look_up(best);
+    if (best > 0) ranks[best - 1] = find(symbols[best - 1], symbols[best]);
+    ranks[best] = best + 1 < count ? find(symbols[best], symbols[best + 1]) : kNoRank;
   }
-  ids.insert(ids.end(), symbols.begin(), symbols.begin() + static_cast<std::ptrdiff_t>(count));
+  for (std::size_t i = 0; i < count; ++i) ids.push_back(symbols[i]);
 }
 
 // A linked list and a heap: n log n, so that a page-long "word" costs no quadratic time.
@@ -127,8 +139,8 @@ void Bpe::encode_long(std::string_view piece, std::vector<std::int32_t>& ids) co
   const auto look_up = [&](std::size_t position) {
     if (position == kEnd || symbols[position].next == kEnd) return;
     const std::int32_t left = symbols[position].id, right = symbols[symbols[position].next].id;
-    const Merge merge = find(left, right);
-    if (merge.rank != kNoRank) queue.push({merge.rank, position, left, right, merge.result});
+    const std::uint32_t rank = find(left, right);
+    if (rank != kNoRank) queue.push({rank, position, left, right, results_[rank]});
   };
   for (std::size_t i = 0; i < symbols.size(); ++i) look_up(i);
   while (!queue.empty()) {
@@ -149,41 +161,51 @@ void Bpe::encode_long(std::string_view piece, std::vector<std::int32_t>& ids) co
 }
 
 PieceTable::PieceTable(std::size_t expected_pieces)
-    : slots_(table_size(expected_pieces), Slot{0, 0, 0, kNoToken}), shift_(table_shift(slots_.size())) {}
+    : slots_(table_size(expected_pieces)), shift_(table_shift(slots_.size())) {}
 
-PieceTable::Key PieceTable::key_of(std::string_view piece) {
-  const char* bytes = piece.data();
+// Loads of fixed widths that overlap, where they do with equal bytes: a copy of unknown length would cost a call.
+PieceTable::Slot PieceTable::key_of(std::string_view piece) {
+  const char* const bytes = piece.data();
   const std::size_t length = piece.size();
-  const auto length32 = static_cast<std::uint32_t>(length);
+  const auto byte = [bytes](std::size_t i) { return std::uint64_t{static_cast<unsigned char>(bytes[i])} << 8 * i; };
+  Slot key;
   if (length >= 8) {
-    return {load<std::uint64_t>(bytes), load<std::uint64_t>(bytes + length - 8), length32};
+    key.head = load<std::uint64_t>(bytes);
+    if (length > 8) {
+      key.tail = static_cast<std::uint32_t>(load<std::uint64_t>(bytes + length - 8) >> 8 * (16 - length));
+    }
+  } else if (length >= 4) {
+    key.head = load<std::uint32_t>(bytes) | load<std::uint32_t>(bytes + length - 4) << 8 * (length - 4);
+  } else {
+    key.head = byte(0) | byte(length / 2) | byte(length - 1);
   }
-  if (length >= 4) {
-    return {load<std::uint32_t>(bytes), load<std::uint32_t>(bytes + length - 4), length32};
-  }
-  return {load<std::uint8_t>(bytes),
-          load<std::uint8_t>(bytes + length / 2) << 8 | load<std::uint8_t>(bytes + length - 1), length32};
+  key.value = static_cast<std::uint32_t>(length) << kPieceIdBits;
+  return key;
 }
 
-std::size_t PieceTable::slot_of(const Key& key) const {
-  std::size_t slot = spread(spread(key.head) ^ std::rotl(key.tail, 23) ^ key.length) >> shift_;
-  while (slots_[slot].length != 0) {
+std::size_t PieceTable::slot_of(const Slot& key) const {
+  std::size_t slot = spread(spread(key.head) ^ key.tail ^ key.value) >> shift_;
+  for (;; slot = (slot + 1) & (slots_.size() - 1)) {
     const Slot& entry = slots_[slot];
-    if (entry.head == key.head && entry.tail == key.tail && entry.length == key.length) break;
-    slot = (slot + 1) & (slots_.size() - 1);
+    if (entry.value == 0) return slot;
+    if (entry.head == key.head && entry.tail == key.tail && ((entry.value ^ key.value) >> kPieceIdBits) == 0)
+      return slot;
   }
-  return slot;
 }
 
 void PieceTable::insert(std::string_view piece, std::int32_t id) {
-  check(!piece.empty() && piece.size() <= kMaxPieceBytes, "a piece of 1 to 16 bytes");
-  const Key key = key_of(piece);
-  slots_[slot_of(key)] = {key.head, key.tail, key.length, id};
+  check(!piece.empty() && piece.size() <= kMaxPieceBytes, "a piece of 1 to 12 bytes");
+  check(id >= 0 && id >> kPieceIdBits == 0, "an id of 24 bits");
+  Slot key = key_of(piece);
+  const std::size_t slot = slot_of(key);
+  key.value |= static_cast<std::uint32_t>(id);
+  slots_[slot] = key;
 }
 
 std::int32_t PieceTable::find(std::string_view piece) const {
   if (piece.empty() || piece.size() > kMaxPieceBytes) return kNoToken;
-  return slots_[slot_of(key_of(piece))].id;
+  const Slot& entry = slots_[slot_of(key_of(piece))];
+  return entry.value == 0 ? kNoToken : static_cast<std::int32_t>(entry.value & ((1U << kPieceIdBits) - 1));
 }
 
 }  // namespace plimsoll

@@ -37,31 +37,29 @@ class Bpe {
   // Appends the ids of `piece` (any bytes).
   void encode(std::string_view piece, std::vector<std::int32_t>& ids) const;
 
-  std::size_t memory_bytes() const { return slots_.size() * sizeof(Slot); }
+  std::size_t memory_bytes() const {
+    return slots_.size() * sizeof(std::uint64_t) + results_.size() * sizeof(std::int32_t) +
+           byte_pairs_.size() * sizeof(std::uint32_t);
+  }
 
  private:
-  struct Slot {  // open addressing, linear probing, at most half full
-    std::uint64_t pair;
-    std::uint32_t rank;
-    std::int32_t result;
-  };
-  struct Merge {
-    std::uint32_t rank;
-    std::int32_t result;
-  };
-  Merge find(std::int32_t left, std::int32_t right) const;
+  // The rank of a pair's merge, kNoRank if it has none.
+  std::uint32_t find(std::int32_t left, std::int32_t right) const;
   void encode_short(std::string_view piece, std::vector<std::int32_t>& ids) const;
   void encode_long(std::string_view piece, std::vector<std::int32_t>& ids) const;
 
+  // What is looked up most is kept small: time goes into waiting for memory.
   std::array<std::int32_t, 256> byte_ids_;
-  std::vector<Slot> slots_;
-  int shift_ = 0;  // 64 - log2(slots)
+  std::vector<std::uint32_t> byte_pairs_;  // rank of each pair of bytes
+  std::vector<std::uint64_t> slots_;       // pair << 22 | rank: open addressing, linear probing, at most half full
+  std::vector<std::int32_t> results_;      // by rank
+  int shift_ = 0;                          // 64 - log2(slots)
 };
 
-// Exact map from pieces of 1 to 16 bytes to a token: the answer to most words in one look-up.
+// Exact map from pieces of 1 to 12 bytes to a token: the answer to most words in one look-up, in one line of the cache.
 class PieceTable {
  public:
-  static constexpr std::size_t kMaxPieceBytes = 16;
+  static constexpr std::size_t kMaxPieceBytes = 12;
 
   explicit PieceTable(std::size_t expected_pieces);
   // `piece` has 1 to kMaxPieceBytes bytes. At most `expected_pieces` different ones.
@@ -72,20 +70,14 @@ class PieceTable {
   std::size_t memory_bytes() const { return slots_.size() * sizeof(Slot); }
 
  private:
-  struct Key {  // first and last (up to) eight bytes; with the length they determine the piece
-    std::uint64_t head;
-    std::uint64_t tail;
-    std::uint32_t length;
-    bool operator==(const Key&) const = default;
+  struct alignas(16) Slot {
+    std::uint64_t head = 0;  // the piece's bytes and zeros
+    std::uint32_t tail = 0;
+    std::uint32_t value = 0;  // length << 24 | id; 0 = free
   };
-  struct Slot {
-    std::uint64_t head;
-    std::uint64_t tail;
-    std::uint32_t length;  // 0 = free
-    std::int32_t id;
-  };
-  static Key key_of(std::string_view piece);
-  std::size_t slot_of(const Key& key) const;
+  // The piece's slot, but for the id.
+  static Slot key_of(std::string_view piece);
+  std::size_t slot_of(const Slot& key) const;
 
   std::vector<Slot> slots_;
   int shift_ = 0;

@@ -145,8 +145,8 @@ class Annotator {
   }
 
   void open_page() {
-    const DecodedImage image = decode_image(page_.image);
-    width_ = image.width(), height_ = image.height();
+    const std::unique_ptr<ImageRows> image = open_image(page_.image);
+    width_ = image->width(), height_ = image->height();
     font_size_ = std::clamp(std::min(width_, height_) / 45.0, 9.0, 40.0);
     const int legend_height = static_cast<int>(std::ceil(legend_rows() * 1.8 * font_size_ + font_size_));
     if (width_ > kLongestSide || height_ + legend_height > kLongestSide) {
@@ -161,7 +161,7 @@ class Annotator {
     const auto stride = static_cast<std::size_t>(cairo_image_surface_get_stride(surface_.get()));
     std::vector<std::uint8_t> rgb(3 * static_cast<std::size_t>(width_));
     for (int y = 0; y < height_; ++y) {
-      image.rgb_row(y, rgb);
+      image->next_row(rgb);
       auto* row = reinterpret_cast<std::uint32_t*>(data + static_cast<std::size_t>(y) * stride);
       for (std::size_t x = 0; x < static_cast<std::size_t>(width_); ++x) {
         row[x] = std::uint32_t{rgb[3 * x]} << 16 | std::uint32_t{rgb[3 * x + 1]} << 8 | rgb[3 * x + 2];

@@ -70,7 +70,7 @@ TEST(Image, RefusesWithAReason) {
     const auto error = caught<ImageError>([&] { read_image_info(kImages / name); });
     EXPECT_THAT(error.problem().where, HasSubstr(name));
     EXPECT_FALSE(error.problem().remedy.empty());
-    EXPECT_THROW(decode_image(kImages / name), ImageError);
+    EXPECT_THROW(open_image(kImages / name), ImageError);
     return error.kind();
   };
   EXPECT_EQ(kind("none.png"), "image-missing");
@@ -90,7 +90,7 @@ TEST(Image, RefusesWithAReason) {
   for (std::size_t i = 300; i < 900; ++i) png[i] = '\0';
   const auto broken = folder.write("broken.png", png);
   EXPECT_EQ(read_image_info(broken).width, 61);
-  EXPECT_THROW(decode_image(broken), ImageError);
+  EXPECT_THROW(open_image(broken), ImageError);
 }
 
 // The resampler against the definition in double precision: at most the two roundings apart.
@@ -105,11 +105,11 @@ TEST(Resample, AgreesWithDoublePrecision) {
     std::vector<std::uint8_t> out(3 * static_cast<std::size_t>(width_out) * static_cast<std::size_t>(height_out));
     Resampler resampler;
     const auto row_bytes = 3 * static_cast<std::size_t>(width);
-    resampler.resize(
-        [&](int y, std::span<std::uint8_t> row) {
-          std::copy_n(source.begin() + static_cast<std::ptrdiff_t>(row_bytes) * y, row_bytes, row.begin());
-        },
-        width, height, width_out, height_out, out);
+    resampler.begin(width, height, width_out, height_out, out);
+    for (int y = 0; y < height; ++y) {
+      std::copy_n(source.begin() + static_cast<std::ptrdiff_t>(row_bytes) * y, row_bytes, resampler.row().begin());
+      resampler.take_row();
+    }
     // weight(i) of output position o: a triangle around its centre, as wide as the scale but at least 1.
     const auto weight = [](int o, int i, int input, int output) {
       const double scale = static_cast<double>(input) / output;

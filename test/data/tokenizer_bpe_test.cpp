@@ -118,7 +118,8 @@ TEST(PieceTable, FindsWhatWasInsertedAndNothingElse) {
   for (std::int32_t id = 0; id < 3000; ++id) {
     std::string piece;
     // Few different bytes, so that pieces share heads and tails.
-    for (std::uint32_t i = 0, n = 1 + random.below(16); i < n; ++i) piece += static_cast<char>('a' + random.below(2));
+    for (std::uint32_t i = 0, n = 1 + random.below(PieceTable::kMaxPieceBytes); i < n; ++i)
+      piece += static_cast<char>('a' + random.below(2));
     expected[piece] = id;
     table.insert(piece, id);
   }

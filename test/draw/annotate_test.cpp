@@ -13,8 +13,8 @@
 #include "base/file.h"
 #include "data/image.h"
 #include "draw/cairo.h"
-#include "support/scratch_folder.h"
 #include "draw/synth.h"
+#include "support/scratch_folder.h"
 
 namespace plimsoll {
 namespace {
@@ -40,12 +40,12 @@ struct RgbImage {
 };
 
 RgbImage read_rgb(const fs::path& path) {
-  const DecodedImage image = decode_image(path);
-  RgbImage rgb{image.width(), image.height(), {}};
+  const std::unique_ptr<ImageRows> image = open_image(path);
+  RgbImage rgb{image->width(), image->height(), {}};
   const std::size_t row_bytes = 3 * static_cast<std::size_t>(rgb.width);
   rgb.bytes.resize(row_bytes * static_cast<std::size_t>(rgb.height));
   for (int y = 0; y < rgb.height; ++y) {
-    image.rgb_row(y, std::span(rgb.bytes).subspan(row_bytes * static_cast<std::size_t>(y), row_bytes));
+    image->next_row(std::span(rgb.bytes).subspan(row_bytes * static_cast<std::size_t>(y), row_bytes));
   }
   return rgb;
 }

@@ -63,11 +63,11 @@ struct GrayImage {
 };
 
 GrayImage read_gray(const fs::path& path) {
-  const DecodedImage image = decode_image(path);
-  GrayImage gray{image.width(), image.height(), {}};
+  const std::unique_ptr<ImageRows> image = open_image(path);
+  GrayImage gray{image->width(), image->height(), {}};
   std::vector<std::uint8_t> row(3 * static_cast<std::size_t>(gray.width));
   for (int y = 0; y < gray.height; ++y) {
-    image.rgb_row(y, row);
+    image->next_row(row);
     for (std::size_t x = 0; x < row.size(); x += 3) gray.levels.push_back((row[x] + row[x + 1] + row[x + 2]) / 3.0);
   }
   return gray;

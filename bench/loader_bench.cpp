@@ -1,0 +1,118 @@
+// What a loader's thread does for a page, timed by itself: each line beside its bar, where it has one.
+//
+//   plimsoll_loader_bench --data ../shared/data/sroie/train.jsonl [--tokenizer DIR] [--rounds 5] [--pages 50]
+//
+// Seconds are the thread's own (CLOCK_THREAD_CPUTIME_ID), the best of the rounds: a machine has other work to do.
+#include <fmt/format.h>
+#include <time.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "data/image_processor.h"
+#include "data/page_source.h"
+#include "data/tokenizer.h"
+
+namespace {
+
+using namespace plimsoll;
+
+double thread_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+double best_seconds(int rounds, const std::function<void()>& work) {
+  double best = 1e30;
+  for (int round = 0; round < rounds; ++round) {
+    const double start = thread_seconds();
+    work();
+    best = std::min(best, thread_seconds() - start);
+  }
+  return best;
+}
+
+void print(std::string_view what, double value, std::string_view unit, double bar = 0) {
+  fmt::print("{:<44} {:>10.1f} {:<8}{}\n", what, value, unit,
+             bar == 0       ? std::string()
+             : value >= bar ? fmt::format("bar {:g}: met", bar)
+                            : fmt::format("bar {:g}: MISSED", bar));
+}
+
+void bench_tokenizer(const Tokenizer& tokenizer, const std::vector<Page>& pages, int rounds) {
+  std::size_t bytes = 0;
+  for (const Page& page : pages) {
+    for (const std::string& word : page.words) bytes += word.size();
+  }
+  std::vector<std::int32_t> ids;
+  const double seconds = best_seconds(rounds, [&] {
+    for (const Page& page : pages) {
+      ids.clear();
+      for (const std::string& word : page.words) tokenizer.encode_word(word, ids);
+    }
+  });
+  print("tokenizer, the pages' words", static_cast<double>(bytes) / seconds / (1 << 20), "MiB/s", 30);
+}
+
+void bench_images(const std::vector<Page>& pages, int rounds) {
+  const ImageProcessor processor(ImageProcessorConfig{});
+  ImageProcessor::Scratch scratch;
+  std::vector<float> values(processor.pixel_count());
+  std::vector<std::uint8_t> bytes(processor.pixel_count());
+  const auto time = [&](std::string_view what, const std::function<void(const Page&)>& work, double bar = 0) {
+    // Each page's best by itself: a page is short, so that a few of its rounds meet no other work.
+    double seconds = 0;
+    for (const Page& page : pages) seconds += best_seconds(rounds, [&] { work(page); });
+    print(what, static_cast<double>(pages.size()) / seconds, "pages/s", bar);
+    return seconds / static_cast<double>(pages.size());
+  };
+  time("image: header and end mark", [](const Page& page) { (void)read_image_info(page.image); });
+  std::vector<std::uint8_t> row;
+  time("image: read, decode", [&](const Page& page) {
+    const std::unique_ptr<ImageRows> image = open_image(page.image);
+    row.resize(3 * static_cast<std::size_t>(image->width()));
+    for (int y = 0; y < image->height(); ++y) image->next_row(row);
+  });
+  time("image: read, decode, resize", [&](const Page& page) { processor.load_bytes(page.image, scratch, bytes); });
+  time(
+      "image: read, decode, resize, normalise", [&](const Page& page) { processor.load(page.image, scratch, values); },
+      250);
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Times what the loader does for a page");
+  std::string data, tokenizer;
+  int rounds = 5;
+  std::size_t most = 50;
+  app.add_option("--data", data, "pages")->required();
+  app.add_option("--tokenizer", tokenizer, "model directory (default: the embedded vocabulary)");
+  app.add_option("--rounds", rounds, "rounds, of which the best counts");
+  app.add_option("--pages", most, "pages that are used");
+  CLI11_PARSE(app, argc, argv);
+
+  const std::unique_ptr<PageSource> source = open_pages(data, {.ignore_labels = true});
+  std::vector<Page> pages;
+  for (std::size_t i = 0; i < std::min(most, source->size()); ++i) pages.push_back(source->read(i));
+  bench_tokenizer(tokenizer.empty() ? Tokenizer::embedded() : Tokenizer::from_directory(tokenizer), pages, rounds);
+  bench_images(pages, rounds);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << '\n';
+    return 1;
+  }
+}

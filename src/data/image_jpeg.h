@@ -1,0 +1,17 @@
+// JPEG by libjpeg, a few rows at a time: neither the file nor the picture is ever held whole.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "data/image.h"
+
+namespace plimsoll {
+
+// Gray or colour, at full size; the header has been looked at. Throws ImageError, as its rows do.
+std::unique_ptr<ImageRows> open_jpeg(const std::filesystem::path& path);
+
+// "a page's image cannot be decoded"
+ImageError broken_image(const std::filesystem::path& path, std::string_view format);
+
+}  // namespace plimsoll
