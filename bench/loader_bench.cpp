@@ -64,7 +64,7 @@ void bench_tokenizer(const Tokenizer& tokenizer, const std::vector<Page>& pages,
 
 void bench_images(const std::vector<Page>& pages, int rounds) {
   const ImageProcessor processor(ImageProcessorConfig{});
-  ImageProcessor::Scratch scratch;
+  Resampler resampler;
   std::vector<float> values(processor.pixel_count());
   std::vector<std::uint8_t> bytes(processor.pixel_count());
   const auto time = [&](std::string_view what, const std::function<void(const Page&)>& work, double bar = 0) {
@@ -81,7 +81,7 @@ void bench_images(const std::vector<Page>& pages, int rounds) {
     row.resize(3 * static_cast<std::size_t>(image->width()));
     for (int y = 0; y < image->height(); ++y) image->next_row(row);
   });
-  time("image: read, decode, resize", [&](const Page& page) { processor.load_bytes(page.image, scratch, bytes); });
+  time("image: read, decode, resize", [&](const Page& page) { processor.load(page.image, resampler, bytes); });
   time(
       "image: read, decode, resize, normalise", [&](const Page& page) { processor.load(page.image, scratch, values); },
       250);

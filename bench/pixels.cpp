@@ -21,20 +21,21 @@ int main(int argc, char** argv) {
       config.width = std::stoi(argv[2]);
     }
     const ImageProcessor processor(config);
-    ImageProcessor::Scratch scratch;
+    Resampler resampler;
+    std::vector<std::uint8_t> bytes(processor.pixel_count());
     std::vector<float> values(processor.pixel_count());
     for (std::string path; std::getline(std::cin, path);) {
       std::int32_t status = 0;
       try {
-        processor.load(path, scratch, values);
+        processor.load(path, resampler, bytes);
+        normalise(bytes, processor.values(), values);
       } catch (const Error& error) {
         std::cerr << error.what() << '\n';
         status = 1;
       }
       if (!put(&status, sizeof status)) return 1;
       if (status != 0) continue;
-      if (!put(scratch.bytes.data(), scratch.bytes.size()) || !put(values.data(), values.size() * sizeof(float)))
-        return 1;
+      if (!put(bytes.data(), bytes.size()) || !put(values.data(), values.size() * sizeof(float))) return 1;
     }
   } catch (const std::exception& error) {
     std::cerr << error.what() << '\n';

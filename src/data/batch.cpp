@@ -17,26 +17,28 @@ constexpr std::int32_t kVisualCoordinate = 65536;
 std::vector<std::pair<std::string_view, TensorType>> layout(const BatchShape& shape) {
   const std::int64_t text = shape.max_text_rows, visual = shape.max_visual_rows(), rows = shape.max_rows();
   const auto ints = [](std::initializer_list<std::int64_t> dims) { return TensorType{DType::kI32, Shape(dims)}; };
-  return {
-      {"input_ids", ints({text})},
-      {"bbox", ints({text, 4})},
-      {"position_ids", ints({text})},
-      {"token_type_ids", ints({text})},
-      {"labels", ints({text})},
-      {"row_source", ints({rows})},
-      {"text_row_index", ints({text})},
-      {"visual_row_index", ints({visual})},
-      {"sample_offsets", ints({shape.max_samples + 1})},
-      {"relative_coordinates", ints({rows, 3})},
-      {"row_keys", ints({rows, 2})},
-      {"text_row_keys", ints({text, 2})},
-      {"key_mask", ints({rows})},
-      {"text_rows", ints({1})},
-      {"visual_rows", ints({1})},
-      {"patch_rows", ints({1})},
-      {"rows", ints({1})},
-      {"samples", ints({1})},
-      {"pixel_values", {DType::kF32, Shape{shape.max_samples, shape.channels, shape.image_size, shape.image_size}}}};
+  const std::int64_t size = shape.image_size;
+  const Shape pixels = shape.pixel_type == DType::kU8 ? Shape{shape.max_samples, size, size, shape.channels}
+                                                      : Shape{shape.max_samples, shape.channels, size, size};
+  return {{"input_ids", ints({text})},
+          {"bbox", ints({text, 4})},
+          {"position_ids", ints({text})},
+          {"token_type_ids", ints({text})},
+          {"labels", ints({text})},
+          {"row_source", ints({rows})},
+          {"text_row_index", ints({text})},
+          {"visual_row_index", ints({visual})},
+          {"sample_offsets", ints({shape.max_samples + 1})},
+          {"relative_coordinates", ints({rows, 3})},
+          {"row_keys", ints({rows, 2})},
+          {"text_row_keys", ints({text, 2})},
+          {"key_mask", ints({rows})},
+          {"text_rows", ints({1})},
+          {"visual_rows", ints({1})},
+          {"patch_rows", ints({1})},
+          {"rows", ints({1})},
+          {"samples", ints({1})},
+          {"pixel_values", {shape.pixel_type, pixels}}};
 }
 
 std::size_t aligned_bytes(const TensorType& type) { return round_up(type.bytes(), kAlignmentBytes); }
@@ -62,13 +64,14 @@ std::uint64_t Batch::host_bytes(const BatchShape& shape) {
          static_cast<std::uint64_t>(shape.max_samples) * sizeof(SampleReference);
 }
 
-Batch::Batch(const BatchShape& shape, std::int32_t pad_id) : shape_(shape), pad_id_(pad_id) {
+Batch::Batch(const BatchShape& shape, std::int32_t pad_id, const PixelValues& values)
+    : shape_(shape), pad_id_(pad_id), values_(values) {
   check(shape.max_samples > 0 && shape.max_text_rows > 0 && shape.patches_per_side > 0 && shape.image_size > 0,
         "a batch has room for something");
   std::size_t bytes = 0;
   const auto arrays = layout(shape);
   for (const auto& [name, type] : arrays) {
-    if (type.dtype == DType::kF32) index_bytes_ = bytes;
+    if (name == "pixel_values") index_bytes_ = bytes;
     bytes += aligned_bytes(type);
   }
   storage_.reset(static_cast<std::byte*>(::operator new[](bytes, std::align_val_t(kAlignmentBytes))));
@@ -93,7 +96,7 @@ Batch::Batch(const BatchShape& shape, std::int32_t pad_id) : shape_(shape), pad_
   text_row_keys_ = ints("text_row_keys");
   key_mask_ = ints("key_mask");
   counts_ = {ints("text_rows"), ints("visual_rows"), ints("patch_rows"), ints("rows"), ints("samples")};
-  pixel_values_ = tensor("pixel_values").span<float>();
+  pixels_ = tensor("pixel_values");
   predicts_.assign(static_cast<std::size_t>(shape.max_text_rows), kNoWord);
   references_.reserve(static_cast<std::size_t>(shape.max_samples));
   begin();
@@ -183,18 +186,34 @@ std::int64_t Batch::add(const EncodedExample& example, const SampleReference& re
   return samples_ - 1;
 }
 
-std::span<float> Batch::pixels(std::int64_t sample) {
+template <typename T>
+std::span<T> Batch::pixels_of(std::int64_t sample) const {
   check(sample >= 0 && sample < shape_.max_samples, "a batch has room for a sample");
   const auto count = static_cast<std::size_t>(shape_.pixels_per_sample());
-  return pixel_values_.subspan(static_cast<std::size_t>(sample) * count, count);
+  return pixels_.span<T>().subspan(static_cast<std::size_t>(sample) * count, count);
+}
+
+std::span<float> Batch::pixels(std::int64_t sample) { return pixels_of<float>(sample); }
+std::span<std::uint8_t> Batch::pixel_bytes(std::int64_t sample) { return pixels_of<std::uint8_t>(sample); }
+
+void Batch::write_pixels(std::span<float> out) const {
+  if (shape_.pixel_type == DType::kF32) {
+    std::ranges::copy(pixels_.span<float>(), out.begin());
+    return;
+  }
+  const auto count = static_cast<std::size_t>(shape_.pixels_per_sample());
+  for (std::int64_t b = 0; b < samples_; ++b, out = out.subspan(count)) {
+    normalise(pixels_of<std::uint8_t>(b), values_, out.first(count));
+  }
+  std::ranges::fill(out, 0.0F);
 }
 
 void Batch::finish() {
   const auto used = static_cast<std::size_t>(samples_);
   std::fill(sample_offsets_.begin() + static_cast<std::ptrdiff_t>(used), sample_offsets_.end(),
             static_cast<std::int32_t>(rows()));
-  const std::span<float> rest = pixel_values_.subspan(used * static_cast<std::size_t>(shape_.pixels_per_sample()));
-  std::fill(rest.begin(), rest.end(), 0.0F);
+  const std::size_t sample_bytes = pixels_.bytes() / static_cast<std::size_t>(shape_.max_samples);
+  std::ranges::fill(pixels_.byte_span().subspan(used * sample_bytes), std::byte{0});
   const std::int64_t counts[] = {text_rows_, visual_rows_, samples_ * shape_.patches(), rows(), samples_};
   for (std::size_t i = 0; i < std::size(counts); ++i) counts_[i][0] = static_cast<std::int32_t>(counts[i]);
 }

@@ -12,7 +12,7 @@
 //
 //   Batch batch({.max_samples = 2, .max_text_rows = 1024}, pad_id);
 //   batch.begin(info);
-//   batch.add(example, {.page = 4}, key);  dataset.load(…, batch.pixels(0));
+//   batch.add(example, {.page = 4}, key);  dataset.load(…, batch.pixel_bytes(0));
 //   batch.finish();
 //   for (const auto& [name, view] : batch.tensors()) …
 #pragma once
@@ -37,6 +37,9 @@ struct BatchShape {
   std::int64_t patches_per_side = 14;
   std::int64_t image_size = 224;  // pixels per side
   std::int64_t channels = 3;
+  // U8: bytes [B, size, size, 3], a quarter of the memory, which `write_pixels` normalises. F32: as the model takes
+  // them.
+  DType pixel_type = DType::kF32;
 
   std::int64_t patches() const { return patches_per_side * patches_per_side; }
   std::int64_t visual_tokens() const { return 1 + patches(); }                    // V
@@ -74,7 +77,8 @@ using NamedTensor = std::pair<std::string_view, TensorView>;
 
 class Batch {
  public:
-  Batch(const BatchShape& shape, std::int32_t pad_id);
+  // `values`: what bytes stand for where pixels are bytes.
+  Batch(const BatchShape& shape, std::int32_t pad_id, const PixelValues& values = {});
 
   // The bytes that a batch of this shape allocates, once.
   static std::uint64_t host_bytes(const BatchShape& shape);
@@ -86,13 +90,14 @@ class Batch {
   // position pad_id, box 0, label -100, key_mask 0).
   std::int64_t add(const EncodedExample& example, const SampleReference& reference, std::int32_t key,
                    std::int64_t pad_to = 0);
-  // [3, size, size] of a sample, to be filled by the caller.
+  // [3, size, size] of a sample, to be filled by the caller; or [size, size, 3] where pixels are bytes.
   std::span<float> pixels(std::int64_t sample);
+  std::span<std::uint8_t> pixel_bytes(std::int64_t sample);
   void finish();
 
   // Every array under the graph's input name. Stable: the same views in every batch.
   //   input_ids[Nt] bbox[Nt,4] position_ids[Nt] token_type_ids[Nt] labels[Nt]: text rows
-  //   pixel_values f32[B,3,size,size]
+  //   pixel_values f32[B,3,size,size], or u8[B,size,size,3]
   //   row_source[N]: >= 0: a text row, < 0: visual row -1 - row_source
   //   text_row_index[Nt], visual_row_index[Nv]: the row in N of each text and visual row
   //   sample_offsets[B+1]: first row in N of each sample; behind the last sample, the end again
@@ -102,6 +107,8 @@ class Batch {
   //   key_mask[N]: 1 attend, 0 for pad tokens (and unused rows)
   //   text_rows, visual_rows, patch_rows, rows, samples [1]: how much is used
   std::span<const NamedTensor> tensors() const { return tensors_; }
+  // f32[B,3,size,size] whatever the batch holds; 0 where no sample is.
+  void write_pixels(std::span<float> out) const;
   // One of them; throws InternalError for a name that is none.
   TensorView tensor(std::string_view name) const;
 
@@ -129,6 +136,9 @@ class Batch {
   // The visual rows behind a sample's text, and the sample's end.
   void close_sample(const SampleReference& reference, std::int32_t key);
 
+  template <typename T>
+  std::span<T> pixels_of(std::int64_t sample) const;
+
   struct FreeAligned {
     void operator()(std::byte* bytes) const;
   };
@@ -141,7 +151,8 @@ class Batch {
   std::span<std::int32_t> input_ids_, bbox_, position_ids_, token_type_ids_, labels_, row_source_, text_row_index_,
       visual_row_index_, sample_offsets_, relative_coordinates_, row_keys_, text_row_keys_, key_mask_;
   std::array<std::span<std::int32_t>, 5> counts_;
-  std::span<float> pixel_values_;
+  PixelValues values_;
+  TensorView pixels_;
   std::vector<std::int32_t> predicts_;
   std::vector<SampleReference> references_;
   MicroBatchInfo info_;

@@ -111,7 +111,7 @@ void Dataset::scan() {
   examples_.shrink_to_fit();
 }
 
-void Dataset::load(std::size_t index, Scratch& scratch, EncodedExample& out, std::span<float> pixels) const {
+void Dataset::load(std::size_t index, Scratch& scratch, EncodedExample& out, std::span<std::uint8_t> pixels) const {
   const Example& example = examples_.at(index);
   read_page(example.page, scratch);
   const bool same = scratch.windows.size() == example.windows &&
@@ -134,7 +134,7 @@ void Dataset::load(std::size_t index, Scratch& scratch, EncodedExample& out, std
   try {
     std::optional<ByteGate::Pass> pass;
     if (scratch.decoding != nullptr) pass.emplace(*scratch.decoding, info.decode_bytes);
-    processor_.load(scratch.page.image, scratch.image, pixels);
+    processor_.load(scratch.page.image, scratch.resampler, pixels);
   } catch (const ImageError& error) {
     throw_with_page(error, scratch.page);
   }

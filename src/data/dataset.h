@@ -6,7 +6,7 @@
 //
 //   Dataset data(std::move(source), encoder, processor, {.labels = labels});
 //   Dataset::Scratch scratch; EncodedExample example;
-//   data.load(17, scratch, example, pixel_values);  // tokens, boxes, labels; float [3, 224, 224]
+//   data.load(17, scratch, example, pixels);  // tokens, boxes, labels; bytes [224, 224, 3]
 #pragma once
 
 #include <cstdint>
@@ -61,7 +61,7 @@ class Dataset {
     Page page;
     PageTokens tokens;
     std::vector<Window> windows;
-    ImageProcessor::Scratch image;
+    Resampler resampler;
     ByteGate* decoding = nullptr;  // shared by threads that load at the same time: bounds what their decoders hold
   };
 
@@ -80,9 +80,9 @@ class Dataset {
   // Longest example, in tokens.
   int longest_example() const { return longest_example_; }
 
-  // Fills `out` with the example's tokens and, unless `pixels` is empty, `pixels` (processor.pixel_count() floats) with
-  // its page's image. Throws PageError or ImageError if a file has changed since.
-  void load(std::size_t index, Scratch& scratch, EncodedExample& out, std::span<float> pixels = {}) const;
+  // Fills `out` with the example's tokens and, unless `pixels` is empty, `pixels` (processor.pixel_count() bytes, which
+  // `normalise` turns into floats) with its page's image. Throws PageError or ImageError if a file has changed since.
+  void load(std::size_t index, Scratch& scratch, EncodedExample& out, std::span<std::uint8_t> pixels = {}) const;
 
   // What the data set itself keeps, and the most that so many loading threads hold beside their batches when they share
   // a ByteGate of `decoding_bytes`.

@@ -162,7 +162,7 @@ std::size_t ImageProcessor::pixel_count() const {
   return 3 * static_cast<std::size_t>(config_.height) * static_cast<std::size_t>(config_.width);
 }
 
-void ImageProcessor::load_bytes(const fs::path& path, Scratch& scratch, std::span<std::uint8_t> out) const {
+void ImageProcessor::load(const fs::path& path, Resampler& resampler, std::span<std::uint8_t> out) const {
   const std::unique_ptr<ImageRows> image = open_image(path);
   if (!config_.do_resize && (image->width() != config_.width || image->height() != config_.height)) {
     throw ImageError("image-size", {.what = "a page's image has the wrong size, and resizing is off (do_resize)",
@@ -171,21 +171,20 @@ void ImageProcessor::load_bytes(const fs::path& path, Scratch& scratch, std::spa
                                     .allowed = fmt::format("{} x {} pixels", config_.width, config_.height),
                                     .remedy = "set do_resize to true in the image processor's configuration"});
   }
-  scratch.resampler.begin(image->width(), image->height(), config_.width, config_.height, out);
+  resampler.begin(image->width(), image->height(), config_.width, config_.height, out);
   for (int y = 0; y < image->height(); ++y) {
-    image->next_row(scratch.resampler.row());
-    scratch.resampler.take_row();
+    image->next_row(resampler.row());
+    resampler.take_row();
   }
 }
 
-void ImageProcessor::load(const fs::path& path, Scratch& scratch, std::span<float> out) const {
-  check(out.size() == pixel_count(), "pixel values fit their buffer");
-  scratch.bytes.resize(pixel_count());
-  load_bytes(path, scratch, scratch.bytes);
+void normalise(std::span<const std::uint8_t> bytes, const PixelValues& values, std::span<float> out) {
+  check(out.size() == bytes.size(), "pixel values fit their buffer");
   const std::size_t area = out.size() / 3;
-  for (std::size_t channel = 0; channel < 3; ++channel) {
-    const std::array<float, 256>& value = values_[channel];
-    for (std::size_t i = 0; i < area; ++i) out[channel * area + i] = value[scratch.bytes[3 * i + channel]];
+  for (std::size_t i = 0; i < area; ++i) {
+    for (std::size_t channel = 0; channel < 3; ++channel) {
+      out[channel * area + i] = values[channel][bytes[3 * i + channel]];
+    }
   }
 }
 
@@ -196,7 +195,7 @@ void ImageLimits::include(const ImageInfo& info) {
 }
 
 std::uint64_t ImageProcessor::host_bytes(const ImageLimits& limits) const {
-  return pixel_count() + Resampler::host_bytes(limits.width, limits.height, config_.width, config_.height);
+  return Resampler::host_bytes(limits.width, limits.height, config_.width, config_.height);
 }
 
 }  // namespace plimsoll

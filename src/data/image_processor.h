@@ -2,8 +2,9 @@
 // processor of LayoutLMv3 does (its Pillow variant), to the byte before normalising and to the bit after.
 //
 //   const ImageProcessor processor(ImageProcessorConfig::from_model("layoutlmv3-base"));
-//   ImageProcessor::Scratch scratch;                       // one per thread
-//   processor.load("page.png", scratch, pixel_values);     // float [3, 224, 224]
+//   Resampler resampler;                                   // one per thread
+//   processor.load("page.png", resampler, bytes);          // [224, 224, 3]: a quarter of the floats
+//   normalise(bytes, processor.values(), pixel_values);    // float [3, 224, 224]
 #pragma once
 
 #include <array>
@@ -37,6 +38,12 @@ struct ImageProcessorConfig {
   friend bool operator==(const ImageProcessorConfig&, const ImageProcessorConfig&) = default;
 };
 
+// The normalised value of each byte, per channel.
+using PixelValues = std::array<std::array<float, 256>, 3>;
+
+// R, G, B bytes of pixels to three planes of floats; both of 3 * pixels.
+void normalise(std::span<const std::uint8_t> bytes, const PixelValues& values, std::span<float> out);
+
 // The largest images of a data set, by their headers: what a worker's buffers grow to.
 struct ImageLimits {
   int width = 1, height = 1;
@@ -47,28 +54,22 @@ struct ImageLimits {
 
 class ImageProcessor {
  public:
-  // Buffers of one thread, reused from image to image.
-  struct Scratch {
-    Resampler resampler;
-    std::vector<std::uint8_t> bytes;  // height x width x 3
-  };
-
   explicit ImageProcessor(const ImageProcessorConfig& config);
 
   const ImageProcessorConfig& config() const { return config_; }
-  // Floats of one image: 3 * height * width.
+  // Numbers of one image: 3 * height * width.
   std::size_t pixel_count() const;
-  // Decodes and writes float [3, height, width] to `out`. Thread-safe with a scratch per thread. Throws ImageError.
-  void load(const std::filesystem::path& path, Scratch& scratch, std::span<float> out) const;
-  // The resized image before normalising, height x width x 3 bytes.
-  void load_bytes(const std::filesystem::path& path, Scratch& scratch, std::span<std::uint8_t> out) const;
-  // Upper bound of what one thread holds while it loads images within `limits`, `Scratch` included; what the decoder
-  // itself takes (`limits.decode_bytes`) comes on top.
+  const PixelValues& values() const { return values_; }
+  // Decodes and resizes; `out`: height x width x 3 bytes, not yet normalised. Thread-safe with a resampler per thread.
+  // Throws ImageError.
+  void load(const std::filesystem::path& path, Resampler& resampler, std::span<std::uint8_t> out) const;
+  // Upper bound of what a thread's resampler holds after images within `limits`; what the decoder itself takes
+  // (`limits.decode_bytes`) comes on top.
   std::uint64_t host_bytes(const ImageLimits& limits) const;
 
  private:
   ImageProcessorConfig config_;
-  std::array<std::array<float, 256>, 3> values_{};  // normalised value of each byte, per channel
+  PixelValues values_{};
 };
 
 }  // namespace plimsoll

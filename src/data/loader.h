@@ -31,7 +31,8 @@ struct LoaderOptions {
 
 class Loader {
  public:
-  // `dataset` and `sequence` must outlive the loader. `shape` must hold the sequence's largest micro-batch.
+  // `dataset` and `sequence` must outlive the loader. `shape` must hold the sequence's largest micro-batch; pixels are
+  // bytes, whatever it says.
   Loader(const Dataset& dataset, BatchSequence& sequence, const BatchShape& shape, std::int64_t pad_to,
          LoaderOptions options);
   // Stops the workers and waits for them (at most the page each is loading).
@@ -49,7 +50,7 @@ class Loader {
 
  private:
   struct Slot {
-    explicit Slot(const BatchShape& shape, std::int32_t pad_id) : batch(shape, pad_id) {}
+    Slot(const BatchShape& shape, std::int32_t pad_id, const PixelValues& values) : batch(shape, pad_id, values) {}
     Batch batch;
     bool ready = false;
     std::exception_ptr error;

@@ -15,7 +15,9 @@ BatchBinding::BatchBinding(const Program& program, const Batch& batch) {
     const auto& [name, view] = batch.tensors()[i];
     if (!program.has_source(name)) continue;
     copies_.push_back({.tensor = i, .input = program.source(name)});
-    check(copies_.back().input.type() == view.type(), "batch and program have the same capacities");
+    const bool same = copies_.back().input.type() == view.type();
+    check(same || (name == "pixel_values" && view.elements() == copies_.back().input.elements()),
+          "batch and program have the same capacities");
   }
   loss_scale_ = program.source("loss_scale");
   dropout_key_ = program.source("dropout_key");
@@ -28,6 +30,10 @@ BatchBinding::BatchBinding(const Program& program, const Batch& batch) {
 
 void BatchBinding::copy(const Batch& batch) const {
   for (const Copy& copy : copies_) {
+    if (copy.input.dtype() == DType::kF32) {
+      batch.write_pixels(copy.input.span<float>());
+      continue;
+    }
     std::memcpy(copy.input.raw(), batch.tensors()[copy.tensor].second.raw(), copy.input.bytes());
   }
 }

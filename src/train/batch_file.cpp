@@ -150,8 +150,10 @@ void write_batch_file(const std::filesystem::path& path, const Batch& batch, con
   write("bbox", 4, 0, false);
   write("key_mask", 1, 0, true);
   write("labels", 1, kIgnoredLabel, false);
-  const std::span<const float> pixels = batch.tensor("pixel_values").span<float>();
-  writer.write(std::as_bytes(pixels.first(static_cast<std::size_t>(samples * batch.shape().pixels_per_sample()))));
+  std::vector<float> pixels(static_cast<std::size_t>(batch.shape().max_samples * batch.shape().pixels_per_sample()));
+  batch.write_pixels(pixels);
+  pixels.resize(static_cast<std::size_t>(samples * batch.shape().pixels_per_sample()));
+  writer.write(std::as_bytes(std::span(pixels)));
   writer.finish();
 }
 

@@ -88,6 +88,35 @@ TEST(Batch, PacksSampleAfterSample) {
   EXPECT_THAT(pixels.subspan(48, 48), Each(0.5F));
 }
 
+// Bytes come out as the floats that they stand for, in planes; what is unused as 0.
+TEST(Batch, NormalisesPixelsHeldAsBytes) {
+  PixelValues values{};
+  for (std::size_t i = 0; i < 256; ++i)
+    values[0][i] = 1.0F, values[1][i] = -0.5F * static_cast<float>(i), values[2][i] = 3;
+  BatchShape shape = kShape;
+  shape.pixel_type = DType::kU8;
+  Batch batch(shape, kPad, values);
+  batch.begin();
+  for (std::int32_t b = 0; b < 3; ++b) {
+    batch.add(example_of({0, 50}, 4), {}, b);
+    std::ranges::fill(batch.pixel_bytes(b), std::uint8_t{200});
+  }
+  batch.finish();
+  batch.begin();
+  batch.add(example_of({0, 50, 2}, 4), {}, 0);
+  for (std::size_t i = 0; i < 48; ++i) batch.pixel_bytes(0)[i] = static_cast<std::uint8_t>(i);
+  batch.finish();
+  EXPECT_THAT(batch.tensor("pixel_values").span<std::uint8_t>().subspan(48), Each(0));
+  std::vector<float> floats(3 * 48, 7.0F);
+  batch.write_pixels(floats);
+  EXPECT_THAT(std::span(floats).first(16), Each(1.0F));
+  for (std::size_t pixel = 0; pixel < 16; ++pixel) {
+    EXPECT_EQ(floats[16 + pixel], -0.5F * static_cast<float>(3 * pixel + 1));
+  }
+  EXPECT_THAT(std::span(floats).subspan(32, 16), Each(3.0F));
+  EXPECT_THAT(std::span(floats).subspan(48), Each(0.0F));
+}
+
 TEST(Batch, VisualBoxesAreTransformersOnes) {
   // torch.div(torch.arange(0, 15000, 1000), 14, rounding_mode="trunc")
   const std::int32_t grid[] = {0, 71, 142, 214, 285, 357, 428, 500, 571, 642, 714, 785, 857, 928, 1000};

@@ -49,7 +49,7 @@ TEST(Dataset, EncodesAPage) {
 
   Dataset::Scratch scratch;
   EncodedExample example;
-  std::vector<float> pixels(data.image_processor().pixel_count());
+  std::vector<std::uint8_t> pixels(data.image_processor().pixel_count());
   data.load(0, scratch, example, pixels);
   EXPECT_THAT(example.input_ids, ElementsAre(0, 'A', 'B', 'C', 'D', 'E', 'F', 2));
   EXPECT_THAT(example.labels, ElementsAre(-100, 0, 1, -100, -100, 2, -100, -100));
@@ -57,9 +57,9 @@ TEST(Dataset, EncodesAPage) {
   EXPECT_THAT(example.bbox, ElementsAre(Box1000{}, Box1000{10, 10, 30, 20}, Box1000{100, 100, 300, 200},
                                         Box1000{100, 100, 300, 200}, Box1000{100, 100, 300, 200},
                                         Box1000{500, 300, 1000, 1000}, Box1000{500, 300, 1000, 1000}, Box1000{}));
-  std::vector<float> expected(pixels.size());
-  ImageProcessor::Scratch image_scratch;
-  data.image_processor().load(image_file("rgb.png"), image_scratch, expected);
+  std::vector<std::uint8_t> expected(pixels.size());
+  Resampler resampler;
+  data.image_processor().load(image_file("rgb.png"), resampler, expected);
   EXPECT_EQ(pixels, expected);
 }
 
@@ -158,7 +158,7 @@ TEST(Dataset, NoticesFilesThatChange) {
   const Dataset data = open(path, {});
   Dataset::Scratch scratch;
   EncodedExample example;
-  std::vector<float> pixels(data.image_processor().pixel_count());
+  std::vector<std::uint8_t> pixels(data.image_processor().pixel_count());
   EXPECT_NO_THROW(data.load(0, scratch, example, pixels));
   // A larger image than any the memory plan knew of.
   fs::copy_file(image_file("rgb.png"), folder.path() / "page.png", fs::copy_options::overwrite_existing);

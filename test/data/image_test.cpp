@@ -35,12 +35,12 @@ TEST(Image, PixelsEqualPillowsGoldenOnes) {
   const auto about = nlohmann::json::parse(read_text_file(kImages / "about.json"));
   const std::string expected = read_text_file(kImages / "expected.bin");
   const ImageProcessor processor(sized(32, 24));
-  ImageProcessor::Scratch scratch;
+  Resampler resampler;
   std::vector<std::uint8_t> bytes(processor.pixel_count());
   ASSERT_EQ(expected.size(), bytes.size() * about["images"].size());
   std::size_t offset = 0;
   for (const auto& name : about["images"]) {
-    processor.load_bytes(kImages / name.get<std::string>(), scratch, bytes);
+    processor.load(kImages / name.get<std::string>(), resampler, bytes);
     std::size_t different = 0;
     for (std::size_t i = 0; i < bytes.size(); ++i) {
       different += bytes[i] != static_cast<std::uint8_t>(expected[offset + i]) ? 1U : 0U;
@@ -140,12 +140,14 @@ TEST(Resample, AgreesWithDoublePrecision) {
 
 TEST(ImageProcessor, NormalisesAsTheHuggingFaceProcessor) {
   const ImageProcessor processor(sized(32, 24));
-  ImageProcessor::Scratch scratch;
+  Resampler resampler;
+  std::vector<std::uint8_t> bytes(processor.pixel_count());
   std::vector<float> values(processor.pixel_count());
-  processor.load(kImages / "rgb.png", scratch, values);
+  processor.load(kImages / "rgb.png", resampler, bytes);
+  normalise(bytes, processor.values(), values);
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::size_t channel = i / (32 * 24), pixel = i % (32 * 24);
-    const auto rescaled = static_cast<float>(scratch.bytes[3 * pixel + channel] * 0.00392156862745098);
+    const auto rescaled = static_cast<float>(bytes[3 * pixel + channel] * 0.00392156862745098);
     ASSERT_EQ(values[i], (rescaled - 0.5F) / 0.5F);
   }
 }
@@ -189,10 +191,10 @@ TEST(ImageProcessor, RefusesAWrongSizeIfItMayNotResize) {
   ImageProcessorConfig config = sized(32, 24);
   config.do_resize = false;
   const ImageProcessor processor(config);
-  ImageProcessor::Scratch scratch;
-  std::vector<float> values(processor.pixel_count());
-  EXPECT_THROW(processor.load(kImages / "rgb.png", scratch, values), ImageError);
-  EXPECT_NO_THROW(processor.load(kImages / "same_size.png", scratch, values));
+  Resampler resampler;
+  std::vector<std::uint8_t> bytes(processor.pixel_count());
+  EXPECT_THROW(processor.load(kImages / "rgb.png", resampler, bytes), ImageError);
+  EXPECT_NO_THROW(processor.load(kImages / "same_size.png", resampler, bytes));
 }
 
 }  // namespace

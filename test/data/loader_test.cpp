@@ -78,7 +78,7 @@ TEST_F(LoaderTest, BatchesHoldTheirExamples) {
   Loader loader(*dataset_, sequence, shape(), 20, {.workers = 2});
   Dataset::Scratch scratch;
   EncodedExample example;
-  std::vector<float> pixels(dataset_->image_processor().pixel_count());
+  std::vector<std::uint8_t> pixels(dataset_->image_processor().pixel_count());
   for (std::uint64_t i = 0; i < sequence.size(); ++i) {
     const Batch* batch = loader.next();
     ASSERT_NE(batch, nullptr);
@@ -91,7 +91,7 @@ TEST_F(LoaderTest, BatchesHoldTheirExamples) {
       dataset_->load(item.examples[b], scratch, example, pixels);
       const auto ids = batch->tensor("input_ids").span<std::int32_t>().subspan(20 * b, example.input_ids.size());
       EXPECT_TRUE(std::equal(ids.begin(), ids.end(), example.input_ids.begin()));
-      const auto values = batch->tensor("pixel_values").span<float>().subspan(pixels.size() * b, pixels.size());
+      const auto values = batch->tensor("pixel_values").span<std::uint8_t>().subspan(pixels.size() * b, pixels.size());
       EXPECT_TRUE(std::equal(pixels.begin(), pixels.end(), values.begin()));
       EXPECT_EQ(batch->tensor("row_keys")
                     .span<std::int32_t>()[static_cast<std::size_t>(
@@ -137,8 +137,11 @@ TEST_F(LoaderTest, SaysWhatItHolds) {
   const auto workers = [this](int count, std::uint64_t decoding) {
     return dataset_->workers_host_bytes(count, decoding);
   };
-  EXPECT_EQ(three - two, Batch::host_bytes(shape()) + workers(3, kPlenty) - workers(2, kPlenty));
-  EXPECT_GT(two, 3 * Batch::host_bytes(shape()));
+  BatchShape bytes = shape();
+  bytes.pixel_type = DType::kU8;
+  EXPECT_EQ(three - two, Batch::host_bytes(bytes) + workers(3, kPlenty) - workers(2, kPlenty));
+  EXPECT_GT(two, 3 * Batch::host_bytes(bytes));
+  EXPECT_EQ(Batch::host_bytes(shape()) - Batch::host_bytes(bytes), 3U * 4 * 3 * 32 * 32) << "of floats, a quarter";
   const std::uint64_t decode_bytes = workers(2, kPlenty) - workers(2, 0);  // of the largest image
   EXPECT_GE(decode_bytes, read_image_info(image_file("rgb_420.jpg")).decode_bytes);
   EXPECT_GT(workers(1, 0), decode_bytes) << "one image is decoded whatever the limit";
