@@ -109,6 +109,16 @@ void OutputFile::write(std::span<const std::byte> bytes) {
   }
 }
 
+void OutputFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw_write_error(path_, "write", errno);
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+    offset += static_cast<std::uint64_t>(count);
+  }
+}
+
 void OutputFile::write(std::string_view text) { write(std::as_bytes(std::span(text.data(), text.size()))); }
 
 void OutputFile::close() {

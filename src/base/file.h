@@ -22,6 +22,7 @@ class InputFile {
 
   const std::filesystem::path& path() const { return path_; }
   std::uint64_t size_bytes() const { return size_bytes_; }
+  int descriptor() const { return descriptor_; }
   // Fills `out` from `offset`; throws DataError if the file ends before.
   void read_at(std::uint64_t offset, std::span<std::byte> out) const;
 
@@ -42,6 +43,8 @@ class OutputFile {
 
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
+  // Over what was written before.
+  void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
   // fsync and close.
   void close();
 

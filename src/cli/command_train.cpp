@@ -74,6 +74,7 @@ nlohmann::json summary_json(const RunPlan& plan, const TrainSummary& summary, st
       {"steps", summary.steps},
       {"seconds", summary.seconds},
       {"pages_per_second", summary.seconds > 0 ? static_cast<double>(summary.pages_here) / summary.seconds : 0},
+      {"data_wait", summary.data_wait},
       {"precision", precision_name(plan.precision)},
       {"loss", summary.last_loss}};
   if (plan.precision == DType::kF16 || summary.skipped_updates > 0) object["skipped_updates"] = summary.skipped_updates;
@@ -118,10 +119,16 @@ void train_planned(const Invocation& invocation, const RunOptions& options, cons
   write_text_file(output_dir / "summary.json", object.dump(2) + "\n");
   if (invocation.json) return print_json(object);
   if (summary.evaluation) print_line(evaluation_table(*summary.evaluation));
-  print_line(fmt::format("trained {} updates in {:.0f} s, {:.1f} pages/s; the {} is in {}", summary.steps_here,
-                         summary.seconds, object["pages_per_second"].get<double>(),
-                         bundle.options.lora.enabled() ? "adapter" : "model", output_dir.string()));
+  print_line(
+      fmt::format("trained {} updates in {:.0f} s, {:.1f} pages/s, {:.1f} % of it waiting for data; the {} is in {}",
+                  summary.steps_here, summary.seconds, object["pages_per_second"].get<double>(),
+                  100 * summary.data_wait, bundle.options.lora.enabled() ? "adapter" : "model", output_dir.string()));
   print_line(peak_line(plan, measured));
+  constexpr double kMuchWait = 0.05;
+  if (summary.data_wait > kMuchWait) {
+    log_info(fmt::format("to wait less for data: {}more threads (--dataloader-num-workers, {} now)",
+                         options.data.cache.empty() ? "--cache DIR, or " : "", loader_options(options.memory).workers));
+  }
 }
 
 void run_train(const Invocation& invocation, RunOptions& options, const std::string& resume_option) {

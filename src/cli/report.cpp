@@ -89,7 +89,8 @@ std::string plan_table(const RunPlan& plan) {
                         format_bytes(recomputed_bytes(plan.levers)), 100 * extra / (plan.seconds_per_update - extra));
   }
   if (plan.offload.bytes() > 0) {
-    text += fmt::format("\n  a file of {} in {} holds ", format_bytes(plan.offload.bytes()), plan.offload_directory.string());
+    text += fmt::format("\n  a file of {} in {} holds ", format_bytes(plan.offload.bytes()),
+                        plan.offload_directory.string());
     const std::size_t states = plan.offload.state_bytes(), values = plan.offload.activation_bytes();
     if (states > 0) text += fmt::format("{} of optimizer state", format_bytes(states));
     if (values > 0) text += fmt::format("{}{} of forward values", states > 0 ? " and " : "", format_bytes(values));
@@ -134,17 +135,20 @@ void ProgressBar::on_step(const StepReport& r) {
     last_drawn_ = now;
     constexpr int kWidth = 20;
     const int filled = static_cast<int>(kWidth * r.step / std::max<std::int64_t>(1, r.total_steps));
-    write_error("\r[{:#<{}}{:.<{}}] {}/{}  loss {:.4f}  lr {:.2e}  {:.1f} pages/s  {} of {}  {} left{}\x1b[K", "", filled,
-                "", kWidth - filled, r.step, r.total_steps, r.loss, r.learning_rate, r.pages_per_second,
-                Bytes(r.resident_bytes).c_str(), Bytes(r.budget_bytes).c_str(), Duration(r.seconds_left).c_str(),
-                Skipped(r.skipped_updates).c_str());
+    write_error(
+        "\r[{:#<{}}{:.<{}}] {}/{}  loss {:.4f}  lr {:.2e}  {:.1f} pages/s  waits {:.0f} %  {} of {}  {} left{}\x1b[K",
+        "", filled, "", kWidth - filled, r.step, r.total_steps, r.loss, r.learning_rate, r.pages_per_second,
+        100 * r.data_wait, Bytes(r.resident_bytes).c_str(), Bytes(r.budget_bytes).c_str(),
+        Duration(r.seconds_left).c_str(), Skipped(r.skipped_updates).c_str());
     drawn_ = true;
     return;
   }
   if (!last && r.step % logging_steps_ != 0) return;
-  write_error("step {}/{}  epoch {:.2f}  loss {:.4f}  lr {:.2e}  {:.1f} pages/s  memory {} of {}  {} left{}\n", r.step,
-              r.total_steps, r.epoch, r.loss, r.learning_rate, r.pages_per_second, Bytes(r.resident_bytes).c_str(),
-              Bytes(r.budget_bytes).c_str(), Duration(r.seconds_left).c_str(), Skipped(r.skipped_updates).c_str());
+  write_error(
+      "step {}/{}  epoch {:.2f}  loss {:.4f}  lr {:.2e}  {:.1f} pages/s  waits {:.0f} %  memory {} of {}  {} left{}\n",
+      r.step, r.total_steps, r.epoch, r.loss, r.learning_rate, r.pages_per_second, 100 * r.data_wait,
+      Bytes(r.resident_bytes).c_str(), Bytes(r.budget_bytes).c_str(), Duration(r.seconds_left).c_str(),
+      Skipped(r.skipped_updates).c_str());
 }
 
 void ProgressBar::on_evaluation(const StepReport& r, const Evaluation& evaluation) {

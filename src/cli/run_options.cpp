@@ -75,6 +75,12 @@ void add_data_options(CLI::App* command, RunOptions& o) {
                -1, 65535)
       ->capture_default_str();
   command->add_flag("--truncate", o.data.truncate, "Cut long pages off instead of splitting them into windows");
+  command
+      ->add_option(
+          "--cache", o.data.cache,
+          "Keep resized pictures and tokens in a file here, some 165 KB a page, for later epochs and runs; made "
+          "again when data, tokenizer or options change")
+      ->type_name("DIR");
 }
 
 void add_memory_options(CLI::App* command, RunOptions& o) {

@@ -82,10 +82,13 @@ void Dataset::read_page(std::size_t index, Scratch& scratch) const {
 void Dataset::scan() {
   Scratch scratch;
   EncodedExample encoded;
+  const bool cached = !options_.cache.directory.empty();
+  CacheKey key;
   for (std::size_t p = 0; p < source_->size(); ++p) {
     read_page(p, scratch);
     const Page& page = scratch.page;
     image_limits_.include(read_page_image_info(scratch.page));
+    if (cached) add_to_key(page.image, key);
     const auto windows = static_cast<std::uint16_t>(
         std::min<std::size_t>(scratch.windows.size(), std::numeric_limits<std::uint16_t>::max()));
     if (scratch.windows.size() > windows || (windows > 1 && options_.windows.long_pages == LongPages::kRefuse)) {
@@ -99,6 +102,7 @@ void Dataset::scan() {
                       .windows = windows,
                       .tokens = static_cast<std::uint16_t>(window.end - window.begin + 2)};
       encode(example, scratch, encoded);
+      if (cached) add_to_key(encoded, key);
       const auto ignored = std::count(encoded.labels.begin(), encoded.labels.end(), kIgnoredLabel);
       example.labelled = static_cast<std::uint16_t>(example.tokens - ignored);
       longest_example_ = std::max(longest_example_, static_cast<int>(example.tokens));
@@ -109,32 +113,47 @@ void Dataset::scan() {
     }
   }
   examples_.shrink_to_fit();
+  if (cached) open_cache(key);
+}
+
+namespace {
+
+PageError page_changed(const Page& page, std::string found) {
+  return PageError("page-changed", {.what = "a page is not what it was when the data was first read",
+                                    .where = place(page),
+                                    .found = std::move(found),
+                                    .remedy = "leave data files alone while they are in use; start again"});
+}
+
+}  // namespace
+
+void Dataset::check_unchanged(const Example& example, const Scratch& scratch) const {
+  const bool same = scratch.windows.size() == example.windows &&
+                    scratch.windows[example.window].begin == static_cast<std::int32_t>(example.begin) &&
+                    scratch.windows[example.window].end - scratch.windows[example.window].begin + 2 == example.tokens;
+  if (!same) throw page_changed(scratch.page, fmt::format("{} tokens in other windows", scratch.tokens.ids.size()));
 }
 
 void Dataset::load(std::size_t index, Scratch& scratch, EncodedExample& out, std::span<std::uint8_t> pixels) const {
   const Example& example = examples_.at(index);
+  if (cache_ != nullptr && load_cached(index, out, pixels)) return;
   read_page(example.page, scratch);
-  const bool same = scratch.windows.size() == example.windows &&
-                    scratch.windows[example.window].begin == static_cast<std::int32_t>(example.begin) &&
-                    scratch.windows[example.window].end - scratch.windows[example.window].begin + 2 == example.tokens;
-  const auto changed = [&](std::string found) {
-    return PageError("page-changed", {.what = "a page is not what it was when the data was first read",
-                                      .where = place(scratch.page),
-                                      .found = std::move(found),
-                                      .remedy = "leave data files alone while they are in use; start again"});
-  };
-  if (!same) throw changed(fmt::format("{} tokens in other windows", scratch.tokens.ids.size()));
+  check_unchanged(example, scratch);
   encode(example, scratch, out);
-  if (pixels.empty()) return;
+  if (!pixels.empty()) load_pixels(scratch, pixels);
+}
+
+void Dataset::load_pixels(Scratch& scratch, std::span<std::uint8_t> out) const {
   const ImageInfo info = read_page_image_info(scratch.page);
   if (info.width > image_limits_.width || info.height > image_limits_.height ||
       info.decode_bytes > image_limits_.decode_bytes) {
-    throw changed(fmt::format("an image of {} x {} pixels, larger than any before", info.width, info.height));
+    throw page_changed(scratch.page,
+                       fmt::format("an image of {} x {} pixels, larger than any before", info.width, info.height));
   }
   try {
     std::optional<ByteGate::Pass> pass;
     if (scratch.decoding != nullptr) pass.emplace(*scratch.decoding, info.decode_bytes);
-    processor_.load(scratch.page.image, scratch.resampler, pixels);
+    processor_.load(scratch.page.image, scratch.resampler, out);
   } catch (const ImageError& error) {
     throw_with_page(error, scratch.page);
   }
@@ -175,7 +194,9 @@ std::int32_t Dataset::label_of(const Page& page, std::size_t word) const {
   throw PageError("label-unknown", unknown_label_problem(page, word, *options_.labels));
 }
 
-std::uint64_t Dataset::host_bytes() const { return examples_.capacity() * sizeof(Example) + source_->host_bytes(); }
+std::uint64_t Dataset::host_bytes() const {
+  return examples_.capacity() * sizeof(Example) + source_->host_bytes() + (cache_ ? cache_->host_bytes() : 0);
+}
 
 std::uint64_t Dataset::workers_host_bytes(int threads, std::uint64_t decoding_bytes) const {
   // A page's text, its JSON as parsed (16 bytes a value and more for arrays), the page, its tokens: never more than
@@ -183,7 +204,9 @@ std::uint64_t Dataset::workers_host_bytes(int threads, std::uint64_t decoding_by
   constexpr std::uint64_t kBytesPerPageByte = 40, kThreadBytes = 256 * 1024;
   const auto count = static_cast<std::uint64_t>(threads);
   const std::uint64_t decode_bytes = image_limits_.decode_bytes;
+  // With a cache too: a page whose entry is damaged comes from its image.
   return std::min(count * decode_bytes, std::max(decode_bytes, decoding_bytes)) +
+         count * (cache_ ? cache_->mapped_bytes() : 0) +
          count *
              (processor_.host_bytes(image_limits_) + kBytesPerPageByte * source_->longest_page_bytes() + kThreadBytes);
 }

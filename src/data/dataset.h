@@ -16,8 +16,10 @@
 #include <vector>
 
 #include "base/byte_gate.h"
+#include "base/bytes.h"
 #include "data/image_processor.h"
 #include "data/labels.h"
+#include "data/page_cache.h"
 #include "data/page_source.h"
 #include "data/windows.h"
 
@@ -45,6 +47,12 @@ struct EncodedExample {
                                        // token in the window that owns it
 };
 
+// A directory for what pages become, so that the next epoch and the next run need not make it again.
+struct CacheOptions {
+  std::filesystem::path directory{};  // empty: no cache
+  int threads = 1;                    // that fill it
+};
+
 struct DatasetOptions {
   BoxFormat box_format = BoxFormat::kPixel;
   WindowOptions windows{};
@@ -52,10 +60,15 @@ struct DatasetOptions {
   std::optional<LabelSet> labels{};
   // Labels only where the window owns the word, so that each word counts once (evaluation).
   bool label_owned_words_only = false;
+  CacheOptions cache{};
 };
 
 class Dataset {
  public:
+  // What decoders may hold together: a few photographs of receipts at a time, a drawn page alone, and scans at 300 dpi,
+  // of 60 MiB each, one after the other rather than into every budget several times.
+  static constexpr std::uint64_t kDecodingBytes = 4 * kMiB;
+
   // Buffers of one thread.
   struct Scratch {
     Page page;
@@ -65,7 +78,8 @@ class Dataset {
     ByteGate* decoding = nullptr;  // shared by threads that load at the same time: bounds what their decoders hold
   };
 
-  // Reads every page and image header. Throws PageError or ImageError for the first that cannot be used.
+  // Reads every page and image header, and opens or makes the cache. Throws PageError or ImageError for the first that
+  // cannot be used, EnvironmentError if a cache cannot be made.
   Dataset(std::shared_ptr<const PageSource> source, WordEncoder encoder, ImageProcessor processor,
           DatasetOptions options);
 
@@ -81,7 +95,8 @@ class Dataset {
   int longest_example() const { return longest_example_; }
 
   // Fills `out` with the example's tokens and, unless `pixels` is empty, `pixels` (processor.pixel_count() bytes, which
-  // `normalise` turns into floats) with its page's image. Throws PageError or ImageError if a file has changed since.
+  // `normalise` turns into floats) with its page's image: from the cache where there is one, and its entry is whole.
+  // Throws PageError or ImageError if a file has changed since.
   void load(std::size_t index, Scratch& scratch, EncodedExample& out, std::span<std::uint8_t> pixels = {}) const;
 
   // What the data set itself keeps, and the most that so many loading threads hold beside their batches when they share
@@ -94,7 +109,18 @@ class Dataset {
   void read_page(std::size_t page, Scratch& scratch) const;
   void encode(const Example& example, const Scratch& scratch, EncodedExample& out) const;
   std::int32_t label_of(const Page& page, std::size_t word) const;
+  // Throws PageError unless the page read last falls into the same windows as when it was scanned.
+  void check_unchanged(const Example& example, const Scratch& scratch) const;
+  // The image of the page read last.
+  void load_pixels(Scratch& scratch, std::span<std::uint8_t> out) const;
   void scan();
+  // dataset_cache.cpp
+  static void add_to_key(const EncodedExample& example, CacheKey& key);
+  static void add_to_key(const std::filesystem::path& image, CacheKey& key);
+  std::filesystem::path cache_path() const;
+  void open_cache(CacheKey key);
+  // False if the page's entry is damaged.
+  bool load_cached(std::size_t index, EncodedExample& out, std::span<std::uint8_t> pixels) const;
 
   std::shared_ptr<const PageSource> source_;
   WordEncoder encoder_;
@@ -102,6 +128,7 @@ class Dataset {
   DatasetOptions options_;
   std::vector<Example> examples_;
   ImageLimits image_limits_;
+  std::unique_ptr<PageCache> cache_;
   std::uint64_t lost_words_ = 0;
   int longest_example_ = 0;
 };

@@ -123,7 +123,7 @@ std::uint64_t Loader::host_bytes(const Dataset& dataset, const BatchSequence& se
                                  LoaderOptions options) {
   return dataset.host_bytes() + sequence.host_bytes() +
          static_cast<std::uint64_t>(slot_count(options)) * Batch::host_bytes(with_pixel_bytes(shape)) +
-         dataset.workers_host_bytes(worker_count(options), kDecodingBytes);
+         dataset.workers_host_bytes(worker_count(options), Dataset::kDecodingBytes);
 }
 
 }  // namespace plimsoll

@@ -65,16 +65,12 @@ class Loader {
   void stop();
   void fill(std::uint64_t index, Worker& worker, Slot& slot);
   void run(Worker& worker);
-  // What decoders may hold together: a few photographs of receipts at a time, a drawn page alone, and scans at 300 dpi,
-  // of 60 MiB each, one after the other rather than into every budget several times.
-  static constexpr std::uint64_t kDecodingBytes = 4 * kMiB;
-
   Slot& slot_of(std::uint64_t index) { return *slots_[index % slots_.size()]; }
 
   const Dataset& dataset_;
   BatchSequence& sequence_;
   std::int64_t pad_to_;
-  ByteGate decoding_{kDecodingBytes};
+  ByteGate decoding_{Dataset::kDecodingBytes};
   std::vector<std::unique_ptr<Slot>> slots_;
   std::vector<Worker> workers_;
 

@@ -25,9 +25,10 @@ struct DataRequest {
   std::filesystem::path data;
   BoxFormat box_format = BoxFormat::kPixel;
   bool segment_boxes = false;
-  int max_length = 0;     // text tokens of a window; 0: as many as the model has positions for, at most 512
-  int stride = -1;        // tokens by which windows overlap; below 0: a quarter of a window, at most 128
-  bool truncate = false;  // long pages lose their end instead of being cut into windows
+  int max_length = 0;             // text tokens of a window; 0: as many as the model has positions for, at most 512
+  int stride = -1;                // tokens by which windows overlap; below 0: a quarter of a window, at most 128
+  bool truncate = false;          // long pages lose their end instead of being cut into windows
+  std::filesystem::path cache{};  // a directory for what pages become; empty: none
 };
 
 struct ModelRequest {

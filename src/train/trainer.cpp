@@ -206,7 +206,9 @@ double Trainer::run_update(const std::atomic<bool>& stop, bool& stopped) {
   faulty_ = false;
   fault_.reset();
   for (;;) {
+    const auto wait_time = Clock::now();
     const Batch* batch = loader_->next();
+    wait_seconds_ += seconds_since(wait_time);
     check(batch != nullptr, "the loader has a batch for every update");
     const MicroBatchInfo& info = batch->info();
     const bool last = info.micro_batch + 1 == info.micro_batches;
@@ -310,6 +312,7 @@ StepReport Trainer::report(double loss) const {
               scheduled_learning_rate(options_, std::max<std::int64_t>(0, real_updates() - 1), state_.total_steps),
           .gradient_norm = gradient_norm_,
           .pages_per_second = rate,
+          .data_wait = data_wait(),
           .seconds_left = rate > 0 ? pages_left / rate : 0,
           .resident_bytes = resident_bytes(),
           .budget_bytes = session_.plan().budget_bytes,
@@ -337,12 +340,13 @@ void Trainer::after_update(double loss, TrainSummary& summary) {
     const auto out = fmt::format_to_n(
         line.data(), line.size(),
         "{{\"step\": {}, \"epoch\": {:.6g}, \"loss\": {:.9g}, \"learning_rate\": {:.9g}, \"grad_norm\": {:.9g}, "
-        "\"pages_per_second\": {:.5g}, \"resident_bytes\": {}, \"anonymous_bytes\": {}, \"file_bytes\": {}, "
+        "\"pages_per_second\": {:.5g}, \"data_wait\": {:.4f}, \"resident_bytes\": {}, \"anonymous_bytes\": {}, "
+        "\"file_bytes\": {}, "
         "\"machine_free_bytes\": {}",
         now.step, now.epoch,
         state_.interval_loss / static_cast<double>(std::max<std::int64_t>(1, state_.interval_steps)), now.learning_rate,
-        std::isfinite(now.gradient_norm) ? now.gradient_norm : 0, now.pages_per_second, now.resident_bytes,
-        memory.anonymous, memory.file_backed, memory.machine_free);
+        std::isfinite(now.gradient_norm) ? now.gradient_norm : 0, now.pages_per_second, now.data_wait,
+        now.resident_bytes, memory.anonymous, memory.file_backed, memory.machine_free);
     const auto rest = line.size() - out.size;
     const auto end_of_line =
         scaler_.on() ? fmt::format_to_n(out.out, rest, ", \"loss_scale\": {:.6g}, \"skipped_updates\": {}}}",
@@ -455,6 +459,7 @@ TrainSummary Trainer::run(const std::optional<std::filesystem::path>& resume, co
   summary.steps_here = state_.step - first;
   summary.pages_here = pages_;
   summary.seconds = seconds_since(begin_time);
+  summary.data_wait = data_wait();
   summary.best_metric = state_.best_metric;
   summary.best_step = state_.best_step;
   summary.skipped_updates = state_.scaler.skipped;

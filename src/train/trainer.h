@@ -31,6 +31,7 @@ struct StepReport {
   double learning_rate = 0;  // that the update used
   double gradient_norm = 0;  // before clipping
   double pages_per_second = 0;
+  double data_wait = 0;  // share of the updates' time in which they waited for the loader
   double seconds_left = 0;
   std::size_t resident_bytes = 0;
   std::size_t budget_bytes = 0;
@@ -60,6 +61,7 @@ struct TrainSummary {
   std::int64_t steps_here = 0;  // of this process
   std::int64_t pages_here = 0;
   double seconds = 0;
+  double data_wait = 0;  // as in StepReport
   double last_loss = 0;
   std::int64_t skipped_updates = 0;      // over the whole run
   std::optional<Evaluation> evaluation;  // of the model that was saved
@@ -105,6 +107,7 @@ class Trainer {
   void evaluate_now(const StepReport& report, TrainSummary& summary);
   void save(bool force);
   StepReport report(double loss) const;
+  double data_wait() const { return step_seconds_ > 0 ? wait_seconds_ / step_seconds_ : 0; }
   bool updates_now(std::int64_t every) const { return every > 0 && state_.step % every == 0; }
   void run_program(const Program& program, ProgramKind kind);
   StateAccess states() const;
@@ -138,6 +141,7 @@ class Trainer {
   double growth_seconds_ = 0;  // when memory was last looked at
   std::int64_t pages_ = 0;
   double step_seconds_ = 0;  // spent in updates, evaluation and saving left out
+  double wait_seconds_ = 0;  // of these, waiting for the loader
 };
 
 }  // namespace plimsoll

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <tuple>
 
 #include "data/pages_fixture.h"
 
@@ -88,6 +89,42 @@ TEST(Dataset, CutsWindowsAndCountsEachWordOnceForEvaluation) {
   EXPECT_GE(train_labels, 3);
   EXPECT_EQ(eval_labels, 3);
   EXPECT_THAT(predicted, ElementsAre(0, 1, 2));
+}
+
+// Whatever changes what a page becomes: an image in place of another, labels, windows, the encoder.
+TEST(Dataset, ACacheIsOfNoUseForOtherData) {
+  const ScratchFolder folder;
+  const auto path = folder.write("a.jsonl", one_line(page_json("page.img")));
+  const auto put = [&](const char* image) {
+    fs::copy_file(image_file(image), folder / "page.img", fs::copy_options::overwrite_existing);
+  };
+  put("rgb.png");
+  const auto load = [&](DatasetOptions options) {
+    const Dataset data = open(path, std::move(options));
+    std::vector<std::uint8_t> pixels(data.image_processor().pixel_count());
+    Dataset::Scratch scratch;
+    EncodedExample example;
+    data.load(0, scratch, example, pixels);
+    return std::tuple(example.input_ids, example.bbox, example.labels, example.predicts, pixels);
+  };
+  const auto same = [&](DatasetOptions options) {
+    const auto plain = load(options);
+    options.cache.directory = folder / "cache";
+    EXPECT_EQ(load(options), plain);
+    EXPECT_EQ(load(options), plain);
+  };
+  same({.labels = LabelSet::parse("O,B-X,I-X")});
+  put("tall.png");
+  same({.labels = LabelSet::parse("O,B-X,I-X")});
+  same({.labels = LabelSet::parse("B-X,O,I-X")});
+  same({.windows = {.max_length = 6, .stride = 3}, .labels = LabelSet::parse("B-X,O,I-X")});
+  same({.labels = LabelSet::parse("O,B-X,I-X"), .label_owned_words_only = true});
+  same({});
+  std::size_t files = 0;
+  for (const auto& entry : fs::directory_iterator(folder / "cache")) {
+    files += entry.path().extension() == ".pages" ? 1U : 0U;
+  }
+  EXPECT_EQ(files, 3U) << "one for training, evaluation and prediction each";
 }
 
 TEST(Dataset, CountsWordsThatTruncationLoses) {

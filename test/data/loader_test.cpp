@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <fstream>
 
 #include "data/pages_fixture.h"
 
@@ -33,8 +34,13 @@ class LoaderTest : public testing::Test {
               "\n";
     }
     path_ = folder_.write("data.jsonl", text);
-    dataset_ = std::make_unique<Dataset>(open_pages(path_, {}), letters_encoder(), small_processor(),
-                                         DatasetOptions{.labels = LabelSet::parse("O,B-X")});
+    open_data({});
+  }
+
+  void open_data(const CacheOptions& cache, const WindowOptions& windows = {}) {
+    dataset_ = std::make_unique<Dataset>(
+        open_pages(path_, {}), letters_encoder(), small_processor(),
+        DatasetOptions{.windows = windows, .labels = LabelSet::parse("O,B-X"), .cache = cache});
     sampler_ = std::make_unique<Sampler>(dataset_->examples(), SamplerOptions{.seed = 3, .train_batch_size = 6});
   }
 
@@ -70,6 +76,37 @@ TEST_F(LoaderTest, BatchesDoNotDependOnWorkers) {
   EXPECT_EQ(load_all({.workers = 3}), expected);
   EXPECT_EQ(load_all({.workers = 5, .slots = 2}), expected);
   EXPECT_EQ(load_all({.workers = 2, .slots = 9}), expected);
+}
+
+// Windows of four tokens: pages have one to three.
+TEST_F(LoaderTest, ACacheChangesNoByteOfABatch) {
+  const WindowOptions windows{.max_length = 6, .stride = 1};
+  const CacheOptions cache{.directory = folder_ / "cache", .threads = 2};
+  open_data({}, windows);
+  const std::uint64_t plain_bytes = dataset_->workers_host_bytes(2, 0);
+  const auto expected = load_all({.workers = 2});
+  open_data(cache, windows);
+  EXPECT_GT(dataset_->size(), kPages);
+  EXPECT_GT(dataset_->workers_host_bytes(2, 0), plain_bytes) << "what is mapped counts";
+  EXPECT_EQ(load_all({.workers = 2}), expected) << "just made";
+  open_data(cache, windows);
+  // Without its images there is nothing but the cache.
+  for (std::size_t i = 0; i < kPages; ++i) fs::remove(folder_.path() / fmt::format("{}.img", i));
+  for (const int workers : {0, 1, 3}) EXPECT_EQ(load_all({.workers = workers}), expected);
+}
+
+// Every page of a spoilt file comes from its image, whatever of it is spoilt.
+TEST_F(LoaderTest, ASpoiltCacheChangesNoByteOfABatch) {
+  const CacheOptions cache{.directory = folder_ / "cache", .threads = 2};
+  const auto expected = load_all({.workers = 2});
+  open_data(cache);
+  for (const auto& entry : fs::directory_iterator(folder_ / "cache")) {
+    if (entry.path().extension() != ".pages") continue;
+    std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+    for (std::size_t at = 1000; at + 1000 < entry.file_size(); at += 2000) file.seekp(static_cast<int>(at)).put('!');
+  }
+  open_data(cache);
+  EXPECT_EQ(load_all({.workers = 3}), expected);
 }
 
 TEST_F(LoaderTest, BatchesHoldTheirExamples) {

@@ -1,0 +1,16 @@
+// A fingerprint of bytes: tells contents apart and shows damage. No defence against somebody who means harm.
+//
+//   std::uint64_t key = hash_bytes(std::as_bytes(std::span(text)));
+//   key = hash_bytes(more, key);                       // of both, in this order
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace plimsoll {
+
+// 64 bits, eight bytes a cycle or so; every one-word change gives another value.
+std::uint64_t hash_bytes(std::span<const std::byte> bytes, std::uint64_t seed = 0);
+
+}  // namespace plimsoll

@@ -1,0 +1,104 @@
+// Dataset's side of the cache: what an entry holds, and what it depends on.
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <cstring>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "data/dataset.h"
+
+namespace plimsoll {
+namespace {
+
+// Of a token: its id, four coordinates, its label, the word that it predicts.
+constexpr std::size_t kTokenBytes = 7 * sizeof(std::int32_t);
+
+// Visits the arrays of an example in the order in which an entry has them.
+template <typename Example, typename Visit>
+void for_arrays(Example& example, const Visit& visit) {
+  visit(example.input_ids);
+  visit(example.bbox);
+  visit(example.labels);
+  visit(example.predicts);
+}
+
+template <typename T>
+void add_value(CacheKey& key, const T& value) {
+  key.add(std::as_bytes(std::span(&value, 1)));
+}
+
+}  // namespace
+
+void Dataset::add_to_key(const EncodedExample& example, CacheKey& key) {
+  for_arrays(example, [&key](const auto& array) { key.add(std::as_bytes(std::span(array))); });
+}
+
+// An image is told by its path, its size and when it was last changed, renamed or replaced.
+void Dataset::add_to_key(const std::filesystem::path& image, CacheKey& key) {
+  const std::string path = std::filesystem::absolute(image).lexically_normal().string();
+  key.add(std::as_bytes(std::span(path)));
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return;  // who opens it says so
+  for (const auto value :
+       {std::int64_t{info.st_size}, std::int64_t{info.st_mtim.tv_sec}, std::int64_t{info.st_mtim.tv_nsec},
+        std::int64_t{info.st_ctim.tv_sec}, std::int64_t{info.st_ctim.tv_nsec}}) {
+    add_value(key, value);
+  }
+}
+
+// Named after the data and the use that is made of it, so that other options replace the file and do not add one.
+std::filesystem::path Dataset::cache_path() const {
+  const std::filesystem::path data = std::filesystem::absolute(source_->path()).lexically_normal();
+  const std::string text = data.string();
+  const int use = (options_.labels ? 1 : 0) + (options_.label_owned_words_only ? 2 : 0);
+  const std::uint64_t hash = hash_bytes(std::as_bytes(std::span(text)), static_cast<std::uint64_t>(use));
+  return options_.cache.directory / fmt::format("{}-{:016x}.pages", data.stem().string(), hash);
+}
+
+void Dataset::open_cache(CacheKey key) {
+  const std::string image = processor_.config().to_json();
+  key.add(std::as_bytes(std::span(image)));
+  std::vector<std::uint64_t> entry_bytes(source_->size(), processor_.pixel_count());
+  for (const Example& example : examples_) entry_bytes[example.page] += example.tokens * kTokenBytes;
+  std::vector<std::uint32_t> first(source_->size());  // example of each page
+  for (std::size_t i = examples_.size(); i-- > 0;) first[examples_[i].page] = static_cast<std::uint32_t>(i);
+  ByteGate decoding(kDecodingBytes);
+  cache_ = std::make_unique<PageCache>(
+      cache_path(), key, entry_bytes, options_.cache.threads, [&](std::size_t page, std::span<std::byte> out) {
+        Scratch scratch;
+        scratch.decoding = &decoding;
+        EncodedExample example;
+        read_page(page, scratch);
+        const auto pixels = out.first(processor_.pixel_count());
+        load_pixels(scratch, {reinterpret_cast<std::uint8_t*>(pixels.data()), pixels.size()});
+        out = out.subspan(pixels.size());
+        for (std::size_t i = first[page]; i < examples_.size() && examples_[i].page == page; ++i) {
+          check_unchanged(examples_[i], scratch);
+          encode(examples_[i], scratch, example);
+          for_arrays(example, [&out](const auto& array) {
+            const auto bytes = std::as_bytes(std::span(array));
+            std::memcpy(out.data(), bytes.data(), bytes.size());
+            out = out.subspan(bytes.size());
+          });
+        }
+      });
+}
+
+bool Dataset::load_cached(std::size_t index, EncodedExample& out, std::span<std::uint8_t> pixels) const {
+  const Example& example = examples_[index];
+  return cache_->read(example.page, [&](std::span<const std::byte> entry) {
+    if (!pixels.empty()) std::memcpy(pixels.data(), entry.data(), pixels.size());
+    std::size_t before = 0;  // tokens of the page's earlier windows
+    for (std::size_t i = 1; i <= example.window; ++i) before += examples_[index - i].tokens;
+    entry = entry.subspan(processor_.pixel_count() + before * kTokenBytes);
+    for_arrays(out, [&](auto& array) {
+      array.resize(example.tokens);
+      const auto bytes = std::as_writable_bytes(std::span(array));
+      std::memcpy(bytes.data(), entry.data(), bytes.size());
+      entry = entry.subspan(bytes.size());
+    });
+  });
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,72 @@
+// PageCache: what pages become (resized pixels, tokens), kept in one file between runs.
+//
+//   header | entry of page 0 | entry of page 1 | … | a checksum for each entry
+//
+// Invariant: under its name the file is whole or absent: it is written aside, synced and renamed, by one process at a
+// time. A file of another key, of another version, cut or with a damaged header or list is made again. An entry's
+// checksum is compared each time that it is read.
+//
+//   PageCache cache(directory / "train.pages", key, entry_bytes, threads, [&](std::size_t page, auto out) { … });
+//   if (!cache.read(17, [&](std::span<const std::byte> entry) { … })) …   // damaged: nothing was called
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/file.h"
+#include "base/mapped_bytes.h"
+
+namespace plimsoll {
+
+// What decides whether a cache is of use: everything that its bytes depend on, added up.
+class CacheKey {
+ public:
+  void add(std::span<const std::byte> bytes);
+  friend bool operator==(const CacheKey&, const CacheKey&) = default;
+
+ private:
+  friend class PageCache;
+  std::array<std::uint64_t, 2> words_ = {1, 2};
+};
+
+class PageCache {
+ public:
+  // Makes the entry of a page. Called from several threads at once.
+  using Fill = std::function<void(std::size_t page, std::span<std::byte> out)>;
+
+  // Opens `path`, or makes it first. `entry_bytes`: of each page. Throws EnvironmentError if it has to be made and
+  // cannot be (no permission, disk full), and what `fill` throws.
+  PageCache(const std::filesystem::path& path, const CacheKey& key, std::span<const std::uint64_t> entry_bytes,
+            int threads, const Fill& fill);
+
+  const std::filesystem::path& path() const { return path_; }
+  // Calls `use` with the page's bytes while they are mapped. False if they are damaged: then it does not call it, warns
+  // the first time, and takes the file away, so that the next run makes it again.
+  bool read(std::size_t page, const std::function<void(std::span<const std::byte>)>& use) const;
+
+  // What the cache itself keeps, and what a thread that reads has mapped at most.
+  std::uint64_t host_bytes() const;
+  std::uint64_t mapped_bytes() const;
+
+ private:
+  // Why the file cannot be used, or nothing if it is open.
+  std::optional<std::string> open();
+  void make(int threads, const Fill& fill);
+
+  std::filesystem::path path_;
+  CacheKey key_;
+  std::vector<std::uint64_t> offsets_;    // of each entry, and of the list behind the last
+  std::vector<std::uint64_t> checksums_;  // of each entry
+  std::uint64_t largest_ = 0;
+  std::optional<InputFile> file_;
+  mutable std::atomic<bool> damaged_ = false;
+};
+
+}  // namespace plimsoll
