@@ -1,6 +1,7 @@
 // What a loader's thread does for a page, timed by itself: each line beside its bar, where it has one.
 //
-//   plimsoll_loader_bench --data ../shared/data/sroie/train.jsonl [--tokenizer DIR] [--rounds 5] [--pages 50]
+//   plimsoll_loader_bench --data ../shared/data/sroie/train.jsonl [--tokenizer DIR] [--rounds 5] [--pages 50] [--cache
+//   DIR]
 //
 // Seconds are the thread's own (CLOCK_THREAD_CPUTIME_ID), the best of the rounds: a machine has other work to do.
 #include <fmt/format.h>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "data/dataset.h"
 #include "data/image_processor.h"
 #include "data/page_source.h"
 #include "data/tokenizer.h"
@@ -83,17 +85,43 @@ void bench_images(const std::vector<Page>& pages, int rounds) {
   });
   time("image: read, decode, resize", [&](const Page& page) { processor.load(page.image, resampler, bytes); });
   time(
-      "image: read, decode, resize, normalise", [&](const Page& page) { processor.load(page.image, scratch, values); },
+      "image: read, decode, resize, normalise",
+      [&](const Page& page) {
+        processor.load(page.image, resampler, bytes);
+        normalise(bytes, processor.values(), values);
+      },
       250);
+}
+
+// Whole examples, as a loader's thread fills a batch with them.
+void bench_examples(const std::string& data, const WordEncoder& encoder, const std::filesystem::path& cache,
+                    int rounds) {
+  const auto time = [&](std::string_view what, DatasetOptions options, double bar = 0) {
+    const Dataset dataset(open_pages(data, {.ignore_labels = true}), encoder, ImageProcessor(ImageProcessorConfig{}),
+                          std::move(options));
+    Dataset::Scratch scratch;
+    EncodedExample example;
+    std::vector<std::uint8_t> pixels(dataset.image_processor().pixel_count());
+    const std::size_t count = std::min<std::size_t>(100, dataset.size());
+    double seconds = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      seconds += best_seconds(rounds, [&] { dataset.load(i, scratch, example, pixels); });
+    }
+    print(what, static_cast<double>(count) / seconds, "pages/s", bar);
+  };
+  time("page: JSON, tokens, boxes, pixels", {});
+  time("page: the same, augmented", {.augment = 1});
+  time("page: from the cache", {.cache = {.directory = cache, .threads = 2}}, 20000);
 }
 
 int run(int argc, char** argv) {
   CLI::App app("Times what the loader does for a page");
-  std::string data, tokenizer;
+  std::string data, path, cache = (std::filesystem::temp_directory_path() / "plimsoll_loader_bench").string();
   int rounds = 5;
   std::size_t most = 50;
   app.add_option("--data", data, "pages")->required();
-  app.add_option("--tokenizer", tokenizer, "model directory (default: the embedded vocabulary)");
+  app.add_option("--tokenizer", path, "model directory (default: the embedded vocabulary)");
+  app.add_option("--cache", cache, "directory for the cache")->capture_default_str();
   app.add_option("--rounds", rounds, "rounds, of which the best counts");
   app.add_option("--pages", most, "pages that are used");
   CLI11_PARSE(app, argc, argv);
@@ -101,8 +129,11 @@ int run(int argc, char** argv) {
   const std::unique_ptr<PageSource> source = open_pages(data, {.ignore_labels = true});
   std::vector<Page> pages;
   for (std::size_t i = 0; i < std::min(most, source->size()); ++i) pages.push_back(source->read(i));
-  bench_tokenizer(tokenizer.empty() ? Tokenizer::embedded() : Tokenizer::from_directory(tokenizer), pages, rounds);
+  const auto tokenizer =
+      std::make_shared<const Tokenizer>(path.empty() ? Tokenizer::embedded() : Tokenizer::from_directory(path));
+  bench_tokenizer(*tokenizer, pages, rounds);
   bench_images(pages, rounds);
+  bench_examples(data, word_encoder(tokenizer), cache, rounds);
   return 0;
 }
 

@@ -175,7 +175,12 @@ void add_training_options(CLI::App* command, RunOptions& o) {
          {"linear", "cosine", "constant"})
       ->type_name("TYPE")
       ->capture_default_str();
-  whole_number(command->add_option("--seed", t.seed, "Fixes fresh weights, the order of pages and dropout"), 0)
+  command->add_flag(
+      "--augment", o.augment,
+      "Show each page a little different in each epoch: turned, scaled, cut at its edges, lighter or "
+      "darker, less sharp; boxes move with it. Training pages then come from their images, --cache or not");
+  whole_number(command->add_option("--seed", t.seed, "Fixes fresh weights, the order of pages, dropout and --augment"),
+               0)
       ->capture_default_str();
 }
 
@@ -242,6 +247,7 @@ void add_precision_options(CLI::App* command, PrecisionOptions& options) {
 }
 
 void RunOptions::resolve() {
+  if (augment) data.augment = train.seed;
   if (box_format == "pixel") {
     data.box_format = BoxFormat::kPixel;
   } else if (box_format == "1000") {

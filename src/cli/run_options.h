@@ -45,6 +45,7 @@ struct RunOptions {
   std::string recompute = "auto";
   std::string offload;
   bool gradient_checkpointing = false;
+  bool augment = false;
 
   // Turns the typed texts into values; throws UsageError.
   void resolve();

@@ -68,6 +68,7 @@ Dataset::Dataset(std::shared_ptr<const PageSource> source, WordEncoder encoder, 
       processor_(std::move(processor)),
       options_(std::move(options)) {
   validate(options_.windows);
+  check(!options_.augment || options_.cache.directory.empty(), "augmented pages are not cached");
   scan();
 }
 
@@ -134,13 +135,32 @@ void Dataset::check_unchanged(const Example& example, const Scratch& scratch) co
   if (!same) throw page_changed(scratch.page, fmt::format("{} tokens in other windows", scratch.tokens.ids.size()));
 }
 
-void Dataset::load(std::size_t index, Scratch& scratch, EncodedExample& out, std::span<std::uint8_t> pixels) const {
+void Dataset::load(std::size_t index, Scratch& scratch, EncodedExample& out, std::span<std::uint8_t> pixels,
+                   std::uint64_t epoch) const {
   const Example& example = examples_.at(index);
   if (cache_ != nullptr && load_cached(index, out, pixels)) return;
   read_page(example.page, scratch);
   check_unchanged(example, scratch);
+  if (options_.augment) {
+    if (scratch.page.width == 0) read_page_image_info(scratch.page);
+    scratch.augmentation = augmentation_of(example.page, epoch, scratch.page);
+  }
   encode(example, scratch, out);
   if (!pixels.empty()) load_pixels(scratch, pixels);
+}
+
+Augmentation Dataset::augmentation_of(std::size_t page, std::uint64_t epoch, const Page& content) const {
+  const AugmentationKey key{.seed = *options_.augment, .epoch = epoch, .page = static_cast<std::uint32_t>(page)};
+  const double aspect = static_cast<double>(content.width) / content.height;
+  for (const double strength : {1.0, 0.5, 0.25}) {
+    const Augmentation drawn = Augmentation::draw(key, aspect, strength);
+    bool keeps = true;
+    for (std::size_t w = 0; keeps && w < content.words.size(); ++w) {
+      keeps = drawn.keeps(box_of(content, w, options_.box_format));
+    }
+    if (keeps) return drawn;
+  }
+  return Augmentation::draw(key, aspect, 0);
 }
 
 void Dataset::load_pixels(Scratch& scratch, std::span<std::uint8_t> out) const {
@@ -153,7 +173,12 @@ void Dataset::load_pixels(Scratch& scratch, std::span<std::uint8_t> out) const {
   try {
     std::optional<ByteGate::Pass> pass;
     if (scratch.decoding != nullptr) pass.emplace(*scratch.decoding, info.decode_bytes);
-    processor_.load(scratch.page.image, scratch.resampler, out);
+    if (!options_.augment) return processor_.load(scratch.page.image, scratch.resampler, out);
+    constexpr int kScale = Augmentation::kOversampling;
+    scratch.picture.resize(kScale * kScale * out.size());
+    processor_.load(scratch.page.image, scratch.resampler, scratch.picture, kScale);
+    scratch.augmentation.apply(scratch.picture, processor_.config().width, processor_.config().height, scratch.blurred,
+                               out);
   } catch (const ImageError& error) {
     throw_with_page(error, scratch.page);
   }
@@ -176,7 +201,7 @@ void Dataset::encode(const Example& example, const Scratch& scratch, EncodedExam
     const bool owned = first && owning_window(scratch.windows, token, token_count) == static_cast<int>(example.window);
     out.input_ids.push_back(tokens.ids[static_cast<std::size_t>(token)]);
     // A word's box is scaled once, at its first token here.
-    out.bbox.push_back(first || token == window.begin ? box_of(page, w, options_.box_format)
+    out.bbox.push_back(first || token == window.begin ? scratch.augmentation.move(box_of(page, w, options_.box_format))
                                                       : Box1000(out.bbox.back()));
     out.predicts.push_back(owned ? word : kNoWord);
     const bool labelled = first && (owned || !options_.label_owned_words_only) && !page.labels.empty();
@@ -204,11 +229,15 @@ std::uint64_t Dataset::workers_host_bytes(int threads, std::uint64_t decoding_by
   constexpr std::uint64_t kBytesPerPageByte = 40, kThreadBytes = 256 * 1024;
   const auto count = static_cast<std::uint64_t>(threads);
   const std::uint64_t decode_bytes = image_limits_.decode_bytes;
+  // The picture that an augmentation works on, and a copy of the result that it blurs.
+  const int scale = options_.augment ? Augmentation::kOversampling : 1;
+  const std::uint64_t augmenting_bytes =
+      options_.augment ? (static_cast<std::uint64_t>(scale * scale) + 1) * processor_.pixel_count() : 0;
   // With a cache too: a page whose entry is damaged comes from its image.
   return std::min(count * decode_bytes, std::max(decode_bytes, decoding_bytes)) +
          count * (cache_ ? cache_->mapped_bytes() : 0) +
-         count *
-             (processor_.host_bytes(image_limits_) + kBytesPerPageByte * source_->longest_page_bytes() + kThreadBytes);
+         count * (augmenting_bytes + processor_.host_bytes(image_limits_, scale) +
+                  kBytesPerPageByte * source_->longest_page_bytes() + kThreadBytes);
 }
 
 }  // namespace plimsoll

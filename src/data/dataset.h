@@ -17,6 +17,7 @@
 
 #include "base/byte_gate.h"
 #include "base/bytes.h"
+#include "data/augment.h"
 #include "data/image_processor.h"
 #include "data/labels.h"
 #include "data/page_cache.h"
@@ -61,6 +62,9 @@ struct DatasetOptions {
   // Labels only where the window owns the word, so that each word counts once (evaluation).
   bool label_owned_words_only = false;
   CacheOptions cache{};
+  // A seed: each epoch sees its pages a little different (data/augment.h). Not with a cache, which has them as they
+  // are.
+  std::optional<std::uint64_t> augment{};
 };
 
 class Dataset {
@@ -75,6 +79,8 @@ class Dataset {
     PageTokens tokens;
     std::vector<Window> windows;
     Resampler resampler;
+    Augmentation augmentation;                   // of the page read last
+    std::vector<std::uint8_t> picture, blurred;  // that it works on
     ByteGate* decoding = nullptr;  // shared by threads that load at the same time: bounds what their decoders hold
   };
 
@@ -96,8 +102,9 @@ class Dataset {
 
   // Fills `out` with the example's tokens and, unless `pixels` is empty, `pixels` (processor.pixel_count() bytes, which
   // `normalise` turns into floats) with its page's image: from the cache where there is one, and its entry is whole.
-  // Throws PageError or ImageError if a file has changed since.
-  void load(std::size_t index, Scratch& scratch, EncodedExample& out, std::span<std::uint8_t> pixels = {}) const;
+  // `epoch` decides how the page is augmented. Throws PageError or ImageError if a file has changed since.
+  void load(std::size_t index, Scratch& scratch, EncodedExample& out, std::span<std::uint8_t> pixels = {},
+            std::uint64_t epoch = 0) const;
 
   // What the data set itself keeps, and the most that so many loading threads hold beside their batches when they share
   // a ByteGate of `decoding_bytes`.
@@ -111,6 +118,8 @@ class Dataset {
   std::int32_t label_of(const Page& page, std::size_t word) const;
   // Throws PageError unless the page read last falls into the same windows as when it was scanned.
   void check_unchanged(const Example& example, const Scratch& scratch) const;
+  // The strongest augmentation of the page read last that keeps every box on it.
+  Augmentation augmentation_of(std::size_t page, std::uint64_t epoch, const Page& content) const;
   // The image of the page read last.
   void load_pixels(Scratch& scratch, std::span<std::uint8_t> out) const;
   void scan();

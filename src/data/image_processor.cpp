@@ -162,7 +162,7 @@ std::size_t ImageProcessor::pixel_count() const {
   return 3 * static_cast<std::size_t>(config_.height) * static_cast<std::size_t>(config_.width);
 }
 
-void ImageProcessor::load(const fs::path& path, Resampler& resampler, std::span<std::uint8_t> out) const {
+void ImageProcessor::load(const fs::path& path, Resampler& resampler, std::span<std::uint8_t> out, int scale) const {
   const std::unique_ptr<ImageRows> image = open_image(path);
   if (!config_.do_resize && (image->width() != config_.width || image->height() != config_.height)) {
     throw ImageError("image-size", {.what = "a page's image has the wrong size, and resizing is off (do_resize)",
@@ -171,7 +171,7 @@ void ImageProcessor::load(const fs::path& path, Resampler& resampler, std::span<
                                     .allowed = fmt::format("{} x {} pixels", config_.width, config_.height),
                                     .remedy = "set do_resize to true in the image processor's configuration"});
   }
-  resampler.begin(image->width(), image->height(), config_.width, config_.height, out);
+  resampler.begin(image->width(), image->height(), scale * config_.width, scale * config_.height, out);
   for (int y = 0; y < image->height(); ++y) {
     image->next_row(resampler.row());
     resampler.take_row();
@@ -194,8 +194,8 @@ void ImageLimits::include(const ImageInfo& info) {
   decode_bytes = std::max(decode_bytes, info.decode_bytes);
 }
 
-std::uint64_t ImageProcessor::host_bytes(const ImageLimits& limits) const {
-  return Resampler::host_bytes(limits.width, limits.height, config_.width, config_.height);
+std::uint64_t ImageProcessor::host_bytes(const ImageLimits& limits, int scale) const {
+  return Resampler::host_bytes(limits.width, limits.height, scale * config_.width, scale * config_.height);
 }
 
 }  // namespace plimsoll

@@ -60,12 +60,12 @@ class ImageProcessor {
   // Numbers of one image: 3 * height * width.
   std::size_t pixel_count() const;
   const PixelValues& values() const { return values_; }
-  // Decodes and resizes; `out`: height x width x 3 bytes, not yet normalised. Thread-safe with a resampler per thread.
-  // Throws ImageError.
-  void load(const std::filesystem::path& path, Resampler& resampler, std::span<std::uint8_t> out) const;
+  // Decodes and resizes; `out`: height x width x 3 bytes, not yet normalised; or of `scale` times the sides.
+  // Thread-safe with a resampler per thread. Throws ImageError.
+  void load(const std::filesystem::path& path, Resampler& resampler, std::span<std::uint8_t> out, int scale = 1) const;
   // Upper bound of what a thread's resampler holds after images within `limits`; what the decoder itself takes
   // (`limits.decode_bytes`) comes on top.
-  std::uint64_t host_bytes(const ImageLimits& limits) const;
+  std::uint64_t host_bytes(const ImageLimits& limits, int scale = 1) const;
 
  private:
   ImageProcessorConfig config_;

@@ -71,7 +71,8 @@ void Loader::fill(std::uint64_t index, Worker& worker, Slot& slot) {
     for (const std::uint32_t index_of_example : worker.item.examples) {
       const Example& example = dataset_.examples()[index_of_example];
       // Pixels first: a sample that cannot be loaded is not half in the batch.
-      dataset_.load(index_of_example, worker.scratch, worker.example, batch.pixel_bytes(batch.samples()));
+      dataset_.load(index_of_example, worker.scratch, worker.example, batch.pixel_bytes(batch.samples()),
+                    worker.item.info.epoch);
       batch.add(
           worker.example,
           {.example = index_of_example, .page = example.page, .window = example.window, .windows = example.windows},

@@ -188,7 +188,11 @@ std::unique_ptr<Dataset> open_checked(const ModelBundle& bundle, const DataReque
   DatasetOptions options{.box_format = request.box_format, .windows = window_options(request, bundle.config)};
   if (with_labels) options.labels = LabelSet(bundle.config.labels, "the model's labels");
   options.label_owned_words_only = owned_only;
-  options.cache = {.directory = request.cache, .threads = std::min(4, available_cores())};
+  if (request.augment) {
+    options.augment = request.augment;
+  } else {
+    options.cache = {.directory = request.cache, .threads = std::min(4, available_cores())};
+  }
   auto dataset = std::make_unique<Dataset>(std::move(source), bundle.word_encoder(), ImageProcessor(bundle.image),
                                            std::move(options));
   if (dataset->size() == 0) {
@@ -237,6 +241,7 @@ RunData open_run_data(const ModelBundle& bundle, const DataRequest& request, con
   if (evaluation.empty()) return data;
   DataRequest held_out = request;
   held_out.data = evaluation;
+  held_out.augment.reset();
   data.evaluation = open_checked(bundle, held_out, true, true);
   return data;
 }

@@ -29,6 +29,7 @@ struct DataRequest {
   int stride = -1;                // tokens by which windows overlap; below 0: a quarter of a window, at most 128
   bool truncate = false;          // long pages lose their end instead of being cut into windows
   std::filesystem::path cache{};  // a directory for what pages become; empty: none
+  std::optional<std::uint64_t> augment{};  // a seed: training pages are augmented
 };
 
 struct ModelRequest {

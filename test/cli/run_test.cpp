@@ -65,6 +65,47 @@ TEST_F(Run, TrainEvalPredict) {
   EXPECT_EQ(pictures, pages.size());
 }
 
+TEST_F(Run, ACacheChangesNoWeight) {
+  const std::string held_out = path("pages/validation.jsonl"), cache = path("cache");
+  std::vector<std::string> models;
+  for (const std::string& name : {"plain", "made", "found"}) {
+    Arguments more = {"--max-steps", "3", "--eval-data", held_out, "--json"};
+    if (name != "plain") more.insert(more.end(), {"--cache", cache});
+    const Outcome trained = run(train_arguments(name, more));
+    ASSERT_EQ(trained.code, 0) << trained.err;
+    EXPECT_EQ(trained.err.find("making the cache") != std::string::npos, name == "made") << trained.err;
+    const nlohmann::json summary = nlohmann::json::parse(trained.out);
+    EXPECT_GE(summary.at("data_wait").get<double>(), 0);
+    EXPECT_LE(summary.at("data_wait").get<double>(), 1);
+    EXPECT_LE(summary.at("measured_peak_bytes").get<double>(), summary.at("budget_bytes").get<double>());
+    std::ifstream metrics(at(name) / "metrics.jsonl");
+    std::string line;
+    ASSERT_TRUE(std::getline(metrics, line));
+    EXPECT_TRUE(nlohmann::json::parse(line).contains("data_wait"));
+    models.push_back(file_bytes(at(name) / "model.safetensors"));
+  }
+  EXPECT_TRUE(models[1] == models[0]);
+  EXPECT_TRUE(models[2] == models[0]);
+}
+
+// A run that was stopped after two of four updates and resumed sees the same augmented pages.
+TEST_F(Run, AugmentedRunsResumeToTheSameBits) {
+  const auto train = [&](const std::string& name, const Arguments& more) {
+    Arguments all = {"--max-steps", "4", "--augment", "--save-steps", "2"};
+    all.insert(all.end(), more.begin(), more.end());
+    const Outcome outcome = run(train_arguments(name, all));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return file_bytes(at(name) / "model.safetensors");
+  };
+  const std::string whole = train("whole", {});
+  fs::create_directories(at("resumed"));
+  fs::copy(at("whole") / "checkpoint-2", at("resumed") / "checkpoint-2", fs::copy_options::recursive);
+  EXPECT_TRUE(train("resumed", {"--resume-from-checkpoint", "latest"}) == whole);
+  const Outcome plain = run(train_arguments("plain", {"--max-steps", "4"}));
+  ASSERT_EQ(plain.code, 0) << plain.err;
+  EXPECT_FALSE(file_bytes(at("plain") / "model.safetensors") == whole);
+}
+
 TEST_F(Run, LossesAreTheSameBitsAtFiveBudgets) {
   constexpr int kBudgets = 5;
   const Outcome sweep = run({"plan", "--model", "layoutlmv3-small", "--data", path("pages/train.jsonl"), "--threads",

@@ -91,6 +91,42 @@ TEST(Dataset, CutsWindowsAndCountsEachWordOnceForEvaluation) {
   EXPECT_THAT(predicted, ElementsAre(0, 1, 2));
 }
 
+TEST(Dataset, AugmentsAPageAnewInEachEpoch) {
+  const ScratchFolder folder;
+  std::string page = page_json(image_file("rgb.png"));
+  const std::string at_the_edge = "[50, 60, 100, 200]";  // which would hold the page where it is
+  page.replace(page.find(at_the_edge), at_the_edge.size(), "[50, 60, 80, 150]");
+  const auto path = folder.write("a.jsonl", one_line(page));
+  const Dataset plain = open(path, {}), data = open(path, {.augment = 5});
+  const auto load = [](const Dataset& from, std::uint64_t epoch) {
+    std::vector<std::uint8_t> pixels(from.image_processor().pixel_count());
+    Dataset::Scratch scratch;
+    EncodedExample example;
+    from.load(0, scratch, example, pixels, epoch);
+    return std::tuple(example.bbox, pixels, example.input_ids);
+  };
+  const auto [boxes, pixels, ids] = load(plain, 0);
+  std::set<std::vector<Box1000>> boxes_seen;
+  std::set<std::vector<std::uint8_t>> pixels_seen;
+  for (std::uint64_t epoch = 0; epoch < 30; ++epoch) {
+    const auto augmented = load(data, epoch);
+    EXPECT_EQ(augmented, load(data, epoch));
+    EXPECT_EQ(std::get<2>(augmented), ids);
+    const std::vector<Box1000>& moved = std::get<0>(augmented);
+    boxes_seen.insert(moved);
+    pixels_seen.insert(std::get<1>(augmented));
+    EXPECT_EQ(moved.front(), Box1000{}) << "<s> has no place on the page";
+    EXPECT_EQ(moved.back(), Box1000{});
+    for (std::size_t i = 1; i + 1 < moved.size(); ++i) {
+      EXPECT_TRUE(box_on_page(moved[i]));
+      for (std::size_t side = 0; side < 4; ++side) EXPECT_NEAR(moved[i][side], boxes[i][side], 100);
+    }
+  }
+  EXPECT_GT(boxes_seen.size(), 25U);
+  EXPECT_EQ(pixels_seen.size(), 30U);
+  EXPECT_GT(data.workers_host_bytes(1, 0) - plain.workers_host_bytes(1, 0), 5 * pixels.size());
+}
+
 // Whatever changes what a page becomes: an image in place of another, labels, windows, the encoder.
 TEST(Dataset, ACacheIsOfNoUseForOtherData) {
   const ScratchFolder folder;

@@ -37,18 +37,20 @@ class LoaderTest : public testing::Test {
     open_data({});
   }
 
-  void open_data(const CacheOptions& cache, const WindowOptions& windows = {}) {
+  void open_data(const CacheOptions& cache, const WindowOptions& windows = {},
+                 std::optional<std::uint64_t> augment = std::nullopt) {
     dataset_ = std::make_unique<Dataset>(
         open_pages(path_, {}), letters_encoder(), small_processor(),
-        DatasetOptions{.windows = windows, .labels = LabelSet::parse("O,B-X"), .cache = cache});
+        DatasetOptions{.windows = windows, .labels = LabelSet::parse("O,B-X"), .cache = cache, .augment = augment});
     sampler_ = std::make_unique<Sampler>(dataset_->examples(), SamplerOptions{.seed = 3, .train_batch_size = 6});
   }
 
   BatchShape shape() const { return {.max_samples = 4, .max_text_rows = 80, .patches_per_side = 2, .image_size = 32}; }
   BatchSequence::Range two_epochs() const { return {.epoch = 1, .update = 1, .updates = 7}; }
   // Every byte of every batch, one string each.
-  std::vector<std::string> load_all(LoaderOptions options) {
-    BatchSequence sequence(*sampler_, 4, two_epochs());
+  std::vector<std::string> load_all(LoaderOptions options) { return load_all(options, two_epochs()); }
+  std::vector<std::string> load_all(LoaderOptions options, BatchSequence::Range range) {
+    BatchSequence sequence(*sampler_, 4, range);
     Loader loader(*dataset_, sequence, shape(), 0, options);
     std::vector<std::string> all;
     while (const Batch* batch = loader.next()) {
@@ -93,6 +95,20 @@ TEST_F(LoaderTest, ACacheChangesNoByteOfABatch) {
   // Without its images there is nothing but the cache.
   for (std::size_t i = 0; i < kPages; ++i) fs::remove(folder_.path() / fmt::format("{}.img", i));
   for (const int workers : {0, 1, 3}) EXPECT_EQ(load_all({.workers = workers}), expected);
+}
+
+TEST_F(LoaderTest, AugmentedBatchesDependOnSeedEpochAndPageAlone) {
+  const auto plain = load_all({.workers = 2});
+  open_data({}, {}, 7);
+  const auto expected = load_all({.workers = 0});
+  EXPECT_NE(expected, plain);
+  EXPECT_EQ(load_all({.workers = 3}), expected);
+  // A run that was resumed at the second epoch's first update.
+  const auto rest = load_all({.workers = 2}, {.epoch = 2, .update = 0, .updates = 4});
+  ASSERT_EQ(rest.size(), 8U);
+  EXPECT_TRUE(std::equal(rest.begin(), rest.end(), expected.end() - 8));
+  open_data({}, {}, 8);
+  EXPECT_NE(load_all({.workers = 0}), expected);
 }
 
 // Every page of a spoilt file comes from its image, whatever of it is spoilt.
