@@ -26,7 +26,8 @@ from pathlib import Path
 
 from program import PLIMSOLL, REPOSITORY, run
 
-MEASURED = {"pages_per_second", "resident_bytes", "anonymous_bytes", "file_bytes", "machine_free_bytes", "eval_seconds"}
+MEASURED = {"pages_per_second", "resident_bytes", "anonymous_bytes", "file_bytes", "machine_free_bytes", "data_wait",
+            "eval_seconds"}
 KINDS = {  # how many checkpoints stay, and what the run does
     "saves every update": (2, ["--save-steps", 1]),
     "two micro-batches, every other update": (1, ["--save-steps", 2, "--per-device-train-batch-size", 1]),

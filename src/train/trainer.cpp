@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <iterator>
@@ -10,6 +11,7 @@
 
 #include "base/dropout.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/process.h"
 
@@ -20,13 +22,12 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-// Tells data sets apart by how their pages fall into windows (FNV-1a).
+// Tells data sets apart by how their pages fall into windows.
 std::string fingerprint(std::span<const Example> examples) {
-  std::uint64_t hash = 0xcbf29ce484222325ULL;
+  std::uint64_t hash = 0;
   for (const Example& e : examples) {
-    for (const std::uint32_t value : {e.page, e.begin, std::uint32_t{e.tokens}, std::uint32_t{e.labelled}}) {
-      hash = (hash ^ value) * 0x100000001b3ULL;
-    }
+    const std::array<std::uint32_t, 4> values = {e.page, e.begin, e.tokens, e.labelled};
+    hash = hash_bytes(std::as_bytes(std::span(values)), hash);
   }
   return fmt::format("{:016x}", hash);
 }

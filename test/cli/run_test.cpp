@@ -68,7 +68,7 @@ TEST_F(Run, TrainEvalPredict) {
 TEST_F(Run, ACacheChangesNoWeight) {
   const std::string held_out = path("pages/validation.jsonl"), cache = path("cache");
   std::vector<std::string> models;
-  for (const std::string& name : {"plain", "made", "found"}) {
+  for (const std::string name : {"plain", "made", "found"}) {
     Arguments more = {"--max-steps", "3", "--eval-data", held_out, "--json"};
     if (name != "plain") more.insert(more.end(), {"--cache", cache});
     const Outcome trained = run(train_arguments(name, more));

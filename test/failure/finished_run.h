@@ -24,7 +24,8 @@ inline std::map<std::string, std::string> files_below(const fs::path& directory)
 // Of a finished run: all but what differs by its nature, times and memory.
 inline std::map<std::string, std::string> results_of(const fs::path& directory) {
   static const std::set<std::string> kMeasured = {"pages_per_second", "resident_bytes",     "anonymous_bytes",
-                                                  "file_bytes",       "machine_free_bytes", "eval_seconds"};
+                                                  "file_bytes",       "machine_free_bytes", "data_wait",
+                                                  "eval_seconds"};
   std::map<std::string, std::string> files = files_below(directory);
   for (const char* name : {"plan.json", "summary.json"}) {
     if (files.contains(name)) files[name] = "there";
