@@ -33,7 +33,7 @@ class CodedProduct final : public Kernel {
     const bool has_bias = node.inputs.size() == 3;
     std::size_t library_bytes = 0;
     const auto fill = [&](Ladder& ladder, std::int64_t width) {
-      ladder.fill(chunk_, [&](std::int64_t rows) {
+      ladder.fill(1, chunk_, [&](std::int64_t rows) {
         const Matmul& product = cache.matmul({.rows = rows,
                                               .columns = width,
                                               .inner = inner_,
@@ -121,7 +121,7 @@ class CodedProduct final : public Kernel {
   bool transposed_;
   DType product_;  // what oneDNN reads and writes
   std::int64_t capacity_, inner_, columns_, chunk_;
-  Ladder tiles_{}, last_tile_{};  // the last one where it is narrower
+  Ladder tiles_{chunk_}, last_tile_{chunk_};  // the last one where it is narrower
   RowParts tile_parts_{}, last_tile_parts_{};
   std::size_t tile_at_ = 0, x_at_ = 0, y_at_ = 0, scratch_bytes_ = 0;
 };

@@ -1,8 +1,8 @@
 // linear, linear_add and linear's two gradients by oneDNN, for a row count that is known only when they run.
 //
-// oneDNN's primitives have fixed shapes, so rows are cut up into them: one product over all whole groups of kGroup
-// rows, and one or two over the rest, filled up with zeros to kStep. Which primitives run depends on the real row count
-// alone, so that results repeat, and the cost follows the real rows in steps of kStep.
+// oneDNN's primitives have fixed shapes, so rows are cut up into them (Ladder): one product over nearly all rows, and a
+// few over the rest, filled up with zeros to kStep. Which primitives run depends on capacity and real row count alone,
+// so that results repeat, and the cost follows the real rows in steps of kStep.
 //
 // linear's weight lies across the product and is packed once a run, unless rows are few; linear_input_grad's is used as
 // it lies, which is as fast and needs no scratch. linear_weight_grad sums over rows, and adds the rest on top of the
@@ -50,7 +50,7 @@ class RowProduct final : public Kernel {
         capacity_(sizes.capacity),
         inner_(sizes.inner),
         columns_(sizes.columns),
-        chunk_(widens_rows() ? std::min(kChunk, sizes.capacity) : sizes.capacity) {
+        chunk_(widens_rows() || is_narrow(inner_, columns_) ? std::min(kChunk, sizes.capacity) : sizes.capacity) {
     packing_ = transposed_weight && capacity_ > kFewRows ? cache.packing(inner_, columns_, true, product_) : nullptr;
     std::size_t library_bytes = packing_ == nullptr ? 0 : packing_->scratch_bytes();
     const auto prepare = [&](std::int64_t rows, bool packed) {
@@ -66,9 +66,11 @@ class RowProduct final : public Kernel {
       library_bytes = std::max(library_bytes, product.scratch_bytes());
       return &product;
     };
-    plain_.fill(packing_ == nullptr ? chunk_ : std::min(chunk_, kFewRows),
+    plain_.fill(1, packing_ == nullptr ? chunk_ : std::min(chunk_, kFewRows),
                 [&](std::int64_t rows) { return prepare(rows, false); });
-    if (packing_ != nullptr) packed_.fill(chunk_, [&](std::int64_t rows) { return prepare(rows, true); });
+    if (packing_ != nullptr) {
+      packed_.fill(std::min(chunk_, kFewRows), chunk_, [&](std::int64_t rows) { return prepare(rows, true); });
+    }
     ScratchLayout layout;
     weight_at_ = layout.add_bytes(types.weight == product_ ? 0 : bytes_of(product_, inner_ * columns_));
     packed_at_ = layout.add_bytes(packing_ == nullptr ? 0 : packing_->packed_bytes());
@@ -133,7 +135,7 @@ class RowProduct final : public Kernel {
   DType product_, result_;  // what oneDNN reads and writes
   std::int64_t capacity_, inner_, columns_, chunk_;
   const WeightPacking* packing_ = nullptr;  // for more than kFewRows rows
-  Ladder plain_{}, packed_{};               // by the layout of b
+  Ladder plain_{chunk_}, packed_{chunk_};   // by the layout of b
   RowParts parts_{};
   std::size_t weight_at_ = 0, packed_at_ = 0, x_at_ = 0, y_at_ = 0, scratch_bytes_ = 0;
 };
@@ -147,7 +149,7 @@ class WeightGradient final : public Kernel {
         capacity_(capacity),
         m_(m),
         k_(k),
-        chunk_(dtype == product_ ? capacity : std::min(kChunk, capacity)),
+        chunk_(dtype != product_ || is_narrow(m, k) ? std::min(kChunk, capacity) : capacity),
         has_sum_(has_sum) {
     std::size_t library_bytes = 0;
     const auto prepare = [&](std::int64_t rows, bool on_top) {
@@ -156,9 +158,9 @@ class WeightGradient final : public Kernel {
       library_bytes = std::max(library_bytes, product.scratch_bytes());
       return &product;
     };
-    writing_.fill(chunk_, [&](std::int64_t rows) { return prepare(rows, false); });
+    writing_.fill(1, chunk_, [&](std::int64_t rows) { return prepare(rows, false); });
     const bool adds_groups = has_sum || chunk_ < capacity;
-    adding_.fill(adds_groups ? chunk_ : std::min(capacity, kGroup),
+    adding_.fill(1, adds_groups ? chunk_ : std::min(capacity, adding_.group() - 1),
                  [&](std::int64_t rows) { return prepare(rows, true); });
     ScratchLayout layout;
     const std::int64_t rest_rows = std::min(kGroup, (capacity + kStep - 1) / kStep * kStep);
@@ -194,18 +196,19 @@ class WeightGradient final : public Kernel {
 
  private:
   void sum(std::int64_t rows, const void* dy, const void* x, float* dw, bool on_top, std::byte* scratch) const {
-    const std::int64_t grouped = rows / kGroup * kGroup, rest = rows % kGroup;
-    if (grouped > 0) {
-      (on_top ? adding_ : writing_).over(grouped).run(dy, x, nullptr, dw, scratch + library_at_);
+    while (rows >= kGroup) {
+      const std::int64_t part = writing_.part(rows);
+      (on_top ? adding_ : writing_).over(part).run(dy, x, nullptr, dw, scratch + library_at_);
       on_top = true;
-      dy = at(dy, product_, grouped * m_);
-      x = at(x, product_, grouped * k_);
+      dy = at(dy, product_, part * m_);
+      x = at(x, product_, part * k_);
+      rows -= part;
     }
-    if (rest == 0) return;
-    const std::int64_t filled = (rest + kStep - 1) / kStep * kStep;
-    if (filled != rest) {
-      copy_and_fill(dy, scratch + rest_dy_at_, rest, filled, bytes_of(product_, m_));
-      copy_and_fill(x, scratch + rest_x_at_, rest, filled, bytes_of(product_, k_));
+    if (rows == 0) return;
+    const std::int64_t filled = (rows + kStep - 1) / kStep * kStep;
+    if (filled != rows) {
+      copy_and_fill(dy, scratch + rest_dy_at_, rows, filled, bytes_of(product_, m_));
+      copy_and_fill(x, scratch + rest_x_at_, rows, filled, bytes_of(product_, k_));
       dy = scratch + rest_dy_at_;
       x = scratch + rest_x_at_;
     }
@@ -215,7 +218,7 @@ class WeightGradient final : public Kernel {
   DType dtype_, product_;  // of dy and x; what oneDNN reads
   std::int64_t capacity_, m_, k_, chunk_;
   bool has_sum_;
-  Ladder writing_{}, adding_{};  // over what dw held, or on top of it
+  Ladder writing_{chunk_}, adding_{chunk_};  // over what dw held, or on top of it
   std::size_t library_at_ = 0, x_at_ = 0, dy_at_ = 0, rest_x_at_ = 0, rest_dy_at_ = 0, scratch_bytes_ = 0;
 };
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <vector>
+#include <map>
 
 #include "backend/cpu/dnnl_matmul.h"
 #include "backend/cpu/parallel.h"
@@ -14,26 +14,43 @@ namespace plimsoll {
 
 inline constexpr std::int64_t kStep = 16;
 inline constexpr std::int64_t kGroup = 128;
-inline constexpr std::int64_t kChunk = 2 * kGroup;  // rows that are widened at a time
+inline constexpr std::int64_t kChunk =
+    2 * kGroup;  // rows that are widened, or multiplied by a narrow matrix, at a time
 static_assert(kGroup % kStep == 0 && kChunk % kGroup == 0);
 
-// Products over kStep, 2 kStep, … kGroup, 2 kGroup, … rows.
+// Products of fixed row counts, from which one over any number of rows is put together: over whole large groups, then
+// over whole groups of kGroup, then of kStep. A product that oneDNN has prepared takes some 100 KB, so that the large
+// groups grow with the most rows there can be.
 class Ladder {
  public:
-  // make(rows) for each rung that a run of `up_to` rows may need.
+  explicit Ladder(std::int64_t capacity)
+      : group_(std::max(kGroup, (capacity / kLargeGroups + kGroup - 1) / kGroup * kGroup)) {}
+
+  std::int64_t group() const { return group_; }  // rows of a large one
+
+  // make(rows) for each product that runs over `fewest` to `most` rows need.
   template <typename Make>
-  void fill(std::int64_t up_to, const Make& make) {
-    std::int64_t rows = kStep;
-    for (; rows <= std::min(kGroup, up_to + kStep - 1); rows += kStep) rungs_.push_back(make(rows));
-    for (rows = 2 * kGroup; rows <= up_to; rows += kGroup) rungs_.push_back(make(rows));
-  }
-  const Matmul& over(std::int64_t rows) const {
-    const std::int64_t rung = rows <= kGroup ? rows / kStep - 1 : kGroup / kStep - 2 + rows / kGroup;
-    return *rungs_[static_cast<std::size_t>(rung)];
+  void fill(std::int64_t fewest, std::int64_t most, const Make& make) {
+    const auto add = [&](std::int64_t rows) {
+      if (!products_.contains(rows)) products_[rows] = make(rows);
+    };
+    for (std::int64_t rows = kStep; rows <= std::min(kGroup, most + kStep - 1); rows += kStep) add(rows);
+    for (std::int64_t rows = kGroup; rows < group_ && rows <= most; rows += kGroup) add(rows);
+    for (std::int64_t rows = std::max(fewest / group_, std::int64_t{1}) * group_; rows <= most; rows += group_)
+      add(rows);
   }
 
+  // How many of `rows`, kStep at least, one product takes.
+  std::int64_t part(std::int64_t rows) const {
+    const std::int64_t unit = rows >= group_ ? group_ : rows >= kGroup ? kGroup : kStep;
+    return rows / unit * unit;
+  }
+  const Matmul& over(std::int64_t rows) const { return *products_.at(rows); }
+
  private:
-  std::vector<const Matmul*> rungs_{};
+  static constexpr std::int64_t kLargeGroups = 16;  // at most, about
+  std::int64_t group_;
+  std::map<std::int64_t, const Matmul*> products_{};
 };
 
 inline std::size_t bytes_of(DType dtype, std::int64_t count) {
@@ -47,6 +64,9 @@ inline const std::byte* at(const void* data, DType dtype, std::int64_t index) {
 inline std::byte* at(void* data, DType dtype, std::int64_t index) {
   return static_cast<std::byte*>(data) + bytes_of(dtype, index);
 }
+
+// Where a matrix is this narrow, products over many rows at once gain nothing.
+inline bool is_narrow(std::int64_t inner, std::int64_t columns) { return std::min(inner, columns) < 64; }
 
 // The type that rows of `dtype` are multiplied in.
 inline DType product_type(DType dtype) {
@@ -74,18 +94,18 @@ struct RowParts {
 
   void multiply(const Ladder& products, std::int64_t rows, const void* x, const void* b, const float* bias, void* y,
                 std::byte* scratch) const {
-    for (const std::int64_t part : {rows / kGroup * kGroup, rows % kGroup / kStep * kStep}) {
-      if (part == 0) continue;
+    while (rows >= kStep) {
+      const std::int64_t part = products.part(rows);
       products.over(part).run(x, b, bias, y, scratch + library_at);
       x = at(x, operands, part * inner);
       y = at(y, result, part * columns);
+      rows -= part;
     }
-    const std::int64_t last = rows % kStep;
-    if (last == 0) return;
-    copy_and_fill(x, scratch + last_x_at, last, kStep, bytes_of(operands, inner));
-    if (accumulates) copy_and_fill(y, scratch + last_y_at, last, kStep, bytes_of(result, columns));
+    if (rows == 0) return;
+    copy_and_fill(x, scratch + last_x_at, rows, kStep, bytes_of(operands, inner));
+    if (accumulates) copy_and_fill(y, scratch + last_y_at, rows, kStep, bytes_of(result, columns));
     products.over(kStep).run(scratch + last_x_at, b, bias, scratch + last_y_at, scratch + library_at);
-    std::memcpy(y, scratch + last_y_at, bytes_of(result, last * columns));
+    std::memcpy(y, scratch + last_y_at, bytes_of(result, rows * columns));
   }
 };
 
