@@ -69,8 +69,14 @@ PageCache::PageCache(const fs::path& path, const CacheKey& key, std::span<const 
     largest_ = std::max(largest_, bytes);
   }
   if (!open()) return;
-  std::error_code error;  // a directory that cannot be made is met again, with words, when the file is created
+  std::error_code error;
   fs::create_directories(path.parent_path(), error);
+  if (error) {
+    throw EnvironmentError({.what = "cannot make the cache's directory",
+                            .where = path.parent_path().string(),
+                            .found = error.message(),
+                            .remedy = "check the path, its permissions and the disk, or name another with --cache"});
+  }
   const Lock lock(beside(path, ".lock"));
   const std::optional<std::string> why = open();
   if (!why) return;  // another process made it meanwhile

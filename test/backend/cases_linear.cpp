@@ -71,7 +71,11 @@ std::vector<OpCase> linear_cases() {
   for (const LinearShape& shape :
        {LinearShape{7, 3, 12, 5, true}, LinearShape{7, 0, 12, 5, true}, LinearShape{7, 1, 5, 24, false},
         LinearShape{19, -1, 24, 7, true}, LinearShape{33, 17, 96, 13, true}, LinearShape{1, 1, 1, 1, false},
-        LinearShape{70, 65, 5, 96, true}, LinearShape{300, 259, 24, 33, true}, LinearShape{130, 2, 160, 24, false}}) {
+        LinearShape{70, 65, 5, 96, true}, LinearShape{300, 259, 24, 33, true}, LinearShape{130, 2, 160, 24, false},
+        // The last of large groups, of groups of 128, of 16, and less: with a packed weight, and with a narrow one.
+        LinearShape{4200, 4199, 64, 66, true}, LinearShape{4200, 1300, 66, 64, true},
+        LinearShape{2100, 800, 65, 64, false}, LinearShape{2300, 2299, 65, 3, true},
+        LinearShape{2300, 2050, 2, 65, false}}) {
     cases.push_back(linear_case(shape));
   }
   for (const LinearShape& shape :
@@ -89,6 +93,9 @@ std::vector<OpCase> linear_cases() {
   for (const bool keep : {false, true}) {
     for (const std::int32_t rows : {0, 1, 9, 11}) {
       cases.push_back(weight_grad_case({11, rows, 12, 7, false}, keep));
+    }
+    for (const std::int32_t rows : {383, 560}) {
+      cases.push_back(weight_grad_case({4200, rows, 66, 64, false}, keep));
     }
   }
   return cases;

@@ -80,7 +80,7 @@ inline Tolerance tolerance_of(Op op) {
     case Op::kLinearInputGrad:
     case Op::kLinearWeightGrad:
     case Op::kBiasGrad:
-      return {0, 6e-7, "float sums of up to 300 products, in any order"};
+      return {0, 6e-7, "float sums of up to 600 products, in any order"};
     case Op::kLayerNorm:
     case Op::kLayerNormGrad:
       return {0, 5e-7, "float sums over a row; the mean, up to ten times the spread, in float too"};
