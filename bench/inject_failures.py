@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Does a run end cleanly whatever fails in it?
 
-A short run (two workers that decode images, updates, evaluations, a checkpoint after every update) is repeated, each time with
+A short run (two workers that decode images, a cache, updates, evaluations, a checkpoint after every update) is repeated, each time with
 one thing failing, by test/failure's library: every system call that changes a file or starts a thread once, with an error
 and, where it writes, by writing half; and an allocation at every distinct call stack (eight frames) once, and, for a sample
 of stacks, from there on. So is the run that resumes from that run's first checkpoint.
@@ -68,14 +68,14 @@ class Scenario:
         self.lock = threading.Lock()
 
     def execute(self, directory, environment, resumes, log):
-        command = [*self.arguments, "--output-dir", directory]
+        command = [*self.arguments, "--output-dir", directory, "--cache", directory.with_name("page-cache")]
         if resumes:
             command += ["--resume-from-checkpoint", "latest"]
         with open(log, "w") as output:
             try:
                 done = subprocess.run([str(part) for part in command], stdout=output, stderr=subprocess.STDOUT,
                                       env={**os.environ, "GOMP_SPINCOUNT": "2000", "OMP_WAIT_POLICY": "passive", **environment},
-                                      timeout=60, stdin=subprocess.DEVNULL)
+                                      timeout=self.options.timeout, stdin=subprocess.DEVNULL)
                 code = done.returncode
             except subprocess.TimeoutExpired:
                 code = None
@@ -83,6 +83,7 @@ class Scenario:
 
     def fresh_copy(self, directory):
         shutil.rmtree(directory, ignore_errors=True)
+        shutil.rmtree(directory.with_name("page-cache"), ignore_errors=True)
         if self.base is None:
             return
         for path in self.base.rglob("*"):  # hard links: the program replaces files, it never changes them
@@ -262,6 +263,7 @@ def main():
     parser.add_argument("--last", type=int, default=1 << 30, help="end before this place")
     parser.add_argument("--exhausted-every", type=int, default=40, help="of stacks from which on all allocations fail")
     parser.add_argument("--seconds", type=float, default=1e9, help="begin nothing more after so long, and say so")
+    parser.add_argument("--timeout", type=float, default=60, help="seconds after which a run hangs")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--leaks", action="store_true", help="under the leak checker that the compiler brings")
     parser.add_argument("--plimsoll", type=Path, default=PLIMSOLL)
