@@ -161,20 +161,29 @@ nlohmann::json environment_json(std::span<const Check> checks) {
 }
 
 std::string diagnosis_text(const Diagnosis& d, const std::string& name) {
-  std::string out;
+  std::string out, also;
+  if (!d.others.empty()) also = "also seen\n";
+  for (const Finding& other : d.others)
+    also += fmt::format("    {:>6}: {} ({})\n", other.trigger.line, other.rule->what, other.rule->name);
+  if (d.no_failure) {
+    out = fmt::format("no failure found in {} ({} lines): ", name, d.lines);
+    if (d.others.empty()) return out + "it ends like a run that came to its end";
+    return out + "the run outlived what is listed here\n" + also.substr(0, also.size() - 1);
+  }
   if (d.rule == nullptr) {
-    out = fmt::format("not recognised: none of the failures that Plimsoll knows is in {} ({} lines)\n", name, d.lines);
+    out =
+        fmt::format("not recognised: none of the failures that Plimsoll knows explains {} ({} lines)\n", name, d.lines);
     if (!d.errors.empty()) {
       out += "what looks like an error there:\n";
       for (const Evidence& evidence : d.errors) out += quote(evidence);
     }
-    return out +
+    return out + also +
            "pass the whole log, standard error included (2>&1); CUDA_LAUNCH_BLOCKING=1 makes CUDA name the right line";
   }
   const Rule& rule = *d.rule;
-  say(out, "what", (d.unexplained ? "perhaps: " : "") + std::string(rule.what));
-  if (d.unexplained)
-    out += "but a later error is none that Plimsoll knows, and may be the failure\n" + quote(*d.unexplained);
+  say(out, "what", (d.doubt.empty() ? "" : "perhaps: ") + std::string(rule.what));
+  say(out, "but", d.doubt);
+  if (d.unexplained) out += quote(*d.unexplained);
   out += "evidence\n";
   for (const Evidence& evidence : d.evidence) out += quote(evidence);
   const std::vector<std::string> numbers = explain(d.numbers);
@@ -186,24 +195,24 @@ std::string diagnosis_text(const Diagnosis& d, const std::string& name) {
   say(out, "confirm", rule.confirm);
   say(out, "fix", rule.fix);
   say(out, "plimsoll", rule.command);
-  if (!d.others.empty()) {
-    out += "also seen\n";
-    for (const Finding& other : d.others)
-      out += fmt::format("    {:>6}: {} ({})\n", other.trigger.line, other.rule->what, other.rule->name);
-  }
-  return out + fmt::format("({}; {} lines of {})", rule.name, d.lines, name);
+  return out + also + fmt::format("({}; {} lines of {})", rule.name, d.lines, name);
 }
 
 nlohmann::json diagnosis_json(const Diagnosis& d) {
-  nlohmann::json object = {{"recognised", d.rule != nullptr}, {"lines", d.lines}, {"bytes", d.bytes}};
+  nlohmann::json others = nlohmann::json::array();
+  for (const Finding& other : d.others)
+    others.push_back({{"rule", other.rule->name}, {"what", other.rule->what}, {"line", other.trigger.line}});
+  nlohmann::json object = {{"recognised", d.rule != nullptr},
+                           {"no_failure", d.no_failure},
+                           {"lines", d.lines},
+                           {"bytes", d.bytes},
+                           {"others", others}};
   if (d.rule == nullptr) {
     object["errors"] = evidence_json(d.errors);
     return object;
   }
-  nlohmann::json others = nlohmann::json::array();
-  for (const Finding& other : d.others)
-    others.push_back({{"rule", other.rule->name}, {"what", other.rule->what}, {"line", other.trigger.line}});
-  object["doubtful"] = d.unexplained.has_value();
+  object["doubtful"] = !d.doubt.empty();
+  object["doubt"] = d.doubt;
   if (d.unexplained) object["errors"] = evidence_json(std::span(&*d.unexplained, 1));
   object.update({{"rule", d.rule->name},
                  {"what", d.rule->what},
@@ -213,8 +222,7 @@ nlohmann::json diagnosis_json(const Diagnosis& d) {
                  {"cause", d.rule->cause},
                  {"confirm", d.rule->confirm},
                  {"fix", d.rule->fix},
-                 {"command", d.rule->command},
-                 {"others", others}});
+                 {"command", d.rule->command}});
   return object;
 }
 

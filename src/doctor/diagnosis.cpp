@@ -6,9 +6,11 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 
 #include "doctor/log_lines.h"
 #include "doctor/pattern.h"
+#include "doctor/verdict.h"
 
 namespace plimsoll::doctor {
 namespace {
@@ -18,16 +20,32 @@ constexpr std::size_t kMaxHits = 64;
 constexpr std::size_t kMaxErrors = 3, kMaxContext = 4;
 // An out-of-memory message may be wrapped by a terminal or be a small table.
 constexpr std::size_t kMessageLines = 12, kMessageBytes = 4096;
-// A run that printed so many further losses has outlived an error. Ranks that wait for a dead one print one at most.
-constexpr std::uint64_t kUpdatesAfterSurvival = 2;
+// Of a log's exceptions the last ones are kept.
+constexpr std::size_t kMaxExceptions = 256;
 
 struct Hit {
   std::uint64_t traceback = 0;  // how many tracebacks had begun
+  std::uint64_t chain = 0;      // the same of those that follow from one another
   std::uint64_t updates = 0;    // how many losses had been printed
+  bool told = false;            // on an error's line, or in a traceback
+  bool warns = false;           // on a line that calls itself a warning
   Evidence evidence{};
 };
 
 constexpr std::string_view kTraceback = "traceback (most recent call last)";
+// The traceback that follows is of the failure before it.
+constexpr std::string_view kLinks[] = {"the above exception was the direct cause",
+                                       "during handling of the above exception", "original traceback (most recent"};
+// The traceback that follows ended no program; and, of these, what fails while a program that has ended is taken down.
+constexpr std::string_view kThreads[] = {"^exception in thread"},
+                           kAfter[] = {"^exception ignored in", "^error in atexit"};
+// Only a run that came to its end prints these.
+constexpr std::string_view kClosings[] = {"train_runtime", "training completed",
+                                          "stopped: `max_epochs=", "stopped: `max_steps="};
+constexpr std::string_view kExits[] = {"exit status 0$", "exit status: 0$", "exit code 0$", "exit code: 0$",
+                                       "exited with code 0$"};
+// Trackers repeat the last losses when a run ends, however it ends.
+constexpr std::string_view kTrackers[] = {"^wandb:*", "^comet *", "run summary:", "run history:"};
 // Where numbers may follow.
 constexpr std::string_view kOutOfMemory[] = {
     "anon-rss",           "out of memory",        "tried to allocate", "outofmemory", "would exceed allowed memory",
@@ -49,13 +67,12 @@ bool names_exception(std::string_view text) {
   return false;
 }
 
-bool is_error(std::string_view small) {
-  // "SomeError: …" as Python ends a traceback, after whatever prefix a launcher sets; or a C++ program's last words.
-  const std::size_t place = std::min({small.find("error: "), small.find("exception: "), small.find("invalid: ")});
-  if (place != std::string_view::npos) return small.find("warning") == std::string_view::npos;
-  return small.find("terminate called") != std::string_view::npos ||
-         small.find("segmentation fault") != std::string_view::npos || small.ends_with("error") ||
-         small.starts_with("fatal");
+// How a traceback without a message, or with a name of its own, ends: "AssertionError", "queue.Empty".
+bool is_exception_name(std::string_view text) {
+  const std::string_view name = text.substr(0, text.find(':'));
+  return !name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) == 0 &&
+         std::all_of(name.begin(), name.end(),
+                     [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_'; });
 }
 
 // Source lines that a notebook's or rich's traceback shows around the one that failed: they say what did not happen.
@@ -75,12 +92,6 @@ bool is_context_line(std::string_view text, bool notebook) {
   return digits > 0 && (digits == text.size() || text[digits] == ' ');
 }
 
-// A warning is not what ended a run where something else is; save that CUDA told there why it found no device.
-bool only_warns(const Finding& finding) {
-  const std::string small = to_small_letters(finding.trigger.text);
-  return small.find("warning") != std::string::npos && small.find("cuda initialization") == std::string::npos;
-}
-
 // The number in "'loss': 0.3127", "loss=0.41", "average loss = 0.0412"; empty where the line tells none, or none
 // finite.
 std::string_view loss_in(std::string_view small) {
@@ -93,7 +104,35 @@ std::string_view loss_in(std::string_view small) {
   return {};
 }
 
+// "'loss': nan", "grad_norm=inf".
+bool is_not_finite(std::string_view small) {
+  if (small.find("loss") == std::string_view::npos && small.find("grad_norm") == std::string_view::npos) return false;
+  for (const std::string_view word : {": nan", "=nan", "= nan", "'nan'", " nan", ": inf", "=inf", "= inf", "'inf'"}) {
+    const std::size_t at = small.find(word), end = at + word.size();
+    if (at != std::string_view::npos &&
+        (end == small.size() || std::isalpha(static_cast<unsigned char>(small[end])) == 0))
+      return true;
+  }
+  return false;
+}
+
+bool is_zero(std::string_view number) { return number.find_first_not_of("0.+-e") == std::string_view::npos; }
+
 }  // namespace
+
+bool is_error(std::string_view small) {
+  // "SomeError: …" as Python ends a traceback, after whatever prefix a launcher sets; no "mean absolute error: 0.1".
+  for (const std::string_view word : {"error: ", "exception: ", "invalid: "}) {
+    const std::size_t at = small.find(word), end = at + word.size();
+    if (at == std::string_view::npos) continue;
+    const bool is_name = at > 0 && std::isalpha(static_cast<unsigned char>(small[at - 1])) != 0;
+    if (!is_name && end < small.size() && std::isdigit(static_cast<unsigned char>(small[end])) != 0) continue;
+    return small.find("warning") == std::string_view::npos;
+  }
+  return small.find("terminate called") != std::string_view::npos ||
+         small.find("segmentation fault") != std::string_view::npos || small.ends_with("error") ||
+         small.starts_with("fatal");
+}
 
 std::string printable(std::string_view text, std::size_t limit) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
@@ -135,14 +174,19 @@ class LogReader::Impl {
   Diagnosis finish() {
     lines_.finish();
     std::vector<Finding> findings;
+    std::set<int> explained;
     for (const Rule& rule : all_rules()) {
-      if (std::optional<Finding> finding = try_rule(rule)) findings.push_back(std::move(*finding));
+      std::optional<Finding> finding = try_rule(rule);
+      if (!finding) continue;
+      for (const std::string_view pattern : rule.when) explained.insert(known_.number.at(pattern));
+      findings.push_back(std::move(*finding));
     }
-    Diagnosis diagnosis;
+    for (Exception& e : story_.exceptions)
+      e.known = std::any_of(e.patterns.begin(), e.patterns.end(), [&](int p) { return explained.contains(p); });
+    Diagnosis diagnosis = judge(std::move(findings), story_);
     diagnosis.lines = lines_.lines();
     diagnosis.bytes = lines_.bytes();
-    choose(std::move(findings), diagnosis);
-    if (diagnosis.rule == nullptr) diagnosis.errors = std::move(errors_);
+    if (diagnosis.rule != nullptr && diagnosis.rule->reads_numbers) diagnosis.numbers = numbers_;
     return diagnosis;
   }
 
@@ -157,7 +201,7 @@ class LogReader::Impl {
   struct Known {
     PatternSet patterns{};
     std::map<std::string_view, int> number{};
-    std::set<int> out_of_memory{}, elsewhere{};
+    std::set<int> out_of_memory{}, elsewhere{}, links{}, threads{}, after{}, closings{}, exits{}, trackers{};
     int traceback = 0;
   };
   // Made once, for every reader.
@@ -168,62 +212,121 @@ class LogReader::Impl {
         visit_patterns(rule, [&](std::string_view pattern) { made.number[pattern] = made.patterns.add(pattern); });
       }
       made.traceback = made.patterns.add(kTraceback);
-      for (const std::string_view text : kOutOfMemory) made.out_of_memory.insert(made.patterns.add(text));
-      for (const std::string_view text : kElsewhere) made.elsewhere.insert(made.patterns.add(text));
+      const auto add = [&](std::span<const std::string_view> texts, std::set<int>& numbers) {
+        for (const std::string_view text : texts) numbers.insert(made.patterns.add(text));
+      };
+      add(kOutOfMemory, made.out_of_memory);
+      add(kElsewhere, made.elsewhere);
+      add(kLinks, made.links);
+      add(kThreads, made.threads);
+      add(kAfter, made.after);
+      add(kClosings, made.closings);
+      add(kExits, made.exits);
+      add(kTrackers, made.trackers);
       made.patterns.prepare();
       return made;
     }();
     return all;
   }
+  bool found_one_of(const std::set<int>& patterns) const {
+    return std::any_of(found_.begin(), found_.end(), [&](int pattern) { return patterns.contains(pattern); });
+  }
   void on_line(std::uint64_t number, std::string_view text) {
     if (is_context_line(text, notebook_)) return;
     const std::string small = to_small_letters(text);
-    if (const std::string_view loss = loss_in(small); !loss.empty() && loss != loss_) {
-      ++updates_;
-      loss_ = loss;
-    }
-    bool out_of_memory = false;
     found_.clear();
     known_.patterns.find(small, search_, [&](int pattern) { found_.push_back(pattern); });
-    if (std::any_of(found_.begin(), found_.end(), [&](int pattern) { return known_.elsewhere.contains(pattern); }))
+    if (found_one_of(known_.elsewhere)) return;
+    follow_losses(number, small);
+    follow_tracebacks(text, small);
+    if (is_after_) {
+      if (ends_traceback_here(text)) in_traceback_ = is_after_ = false;
       return;
-    for (const int pattern : found_) {
-      if (pattern == known_.traceback) {
-        ++tracebacks_;
-        // A notebook's: "IndexError        Traceback (most recent call last)".
-        notebook_ =
-            small.find("error ") < small.find("traceback") || small.find("exception ") < small.find("traceback");
-      }
-      if (known_.out_of_memory.contains(pattern)) out_of_memory = true;
     }
-    for (const int pattern : found_) {
-      std::vector<Hit>& hits = hits_[static_cast<std::size_t>(pattern)];
-      if (!hits.empty() && hits.back().traceback == tracebacks_) {
-        // What was printed says more than the source line that a traceback shows of it.
-        const bool was_source = hits.back().evidence.text.starts_with("raise ");
-        if (was_source && !printable(text).starts_with("raise ")) hits.back().evidence = {number, printable(text)};
-        continue;
-      }
-      if (hits.size() == kMaxHits) continue;
-      hits.push_back({tracebacks_, updates_, {number, printable(text)}});
+    const bool ends_traceback = ends_traceback_here(text);
+    const bool error = is_error(small), told = error || in_traceback_;
+    for (const int pattern : found_) keep_hit(pattern, number, text, told);
+    follow_message(small);
+    if (!passing_ && !only_warns(text) &&
+        ((ends_traceback && is_exception_name(text.substr(prefix_.size()))) || names_exception(text))) {
+      if (story_.exceptions.size() == kMaxExceptions) story_.exceptions.erase(story_.exceptions.begin());
+      story_.exceptions.push_back({{number, printable(text)}, chain_, story_.updates, found_});
     }
-    if (out_of_memory) {
-      const bool outlived = updates_ >= numbers_updates_ + kUpdatesAfterSurvival;
+    if (ends_traceback) in_traceback_ = false;
+    if (error && !passing_) {
+      std::vector<Evidence>& errors = story_.errors;
+      if (errors.size() == kMaxErrors) errors.erase(errors.begin() + 1);  // the first and the last ones
+      errors.push_back({number, printable(text)});
+      story_.error_updates = story_.updates;
+    }
+  }
+  void follow_losses(std::uint64_t number, std::string_view small) {
+    if (found_one_of(known_.trackers)) return;
+    if (found_one_of(known_.closings)) story_.closing_line = number;
+    if (found_one_of(known_.exits)) story_.exit_line = story_.closing_line = number;
+    // What sums a run up says nothing of its last step.
+    if (story_.closing_line == number) return;
+    const std::string_view loss = loss_in(small);
+    if (is_not_finite(small) || (!loss.empty() && is_zero(loss))) {
+      story_.finite = false;
+    } else if (!loss.empty()) {
+      story_.finite = true;
+      if (loss != loss_) ++story_.updates;
+      loss_ = loss;
+    }
+  }
+  // Where a traceback begins, and of which chain it is.
+  void follow_tracebacks(std::string_view text, std::string_view small) {
+    if (found_one_of(known_.links)) linked_ = true;
+    if (found_one_of(known_.threads)) passing_next_ = true;
+    if (found_one_of(known_.after)) is_after_ = passing_next_ = true;
+    begins_traceback_ = std::find(found_.begin(), found_.end(), known_.traceback) != found_.end();
+    if (!begins_traceback_) return;
+    ++tracebacks_;
+    if (!linked_) chain_ = tracebacks_;
+    is_after_ = is_after_ && passing_next_;
+    passing_ = passing_next_ || (linked_ && passing_);
+    linked_ = passing_next_ = false;
+    // A notebook's: "IndexError        Traceback (most recent call last)".
+    notebook_ = small.find("error ") < small.find("traceback") || small.find("exception ") < small.find("traceback");
+    in_traceback_ = small.ends_with("last):");
+    prefix_ = text.substr(0, small.find("traceback (most"));
+    if (to_small_letters(prefix_).ends_with("original ")) prefix_.resize(prefix_.size() - 9);
+  }
+  // The first line below a traceback's that is not indented, after whatever prefix a launcher sets.
+  bool ends_traceback_here(std::string_view text) const {
+    if (!in_traceback_ || begins_traceback_ || !text.starts_with(prefix_)) return false;
+    text.remove_prefix(prefix_.size());
+    return !text.empty() && text[0] != ' ';
+  }
+  void keep_hit(int pattern, std::uint64_t number, std::string_view text, bool told) {
+    std::vector<Hit>& hits = hits_[static_cast<std::size_t>(pattern)];
+    if (!hits.empty() && hits.back().traceback == tracebacks_ &&
+        story_.updates < hits.back().updates + kUpdatesAfterSurvival) {
+      // What was printed says more than the source line that a traceback shows of it, an error more than a warning.
+      const bool was_source = hits.back().evidence.text.starts_with("raise ");
+      if ((was_source && !printable(text).starts_with("raise ")) || (hits.back().warns && !only_warns(text)))
+        hits.pop_back();
+      else
+        return;
+    }
+    if (hits.size() == kMaxHits) hits.pop_back();  // the first and the last ones
+    hits.push_back({tracebacks_, chain_, story_.updates, told, only_warns(text), {number, printable(text)}});
+  }
+  // Numbers of out-of-memory messages: the last one's that tells any, unless one before it was never outlived.
+  void follow_message(std::string_view small) {
+    if (found_one_of(known_.out_of_memory)) {
+      const bool outlived = story_.updates >= numbers_updates_ + kUpdatesAfterSurvival;
       if (outlived && message_lines_ > 0) end_message();
       if (message_lines_ == 0 && (outlived || numbers_.empty())) {
         message_lines_ = kMessageLines;
-        numbers_updates_ = updates_;
+        numbers_updates_ = story_.updates;
       }
     }
     if (message_lines_ > 0) {
       message_ += small.substr(0, kMessageBytes - std::min(kMessageBytes, message_.size()));
       message_ += ' ';
       if (--message_lines_ == 0) end_message();
-    }
-    if (found_.empty() && names_exception(text)) unexplained_ = {tracebacks_, updates_, {number, printable(text)}};
-    if (is_error(small)) {
-      if (errors_.size() == kMaxErrors) errors_.erase(errors_.begin() + 1);  // the first and the last ones
-      errors_.push_back({number, printable(text)});
     }
   }
   void end_message() {
@@ -235,100 +338,75 @@ class LogReader::Impl {
   const std::vector<Hit>& hits(std::string_view pattern) const {
     return hits_[static_cast<std::size_t>(known_.number.at(pattern))];
   }
-  // The first hit of any of the patterns, in that traceback or, without one, anywhere.
-  const Hit* first(const AnyOf& any, std::optional<std::uint64_t> traceback) const {
+  // The first hit of any of the patterns, in that traceback or, without one, anywhere; when `updates` losses had been
+  // printed at least; `errors`: on no line that calls itself a warning.
+  const Hit* first(const AnyOf& any, std::optional<std::uint64_t> traceback, std::uint64_t updates = 0,
+                   bool errors = false) const {
     const Hit* best = nullptr;
     for (const std::string_view pattern : any) {
       for (const Hit& hit : hits(pattern)) {
-        if (traceback && hit.traceback != *traceback) continue;
+        if ((traceback && hit.traceback != *traceback) || hit.updates < updates || (errors && hit.warns)) continue;
         if (best == nullptr || hit.evidence.line < best->evidence.line) best = &hit;
       }
     }
     return best;
   }
 
+  // The first place where the rule holds, or the first after the run had outlived that, or that is more than a warning.
   std::optional<Finding> try_rule(const Rule& rule) {
     if (message_lines_ > 0) end_message();
     if (rule.holds != nullptr && !rule.holds(numbers_)) return {};
     if (first(rule.without_anywhere, {}) != nullptr) return {};
-    std::set<std::uint64_t> tracebacks;
-    for (const std::string_view pattern : rule.when) {
-      for (const Hit& hit : hits(pattern)) tracebacks.insert(hit.traceback);
-    }
+    std::vector<const Hit*> triggers;
+    for (const std::string_view pattern : rule.when)
+      for (const Hit& hit : hits(pattern)) triggers.push_back(&hit);
+    std::stable_sort(triggers.begin(), triggers.end(),
+                     [](const Hit* a, const Hit* b) { return a->evidence.line < b->evidence.line; });
     std::optional<Finding> found;
-    for (const std::uint64_t traceback : tracebacks) {
-      const Hit& trigger = *first(rule.when, traceback);
-      if (found && trigger.updates < found->updates + kUpdatesAfterSurvival) continue;
-      Finding finding{&rule, trigger.evidence, trigger.updates, {}};
-      bool holds = first(rule.without, traceback) == nullptr;
-      const auto require = [&](const AnyOf& group, std::optional<std::uint64_t> where) {
-        const Hit* hit = first(group, where);
+    for (const Hit* trigger : triggers) {
+      if (found && trigger->updates < found->updates + kUpdatesAfterSurvival &&
+          (!only_warns(found->trigger.text) || trigger->warns))
+        continue;
+      Finding finding{&rule, trigger->evidence, trigger->updates, trigger->chain, trigger->told, {}};
+      bool holds = first(rule.without, trigger->traceback) == nullptr;
+      const auto require = [&](const AnyOf& group, std::optional<std::uint64_t> where, bool errors) {
+        const Hit* hit = first(group, where, 0, errors);
         if (hit == nullptr)
           holds = false;
         else
           finding.context.push_back(hit->evidence);
       };
-      for (const AnyOf& group : rule.with) require(group, traceback);
-      for (const AnyOf& group : rule.anywhere) require(group, {});
+      for (const AnyOf& group : rule.with) require(group, trigger->traceback, !trigger->warns);
+      for (const AnyOf& group : rule.anywhere) require(group, {}, false);
       // Other lines that say the same in other words.
       for (const std::string_view pattern : rule.when) {
-        const Hit* hit = first({pattern}, traceback);
-        if (hit != nullptr && finding.context.size() < kMaxContext) finding.context.push_back(hit->evidence);
+        const Hit* hit = first({pattern}, trigger->traceback, trigger->updates);
+        if (hit == nullptr) continue;
+        finding.told |= hit->told;
+        if (finding.context.size() < kMaxContext) finding.context.push_back(hit->evidence);
       }
       if (holds) found = std::move(finding);
     }
     return found;
   }
 
-  // Of all that matched: vaguer words for the same thing go, then what follows from something else, then causes that
-  // the run outlived until another one came, then those that were but warned of, then the first in time wins.
-  void choose(std::vector<Finding> findings, Diagnosis& diagnosis) const {
-    std::set<std::string_view> refined;
-    for (const Finding& finding : findings) refined.insert(finding.rule->refines.begin(), finding.rule->refines.end());
-    std::erase_if(findings, [&](const Finding& finding) { return refined.contains(finding.rule->name); });
-    if (findings.empty()) return;
-    std::uint64_t last_cause = 0;
-    for (const Finding& finding : findings)
-      if (finding.rule->level == Level::kCause) last_cause = std::max(last_cause, finding.updates);
-    const auto outlived = [&](const Finding& finding) {
-      return finding.rule->level == Level::kCause && finding.updates + kUpdatesAfterSurvival <= last_cause;
-    };
-    std::stable_sort(findings.begin(), findings.end(), [&](const Finding& a, const Finding& b) {
-      if (a.rule->level != b.rule->level) return a.rule->level > b.rule->level;
-      if (outlived(a) != outlived(b)) return outlived(b);
-      if (only_warns(a) != only_warns(b)) return only_warns(b);
-      return a.trigger.line < b.trigger.line;
-    });
-    const Finding& root = findings.front();
-    diagnosis.rule = root.rule;
-    diagnosis.evidence = root.context;
-    diagnosis.evidence.push_back(root.trigger);
-    std::sort(diagnosis.evidence.begin(), diagnosis.evidence.end(),
-              [](const Evidence& a, const Evidence& b) { return a.line < b.line; });
-    diagnosis.evidence.erase(std::unique(diagnosis.evidence.begin(), diagnosis.evidence.end(),
-                                         [](const Evidence& a, const Evidence& b) { return a.line == b.line; }),
-                             diagnosis.evidence.end());
-    if (root.rule->reads_numbers) diagnosis.numbers = numbers_;
-    const bool is_told = is_error(to_small_letters(root.trigger.text));
-    if (unexplained_.evidence.line > root.trigger.line &&
-        (!is_told || unexplained_.updates >= root.updates + kUpdatesAfterSurvival))
-      diagnosis.unexplained = unexplained_.evidence;
-    diagnosis.others.assign(findings.begin() + 1, findings.end());
-  }
-
   const Known& known_ = known();
   PatternSet::Search search_;
   std::vector<std::vector<Hit>> hits_;  // per pattern, in the log's order
-  std::vector<int> found_;
-  std::uint64_t tracebacks_ = 0;
-  bool notebook_ = false;  // the last traceback is a notebook's
+  std::vector<int> found_;              // by the line that is being read
+  std::uint64_t tracebacks_ = 0, chain_ = 0;
+  bool linked_ = false, passing_next_ = false;  // the next traceback is the last one's; is no program's end
+  bool notebook_ = false, passing_ = false;     // the last traceback is a notebook's; is no program's end
+  bool is_after_ = false;                       // what is read fails while a program is taken down
+  bool begins_traceback_ = false;               // in the line that is being read
+  bool in_traceback_ = false;                   // its exception has not come yet
+  std::string prefix_;                          // of its lines
   std::string message_;
   std::size_t message_lines_ = 0;  // still to be read of the out-of-memory message
   OomNumbers numbers_;
-  std::uint64_t updates_ = 0, numbers_updates_ = 0;
+  std::uint64_t numbers_updates_ = 0;
   std::string loss_;  // the last one
-  std::vector<Evidence> errors_;
-  Hit unexplained_;  // the last exception that no pattern knows; line 0: none
+  Story story_;
   LineReader lines_{[this](std::uint64_t number, std::string_view text) { on_line(number, text); }};
 };
 

@@ -3,8 +3,9 @@
 //   LogReader reader;
 //   while (…) reader.feed(bytes);
 //   const Diagnosis diagnosis = reader.finish();
+//   if (diagnosis.no_failure) …the run outlived all that looks like one…
 //   if (diagnosis.rule == nullptr) …not recognised…
-//   if (diagnosis.unexplained) …perhaps…
+//   if (!diagnosis.doubt.empty()) …perhaps…
 #pragma once
 
 #include <cstdint>
@@ -29,18 +30,21 @@ struct Finding {
   const Rule* rule = nullptr;
   Evidence trigger{};
   std::uint64_t updates = 0;        // losses that had been printed by then
+  std::uint64_t chain = 0;          // the tracebacks that Python says are of one failure have one number
+  bool told = false;                // the trigger is an error's line, or stands in a traceback
   std::vector<Evidence> context{};  // what the rule found besides, in the log's order
 };
 
 struct Diagnosis {
-  const Rule* rule = nullptr;  // the root cause; null: not recognised
+  const Rule* rule = nullptr;  // the root cause; null: not recognised, or no failure
+  std::string_view doubt{};    // why the root may be another; empty: it lies in what ended the run
+  bool no_failure = false;     // nothing failed but what the run outlived: see `others`
   std::vector<Evidence> evidence{};
-  OomNumbers numbers{};            // of the out-of-memory message, where the root cause is one
-  std::vector<Finding> others{};   // also seen, and neither the root nor a vaguer word for it
-  std::vector<Evidence> errors{};  // where nothing was recognised: what looks like an error
-  // Where the root is doubtful, for it stands on a line that is no error's or the run outlived it: a later exception
-  // that no rule knows, and that may be the failure.
-  std::optional<Evidence> unexplained{};
+  OomNumbers numbers{};           // of the out-of-memory message, where the root cause is one
+  std::vector<Finding> others{};  // also seen, and neither the root nor a vaguer word for it
+  // Where nothing was recognised: what looks like an error, first the exception that no rule explains.
+  std::vector<Evidence> errors{};
+  std::optional<Evidence> unexplained{};  // where the root is doubtful for it: an exception that no rule explains
   std::uint64_t lines = 0, bytes = 0;
 };
 
@@ -59,6 +63,10 @@ class LogReader {
   class Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+// Whether a line is an error's: "SomeError: …" as Python ends a traceback, a C++ program's last words; in small
+// letters.
+bool is_error(std::string_view small);
 
 // A line as it may be printed: control characters and what is no UTF-8 replaced, cut at `limit` bytes.
 std::string printable(std::string_view text, std::size_t limit = kMaxQuoteBytes);

@@ -32,8 +32,10 @@ struct Rule {
   AnyOf without{};                                     // nowhere in the same traceback
   AnyOf without_anywhere{};                            // nowhere in the log
   bool (*holds)(const OomNumbers& numbers) = nullptr;  // of the numbers in the out-of-memory message
+  bool heals = false;                                  // losses above 0 after it say that it has passed
   bool reads_numbers = false;                          // the answer tells the numbers of that message
-  std::vector<std::string_view> refines{};
+  std::vector<std::string_view> refines{};             // rules that say less of the same: they give way
+  std::vector<std::string_view> leads_to{};            // causes that follow from this one: they cast no doubt on it
   std::string_view what{};
   std::string_view cause{};
   std::string_view confirm{};

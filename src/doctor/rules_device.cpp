@@ -170,6 +170,7 @@ std::vector<Rule> device_rules() {
        .when = {"illegal memory access", "cudaerrorillegaladdress", "cudaerrormisalignedaddress", "misaligned address",
                 "warp illegal address", "illegal instruction was encountered", "cuda_error_illegal_address",
                 "xid*: 31,", "memory access fault by gpu"},
+       .leads_to = {"cublas-failed", "cublas-not-initialized", "cudnn-failed", "launch-failure"},
        .what = "a CUDA kernel touched memory that is not its own",
        .cause = "An index that no assertion guards (a custom or fused kernel, an extension built for another GPU or "
                 "PyTorch), 32-bit offsets in a tensor of more than 2^31 elements, or a failure before it, such as a "
@@ -182,6 +183,7 @@ std::vector<Rule> device_rules() {
            "plimsoll check --data pages.jsonl for bad indices; plimsoll train resumes from the last whole checkpoint"},
       {.name = "launch-failure",
        .when = {"unspecified launch failure", "cudaerrorlaunchfailure", "cuda_error_launch_failed"},
+       .leads_to = {"cublas-failed", "cublas-not-initialized", "cudnn-failed"},
        .what = "a CUDA kernel failed without a reason",
        .cause = "Like an illegal access: a bad index in an unguarded kernel; or a GPU that is overclocked, too hot or "
                 "failing",
@@ -198,6 +200,7 @@ std::vector<Rule> device_rules() {
        .when = {"uncorrectable ecc error", "uncorrectable nvlink error", "cudaerroreccuncorrectable", "xid*: 48,",
                 "xid*: 63,", "xid*: 64,", "xid*: 94,", "xid*: 95,", "double bit ecc"},
        .refines = {"illegal-access", "launch-failure", "xid"},
+       .leads_to = {"cublas-failed", "cudnn-failed", "cuda-unknown"},
        .what = "the GPU's memory failed (uncorrectable ECC error)",
        .cause = "Hardware",
        .confirm = "nvidia-smi -q -d ECC,ROW_REMAPPER; dmesg | grep -i xid",
@@ -207,6 +210,7 @@ std::vector<Rule> device_rules() {
        .when = {"fallen off the bus", "gpu is lost", "unable to determine the device handle", "xid*: 79,",
                 "gpu has been disconnected", "cuda_error_device_unavailable"},
        .refines = {"xid", "launch-failure", "illegal-access", "no-device"},
+       .leads_to = {"cublas-failed", "cudnn-failed", "cuda-unknown"},
        .what = "the GPU has vanished from the bus",
        .cause = "Power, heat, a riser or slot, or the driver: hardware more often than not",
        .confirm = "dmesg | grep -iE 'xid|fallen'; nvidia-smi does not list it",

@@ -12,6 +12,7 @@ std::vector<Rule> host_rules() {
                 "systemd-oomd*killed"},
        .reads_numbers = true,
        .refines = {"killed"},
+       .leads_to = {"worker-killed"},
        .what = "the kernel ended a process because the machine's memory ran out",
        .cause = "The process's resident memory grew beyond what the machine has: data held in lists, every worker's "
                 "own copy of the data set, logits gathered on the host, a checkpoint loaded twice",
@@ -24,6 +25,7 @@ std::vector<Rule> host_rules() {
                 "killed as a result of limit of", "memory limit reached of container"},
        .reads_numbers = true,
        .refines = {"host-oom-killer", "killed"},
+       .leads_to = {"worker-killed"},
        .what = "a container's memory limit ended the process",
        .cause = "The cgroup's limit (Docker, Kubernetes, systemd) is smaller than what the run takes on the host; the "
                 "machine itself may have had memory to spare. Files in /dev/shm count too",
@@ -34,6 +36,7 @@ std::vector<Rule> host_rules() {
        .when = {"slurmstepd*oom", "slurmstepd*memory limit", "srun*out of memory", "detected*oom*event",
                 "slurmstepd*out of memory", "job*exceeded memory limit", "state=out_of_memory"},
        .refines = {"host-oom-killer", "cgroup-oom", "killed"},
+       .leads_to = {"worker-killed"},
        .what = "Slurm ended the job because it took more host memory than it had asked for",
        .cause = "--mem or --mem-per-cpu is smaller than what the run takes: model, workers, pinned memory, page cache "
                 "of /dev/shm",
@@ -43,6 +46,7 @@ std::vector<Rule> host_rules() {
       {.name = "worker-killed",
        .when = {"dataloader worker*killed by signal: killed"},
        .refines = {"killed", "worker-exited"},
+       .leads_to = {"host-oom-killer", "cgroup-oom", "slurm-oom"},
        .what = "the kernel killed a data loader worker: the host's memory ran out",
        .cause = "Each worker copies the data set's Python objects as it touches them, and holds prefetched batches; "
                 "together they take more than the machine or the container allows",
@@ -113,7 +117,7 @@ std::vector<Rule> host_rules() {
        .confirm = "the script has its training call at top level",
        .fix = "put everything that runs below `if __name__ == '__main__':`, or num_workers=0"},
       {.name = "worker-pickle",
-       .when = {"can't pickle", "cannot pickle", "picklingerror", "can't get local object",
+       .when = {"can't pickle", "cannot pickle", "pickle.picklingerror", "^picklingerror", "can't get local object",
                 "pickle data was truncated"},
        .with = {{"multiprocessing", "spawn", "dataloader", "num_workers"}},
        .what = "the data set cannot be sent to worker processes",
@@ -168,7 +172,7 @@ std::vector<Rule> host_rules() {
        .command = "plimsoll eval keeps counts, not logits"},
       {.name = "page-file",
        .when = {"paging file is too small", "winerror 1455", "die auslagerungsdatei", "os error 1455"},
-       .refines = {"host-alloc", "worker-exited"},
+       .refines = {"host-alloc", "worker-exited", "library-missing"},
        .what = "Windows ran out of page file",
        .cause = "Every worker loads CUDA's libraries (gigabytes of committed memory each), and Windows commits it all",
        .confirm = "Task Manager, Performance, Memory: Committed near its limit",
@@ -177,6 +181,7 @@ std::vector<Rule> host_rules() {
        .when = {"no space left on device", "errno 28]", "disk quota exceeded", "errno 122]",
                 "pytorchstreamwriter failed", "enforce fail at inline_container", "not enough free disk space",
                 "os error 28"},
+       .leads_to = {"damaged-file"},
        .what = "the disk is full, or the quota used up",
        .cause = "A checkpoint is three times the weights (weights and AdamW's moments), and one is kept for every "
                 "save; or the cache of models and data sets filled the home directory",
@@ -185,6 +190,37 @@ std::vector<Rule> host_rules() {
               "go back one",
        .command = "plimsoll doctor --output-dir DIR; plimsoll train --save-total-limit 2 writes each checkpoint aside "
                   "and renames it only when whole"},
+
+      {.name = "file-missing",
+       .when = {"filenotfounderror: [errno 2]"},
+       // A worker whose parent has ended finds its socket gone; a program that is not installed is no file of the data.
+       .without = {"resource_sharer", "rebuild_storage_fd", "multiprocessing/connection.py", "subprocess.py"},
+       .refines = {"worker-exception"},
+       .what = "a file is not where the program looks for it",
+       .cause = "A misspelt or relative path, a directory that is not mounted in the container, or a file that was "
+                "moved, never unpacked or cleaned away",
+       .confirm = "ls -l on the path in the message, on the machine and in the container where it runs",
+       .fix =
+           "correct the path (absolute ones do not depend on the working directory), mount it, or leave out the page",
+       .command = "plimsoll check --data pages.jsonl names every image that is missing"},
+      {.name = "stale-file",
+       .when = {"stale file handle", "errno 116]", "os error 116"},
+       .refines = {"worker-exception"},
+       .what = "a network disk has taken a file away while it was open",
+       .cause = "Another node deleted or replaced it (a cleaned cache, a checkpoint rotated), or the NFS export was "
+                "mounted anew",
+       .confirm = "ls -l on the path in the message from this node; mount | grep nfs",
+       .fix = "keep what a run reads unchanged while it runs, or copy it to a local disk first"},
+      {.name = "peer-gone",
+       .level = Level::kConsequence,
+       .when = {"connectionreseterror: [errno 104]", "connectionrefusederror: [errno 111]", "brokenpipeerror",
+                "eoferror", "filenotfounderror: [errno 2]"},
+       .with = {{"multiprocessing/connection.py", "multiprocessing/resource_sharer.py", "multiprocessing/queues.py",
+                 "rebuild_storage_fd", "multiprocessing/reduction.py"}},
+       .what = "a process lost its connection to another one that had ended",
+       .cause = "The other process, a data loader worker or the main program, ended first",
+       .confirm = "its own last lines, earlier or elsewhere in the log; dmesg | grep -i oom",
+       .fix = "what ended that process"},
       {.name = "output-unwritable",
        .when = {"permissionerror: [errno 13]", "read-only file system", "errno 30]"},
        .what = "a file or directory may not be written or read",

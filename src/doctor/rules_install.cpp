@@ -206,7 +206,8 @@ std::vector<Rule> install_rules() {
       {.name = "build-cuda-mismatch",
        .when = {"error building extension", "ninja: build stopped", "mismatches the version that was used to compile",
                 "unsupported gpu architecture 'compute_", "cuda_home environment variable is not set",
-                "error: command*nvcc*failed", "nvcc fatal", "unsupported gnu version"},
+                "cuda_home does not exist, unable to compile", "error: command*nvcc*failed", "nvcc fatal",
+                "unsupported gnu version"},
        .what = "an extension cannot be compiled with this CUDA toolkit",
        .cause =
            "nvcc is missing, of another generation than PyTorch's CUDA, or too old for the GPU or too new a compiler",
@@ -260,6 +261,21 @@ std::vector<Rule> install_rules() {
        .fix = "take model.safetensors; if you trust the file: torch.load(path, weights_only=False), then save the "
               "tensors alone",
        .command = "plimsoll reads pytorch_model.bin as data and runs nothing in it"},
+
+      {.name = "resume-rng",
+       .when = {"weights only load failed", "weightsunpickler error"},
+       .with = {{"in _load_rng_state", "self._load_rng_state(", "torch.load(rng_file"}},
+       .refines = {"weights-only", "damaged-file"},
+       .what = "PyTorch refuses the checkpoint's rng_state.pth, so that the Trainer cannot resume",
+       .cause =
+           "Since 2.6 torch.load reads tensors only, and rng_state*.pth holds NumPy's state of random numbers: an "
+           "older transformers does not allow its types, or the file was written under another generation of NumPy. "
+           "The weights are not at fault",
+       .confirm = "the traceback stands in _load_rng_state, and the message names a class of numpy",
+       .fix =
+           "move rng_state*.pth out of the checkpoint's directory: the Trainer goes on without (other random numbers "
+           "from there, weights and optimizer as saved); or a newer transformers, or the NumPy that wrote it",
+       .command = "plimsoll train --resume-from-checkpoint reads its state as data, without pickle"},
       {.name = "damaged-file",
        .when = {"pytorchstreamreader failed", "headertoolarge", "headertoosmall", "invalidheader",
                 "error while deserializing header", "metadataincompletebuffer", "invalid load key", "unpicklingerror",
@@ -298,6 +314,64 @@ std::vector<Rule> install_rules() {
        .fix = "download on a machine with network, copy the directory, HF_HUB_OFFLINE=1; save processor and model into "
               "the same directory",
        .command = "plimsoll train --model DIR needs no network; it says which file is missing"},
+
+      {.name = "hub-server",
+       .when = {"server error*huggingface.co", "429 client error", "gateway time-out for url*huggingface"},
+       .refines = {"hub-unreachable", "hub-gated"},
+       .what = "the hub answers, but does not serve: overloaded, or too many requests from here",
+       .cause = "A 5xx is the hub's own failure and passes; 429 means that this address or token asks too often (many "
+                "jobs or workers at once)",
+       .confirm = "https://status.huggingface.co; the code in the message",
+       .fix =
+           "try again later; download once, then HF_HUB_OFFLINE=1 for the jobs; huggingface-cli login raises the limit",
+       .command = "plimsoll train --model DIR needs no network"},
+      {.name = "hub-code",
+       .when = {"contains custom code which must be executed",
+                "requires you to execute the dataset script in that repo",
+                "requires you to execute the configuration file in that repo"},
+       .what = "the model or data set brings Python code, and the library does not run it unasked",
+       .cause = "trust_remote_code is not set",
+       .confirm = "the message names the repository",
+       .fix = "read that code; then trust_remote_code=True, with a fixed revision; or a repository that needs none"},
+      {.name = "dataset-script",
+       .when = {"dataset scripts are no longer supported"},
+       .what = "the data set is a Python script, which datasets 4 no longer runs",
+       .cause = "Older data sets (FUNSD, CORD and DocLayNet among them) load by a script; datasets dropped that in 4.0",
+       .confirm = "pip show datasets; the message names the script",
+       .fix = "pip install 'datasets<4', or the copy in Parquet: load_dataset(NAME, revision='refs/convert/parquet') "
+              "where the hub has one",
+       .command = "plimsoll reads JSONL and images, and runs nothing"},
+      {.name = "tokenizer-backend",
+       .when = {"couldn't instantiate the backend tokenizer"},
+       .what = "the fast tokenizer cannot be made",
+       .cause = "tokenizer.json is missing, and converting the slow one needs sentencepiece or tiktoken, which is not "
+                "installed",
+       .confirm = "ls the model's directory; pip show sentencepiece protobuf",
+       .fix = "pip install sentencepiece protobuf, then restart Python; or save tokenizer.json with the model",
+       .command = "plimsoll train reads tokenizer.json"},
+      {.name = "model-registered",
+       .when = {"is already used by a transformers config", "is already used by a transformers model"},
+       .what = "a package registers a model that transformers has by now",
+       .cause = "The code of a paper (unilm's layoutlmft) was written before transformers took the model in, and both "
+                "claim its name",
+       .confirm = "pip show transformers; the traceback ends in AutoConfig.register",
+       .fix =
+           "the transformers that the repository asks for, or register(…, exist_ok=True), or transformers' own class"},
+      {.name = "poppler",
+       .when = {"is poppler installed and in path", "pdfinfonotinstallederror", "no such file or directory: 'pdfinfo'",
+                "no such file or directory: 'pdftoppm'"},
+       .refines = {"file-missing"},
+       .what = "poppler, which pdf2image calls to draw pages, is not installed",
+       .cause = "pdf2image is only a wrapper around pdfinfo and pdftoppm",
+       .confirm = "pdftoppm -v in the environment that runs",
+       .fix = "apt-get install poppler-utils, or conda install -c conda-forge poppler; poppler_path=… on Windows"},
+      {.name = "wandb-key",
+       .when = {"api_key not configured (no-tty)", "wandb.errors.usageerror: api_key",
+                "wandb.errors.usageerror: no api key"},
+       .what = "Weights & Biases has no key, and nobody to ask for one",
+       .cause = "The Trainer reports to every tracker that is installed; a batch job cannot log in",
+       .confirm = "echo $WANDB_API_KEY",
+       .fix = "report_to='none', or WANDB_API_KEY (wandb login before), or WANDB_MODE=offline"},
       {.name = "tesseract",
        .when = {"tesseractnotfounderror", "tesseract is not installed or it's not in your path",
                 "requires the pytesseract library", "no module named 'pytesseract'",

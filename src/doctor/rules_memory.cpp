@@ -21,6 +21,11 @@ const AnyOf kOutOfMemory = {"cuda driver error: out of memory",
                             "mps backend out of memory",
                             "cublas_status_alloc_failed"};
 
+// Gaps count where the device is mostly this process's: else what others hold is what is missing.
+bool is_fragmented_by_itself(const OomNumbers& n) {
+  return is_fragmented(n) && !(n.others && n.reserved && *n.others > *n.reserved);
+}
+
 constexpr std::string_view kPlan =
     "plimsoll plan --model DIR --data pages.jsonl --budget SIZE says before the first step what fits, and what to "
     "change where it does not";
@@ -47,7 +52,7 @@ std::vector<Rule> memory_rules() {
        .when = kOutOfMemory,
        .holds = others_hold_much,
        .reads_numbers = true,
-       .refines = {"oom", "oom-no-numbers", "oom-weights"},
+       .refines = {"oom", "oom-no-numbers", "oom-weights", "oom-forward", "oom-attention", "oom-backward", "oom-loss"},
        .what = "the device is full, and much of it is held by other processes",
        .cause = "Another run, a notebook whose kernel still lives, a dead run's leftover worker or a desktop holds the "
                 "memory that is missing",
@@ -57,9 +62,13 @@ std::vector<Rule> memory_rules() {
        .command = "plimsoll doctor; then plimsoll plan --device-memory with what is really free"},
       {.name = "oom-fragmentation",
        .when = kOutOfMemory,
-       .holds = is_fragmented,
+       // What grows by concatenation asks for a larger piece each time: no fault of the allocator.
+       .without = {"nested_concat", "torch_pad_and_concatenate", "preds_host", "all_preds", "all_logits",
+                   "dynamiccache", "cache_utils.py", "past_key_value", "in generate"},
+       .holds = is_fragmented_by_itself,
        .reads_numbers = true,
-       .refines = {"oom", "oom-no-numbers"},
+       .refines = {"oom", "oom-no-numbers", "oom-forward", "oom-attention", "oom-backward", "oom-loss",
+                   "oom-optimizer-step"},
        .what = "the device has enough free memory, but in pieces that are too small",
        .cause = "Batches of changing length leave gaps between the allocator's blocks (fragmentation): more is "
                 "reserved but unallocated than was asked for",

@@ -6,12 +6,13 @@ namespace plimsoll::doctor {
 std::vector<Rule> number_rules() {
   return {
       {.name = "nan-loss",
-       .level = Level::kNote,
+       .level = Level::kConsequence,
        .when = {"loss: nan",        "'loss': nan",      "\"loss\": nan",      "loss=nan",       "loss nan",
                 "loss is nan",      "'loss': 'nan'",    "loss: inf",          "loss=inf",       "loss = nan",
                 "nan loss",         "'grad_norm': nan", "'grad_norm': 'nan'", "grad_norm: nan", "grad_norm=nan",
                 "loss became nan",  "non-finite loss",  "'eval_loss': nan",   "'loss': inf",    "loss is not finite",
                 "nan or inf found", "loss : nan"},
+       .heals = true,
        .what = "the loss or the gradients became NaN or infinite",
        .cause =
            "In order of frequency: half precision overflowed (fp16 instead of bf16), the learning rate is too high or "
@@ -33,6 +34,7 @@ std::vector<Rule> number_rules() {
       {.name = "non-finite-gradients",
        .when = {"total norm*is non-finite", "gradient*is non-finite", "non-finite gradient", "gradients are nan",
                 "gradients contain nan"},
+       .heals = true,
        .refines = {"nan-loss"},
        .what = "the gradients are not finite",
        .cause = "Half precision overflowed, the learning rate is too high, or the batch has no labels",
@@ -41,7 +43,7 @@ std::vector<Rule> number_rules() {
            "GradScaler (fp16) or bf16; scaler.unscale_(optimizer) before clipping; a lower learning rate with warm-up",
        .command = "plimsoll train --bf16 --max-grad-norm 1"},
       {.name = "nan-metrics",
-       .level = Level::kNote,
+       .level = Level::kConsequence,
        .when = {"input contains nan", "input x contains nan", "input contains infinity"},
        .what = "scikit-learn was given numbers that are not finite",
        .cause = "In compute_metrics: the model's output is NaN, because training diverged (fp16 overflow, learning "

@@ -39,7 +39,8 @@ std::vector<Rule> parallel_rules() {
       {.name = "nccl-error",
        .level = Level::kConsequence,
        .when = {"nccl error", "ncclunhandledcudaerror", "ncclsystemerror", "ncclinternalerror", "ncclremoteerror",
-                "ncclinvalidusage", "disterror", "distbackenderror", "nccl warn*failed",
+                "ncclinvalidusage", "disterror", "distbackenderror", "nccl warn cuda failure",
+                "nccl warn*proxy call to rank", "nccl warn*failed to execute operation", "gloo/transport",
                 "nccl communicator was aborted", "connection closed by remote peer", "call to ibv_",
                 "call to connect returned"},
        .what = "communication between the ranks failed",
@@ -48,6 +49,33 @@ std::vector<Rule> parallel_rules() {
        .confirm = "NCCL_DEBUG=INFO; look for the first error in every rank's log",
        .fix = "the first rank's error; NCCL_SOCKET_IFNAME=eth0, NCCL_P2P_DISABLE=1 or NCCL_IB_DISABLE=1 to find the "
               "broken path; docker --shm-size"},
+
+      {.name = "nccl-connect",
+       .when = {"socketstartconnect: connect to*failed", "socketpollconnect: connect to*returned",
+                "nccl warn*connect to*failed", "warn call to connect failed", "nccl warn*no route to host",
+                "nccl warn*no socket interface found", "nccl warn*socket creation failed"},
+       .refines = {"nccl-error", "rendezvous-lost"},
+       .what = "NCCL cannot reach another rank over the network interface that it chose",
+       .cause =
+           "The interface leads to no other node, or a firewall closes the ports between them, which are any above "
+           "1024; at \"Connection refused\" the other rank may have ended before: its own log says why",
+       .confirm = "NCCL_DEBUG=INFO prints \"NET/Socket : Using …\": is that address one that the other node can ping?",
+       .fix = "NCCL_SOCKET_IFNAME=NAME with the interface between the nodes (ip -br addr), the same for "
+              "GLOO_SOCKET_IFNAME; open the firewall between them"},
+      {.name = "nccl-bridge",
+       .when = {"socketstartconnect: connect to*failed", "socketpollconnect: connect to*returned",
+                "nccl warn*connect to*failed", "warn call to connect failed", "nccl warn*no route to host"},
+       .anywhere = {{"nccl info*using*docker0", "nccl info*using*virbr", "nccl info*using*lo:127",
+                     "nccl info*using*br-", "nccl info*using*veth", "nccl info*using*lxdbr"}},
+       .refines = {"nccl-connect", "nccl-error", "rendezvous-lost"},
+       .what =
+           "NCCL chose a network interface that leads to no other node: a bridge of containers or virtual machines, "
+           "or lo",
+       .cause = "docker0, virbr0 and their like have an address, often the same on every node, and end on the machine; "
+                "NCCL takes the first interface that looks usable",
+       .confirm = "ip -br addr: which interface has the address that the other node can ping?",
+       .fix = "NCCL_SOCKET_IFNAME=NAME with that interface (or ^docker0,virbr0,lo to leave those out), the same for "
+              "GLOO_SOCKET_IFNAME; if it goes on, the firewall between the nodes"},
       {.name = "address-in-use",
        .when = {"address already in use", "server socket has failed to listen", "eaddrinuse", "errno: 98", "errno 98]"},
        .what = "the port for the ranks' meeting is taken",
@@ -55,16 +83,55 @@ std::vector<Rule> parallel_rules() {
        .confirm = "ss -ltnp | grep 29500; ps aux | grep python",
        .fix = "end the leftover processes, or --master_port=29501 (torchrun --standalone picks one)"},
       {.name = "rendezvous",
-       .when = {"rendezvoustimeouterror", "rendezvousconnectionerror", "the client socket has timed out",
-                "the client socket has failed to connect", "waiting for clients", "socket timeout",
-                "tcpstore*timed out", "timed out*store based barrier", "environment variable rank expected",
-                "environment variable world_size expected", "environment variable master_addr expected",
-                "default process group has not been initialized"},
+       .when = {"rendezvoustimeouterror", "rendezvousconnectionerror: the connection to the c10d store",
+                "the client socket has timed out", "the client socket has failed to connect", "waiting for clients",
+                "socket timeout", "tcpstore*timed out", "timed out*store based barrier",
+                "environment variable rank expected", "environment variable world_size expected",
+                "environment variable master_addr expected", "default process group has not been initialized"},
+       .without = {"num_nodes_waiting", "in _keep_alive", "in shutdown", "in _exit_barrier"},
+       .refines = {"rendezvous-lost"},
        .what = "the ranks did not find one another",
        .cause = "MASTER_ADDR or MASTER_PORT is wrong or behind a firewall, a node did not start, or the script was "
                 "started without its launcher",
        .confirm = "every node: nc -vz MASTER_ADDR MASTER_PORT; how many ranks started?",
        .fix = "torchrun or accelerate launch with the same --nnodes and an address that all nodes reach"},
+
+      {.name = "rendezvous-lost",
+       .level = Level::kConsequence,
+       .when = {"failed to send a keep-alive heartbeat", "failed to shutdown the rendezvous",
+                "rendezvousconnectionerror", "rendezvousclosederror", "rendezvousgracefulexiterror"},
+       .what = "a node lost its connection to the others' meeting place",
+       .cause = "They had met, and the node that keeps the meeting (rank 0's) has ended since: the failure is there",
+       .confirm = "that node's log: what was its last error?",
+       .fix = "repair what ended it"},
+      {.name = "deepspeed-batch",
+       .when = {"check batch related parameters. train_batch_size is not equal"},
+       .what = "DeepSpeed's batch sizes do not multiply",
+       .cause =
+           "train_batch_size in the config is not micro batch x accumulation steps x number of processes; where the "
+           "last factor is 1 on several GPUs, DeepSpeed came up without its launcher",
+       .confirm = "the numbers in the message: total != micro * accumulation * processes",
+       .fix = "\"auto\" for all three in the config, or numbers that multiply; start with deepspeed, torchrun or "
+              "accelerate launch"},
+      {.name = "zero3-partitioned",
+       .when = {"'weight' must be 2-d"},
+       .what = "an embedding was called while its weights are spread over the ranks",
+       .cause =
+           "ZeRO-3 (and FSDP) leave an empty tensor on each rank between a wrapped module's calls: a model that was "
+           "never passed to prepare() or initialize() (a second, reference or teacher model), or a submodule called "
+           "by itself",
+       .confirm = "the shape of that weight is [0]",
+       .fix =
+           "prepare every model that runs, call the whole model, or deepspeed.zero.GatheredParameters around the call; "
+           "ZeRO-2 where the model fits"},
+      {.name = "fsdp-dtype",
+       .when = {"must flatten tensors with uniform dtype", "`flatparameter` requires uniform dtype"},
+       .refines = {"dtype-mismatch"},
+       .what = "FSDP found parameters of different types in one unit",
+       .cause = "A model in half precision with parts in F32: adapters, a new head, norms that were cast",
+       .confirm = "{p.dtype for p in model.parameters()}",
+       .fix = "cast all to one type before wrapping (model.to(torch.bfloat16), or load in F32 and let mixed precision "
+              "cast)"},
       {.name = "ddp-unused-parameters",
        .when = {"expected to have finished reduction in the prior iteration",
                 "parameters that were not used in producing loss", "argument `find_unused_parameters=true`"},
@@ -130,7 +197,7 @@ std::vector<Rule> parallel_rules() {
                 "cannot perform fine-tuning on purely quantized models", "trainer cannot handle*device_map",
                 "you can't move a model that has some modules offloaded",
                 "you shouldn't move a model that is dispatched", "`.to` is not supported for `4-bit`",
-                "training with*device_map*is not supported"},
+                "training with*device_map*is not supported", "zero-3 is not compatible with*device_map"},
        .what = "a model that was loaded with device_map or quantised is trained or moved as if it were not",
        .cause = "device_map='auto' spreads layers over devices and the host, for inference; quantised weights do not "
                 "train without adapters",
@@ -140,14 +207,25 @@ std::vector<Rule> parallel_rules() {
       {.name = "device-map-offload",
        .when = {"please provide an `offload_folder`", "weights offloaded to the disk",
                 "some modules are dispatched on the cpu or the disk", "doesn't have any device set",
-                "does not support `device_map", "does not give any device for the following parameters",
-                "device_map*_no_split_modules", "device_map keys"},
+                "does not give any device for the following parameters", "device_map keys"},
        .what = "a device_map does not cover the model, or sends parts to the host or the disk",
-       .cause = "The devices together are too small, the map's names are not this model's, or the class names no "
-                "blocks that must stay together",
+       .cause = "The devices together are too small, or the map's names are not this model's",
        .confirm = "accelerate's infer_auto_device_map(model) with max_memory",
        .fix = "a full map such as {'': 0}, offload_folder='offload' for inference, or a smaller type (torch_dtype)",
        .command = "plimsoll train --offload DIR --budget SIZE trains with the optimizer's state in a file"},
+
+      {.name = "device-map-unsupported",
+       .when = {"does not support `device_map", "does not support 'device_map", "does not support device_map",
+                "implement the `_no_split_modules`"},
+       .refines = {"device-map-offload"},
+       .what = "this model class cannot be spread over devices: it does not support device_map='auto'",
+       .cause = "The class, in the installed transformers, does not say which of its blocks must stay whole "
+                "(_no_split_modules), so that nothing can place them; 8 and 4 bits do not need it",
+       .confirm = "type(model)._no_split_modules is None; pip show transformers",
+       .fix =
+           "leave device_map out and call model.to('cuda'), or device_map={'': 0}, which puts all on one GPU (also for "
+           "8 and 4 bits); or a newer transformers, if its class has it",
+       .command = "plimsoll train --load-in-8bit or --load-in-4bit needs no map"},
       {.name = "meta-tensor",
        .when = {"cannot copy out of meta tensor", "on device meta", "expected device meta", "meta tensor*no data"},
        .refines = {"device-mismatch", "device-map"},

@@ -52,6 +52,19 @@ TEST_F(DoctorTest, SaysWhatItDoesNotKnow) {
   const nlohmann::json report = nlohmann::json::parse(run({"doctor", "--json", path("settings.log")}).out);
   EXPECT_EQ(report.at("doubtful"), true);
   EXPECT_EQ(report.at("errors").at(0).at("line"), 2);
+  const std::string oom = "12:00:01 | WARNING | CUDA out of memory, batch skipped\n";
+  write_bytes(at("survived.log"), oom + "step 2 loss 0.5\nstep 3 loss 0.4\n");
+  const Outcome survived = run({"doctor", path("survived.log")});
+  EXPECT_EQ(survived.code, 0);
+  EXPECT_THAT(survived.out, HasSubstr("no failure found"));
+  EXPECT_THAT(survived.out, HasSubstr("1: the device's memory is full (oom)"));
+  const nlohmann::json peace = nlohmann::json::parse(run({"doctor", "--json", path("survived.log")}).out);
+  EXPECT_EQ(peace.at("no_failure"), true);
+  EXPECT_EQ(peace.at("others").at(0).at("rule"), "oom");
+  write_bytes(at("warned.log"), oom + "Traceback (most recent call last):\nValueError: the moon is full\n");
+  const std::string warned = run({"doctor", path("warned.log")}).out;
+  EXPECT_THAT(warned, HasSubstr("not recognised"));
+  EXPECT_LT(warned.find("the moon is full"), warned.find("also seen"));
   expect_message(run({"doctor", path("missing.log")}), 3, {"the log cannot be read", "missing.log", "No such file"});
   expect_message(run({"doctor", "x", "--snapshot", "y"}), 2, {"a log and a snapshot"});
 }

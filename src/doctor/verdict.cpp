@@ -1,0 +1,192 @@
+#include "doctor/verdict.h"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+#include "doctor/pattern.h"
+
+namespace plimsoll::doctor {
+namespace {
+
+// As a word of its own: "[INFO|trainer.py:12]", "| WARN |"; no part of a path or name.
+bool says_word(std::string_view small, std::string_view word) {
+  const auto is_letter = [&](std::size_t at) {
+    return at < small.size() && (std::isalnum(static_cast<unsigned char>(small[at])) != 0 ||
+                                 std::string_view("_./\\'\"=").find(small[at]) != std::string_view::npos);
+  };
+  for (std::size_t at = small.find(word); at != std::string_view::npos; at = small.find(word, at + 1))
+    if ((at == 0 || !is_letter(at - 1)) && !is_letter(at + word.size())) return true;
+  return false;
+}
+
+// "[W socket.cpp:436]", "[rank0]:[W412 03:21:49 TCPStore.cpp:141]": C++ code in PyTorch.
+bool is_torch_warning(std::string_view small) {
+  const std::size_t at = small.find("[w"), end = small.find(']', at == std::string_view::npos ? 0 : at);
+  return at != std::string_view::npos && at + 2 < small.size() &&
+         (small[at + 2] == ' ' || std::isdigit(static_cast<unsigned char>(small[at + 2])) != 0) &&
+         small.substr(at, end - at).find(".cpp:") != std::string_view::npos;
+}
+bool is_mild(const Finding& f) { return f.rule->level == Level::kNote || only_warns(f.trigger.text); }
+
+class Judge {
+ public:
+  Judge(std::vector<Finding> findings, const Story& story) : findings_(std::move(findings)), story_(story) {}
+
+  Diagnosis decide() {
+    drop_vaguer_words();
+    order();
+    Diagnosis diagnosis;
+    const std::optional<Evidence> unexplained = unexplained_error();
+    if (findings_.empty() || is_over(findings_.front())) {
+      diagnosis.no_failure = !unexplained && ended_in_peace() && (!findings_.empty() || story_.closing_line > 0);
+      diagnosis.others = std::move(findings_);
+    } else if (unexplained && explains_little(findings_.front())) {
+      diagnosis.others = std::move(findings_);
+    } else {
+      take_root(diagnosis);
+      doubt(diagnosis);
+    }
+    if (diagnosis.rule == nullptr && !diagnosis.no_failure) quote_errors(unexplained, diagnosis);
+    return diagnosis;
+  }
+
+ private:
+  // Whether the run went on after that line: more losses, or the words of a run that came to its end.
+  bool went_on(std::uint64_t line, std::uint64_t updates) const {
+    return story_.updates >= updates + kUpdatesAfterSurvival || (story_.closing_line > line && story_.finite);
+  }
+  // What a program prints and what its errors say may reach a log out of order, for the one is buffered and the other
+  // is not: losses below a traceback may be older than it. That the launcher saw it end well is beyond doubt.
+  bool ended_well(std::uint64_t line, std::uint64_t updates) const {
+    return story_.exit_line > line && went_on(line, updates);
+  }
+  bool is_over(const Finding& f) const {
+    return is_mild(f) || f.rule->heals ? went_on(f.trigger.line, f.updates) : ended_well(f.trigger.line, f.updates);
+  }
+  bool ended_in_peace() const {
+    for (const Exception& e : story_.exceptions)
+      if (!ended_well(e.evidence.line, e.updates)) return false;
+    return story_.errors.empty() || went_on(story_.errors.back().line, story_.error_updates);
+  }
+
+  // A warning, or what follows from something else, is named where nothing else left a trace: an exception is one. Save
+  // that a loss that is no number goes before much.
+  static bool explains_little(const Finding& f) {
+    return is_mild(f) || (f.rule->level != Level::kCause && !f.rule->heals);
+  }
+
+  // A rule explains an exception whose line it knows; or that stands in one chain with what it found, be it a cause, or
+  // a consequence that only announces the exception ("Caught … in DataLoader worker").
+  bool is_explained(const Exception& e) const {
+    return e.known || std::any_of(findings_.begin(), findings_.end(), [&](const Finding& f) {
+             return f.told && f.chain == e.chain && !is_mild(f) && e.updates < f.updates + kUpdatesAfterSurvival &&
+                    (f.rule->level == Level::kCause || f.trigger.line <= e.evidence.line);
+           });
+  }
+  // The last exception below that line that no rule explains; one that losses follow only if asked for.
+  std::optional<Evidence> unexplained_error(std::uint64_t line = 0, bool even_if_losses_follow = false) const {
+    for (auto e = story_.exceptions.rbegin(); e != story_.exceptions.rend(); ++e) {
+      if (e->evidence.line <= line || is_explained(*e)) continue;
+      if (even_if_losses_follow || !went_on(e->evidence.line, e->updates)) return e->evidence;
+    }
+    return {};
+  }
+
+  void drop_vaguer_words() {
+    std::set<std::string_view> refined;
+    for (const Finding& f : findings_) refined.insert(f.rule->refines.begin(), f.rule->refines.end());
+    std::erase_if(findings_, [&](const Finding& f) { return refined.contains(f.rule->name); });
+  }
+
+  // Whether another cause came when the run had gone on after this one.
+  bool is_outlived(const Finding& f) const {
+    return std::any_of(findings_.begin(), findings_.end(), [&](const Finding& other) {
+      return other.rule->level == Level::kCause && !is_mild(other) &&
+             f.updates + kUpdatesAfterSurvival <= other.updates;
+    });
+  }
+  // Causes, then what follows from something else, then what is but warned of, then what the run outlived; of causes
+  // those that it outlived until another one came are the last.
+  int rank(const Finding& f) const {
+    if (is_over(f)) return 4;
+    if (is_mild(f)) return 3;
+    if (f.rule->level != Level::kCause) return 2;
+    return is_outlived(f) ? 1 : 0;
+  }
+  void order() {
+    std::vector<std::pair<int, std::size_t>> ranks;
+    for (std::size_t i = 0; i < findings_.size(); ++i) ranks.emplace_back(rank(findings_[i]), i);
+    std::stable_sort(ranks.begin(), ranks.end(), [&](const auto& a, const auto& b) {
+      if (a.first != b.first) return a.first < b.first;
+      return findings_[a.second].trigger.line < findings_[b.second].trigger.line;
+    });
+    std::vector<Finding> sorted;
+    for (const auto& [rank, i] : ranks) sorted.push_back(std::move(findings_[i]));
+    findings_ = std::move(sorted);
+  }
+
+  void take_root(Diagnosis& diagnosis) const {
+    const Finding& root = findings_.front();
+    diagnosis.rule = root.rule;
+    diagnosis.evidence = root.context;
+    diagnosis.evidence.push_back(root.trigger);
+    std::sort(diagnosis.evidence.begin(), diagnosis.evidence.end(),
+              [](const Evidence& a, const Evidence& b) { return a.line < b.line; });
+    diagnosis.evidence.erase(std::unique(diagnosis.evidence.begin(), diagnosis.evidence.end(),
+                                         [](const Evidence& a, const Evidence& b) { return a.line == b.line; }),
+                             diagnosis.evidence.end());
+    diagnosis.others.assign(findings_.begin() + 1, findings_.end());
+  }
+
+  void doubt(Diagnosis& diagnosis) const {
+    const Finding& root = findings_.front();
+    const bool is_cause = root.rule->level == Level::kCause;
+    diagnosis.unexplained = unexplained_error(is_cause ? root.trigger.line : 0, !is_cause);
+    if (diagnosis.unexplained)
+      diagnosis.doubt = "an error there is none that Plimsoll knows, and may be the failure";
+    else if (went_on(root.trigger.line, root.updates))
+      diagnosis.doubt = "losses follow it: the run outlived it, or its output reached the log late";
+    else if (is_mild(root))
+      diagnosis.doubt = "it is no error, and the log tells no other";
+    else if (is_cause && disagrees(root))
+      diagnosis.doubt = "another failure in the log may be the first: see \"also seen\"";
+  }
+  // Whether another cause of the same rank stands in the log: not one that follows from the root, nor, on another line
+  // (another rank's), one that is the same failure in other words.
+  bool disagrees(const Finding& root) const {
+    const std::set<std::string_view> follows(root.rule->leads_to.begin(), root.rule->leads_to.end()),
+        same(root.rule->refines.begin(), root.rule->refines.end());
+    return std::any_of(findings_.begin() + 1, findings_.end(), [&](const Finding& f) {
+      if (rank(f) != rank(root) || follows.contains(f.rule->name)) return false;
+      const auto& refines = f.rule->refines;
+      return f.trigger.line == root.trigger.line ||
+             std::none_of(refines.begin(), refines.end(), [&](std::string_view name) { return same.contains(name); });
+    });
+  }
+
+  void quote_errors(const std::optional<Evidence>& unexplained, Diagnosis& diagnosis) const {
+    if (unexplained) diagnosis.errors.push_back(*unexplained);
+    for (const Evidence& error : story_.errors)
+      if (!unexplained || error.line != unexplained->line) diagnosis.errors.push_back(error);
+  }
+
+  std::vector<Finding> findings_;
+  const Story& story_;
+};
+
+}  // namespace
+
+bool only_warns(std::string_view line) {
+  const std::string small = to_small_letters(line);
+  if (small.find("cuda initialization") != std::string::npos || small.find("nccl warn") != std::string::npos)
+    return false;
+  return small.find("warning") != std::string::npos || says_word(small, "warn") || says_word(small, "info") ||
+         says_word(small, "debug") || is_torch_warning(small);
+}
+
+Diagnosis judge(std::vector<Finding> findings, const Story& story) {
+  return Judge(std::move(findings), story).decide();
+}
+
+}  // namespace plimsoll::doctor

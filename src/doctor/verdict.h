@@ -1,0 +1,40 @@
+// Which of the rules that matched is the root of a failure, and whether to say so without a "perhaps".
+//
+// A log is a story with an end. What ended the run is its last error; a root is told with confidence only where its
+// evidence lies in that error, or leads to it in a way that a rule knows. Everything else is hedged or not told.
+#pragma once
+
+#include "doctor/diagnosis.h"
+
+namespace plimsoll::doctor {
+
+// An exception's line, as Python ends a traceback with.
+struct Exception {
+  Evidence evidence{};
+  std::uint64_t chain = 0, updates = 0;
+  std::vector<int> patterns{};  // that the line matches
+  bool known = false;           // one of them is what a rule that holds begins with
+};
+
+// What a log says besides what rules look for.
+struct Story {
+  std::uint64_t updates = 0;        // losses printed
+  bool finite = true;               // the last of them was a number above 0
+  std::uint64_t closing_line = 0;   // the last line that only a run which came to its end prints; 0: none
+  std::uint64_t exit_line = 0;      // the last that says exit status 0
+  std::uint64_t error_updates = 0;  // losses printed by the last line that is an error's
+  std::vector<Exception> exceptions{};
+  std::vector<Evidence> errors{};  // lines that are an error's, the first and the last ones
+};
+
+// Whether a line calls itself a warning, or less: no such line ended a run. Save that CUDA tells in one why it found no
+// device, and that NCCL has no higher word.
+bool only_warns(std::string_view line);
+
+// A run that printed so many further losses has outlived an error. Ranks that wait for a dead one print one at most.
+inline constexpr std::uint64_t kUpdatesAfterSurvival = 2;
+
+// Fills all but numbers, lines and bytes.
+Diagnosis judge(std::vector<Finding> findings, const Story& story);
+
+}  // namespace plimsoll::doctor

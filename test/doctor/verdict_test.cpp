@@ -1,0 +1,222 @@
+// What the doctor is sure of, and what it only supposes: the end of a log decides.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "doctor/read_log.h"
+
+namespace plimsoll::doctor {
+namespace {
+
+using testing::HasSubstr;
+
+const std::string kLosses =
+    "{'loss': 0.8117, 'grad_norm': 4.01, 'learning_rate': 8.1e-06, 'epoch': 1.2}\n"
+    "{'loss': 0.4920, 'grad_norm': 3.11, 'learning_rate': 5.3e-06, 'epoch': 2.4}\n"
+    "{'loss': 0.3108, 'grad_norm': 2.66, 'learning_rate': 1.2e-06, 'epoch': 4.8}\n";
+const std::string kRuntime = "{'train_runtime': 2913.4, 'train_loss': 0.7012, 'epoch': 5.0}\n";
+const std::string kExit = "slurm: job 17 done, exit status 0\n";
+const std::string kOdd =
+    "Traceback (most recent call last):\n  File \"tool.py\", line 3, in <module>\n    run()\n"
+    "odd.NoSuchThing: the moon is full\n";
+const std::string kWarnedOom =
+    "2024-05-02 11:07:55 | WARNING | ran out of memory with exception: CUDA out of memory. "
+    "Tried to allocate 1.46 GiB, skipping batch\n";
+const std::string kOom =
+    "Traceback (most recent call last):\n  File \"train.py\", line 9, in <module>\n    step()\n"
+    "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n";
+const std::string kSchedule =
+    "lr_scheduler.py:138: UserWarning: Detected call of `lr_scheduler.step()` before "
+    "`optimizer.step()`. In PyTorch 1.1.0 and later, call them in the opposite order.\n";
+
+std::vector<std::filesystem::path> all_logs() {
+  std::vector<std::filesystem::path> paths;
+  for (const auto& folder : {logs(), unseen_logs()})
+    for (const auto& entry : std::filesystem::directory_iterator(folder))
+      if (entry.path().extension() == ".log") paths.push_back(entry.path());
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+std::string with_newline(std::string text) { return text.ends_with('\n') ? text : text + "\n"; }
+
+TEST(Verdict, ARunThatWentOnDidNotFail) {
+  const Diagnosis survived = diagnose(kWarnedOom + kLosses);
+  EXPECT_EQ(name_of(survived), "no failure");
+  ASSERT_EQ(survived.others.size(), 1U);
+  EXPECT_EQ(survived.others[0].rule->name, "oom");
+  EXPECT_EQ(name_of(diagnose(kWarnedOom + kRuntime)), "no failure");
+  EXPECT_EQ(name_of(diagnose(kLosses + kRuntime)), "no failure");
+  EXPECT_EQ(name_of(diagnose(kLosses)), "not recognised");
+  // Below a traceback losses may be older than it, for a program's output is buffered.
+  const Diagnosis late = diagnose(kOom + kLosses + kRuntime);
+  EXPECT_EQ(name_of(late), "oom");
+  EXPECT_THAT(std::string(late.doubt), HasSubstr("losses follow it"));
+  EXPECT_EQ(name_of(diagnose(kOom + kLosses + kRuntime + kExit)), "no failure");
+  // An error at the end is an error.
+  EXPECT_EQ(name_of(diagnose(kWarnedOom + kLosses + kOdd)), "not recognised");
+  EXPECT_EQ(name_of(diagnose(kWarnedOom + kLosses + kOom)), "oom");
+  EXPECT_TRUE(is_sure(diagnose(kWarnedOom + kLosses + kOom)));
+  EXPECT_EQ(name_of(diagnose(kSchedule + kOdd + kLosses)), "not recognised");
+  EXPECT_EQ(name_of(diagnose(kSchedule + kLosses + "Segmentation fault (core dumped)\n")), "segfault");
+}
+
+TEST(Verdict, NaNIsNotOutlivedByMoreOfIt) {
+  const std::string nan = "{'loss': 0.0, 'grad_norm': nan, 'epoch': 1.0}\n";
+  EXPECT_EQ(name_of(diagnose(nan + nan + nan + kRuntime)), "nan-loss");
+  EXPECT_EQ(name_of(diagnose(nan + kLosses + kRuntime)), "no failure");
+  EXPECT_TRUE(is_sure(diagnose(kLosses + nan + nan)));
+  // It is what broke first where a launcher only reports an exit.
+  EXPECT_EQ(name_of(diagnose(kLosses + nan + "rank 1 exits with return code = 1\n")), "nan-loss");
+}
+
+TEST(Verdict, AWarningIsNoExplanation) {
+  const Diagnosis odd = diagnose(kSchedule + kOdd);
+  EXPECT_EQ(name_of(odd), "not recognised");
+  ASSERT_FALSE(odd.errors.empty());
+  EXPECT_EQ(odd.errors[0].text, "odd.NoSuchThing: the moon is full");
+  ASSERT_EQ(odd.others.size(), 1U);
+  EXPECT_EQ(odd.others[0].rule->name, "scheduler-order");
+  EXPECT_FALSE(is_sure(diagnose(kSchedule)));
+  // A warning of a cause ranks below a consequence that is an error.
+  EXPECT_EQ(name_of(diagnose("[WARNING] rendezvous: the client socket has timed out, retrying\n"
+                             "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.hpp:317\n")),
+            "nccl-error");
+}
+
+TEST(Verdict, AnExceptionWithoutARuleIsNotExplainedByAnother) {
+  EXPECT_FALSE(is_sure(diagnose(kOom + kOdd)));
+  EXPECT_TRUE(is_sure(diagnose(kOdd + kOom)));
+  // Of one failure, as Python says.
+  EXPECT_TRUE(
+      is_sure(diagnose(kOom + "\nDuring handling of the above exception, another exception occurred:\n\n" + kOdd)));
+  EXPECT_TRUE(
+      is_sure(diagnose(kOdd + "\nThe above exception was the direct cause of the following exception:\n\n" + kOom)));
+  // At a program's end, and in threads, much fails that ends nothing.
+  EXPECT_TRUE(is_sure(diagnose(kOom + "Exception ignored in: <function Pool.__del__ at 0x7f>\n" + kOdd)));
+  EXPECT_TRUE(is_sure(diagnose(kOom + "Exception in thread Thread-4:\n" + kOdd)));
+  EXPECT_EQ(diagnose(kOom + kOdd).unexplained->text, "odd.NoSuchThing: the moon is full");
+  // A consequence is named when what broke first left no trace.
+  const std::string shell = "train.sh: line 3: 4411 Killed    python train.py\n";
+  EXPECT_TRUE(is_sure(diagnose(shell)));
+  const Diagnosis killed = diagnose(kOdd + shell);
+  EXPECT_EQ(name_of(killed), "not recognised");
+  ASSERT_FALSE(killed.errors.empty());
+  EXPECT_EQ(killed.errors[0].text, "odd.NoSuchThing: the moon is full");
+  EXPECT_EQ(killed.others.at(0).rule->name, "killed");
+  EXPECT_FALSE(is_sure(diagnose(kOdd + kLosses + shell)));
+  const Diagnosis nan = diagnose("{'loss': nan, 'epoch': 1.0}\n" + kOdd);
+  EXPECT_EQ(name_of(nan), "nan-loss");
+  EXPECT_FALSE(is_sure(nan));
+  // A launcher's prefix.
+  const std::string rank =
+      "[rank1]: Traceback (most recent call last):\n[rank1]:   File \"t.py\", line 3\n[rank1]: queue.Empty\n";
+  EXPECT_FALSE(is_sure(diagnose(kOom + rank)));
+}
+
+TEST(Verdict, TwoCausesDisagree) {
+  const std::string disk =
+      "Traceback (most recent call last):\n  File \"train.py\", line 9, in <module>\n    save()\n"
+      "OSError: [Errno 28] No space left on device: 'out/optimizer.pt'\n";
+  const Diagnosis both = diagnose(kOom + disk);
+  EXPECT_EQ(name_of(both), "oom");
+  EXPECT_THAT(std::string(both.doubt), HasSubstr("another failure"));
+  EXPECT_TRUE(is_sure(diagnose(kOom + kOom)));
+  EXPECT_TRUE(is_sure(diagnose(kOom + kLosses + disk)));
+  const std::string worker = "RuntimeError: DataLoader worker (pid 27) is killed by signal: Killed.\n";
+  EXPECT_TRUE(is_sure(diagnose(worker + "[ 1.2] Memory cgroup out of memory: Killed process 27\n")));
+}
+
+TEST(Verdict, ATrackersSummaryIsNoProgress) {
+  const std::string summary =
+      "wandb: Run summary:\nwandb:   eval/loss 0.39\nwandb:  train/loss 0.31\nwandb: loss 0.2\n";
+  EXPECT_TRUE(is_sure(diagnose(kOom + summary)));
+  EXPECT_EQ(name_of(diagnose(kWarnedOom + summary)), "oom");
+}
+
+// Whatever failed before: where a run's good end follows, no failure is told with confidence.
+TEST(Verdict, AGoodEndTakesConfidenceAway) {
+  for (const auto& path : all_logs()) {
+    const std::string log = with_newline(text_of(path));
+    EXPECT_FALSE(is_sure(diagnose(log + kLosses + kRuntime))) << path;
+    EXPECT_EQ(name_of(diagnose(log + kLosses + kRuntime + kExit)), "no failure") << path;
+  }
+}
+
+// Whatever a log says: another program's unknown exception at its end takes confidence away.
+TEST(Verdict, AnUnknownEndTakesConfidenceAway) {
+  for (const auto& path : all_logs()) EXPECT_FALSE(is_sure(diagnose(with_newline(text_of(path)) + kOdd))) << path;
+}
+
+// Harmless words before and after change neither the root nor whether it is sure.
+TEST(Verdict, NoiseChangesNothing) {
+  std::string notes = kLosses;
+  for (const Rule& rule : all_rules())
+    if (rule.level == Level::kNote) notes += with_newline(text_of(logs() / (std::string(rule.name) + ".log")));
+  const std::string before =
+      notes +
+      "Some weights of LayoutLMv3ForTokenClassification were not initialized from the model checkpoint\n"
+      "node1:21:60 [0] NCCL INFO Failed to open libibverbs.so[.1]\n"
+      "node1:21:60 [0] misc/ibvwrap.cc:63 NCCL WARN Failed to open libibverbs.so[.1]\n"
+      "NCCL INFO NET/Plugin : No plugin found (libnccl-net.so), using internal implementation\n"
+      "UserWarning: Was asked to gather along dimension 0, but all input tensors were scalars\n";
+  const std::string after =
+      " 33%|███▎      | 10308/30924 [2:46:31<5:33:03,  1.03it/s]\n"
+      "[W CUDAGuardImpl.h:124] Warning: CUDA warning: driver shutting down (function destroyEvent)\n"
+      "Exception ignored in: <function _MultiProcessingDataLoaderIter.__del__ at 0x7f51>\n"
+      "Traceback (most recent call last):\n  File \"dataloader.py\", line 1478, in __del__\n"
+      "AssertionError: can only test a child process\n"
+      "wandb: Run summary:\nwandb:  eval/loss 0.39\nwandb: train/loss 0.31\nwandb: loss 0.2\n"
+      "(layoutlm) kai@iabeng32:~$ echo done\ndone\n";
+  for (const auto& path : all_logs()) {
+    const std::string log = with_newline(text_of(path));
+    const Diagnosis alone = diagnose(log);
+    if (alone.rule != nullptr && alone.rule->level == Level::kNote) continue;
+    for (const std::string& noisy : {before + log, log + after, before + log + after}) {
+      const Diagnosis diagnosis = diagnose(noisy);
+      // Before: notes of another log may stand beside what is not recognised, and change nothing.
+      EXPECT_EQ(name_of(diagnosis), name_of(alone)) << path;
+      EXPECT_EQ(is_sure(diagnosis), is_sure(alone)) << path << ": " << diagnosis.doubt << alone.doubt;
+    }
+  }
+}
+
+// Two failures in one log: the doctor is sure of one only if the other is known to follow from it, or says the same in
+// other words.
+TEST(Verdict, OfTwoFailuresOneMustExplainTheOther) {
+  const auto is_cause = [](const Diagnosis& d) { return is_sure(d) && d.rule->level == Level::kCause; };
+  const auto has = [](const std::vector<std::string_view>& names, std::string_view name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  std::vector<std::string> causes;
+  for (const auto& path : all_logs()) {
+    const std::string log = with_newline(text_of(path));
+    // Where losses are printed the first failure is outlived.
+    if (is_cause(diagnose(log)) && log.find("loss") == std::string::npos) causes.push_back(log);
+  }
+  ASSERT_GT(causes.size(), 100U);
+  int sure = 0, doubtful = 0;
+  for (std::size_t i = 0; i < causes.size(); ++i) {
+    for (std::size_t step = 1; step < 8; ++step) {
+      const std::string log = causes[i] + causes[(i + 3 * step * step) % causes.size()];
+      const Diagnosis both = diagnose(log);
+      ++(is_sure(both) ? sure : doubtful);
+      if (!is_sure(both)) continue;
+      for (const Finding& other : both.others) {
+        if (other.rule->level != Level::kCause) continue;
+        const auto& refines = other.rule->refines;
+        EXPECT_TRUE(has(both.rule->leads_to, other.rule->name) ||
+                    std::any_of(refines.begin(), refines.end(),
+                                [&](std::string_view name) { return has(both.rule->refines, name); }))
+            << name_of(both) << ", also " << other.rule->name << "\n"
+            << log;
+      }
+    }
+  }
+  EXPECT_GT(sure, 0);
+  EXPECT_GT(doubtful, sure);
+}
+
+}  // namespace
+}  // namespace plimsoll::doctor
