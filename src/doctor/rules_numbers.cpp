@@ -167,7 +167,8 @@ std::vector<Rule> number_rules() {
                 "input type*and weight type*should be the same", "source and destination dtypes match",
                 "dtypes to match", "dtype mismatch", "found dtype*but expected", "expected dtype",
                 "data types*must match", "have different dtypes", "result type float can't be cast",
-                "is not supported: expected*dtype"},
+                "is not supported: expected*dtype", "should either all have the same dtype",
+                "mixed dtype (cpu): expect"},
        .what = "an operation got tensors of different types",
        .cause = "The model is in half precision and the input (pixel_values above all) in F32, or the reverse; a layer "
                 "made in forward, a buffer or an adapter kept the other type",
