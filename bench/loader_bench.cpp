@@ -1,7 +1,7 @@
 // What a loader's thread does for a page, timed by itself: each line beside its bar, where it has one.
 //
-//   plimsoll_loader_bench --data ../shared/data/sroie/train.jsonl [--tokenizer DIR] [--rounds 5] [--pages 50] [--cache
-//   DIR]
+//   plimsoll_loader_bench --data ../shared/data/sroie/train.jsonl [--tokenizer DIR] [--text FILE] [--rounds 5] [--pages
+//   50] [--cache DIR]
 //
 // Seconds are the thread's own (CLOCK_THREAD_CPUTIME_ID), the best of the rounds: a machine has other work to do.
 #include <fmt/format.h>
@@ -12,11 +12,14 @@
 #include <filesystem>
 #include <functional>
 #include <iostream>
+#include <iterator>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "data/dataset.h"
 #include "data/image_processor.h"
 #include "data/page_source.h"
@@ -49,19 +52,27 @@ void print(std::string_view what, double value, std::string_view unit, double ba
                             : fmt::format("bar {:g}: MISSED", bar));
 }
 
-void bench_tokenizer(const Tokenizer& tokenizer, const std::vector<Page>& pages, int rounds) {
+void bench_tokenizer(std::string_view what, const Tokenizer& tokenizer, const std::vector<std::string>& words,
+                     int rounds) {
   std::size_t bytes = 0;
-  for (const Page& page : pages) {
-    for (const std::string& word : page.words) bytes += word.size();
-  }
+  for (const std::string& word : words) bytes += word.size();
   std::vector<std::int32_t> ids;
   const double seconds = best_seconds(rounds, [&] {
-    for (const Page& page : pages) {
-      ids.clear();
-      for (const std::string& word : page.words) tokenizer.encode_word(word, ids);
-    }
+    ids.clear();
+    for (const std::string& word : words) tokenizer.encode_word(word, ids);
   });
-  print("tokenizer, the pages' words", static_cast<double>(bytes) / seconds / (1 << 20), "MiB/s", 30);
+  print(what, static_cast<double>(bytes) / seconds / (1 << 20), "MiB/s", 30);
+}
+
+std::vector<std::string> words_of(const std::vector<Page>& pages) {
+  std::vector<std::string> words;
+  for (const Page& page : pages) words.insert(words.end(), page.words.begin(), page.words.end());
+  return words;
+}
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream stream(text);
+  return {std::istream_iterator<std::string>(stream), {}};
 }
 
 void bench_images(const std::vector<Page>& pages, int rounds) {
@@ -116,10 +127,11 @@ void bench_examples(const std::string& data, const WordEncoder& encoder, const s
 
 int run(int argc, char** argv) {
   CLI::App app("Times what the loader does for a page");
-  std::string data, path, cache = (std::filesystem::temp_directory_path() / "plimsoll_loader_bench").string();
+  std::string data, text, path, cache = (std::filesystem::temp_directory_path() / "plimsoll_loader_bench").string();
   int rounds = 5;
   std::size_t most = 50;
   app.add_option("--data", data, "pages")->required();
+  app.add_option("--text", text, "English text");
   app.add_option("--tokenizer", path, "model directory (default: the embedded vocabulary)");
   app.add_option("--cache", cache, "directory for the cache")->capture_default_str();
   app.add_option("--rounds", rounds, "rounds, of which the best counts");
@@ -131,7 +143,8 @@ int run(int argc, char** argv) {
   for (std::size_t i = 0; i < std::min(most, source->size()); ++i) pages.push_back(source->read(i));
   const auto tokenizer =
       std::make_shared<const Tokenizer>(path.empty() ? Tokenizer::embedded() : Tokenizer::from_directory(path));
-  bench_tokenizer(*tokenizer, pages, rounds);
+  bench_tokenizer("tokenizer, the pages' words", *tokenizer, words_of(pages), rounds);
+  if (!text.empty()) bench_tokenizer("tokenizer, the text's words", *tokenizer, words_of(read_text_file(text)), rounds);
   bench_images(pages, rounds);
   bench_examples(data, word_encoder(tokenizer), cache, rounds);
   return 0;

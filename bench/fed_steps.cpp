@@ -1,0 +1,157 @@
+// Does the loader make a step wait? The same updates of a small model, once on batches that were all made before, once
+// with the loader making them meanwhile; both take turns, the figure is the median of the rounds' ratios.
+//
+//   plimsoll_fed_steps --data ../shared/data/sroie/train.jsonl [--tokenizer DIR] [--model layoutlmv3-tiny] [--cache
+//   DIR]
+//                      [--updates 50] [--rounds 7] [--threads 2]
+//
+// Wall time, since that is what a loader on the same cores takes away.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "backend/cpu/cpu_backend.h"
+#include "base/dropout.h"
+#include "base/error.h"
+#include "data/loader.h"
+#include "fit/session.h"
+#include "train/batch_binding.h"
+#include "train/job.h"
+#include "train/predictor.h"
+#include "train/step_record.h"
+
+namespace {
+
+using namespace plimsoll;
+using Clock = std::chrono::steady_clock;
+
+struct Settings {
+  ModelRequest model{"layoutlmv3-tiny", {}, {}, {}};
+  DataRequest data;
+  TrainOptions train;
+  MemoryRequest memory;
+  std::int64_t updates = 50;
+  int rounds = 7, threads = 2;
+};
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+class FedSteps {
+ public:
+  FedSteps(const Settings& settings, const ModelBundle& bundle, const Dataset& dataset, Backend& backend)
+      : settings_(settings),
+        bundle_(bundle),
+        dataset_(dataset),
+        session_(fit(fit_request(bundle, settings.train, &dataset, nullptr, settings.memory), backend), backend),
+        sampler_(dataset.examples(),
+                 {.seed = settings.train.seed, .train_batch_size = settings.train.train_batch_size}) {
+    load_model(bundle, 1, [&](const std::string& name) { return session_.parameter(name); });
+    for (const auto& [name, entry] : session_.plan().layout.entries()) {
+      if (entry.role == Role::kState) std::ranges::fill(session_.persistent(name).byte_span(), std::byte{0});
+    }
+  }
+
+  // Seconds of all updates. `slots`: batches that the loader may hold; all are made before the first update where it
+  // may hold all.
+  double run(int slots) const {
+    const std::int64_t micro = session_.plan().levers.micro_batch_size;
+    BatchSequence sequence(sampler_, micro, {.updates = settings_.updates});
+    LoaderOptions options = loader_options(settings_.memory);
+    options.slots = slots;
+    Loader loader(dataset_, sequence, batch_shape(bundle_.config, session_.plan().programs.front().capacity), 0,
+                  options);
+    // Long enough for every slot: what is measured is what comes after.
+    if (slots > 0) std::this_thread::sleep_for(std::chrono::seconds(2));
+    std::vector<std::unique_ptr<BatchBinding>> bindings(static_cast<std::size_t>(ProgramKind::kGradients) + 1);
+    std::int64_t step = 0;
+    const auto begin = Clock::now();
+    while (const Batch* batch = loader.next()) {
+      const bool last = batch->info().micro_batch + 1 == batch->info().micro_batches;
+      const ProgramKind kind = step_program(session_, last);
+      const Program& program = session_.program(kind);
+      std::unique_ptr<BatchBinding>& binding = bindings[static_cast<std::size_t>(kind)];
+      if (binding == nullptr) binding = std::make_unique<BatchBinding>(program, *batch);
+      binding->copy(*batch);
+      StepScalars scalars;
+      scalars.step = scalars.optimizer_step = step + 1;
+      scalars.dropout_key = dropout_key(1, static_cast<std::uint64_t>(step));
+      scalars.learning_rate = 1e-5;
+      scalars.max_grad_norm = 1;
+      scalars.labelled = batch->info().labelled_in_update;
+      bind_scalars(*binding, scalars, batch->info().micro_batch == 0);
+      program.run();
+      step += last ? 1 : 0;
+    }
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  }
+
+  int all_slots() const {
+    const std::int64_t micro = session_.plan().levers.micro_batch_size;
+    BatchSequence sequence(sampler_, micro, {.updates = settings_.updates});
+    return static_cast<int>(sequence.size()) + 1;
+  }
+
+ private:
+  const Settings& settings_;
+  const ModelBundle& bundle_;
+  const Dataset& dataset_;
+  Session session_;
+  Sampler sampler_;
+};
+
+int run(int argc, char** argv) {
+  CLI::App app("Times updates with and without the loader beside them");
+  Settings settings;
+  app.add_option("--data", settings.data.data, "pages")->required();
+  app.add_option("--model", settings.model.model, "model")->capture_default_str();
+  app.add_option("--tokenizer", settings.model.tokenizer, "tokenizer directory");
+  app.add_option("--cache", settings.data.cache, "directory for the cache");
+  app.add_option("--updates", settings.updates, "updates of a run")->capture_default_str();
+  app.add_option("--rounds", settings.rounds, "runs of each kind")->capture_default_str();
+  app.add_option("--threads", settings.threads, "compute threads")->capture_default_str();
+  app.add_option("--dataloader-num-workers", settings.memory.loader_workers, "threads that read pages");
+  CLI11_PARSE(app, argc, argv);
+
+  CpuBackend backend(settings.threads);
+  ModelBundle bundle = open_model(settings.model.model, settings.model.tokenizer, "");
+  resolve_labels(bundle, settings.model, settings.data);
+  const std::unique_ptr<Dataset> dataset = open_dataset(bundle, settings.data, true, false);
+  settings.memory.budget_bytes = std::size_t{4} << 30;
+  settings.train.max_steps = settings.updates;
+  const FedSteps steps(settings, bundle, *dataset, backend);
+  const int all = steps.all_slots();
+  steps.run(all);  // warms up
+  std::vector<double> made, meanwhile, ratios;
+  for (int round = 0; round < settings.rounds; ++round) {
+    made.push_back(steps.run(all));
+    meanwhile.push_back(steps.run(0));
+    ratios.push_back(made.back() / meanwhile.back());
+  }
+  const double pages = static_cast<double>(settings.updates * settings.train.train_batch_size);
+  constexpr double kBar = 0.97;
+  const double ratio = median(ratios);
+  fmt::print("batches made before: {:.1f} pages/s; with the loader: {:.1f} pages/s; ratio {:.3f}, bar {}: {}\n",
+             pages / median(made), pages / median(meanwhile), ratio, kBar, ratio >= kBar ? "met" : "MISSED");
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << '\n';
+    return 1;
+  }
+}
