@@ -70,7 +70,9 @@ void add_bench_step(CLI::App& app, Invocation& invocation) {
   command->add_option("--model", options->model, "Hugging Face model directory, or a preset")
       ->type_name("MODEL")
       ->required();
-  command->add_option("--batch", options->batch, "safetensors, as grad takes it; its pages are one micro-batch")
+  command
+      ->add_option("--batch", options->batch,
+                   "safetensors, as grad takes it; its pages are one micro-batch, their padding is left out")
       ->type_name("FILE")
       ->required();
   whole_number(command->add_option("--steps", options->steps, "How many steps"), 1, 10000)->capture_default_str();

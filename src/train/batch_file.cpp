@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "data/padded_batch.h"
 #include "formats/npy.h"
@@ -105,12 +106,18 @@ PaddedLimits padded_limits(const LayoutLMv3Config& config) {
 
 }  // namespace
 
-std::unique_ptr<Batch> read_batch_file(const std::filesystem::path& path, const LayoutLMv3Config& config) {
+std::unique_ptr<Batch> read_batch_file(const std::filesystem::path& path, const LayoutLMv3Config& config,
+                                       bool with_padding) {
+  constexpr std::size_t kRowStep = 16;
   BatchFile file(path);
   const PaddedTensors tensors = padded_tensors(file);
-  const BatchShape shape = padded_batch_shape(tensors, config.grid(), path.string());
+  BatchShape shape = padded_batch_shape(tensors, config.grid(), path.string());
+  if (!with_padding) {
+    const auto real = std::ranges::count(tensors.attention_mask.span<std::int64_t>(), 1);
+    shape.max_text_rows = static_cast<std::int64_t>(round_up(static_cast<std::size_t>(real), kRowStep));
+  }
   auto batch = std::make_unique<Batch>(shape, static_cast<std::int32_t>(config.pad_token_id));
-  pack_padded(tensors, padded_limits(config), path.string(), *batch);
+  pack_padded(tensors, padded_limits(config), path.string(), *batch, {.all = with_padding});
   return batch;
 }
 

@@ -32,7 +32,7 @@ struct StepBench {
   ForwardBytes forward;
 };
 
-// Forward, backward, clipping and the update on the whole batch as one micro-batch, dropout on. The steps' time per op
+// Forward, backward, clipping and the update on the whole batch as one micro-batch, padding left out, dropout on. The steps' time per op
 // goes to `op_seconds` (by op name) if given. Throws UsageError if no choice keeps as little as asked.
 StepBench bench_step(const ModelBundle& bundle, const std::filesystem::path& batch_file,
                      const StepBenchOptions& options, Backend& backend,
