@@ -10,6 +10,7 @@
 
 #include "doctor/log_lines.h"
 #include "doctor/pattern.h"
+#include "doctor/run_up.h"
 #include "doctor/verdict.h"
 
 namespace plimsoll::doctor {
@@ -46,6 +47,9 @@ constexpr std::string_view kExits[] = {"exit status 0$", "exit status: 0$", "exi
                                        "exited with code 0$"};
 // Trackers repeat the last losses when a run ends, however it ends.
 constexpr std::string_view kTrackers[] = {"^wandb:*", "^comet *", "run summary:", "run history:"};
+// How what is left of a program ends when it is ended from outside.
+constexpr std::string_view kTeardown[] = {"signalexception", "keyboardinterrupt", "brokenpipeerror",
+                                          "connectionreseterror", "dataloader worker*exited unexpectedly"};
 // Where numbers may follow.
 constexpr std::string_view kOutOfMemory[] = {
     "anon-rss",           "out of memory",        "tried to allocate", "outofmemory", "would exceed allowed memory",
@@ -91,32 +95,6 @@ bool is_context_line(std::string_view text, bool notebook) {
   while (digits < text.size() && text[digits] >= '0' && text[digits] <= '9') ++digits;
   return digits > 0 && (digits == text.size() || text[digits] == ' ');
 }
-
-// The number in "'loss': 0.3127", "loss=0.41", "average loss = 0.0412"; empty where the line tells none, or none
-// finite.
-std::string_view loss_in(std::string_view small) {
-  for (std::size_t at = small.find("loss"); at != std::string_view::npos; at = small.find("loss", at + 1)) {
-    const std::size_t begin = small.find_first_not_of("'\": =", at + 4);
-    if (begin == std::string_view::npos || begin == at + 4) continue;
-    const std::size_t end = std::min(small.find_first_not_of("0123456789.e+-", begin), small.size());
-    if (small[begin] >= '0' && small[begin] <= '9') return small.substr(begin, end - begin);
-  }
-  return {};
-}
-
-// "'loss': nan", "grad_norm=inf".
-bool is_not_finite(std::string_view small) {
-  if (small.find("loss") == std::string_view::npos && small.find("grad_norm") == std::string_view::npos) return false;
-  for (const std::string_view word : {": nan", "=nan", "= nan", "'nan'", " nan", ": inf", "=inf", "= inf", "'inf'"}) {
-    const std::size_t at = small.find(word), end = at + word.size();
-    if (at != std::string_view::npos &&
-        (end == small.size() || std::isalpha(static_cast<unsigned char>(small[end])) == 0))
-      return true;
-  }
-  return false;
-}
-
-bool is_zero(std::string_view number) { return number.find_first_not_of("0.+-e") == std::string_view::npos; }
 
 }  // namespace
 
@@ -201,7 +179,8 @@ class LogReader::Impl {
   struct Known {
     PatternSet patterns{};
     std::map<std::string_view, int> number{};
-    std::set<int> out_of_memory{}, elsewhere{}, links{}, threads{}, after{}, closings{}, exits{}, trackers{};
+    std::set<int> out_of_memory{}, elsewhere{}, links{}, threads{}, after{}, closings{}, exits{}, trackers{},
+        teardown{};
     int traceback = 0;
   };
   // Made once, for every reader.
@@ -223,6 +202,7 @@ class LogReader::Impl {
       add(kClosings, made.closings);
       add(kExits, made.exits);
       add(kTrackers, made.trackers);
+      add(kTeardown, made.teardown);
       made.patterns.prepare();
       return made;
     }();
@@ -237,7 +217,7 @@ class LogReader::Impl {
     found_.clear();
     known_.patterns.find(small, search_, [&](int pattern) { found_.push_back(pattern); });
     if (found_one_of(known_.elsewhere)) return;
-    follow_losses(number, small);
+    follow_losses(number, text, small);
     follow_tracebacks(text, small);
     if (is_after_) {
       if (ends_traceback_here(text)) in_traceback_ = is_after_ = false;
@@ -250,7 +230,8 @@ class LogReader::Impl {
     if (!passing_ && !only_warns(text) &&
         ((ends_traceback && is_exception_name(text.substr(prefix_.size()))) || names_exception(text))) {
       if (story_.exceptions.size() == kMaxExceptions) story_.exceptions.erase(story_.exceptions.begin());
-      story_.exceptions.push_back({{number, printable(text)}, chain_, story_.updates, found_});
+      story_.exceptions.push_back(
+          {{number, printable(text)}, chain_, story_.updates, found_, found_one_of(known_.teardown)});
     }
     if (ends_traceback) in_traceback_ = false;
     if (error && !passing_) {
@@ -260,19 +241,20 @@ class LogReader::Impl {
       story_.error_updates = story_.updates;
     }
   }
-  void follow_losses(std::uint64_t number, std::string_view small) {
+  void follow_losses(std::uint64_t number, std::string_view text, std::string_view small) {
     if (found_one_of(known_.trackers)) return;
     if (found_one_of(known_.closings)) story_.closing_line = number;
     if (found_one_of(known_.exits)) story_.exit_line = story_.closing_line = number;
     // What sums a run up says nothing of its last step.
     if (story_.closing_line == number) return;
-    const std::string_view loss = loss_in(small);
-    if (is_not_finite(small) || (!loss.empty() && is_zero(loss))) {
+    const LossLine losses = read_losses(small);
+    run_up_.add(losses, number, text, small);
+    if (!losses.finite) {
       story_.finite = false;
-    } else if (!loss.empty()) {
+    } else if (!losses.loss.empty()) {
       story_.finite = true;
-      if (loss != loss_) ++story_.updates;
-      loss_ = loss;
+      if (losses.loss != loss_) ++story_.updates;
+      loss_ = losses.loss;
     }
   }
   // Where a traceback begins, and of which chain it is.
@@ -357,6 +339,7 @@ class LogReader::Impl {
     if (message_lines_ > 0) end_message();
     if (rule.holds != nullptr && !rule.holds(numbers_)) return {};
     if (first(rule.without_anywhere, {}) != nullptr) return {};
+    if (rule.run_up != RunUp::kAny && rule.run_up != run_up_.kind()) return {};
     std::vector<const Hit*> triggers;
     for (const std::string_view pattern : rule.when)
       for (const Hit& hit : hits(pattern)) triggers.push_back(&hit);
@@ -387,6 +370,8 @@ class LogReader::Impl {
       }
       if (holds) found = std::move(finding);
     }
+    if (found && rule.quotes_losses)
+      for (Evidence& evidence : run_up_.evidence()) found->context.push_back(std::move(evidence));
     return found;
   }
 
@@ -406,6 +391,7 @@ class LogReader::Impl {
   OomNumbers numbers_;
   std::uint64_t numbers_updates_ = 0;
   std::string loss_;  // the last one
+  RunUpReader run_up_;
   Story story_;
   LineReader lines_{[this](std::uint64_t number, std::string_view text) { on_line(number, text); }};
 };

@@ -21,6 +21,14 @@ enum class Level {
   kCause
 };
 
+// How the losses went before the first that is no number (doctor/run_up.h).
+enum class RunUp {
+  kAny,
+  kRose,    // several-fold, over several lines: they, or the norms of the gradients
+  kSteady,  // they were level or fell
+  kNone     // it was the first to be printed, in the first epoch
+};
+
 using AnyOf = std::vector<std::string_view>;
 
 struct Rule {
@@ -32,6 +40,9 @@ struct Rule {
   AnyOf without{};                                     // nowhere in the same traceback
   AnyOf without_anywhere{};                            // nowhere in the log
   bool (*holds)(const OomNumbers& numbers) = nullptr;  // of the numbers in the out-of-memory message
+  RunUp run_up = RunUp::kAny;                          // what the losses before must have done
+  bool quotes_losses = false;                          // the answer quotes them, and the first that is no number
+  bool from_outside = false;                           // the program was ended by another one
   bool heals = false;                                  // losses above 0 after it say that it has passed
   bool reads_numbers = false;                          // the answer tells the numbers of that message
   std::vector<std::string_view> refines{};             // rules that say less of the same: they give way

@@ -40,7 +40,7 @@ std::vector<Rule> device_rules() {
       {.name = "bbox-range",
        .when = {"bbox coordinate values should be within 0-1000", "coordinate*should be within 0-1000",
                 "coordinate*should be in*0*1000", "bounding box*should be*0*1000", "assert*bbox*<= 10"},
-       .refines = {"embedding-index", "device-assert", "worker-exception", "bbox-index"},
+       .refines = {"embedding-index", "embedding-long-page", "device-assert", "worker-exception", "bbox-index"},
        .what = "a word's box lies outside 0 to 1000",
        .cause = "LayoutLM takes boxes on a page of 1000 x 1000; these are in pixels, of another page size, mirrored "
                 "(right before left), or beyond the page's edge",
@@ -54,7 +54,8 @@ std::vector<Rule> device_rules() {
        .with = {{"spatial_position_embeddings", "x_position_embeddings(", "y_position_embeddings(",
                  "h_position_embeddings(", "w_position_embeddings(", "left_position_embeddings",
                  "upper_position_embeddings", "right_position_embeddings", "lower_position_embeddings"}},
-       .refines = with_what_follows({"embedding-index", "device-assert", "worker-exception", "position-index"}),
+       .refines = with_what_follows(
+           {"embedding-index", "embedding-long-page", "device-assert", "worker-exception", "position-index"}),
        .what = "a box's coordinate, width or height is no index of the 2-D position table (0 to 1023)",
        .cause = "Boxes outside 0 to 1000: pixels instead of thousandths, or right before left, whose width is negative",
        .confirm = "print bbox.min(), bbox.max(), (x2 - x1).min() and (y2 - y1).min() of the failing batch",
@@ -65,7 +66,8 @@ std::vector<Rule> device_rules() {
        .when = kEmbeddingOrAssert,
        .with = {{"position_embeddings(position_ids", "self.position_embeddings(", "self.wpe(", "embed_positions(",
                  "in create_position_ids"}},
-       .refines = with_what_follows({"embedding-index", "device-assert", "worker-exception", "sequence-warning"}),
+       .refines = with_what_follows(
+           {"embedding-index", "embedding-long-page", "device-assert", "worker-exception", "sequence-warning"}),
        .what = "a page has more tokens than the model has positions",
        .cause = "The tokenizer was not told to truncate: a page of more than 512 tokens (514 positions less the "
                 "padding's 2) reaches past the position table",
@@ -78,7 +80,7 @@ std::vector<Rule> device_rules() {
        .when = kEmbeddingOrAssert,
        .with = {{"word_embeddings(input_ids", "self.word_embeddings(", "self.embed_tokens(", "self.wte(",
                  "self.word_embeddings (", "in shared_embedding"}},
-       .refines = with_what_follows({"embedding-index", "device-assert", "worker-exception"}),
+       .refines = with_what_follows({"embedding-index", "embedding-long-page", "device-assert", "worker-exception"}),
        .what = "a token id lies outside the model's vocabulary",
        .cause = "The tokenizer is another model's, tokens were added without resize_token_embeddings, or padding is "
                 "-100 or -1 in input_ids",
@@ -89,7 +91,7 @@ std::vector<Rule> device_rules() {
       {.name = "token-type-index",
        .when = kEmbeddingOrAssert,
        .with = {{"self.token_type_embeddings("}},
-       .refines = with_what_follows({"embedding-index", "device-assert", "worker-exception"}),
+       .refines = with_what_follows({"embedding-index", "embedding-long-page", "device-assert", "worker-exception"}),
        .what = "a token type id is no index of the type table",
        .cause = "type_vocab_size is 1 for RoBERTa's kin (LayoutLMv3): BERT's 0 and 1 do not fit",
        .confirm = "token_type_ids.max() against model.config.type_vocab_size",
@@ -104,12 +106,25 @@ std::vector<Rule> device_rules() {
        .fix = "check bbox.max() <= 1000, input_ids.shape[1] <= 512, input_ids.max() < vocab_size, all of them >= 0",
        .command = "plimsoll check --model DIR --data pages.jsonl names file, page, word, value and limit before "
                   "anything runs"},
+      {.name = "embedding-long-page",
+       .when = kEmbeddingIndex,
+       .anywhere = {{"token indices sequence length is longer than"}},
+       .refines = with_what_follows({"embedding-index", "device-assert", "worker-exception", "sequence-warning"}),
+       .what = "an index is too large (or negative) for an embedding's table, most likely a long page's positions",
+       .cause = "Most likely a page of more than 512 tokens: the tokenizer warned of one, in the line quoted. Else, of "
+                "LayoutLM's tables, boxes outside 0 to 1000 or a token id beyond the vocabulary",
+       .confirm = "max(len(ids) for ids in input_ids) > 512; if it is not, run the same batch on the CPU, or with "
+                  "CUDA_LAUNCH_BLOCKING=1: CUDA reports errors late, at some other line",
+       .fix = "truncation=True, max_length=512, and stride with return_overflowing_tokens=True so that nothing is "
+              "lost; else check bbox.max() <= 1000 and input_ids.max() < vocab_size, all of them >= 0",
+       .command = "plimsoll train cuts long pages into windows with overlap; plimsoll check --model DIR --data "
+                  "pages.jsonl names file, page, word, value and limit"},
       {.name = "label-index",
        .when = {"t >= 0 && t < n_classes", "cur_target >= 0 && cur_target < n_classes", "target*is out of bounds",
                 "nll_loss*assert", "loss.cu*assert", "classnllcriterion", "label value is outside the valid range",
                 "`target_val`*out of"},
        .without = {"input_val >= zero && input_val <= one"},
-       .refines = with_what_follows({"device-assert", "embedding-index", "worker-exception"}),
+       .refines = with_what_follows({"device-assert", "embedding-index", "embedding-long-page", "worker-exception"}),
        .what = "a label's number is not below the number of classes",
        .cause = "The model was made with fewer labels than the data has (num_labels is 2 unless told), ids begin at 1, "
                 "or padding is labelled with something other than -100",

@@ -134,7 +134,7 @@ std::vector<Rule> own_rules() {
        .command = "plimsoll plan --sweep shows what more memory would bring"},
       {.name = "plimsoll-diverged",
        .when = {"the loss or the gradients are no longer finite"},
-       .refines = {"plimsoll-error", "nan-loss"},
+       .refines = {"plimsoll-error", "nan-loss", "nan-diverged", "nan-overflow", "nan-at-start"},
        .what = "Plimsoll stopped because the loss or the gradients are no longer finite",
        .cause = "The learning rate is too high, or half precision overflowed; the message names the first tensor, its "
                 "layer and its pages",

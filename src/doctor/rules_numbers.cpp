@@ -2,16 +2,32 @@
 #include "doctor/rule.h"
 
 namespace plimsoll::doctor {
+namespace {
+
+const AnyOf kNotFinite = {"loss: nan",          "'loss': nan",      "\"loss\": nan", "loss=nan",
+                          "loss nan",           "loss is nan",      "'loss': 'nan'", "loss: inf",
+                          "loss=inf",           "loss = nan",       "nan loss",      "'grad_norm': nan",
+                          "'grad_norm': 'nan'", "grad_norm: nan",   "grad_norm=nan", "loss became nan",
+                          "non-finite loss",    "'eval_loss': nan", "'loss': inf",   "loss is not finite",
+                          "nan or inf found",   "loss : nan"};
+constexpr std::string_view kFirstNaN =
+    "plimsoll train --bf16 checks every step, names the first tensor that is not finite, its layer and pages, and "
+    "stops (exit code 6)";
+
+// `rules`, and those that say that a loss is no number.
+std::vector<std::string_view> with_nan(std::vector<std::string_view> rules) {
+  rules.insert(rules.end(), {"nan-loss", "nan-diverged", "nan-overflow", "nan-at-start"});
+  return rules;
+}
+
+}  // namespace
 
 std::vector<Rule> number_rules() {
   return {
       {.name = "nan-loss",
        .level = Level::kConsequence,
-       .when = {"loss: nan",        "'loss': nan",      "\"loss\": nan",      "loss=nan",       "loss nan",
-                "loss is nan",      "'loss': 'nan'",    "loss: inf",          "loss=inf",       "loss = nan",
-                "nan loss",         "'grad_norm': nan", "'grad_norm': 'nan'", "grad_norm: nan", "grad_norm=nan",
-                "loss became nan",  "non-finite loss",  "'eval_loss': nan",   "'loss': inf",    "loss is not finite",
-                "nan or inf found", "loss : nan"},
+       .when = kNotFinite,
+       .quotes_losses = true,
        .heals = true,
        .what = "the loss or the gradients became NaN or infinite",
        .cause =
@@ -21,11 +37,77 @@ std::vector<Rule> number_rules() {
                   "learning rate, finite means overflow",
        .fix = "bf16 or F32 instead of fp16; learning rate 1e-5 to 5e-5 with warm-up and max_grad_norm=1; leave out "
               "windows whose labels are all -100; weights after the NaN are lost, go back a checkpoint",
-       .command = "plimsoll train --bf16 checks every step, names the first tensor that is not finite, its layer and "
-                  "pages, and stops (exit code 6)"},
+       .command = kFirstNaN},
+      {.name = "nan-diverged",
+       .level = Level::kConsequence,
+       .when = kNotFinite,
+       .run_up = RunUp::kRose,
+       .quotes_losses = true,
+       .heals = true,
+       .refines = {"nan-loss"},
+       .what = "training diverged: the loss or the gradients grew from line to line until they were no numbers",
+       .cause = "The learning rate is too high, there is no warm-up, or gradients are not clipped. Less often: half "
+                "precision (fp16) that overflows again and again, or bad labels in the batches where the rise begins",
+       .confirm = "the same steps with a tenth of the learning rate: the loss falls",
+       .fix = "learning rate 1e-5 to 5e-5, warmup_ratio=0.1, max_grad_norm=1; then bf16 instead of fp16; go back to a "
+              "checkpoint from before the rise",
+       .command = kFirstNaN},
+      {.name = "nan-overflow",
+       .level = Level::kConsequence,
+       .when = kNotFinite,
+       .anywhere = {{"fp16=true",
+                     "--fp16 true",
+                     "--fp16$",
+                     "--fp16 --",
+                     "fp16: true",
+                     "\"fp16\": true",
+                     "'fp16': true",
+                     "16-bits training: true",
+                     "using 16bit",
+                     "precision=16",
+                     "precision: 16",
+                     "16-mixed",
+                     "mixed_precision=fp16",
+                     "mixed_precision='fp16'",
+                     "mixed_precision: fp16",
+                     "mixed precision: fp16",
+                     "mixed_precision fp16",
+                     "gradscaler(",
+                     "dtype=torch.float16",
+                     "dtype=float16"}},
+       .without_anywhere = {"fp16=false", "bf16=true", "16-bits training: false"},
+       .run_up = RunUp::kSteady,
+       .quotes_losses = true,
+       .heals = true,
+       .refines = {"nan-loss"},
+       .what = "half precision overflowed: the losses were steady, and the next one was no number",
+       .cause = "fp16 ends at 65504: an activation or a gradient went beyond it. Less often: one batch whose labels "
+                "are all -100 (0 / 0) or whose input holds NaN, or a learning rate that is too high",
+       .confirm = "repeat that batch in F32: finite means overflow, still NaN means data or weights",
+       .fix = "bf16=True instead of fp16=True (Ampere or newer), or F32; then a lower learning rate, max_grad_norm=1; "
+              "go back to a checkpoint from before",
+       .command = kFirstNaN},
+      {.name = "nan-at-start",
+       .level = Level::kConsequence,
+       .when = kNotFinite,
+       .run_up = RunUp::kNone,
+       .quotes_losses = true,
+       .heals = true,
+       .refines = {"nan-loss"},
+       .what = "the loss was no number from the first that was printed",
+       .cause = "Data, labels or weights: NaN in pixels, boxes without area, a batch whose labels are all -100 "
+                "(0 / 0), a checkpoint that was saved after a NaN, weights that were never set. Else fp16 that "
+                "overflows, or a learning rate that is far too high, before the first line is printed",
+       .confirm = "one forward of the first batch in F32 before any update: torch.isfinite of each input, each weight, "
+                  "the loss; (labels != -100).sum() > 0",
+       .fix = "leave out or repair what is not finite; begin from weights that are; logging_steps=1 shows whether the "
+              "first step already fails: if not, bf16 and a lower learning rate with warm-up",
+       .command =
+           "plimsoll check --model DIR --data pages.jsonl names pages, boxes and labels that cannot be; plimsoll "
+           "train names the first tensor that is not finite"},
       {.name = "anomaly",
        .when = {"returned nan values in its"},
-       .refines = {"nan-loss"},
+       .refines = with_nan({}),
        .what = "backward of one operation produced NaN (anomaly detection)",
        .cause = "sqrt, log, division or a norm at 0, or a masked row of attention that is -inf throughout; the "
                 "traceback above the error shows the forward line",
@@ -35,7 +117,7 @@ std::vector<Rule> number_rules() {
        .when = {"total norm*is non-finite", "gradient*is non-finite", "non-finite gradient", "gradients are nan",
                 "gradients contain nan"},
        .heals = true,
-       .refines = {"nan-loss"},
+       .refines = with_nan({}),
        .what = "the gradients are not finite",
        .cause = "Half precision overflowed, the learning rate is too high, or the batch has no labels",
        .confirm = "torch.autograd.set_detect_anomaly(True) for one step",
@@ -55,7 +137,7 @@ std::vector<Rule> number_rules() {
       {.name = "loss-scale-minimum",
        .when = {"loss scale already at minimum", "minimum loss scale reached", "cannot decrease scale anymore",
                 "loss scale reached minimum", "half precision overflows whatever the loss is scaled by"},
-       .refines = {"loss-scale-skips", "nan-loss", "plimsoll-error"},
+       .refines = with_nan({"loss-scale-skips", "plimsoll-error"}),
        .what = "half precision overflows whatever the loss is scaled by",
        .cause = "The model itself is not finite: a NaN in the weights or the input, a learning rate that made it "
                 "diverge, or activations beyond 65504, which no scaling of the loss changes",

@@ -76,13 +76,19 @@ class Judge {
     return is_mild(f) || (f.rule->level != Level::kCause && !f.rule->heals);
   }
 
+  // Whether the root is that somebody ended the program: then it ends as such programs do, and may say so.
+  bool is_ended_from_outside() const {
+    return !findings_.empty() && findings_.front().rule->from_outside && !is_mild(findings_.front()) &&
+           !is_over(findings_.front());
+  }
   // A rule explains an exception whose line it knows; or that stands in one chain with what it found, be it a cause, or
   // a consequence that only announces the exception ("Caught … in DataLoader worker").
   bool is_explained(const Exception& e) const {
-    return e.known || std::any_of(findings_.begin(), findings_.end(), [&](const Finding& f) {
-             return f.told && f.chain == e.chain && !is_mild(f) && e.updates < f.updates + kUpdatesAfterSurvival &&
-                    (f.rule->level == Level::kCause || f.trigger.line <= e.evidence.line);
-           });
+    if (e.known || (e.teardown && is_ended_from_outside())) return true;
+    return std::any_of(findings_.begin(), findings_.end(), [&](const Finding& f) {
+      return f.told && f.chain == e.chain && !is_mild(f) && e.updates < f.updates + kUpdatesAfterSurvival &&
+             (f.rule->level == Level::kCause || f.trigger.line <= e.evidence.line);
+    });
   }
   // The last exception below that line that no rule explains; one that losses follow only if asked for.
   std::optional<Evidence> unexplained_error(std::uint64_t line = 0, bool even_if_losses_follow = false) const {

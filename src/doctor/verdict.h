@@ -13,6 +13,7 @@ struct Exception {
   Evidence evidence{};
   std::uint64_t chain = 0, updates = 0;
   std::vector<int> patterns{};  // that the line matches
+  bool teardown = false;        // as what is left of a program raises it when the program is ended from outside
   bool known = false;           // one of them is what a rule that holds begins with
 };
 

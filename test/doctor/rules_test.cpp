@@ -155,6 +155,52 @@ TEST(Rules, DoubtWhatIsNoErrorsLine) {
     EXPECT_FALSE(diagnose(text_of(entry.path())).unexplained) << entry.path();
 }
 
+// Of NaN, what came before it: quoted, and no more than eight lines of it.
+TEST(Rules, NaNIsToldByItsRunUp) {
+  const auto line = [](const std::string& loss, const std::string& norm) {
+    return "{'loss': " + loss + ", 'grad_norm': " + norm + ", 'learning_rate': 0.0005, 'epoch': 0.25}\n";
+  };
+  const std::string nan = line("0.0", "nan"), fp16 = "fp16=True,\n";
+  const std::string rise = line("2.4", "11.4") + line("2.7", "28.9") + line("3.1", "97.4") + line("4.9", "812.7");
+  const Diagnosis diverged = diagnose(fp16 + rise + line("11.3", "inf") + nan + nan);
+  EXPECT_EQ(name_of(diverged), "nan-diverged");
+  ASSERT_EQ(diverged.evidence.size(), 6U);
+  EXPECT_EQ(diverged.evidence[0].line, 2U);
+  EXPECT_EQ(diverged.evidence[4].line, 6U);  // the first that is not finite
+  EXPECT_THAT(diverged.evidence[4].text, testing::HasSubstr("inf"));
+  // An infinite norm alone, or one that the run recovers from, is no failure.
+  EXPECT_EQ(name_of(diagnose(rise + line("11.3", "inf"))), "not recognised");
+  EXPECT_EQ(name_of(diagnose(rise + line("11.3", "inf") + line("4.0", "30.1"))), "not recognised");
+  std::string steady;
+  for (int i = 0; i < 12; ++i) steady += line("0." + std::to_string(60 - i), i % 2 == 0 ? "2.1" : "4.3");
+  const Diagnosis overflowed = diagnose(fp16 + line("0.9", "inf") + steady + nan + nan);
+  EXPECT_EQ(name_of(overflowed), "nan-overflow");
+  ASSERT_EQ(overflowed.evidence.size(), 10U);  // and the line that says fp16
+  EXPECT_EQ(overflowed.evidence[1].line, 7U);
+  EXPECT_EQ(name_of(diagnose(steady + nan)), "nan-loss");
+  EXPECT_EQ(name_of(diagnose("fp16=False,\n" + steady + nan)), "nan-loss");
+  // One line is no run-up; a jump in the last line is neither; an evaluation's losses are others.
+  EXPECT_EQ(name_of(diagnose(fp16 + line("0.9", "2.0") + nan)), "nan-loss");
+  EXPECT_EQ(name_of(diagnose(fp16 + steady + line("9.1", "80.5") + nan)), "nan-loss");
+  EXPECT_EQ(name_of(diagnose(fp16 + steady + "{'eval_loss': 1.9}\n{'eval_loss': 4.5}\n{'eval_loss': 9.9}\n" + nan)),
+            "nan-overflow");
+  // What came before an earlier NaN that healed is long ago.
+  EXPECT_EQ(name_of(diagnose(fp16 + rise + nan + steady + nan)), "nan-overflow");
+  EXPECT_EQ(name_of(diagnose(nan + nan)), "nan-at-start");
+  EXPECT_EQ(name_of(diagnose("Epoch 8/20: 41% loss=nan\n")), "nan-loss");
+}
+
+TEST(Rules, AWarningOfALongPagePicksTheTable) {
+  const std::string warning = text_of(logs() / "sequence-warning.log");
+  const Diagnosis page = diagnose(warning + "\n" + text_of(logs() / "embedding-index.log"));
+  EXPECT_EQ(name_of(page), "embedding-long-page");
+  EXPECT_EQ(page.evidence.at(0).line, 1U);
+  EXPECT_TRUE(is_sure(page));
+  // A table that is named says more.
+  for (const char* name : {"bbox-range", "bbox-index", "word-index", "token-type-index", "label-index"})
+    EXPECT_EQ(name_of(diagnose(warning + "\n" + text_of(logs() / (std::string(name) + ".log")))), name);
+}
+
 TEST(Rules, PassOverWhatOtherProgramsSay) {
   for (const char* line :
        {"2021-06-02 10:11:12.013: W tensorflow/stream_executor/platform/default/dso_loader.cc:64] Could not load "

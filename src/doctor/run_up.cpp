@@ -1,0 +1,130 @@
+#include "doctor/run_up.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <span>
+
+namespace plimsoll::doctor {
+namespace {
+
+// What a rise is: several-fold, and not in one line. A batch's gradients differ more than its loss.
+constexpr double kLossFold = 3, kNormFold = 5;
+
+// The number behind the word that ends at `end`, with what may stand between.
+std::string_view number_after(std::string_view small, std::size_t end, std::string_view between) {
+  const std::size_t begin = small.find_first_not_of(between, end);
+  if (begin == std::string_view::npos || begin == end || small[begin] < '0' || small[begin] > '9') return {};
+  return small.substr(begin, small.find_first_not_of("0123456789.e+-", begin) - begin);
+}
+
+std::string_view loss_in(std::string_view small, bool of_training) {
+  for (std::size_t at = small.find("loss"); at != std::string_view::npos; at = small.find("loss", at + 1)) {
+    const std::string_view before = small.substr(0, at);
+    const auto follows = [&](std::string_view word) {
+      return before.size() > word.size() && before.substr(0, before.size() - 1).ends_with(word);
+    };
+    if (of_training && (follows("eval") || follows("val") || follows("valid") || follows("validation") ||
+                        follows("test") || follows("dev")))
+      continue;
+    if (const std::string_view loss = number_after(small, at + 4, "'\": ="); !loss.empty()) return loss;
+  }
+  return {};
+}
+
+bool tells_no_number(std::string_view small) {
+  if (small.find("loss") == std::string_view::npos && small.find("grad_norm") == std::string_view::npos) return false;
+  for (const std::string_view word : {": nan", "=nan", "= nan", "'nan'", " nan", ": inf", "=inf", "= inf", "'inf'"}) {
+    const std::size_t at = small.find(word), end = at + word.size();
+    if (at != std::string_view::npos &&
+        (end == small.size() || std::isalpha(static_cast<unsigned char>(small[end])) == 0))
+      return true;
+  }
+  return false;
+}
+
+bool is_zero(std::string_view number) { return number.find_first_not_of("0.+-e") == std::string_view::npos; }
+
+double value(std::string_view number) {
+  double read = 0;
+  std::from_chars(number.data(), number.data() + number.size(), read);
+  return read;
+}
+
+double norm_in(std::string_view small) {
+  for (const std::string_view word : {"grad_norm", "grad norm", "gradient norm", "gnorm"}) {
+    const std::size_t at = small.find(word);
+    if (at != std::string_view::npos) return value(number_after(small, at + word.size(), "'\": ="));
+  }
+  return 0;
+}
+
+// From the smallest on, over two steps at least, of which few go down; the last step alone is no rise.
+bool rose(std::span<const double> values, double fold) {
+  const auto low = std::min_element(values.begin(), values.end());
+  const std::span<const double> rise(low, values.end());
+  if (rise.size() < 3 || rise.back() < fold * *low || rise[rise.size() - 2] < 1.5 * *low) return false;
+  std::size_t up = 0;
+  for (std::size_t i = 1; i < rise.size(); ++i) up += rise[i] > rise[i - 1];
+  return 4 * up >= 3 * (rise.size() - 1);
+}
+// The last one is about what they were.
+bool was_steady(std::vector<double> values, double fold) {
+  if (values.empty()) return true;
+  const double last = values.back();
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+  return last < fold * values[values.size() / 2];
+}
+
+}  // namespace
+
+LossLine read_losses(std::string_view small) {
+  LossLine line{loss_in(small, false), loss_in(small, true)};
+  line.finite = !tells_no_number(small) && (line.loss.empty() || !is_zero(line.loss));
+  return line;
+}
+
+void RunUpReader::add(const LossLine& losses, std::uint64_t number, std::string_view text, std::string_view small) {
+  if (losses.finite && losses.loss.empty()) return;
+  Point point{{number, printable(text)}, value(losses.train_loss), norm_in(small)};
+  if (!losses.finite) {
+    if (first_) return;
+    // "epoch 8/20", "'epoch': 1.35": whose losses before are in no log.
+    const std::size_t at = small.find("epoch");
+    at_start_ = at == std::string_view::npos || value(number_after(small, at + 5, "'\": =[(")) <= 1;
+    first_ = std::move(point);
+    return;
+  }
+  first_.reset();
+  // A progress bar repeats the last one.
+  if (losses.train_loss.empty() || (!points_.empty() && points_.back().loss == point.loss)) return;
+  if (points_.size() == kLosses) points_.erase(points_.begin());
+  points_.push_back(std::move(point));
+}
+
+std::vector<double> RunUpReader::series(double Point::*field) const {
+  std::vector<double> out;
+  for (const Point& point : points_)
+    if (point.*field > 0) out.push_back(point.*field);
+  if (first_ && (*first_).*field > 0) out.push_back((*first_).*field);
+  return out;
+}
+
+RunUp RunUpReader::kind() const {
+  if (!first_) return RunUp::kAny;
+  if (points_.empty()) return at_start_ ? RunUp::kNone : RunUp::kAny;
+  const std::vector<double> losses = series(&Point::loss), norms = series(&Point::norm);
+  if (rose(losses, kLossFold) || rose(norms, kNormFold)) return RunUp::kRose;
+  const bool sudden = losses.size() >= 2 && was_steady(losses, kLossFold) && was_steady(norms, kNormFold);
+  return sudden ? RunUp::kSteady : RunUp::kAny;
+}
+
+std::vector<Evidence> RunUpReader::evidence() const {
+  std::vector<Evidence> out;
+  if (!first_) return out;
+  for (const Point& point : points_) out.push_back(point.evidence);
+  out.push_back(first_->evidence);
+  return out;
+}
+
+}  // namespace plimsoll::doctor

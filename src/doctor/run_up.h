@@ -1,0 +1,46 @@
+// The losses that a log prints, and how they went before the first that is no number: what tells a divergence from an
+// overflow, and both from data that are no numbers.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "doctor/diagnosis.h"
+
+namespace plimsoll::doctor {
+
+// What one line, in small letters, says of the loss.
+struct LossLine {
+  std::string_view loss{};        // "'loss': 0.3127", "loss=0.41", "average loss = 0.0412": the number; empty: none
+  std::string_view train_loss{};  // the same, if it is no evaluation's
+  bool finite = true;             // false: "'loss': nan", "grad_norm=inf"; and a loss of 0, as the Trainer prints NaN
+};
+LossLine read_losses(std::string_view small);
+
+class RunUpReader {
+ public:
+  // How many losses before the first that is no number are looked at.
+  static constexpr std::size_t kLosses = 8;
+
+  void add(const LossLine& losses, std::uint64_t number, std::string_view text, std::string_view small);
+  // kAny: every loss is a number, or was again later; or what came before is too little or too uneven to say.
+  RunUp kind() const;
+  // The lines before the first that is no number, and that one; empty where there is none.
+  std::vector<Evidence> evidence() const;
+
+ private:
+  struct Point {
+    Evidence evidence{};
+    double loss = 0, norm = 0;  // 0: not told, or not finite
+  };
+  std::vector<double> series(double Point::*field) const;
+
+  std::vector<Point> points_;     // the last ones whose numbers are finite
+  std::optional<Point> first_{};  // after them, whose loss or gradients are not
+  bool at_start_ = false;         // in the first epoch, as far as that line tells
+};
+
+}  // namespace plimsoll::doctor
