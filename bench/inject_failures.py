@@ -36,6 +36,7 @@ from kill_anywhere import digests, metrics, results
 from program import PLIMSOLL, REPOSITORY, run
 
 DOCUMENTED = {2, 3, 4, 5, 6}
+UNREACHED = "what should fail was not reached"
 # Name: what the failed event or standard error says, all of it; which faults that excuses; why it is as it is. A checkpoint
 # that is not good, or a directory that does not resume, is never excused.
 EXCEPTIONS = {
@@ -48,6 +49,10 @@ EXCEPTIONS = {
         [" libdnnl.so"], ("leaks of oneDNN", "ended by signal 11", "0 messages", "the message"),
         "oneDNN 2.6 leaks, or writes through null, where one of its own allocations fails; MatmulCache asks for more than it needs "
         "before each call, so that only a failure within the call itself gets there"),
+    "Leptonica's own objects": (
+        [" liblept.so"], ("ended by signal 11", "0 messages", "the message"),
+        "Leptonica 1.82 reads through null where one of its own small allocations fails (a path's copy, a picture's head); "
+        "data/image asks for the memory before each call, so that only a failure within the call itself gets there"),
     "nlohmann's json under construction": (
         [], ("leaks of nlohmann's json",),
         "a basic_json whose constructor throws (3.11, from an initializer list) does not free the object it began; the run ends"),
@@ -173,7 +178,7 @@ class Judge:
         failed = log.read_text().strip() if log.exists() else ""
         faults = []
         if not failed:
-            faults.append("what should fail was not reached")
+            faults.append(UNREACHED)
         if code is None:
             faults.append("hangs")
         elif code < 0:
@@ -186,7 +191,8 @@ class Judge:
             count = text.count("error: ")
             if count != 1:
                 faults.append(f"{count} messages")
-            faults += [f"the message does not say '{part}'" for part in expected if part not in text]
+            faults += [f"the message does not say '{part}'" for part in expected
+                       if not any(each in text for each in part.split(" or "))]
         if directory.exists():
             for path in directory.glob("checkpoint-*"):
                 if not path.name.endswith(".tmp") and digests(path) != scenario.checkpoints.get(path.name):
@@ -299,7 +305,7 @@ def main():
 
     begin, bad, unreached, done_stacks = time.monotonic(), 0, 0, set()
     excused = Counter()
-    print(f"{'run':8} {'what fails':12} {'places':>7} {'tried':>6} {'clean':>6} {'excused':>8} {'faults':>7}  exit codes", flush=True)
+    print(f"{'run':8} {'what fails':12} {'places':>7} {'tried':>6} {'clean':>6} {'excused':>8} {'missed':>7} {'faults':>7}  exit codes", flush=True)
     for scenario in scenarios:
         judge.prepare(scenario)
         calls = scenario.events["calls"]
@@ -321,10 +327,14 @@ def main():
                     expected = expected_of_call(event, error)
                 else:
                     inject = {"inject": "allocations", "inject_at": event[1], "inject_how": "once" if kind == "allocations" else "on"}
-                    expected = ["memory"]
-                return event, judge.judge(scenario, slot, inject, expected)
+                    expected = ["memory or another thread"]  # what a thread's start needs
+                for _ in range(3):  # a few places depend on how threads take turns
+                    verdict = judge.judge(scenario, slot, inject, expected)
+                    if UNREACHED not in verdict[1]:
+                        break
+                return event, verdict
 
-            codes, clean, faulty, let_pass, left = Counter(), 0, 0, 0, 0
+            codes, clean, faulty, let_pass, missed, left = Counter(), 0, 0, 0, 0, 0
             with ThreadPoolExecutor(options.jobs) as pool:
                 for event, verdict in pool.map(one, enumerate(tried)):
                     if verdict is None:
@@ -334,6 +344,9 @@ def main():
                     codes["hangs" if code is None else code] += 1
                     if not faults:
                         clean += 1
+                        continue
+                    if faults == [UNREACHED]:
+                        missed += 1
                         continue
                     if (name := exception_for(text, failed, faults)) is not None:
                         let_pass += 1
@@ -346,7 +359,7 @@ def main():
                         print("  stack: " + symbols(options.plimsoll, event[3].split()))
                     print("  " + "\n  ".join(text.strip().splitlines()[-12:]), flush=True)
             bad += faulty
-            print(f"{scenario.name:8} {kind:12} {len(places):7} {len(tried) - left:6} {clean:6} {let_pass:8} {faulty:7}  "
+            print(f"{scenario.name:8} {kind:12} {len(places):7} {len(tried) - left:6} {clean:6} {let_pass:8} {missed:7} {faulty:7}  "
                   + ", ".join(f"{code}: {count}" for code, count in sorted(codes.items(), key=str)), flush=True)
     if digests(base) != before:
         bad += 1

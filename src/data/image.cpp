@@ -157,13 +157,20 @@ std::uint64_t bound_decode_bytes(const ImageInfo& info, const InputFile& file) {
   return widest + file.size_bytes() + row + kTables;  // bmp: the file is held whole
 }
 
-// Leptonica says no more than that it failed. `call` is repeated once it is known that memory of that size can be had,
-// so that a moment without memory, which throws std::bad_alloc here if it lasts, is not taken for a broken file.
-template <typename Call>
-bool holds_with_memory(std::uint64_t bytes, const Call& call) {
-  if (call()) return true;
+// Throws std::bad_alloc where memory of that size cannot be had.
+void expect_memory(std::uint64_t bytes) {
   void* const volatile room = ::operator new(static_cast<std::size_t>(bytes));
   ::operator delete(room);
+}
+
+// Leptonica reads through null where its small allocations fail: asked for before. Of a larger one it says no more than
+// that it failed: `call` is repeated once it is known again that the memory can be had, so that a moment without it is
+// not taken for a broken file.
+template <typename Call>
+bool holds_with_memory(std::uint64_t bytes, const Call& call) {
+  expect_memory(bytes);
+  if (call()) return true;
+  expect_memory(bytes);
   return call();
 }
 
