@@ -57,7 +57,7 @@ class FedSteps {
                  {.seed = settings.train.seed, .train_batch_size = settings.train.train_batch_size}) {
     load_model(bundle, 1, [&](const std::string& name) { return session_.parameter(name); });
     for (const auto& [name, entry] : session_.plan().layout.entries()) {
-      if (entry.role == Role::kState) std::ranges::fill(session_.persistent(name).byte_span(), std::byte{0});
+      if (entry.role == Role::kState) session_.persistent(name).fill_zeros();
     }
   }
 

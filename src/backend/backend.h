@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "graph/graph.h"
+#include "tensor/device_tensor.h"
 
 namespace plimsoll {
 
@@ -42,13 +43,10 @@ class Kernel {
   virtual void run(const KernelArguments& arguments) const = 0;
 };
 
-// Frees what `allocate` gave.
-class DeviceMemory {
+// One allocation of a backend's, freed with the object.
+class DeviceMemory : public MemoryAccess {
  public:
-  DeviceMemory() = default;
-  DeviceMemory(const DeviceMemory&) = delete;
-  DeviceMemory& operator=(const DeviceMemory&) = delete;
-  virtual ~DeviceMemory() = default;
+  // Addresses for kernels; the host may follow them only if is_host().
   virtual std::span<std::byte> bytes() const = 0;
 };
 

@@ -22,12 +22,12 @@ using Clock = std::chrono::steady_clock;
 void fill_inputs(const Program& program, const ModelCapacity& capacity, const LayoutLMv3Config& config) {
   for (std::size_t value = 0; value < program.graph().values().size(); ++value) {
     if (program.graph().values()[value].role != Role::kInput) continue;
-    std::ranges::fill(program.view(static_cast<ValueId>(value)).byte_span(), std::byte{0});
+    program.tensor(static_cast<ValueId>(value)).fill_zeros();
   }
   const auto visual = static_cast<std::int32_t>(capacity.samples * config.visual_tokens());
   const auto text = static_cast<std::int32_t>(capacity.text_rows);
   const auto set = [&](const char* name, std::size_t index, std::int32_t value) {
-    program.source(name).data<std::int32_t>()[index] = value;
+    program.source(name).write(std::as_bytes(std::span(&value, 1)), index * sizeof(value));
   };
   set("rows", 0, text + visual);
   set("text_rows", 0, text);
@@ -35,7 +35,8 @@ void fill_inputs(const Program& program, const ModelCapacity& capacity, const La
   set("patch_rows", 0, static_cast<std::int32_t>(capacity.samples * config.patches()));
   set("sample_offsets", 1, text + visual);
   set(kStepInput, 0, 1);
-  for (std::int32_t row = 0; row < text + visual; ++row) set("key_mask", static_cast<std::size_t>(row), 1);
+  const std::vector<std::int32_t> real(static_cast<std::size_t>(text + visual), 1);
+  program.source("key_mask").write(std::as_bytes(std::span(real)));
 }
 
 // The best of a few rounds for each node of a step with that optimizer, and its work, summed by speed. `all`: every
@@ -57,8 +58,8 @@ void measure_step(Backend& backend, DType precision, OptimizerKind optimizer, bo
   layout.add(prepared.graph);
   MemoryPlan plan = plan_memory(prepared.graph, prepared.scratch_bytes(), layout);
   const std::unique_ptr<DeviceMemory> memory = backend.allocate(plan.arena_bytes());
-  std::ranges::fill(memory->bytes(), std::byte{0});
-  const Program program(std::move(prepared), std::move(plan), memory->bytes());
+  memory->fill_zeros(memory->bytes());
+  const Program program(std::move(prepared), std::move(plan), *memory);
 
   const auto runs = [&](std::size_t n) { return all || is_parameter_update(program.graph().nodes()[n].op); };
   std::vector<double> best(program.node_count(), 1e9);

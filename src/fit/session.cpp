@@ -29,7 +29,7 @@ Session::Session(RunPlan plan, Backend& backend)
       memory_(backend.allocate(plan_.arena_bytes)) {
   if (file_) queue_ = std::make_unique<TransferQueue>(*file_, count_tickets(plan_));
   for (PlannedProgram& program : plan_.programs) {
-    programs_.emplace_back(std::move(program.prepared), program.plan, memory_->bytes(), queue_.get());
+    programs_.emplace_back(std::move(program.prepared), program.plan, *memory_, queue_.get());
   }
 }
 
@@ -38,21 +38,23 @@ TensorType Session::state_type(const std::string& name) const {
   return offloaded != plan_.offload.states().end() ? offloaded->second.type : plan_.layout.at(name).type;
 }
 
-void Session::visit_state(const std::string& name, bool fills, const OffloadFile::Visit& visit) const {
-  const auto offloaded = plan_.offload.states().find(name);
-  if (offloaded == plan_.offload.states().end()) return visit(persistent(name).byte_span());
+void Session::visit_offloaded(const OffloadLayout::State& state, bool fills, const OffloadFile::Visit& visit) const {
   queue_->drain();
-  for (const OffloadLayout::Piece& piece : offloaded->second.pieces) {
-    file_->visit(piece.offset, piece.bytes, fills, visit);
-  }
+  for (const OffloadLayout::Piece& piece : state.pieces) file_->visit(piece.offset, piece.bytes, fills, visit);
 }
 
 void Session::read_state(const std::string& name, const std::function<void(std::span<const std::byte>)>& visit) const {
-  visit_state(name, false, [&](std::span<std::byte> bytes) { visit(bytes); });
+  const auto offloaded = plan_.offload.states().find(name);
+  if (offloaded != plan_.offload.states().end()) {
+    return visit_offloaded(offloaded->second, false, [&](std::span<std::byte> bytes) { visit(bytes); });
+  }
+  read_in_pieces(persistent(name), visit);
 }
 
 void Session::fill_state(const std::string& name, const std::function<void(std::span<std::byte>)>& visit) const {
-  visit_state(name, true, visit);
+  const auto offloaded = plan_.offload.states().find(name);
+  if (offloaded != plan_.offload.states().end()) return visit_offloaded(offloaded->second, true, visit);
+  write_in_pieces(persistent(name), visit);
 }
 
 bool Session::has(ProgramKind kind) const {
@@ -75,12 +77,12 @@ const PlannedProgram& Session::planned(ProgramKind kind) const { return plan_.pr
 
 ParameterPlace Session::parameter(const std::string& name) const {
   const std::string low = name + std::string(kLowHalfSuffix);
-  return ParameterPlace(persistent(name), plan_.layout.entries().count(low) > 0 ? persistent(low) : TensorView());
+  return ParameterPlace(persistent(name), plan_.layout.entries().count(low) > 0 ? persistent(low) : DeviceTensor());
 }
 
-TensorView Session::persistent(const std::string& name) const {
+DeviceTensor Session::persistent(const std::string& name) const {
   const PersistentLayout::Entry& entry = plan_.layout.at(name);
-  return {entry.type, memory_->bytes().data() + entry.offset};
+  return {TensorView(entry.type, memory_->bytes().data() + entry.offset), *memory_};
 }
 
 }  // namespace plimsoll

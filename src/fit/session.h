@@ -30,12 +30,12 @@ class Session {
   // What fit() knew of the program: its loss and logits values, capacity.
   const PlannedProgram& planned(ProgramKind kind) const;
   // A parameter or state by name; not one that is offloaded.
-  TensorView persistent(const std::string& name) const;
+  DeviceTensor persistent(const std::string& name) const;
   // A parameter's place, whatever form the run keeps it in.
   ParameterPlace parameter(const std::string& name) const;
 
-  // An optimizer state, in memory or offloaded, between steps: its type, and its bytes in order, in one piece or in many,
-  // shown to `visit` to be read, or to be filled. Throw EnvironmentError where the offload file fails.
+  // An optimizer state, in memory or offloaded, between steps: its type, and its bytes in order, in one piece or in
+  // many, shown to `visit` to be read, or to be filled. Throw EnvironmentError where the offload file fails.
   TensorType state_type(const std::string& name) const;
   void read_state(const std::string& name, const std::function<void(std::span<const std::byte>)>& visit) const;
   void fill_state(const std::string& name, const std::function<void(std::span<std::byte>)>& visit) const;
@@ -43,13 +43,13 @@ class Session {
  private:
   std::size_t index(ProgramKind kind) const;
 
-  void visit_state(const std::string& name, bool fills, const OffloadFile::Visit& visit) const;
+  void visit_offloaded(const OffloadLayout::State& state, bool fills, const OffloadFile::Visit& visit) const;
 
   RunPlan plan_;
   std::unique_ptr<OffloadFile> file_;  // nullptr: nothing is offloaded
   std::unique_ptr<DeviceMemory> memory_;
   std::unique_ptr<TransferQueue> queue_;  // after what its requests touch
-  std::vector<Program> programs_;  // in the order of plan_.programs
+  std::vector<Program> programs_;         // in the order of plan_.programs
 };
 
 }  // namespace plimsoll

@@ -1,81 +1,102 @@
 #include "model/parameter_place.h"
 
 #include <algorithm>
+#include <array>
+#include <vector>
 
 #include "tensor/block_code.h"
 #include "tensor/split_float.h"
 
 namespace plimsoll {
 
-ParameterPlace::ParameterPlace(std::span<float> floats)
-    : value_({DType::kF32, {static_cast<std::int64_t>(floats.size())}}, floats.data()) {}
+namespace {
 
-ParameterPlace::ParameterPlace(const TensorView& value, const TensorView& low) : value_(value), low_(low) {
+constexpr std::size_t kPiece = 4096;  // values that are converted at a time
+
+std::size_t offset_of(std::size_t element, DType dtype) { return element * dtype_bytes(dtype); }
+
+}  // namespace
+
+ParameterPlace::ParameterPlace(std::span<float> floats)
+    : value_(TensorView({DType::kF32, {static_cast<std::int64_t>(floats.size())}}, floats.data())) {}
+
+ParameterPlace::ParameterPlace(const DeviceTensor& value, const DeviceTensor& low) : value_(value), low_(low) {
   check(value.dtype() == DType::kF32 || value.dtype() == DType::kBF16 || is_coded(value.dtype()),
         "a parameter is F32, BF16 or coded");
-  check(low.raw() == nullptr ||
+  check(!low.exists() ||
             (value.dtype() == DType::kBF16 && low.dtype() == DType::kI16 && low.elements() == value.elements()),
         "a split parameter's second half is I16 of the same size");
 }
 
 std::span<float> ParameterPlace::floats() const {
-  return value_.dtype() == DType::kF32 ? value_.span<float>() : std::span<float>();
+  if (value_.dtype() != DType::kF32 || value_.host_bytes().empty()) return {};
+  return value_.view().span<float>();
 }
 
 std::int64_t ParameterPlace::granularity() const { return is_coded(value_.dtype()) ? value_.shape()[1] : 1; }
 
 void ParameterPlace::write(std::int64_t first, std::span<const float> values) const {
-  const auto at = static_cast<std::size_t>(first);
-  if (is_coded(value_.dtype())) {
-    const auto columns = static_cast<std::size_t>(granularity());
-    check(at % columns == 0 && values.size() % columns == 0, "coded parameters are written by whole rows");
-    std::byte* row = coded_row(first / granularity());
-    for (; !values.empty(); values = values.subspan(columns)) {
-      encode_row(value_.dtype(), values.first(columns), row);
-      row += coded_row_bytes(value_.dtype(), granularity());
+  if (is_coded(value_.dtype())) return write_coded(first, values);
+  auto at = static_cast<std::size_t>(first);
+  if (value_.dtype() == DType::kF32) return value_.write(std::as_bytes(values), offset_of(at, DType::kF32));
+  std::array<std::uint16_t, kPiece> high;
+  std::array<std::int16_t, kPiece> low;
+  while (!values.empty()) {
+    const std::size_t count = std::min(values.size(), kPiece);
+    for (std::size_t i = 0; i < count; ++i) {
+      const SplitFloat halves = split_float(values[i]);
+      high[i] = halves.high;
+      low[i] = halves.low;
     }
-    return;
-  }
-  if (value_.dtype() == DType::kF32) {
-    std::copy(values.begin(), values.end(), value_.span<float>().subspan(at, values.size()).begin());
-    return;
-  }
-  const auto high = value_.span<std::uint16_t>().subspan(at, values.size());
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const SplitFloat halves = split_float(values[i]);
-    high[i] = halves.high;
-    if (low_.raw() != nullptr) low_.data<std::int16_t>()[at + i] = halves.low;
+    value_.write(std::as_bytes(std::span(high).first(count)), offset_of(at, DType::kBF16));
+    if (low_.exists()) low_.write(std::as_bytes(std::span(low).first(count)), offset_of(at, DType::kI16));
+    at += count;
+    values = values.subspan(count);
   }
 }
 
 void ParameterPlace::read(std::int64_t first, std::span<float> values) const {
-  const auto at = static_cast<std::size_t>(first);
-  if (is_coded(value_.dtype())) {
-    while (!values.empty()) {
-      const std::int64_t column = first % granularity();
-      const std::span<float> part =
-          values.first(std::min(values.size(), static_cast<std::size_t>(granularity() - column)));
-      decode_row(value_.dtype(), coded_row(first / granularity()), column, part);
-      values = values.subspan(part.size());
-      first += static_cast<std::int64_t>(part.size());
-    }
-    return;
-  }
+  if (is_coded(value_.dtype())) return read_coded(first, values);
+  auto at = static_cast<std::size_t>(first);
   if (value_.dtype() == DType::kF32) {
-    const auto from = value_.span<float>().subspan(at, values.size());
-    std::copy(from.begin(), from.end(), values.begin());
-    return;
+    return value_.read(std::as_writable_bytes(values), offset_of(at, DType::kF32));
   }
-  const auto high = value_.span<std::uint16_t>().subspan(at, values.size());
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const std::int16_t low = low_.raw() != nullptr ? low_.data<std::int16_t>()[at + i] : std::int16_t{0};
-    values[i] = join_float({high[i], low});
+  std::array<std::uint16_t, kPiece> high;
+  std::array<std::int16_t, kPiece> low{};
+  while (!values.empty()) {
+    const std::size_t count = std::min(values.size(), kPiece);
+    value_.read(std::as_writable_bytes(std::span(high).first(count)), offset_of(at, DType::kBF16));
+    if (low_.exists()) low_.read(std::as_writable_bytes(std::span(low).first(count)), offset_of(at, DType::kI16));
+    for (std::size_t i = 0; i < count; ++i) values[i] = join_float({high[i], low[i]});
+    at += count;
+    values = values.subspan(count);
   }
 }
 
-std::byte* ParameterPlace::coded_row(std::int64_t row) const {
-  return static_cast<std::byte*>(value_.raw()) +
-         static_cast<std::size_t>(row) * coded_row_bytes(value_.dtype(), granularity());
+void ParameterPlace::write_coded(std::int64_t first, std::span<const float> values) const {
+  const auto columns = static_cast<std::size_t>(granularity());
+  check(static_cast<std::size_t>(first) % columns == 0 && values.size() % columns == 0,
+        "coded parameters are written by whole rows");
+  std::vector<std::byte> row(coded_row_bytes(value_.dtype(), granularity()));
+  std::size_t at = static_cast<std::size_t>(first) / columns * row.size();
+  for (; !values.empty(); values = values.subspan(columns)) {
+    encode_row(value_.dtype(), values.first(columns), row.data());
+    value_.write(row, at);
+    at += row.size();
+  }
+}
+
+void ParameterPlace::read_coded(std::int64_t first, std::span<float> values) const {
+  std::vector<std::byte> row(coded_row_bytes(value_.dtype(), granularity()));
+  while (!values.empty()) {
+    const std::int64_t column = first % granularity();
+    const std::span<float> part =
+        values.first(std::min(values.size(), static_cast<std::size_t>(granularity() - column)));
+    value_.read(row, static_cast<std::size_t>(first / granularity()) * row.size());
+    decode_row(value_.dtype(), row.data(), column, part);
+    values = values.subspan(part.size());
+    first += static_cast<std::int64_t>(part.size());
+  }
 }
 
 }  // namespace plimsoll

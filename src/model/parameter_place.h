@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <span>
 
-#include "tensor/tensor.h"
+#include "tensor/device_tensor.h"
 
 namespace plimsoll {
 
@@ -19,12 +19,12 @@ class ParameterPlace {
  public:
   ParameterPlace(std::span<float> floats);  // NOLINT: floats are a place as they are
   // `low` is empty unless `value` is BF16.
-  explicit ParameterPlace(const TensorView& value, const TensorView& low = {});
+  explicit ParameterPlace(const DeviceTensor& value, const DeviceTensor& low = {});
 
   std::int64_t elements() const { return value_.elements(); }
   // Whether `read` gives what was written: not of BF16 alone.
-  bool is_exact() const { return value_.dtype() == DType::kF32 || low_.raw() != nullptr; }
-  // All values where they lie; empty unless they are floats.
+  bool is_exact() const { return value_.dtype() == DType::kF32 || low_.exists(); }
+  // All values where they lie; empty unless they are floats in the host's memory.
   std::span<float> floats() const;
   // Writes begin at multiples of it and end there or at the end: a row of a coded parameter, else 1.
   std::int64_t granularity() const;
@@ -33,9 +33,10 @@ class ParameterPlace {
   void read(std::int64_t first, std::span<float> values) const;
 
  private:
-  std::byte* coded_row(std::int64_t row) const;
+  void write_coded(std::int64_t first, std::span<const float> values) const;
+  void read_coded(std::int64_t first, std::span<float> values) const;
 
-  TensorView value_, low_;
+  DeviceTensor value_, low_;
 };
 
 }  // namespace plimsoll

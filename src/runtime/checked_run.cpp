@@ -80,7 +80,7 @@ CheckedRun::CheckedRun(const Program& program)
 
 // Which leading rows of an output a kernel promises (graph/op.h).
 std::int64_t CheckedRun::rows_of(const Node& node, std::size_t output) const {
-  const auto count_of = [this](ValueId value) { return std::int64_t{*program_.view(value).data<std::int32_t>()}; };
+  const auto count_of = [this](ValueId value) { return std::int64_t{program_.tensor(value).get<std::int32_t>()}; };
   switch (node.op) {
     case Op::kEmbeddingRowGrad:
     case Op::kMergeRowGrads:
@@ -112,8 +112,8 @@ std::int64_t CheckedRun::rows_of(const Node& node, std::size_t output) const {
 }
 
 std::int64_t CheckedRun::first_non_finite(ValueId value) const {
-  const TensorView view = program_.view(value);
-  return walk(view, elements_of(view, rows_[static_cast<std::size_t>(value)]),
+  const HostCopy copy(program_.tensor(value));
+  return walk(copy.view(), elements_of(copy.view(), rows_[static_cast<std::size_t>(value)]),
               [](double x) { return std::isfinite(x); });
 }
 
@@ -123,10 +123,10 @@ TensorSummary CheckedRun::summarise(ValueId value, const Node& reader) const {
   std::int64_t rows = rows_[static_cast<std::size_t>(value)];
   // What comes back from a file has its rows from before; its reader's count is theirs.
   const bool arrived = known.producer != kNoNode && is_transfer(program_.graph().node(known.producer).op);
-  if (arrived && reader.row_count != kNoValue) rows = *program_.view(reader.row_count).data<std::int32_t>();
-  const TensorView view = program_.view(value);
+  if (arrived && reader.row_count != kNoValue) rows = program_.tensor(reader.row_count).get<std::int32_t>();
+  const HostCopy copy(program_.tensor(value));
   double smallest = std::numeric_limits<double>::infinity(), largest = -smallest;
-  walk(view, elements_of(view, rows), [&](double x) {
+  walk(copy.view(), elements_of(copy.view(), rows), [&](double x) {
     if (std::isfinite(x)) {
       smallest = std::min(smallest, x);
       largest = std::max(largest, x);
@@ -160,7 +160,7 @@ StepFault CheckedRun::fault_at(const Node& node, ValueId value, std::int64_t ele
                   .index = {},
                   .inputs = {},
                   .forward = node.phase == Phase::kForward};
-  walk(program_.view(value), element + 1, [&](double x) {
+  walk(HostCopy(program_.tensor(value)).view(), element + 1, [&](double x) {
     found.value = x;
     return true;
   });
@@ -177,10 +177,10 @@ std::optional<StepFault> CheckedRun::index_fault(const Node& node) const {
   const Graph& graph = program_.graph();
   const auto first_outside = [&](ValueId indices, std::int64_t low, std::int64_t rows, std::int64_t real,
                                  std::int64_t ignored) -> std::optional<StepFault> {
-    const TensorView view = program_.view(indices);
-    const std::int64_t count = elements_of(view, real);
+    const HostCopy copy(program_.tensor(indices));
+    const std::int64_t count = elements_of(copy.view(), real);
     for (std::int64_t i = 0; i < count; ++i) {
-      const std::int32_t index = view.data<std::int32_t>()[i];
+      const std::int32_t index = copy.view().data<std::int32_t>()[i];
       if ((index >= low && index < rows) || index == ignored) continue;
       StepFault fault = fault_at(node, indices, i, StepFault::Kind::kIndex);
       fault.value = index;
@@ -190,7 +190,7 @@ std::optional<StepFault> CheckedRun::index_fault(const Node& node) const {
     return std::nullopt;
   };
   constexpr std::int64_t kNone = 0, kIgnored = -100;  // in every table; graph/op.h
-  const std::int64_t real = node.row_count == kNoValue ? kAllRows : *program_.view(node.row_count).data<std::int32_t>();
+  const std::int64_t real = node.row_count == kNoValue ? kAllRows : program_.tensor(node.row_count).get<std::int32_t>();
   const auto rows_of_input = [&](std::size_t input) { return graph.type(node.inputs[input]).shape[0]; };
   switch (node.op) {
     case Op::kEmbedding:

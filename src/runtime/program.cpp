@@ -19,9 +19,10 @@ PreparedGraph prepare(Graph graph, Backend& backend) {
   return prepared;
 }
 
-Program::Program(PreparedGraph prepared, MemoryPlan plan, std::span<std::byte> arena, Transfers* transfers)
-    : prepared_(std::move(prepared)), plan_(std::move(plan)), transfers_(transfers) {
+Program::Program(PreparedGraph prepared, MemoryPlan plan, const DeviceMemory& memory, Transfers* transfers)
+    : prepared_(std::move(prepared)), plan_(std::move(plan)), arena_(&memory), transfers_(transfers) {
   const Graph& graph = prepared_.graph;
+  const std::span<std::byte> arena = memory.bytes();
   check(arena.size() >= plan_.arena_bytes(), "the arena holds the plan");
   check(plan_.value_offsets.size() == graph.values().size(), "the plan belongs to the graph");
   for (std::size_t v = 0; v < graph.values().size(); ++v) {
@@ -55,11 +56,11 @@ void Program::run_node(std::size_t node) const {
                                 .transfers = transfers_});
 }
 
-TensorView Program::source(std::string_view name) const {
+DeviceTensor Program::source(std::string_view name) const {
   const ValueId value = graph().find_source(name);
   check(value != kNoValue,
         [&] { return fmt::format("the program has no input, parameter or state named '{}'", name); });
-  return view(value);
+  return tensor(value);
 }
 
 }  // namespace plimsoll

@@ -3,7 +3,7 @@
 //   PreparedGraph prepared = prepare(std::move(graph), backend);      // slow work, no tensor memory yet
 //   MemoryPlan plan = plan_memory(prepared.graph, prepared.scratch_bytes(), layout);
 //   auto memory = backend.allocate(plan.arena_bytes());               // several programs may share it
-//   Program program(std::move(prepared), plan, memory->bytes());
+//   Program program(std::move(prepared), plan, *memory);
 //   program.run();
 #pragma once
 
@@ -32,7 +32,7 @@ class Program {
  public:
   // `arena` holds at least plan.arena_bytes() and outlives the program, as do `transfers`, which a graph with fetch and
   // store nodes needs.
-  Program(PreparedGraph prepared, MemoryPlan plan, std::span<std::byte> arena, Transfers* transfers = nullptr);
+  Program(PreparedGraph prepared, MemoryPlan plan, const DeviceMemory& arena, Transfers* transfers = nullptr);
 
   const Graph& graph() const { return prepared_.graph; }
   const MemoryPlan& plan() const { return plan_; }
@@ -43,10 +43,12 @@ class Program {
   // Runs one node; for profiling and for finding the first bad tensor.
   void run_node(std::size_t node) const;
 
-  // The value's place in the arena. Contents are defined while the value is alive.
+  // The value's place in the arena, for kernels. Contents are defined while the value is alive.
   TensorView view(ValueId value) const { return views_.at(static_cast<std::size_t>(value)); }
+  // The same as the host reaches it.
+  DeviceTensor tensor(ValueId value) const { return {view(value), *arena_}; }
   // An input, parameter or state by name; throws InternalError if there is none.
-  TensorView source(std::string_view name) const;
+  DeviceTensor source(std::string_view name) const;
   bool has_source(std::string_view name) const { return graph().find_source(name) != kNoValue; }
 
  private:
@@ -58,6 +60,7 @@ class Program {
 
   PreparedGraph prepared_;
   MemoryPlan plan_;
+  const DeviceMemory* arena_;
   std::vector<TensorView> views_;
   std::vector<Call> calls_;
   Transfers* transfers_;

@@ -49,11 +49,10 @@ void TransferQueue::drain() {
 
 void TransferQueue::throw_if_failed() const {
   if (error_ == 0) return;
-  throw_offload_error(
-      file_.directory(),
-      fmt::format("{} at '{}', {} bytes at {}", failed_.writes ? "writing" : "reading", failed_.label,
-                  failed_.bytes.size(), failed_.offset),
-      error_);
+  throw_offload_error(file_.directory(),
+                      fmt::format("{} at '{}', {} bytes at {}", failed_.writes ? "writing" : "reading", failed_.label,
+                                  failed_.bytes.size(), failed_.offset),
+                      error_);
 }
 
 void TransferQueue::work() {
@@ -64,7 +63,7 @@ void TransferQueue::work() {
     const TransferRequest request = ring_[finished_ % ring_.size()];
     const bool skips = error_ != 0;
     lock.unlock();
-    const int error = skips             ? 0
+    const int error = skips            ? 0
                       : request.writes ? file_.write(request.offset, request.bytes)
                                        : file_.read(request.offset, request.bytes);
     lock.lock();

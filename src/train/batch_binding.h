@@ -27,10 +27,12 @@ class BatchBinding {
  private:
   struct Copy {
     std::size_t tensor;  // index in Batch::tensors()
-    TensorView input;
+    DeviceTensor input;
   };
   std::vector<Copy> copies_;  // what the program reads of a batch
-  TensorView loss_scale_, dropout_key_, learning_rate_, step_, max_grad_norm_, unscale_, keep_;
+  // Where pixels become floats on their way to a memory that the host cannot reach.
+  mutable std::vector<float> pixels_;
+  DeviceTensor loss_scale_, dropout_key_, learning_rate_, step_, max_grad_norm_, unscale_, keep_;
 };
 
 }  // namespace plimsoll

@@ -15,15 +15,16 @@ namespace {
 
 // The dense form of a row gradient, written in pieces: rows that no id names are zeros.
 void write_row_gradient(SafetensorsWriter& writer, const Program& program, const Gradient& gradient, Shape table) {
-  const TensorView ids = program.view(gradient.row_ids), rows = program.view(gradient.rows);
-  const std::int32_t count = *program.view(gradient.row_count).data<std::int32_t>();
+  const HostCopy ids(program.tensor(gradient.row_ids)), rows(program.tensor(gradient.rows));
+  const auto count = program.tensor(gradient.row_count).get<std::int32_t>();
   const auto width = static_cast<std::size_t>(table[1]);
   const std::vector<float> zeros(width);
   std::int32_t next = 0;
   for (std::int64_t row = 0; row < table[0]; ++row) {
-    const bool named = next < count && ids.data<std::int32_t>()[next] == row;
-    writer.write(std::as_bytes(named ? std::span<const float>(rows.data<float>() + static_cast<std::size_t>(next) * width, width)
-                                     : std::span<const float>(zeros)));
+    const bool named = next < count && ids.view().data<std::int32_t>()[next] == row;
+    writer.write(std::as_bytes(
+        named ? std::span<const float>(rows.view().data<float>() + static_cast<std::size_t>(next) * width, width)
+              : std::span<const float>(zeros)));
     if (named) ++next;
   }
 }
@@ -38,18 +39,16 @@ GradientReport compute_gradients(const ModelBundle& bundle, const std::filesyste
   const std::unique_ptr<Batch> padded = read_batch_file(batch_file, bundle.config);
   const Batch& batch = *padded;
   const std::int64_t samples = batch.shape().max_samples, tokens = batch.shape().max_text_rows / samples;
-  StepGraph step = build_step_graph(ProgramKind::kGradients,
-                                    {.config = bundle.config,
-                                     .model = options,
-                                     .optimizer = {},
-                                     .precision = gradient_options.precision},
-                                    {.samples = samples, .text_rows = batch.shape().max_text_rows}, 0);
+  StepGraph step = build_step_graph(
+      ProgramKind::kGradients,
+      {.config = bundle.config, .model = options, .optimizer = {}, .precision = gradient_options.precision},
+      {.samples = samples, .text_rows = batch.shape().max_text_rows}, 0);
   PersistentLayout layout;
   layout.add(step.graph);
   PreparedGraph prepared = prepare(std::move(step.graph), backend);
   MemoryPlan plan = plan_memory(prepared.graph, prepared.scratch_bytes(), layout);
   const auto memory = backend.allocate(plan.arena_bytes());
-  const Program program(std::move(prepared), std::move(plan), memory->bytes());
+  const Program program(std::move(prepared), std::move(plan), *memory);
   load_model(bundle, 0, [&](const std::string& name) { return ParameterPlace(program.source(name)); });
 
   const BatchBinding binding(program, batch);
@@ -60,27 +59,31 @@ GradientReport compute_gradients(const ModelBundle& bundle, const std::filesyste
   program.run();
 
   const std::vector<ParameterSpec> specs = parameter_specs(bundle.config, options);
-  const auto trained = [&](const ParameterSpec& spec) { return step.gradients.count(program.graph().find_source(spec.name)) > 0; };
-  std::vector<TensorDeclaration> tensors = {
-      {"loss", {DType::kF32, Shape{}}},
-      {"logits", {DType::kF32, {samples, tokens, bundle.config.num_labels()}}}};
+  const auto trained = [&](const ParameterSpec& spec) {
+    return step.gradients.count(program.graph().find_source(spec.name)) > 0;
+  };
+  std::vector<TensorDeclaration> tensors = {{"loss", {DType::kF32, Shape{}}},
+                                            {"logits", {DType::kF32, {samples, tokens, bundle.config.num_labels()}}}};
   for (const ParameterSpec& spec : specs) {
     if (trained(spec)) tensors.push_back({spec.name, {DType::kF32, spec.file_shape}});
   }
   SafetensorsWriter writer(output_file, tensors);
-  writer.write(program.view(step.loss).byte_span());
-  writer.write(program.view(step.logits).byte_span());
+  const auto write = [&](ValueId value) {
+    read_in_pieces(program.tensor(value), [&](std::span<const std::byte> bytes) { writer.write(bytes); });
+  };
+  write(step.loss);
+  write(step.logits);
   for (const ParameterSpec& spec : specs) {
     if (!trained(spec)) continue;
     const Gradient& gradient = step.gradients.at(program.graph().find_source(spec.name));
     if (gradient.by_rows()) {
       write_row_gradient(writer, program, gradient, spec.shape);
     } else {
-      writer.write(program.view(gradient.dense).byte_span());
+      write(gradient.dense);
     }
   }
   writer.finish();
-  return {.loss = *program.view(step.loss).data<float>(),
+  return {.loss = program.tensor(step.loss).get<float>(),
           .samples = samples,
           .tokens = tokens,
           .labelled_tokens = batch.labelled_tokens(),

@@ -23,7 +23,8 @@ class PageMerger {
  public:
   explicit PageMerger(const std::function<void(const PagePrediction&)>& on_page) : on_page_(on_page) {}
 
-  void add(const SampleReference& reference, std::int32_t word, std::int32_t label, float probability, std::int32_t gold) {
+  void add(const SampleReference& reference, std::int32_t word, std::int32_t label, float probability,
+           std::int32_t gold) {
     start(reference.page);
     const auto index = static_cast<std::size_t>(word);
     if (index >= current_.labels.size()) {
@@ -75,7 +76,8 @@ BatchShape batch_shape(const LayoutLMv3Config& config, const ModelCapacity& capa
 }
 
 PredictionTotals predict_pages(const Session& session, const LayoutLMv3Config& config, const Dataset& dataset,
-                               const LoaderOptions& options, const std::function<void(const PagePrediction&)>& on_page) {
+                               const LoaderOptions& options,
+                               const std::function<void(const PagePrediction&)>& on_page) {
   const PlannedProgram& planned = session.planned(ProgramKind::kEvaluate);
   const Program& program = session.program(ProgramKind::kEvaluate);
   const std::int64_t micro = planned.capacity.samples;
@@ -85,15 +87,16 @@ PredictionTotals predict_pages(const Session& session, const LayoutLMv3Config& c
   std::unique_ptr<BatchBinding> binding;
   PageMerger merger(on_page);
   PredictionTotals totals;
-  const TensorView logits = program.view(planned.logits);
-  const auto width = static_cast<std::size_t>(logits.shape()[1]);
+  HostCopy logits(program.tensor(planned.logits));
+  const auto width = static_cast<std::size_t>(logits.view().shape()[1]);
   while (const Batch* batch = loader.next()) {
     if (!binding) binding = std::make_unique<BatchBinding>(program, *batch);
     binding->copy(*batch);
     binding->set_loss_scale(1);
     binding->set_dropout_key({0, 0});
     program.run();
-    totals.loss_sum += *program.view(planned.loss).data<float>();
+    logits.refresh();
+    totals.loss_sum += program.tensor(planned.loss).get<float>();
     totals.labelled_tokens += batch->labelled_tokens();
     const std::int32_t* labels = batch->tensor("labels").data<std::int32_t>();
     for (std::int64_t s = 0; s < batch->samples(); ++s) {
@@ -101,7 +104,8 @@ PredictionTotals predict_pages(const Session& session, const LayoutLMv3Config& c
       for (std::int64_t row = batch->first_text_row(s); row < batch->first_text_row(s + 1); ++row) {
         const std::int32_t word = batch->predicts()[static_cast<std::size_t>(row)];
         if (word == kNoWord) continue;
-        const auto [label, probability] = likeliest({logits.data<float>() + static_cast<std::size_t>(row) * width, width});
+        const auto [label, probability] =
+            likeliest({logits.view().data<float>() + static_cast<std::size_t>(row) * width, width});
         merger.add(reference, word, label, probability, labels[row]);
       }
       merger.end_sample(reference);

@@ -1,5 +1,5 @@
-// Runs the evaluation program over a data set and hands out each page's word predictions, one page at a time: logits never
-// leave the arena, memory does not grow with the data.
+// Runs the evaluation program over a data set and hands out each page's word predictions, one page at a time: logits
+// never leave the arena, memory does not grow with the data.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ namespace plimsoll {
 
 // One page's words, merged from its windows: each word is predicted in the one window that owns it.
 struct PagePrediction {
-  std::uint32_t page = 0;             // index in the data set's source
-  std::vector<std::int32_t> labels;   // by word: the likeliest label, -1 for a word without tokens
-  std::vector<float> probabilities;   // of that label
-  std::vector<std::int32_t> gold;     // the data's label, -100 where there is none
+  std::uint32_t page = 0;            // index in the data set's source
+  std::vector<std::int32_t> labels;  // by word: the likeliest label, -1 for a word without tokens
+  std::vector<float> probabilities;  // of that label
+  std::vector<std::int32_t> gold;    // the data's label, -100 where there is none
 };
 
 struct PredictionTotals {

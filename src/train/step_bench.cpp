@@ -75,7 +75,7 @@ StepBench bench_step(const ModelBundle& bundle, const std::filesystem::path& bat
   const Session session(std::move(run), backend);
   const Program& program = session.program(ProgramKind::kStep);
   for (const auto& [name, entry] : session.plan().layout.entries()) {
-    if (entry.role == Role::kState) std::ranges::fill(session.persistent(name).byte_span(), std::byte{0});
+    if (entry.role == Role::kState) session.persistent(name).fill_zeros();
   }
   load_model(bundle, 0, [&](const std::string& name) { return session.parameter(name); });
   const BatchBinding binding(program, *batch);
@@ -96,7 +96,7 @@ StepBench bench_step(const ModelBundle& bundle, const std::filesystem::path& bat
       program.run();
     }
     result.step_seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
-    result.losses.push_back(*program.view(session.planned(ProgramKind::kStep).loss).data<float>());
+    result.losses.push_back(program.tensor(session.planned(ProgramKind::kStep).loss).get<float>());
     if (options.after_step) options.after_step(program.graph());
   }
   return result;

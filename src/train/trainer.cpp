@@ -218,8 +218,8 @@ double Trainer::run_update(const std::atomic<bool>& stop, bool& stopped) {
     run_program(program, kind);
     if (faulty_) return loss;
     const PlannedProgram& planned = session_.planned(kind);
-    loss += double{*program.view(planned.loss).data<float>()} / scaler_.scale();
-    if (last) gradient_norm_ = *program.view(planned.gradient_norm).data<float>();
+    loss += double{program.tensor(planned.loss).get<float>()} / scaler_.scale();
+    if (last) gradient_norm_ = program.tensor(planned.gradient_norm).get<float>();
     if (!scaler_.on() && !(std::isfinite(loss) && (!last || std::isfinite(gradient_norm_)))) {
       faulty_ = true;
       if (!last) gradient_norm_ = std::numeric_limits<double>::quiet_NaN();  // which nobody knows

@@ -25,7 +25,7 @@ TEST(Session, EverythingPersistentStartsAtZero) {
     const Session session = make_session(2, *backend);
     std::size_t states = 0;
     for (const auto& [name, entry] : session.plan().layout.entries()) {
-      const TensorView view = session.persistent(name);
+      const TensorView view = session.persistent(name).view();
       EXPECT_EQ(view.type(), entry.type);
       const auto bytes = view.byte_span();
       EXPECT_TRUE(std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; }))
@@ -43,9 +43,9 @@ TEST(Session, ProgramsShareParametersAndStates) {
   const Program& step = session.program(ProgramKind::kAccumulateAndStep);
   const Program& evaluate = session.program(ProgramKind::kEvaluate);
   for (const auto& [name, entry] : session.plan().layout.entries()) {
-    const void* place = session.persistent(name).raw();
+    const void* place = session.persistent(name).view().raw();
     for (const Program* program : {&accumulate, &step, &evaluate}) {
-      EXPECT_TRUE(!program->has_source(name) || program->source(name).raw() == place) << name;
+      EXPECT_TRUE(!program->has_source(name) || program->source(name).view().raw() == place) << name;
     }
     EXPECT_TRUE(step.has_source(name)) << name;
     EXPECT_EQ(evaluate.has_source(name), entry.role == Role::kParameter) << name;

@@ -40,15 +40,15 @@ class Chain {
     layout.add(prepared.graph);
     MemoryPlan plan = plan_memory(prepared.graph, prepared.scratch_bytes(), layout);
     memory_ = backend_.allocate(plan.arena_bytes());
-    program_.emplace(std::move(prepared), std::move(plan), memory_->bytes());
+    program_.emplace(std::move(prepared), std::move(plan), *memory_);
     for (const char* name : {"x", "first.weight", "table", "bias"}) fill(name, 0.5F);
-    *program_->source("rows").data<std::int32_t>() = 2;
-    for (std::int32_t i = 0; i < kRows; ++i) program_->source("ids").data<std::int32_t>()[i] = i;
+    *program_->source("rows").view().data<std::int32_t>() = 2;
+    for (std::int32_t i = 0; i < kRows; ++i) program_->source("ids").view().data<std::int32_t>()[i] = i;
   }
   void fill(const char* name, float value) {
-    for (float& each : program_->source(name).span<float>()) each = value;
+    for (float& each : program_->source(name).view().span<float>()) each = value;
   }
-  float& at(const char* name, std::size_t element) { return program_->source(name).data<float>()[element]; }
+  float& at(const char* name, std::size_t element) { return program_->source(name).view().data<float>()[element]; }
   const Program& program() const { return *program_; }
 
  private:
@@ -97,7 +97,7 @@ TEST(CheckedRun, NamesAParameterThatHoldsIt) {
 TEST(CheckedRun, RefusesAnIndexOutsideItsTable) {
   for (const std::int32_t index : {-1, 5}) {
     Chain chain;
-    chain.program().source("ids").data<std::int32_t>()[1] = index;
+    chain.program().source("ids").view().data<std::int32_t>()[1] = index;
     const auto fault = CheckedRun(chain.program()).run();
     ASSERT_TRUE(fault) << index;
     EXPECT_EQ(fault->kind, StepFault::Kind::kIndex);
@@ -112,7 +112,7 @@ TEST(CheckedRun, RefusesAnIndexOutsideItsTable) {
 // Of row 2 on nothing is real: neither an index nor a number there is a fault.
 TEST(CheckedRun, LooksAtRealRowsOnly) {
   Chain chain;
-  chain.program().source("ids").data<std::int32_t>()[2] = 99;
+  chain.program().source("ids").view().data<std::int32_t>()[2] = 99;
   EXPECT_FALSE(CheckedRun(chain.program()).run());
 }
 

@@ -33,7 +33,7 @@ class Arena {
     memory_ = backend_.allocate(bytes);
     std::memset(memory_->bytes().data(), 0xFF, bytes);
     for (std::size_t i = 0; i < prepared.size(); ++i) {
-      programs.emplace_back(std::move(prepared[i]), plans[i], memory_->bytes());
+      programs.emplace_back(std::move(prepared[i]), plans[i], *memory_);
     }
   }
 
@@ -45,7 +45,7 @@ class Arena {
 };
 
 void set(const Program& program, const Data& data) {
-  for (const auto& [name, values] : data) from_doubles(program.source(name), values);
+  for (const auto& [name, values] : data) from_doubles(program.source(name).view(), values);
 }
 
 std::vector<double> read(const TensorView& view) {
@@ -100,10 +100,10 @@ TEST(Program, GivesWhatEveryValueInItsOwnMemoryGives) {
     }
     for (const Value& value : graph.values()) {
       if (value.producer != kNoNode || !is_persistent(value.role)) continue;
-      EXPECT_EQ(read(program.source(value.name)), runner.get(graph.find_source(value.name))) << value.name;
+      EXPECT_EQ(read(program.source(value.name).view()), runner.get(graph.find_source(value.name))) << value.name;
     }
   }
-  EXPECT_NE(read(program.source("expand.weight")), weights.at("expand.weight"));
+  EXPECT_NE(read(program.source("expand.weight").view()), weights.at("expand.weight"));
 }
 
 TEST(Program, RunsNodeByNode) {
@@ -118,7 +118,7 @@ TEST(Program, RunsNodeByNode) {
   ASSERT_EQ(steps.programs[0].node_count(), graph.nodes().size());
   for (std::size_t n = 0; n < graph.nodes().size(); ++n) steps.programs[0].run_node(n);
   for (const char* name : {"table.weight", "expand.weight", "classifier.bias.exp_avg"}) {
-    EXPECT_EQ(read(steps.programs[0].source(name)), read(whole.programs[0].source(name))) << name;
+    EXPECT_EQ(read(steps.programs[0].source(name).view()), read(whole.programs[0].source(name).view())) << name;
   }
 }
 
@@ -148,7 +148,8 @@ TEST(Program, SourcesByName) {
   const Arena arena({update_graph()});
   const Program& program = arena.programs[0];
   EXPECT_EQ(program.source("ids").type(), (TensorType{DType::kI32, {SmallNet::kRows}}));
-  EXPECT_EQ(program.source("expand.weight").raw(), program.view(program.graph().find_source("expand.weight")).raw());
+  EXPECT_EQ(program.source("expand.weight").view().raw(),
+            program.view(program.graph().find_source("expand.weight")).raw());
   EXPECT_TRUE(program.has_source("table.weight.exp_avg"));
   EXPECT_FALSE(program.has_source("gelu"));  // a node made it
   expect_error<InternalError>([&] { program.source("gelu"); }, {"no input, parameter or state named 'gelu'"});
@@ -160,7 +161,7 @@ TEST(Program, SeveralShareOneArena) {
   const Graph update = update_graph(), forward = SmallNet(DType::kF32, false).graph;
   const Arena shared({forward, update}), alone({update});
   const Program &evaluate = shared.programs[0], &train = shared.programs[1], &expected = alone.programs[0];
-  EXPECT_EQ(evaluate.source("expand.weight").raw(), train.source("expand.weight").raw());
+  EXPECT_EQ(evaluate.source("expand.weight").view().raw(), train.source("expand.weight").view().raw());
   EXPECT_FALSE(evaluate.has_source("expand.weight.exp_avg"));
   for (const Program* program : {&train, &expected}) {
     set(*program, SmallNet().weights());
@@ -175,7 +176,8 @@ TEST(Program, SeveralShareOneArena) {
     }
     for (const Value& value : update.values()) {
       if (value.producer != kNoNode || !is_persistent(value.role)) continue;
-      EXPECT_EQ(read(train.source(value.name)), read(expected.source(value.name))) << value.name << ", step " << step;
+      EXPECT_EQ(read(train.source(value.name).view()), read(expected.source(value.name).view()))
+          << value.name << ", step " << step;
     }
     set(evaluate, SmallNet::batch(1));
     evaluate.run();
@@ -192,13 +194,12 @@ TEST(Program, RefusesAnArenaThatIsTooSmallAndThePlanOfAnotherGraph) {
   layout.add(graph);
   const MemoryPlan plan = plan_memory(graph, prepare(graph, backend).scratch_bytes(), layout);
   const auto memory = backend.allocate(plan.arena_bytes());
-  EXPECT_NO_THROW(Program(prepare(graph, backend), plan, memory->bytes()));
+  EXPECT_NO_THROW(Program(prepare(graph, backend), plan, *memory));
   expect_error<InternalError>(
-      [&] { Program(prepare(graph, backend), plan, memory->bytes().first(plan.arena_bytes() - 1)); },
+      [&] { Program(prepare(graph, backend), plan, *backend.allocate(plan.arena_bytes() - 1)); },
       {"the arena holds the plan"});
-  expect_error<InternalError>(
-      [&] { Program(prepare(SmallNet(DType::kF32, false).graph, backend), plan, memory->bytes()); },
-      {"the plan belongs to the graph"});
+  expect_error<InternalError>([&] { Program(prepare(SmallNet(DType::kF32, false).graph, backend), plan, *memory); },
+                              {"the plan belongs to the graph"});
 }
 
 TEST(Prepare, HasAKernelForEachNode) {

@@ -108,10 +108,11 @@ TEST(TransferQueue, AProgramStoresAndFetches) {
   Graph graph;
   const ValueId x = graph.add_input("x", type);
   const auto transfer = [&](Op op, std::int64_t ticket, std::vector<ValueId> inputs) {
-    return graph.add_node({.op = op,
-                           .name = std::string(op_name(op)),
-                           .attributes = TransferAttributes{.ticket = ticket, .parts = {{.offset = 4096, .type = type}}},
-                           .inputs = std::move(inputs)});
+    return graph.add_node(
+        {.op = op,
+         .name = std::string(op_name(op)),
+         .attributes = TransferAttributes{.ticket = ticket, .parts = {{.offset = 4096, .type = type}}},
+         .inputs = std::move(inputs)});
   };
   const auto leaving = transfer(Op::kStoreBegin, 0, {x});
   transfer(Op::kStoreEnd, 0, leaving);
@@ -125,10 +126,11 @@ TEST(TransferQueue, AProgramStoresAndFetches) {
   const auto memory = backend.allocate(plan.arena_bytes());
   OffloadFile file(folder.path(), 1 << 16);
   TransferQueue queue(file, 2);
-  const Program program(std::move(prepared), plan, memory->bytes(), &queue);
-  const TensorView input = program.source("x");
+  const Program program(std::move(prepared), plan, *memory, &queue);
+  const TensorView input = program.source("x").view();
   for (int round = 0; round < 3; ++round) {
-    for (std::size_t i = 0; i < 33 * 65; ++i) input.data<float>()[i] = static_cast<float>(i + 1) + static_cast<float>(round);
+    for (std::size_t i = 0; i < 33 * 65; ++i)
+      input.data<float>()[i] = static_cast<float>(i + 1) + static_cast<float>(round);
     program.run();
     const TensorView output = program.view(program.graph().outputs()[0]);
     for (std::size_t i = 0; i < 33 * 65; ++i) {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
+#include "support/far_backend.h"
 #include "support/scratch_folder.h"
 #include "train/job.h"
 #include "train/trainer.h"
@@ -105,7 +106,9 @@ class SmallRun {
 
   // Throws as Trainer::run does. `reports` holds the updates of the last call.
   TrainSummary train(const std::optional<fs::path>& resume = std::nullopt, std::int64_t stop_after = -1) {
-    CpuBackend backend(1);
+    CpuBackend near(1);
+    FarBackend far(near);
+    Backend& backend = far_memory ? static_cast<Backend&>(far) : near;
     ModelBundle bundle = model.empty() ? small_model() : open_model(model.string());
     choose_trained_parts(bundle, parts);
     const auto data =
@@ -157,11 +160,10 @@ class SmallRun {
     const bool whole = micro_batch == options.train_batch_size;
     const auto all = rank_step_offloads(whole ? ProgramKind::kStep : ProgramKind::kAccumulateAndStep, request.step,
                                         capacity, request.update_text_rows);
-    return plan_run(request,
-                    {.micro_batch_size = micro_batch,
-                     .update = update.value_or(UpdateMode::kAfterBackward),
-                     .offload = all},
-                    backend);
+    return plan_run(
+        request,
+        {.micro_batch_size = micro_batch, .update = update.value_or(UpdateMode::kAfterBackward), .offload = all},
+        backend);
   }
 
   const fs::path& data_folder() const { return pages_; }
@@ -173,6 +175,7 @@ class SmallRun {
   std::optional<UpdateMode> update;
   RecomputeMode recompute = RecomputeMode::kAuto;
   bool evaluates = false;
+  bool far_memory = false;  // in a FarBackend
   bool offload = false, limit_files_after_checkpoint = false;
   std::uint64_t offloaded_state_bytes = 0, offloaded_activation_bytes = 0;  // of the last call of train
   std::vector<StepReport> reports;

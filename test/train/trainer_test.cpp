@@ -104,7 +104,7 @@ TEST(Trainer, PagesWithoutLabelsTeachNothingAndBreakNothing) {
       EXPECT_EQ(report.gradient_norm, 0.0);
     }
     for (const ParameterSpec& spec : bundle.specs()) {
-      for (const float value : session.persistent(spec.name).span<float>())
+      for (const float value : session.persistent(spec.name).view().span<float>())
         ASSERT_TRUE(std::isfinite(value)) << spec.name;
     }
   }

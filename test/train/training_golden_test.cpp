@@ -35,9 +35,9 @@ void expect_golden_training(const std::string& head, Backend& backend, std::size
   const Session session(plan_run(request, {.micro_batch_size = shape.max_samples}, backend), backend);
   const Program& program = session.program(ProgramKind::kStep);
   const PlannedProgram& planned = session.planned(ProgramKind::kStep);
-  load_model(bundle, 0, [&](const std::string& name) { return session.persistent(name).span<float>(); });
+  load_model(bundle, 0, [&](const std::string& name) { return session.persistent(name).view().span<float>(); });
   for (const auto& [name, entry] : session.plan().layout.entries()) {
-    if (entry.role == Role::kState) std::ranges::fill(session.persistent(name).byte_span(), std::byte{0});
+    if (entry.role == Role::kState) session.persistent(name).fill_zeros();
   }
   const BatchBinding binding(program, *batches[0]);
   for (std::size_t update = 0; update < updates; ++update) {

@@ -96,17 +96,17 @@ Outcome run(const Graph& graph, const OffloadLayout& offloaded, Backend& backend
   const MemoryPlan plan = plan_memory(graph, prepared.scratch_bytes(), layout);
   const auto memory = backend.allocate(plan.arena_bytes());
   std::ranges::fill(memory->bytes(), std::byte{0});
-  const Program program(std::move(prepared), plan, memory->bytes(), &queue);
+  const Program program(std::move(prepared), plan, *memory, &queue);
   for (const auto& [name, entry] : layout.entries()) {
     if (entry.role == Role::kParameter) {
-      from_doubles(program.source(name), numbers(entry.type.shape.elements(), static_cast<double>(name.size())));
+      from_doubles(program.source(name).view(), numbers(entry.type.shape.elements(), static_cast<double>(name.size())));
     }
   }
   Outcome outcome;
   for (int step = 0; step < 3; ++step) {
     const bool even = step % 2 == 0;
     const auto set = [&](const char* name, const std::vector<double>& values) {
-      if (program.has_source(name)) from_doubles(program.source(name), values);
+      if (program.has_source(name)) from_doubles(program.source(name).view(), values);
     };
     set("rows", {even ? 6.0 : 8.0});
     set("ids", even ? std::vector<double>{3, 39, 3, 0, 17, 21} : std::vector<double>{1, 2, 3, 30, 31, 32, 3, 39});
@@ -124,7 +124,7 @@ Outcome run(const Graph& graph, const OffloadLayout& offloaded, Backend& backend
   }
   queue.drain();
   for (const auto& [name, entry] : layout.entries()) {
-    const auto bytes = program.source(name).byte_span();
+    const auto bytes = program.source(name).view().byte_span();
     outcome.persistent[name] = {bytes.begin(), bytes.end()};
   }
   for (const auto& [name, state] : offloaded.states()) {
