@@ -4,16 +4,19 @@
 #   One folder of test/ = one GoogleTest program test_NAME from its *.cpp files.
 
 add_library(plimsoll_flags INTERFACE)
-target_compile_options(plimsoll_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor)
+set(plimsoll_options -Wall -Wextra -Wshadow -Wnon-virtual-dtor)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 sees overlaps in string concatenation that are not there (GCC bug 105651).
-  target_compile_options(plimsoll_flags INTERFACE -Wno-restrict)
+  list(APPEND plimsoll_options -Wno-restrict)
 endif()
 if(PLIMSOLL_WERROR)
-  target_compile_options(plimsoll_flags INTERFACE -Werror)
+  list(APPEND plimsoll_options -Werror)
+  target_compile_options(plimsoll_flags INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
 endif()
 # Fused multiply-adds only where the source asks for them: results must not depend on the compiler's mood.
-target_compile_options(plimsoll_flags INTERFACE -ffp-contract=off)
+list(APPEND plimsoll_options -ffp-contract=off)
+target_compile_options(plimsoll_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${plimsoll_options}>"
+  $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false>)
 target_include_directories(plimsoll_flags INTERFACE "${CMAKE_SOURCE_DIR}/src")
 if(PLIMSOLL_SANITIZE)
   target_compile_options(plimsoll_flags INTERFACE -fsanitize=${PLIMSOLL_SANITIZE} -fno-omit-frame-pointer

@@ -1,0 +1,65 @@
+#include "backend/cuda/context.h"
+
+#include <fmt/format.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+
+namespace plimsoll::cuda {
+
+void check_cuda(cudaError_t error, std::string_view doing) {
+  if (error == cudaSuccess) return;
+  throw EnvironmentError({.what = fmt::format("the GPU refused: {}", doing),
+                          .found = cudaGetErrorString(error),
+                          .remedy = "plimsoll doctor shows the device, its driver and who holds its memory"});
+}
+
+namespace {
+
+class ArenaMemory final : public DeviceMemory {
+ public:
+  ArenaMemory(const Context& context, std::size_t bytes) : context_(context), bytes_(bytes) {
+    if (bytes == 0) return;
+    void* address = nullptr;
+    check_cuda(cudaMalloc(&address, bytes), fmt::format("{} of device memory", format_bytes(bytes)));
+    data_ = static_cast<std::byte*>(address);
+    fill_zeros(this->bytes());
+  }
+  ~ArenaMemory() override { cudaFree(data_); }
+
+  std::span<std::byte> bytes() const override { return {data_, bytes_}; }
+  bool is_host() const override { return false; }
+  void write(std::span<const std::byte> from, void* to) const override {
+    copy(to, from.data(), from.size(), cudaMemcpyHostToDevice);
+  }
+  void read(const void* from, std::span<std::byte> to) const override {
+    copy(to.data(), from, to.size(), cudaMemcpyDeviceToHost);
+  }
+  void fill_zeros(std::span<std::byte> bytes) const override {
+    if (bytes.empty()) return;
+    check_cuda(cudaMemsetAsync(bytes.data(), 0, bytes.size(), context_.stream()), "zeros in device memory");
+    check_cuda(cudaStreamSynchronize(context_.stream()), "zeros in device memory");
+  }
+
+ private:
+  void copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) const {
+    if (bytes == 0) return;
+    check_cuda(cudaMemcpyAsync(to, from, bytes, kind, context_.stream()), "a copy");
+    check_cuda(cudaStreamSynchronize(context_.stream()), "a copy");
+  }
+
+  const Context& context_;
+  std::byte* data_ = nullptr;
+  std::size_t bytes_;
+};
+
+}  // namespace
+
+Context::Context() { check_cuda(cudaStreamCreate(&stream_), "a stream"); }
+Context::~Context() { cudaStreamDestroy(stream_); }
+
+std::unique_ptr<DeviceMemory> Context::allocate(std::size_t bytes) const {
+  return std::make_unique<ArenaMemory>(*this, bytes);
+}
+
+}  // namespace plimsoll::cuda

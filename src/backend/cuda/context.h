@@ -1,0 +1,35 @@
+// The device and the stream that a backend's kernels are started on, and errors of the runtime as typed errors.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#ifdef PLIMSOLL_CUDA_EMULATED
+#include "cuda_emulator.h"
+#else
+#include <cuda_runtime_api.h>
+#endif
+
+#include "backend/backend.h"
+
+namespace plimsoll::cuda {
+
+// Throws EnvironmentError with the runtime's words; `doing` names what was asked for.
+void check_cuda(cudaError_t error, std::string_view doing);
+
+class Context {
+ public:
+  Context();
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  cudaStream_t stream() const { return stream_; }
+  // One allocation, zeroed.
+  std::unique_ptr<DeviceMemory> allocate(std::size_t bytes) const;
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+}  // namespace plimsoll::cuda

@@ -1,0 +1,45 @@
+#include "backend/cuda/cuda_backend.h"
+
+#include <fmt/format.h>
+
+#include "backend/cuda/kernels.h"
+
+namespace plimsoll {
+
+CudaBackend::CudaBackend() : context_(std::make_unique<cuda::Context>()) {}
+CudaBackend::~CudaBackend() = default;
+
+std::span<const Op> CudaBackend::ops() {
+  static constexpr Op kOps[] = {Op::kAdd,        Op::kScale,     Op::kDropout,         Op::kGelu,
+                                Op::kGeluGrad,   Op::kTanh,      Op::kTanhGrad,        Op::kCast,
+                                Op::kAccumulate, Op::kLayerNorm, Op::kLayerNormAffine, Op::kLayerNormGrad};
+  return kOps;
+}
+
+std::unique_ptr<Kernel> CudaBackend::prepare(const Graph& graph, const Node& node) {
+  switch (node.op) {
+    case Op::kAdd:
+    case Op::kScale:
+    case Op::kDropout:
+    case Op::kGelu:
+    case Op::kGeluGrad:
+    case Op::kTanh:
+    case Op::kTanhGrad:
+    case Op::kCast:
+    case Op::kAccumulate:
+      return cuda::make_elementwise(*context_, graph, node);
+    case Op::kLayerNorm:
+    case Op::kLayerNormAffine:
+    case Op::kLayerNormGrad:
+      return cuda::make_normalisation(*context_, graph, node);
+    default:
+      check(false, [&] {
+        return fmt::format("the CUDA backend has no kernel for {} (node '{}')", op_name(node.op), node.name);
+      });
+      return nullptr;
+  }
+}
+
+std::unique_ptr<DeviceMemory> CudaBackend::allocate(std::size_t bytes) { return context_->allocate(bytes); }
+
+}  // namespace plimsoll

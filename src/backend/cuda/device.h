@@ -1,0 +1,124 @@
+// What kernels are written in: CUDA C++, or, for tests, an emulator (test/cuda_emulator): the same source runs on the
+// host, thread by thread, so that every kernel is tested on machines without a GPU.
+//
+// Rules that keep a kernel runnable in both: it is started by `launch`; dynamic shared memory comes from
+// `dynamic_shared<T>()`, static arrays are PLIMSOLL_SHARED; halves are Bf16 and F16 below; nothing waits for another
+// block.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#ifndef PLIMSOLL_CUDA_EMULATED
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#define PLIMSOLL_SHARED __shared__
+#define PLIMSOLL_HOST_DEVICE __host__ __device__
+#else
+#include "cuda_emulator.h"
+#endif
+
+#include "tensor/half.h"
+
+namespace plimsoll::cuda {
+
+// Halves as they lie in memory.
+struct Bf16 {
+  std::uint16_t bits;
+};
+struct F16 {
+  std::uint16_t bits;
+};
+
+PLIMSOLL_HOST_DEVICE inline float to_float(float x) { return x; }
+PLIMSOLL_HOST_DEVICE inline float to_float(Bf16 x) { return bfloat16_to_float(x.bits); }
+#ifdef __CUDA_ARCH__
+__device__ inline float to_float(F16 x) { return __half2float(__ushort_as_half(x.bits)); }
+#else
+PLIMSOLL_HOST_DEVICE inline float to_float(F16 x) { return half_to_float(x.bits); }
+#endif
+
+// To nearest, ties to even.
+template <typename T>
+PLIMSOLL_HOST_DEVICE inline T from_float(float x);
+template <>
+PLIMSOLL_HOST_DEVICE inline float from_float<float>(float x) {
+  return x;
+}
+template <>
+PLIMSOLL_HOST_DEVICE inline Bf16 from_float<Bf16>(float x) {
+#ifdef __CUDA_ARCH__
+  return {__bfloat16_as_ushort(__float2bfloat16_rn(x))};
+#else
+  return {float_to_bfloat16(x)};
+#endif
+}
+template <>
+PLIMSOLL_HOST_DEVICE inline F16 from_float<F16>(float x) {
+#ifdef __CUDA_ARCH__
+  return {__half_as_ushort(__float2half_rn(x))};
+#else
+  return {float_to_half(x)};
+#endif
+}
+
+// Neighbours that are read and written in one go.
+template <typename T, int N>
+struct alignas(sizeof(T) * N) Pack {
+  T at[N];
+};
+
+inline constexpr unsigned kWarp = 32;
+inline constexpr unsigned kAllLanes = 0xFFFFFFFFU;
+
+// The same sum in every lane, always added in the same order.
+__device__ inline float warp_sum(float x) {
+  for (unsigned step = kWarp / 2; step > 0; step /= 2) x += __shfl_xor_sync(kAllLanes, x, static_cast<int>(step));
+  return x;
+}
+__device__ inline double warp_sum(double x) {
+  for (unsigned step = kWarp / 2; step > 0; step /= 2) x += __shfl_xor_sync(kAllLanes, x, static_cast<int>(step));
+  return x;
+}
+__device__ inline float warp_max(float x) {
+  for (unsigned step = kWarp / 2; step > 0; step /= 2) {
+    x = fmaxf(x, __shfl_xor_sync(kAllLanes, x, static_cast<int>(step)));
+  }
+  return x;
+}
+
+struct Launch {
+  unsigned blocks = 1, threads = 1;  // along x
+  unsigned blocks_y = 1, blocks_z = 1;
+  std::size_t shared_bytes = 0;
+};
+
+#ifndef PLIMSOLL_CUDA_EMULATED
+template <typename T>
+__device__ T* dynamic_shared() {
+  extern __shared__ __align__(16) unsigned char plimsoll_dynamic_shared[];
+  return reinterpret_cast<T*>(plimsoll_dynamic_shared);
+}
+
+// Starts a kernel. Errors of the start itself are found by the caller (check_cuda(cudaGetLastError(), …)).
+template <typename... Parameters, typename... Arguments>
+void launch(cudaStream_t stream, void (*kernel)(Parameters...), const Launch& shape, Arguments&&... arguments) {
+  if (shape.blocks == 0 || shape.blocks_y == 0 || shape.blocks_z == 0) return;
+  kernel<<<dim3(shape.blocks, shape.blocks_y, shape.blocks_z), dim3(shape.threads), shape.shared_bytes, stream>>>(
+      static_cast<Parameters>(arguments)...);
+}
+#else
+template <typename T>
+T* dynamic_shared() {
+  return reinterpret_cast<T*>(cuda_emulator::dynamic_shared());
+}
+
+template <typename... Parameters, typename... Arguments>
+void launch(cudaStream_t, void (*kernel)(Parameters...), const Launch& shape, Arguments&&... arguments) {
+  cuda_emulator::run({shape.blocks, shape.blocks_y, shape.blocks_z}, {shape.threads, 1, 1}, shape.shared_bytes,
+                     [&] { kernel(static_cast<Parameters>(arguments)...); });
+}
+#endif
+
+}  // namespace plimsoll::cuda

@@ -1,0 +1,207 @@
+// add, scale, accumulate, dropout, gelu, tanh and their gradients, cast. Each thread takes neighbours of one pack at a
+// time, 16 bytes where a type has them, and reads them before it writes: an output may lie in either input's bytes.
+#include <algorithm>
+#include <cmath>
+
+#include "backend/cuda/launch.h"
+#include "base/dropout.h"
+
+namespace plimsoll::cuda {
+namespace {
+
+constexpr unsigned kThreads = 256;
+constexpr int kPack = 4;
+
+// function(index of the first, count) for packs of the real elements, spread over the grid.
+template <typename Function>
+__device__ void for_each_pack(const Rows& rows, const Function& function) {
+  const std::int64_t count = rows.elements();
+  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x * kPack;
+  for (std::int64_t at = (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * kPack; at < count;
+       at += stride) {
+    function(at, count - at < kPack ? static_cast<int>(count - at) : kPack);
+  }
+}
+
+template <typename T>
+__device__ void load(const T* from, int count, float (&to)[kPack]) {
+  if (count == kPack) {
+    const auto pack = *reinterpret_cast<const Pack<T, kPack>*>(from);
+    for (int i = 0; i < kPack; ++i) to[i] = to_float(pack.at[i]);
+  } else {
+    for (int i = 0; i < count; ++i) to[i] = to_float(from[i]);
+  }
+}
+
+template <typename T>
+__device__ void store(const float (&from)[kPack], int count, T* to) {
+  if (count == kPack) {
+    Pack<T, kPack> pack;
+    for (int i = 0; i < kPack; ++i) pack.at[i] = from_float<T>(from[i]);
+    *reinterpret_cast<Pack<T, kPack>*>(to) = pack;
+  } else {
+    for (int i = 0; i < count; ++i) to[i] = from_float<T>(from[i]);
+  }
+}
+
+// y = function(x).
+template <typename From, typename To, typename Function>
+__global__ void map(const From* x, To* y, Rows rows, Function function) {
+  for_each_pack(rows, [&](std::int64_t at, int count) {
+    float value[kPack] = {};
+    load(x + at, count, value);
+    for (float& each : value) each = function(each);
+    store(value, count, y + at);
+  });
+}
+
+// y = function(x0, x1).
+template <typename T, typename Function>
+__global__ void map2(const T* x0, const T* x1, T* y, Rows rows, Function function) {
+  for_each_pack(rows, [&](std::int64_t at, int count) {
+    float a[kPack] = {}, b[kPack] = {};
+    load(x0 + at, count, a);
+    load(x1 + at, count, b);
+    for (int i = 0; i < kPack; ++i) a[i] = function(a[i], b[i]);
+    store(a, count, y + at);
+  });
+}
+
+struct Scale {
+  float factor;
+  __device__ float operator()(float x) const { return factor * x; }
+};
+struct Same {
+  __device__ float operator()(float x) const { return x; }
+};
+struct Gelu {
+  __device__ float operator()(float x) const { return x * normcdf(x); }
+  __device__ static float normcdf(float x) { return 0.5F * erfcf(-0.70710678118654752F * x); }
+};
+struct Tanh {
+  __device__ float operator()(float x) const { return tanhf(x); }
+};
+struct Add {
+  __device__ float operator()(float x, float y) const { return x + y; }
+};
+struct GeluGrad {
+  __device__ float operator()(float dy, float x) const {
+    constexpr float kDensityAtZero = 0.39894228040143268F;  // 1 / sqrt(2 pi)
+    return dy * (Gelu::normcdf(x) + x * (kDensityAtZero * expf(-0.5F * x * x)));
+  }
+};
+struct TanhGrad {
+  __device__ float operator()(float dy, float y) const { return dy * (1.0F - y * y); }
+};
+
+template <typename T>
+__global__ void accumulate(const T* sum, const T* x, const std::int32_t* keep, T* y, Rows rows) {
+  const bool keeps = *keep != 0;
+  for_each_pack(rows, [&](std::int64_t at, int count) {
+    float a[kPack] = {}, b[kPack] = {};
+    if (keeps) load(sum + at, count, a);  // what is forgotten may be anything, NaN too
+    load(x + at, count, b);
+    for (int i = 0; i < kPack; ++i) a[i] += b[i];
+    store(a, count, y + at);
+  });
+}
+
+// A thread takes the four columns that one Philox call serves; base/dropout.h has the rule.
+template <typename T>
+__global__ void dropout(const T* x, const std::int32_t* row_keys, const std::int32_t* key, T* y, Rows rows,
+                        std::uint32_t site, std::uint32_t threshold, float scale) {
+  const std::int64_t fours = (rows.columns + 3) / 4, work = rows.real() * fours;
+  const PhiloxKey philox_key{static_cast<std::uint32_t>(key[0]), static_cast<std::uint32_t>(key[1])};
+  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+  for (std::int64_t item = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; item < work;
+       item += stride) {
+    const std::int64_t row = item / fours, column = item % fours * 4;
+    const PhiloxOutput words =
+        philox4x32({static_cast<std::uint32_t>(row_keys[2 * row + 1]), static_cast<std::uint32_t>(column / 4), site,
+                    static_cast<std::uint32_t>(row_keys[2 * row])},
+                   philox_key);
+    const std::int64_t at = row * rows.columns + column;
+    for (int i = 0; i < 4 && column + i < rows.columns; ++i) {
+      y[at + i] = words[static_cast<std::size_t>(i)] >= threshold ? from_float<T>(to_float(x[at + i]) * scale)
+                                                                  : from_float<T>(0);
+    }
+  }
+}
+
+unsigned blocks_of_packs(const Rows& rows) { return blocks_for(rows.capacity * rows.columns / kPack + 1, kThreads); }
+
+template <typename T, typename Function>
+std::unique_ptr<Kernel> make_map(const Context& context, Function function) {
+  return make_launch(0, [&context, function](const KernelArguments& a) {
+    const Rows rows = rows_of(a, a.outputs[0]);
+    launch(context.stream(), map<T, T, Function>, {.blocks = blocks_of_packs(rows), .threads = kThreads},
+           input<T>(a, 0), output<T>(a, 0), rows, function);
+  });
+}
+
+template <typename T, typename Function>
+std::unique_ptr<Kernel> make_map2(const Context& context, Function function) {
+  return make_launch(0, [&context, function](const KernelArguments& a) {
+    const Rows rows = rows_of(a, a.outputs[0]);
+    launch(context.stream(), map2<T, Function>, {.blocks = blocks_of_packs(rows), .threads = kThreads}, input<T>(a, 0),
+           input<T>(a, 1), output<T>(a, 0), rows, function);
+  });
+}
+
+template <typename From>
+std::unique_ptr<Kernel> make_cast(const Context& context, DType to) {
+  return for_floating(to, [&]<typename To>(To) {
+    return make_launch(0, [&context](const KernelArguments& a) {
+      const Rows rows = rows_of(a, a.outputs[0]);
+      launch(context.stream(), map<From, To, Same>, {.blocks = blocks_of_packs(rows), .threads = kThreads},
+             input<From>(a, 0), output<To>(a, 0), rows, Same{});
+    });
+  });
+}
+
+template <typename T>
+std::unique_ptr<Kernel> make_dropout(const Context& context, const DropoutAttributes& attributes) {
+  const std::uint32_t threshold = dropout_threshold(attributes.p);
+  const auto scale = static_cast<float>(dropout_scale(attributes.p));
+  return make_launch(0, [&context, site = attributes.site, threshold, scale](const KernelArguments& a) {
+    const Rows rows = rows_of(a, a.outputs[0]);
+    launch(context.stream(), dropout<T>,
+           {.blocks = blocks_for(rows.capacity * ((rows.columns + 3) / 4), kThreads), .threads = kThreads},
+           input<T>(a, 0), input<std::int32_t>(a, 1), input<std::int32_t>(a, 2), output<T>(a, 0), rows, site, threshold,
+           scale);
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_elementwise(const Context& context, const Graph& graph, const Node& node) {
+  return for_floating(graph.type(node.inputs[0]).dtype, [&]<typename T>(T) -> std::unique_ptr<Kernel> {
+    switch (node.op) {
+      case Op::kAdd:
+        return make_map2<T>(context, Add{});
+      case Op::kScale:
+        return make_map<T>(context, Scale{static_cast<float>(std::get<ScaleAttributes>(node.attributes).factor)});
+      case Op::kGelu:
+        return make_map<T>(context, Gelu{});
+      case Op::kGeluGrad:
+        return make_map2<T>(context, GeluGrad{});
+      case Op::kTanh:
+        return make_map<T>(context, Tanh{});
+      case Op::kTanhGrad:
+        return make_map2<T>(context, TanhGrad{});
+      case Op::kCast:
+        return make_cast<T>(context, std::get<CastAttributes>(node.attributes).to);
+      case Op::kAccumulate:
+        return make_launch(0, [&context](const KernelArguments& a) {
+          const Rows rows = rows_of(a, a.outputs[0]);
+          launch(context.stream(), accumulate<T>, {.blocks = blocks_of_packs(rows), .threads = kThreads},
+                 input<T>(a, 0), input<T>(a, 1), input<std::int32_t>(a, 2), output<T>(a, 0), rows);
+        });
+      default:
+        check(node.op == Op::kDropout, "make_elementwise knows the op");
+        return make_dropout<T>(context, std::get<DropoutAttributes>(node.attributes));
+    }
+  });
+}
+
+}  // namespace plimsoll::cuda

@@ -1,0 +1,14 @@
+// How kernels are made, one file a group of ops.
+#pragma once
+
+#include <memory>
+
+#include "backend/backend.h"
+#include "backend/cuda/context.h"
+
+namespace plimsoll::cuda {
+
+std::unique_ptr<Kernel> make_elementwise(const Context& context, const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_normalisation(const Context& context, const Graph& graph, const Node& node);
+
+}  // namespace plimsoll::cuda

@@ -1,0 +1,88 @@
+// CUDA on the host, for tests: kernels compiled as C++ run block by block, thread by thread, on fibers that meet at
+// barriers and shuffles. One block runs at a time, so that shared memory is static memory. What a kernel does between
+// two barriers runs in an order that a test may turn round (`reverse_threads`), which shows a barrier that is missing.
+//
+// Not emulated: time, several streams at once, races within a barrier's interval other than by that order.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define PLIMSOLL_SHARED static
+#define PLIMSOLL_HOST_DEVICE
+
+struct dim3 {
+  unsigned x = 1, y = 1, z = 1;
+};
+struct uint3 {
+  unsigned x = 0, y = 0, z = 0;
+};
+
+// Of the thread that runs now.
+inline uint3 threadIdx, blockIdx;
+inline dim3 blockDim, gridDim;
+
+namespace cuda_emulator {
+
+// Runs `thread` for each thread of each block.
+void run(dim3 grid, dim3 block, std::size_t shared_bytes, const std::function<void()>& thread);
+void* dynamic_shared();
+// The threads of a block begin from the last one.
+void reverse_threads(bool reverse);
+// Waits for all threads of the block, or of the warp.
+void block_barrier();
+void warp_barrier();
+// 32 places of 8 bytes for the warp of the thread that runs.
+std::uint64_t* warp_slots();
+unsigned lane();
+
+template <typename T>
+T exchange(T value, unsigned source) {
+  static_assert(sizeof(T) <= sizeof(std::uint64_t));
+  std::memcpy(&warp_slots()[lane()], &value, sizeof(T));
+  warp_barrier();
+  T result;
+  std::memcpy(&result, &warp_slots()[source % 32], sizeof(T));
+  warp_barrier();
+  return result;
+}
+
+}  // namespace cuda_emulator
+
+inline void __syncthreads() { cuda_emulator::block_barrier(); }
+inline void __syncwarp(unsigned = 0xFFFFFFFFU) { cuda_emulator::warp_barrier(); }
+template <typename T>
+T __shfl_xor_sync(unsigned, T value, int mask) {
+  return cuda_emulator::exchange(value, cuda_emulator::lane() ^ static_cast<unsigned>(mask));
+}
+template <typename T>
+T __shfl_sync(unsigned, T value, int source) {
+  return cuda_emulator::exchange(value, static_cast<unsigned>(source));
+}
+template <typename T>
+T __shfl_up_sync(unsigned, T value, unsigned by) {
+  const unsigned lane = cuda_emulator::lane();
+  return cuda_emulator::exchange(value, lane >= by ? lane - by : lane);
+}
+
+// The runtime, as far as the backend calls it.
+using cudaStream_t = struct CUstream_st*;
+enum cudaError_t { cudaSuccess = 0, cudaErrorMemoryAllocation = 2 };
+enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
+cudaError_t cudaMalloc(void** address, std::size_t bytes);
+cudaError_t cudaFree(void* address);
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
+cudaError_t cudaMemsetAsync(void* at, int value, std::size_t bytes, cudaStream_t stream);
+cudaError_t cudaStreamCreate(cudaStream_t* stream);
+cudaError_t cudaStreamDestroy(cudaStream_t stream);
+cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaGetLastError();
+const char* cudaGetErrorString(cudaError_t error);
