@@ -1,6 +1,7 @@
 // A system call or an allocation that fails ends a run cleanly: a documented exit code, one message, good checkpoints,
 // and a directory that resumes as if nothing had happened. bench/inject_failures.py tries every place; here are some of
 // each kind.
+#include <algorithm>
 #include <cstdlib>
 #include <sstream>
 
@@ -12,6 +13,8 @@ namespace {
 using namespace test;
 
 #ifdef PLIMSOLL_INJECT_LIBRARY
+
+constexpr const char* kLibraries[] = {"libdnnl", "liblept", "libgomp"};
 
 struct Event {
   std::string number, call, bytes, path;
@@ -46,13 +49,19 @@ class Injected : public FinishedRun {
         words >> kind >> event.number >> event.call >> event.bytes >> event.path;
       } else {
         words >> kind >> event.number;
+        // What libraries do when their own allocations fail is not ours to test (EXCEPTIONS of
+        // bench/inject_failures.py).
+        const bool foreign = std::ranges::any_of(
+            kLibraries, [&](const char* library) { return line.find(library) != std::string::npos; });
+        if (foreign) continue;
       }
       events.push_back(event);
     }
     return events;
   }
+  bool was_reached() const { return file_bytes(at("events")).find("failed") != std::string::npos; }
   void expect_clean_end(const Outcome& outcome, const std::vector<std::string>& parts) {
-    ASSERT_NE(file_bytes(at("events")).find("failed"), std::string::npos) << "what should fail was not reached";
+    ASSERT_TRUE(was_reached()) << "what should fail was not reached";
     expect_good_checkpoints("run");
     if (outcome.code == 0) return expect_results("run");
     EXPECT_TRUE(outcome.code >= 2 && outcome.code <= 6) << outcome.code;
@@ -88,11 +97,17 @@ TEST_F(Injected, AFailingAllocation) {
   ASSERT_GT(stacks.size(), 5000U);
   constexpr std::size_t kTried = 12;
   for (std::size_t i = 0; i < kTried; ++i) {
-    const std::string& stack = stacks[(2 * i + 1) * stacks.size() / (2 * kTried)].number;
-    SCOPED_TRACE("stack " + stack);
-    fs::remove_all(at("run"));
-    const Outcome outcome = run_with("run", "allocations", stack, i % 3 == 2 ? "on" : "once");
-    expect_clean_end(outcome, {"memory"});
+    // Some stacks come about only when threads take turns in a certain way: then the next one.
+    std::size_t at_stack = (2 * i + 1) * stacks.size() / (2 * kTried);
+    const auto attempt = [&](std::size_t stack) {
+      fs::remove_all(at("run"));
+      return run_with("run", "allocations", stacks[stack].number, i % 3 == 2 ? "on" : "once");
+    };
+    Outcome outcome = attempt(at_stack);
+    for (int more = 0; more < 8 && !was_reached(); ++more) outcome = attempt(++at_stack);
+    SCOPED_TRACE("stack " + stacks[at_stack].number);
+    const bool thread = outcome.err.find("start another thread") != std::string::npos;  // what a thread's start needs
+    expect_clean_end(outcome, {thread ? "thread" : "memory"});
   }
 }
 
