@@ -113,7 +113,7 @@ void OutputFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes
   while (!bytes.empty()) {
     const ssize_t count = ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) throw_write_error(path_, "write", errno);
+    if (count < 0) throw_write_error(path_, "write a file", errno);
     bytes = bytes.subspan(static_cast<std::size_t>(count));
     offset += static_cast<std::uint64_t>(count);
   }
