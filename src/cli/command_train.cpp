@@ -47,17 +47,6 @@ std::optional<fs::path> find_resume(const std::string& resume, const fs::path& o
   return path;
 }
 
-void make_output_dir(const fs::path& path) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (error || ::access(path.c_str(), W_OK) != 0) {
-    throw EnvironmentError({.what = "cannot write to the output directory",
-                            .where = "--output-dir",
-                            .found = fmt::format("{}: {}", path.string(), error ? error.message() : "not writable"),
-                            .remedy = "name a directory that can be written"});
-  }
-}
-
 nlohmann::json summary_json(const RunPlan& plan, const TrainSummary& summary, std::size_t measured) {
   nlohmann::json object = {
       {"predicted_peak_bytes", plan.predicted_peak_bytes},
@@ -134,7 +123,7 @@ void train_planned(const Invocation& invocation, const RunOptions& options, cons
 void run_train(const Invocation& invocation, RunOptions& options, const std::string& resume_option) {
   options.resolve();
   const fs::path output_dir = options.train.output_dir;
-  make_output_dir(output_dir);
+  make_directory(options.train.output_dir, "--output-dir");
   CpuBackend backend(invocation.threads);
   options.memory.speeds = machine_speeds(backend.threads(), options.train.precision);
   const std::optional<fs::path> resume = find_resume(resume_option, output_dir);
