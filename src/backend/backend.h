@@ -8,8 +8,10 @@
 //   kernel->run({.inputs = in, .outputs = out, .scratch = scratch, .row_count = &rows});
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -27,9 +29,14 @@ struct KernelArguments {
   std::span<std::byte> scratch;             // at least scratch_bytes(), aligned to kAlignmentBytes, contents undefined
   const std::int32_t* row_count = nullptr;  // leading rows that are real; nullptr: all
   Transfers* transfers = nullptr;           // for fetch and store nodes
+  // The real rows are no more than this, as far as the host knows: what kernels of a device, where the host cannot read
+  // row_count, take for the size of their work.
+  std::int64_t row_bound = std::numeric_limits<std::int64_t>::max();
 
   // Real rows of a tensor with `capacity` rows.
   std::int64_t rows(std::int64_t capacity) const { return row_count == nullptr ? capacity : *row_count; }
+  // The same for the host of a device: at least as many.
+  std::int64_t bound(std::int64_t capacity) const { return std::min(capacity, row_bound); }
 };
 
 class Kernel {

@@ -44,7 +44,7 @@ std::unique_ptr<Kernel> for_floating(DType dtype, const Make& make) {
 // know.
 struct Rows {
   const std::int32_t* count;  // nullptr: all
-  std::int64_t capacity, columns;
+  std::int64_t capacity, columns;  // capacity: as far as the host knows how few they are
 
   __device__ std::int64_t real() const { return count == nullptr ? capacity : *count; }
   __device__ std::int64_t elements() const { return real() * columns; }
@@ -53,7 +53,7 @@ struct Rows {
 // Of a tensor read as its first dimension times the rest.
 inline Rows rows_of(const KernelArguments& a, const TensorView& view) {
   const std::int64_t rows = view.shape().rank() == 0 ? 1 : view.shape()[0];
-  return {a.row_count, rows, rows == 0 ? 0 : view.elements() / rows};
+  return {a.row_count, a.bound(rows), rows == 0 ? 0 : view.elements() / rows};
 }
 
 template <typename T>
