@@ -2,6 +2,7 @@
 // shows barriers that are missing.
 #include "backend/backend_suite.h"
 #include "backend/cuda/cuda_backend.h"
+#include "cublaslt_emulator.h"
 #include "cuda_emulator.h"
 
 namespace plimsoll::test {
@@ -49,9 +50,11 @@ TEST(CudaEmulator, RefusesABarrierThatSomeThreadsPassBy) {
                std::logic_error);
 }
 
-std::function<std::unique_ptr<Backend>()> maker(bool reverse) {
-  return [reverse] {
+// `own_products`: cuBLASLt multiplies nothing.
+std::function<std::unique_ptr<Backend>()> maker(bool reverse, bool own_products = false) {
+  return [reverse, own_products] {
     cuda_emulator::reverse_threads(reverse);
+    cuda_emulator::refuse_products(own_products);
     return std::make_unique<CudaBackend>();
   };
 }
@@ -60,11 +63,30 @@ std::vector<SuiteParameter> suite(DType dtype, bool reverse = false) {
   return suite_of(reverse ? "cuda, last thread first" : "cuda", maker(reverse), CudaBackend::ops(), dtype);
 }
 
+std::vector<SuiteParameter> own_products(DType dtype) {
+  static constexpr Op kOps[] = {Op::kAdd,       Op::kScale,           Op::kAccumulate,       Op::kCast,    Op::kLinear,
+                                Op::kLinearAdd, Op::kLinearInputGrad, Op::kLinearWeightGrad, Op::kBiasGrad};
+  std::vector<Op> ops;
+  for (const Op op : CudaBackend::ops()) {
+    if (std::ranges::find(kOps, op) != std::end(kOps)) ops.push_back(op);
+  }
+  std::vector<SuiteParameter> parameters =
+      suite_of("cuda, own products", maker(dtype == DType::kF32, true), ops, dtype);
+  std::erase_if(parameters, [](const SuiteParameter& each) { return !each.op_case.name.starts_with("linear"); });
+  return parameters;
+}
+
 INSTANTIATE_TEST_SUITE_P(CudaEmulated, BackendSuite, testing::ValuesIn(suite(DType::kF32)), suite_test_name);
 INSTANTIATE_TEST_SUITE_P(CudaEmulatedReversed, BackendSuite, testing::ValuesIn(suite(DType::kF32, true)),
                          suite_test_name);
 INSTANTIATE_TEST_SUITE_P(CudaEmulatedBF16, BackendSuite, testing::ValuesIn(suite(DType::kBF16)), suite_test_name);
 INSTANTIATE_TEST_SUITE_P(CudaEmulatedF16, BackendSuite, testing::ValuesIn(suite(DType::kF16)), suite_test_name);
+
+INSTANTIATE_TEST_SUITE_P(CudaOwnProducts, BackendSuite, testing::ValuesIn(own_products(DType::kF32)), suite_test_name);
+INSTANTIATE_TEST_SUITE_P(CudaOwnProductsBF16, BackendSuite, testing::ValuesIn(own_products(DType::kBF16)),
+                         suite_test_name);
+INSTANTIATE_TEST_SUITE_P(CudaOwnProductsF16, BackendSuite, testing::ValuesIn(own_products(DType::kF16)),
+                         suite_test_name);
 
 }  // namespace
 }  // namespace plimsoll::test

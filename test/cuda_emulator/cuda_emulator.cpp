@@ -181,6 +181,9 @@ void warp_barrier() { block().wait(block().warp()); }
 std::uint64_t* warp_slots() { return block().slots(); }
 unsigned lane() { return block().lane(); }
 
+static double now = 0;
+void pass_time(float milliseconds) { now += double{milliseconds}; }
+
 }  // namespace cuda_emulator
 
 cudaError_t cudaMalloc(void** address, std::size_t bytes) {
@@ -207,3 +210,24 @@ cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaGetLastError() { return cudaSuccess; }
 const char* cudaGetErrorString(cudaError_t) { return "an emulated error"; }
+
+struct CUevent_st {
+  double time = 0;
+};
+cudaError_t cudaEventCreate(cudaEvent_t* event) {
+  *event = new CUevent_st;
+  return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+  event->time = cuda_emulator::now;
+  return cudaSuccess;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  *milliseconds = static_cast<float>(end->time - begin->time);
+  return cudaSuccess;
+}

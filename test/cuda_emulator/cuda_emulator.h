@@ -2,7 +2,8 @@
 // barriers and shuffles. One block runs at a time, so that shared memory is static memory. What a kernel does between
 // two barriers runs in an order that a test may turn round (`reverse_threads`), which shows a barrier that is missing.
 //
-// Not emulated: time, several streams at once, races within a barrier's interval other than by that order.
+// Not emulated: time (but what `pass_time` says), several streams at once, races within a barrier's interval other than
+// by that order.
 #pragma once
 
 #include <cmath>
@@ -43,6 +44,8 @@ void warp_barrier();
 // 32 places of 8 bytes for the warp of the thread that runs.
 std::uint64_t* warp_slots();
 unsigned lane();
+// Events lie this much further apart.
+void pass_time(float milliseconds);
 
 template <typename T>
 T exchange(T value, unsigned source) {
@@ -86,3 +89,9 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
 cudaError_t cudaGetLastError();
 const char* cudaGetErrorString(cudaError_t error);
+using cudaEvent_t = struct CUevent_st*;
+cudaError_t cudaEventCreate(cudaEvent_t* event);
+cudaError_t cudaEventDestroy(cudaEvent_t event);
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end);

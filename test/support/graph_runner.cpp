@@ -10,6 +10,8 @@ namespace {
 
 std::size_t at(ValueId value) { return static_cast<std::size_t>(value); }
 
+std::int64_t rows_of(const TensorType& type) { return type.shape.rank() == 0 ? 1 : type.shape[0]; }
+
 // The last node that reads each value, past the end for the graph's outputs, -1 for values nobody reads.
 std::vector<std::ptrdiff_t> last_reads(const Graph& graph) {
   std::vector<std::ptrdiff_t> last(graph.values().size(), -1);
@@ -25,8 +27,9 @@ std::vector<std::ptrdiff_t> last_reads(const Graph& graph) {
 }  // namespace
 
 GraphRunner::GraphRunner(const Graph& graph, Backend& backend, RunnerOptions options)
-    : graph_(graph), made_(graph.values().size()) {
+    : graph_(graph), made_(graph.values().size()), bound_slack_(options.bound_slack) {
   verify(graph);
+  for (const Value& value : graph.values()) promised_.push_back(rows_of(value.type));
   place_values(options.reuse);
   for (const Node& node : graph.nodes()) {
     kernels_.push_back(backend.prepare(graph, node));
@@ -96,14 +99,19 @@ void GraphRunner::run_node(std::size_t index) {
   for (const ValueId input : node.inputs) inputs.push_back(view(input));
   for (const ValueId output : node.outputs) outputs.push_back(view(output));
   std::vector<std::vector<std::byte>> before;
-  for (const TensorView& input : inputs) before.emplace_back(input.byte_span().begin(), input.byte_span().end());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const std::span<const std::byte> bytes = promised_bytes(node.inputs[i]);
+    before.emplace_back(bytes.begin(), bytes.end());
+  }
   std::memset(scratch_[index].bytes().data(), 0xFF, scratch_[index].bytes().size());  // NaN in every floating type
 
   const std::int32_t rows = node.row_count == kNoValue ? 0 : read_count(node.row_count);
-  kernels_[index]->run({.inputs = inputs,
-                        .outputs = outputs,
-                        .scratch = scratch_[index].bytes(),
-                        .row_count = node.row_count == kNoValue ? nullptr : &rows});
+  kernels_[index]->run(
+      {.inputs = inputs,
+       .outputs = outputs,
+       .scratch = scratch_[index].bytes(),
+       .row_count = node.row_count == kNoValue ? nullptr : &rows,
+       .row_bound = node.row_count == kNoValue || !bound_slack_ ? KernelArguments{}.row_bound : rows + *bound_slack_});
 
   const auto fault = [&](std::string_view what) {
     return fmt::format("node {} '{}' ({}) {}", index, node.name, op_name(node.op), what);
@@ -116,12 +124,21 @@ void GraphRunner::run_node(std::size_t index) {
     });
     check(overwritten || before[i].empty() || std::memcmp(before[i].data(), inputs[i].raw(), before[i].size()) == 0,
           fault(fmt::format("changes its input {}", i)));
+    if (!overwritten && promised_[at(node.inputs[i])] < rows_of(inputs[i].type())) {
+      poison(inputs[i], promised_[at(node.inputs[i])]);
+    }
   }
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    const std::int64_t promised = promised_rows(node, i);
-    made_[at(node.outputs[i])] = to_doubles(outputs[i], promised);
+    promised_[at(node.outputs[i])] = promised_rows(node, i);
+    made_[at(node.outputs[i])] = to_doubles(outputs[i], promised_[at(node.outputs[i])]);
   }
-  for (std::size_t i = 0; i < outputs.size(); ++i) poison(outputs[i], promised_rows(node, i));
+  for (std::size_t i = 0; i < outputs.size(); ++i) poison(outputs[i], promised_[at(node.outputs[i])]);
+}
+
+std::span<const std::byte> GraphRunner::promised_bytes(ValueId value) {
+  const std::span<const std::byte> bytes = view(value).byte_span();
+  const auto rows = static_cast<std::size_t>(rows_of(graph_.type(value)));
+  return rows == 0 ? bytes : bytes.first(bytes.size() / rows * static_cast<std::size_t>(promised_[at(value)]));
 }
 
 std::int64_t GraphRunner::promised_rows(const Node& node, std::size_t output) {

@@ -4,7 +4,7 @@
 // that may (kMay) does as `reuse` says, if that input dies at the node. Caught, with the node's name in the message:
 // writes outside an output or the declared scratch, writes to an input, an output that must lie in an input's bytes and
 // does not. Rows behind the row count are NaN (or a wild integer) before and after every node, as is the scratch,
-// so a kernel that reads what nobody promised spoils its result.
+// so a kernel that reads what nobody promised spoils its result. Such rows of an input a kernel may overwrite.
 //
 //   GraphRunner runner(graph, backend, {.reuse = Reuse::kFirst});
 //   runner.set("x", x_values);
@@ -31,6 +31,8 @@ enum class Reuse {
 
 struct RunnerOptions {
   Reuse reuse = Reuse::kNever;
+  // What the host is told of a row count: this many more than there are. None: nothing.
+  std::optional<std::int64_t> bound_slack{};
 };
 
 class GraphRunner {
@@ -58,6 +60,8 @@ class GraphRunner {
   // Leading rows of a node's output that the op's contract promises; its outputs have been computed.
   std::int64_t promised_rows(const Node& node, std::size_t output);
   std::int32_t read_count(ValueId value);
+  // Of what a value holds, the rows that no kernel may overwrite.
+  std::span<const std::byte> promised_bytes(ValueId value);
   ValueId last_of_name(std::string_view name) const;
 
   const Graph& graph_;
@@ -66,6 +70,8 @@ class GraphRunner {
   std::vector<ValueId> home_;                     // the value whose buffer each value lies in
   std::vector<GuardedBuffer> scratch_;            // one a node
   std::vector<std::vector<double>> made_;
+  std::vector<std::int64_t> promised_;  // leading rows of what a node made; of sources all
+  std::optional<std::int64_t> bound_slack_;
 };
 
 }  // namespace plimsoll::test

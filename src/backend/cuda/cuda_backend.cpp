@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "backend/cuda/kernels.h"
+#include "backend/cuda/matmul.h"
 
 namespace plimsoll {
 
@@ -12,7 +13,8 @@ CudaBackend::~CudaBackend() = default;
 std::span<const Op> CudaBackend::ops() {
   static constexpr Op kOps[] = {Op::kAdd,        Op::kScale,     Op::kDropout,         Op::kGelu,
                                 Op::kGeluGrad,   Op::kTanh,      Op::kTanhGrad,        Op::kCast,
-                                Op::kAccumulate, Op::kLayerNorm, Op::kLayerNormAffine, Op::kLayerNormGrad};
+                                Op::kAccumulate, Op::kLayerNorm, Op::kLayerNormAffine, Op::kLayerNormGrad,
+                                Op::kLinear,     Op::kLinearAdd, Op::kLinearInputGrad, Op::kLinearWeightGrad};
   return kOps;
 }
 
@@ -32,6 +34,11 @@ std::unique_ptr<Kernel> CudaBackend::prepare(const Graph& graph, const Node& nod
     case Op::kLayerNormAffine:
     case Op::kLayerNormGrad:
       return cuda::make_normalisation(*context_, graph, node);
+    case Op::kLinear:
+    case Op::kLinearAdd:
+    case Op::kLinearInputGrad:
+    case Op::kLinearWeightGrad:
+      return cuda::make_linear(*context_, matmuls(), graph, node);
     default:
       check(false, [&] {
         return fmt::format("the CUDA backend has no kernel for {} (node '{}')", op_name(node.op), node.name);
@@ -41,5 +48,17 @@ std::unique_ptr<Kernel> CudaBackend::prepare(const Graph& graph, const Node& nod
 }
 
 std::unique_ptr<DeviceMemory> CudaBackend::allocate(std::size_t bytes) { return context_->allocate(bytes); }
+
+cuda::Matmuls& CudaBackend::matmuls() {
+  if (matmuls_ == nullptr) matmuls_ = std::make_unique<cuda::Matmuls>(*context_, cuda::load_cublaslt());
+  return *matmuls_;
+}
+
+void CudaBackend::prepare_products(std::span<const std::int64_t> row_bounds) { matmuls().prepare(row_bounds); }
+void CudaBackend::tune_products(std::span<const std::int64_t> row_bounds, const DeviceMemory& memory) {
+  matmuls().tune(row_bounds, memory.bytes());
+}
+std::map<std::string, std::string> CudaBackend::product_choices() { return matmuls().choices(); }
+void CudaBackend::use_product_choices(std::map<std::string, std::string> choices) { matmuls().use(std::move(choices)); }
 
 }  // namespace plimsoll

@@ -2,8 +2,11 @@
 // by copies (tensor/device_tensor.h). Row counts are read on the device, so that the host never waits for them.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "backend/backend.h"
 
@@ -11,7 +14,8 @@ namespace plimsoll {
 
 namespace cuda {
 class Context;
-}
+class Matmuls;
+}  // namespace cuda
 
 class CudaBackend final : public Backend {
  public:
@@ -23,11 +27,23 @@ class CudaBackend final : public Backend {
   std::unique_ptr<Kernel> prepare(const Graph& graph, const Node& node) override;
   std::unique_ptr<DeviceMemory> allocate(std::size_t bytes) override;
 
+  // Of the matrix products of all kernels that are prepared, at each bound of rows that KernelArguments will have:
+  // makes them ready, so that no run allocates for them; with memory, which is overwritten, each by the fastest of
+  // cuBLASLt's algorithms. Results repeat bit for bit only with the same algorithms: they are taken over from one run
+  // to the next as a table of texts, for one device and one version of cuBLAS. See cuda::Matmuls.
+  void prepare_products(std::span<const std::int64_t> row_bounds);
+  void tune_products(std::span<const std::int64_t> row_bounds, const DeviceMemory& memory);
+  std::map<std::string, std::string> product_choices();
+  void use_product_choices(std::map<std::string, std::string> choices);
+
   // The ops that it has kernels for, while it is being written.
   static std::span<const Op> ops();
 
  private:
+  cuda::Matmuls& matmuls();
+
   std::unique_ptr<cuda::Context> context_;
+  std::unique_ptr<cuda::Matmuls> matmuls_;  // made for the first product: it loads a large library
 };
 
 }  // namespace plimsoll

@@ -1,0 +1,305 @@
+// linear, linear_add and linear's two gradients: cuBLASLt's products (matmul.h), or our own (product.h) where it has
+// none, between kernels that bring operands into one type.
+//
+// In halves cuBLASLt wants weight and bias in the rows' type: what is wider, or coded, is rounded to it in scratch,
+// once a run. Weights that are F32 and narrow, as adapters are, are multiplied as they are by the kernel of our own.
+//
+// The host knows a bound of the rows, not their number. Products over all rows below it may leave anything in rows of
+// outputs that are not real. A sum over rows must not meet them: linear_weight_grad fills them with zeros first, in
+// place where nobody was promised these rows, else in a copy.
+#include <algorithm>
+
+#include "backend/cuda/launch.h"
+#include "backend/cuda/matmul.h"
+#include "backend/cuda/product.h"
+#include "base/bytes.h"
+#include "tensor/block_code.h"
+
+namespace plimsoll::cuda {
+namespace {
+
+constexpr unsigned kThreads = 256;
+constexpr std::int64_t kNarrow = 64;  // to here the kernel of our own is about as fast as one that rounds weights first
+
+__device__ std::int64_t first_item() { return static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; }
+__device__ std::int64_t item_stride() { return static_cast<std::int64_t>(gridDim.x) * kThreads; }
+
+template <typename T>
+__global__ void narrow(const float* from, T* to, std::int64_t count) {
+  for (std::int64_t i = first_item(); i < count; i += item_stride()) to[i] = from_float<T>(from[i]);
+}
+
+struct NormalFloats {
+  float at[16];
+};
+
+// A weight of tensor/block_code.h, [rows, columns].
+template <typename T>
+__global__ void decode(const std::uint8_t* codes, T* to, std::int64_t rows, std::int64_t columns, bool is_q8,
+                       NormalFloats quantiles) {
+  const std::int64_t blocks = (columns + kCodeBlock - 1) / kCodeBlock;
+  const std::int64_t block_bytes = 4 + (is_q8 ? kCodeBlock : kCodeBlock / 2);
+  for (std::int64_t i = first_item(); i < rows * columns; i += item_stride()) {
+    const std::int64_t row = i / columns, column = i % columns, at = column % kCodeBlock;
+    const std::uint8_t* const block = codes + (row * blocks + column / kCodeBlock) * block_bytes;
+    const float absmax = *reinterpret_cast<const float*>(block);
+    float value = 0;
+    if (is_q8) {
+      value = static_cast<float>(static_cast<std::int8_t>(block[4 + at])) * (absmax / 127.0F);
+    } else {
+      const unsigned byte = block[4 + at % (kCodeBlock / 2)];
+      value = quantiles.at[at < kCodeBlock / 2 ? byte & 15U : byte >> 4U] * absmax;
+    }
+    to[i] = from_float<T>(value);
+  }
+}
+
+// Zeros in the rows that are not real; the others copied, if they are elsewhere.
+template <typename T>
+__global__ void fill_tail(const T* from, T* to, Rows rows) {
+  const std::int64_t real = rows.elements();
+  for (std::int64_t i = first_item() + (from == to ? real : 0); i < rows.capacity * rows.columns; i += item_stride()) {
+    to[i] = i < real ? from[i] : from_float<T>(0);
+  }
+}
+
+// What a sum held may be anything, NaN too, where it is not kept.
+__global__ void forget(float* sum, const std::int32_t* keep, std::int64_t count) {
+  if (*keep != 0) return;
+  for (std::int64_t i = first_item(); i < count; i += item_stride()) sum[i] = 0;
+}
+
+// Parts of a kernel's scratch on kWorkspaceAlignment, which is more than scratch comes with.
+class Parts {
+ public:
+  std::size_t add(std::size_t bytes) {
+    const std::size_t at = bytes_;
+    bytes_ += round_up(bytes, kWorkspaceAlignment);
+    return at;
+  }
+  std::size_t scratch_bytes() const { return bytes_ == 0 ? 0 : bytes_ + kWorkspaceAlignment - kAlignmentBytes; }
+  static std::byte* begin(const KernelArguments& a) {
+    const auto address = reinterpret_cast<std::uintptr_t>(a.scratch.data());
+    return a.scratch.data() + (round_up(address, kWorkspaceAlignment) - address);
+  }
+
+ private:
+  std::size_t bytes_ = 0;
+};
+
+std::size_t bytes_of(DType dtype, std::int64_t elements) {
+  return dtype_bytes(dtype) * static_cast<std::size_t>(elements);
+}
+
+NormalFloats normal_floats() {
+  NormalFloats floats{};
+  std::copy(kNormalFloats.begin(), kNormalFloats.end(), floats.at);
+  return floats;
+}
+
+// y[n, columns] = x[n, inner] weight (+ bias) (+ addend): linear, linear_add and linear_input_grad. T: of x and y.
+template <typename T, bool kTransposedWeight>
+class RowProduct {
+ public:
+  RowProduct(const Context& context, Matmuls& matmuls, const Graph& graph, const Node& node)
+      : context_(context), matmuls_(matmuls), weight_(graph.type(node.inputs[1])) {
+    const TensorType &x = graph.type(node.inputs[0]), &y = graph.type(node.outputs[0]);
+    shape_ = {.rows = x.shape[0],
+              .columns = y.shape[1],
+              .inner = x.shape[1],
+              .operands = x.dtype,
+              .result = y.dtype,
+              .transposed_b = kTransposedWeight,
+              .bias = node.op == Op::kLinear && node.inputs.size() == 3,
+              .adds = node.op == Op::kLinearAdd};
+    const bool wider = weight_.dtype == DType::kF32 && is_half(x.dtype);
+    mixes_types_ = wider && std::min(shape_.inner, shape_.columns) <= kNarrow;
+    converts_weight_ = is_coded(weight_.dtype) || (wider && !mixes_types_);
+    converts_bias_ = shape_.bias && is_half(x.dtype) && !mixes_types_;
+    if (converts_weight_) weight_at_ = parts_.add(bytes_of(x.dtype, shape_.inner * shape_.columns));
+    if (mixes_types_) return;
+    if (converts_bias_) bias_at_ = parts_.add(bytes_of(x.dtype, shape_.columns));
+    matmuls.announce(shape_, Bounded::kRows);
+    workspace_at_ = parts_.add(shape_.workspace_bytes());
+  }
+
+  std::size_t scratch_bytes() const { return parts_.scratch_bytes(); }
+
+  void operator()(const KernelArguments& a) const {
+    MatmulShape shape = shape_;
+    shape.rows = a.bound(shape.rows);
+    if (shape.rows == 0) return;
+    std::byte* const scratch = Parts::begin(a);
+    const void* weight = a.inputs[1].raw();
+    if (converts_weight_) {
+      convert_weight(weight, reinterpret_cast<T*>(scratch + weight_at_));
+      weight = scratch + weight_at_;
+    }
+    const void* const third = a.inputs.size() == 3 ? a.inputs[2].raw() : nullptr;
+    if (mixes_types_) return own(a, shape, static_cast<const float*>(weight), third);
+    if (!matmuls_.can_run(shape)) return own(a, shape, static_cast<const T*>(weight), third);
+
+    MatmulBuffers buffers{.a = a.inputs[0].raw(),
+                          .b = weight,
+                          .bias = shape.bias ? third : nullptr,
+                          .addend = shape.adds ? third : nullptr,
+                          .c = a.outputs[0].raw(),
+                          .workspace = scratch + workspace_at_};
+    if (converts_bias_) {
+      launch(context_.stream(), narrow<T>, {.blocks = blocks_for(shape.columns, kThreads), .threads = kThreads},
+             static_cast<const float*>(third), reinterpret_cast<T*>(scratch + bias_at_), shape.columns);
+      buffers.bias = scratch + bias_at_;
+    }
+    matmuls_.run(shape, buffers);
+  }
+
+ private:
+  void convert_weight(const void* from, T* to) const {
+    const std::int64_t count = shape_.inner * shape_.columns;
+    const Launch grid{.blocks = blocks_for(count, kThreads), .threads = kThreads};
+    if (is_coded(weight_.dtype)) {
+      launch(context_.stream(), decode<T>, grid, static_cast<const std::uint8_t*>(from), to, weight_.shape[0],
+             weight_.shape[1], weight_.dtype == DType::kQ8, normal_floats());
+    } else {
+      launch(context_.stream(), narrow<T>, grid, static_cast<const float*>(from), to, count);
+    }
+  }
+
+  template <typename W>
+  void own(const KernelArguments& a, const MatmulShape& shape, const W* weight, const void* third) const {
+    start_own_product<false, kTransposedWeight>(
+        context_.stream(), OwnProduct<T, W, T>{.a = input<T>(a, 0),
+                                               .b = weight,
+                                               .bias = shape.bias ? static_cast<const float*>(third) : nullptr,
+                                               .addend = shape.adds ? static_cast<const T*>(third) : nullptr,
+                                               .c = output<T>(a, 0),
+                                               .rows = shape.rows,
+                                               .columns = shape.columns,
+                                               .inner = shape.inner,
+                                               .count = a.row_count});
+  }
+
+  const Context& context_;
+  Matmuls& matmuls_;
+  TensorType weight_;
+  MatmulShape shape_{};
+  bool mixes_types_ = false, converts_weight_ = false, converts_bias_ = false;
+  Parts parts_{};
+  std::size_t weight_at_ = 0, bias_at_ = 0, workspace_at_ = 0;
+};
+
+// Whether rows of `value` that are not real for `node` are promised to nobody: its producer counts rows as `node` does.
+bool may_fill_tail(const Graph& graph, const Node& node, ValueId value) {
+  const Value& of = graph.value(value);
+  if (of.producer == kNoNode || is_persistent(of.role)) return false;
+  const Node& producer = graph.node(of.producer);
+  // These promise other rows than their count says.
+  const bool counts_otherwise = producer.op == Op::kEmbeddingRowGrad || producer.op == Op::kMergeRowGrads ||
+                                producer.op == Op::kVisualEmbeddingGrad;
+  return producer.row_count == node.row_count && !counts_otherwise;
+}
+
+// dw[M, K] = dy[n, M]^T x[n, K] (+ sum, in dw's bytes, where keep != 0); dw is F32. T: of dy and x.
+template <typename T>
+class WeightGradient {
+ public:
+  WeightGradient(const Context& context, Matmuls& matmuls, const Graph& graph, const Node& node)
+      : context_(context), matmuls_(matmuls), has_sum_(node.inputs.size() == 4) {
+    const TensorType &dy = graph.type(node.inputs[0]), &x = graph.type(node.inputs[1]);
+    shape_ = {.rows = dy.shape[1],
+              .columns = x.shape[1],
+              .inner = dy.shape[0],
+              .operands = dy.dtype,
+              .result = DType::kF32,
+              .transposed_a = true,
+              .adds = has_sum_};
+    matmuls.announce(shape_, Bounded::kInner);
+    for (std::size_t i = 0; i < 2; ++i) {
+      const TensorType& type = graph.type(node.inputs[i]);
+      copies_[i] = node.row_count != kNoValue && !may_fill_tail(graph, node, node.inputs[i]);
+      if (copies_[i]) copy_at_[i] = parts_.add(bytes_of(type.dtype, type.shape.elements()));
+    }
+    workspace_at_ = parts_.add(shape_.workspace_bytes());
+  }
+
+  std::size_t scratch_bytes() const { return parts_.scratch_bytes(); }
+
+  void operator()(const KernelArguments& a) const {
+    MatmulShape shape = shape_;
+    shape.inner = a.bound(shape.inner);
+    float* const dw = output<float>(a, 0);
+    const std::int64_t count = shape.rows * shape.columns;
+    if (has_sum_) {
+      launch(context_.stream(), forget, {.blocks = blocks_for(count, kThreads), .threads = kThreads}, dw,
+             input<std::int32_t>(a, 3), count);
+    }
+    if (shape.inner == 0) {
+      if (!has_sum_) {
+        check_cuda(cudaMemsetAsync(dw, 0, bytes_of(DType::kF32, count), context_.stream()), "zeros in a gradient");
+      }
+      return;
+    }
+    if (!matmuls_.can_run(shape)) {
+      start_own_product<true, false>(context_.stream(), OwnProduct<T, T, float>{.a = input<T>(a, 0),
+                                                                                .b = input<T>(a, 1),
+                                                                                .addend = has_sum_ ? dw : nullptr,
+                                                                                .c = dw,
+                                                                                .rows = shape.rows,
+                                                                                .columns = shape.columns,
+                                                                                .inner = shape.inner,
+                                                                                .count = a.row_count,
+                                                                                .counts_inner = true});
+      return;
+    }
+    std::byte* const scratch = Parts::begin(a);
+    const T* operands[2] = {input<T>(a, 0), input<T>(a, 1)};
+    for (std::size_t i = 0; i < 2 && a.row_count != nullptr; ++i) {
+      const Rows rows = rows_of(a, a.inputs[i]);
+      // Rows that are not real are the kernel's to write (graph/op.h).
+      T* const to = copies_[i] ? reinterpret_cast<T*>(scratch + copy_at_[i]) : const_cast<T*>(operands[i]);
+      launch(context_.stream(), fill_tail<T>,
+             {.blocks = blocks_for(rows.capacity * rows.columns, kThreads), .threads = kThreads}, operands[i], to,
+             rows);
+      operands[i] = to;
+    }
+    matmuls_.run(shape, {.a = operands[0],
+                         .b = operands[1],
+                         .addend = has_sum_ ? dw : nullptr,
+                         .c = dw,
+                         .workspace = scratch + workspace_at_});
+  }
+
+ private:
+  const Context& context_;
+  Matmuls& matmuls_;
+  bool has_sum_;
+  MatmulShape shape_{};
+  bool copies_[2] = {};
+  Parts parts_{};
+  std::size_t copy_at_[2] = {}, workspace_at_ = 0;
+};
+
+template <typename Body>
+std::unique_ptr<Kernel> make(Body body) {
+  const std::size_t scratch_bytes = body.scratch_bytes();
+  return make_launch(scratch_bytes, std::move(body));
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_linear(const Context& context, Matmuls& matmuls, const Graph& graph, const Node& node) {
+  return for_floating(graph.type(node.inputs[0]).dtype, [&]<typename T>(T) -> std::unique_ptr<Kernel> {
+    switch (node.op) {
+      case Op::kLinear:
+      case Op::kLinearAdd:
+        return make(RowProduct<T, true>(context, matmuls, graph, node));
+      case Op::kLinearInputGrad:
+        return make(RowProduct<T, false>(context, matmuls, graph, node));
+      default:
+        check(node.op == Op::kLinearWeightGrad, "make_linear knows the op");
+        return make(WeightGradient<T>(context, matmuls, graph, node));
+    }
+  });
+}
+
+}  // namespace plimsoll::cuda

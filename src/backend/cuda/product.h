@@ -1,0 +1,95 @@
+// A product by a kernel of our own: for what cuBLASLt proposes no algorithm for, and for operands of two types, which
+// it does not multiply. Sums are in F32, in one order whatever the device, and rounded once.
+#pragma once
+
+#include <cstdint>
+
+#include "backend/cuda/device.h"
+
+namespace plimsoll::cuda {
+
+// c[rows, columns] = a b (+ bias) (+ addend). Of the number of real rows, `count` on the device, either `rows` or
+// `inner` is a bound; nullptr: they are exact.
+template <typename A, typename B, typename C>
+struct OwnProduct {
+  const A* a = nullptr;
+  const B* b = nullptr;
+  const float* bias = nullptr;  // or nullptr
+  const C* addend = nullptr;    // or nullptr; may be c
+  C* c = nullptr;
+  std::int64_t rows = 0, columns = 0, inner = 0;
+  const std::int32_t* count = nullptr;
+  bool counts_inner = false;
+};
+
+constexpr unsigned kProductThreads = 256;
+constexpr unsigned kProductTile = 64;   // rows and columns of c a block computes …
+constexpr unsigned kProductDepth = 16;  // … so many of `inner` at a time
+constexpr unsigned kProductEach = 4;    // rows and columns of a thread
+
+// tile[inner][outer] of a matrix stored [outer, inner], or else [inner, outer]; zeros beyond its ends.
+template <bool kInnerLast, typename T>
+__device__ void load_tile(float (&tile)[kProductDepth][kProductTile], const T* from, std::int64_t first_outer,
+                          std::int64_t outers, std::int64_t first_inner, std::int64_t inners, std::int64_t pitch) {
+  for (unsigned i = threadIdx.x; i < kProductTile * kProductDepth; i += kProductThreads) {
+    const unsigned inner = kInnerLast ? i % kProductDepth : i / kProductTile;
+    const unsigned outer = kInnerLast ? i / kProductDepth : i % kProductTile;
+    const std::int64_t row = first_outer + outer, k = first_inner + inner;
+    const bool inside = row < outers && k < inners;
+    tile[inner][outer] = inside ? to_float(from[kInnerLast ? row * pitch + k : k * pitch + row]) : 0.0F;
+  }
+}
+
+// `kTransposedA`: a is stored [inner, rows], else [rows, inner]; `kTransposedB`: b is stored [columns, inner].
+template <bool kTransposedA, bool kTransposedB, typename A, typename B, typename C>
+__global__ void own_product(OwnProduct<A, B, C> p) {
+  PLIMSOLL_SHARED float a_tile[kProductDepth][kProductTile];
+  PLIMSOLL_SHARED float b_tile[kProductDepth][kProductTile];
+  const std::int64_t real = p.count == nullptr ? 0 : *p.count;
+  const std::int64_t rows = p.count != nullptr && !p.counts_inner ? real : p.rows;
+  const std::int64_t inner = p.count != nullptr && p.counts_inner ? real : p.inner;
+  const std::int64_t first_row = static_cast<std::int64_t>(blockIdx.y) * kProductTile;
+  const std::int64_t first_column = static_cast<std::int64_t>(blockIdx.x) * kProductTile;
+  if (first_row >= rows) return;  // all of the block
+
+  constexpr unsigned kAcross = kProductTile / kProductEach;
+  const unsigned at_row = threadIdx.x / kAcross * kProductEach, at_column = threadIdx.x % kAcross * kProductEach;
+  float sums[kProductEach][kProductEach] = {};
+  for (std::int64_t k = 0; k < inner; k += kProductDepth) {
+    load_tile<!kTransposedA>(a_tile, p.a, first_row, rows, k, inner, kTransposedA ? p.rows : p.inner);
+    load_tile<kTransposedB>(b_tile, p.b, first_column, p.columns, k, inner, kTransposedB ? p.inner : p.columns);
+    __syncthreads();
+    // Sums of sums, whose rounding errors grow by the tile and not by the product.
+    float of_tile[kProductEach][kProductEach] = {};
+    for (unsigned depth = 0; depth < kProductDepth; ++depth) {
+      for (unsigned i = 0; i < kProductEach; ++i) {
+        for (unsigned j = 0; j < kProductEach; ++j) {
+          of_tile[i][j] = fmaf(a_tile[depth][at_row + i], b_tile[depth][at_column + j], of_tile[i][j]);
+        }
+      }
+    }
+    for (unsigned i = 0; i < kProductEach; ++i) {
+      for (unsigned j = 0; j < kProductEach; ++j) sums[i][j] += of_tile[i][j];
+    }
+    __syncthreads();
+  }
+  for (unsigned i = 0; i < kProductEach; ++i) {
+    for (unsigned j = 0; j < kProductEach; ++j) {
+      const std::int64_t row = first_row + at_row + i, column = first_column + at_column + j;
+      if (row >= rows || column >= p.columns) continue;
+      float sum = sums[i][j];
+      if (p.bias != nullptr) sum += p.bias[column];
+      if (p.addend != nullptr) sum += to_float(p.addend[row * p.columns + column]);
+      p.c[row * p.columns + column] = from_float<C>(sum);
+    }
+  }
+}
+
+template <bool kTransposedA, bool kTransposedB, typename A, typename B, typename C>
+void start_own_product(cudaStream_t stream, const OwnProduct<A, B, C>& product) {
+  const auto tiles = [](std::int64_t size) { return static_cast<unsigned>((size + kProductTile - 1) / kProductTile); };
+  launch(stream, own_product<kTransposedA, kTransposedB, A, B, C>,
+         {.blocks = tiles(product.columns), .threads = kProductThreads, .blocks_y = tiles(product.rows)}, product);
+}
+
+}  // namespace plimsoll::cuda

@@ -1,0 +1,271 @@
+// What the CUDA backend's matrix products are beside their numbers: by which algorithm, prepared when, over which rows.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+
+#include "backend/compare.h"
+#include "backend/cuda/cublaslt.h"
+#include "backend/cuda/cuda_backend.h"
+#include "backend/op_case.h"
+#include "backend/reference/reference_backend.h"
+#include "cublaslt_emulator.h"
+#include "cuda_emulator.h"
+#include "support/expect_error.h"
+
+namespace plimsoll::test {
+namespace {
+
+class CudaProducts : public testing::Test {
+ protected:
+  void SetUp() override {
+    cuda_emulator::reverse_threads(false);
+    cuda_emulator::refuse_products(false);
+    cuda_emulator::set_product_times(1, 1, 1);
+    cuda_emulator::set_lt_version(130100);
+  }
+};
+
+TEST(CublasLt, SaysWhatWasLookedForAndWhatToInstall) {
+  const std::vector<std::string> names = {"libnot_there.so.13", "/nowhere/libnot_there.so"};
+  expect_error<EnvironmentError>([&] { cuda::load_cublaslt(names); },
+                                 {"libnot_there.so.13", "/nowhere/libnot_there.so", "PLIMSOLL_CUBLASLT",
+                                  "LD_LIBRARY_PATH", "pip install nvidia-cublas"});
+}
+
+TEST(CublasLt, RefusesAnotherLibrary) {
+  const std::vector<std::string> names = {"libnot_there.so.13", "libm.so.6"};
+  expect_error<EnvironmentError>([&] { cuda::load_cublaslt(names); }, {"libm.so.6", "no cublasLtGetVersion"});
+}
+
+// y = x weight^T over 9 of 20 rows, K 24, M 40.
+BuiltCase one_product() {
+  return OpCase{"linear/one_product",
+                [](CaseBuilder& b) {
+                  const ValueId x = b.tensor("x", {20, 24}, 9);
+                  b.objective(linear(b.graph, "y", x, b.tensor("weight", {40, 24}), kNoValue, b.rows(9)));
+                }}
+      .build(DType::kF32, false);
+}
+
+// The algorithm that the case's product is multiplied by.
+int algorithm_of(const BuiltCase& built, CudaBackend& backend, RunnerOptions options = {}) {
+  GraphRunner runner(built.graph, backend, options);
+  built.set_data(runner);
+  cuda_emulator::lt_calls().last_algorithm = -1;
+  runner.run();
+  return cuda_emulator::lt_calls().last_algorithm;
+}
+
+constexpr std::int64_t kBounds[] = {12, 20};
+
+TEST_F(CudaProducts, AreByTheLibrarysFirstProposal) {
+  CudaBackend backend;
+  EXPECT_EQ(algorithm_of(one_product(), backend), 0);
+}
+
+TEST_F(CudaProducts, ArePreparedOnceForEachBound) {
+  const BuiltCase built = one_product();
+  const auto& calls = cuda_emulator::lt_calls();
+  {
+    CudaBackend backend;
+    GraphRunner all_rows(built.graph, backend), few_rows(built.graph, backend, {.bound_slack = 3});
+    const auto run = [&](GraphRunner& runner) {
+      const int before = calls.heuristics, products = calls.products, descriptions = calls.descriptions;
+      built.set_data(runner);
+      runner.run();
+      EXPECT_EQ(calls.products, products + 1);
+      EXPECT_EQ(calls.descriptions > descriptions, calls.heuristics > before);
+      return calls.heuristics - before;
+    };
+    EXPECT_EQ(run(all_rows), 0);  // prepared with the kernel
+    EXPECT_EQ(run(few_rows), 1);
+    EXPECT_EQ(run(few_rows), 0);
+    EXPECT_EQ(run(all_rows), 0);
+  }
+  EXPECT_EQ(calls.descriptions, 0);
+
+  CudaBackend backend;
+  GraphRunner few_rows(built.graph, backend, {.bound_slack = 3});
+  backend.prepare_products(kBounds);
+  const int before = calls.heuristics;
+  built.set_data(few_rows);
+  few_rows.run();
+  EXPECT_EQ(calls.heuristics, before);
+}
+
+TEST_F(CudaProducts, AreByTheFastestAlgorithmAfterTuning) {
+  const BuiltCase built = one_product();
+  for (const auto& [times, expected] : {std::pair{std::array{5.0F, 1.0F, 3.0F}, 1},
+                                        {std::array{5.0F, 3.0F, 1.0F}, 2},
+                                        // A tie is the library's to decide.
+                                        {std::array{1.01F, 1.0F, 1.005F}, 0},
+                                        {std::array{1.1F, 1.01F, 1.0F}, 1}}) {
+    cuda_emulator::set_product_times(times[0], times[1], times[2]);
+    CudaBackend backend;
+    EXPECT_EQ(algorithm_of(built, backend), 0);
+    backend.tune_products(kBounds, *backend.allocate(8 << 20));
+    EXPECT_EQ(algorithm_of(built, backend), expected);
+    EXPECT_EQ(algorithm_of(built, backend, {.bound_slack = 3}), expected);
+    EXPECT_EQ(algorithm_of(built, backend, {.bound_slack = 4}), 0);  // not tuned
+  }
+}
+
+TEST_F(CudaProducts, AreNotTunedInMemoryThatIsTooSmall) {
+  cuda_emulator::set_product_times(5, 1, 3);
+  CudaBackend backend;
+  EXPECT_EQ(algorithm_of(one_product(), backend), 0);
+  backend.tune_products(kBounds, *backend.allocate(1 << 20));  // the workspace alone
+  EXPECT_EQ(algorithm_of(one_product(), backend), 0);
+}
+
+TEST_F(CudaProducts, RepeatWithChoicesThatWereStored) {
+  const BuiltCase built = one_product();
+  cuda_emulator::set_product_times(5, 1, 3);
+  std::map<std::string, std::string> choices;
+  {
+    CudaBackend backend;
+    algorithm_of(built, backend);
+    backend.tune_products(kBounds, *backend.allocate(8 << 20));
+    choices = backend.product_choices();
+  }
+  EXPECT_EQ(choices.size(), 3U);  // the library's version, and the product at both bounds
+  EXPECT_EQ(choices.at("library"), "130100");
+  EXPECT_EQ(choices.at("12x40x24 F32>F32 tb").size(), 128U);
+
+  cuda_emulator::set_product_times(1, 5, 5);
+  CudaBackend backend;
+  EXPECT_EQ(algorithm_of(built, backend), 0);  // … and products that are prepared already are chosen anew
+  backend.use_product_choices(choices);
+  const int heuristics = cuda_emulator::lt_calls().heuristics;
+  EXPECT_EQ(algorithm_of(built, backend), 1);
+  EXPECT_EQ(algorithm_of(built, backend, {.bound_slack = 3}), 1);
+  EXPECT_EQ(cuda_emulator::lt_calls().heuristics, heuristics);
+  EXPECT_EQ(backend.product_choices(), choices);
+
+  choices["12x40x24 F32>F32 tb"] = "own kernel";
+  backend.use_product_choices(choices);
+  EXPECT_EQ(algorithm_of(built, backend, {.bound_slack = 3}), -1);
+}
+
+TEST_F(CudaProducts, RefuseChoicesThatDoNotFit) {
+  const BuiltCase built = one_product();
+  CudaBackend backend;
+  algorithm_of(built, backend);
+  auto choices = backend.product_choices();
+  auto& choice = choices.at("20x40x24 F32>F32 tb");
+  const std::string good = choice;
+  choice = good.substr(1);
+  expect_error<DataError>([&] { backend.use_product_choices(choices); }, {"20x40x24", "128 hexadecimal digits"});
+  choice = "g" + good.substr(1);
+  expect_error<DataError>([&] { backend.use_product_choices(choices); }, {"20x40x24"});
+  choice = std::string(15, '0') + "9" + good.substr(16);  // an algorithm that is not there
+  backend.use_product_choices(choices);
+  expect_error<DataError>([&] { algorithm_of(built, backend); }, {"20x40x24", "does not run"});
+  choice = good;
+  cuda_emulator::set_lt_version(120900);
+  expect_error<DataError>([&] { backend.use_product_choices(choices); }, {"library", "130100", "120900"});
+}
+
+bool knows_all(const Graph& graph) {
+  return std::ranges::all_of(graph.nodes(), [](const Node& node) {
+    return std::ranges::find(CudaBackend::ops(), node.op) != CudaBackend::ops().end();
+  });
+}
+
+// Every case with a bound that is exact, or near, as a kernel meets it in a run: rows up to it are multiplied, and none
+// that is not real may come into a sum.
+void expect_right_with_bounds(const OpCase& op_case, DType dtype) {
+  SCOPED_TRACE(op_case.name);
+  BuiltCase built = op_case.build(dtype, true);
+  if (!knows_all(built.graph)) built = op_case.build(dtype, false);
+  ReferenceBackend reference;
+  GraphRunner expected(built.graph, reference);
+  built.set_data(expected);
+  expected.run();
+  CudaBackend backend;
+  for (const std::int64_t slack : {0, 3}) {
+    for (const Reuse reuse : {Reuse::kNever, Reuse::kFirst}) {
+      GraphRunner found(built.graph, backend, {.reuse = reuse, .bound_slack = slack});
+      built.set_data(found);
+      found.run();
+      expect_near(built.graph, found, expected);
+    }
+  }
+}
+
+TEST_F(CudaProducts, AgreeWithTheReferenceWhateverTheHostKnowsOfRows) {
+  for (const bool refuses : {false, true}) {
+    cuda_emulator::refuse_products(refuses);
+    for (const OpCase& op_case : linear_cases()) {
+      const bool is_large = op_case.name.find("_of_4200") != std::string::npos;
+      if (!op_case.name.starts_with("linear") || (refuses && is_large)) continue;
+      for (const DType dtype : {DType::kF32, DType::kBF16}) {
+        expect_right_with_bounds(op_case, dtype);
+      }
+    }
+  }
+}
+
+ValueId gelu_of(CaseBuilder& b, std::string name, ValueId x, ValueId rows) {
+  return add_single(b.graph, {.op = Op::kGelu, .name = std::move(name), .inputs = {x}, .row_count = rows});
+}
+
+// Products of what nodes have made: there rows that are not real are filled with zeros in place.
+TEST_F(CudaProducts, AgreeWithTheReferenceOverWhatNodesMade) {
+  const OpCase chain{
+      "linear/chain", [](CaseBuilder& b) {
+        const ValueId rows = b.rows(7);
+        const ValueId x = gelu_of(b, "x", b.constant("input", {20, 16}, 7), rows);
+        const ValueId hidden = linear(b.graph, "hidden", x, b.tensor("weight0", {24, 16}), kNoValue, rows);
+        const ValueId y =
+            linear(b.graph, "y", gelu_of(b, "gelu", hidden, rows), b.tensor("weight1", {8, 24}), kNoValue, rows);
+        b.objective(gelu_of(b, "end", y, rows));
+      }};
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) expect_right_with_bounds(chain, dtype);
+}
+
+// dw = dy^T x over 3 rows, where 5 of x are real for others.
+TEST_F(CudaProducts, LeaveRowsThatOthersRead) {
+  for (const bool refuses : {false, true}) {
+    cuda_emulator::refuse_products(refuses);
+    const OpCase op_case{"linear_weight_grad/others_read", [](CaseBuilder& b) {
+                           const ValueId three = b.rows(3), five = b.rows(5);
+                           const ValueId x = gelu_of(b, "x", b.constant("input", {9, 16}, 5), five);
+                           const ValueId dy = gelu_of(b, "dy", b.constant("dinput", {9, 8}, 3), three);
+                           b.graph.add_node({.op = Op::kLinearWeightGrad,
+                                             .name = "dweight",
+                                             .inputs = {dy, x},
+                                             .row_count = three,
+                                             .phase = Phase::kBackward});
+                           gelu_of(b, "after", x, five);
+                         }};
+    for (const DType dtype : {DType::kF32, DType::kBF16}) expect_right_with_bounds(op_case, dtype);
+  }
+}
+
+// Rows that are filled in place: the kernel writes them, and needs no copy for it.
+TEST_F(CudaProducts, NeedNoCopyOfRowsThatNobodyWasPromised) {
+  const auto scratch = [](bool made) {
+    const BuiltCase built = OpCase{
+        "linear_weight_grad/scratch", [made](CaseBuilder& b) {
+          const ValueId rows = b.rows(3);
+          ValueId x = b.constant("input", {1024, 512}, 3), dy = b.constant("dinput", {1024, 8}, 3);
+          if (made) {
+            x = gelu_of(b, "x", x, rows);
+            dy = gelu_of(b, "dy", dy, rows);
+          }
+          b.graph.add_node({.op = Op::kLinearWeightGrad,
+                            .name = "dweight",
+                            .inputs = {dy, x},
+                            .row_count = rows,
+                            .phase = Phase::kBackward});
+        }}.build(DType::kF32, false);
+    CudaBackend backend;
+    return backend.prepare(built.graph, built.graph.nodes().back())->scratch_bytes();
+  };
+  EXPECT_EQ(scratch(false), scratch(true) + 4 * 1024 * (512 + 8));
+}
+
+}  // namespace
+}  // namespace plimsoll::test

@@ -1,0 +1,29 @@
+// cuBLASLt on the host, for tests: the functions that the backend calls, as obvious loops that sum in double. It is
+// strict where the library may be: types of its table alone, a bias of the result's type, aligned pointers, a workspace
+// that is large enough. What an algorithm writes there, and what it reads of C where beta is 0, is the worst that is
+// allowed.
+//
+// Of a product it proposes three algorithms, 0 to 2, which sum in other orders; 1 splits `inner` in two with the help
+// of a workspace. Halves with a pitch that is no multiple of 4 bytes it refuses, as tensor cores do.
+#pragma once
+
+#include "backend/cuda/cublaslt.h"
+
+namespace cuda_emulator {
+
+plimsoll::cuda::CublasLt cublaslt();
+
+struct LtCalls {
+  int descriptions = 0, heuristics = 0, products = 0;  // descriptions: of operations and layouts that are not freed
+  int last_algorithm = -1;
+};
+LtCalls& lt_calls();
+
+// It has no algorithm for anything.
+void refuse_products(bool refuse);
+// What a product takes by each algorithm, for events.
+void set_product_times(float first, float second, float third);
+// Of the library that it claims to be.
+void set_lt_version(std::size_t version);
+
+}  // namespace cuda_emulator
