@@ -80,7 +80,9 @@ std::vector<OpCase> embedding_cases() {
   for (const bool row_gradient : {false, true}) {
     for (const Lookup& lookup :
          {Lookup{9, 7, 11, 5, -1, false}, Lookup{9, 0, 11, 5, -1, false}, Lookup{3, 1, 4, 24, 1, false},
-          Lookup{33, 33, 17, 12, 16, false}, Lookup{70, 61, 50, 96, 1, false}, Lookup{5, 5, 1, 3, -1, false}}) {
+          Lookup{33, 33, 17, 12, 16, false}, Lookup{70, 61, 50, 96, 1, false}, Lookup{5, 5, 1, 3, -1, false},
+          // Rows that one id gathers from near and far; rows that are wide.
+          Lookup{400, 333, 1, 5, -1, false}, Lookup{300, 290, 3, 12, 2, false}, Lookup{40, 37, 5, 260, -1, false}}) {
       Lookup variant = lookup;
       variant.row_gradient = row_gradient;
       cases.push_back(embedding_case(variant));

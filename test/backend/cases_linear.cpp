@@ -64,6 +64,16 @@ OpCase weight_grad_case(LinearShape s, bool keep) {
           }};
 }
 
+OpCase bias_grad_case(std::int64_t capacity, std::int32_t rows, std::int64_t width) {
+  return {fmt::format("bias_grad/n{}_of_{}_d{}", rows, capacity, width), [=](CaseBuilder& b) {
+            b.graph.add_node({.op = Op::kBiasGrad,
+                              .name = "dbias",
+                              .inputs = {b.constant("dy", {capacity, width}, rows)},
+                              .row_count = b.rows(rows),
+                              .phase = Phase::kBackward});
+          }};
+}
+
 }  // namespace
 
 std::vector<OpCase> linear_cases() {
@@ -97,6 +107,9 @@ std::vector<OpCase> linear_cases() {
     for (const std::int32_t rows : {383, 560}) {
       cases.push_back(weight_grad_case({4200, rows, 66, 64, false}, keep));
     }
+  }
+  for (const std::int64_t width : {5, 12, 300}) {
+    for (const std::int32_t rows : {0, 1, 64, 131}) cases.push_back(bias_grad_case(140, rows, width));
   }
   return cases;
 }

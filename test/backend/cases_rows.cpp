@@ -96,6 +96,7 @@ std::vector<OpCase> rows_cases() {
       visual_embedding_case(3, 0, 6, 5),
       visual_embedding_case(2, 2, 1, 24),
       visual_embedding_case(5, 4, 13, 33),
+      visual_embedding_case(2, 2, 3, 300),
       pack_rows_case("two_samples", {3, 5}, 4, 12, 11),
       pack_rows_case("one_without_text", {3, 0, 7}, 2, 5, 10),
       pack_rows_case("no_samples", {}, 3, 24, 4),

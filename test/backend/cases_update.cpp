@@ -2,6 +2,8 @@
 // have no gradient rule. (accumulate is among the elementwise cases.)
 #include <fmt/format.h>
 
+#include <limits>
+
 #include "backend/op_case.h"
 #include "graph/update_form.h"
 #include "tensor/dynamic_code.h"
@@ -12,6 +14,13 @@ namespace plimsoll::test {
 namespace {
 
 using Ids = std::vector<std::int32_t>;
+
+// `count` ids, `apart` from each other.
+Ids ids_of(std::int32_t count, std::int32_t apart) {
+  Ids ids;
+  for (std::int32_t i = 0; i < count; ++i) ids.push_back(i * apart);
+  return ids;
+}
 
 OpCase merge_case(std::string name, std::int64_t capacity, Ids sum, std::int64_t added_capacity, Ids added, bool keep,
                   std::int64_t width) {
@@ -198,10 +207,12 @@ std::vector<OpCase> parameter_update_cases() {
     dense({3, 4, 5}, {"no_decay", 3, 1e-2, 1.0, no_decay});
     dense({33, 65}, {"other_betas", 10000, 1e-3, 0.5, other});
     dense({1}, {"one_element", 4, 1e-2, 1.0});
+    dense({9, 67}, {"skipped", 4, 1e-2, std::numeric_limits<double>::quiet_NaN()});
     dense({139, 127}, {"shared_by_threads", 20, 1e-3, 1.0});
     dense({2, 3, 70, 3}, {"stacked", 6, 1e-3, 2.0});
     rows({11, 12}, {0, 3, 10}, 6, {"some_rows", 4, 1e-3, 0.5});
     rows({7, 5}, {}, 3, {"no_rows", 2, 1e-3, 1.0});
+    rows({7, 5}, {1, 2}, 3, {"skipped", 2, 1e-3, std::numeric_limits<double>::quiet_NaN()});
     rows({5, 33}, {0, 1, 2, 3, 4}, 5, {"all_rows", 1, 1e-2, 1.0, no_decay});
     rows({9, 768}, {2, 3, 7}, 3, {"rows_of_whole_blocks", 9, 1e-3, 1.0});
     rows({5, 300}, {1, 4}, 3, {"rows_across_blocks", 9, 1e-3, 1.0, no_decay});
@@ -243,6 +254,9 @@ std::vector<OpCase> update_cases() {
       merge_case("nothing_onto_nothing", 4, {}, 3, {}, true, 5),
       merge_case("forgets", 6, {}, 5, {2, 4, 9}, false, 12),
       merge_case("forgets_for_nothing", 6, {}, 5, {}, false, 12),
+      merge_case("many", 900, ids_of(300, 7), 700, ids_of(650, 3), true, 5),
+      merge_case("many_onto_few", 700, ids_of(3, 500), 700, ids_of(650, 3), true, 4),
+      merge_case("few_onto_many", 700, ids_of(650, 3), 4, {0, 1, 2, 1948}, true, 4),
       sum_squares_case(7, 3, 12),
       sum_squares_case(7, 0, 5),
       sum_squares_case(33, 33, 24),
@@ -255,6 +269,7 @@ std::vector<OpCase> update_cases() {
       gradient_norm_case("unscales_and_clips", 1.0, {0.5 * 1024, 2.25 * 1024}, 1.0 / 16),
       gradient_norm_case("unscales", 0.0, {7.5}, 1.0 / 65536),
       gradient_norm_case("many", 2.5, std::vector<double>(41, 0.75)),
+      gradient_norm_case("hundreds", 2.5, std::vector<double>(300, 0.7)),
   };
   const std::vector<OpCase> updates = parameter_update_cases();
   cases.insert(cases.end(), updates.begin(), updates.end());

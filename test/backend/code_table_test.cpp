@@ -1,6 +1,6 @@
 // Codes by look-up against the search over all of them, where it matters: at every threshold and its neighbours; as a
 // scalar formula, and as the CPU's update stores them.
-#include "backend/cpu/code_table.h"
+#include "tensor/code_table.h"
 
 #include <gtest/gtest.h>
 
@@ -24,7 +24,8 @@ std::vector<float> probes(const CodeMap& map) {
   }
   for (int i = 0; i < 20000; ++i) list.push_back(static_cast<float>(std::pow(10.0, -7.5 * i / 20000.0)));
   const std::uint32_t low = std::bit_cast<std::uint32_t>(1e-7F), span = std::bit_cast<std::uint32_t>(1.0F) - low;
-  for (std::uint32_t i = 0; i < 50000; ++i) list.push_back(std::bit_cast<float>(low + philox4x32({i, 0, 0, 0}, {1, 2})[0] % span));
+  for (std::uint32_t i = 0; i < 50000; ++i)
+    list.push_back(std::bit_cast<float>(low + philox4x32({i, 0, 0, 0}, {1, 2})[0] % span));
   return list;
 }
 
@@ -45,8 +46,8 @@ TEST(CodeTable, FindsTheNearestCode) {
   }
 }
 
-// With betas of 0 the moments are the gradient and its square: any float can be put before the encoder. Each block holds
-// a 1, so that its elements are not scaled.
+// With betas of 0 the moments are the gradient and its square: any float can be put before the encoder. Each block
+// holds a 1, so that its elements are not scaled.
 TEST(CodeTable, IsWhatTheCpuStores) {
   std::vector<double> gradient;
   for (const float x : probes(kSignedCodes)) {
@@ -61,16 +62,16 @@ TEST(CodeTable, IsWhatTheCpuStores) {
   const auto state = [&](const char* name, DType dtype, std::int64_t count) {
     return graph.add_state(name, {dtype, {count}});
   };
-  const auto updated =
-      graph.add_node({.op = Op::kAdamW,
-                      .name = "update",
-                      .attributes = AdamWAttributes{.beta1 = 0, .beta2 = 0},
-                      .inputs = {state("parameter", DType::kF32, elements), state("m", DType::kU8, elements),
-                                 state("m.absmax", DType::kF32, code_blocks(elements)), state("v", DType::kU8, elements),
-                                 state("v.absmax", DType::kF32, code_blocks(elements)),
-                                 graph.add_input("gradient", {DType::kF32, {elements}}),
-                                 graph.add_input("learning_rate", {DType::kF32, {1}}),
-                                 graph.add_input("step", {DType::kI32, {1}}), graph.add_input("clip", {DType::kF32, {1}})}});
+  const auto updated = graph.add_node(
+      {.op = Op::kAdamW,
+       .name = "update",
+       .attributes = AdamWAttributes{.beta1 = 0, .beta2 = 0},
+       .inputs = {state("parameter", DType::kF32, elements), state("m", DType::kU8, elements),
+                  state("m.absmax", DType::kF32, code_blocks(elements)), state("v", DType::kU8, elements),
+                  state("v.absmax", DType::kF32, code_blocks(elements)),
+                  graph.add_input("gradient", {DType::kF32, {elements}}),
+                  graph.add_input("learning_rate", {DType::kF32, {1}}), graph.add_input("step", {DType::kI32, {1}}),
+                  graph.add_input("clip", {DType::kF32, {1}})}});
   CpuBackend backend(2);
   GraphRunner runner(graph, backend);
   for (const char* name : {"parameter", "m", "v"}) {

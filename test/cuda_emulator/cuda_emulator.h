@@ -18,6 +18,7 @@
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define PLIMSOLL_SHARED static
+#define PLIMSOLL_TABLE static const
 #define PLIMSOLL_HOST_DEVICE
 
 struct dim3 {

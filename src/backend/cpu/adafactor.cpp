@@ -11,7 +11,7 @@
 #include "backend/cpu/gradient_rows.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/parallel.h"
-#include "backend/cpu/scratch.h"
+#include "backend/scratch.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/adafactor.cpp"
@@ -145,7 +145,8 @@ HWY_EXPORT(add_squares);
 HWY_EXPORT(unit_squares);
 HWY_EXPORT(apply_row);
 
-// A stack of matrices, cut into blocks of rows of one matrix each: at least kLeastRows, at most kMostBlocks of a matrix.
+// A stack of matrices, cut into blocks of rows of one matrix each: at least kLeastRows, at most kMostBlocks of a
+// matrix.
 struct RowBlocks {
   static constexpr std::int64_t kLeastRows = 64, kMostBlocks = 32;
 
@@ -248,8 +249,7 @@ class AdafactorKernel {
       const float* const gradient = s.gradient.row(row);
       const double squares = gradient == nullptr ? 0 : add_squares_(gradient, s.clip, width(), column_sums);
       if (!factored()) continue;
-      s.row_means[row] =
-          average(s, s.row_means[row], squares / static_cast<double>(blocks_.width) + attributes_.eps);
+      s.row_means[row] = average(s, s.row_means[row], squares / static_cast<double>(blocks_.width) + attributes_.eps);
       row_sum += double{s.row_means[row]};
     }
     s.row_sums[block] = row_sum;

@@ -8,7 +8,7 @@
 #include "backend/cpu/dnnl_matmul.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/product_parts.h"
-#include "backend/cpu/scratch.h"
+#include "backend/scratch.h"
 #include "tensor/block_code.h"
 
 namespace plimsoll {

@@ -5,7 +5,7 @@
 
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/parallel.h"
-#include "backend/cpu/scratch.h"
+#include "backend/scratch.h"
 
 namespace plimsoll {
 namespace {

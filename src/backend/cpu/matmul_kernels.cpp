@@ -19,7 +19,7 @@
 #include "backend/cpu/dnnl_matmul.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/product_parts.h"
-#include "backend/cpu/scratch.h"
+#include "backend/scratch.h"
 
 namespace plimsoll {
 namespace {

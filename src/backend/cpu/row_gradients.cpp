@@ -10,8 +10,8 @@
 
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/parallel.h"
-#include "backend/cpu/scratch.h"
 #include "backend/cpu/spatial.h"
+#include "backend/scratch.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/row_gradients.cpp"

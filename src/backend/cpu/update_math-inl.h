@@ -10,8 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "backend/cpu/code_table.h"
 #include "hwy/highway.h"
+#include "tensor/code_table.h"
 
 #ifndef PLIMSOLL_BACKEND_CPU_UPDATE_MATH_ONCE
 #define PLIMSOLL_BACKEND_CPU_UPDATE_MATH_ONCE

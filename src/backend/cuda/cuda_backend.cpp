@@ -11,10 +11,41 @@ CudaBackend::CudaBackend() : context_(std::make_unique<cuda::Context>()) {}
 CudaBackend::~CudaBackend() = default;
 
 std::span<const Op> CudaBackend::ops() {
-  static constexpr Op kOps[] = {Op::kAdd,        Op::kScale,     Op::kDropout,         Op::kGelu,
-                                Op::kGeluGrad,   Op::kTanh,      Op::kTanhGrad,        Op::kCast,
-                                Op::kAccumulate, Op::kLayerNorm, Op::kLayerNormAffine, Op::kLayerNormGrad,
-                                Op::kLinear,     Op::kLinearAdd, Op::kLinearInputGrad, Op::kLinearWeightGrad};
+  static constexpr Op kOps[] = {Op::kEmbedding,
+                                Op::kSpatialEmbedding,
+                                Op::kPatchify,
+                                Op::kVisualEmbedding,
+                                Op::kAdd,
+                                Op::kLinear,
+                                Op::kLinearAdd,
+                                Op::kScale,
+                                Op::kLayerNorm,
+                                Op::kLayerNormAffine,
+                                Op::kDropout,
+                                Op::kPackRows,
+                                Op::kGatherRows,
+                                Op::kGelu,
+                                Op::kTanh,
+                                Op::kCast,
+                                Op::kCrossEntropy,
+                                Op::kEmbeddingGrad,
+                                Op::kEmbeddingRowGrad,
+                                Op::kSpatialEmbeddingGrad,
+                                Op::kVisualEmbeddingGrad,
+                                Op::kLinearInputGrad,
+                                Op::kLinearWeightGrad,
+                                Op::kBiasGrad,
+                                Op::kLayerNormGrad,
+                                Op::kGeluGrad,
+                                Op::kTanhGrad,
+                                Op::kAccumulate,
+                                Op::kMergeRowGrads,
+                                Op::kSumSquares,
+                                Op::kGradientNorm,
+                                Op::kAdamW,
+                                Op::kAdamWRows,
+                                Op::kAdafactor,
+                                Op::kAdafactorRows};
   return kOps;
 }
 
@@ -39,6 +70,32 @@ std::unique_ptr<Kernel> CudaBackend::prepare(const Graph& graph, const Node& nod
     case Op::kLinearInputGrad:
     case Op::kLinearWeightGrad:
       return cuda::make_linear(*context_, matmuls(), graph, node);
+    case Op::kEmbedding:
+    case Op::kSpatialEmbedding:
+    case Op::kEmbeddingGrad:
+    case Op::kSpatialEmbeddingGrad:
+      return cuda::make_embedding(*context_, graph, node);
+    case Op::kPatchify:
+    case Op::kVisualEmbedding:
+    case Op::kVisualEmbeddingGrad:
+    case Op::kPackRows:
+    case Op::kGatherRows:
+      return cuda::make_rows(*context_, graph, node);
+    case Op::kCrossEntropy:
+      return cuda::make_loss(*context_, graph, node);
+    case Op::kEmbeddingRowGrad:
+    case Op::kMergeRowGrads:
+      return cuda::make_row_gradients(*context_, graph, node);
+    case Op::kBiasGrad:
+    case Op::kSumSquares:
+    case Op::kGradientNorm:
+      return cuda::make_reductions(*context_, graph, node);
+    case Op::kAdamW:
+    case Op::kAdamWRows:
+      return cuda::make_adamw(*context_, graph, node);
+    case Op::kAdafactor:
+    case Op::kAdafactorRows:
+      return cuda::make_adafactor(*context_, graph, node);
     default:
       check(false, [&] {
         return fmt::format("the CUDA backend has no kernel for {} (node '{}')", op_name(node.op), node.name);

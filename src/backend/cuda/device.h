@@ -2,8 +2,8 @@
 // host, thread by thread, so that every kernel is tested on machines without a GPU.
 //
 // Rules that keep a kernel runnable in both: it is started by `launch`; dynamic shared memory comes from
-// `dynamic_shared<T>()`, static arrays are PLIMSOLL_SHARED; halves are Bf16 and F16 below; nothing waits for another
-// block.
+// `dynamic_shared<T>()`, static arrays are PLIMSOLL_SHARED, tables of constants PLIMSOLL_TABLE; halves are Bf16 and F16
+// below; nothing waits for another block.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +14,7 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 #define PLIMSOLL_SHARED __shared__
+#define PLIMSOLL_TABLE __device__ const
 #define PLIMSOLL_HOST_DEVICE __host__ __device__
 #else
 #include "cuda_emulator.h"

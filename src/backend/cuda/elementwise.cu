@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "backend/cuda/launch.h"
+#include "backend/cuda/packs.h"
 #include "base/dropout.h"
 
 namespace plimsoll::cuda {
@@ -20,27 +21,6 @@ __device__ void for_each_pack(const Rows& rows, const Function& function) {
   for (std::int64_t at = (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * kPack; at < count;
        at += stride) {
     function(at, count - at < kPack ? static_cast<int>(count - at) : kPack);
-  }
-}
-
-template <typename T>
-__device__ void load(const T* from, int count, float (&to)[kPack]) {
-  if (count == kPack) {
-    const auto pack = *reinterpret_cast<const Pack<T, kPack>*>(from);
-    for (int i = 0; i < kPack; ++i) to[i] = to_float(pack.at[i]);
-  } else {
-    for (int i = 0; i < count; ++i) to[i] = to_float(from[i]);
-  }
-}
-
-template <typename T>
-__device__ void store(const float (&from)[kPack], int count, T* to) {
-  if (count == kPack) {
-    Pack<T, kPack> pack;
-    for (int i = 0; i < kPack; ++i) pack.at[i] = from_float<T>(from[i]);
-    *reinterpret_cast<Pack<T, kPack>*>(to) = pack;
-  } else {
-    for (int i = 0; i < count; ++i) to[i] = from_float<T>(from[i]);
   }
 }
 

@@ -1,20 +1,12 @@
 // layer_norm, layer_norm_affine, layer_norm_grad: a warp a row; a row is read twice from the cache, once for the mean
 // and once for the squares around it, as the reference does. Sums over rows are taken in blocks of rows whose number
 // does not depend on the device, then over the blocks in order, so that they repeat bit for bit.
-#include <algorithm>
-
-#include "backend/cuda/launch.h"
+#include "backend/cuda/rows.h"
 
 namespace plimsoll::cuda {
 namespace {
 
-constexpr unsigned kThreads = 256, kWarps = kThreads / kWarp;
 constexpr std::int64_t kSumRows = 64;  // rows a block sums in layer_norm_grad
-
-// The warp's first row, and how far its next ones are.
-__device__ std::int64_t first_row() { return static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / kWarp; }
-__device__ std::int64_t row_stride() { return static_cast<std::int64_t>(gridDim.x) * kWarps; }
-__device__ unsigned lane_index() { return threadIdx.x % kWarp; }
 
 // What is stored and what is computed from it are the same: y comes from the rounded `normalized`.
 template <typename T>
@@ -86,8 +78,8 @@ __global__ void layer_norm_partial_sums(const T* dy, const T* normalized, float*
   const std::int64_t width = rows.columns, first = blockIdx.x * kSumRows;
   const std::int64_t real = rows.real(), end = first + kSumRows < real ? first + kSumRows : real;
   float* const sums = partial + static_cast<std::int64_t>(blockIdx.x) * 2 * width;
-  for (std::int64_t c = static_cast<std::int64_t>(blockIdx.y) * kThreads + threadIdx.x; c < width;
-       c += static_cast<std::int64_t>(gridDim.y) * kThreads) {
+  for (std::int64_t c = static_cast<std::int64_t>(blockIdx.y) * kRowThreads + threadIdx.x; c < width;
+       c += static_cast<std::int64_t>(gridDim.y) * kRowThreads) {
     float dgamma = 0, dbeta = 0;
     for (std::int64_t row = first; row < end; ++row) {
       const float each = to_float(dy[row * width + c]);
@@ -101,21 +93,20 @@ __global__ void layer_norm_partial_sums(const T* dy, const T* normalized, float*
 
 __global__ void layer_norm_whole_sums(const float* partial, std::int64_t blocks, float* dgamma, float* dbeta,
                                       std::int64_t width) {
-  const std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * kRowThreads + threadIdx.x;
   if (c >= 2 * width) return;
   double sum = 0;
   for (std::int64_t block = 0; block < blocks; ++block) sum += partial[block * 2 * width + c];
   (c < width ? dgamma[c] : dbeta[c - width]) = static_cast<float>(sum);
 }
 
-unsigned row_blocks(const Rows& rows) { return blocks_for(rows.capacity, kWarps); }
-
 template <typename T>
 std::unique_ptr<Kernel> make_layer_norm(const Context& context, double eps) {
   return make_launch(0, [&context, eps = static_cast<float>(eps)](const KernelArguments& a) {
     const Rows rows = rows_of(a, a.inputs[0]);
-    launch(context.stream(), layer_norm<T>, {.blocks = row_blocks(rows), .threads = kThreads}, input<T>(a, 0),
-           input<float>(a, 1), input<float>(a, 2), output<T>(a, 0), output<T>(a, 1), output<float>(a, 2), rows, eps);
+    launch(context.stream(), layer_norm<T>, {.blocks = row_blocks(rows.capacity), .threads = kRowThreads},
+           input<T>(a, 0), input<float>(a, 1), input<float>(a, 2), output<T>(a, 0), output<T>(a, 1),
+           output<float>(a, 2), rows, eps);
   });
 }
 
@@ -123,8 +114,8 @@ template <typename T>
 std::unique_ptr<Kernel> make_layer_norm_affine(const Context& context) {
   return make_launch(0, [&context](const KernelArguments& a) {
     const Rows rows = rows_of(a, a.inputs[0]);
-    launch(context.stream(), layer_norm_affine<T>, {.blocks = row_blocks(rows), .threads = kThreads}, input<T>(a, 0),
-           input<float>(a, 1), input<float>(a, 2), output<T>(a, 0), rows);
+    launch(context.stream(), layer_norm_affine<T>, {.blocks = row_blocks(rows.capacity), .threads = kRowThreads},
+           input<T>(a, 0), input<float>(a, 1), input<float>(a, 2), output<T>(a, 0), rows);
   });
 }
 
@@ -135,13 +126,14 @@ std::unique_ptr<Kernel> make_layer_norm_grad(const Context& context, const Tenso
   return make_launch(scratch, [&context, blocks, width](const KernelArguments& a) {
     const Rows rows = rows_of(a, a.inputs[0]);
     auto* const partial = reinterpret_cast<float*>(a.scratch.data());
-    const unsigned columns = blocks_for(width, kThreads);
+    const unsigned columns = blocks_for(width, kRowThreads);
     launch(context.stream(), layer_norm_partial_sums<T>,
-           {.blocks = static_cast<unsigned>(blocks), .threads = kThreads, .blocks_y = columns}, input<T>(a, 0),
+           {.blocks = static_cast<unsigned>(blocks), .threads = kRowThreads, .blocks_y = columns}, input<T>(a, 0),
            input<T>(a, 1), partial, rows);
-    launch(context.stream(), layer_norm_whole_sums, {.blocks = blocks_for(2 * width, kThreads), .threads = kThreads},
-           partial, blocks, output<float>(a, 1), output<float>(a, 2), width);
-    launch(context.stream(), layer_norm_input_grad<T>, {.blocks = row_blocks(rows), .threads = kThreads},
+    launch(context.stream(), layer_norm_whole_sums,
+           {.blocks = blocks_for(2 * width, kRowThreads), .threads = kRowThreads}, partial, blocks, output<float>(a, 1),
+           output<float>(a, 2), width);
+    launch(context.stream(), layer_norm_input_grad<T>, {.blocks = row_blocks(rows.capacity), .threads = kRowThreads},
            input<T>(a, 0), input<T>(a, 1), input<float>(a, 2), input<float>(a, 3), output<T>(a, 0), rows);
   });
 }

@@ -1,10 +1,11 @@
 // Nearest dynamic code (tensor/dynamic_code.h) by one look-up instead of a search.
 //
-// Between two neighbouring numbers of the map lies a threshold: the largest float that is not nearer to the upper one. The
-// magnitudes from just below the lowest threshold to 1 fall into cells by the leading bits of a float: its exponent and a
-// few bits of its mantissa, as many as it takes for no cell to hold two thresholds. So within a cell the code is one of
-// two, told apart by the bits that are left, `rest`. The cell's entry is (lower code << bits of rest) + largest rest -
-// threshold's rest: added to a magnitude's rest it carries into the code exactly if the magnitude is above the threshold.
+// Between two neighbouring numbers of the map lies a threshold: the largest float that is not nearer to the upper one.
+// The magnitudes from just below the lowest threshold to 1 fall into cells by the leading bits of a float: its exponent
+// and a few bits of its mantissa, as many as it takes for no cell to hold two thresholds. So within a cell the code is
+// one of two, told apart by the bits that are left, `rest`. The cell's entry is (lower code << bits of rest) + largest
+// rest - threshold's rest: added to a magnitude's rest it carries into the code exactly if the magnitude is above the
+// threshold.
 //
 //   constexpr CodeTable<17> kTable = make_code_table<17>(kSignedCodes);
 //   const std::uint32_t bits = std::clamp(std::bit_cast<std::uint32_t>(std::abs(x)), kTable.kLowest, kTable.kOne);

@@ -1,0 +1,256 @@
+// adamw, adamw_rows: the reference's arithmetic, scalars in double, rounded to float where they meet a tensor; every
+// tensor operation in float. A warp takes a block of kCodeBlock elements, whose moments may be coded, at a time.
+#include <array>
+#include <bit>
+#include <type_traits>
+
+#include "backend/cuda/rows.h"
+#include "backend/cuda/update_parts.h"
+#include "tensor/code_table.h"
+
+namespace plimsoll::cuda {
+namespace {
+
+constexpr int kPack = 4, kPacks = static_cast<int>(kCodeBlock) / (kPack * static_cast<int>(kWarp));  // of a lane
+
+struct Moment {
+  float* whole;
+  std::uint8_t* codes;
+  float* absmax;
+};
+
+struct Factors {
+  float clip, decay, one_minus_beta1, beta2, one_minus_beta2, sqrt_bias_correction2, eps, step_size;
+};
+
+// By squaring: `exponent` is at least 0.
+__device__ double power(double base, std::int32_t exponent) {
+  double result = 1;
+  for (; exponent > 0; exponent /= 2, base *= base) {
+    if (exponent % 2 == 1) result *= base;
+  }
+  return result;
+}
+
+struct Settings {
+  double beta1, beta2, eps, weight_decay;
+
+  __device__ Factors factors(const UpdateScalars& scalars) const {
+    const double learning_rate = *scalars.learning_rate;
+    return {.clip = *scalars.clip,
+            .decay = static_cast<float>(1.0 - learning_rate * weight_decay),
+            .one_minus_beta1 = static_cast<float>(1.0 - beta1),
+            .beta2 = static_cast<float>(beta2),
+            .one_minus_beta2 = static_cast<float>(1.0 - beta2),
+            .sqrt_bias_correction2 = static_cast<float>(sqrt(1.0 - power(beta2, *scalars.step))),
+            .eps = static_cast<float>(eps),
+            .step_size = static_cast<float>(-learning_rate / (1.0 - power(beta1, *scalars.step)))};
+  }
+};
+
+__device__ void adamw_step(const Factors& s, float& parameter, float& m, float& v, float gradient) {
+  const float g = gradient * s.clip;
+  parameter *= s.decay;
+  m += s.one_minus_beta1 * (g - m);
+  v = v * s.beta2 + s.one_minus_beta2 * g * g;
+  const float denominator = sqrtf(v) / s.sqrt_bias_correction2 + s.eps;
+  parameter += s.step_size * m / denominator;
+}
+
+// Of both moments: what codes stand for, and how the nearest one is found (tensor/code_table.h).
+PLIMSOLL_TABLE CodeMap kSignedMap = kSignedCodes, kUnsignedMap = kUnsignedCodes;
+PLIMSOLL_TABLE auto kSignedEntries = kSignedCodeTable.entries;
+PLIMSOLL_TABLE auto kUnsignedEntries = kUnsignedCodeTable.entries;
+
+// A block's copy of them.
+struct CodeTables {
+  float signed_map[std::size(kSignedCodes)], unsigned_map[std::size(kUnsignedCodes)];
+  std::int32_t signed_entries[std::size(kSignedCodeTable.entries)];
+  std::int32_t unsigned_entries[std::size(kUnsignedCodeTable.entries)];
+
+  __device__ void fill() {
+    copy(kSignedMap, signed_map);
+    copy(kUnsignedMap, unsigned_map);
+    copy(kSignedEntries, signed_entries);
+    copy(kUnsignedEntries, unsigned_entries);
+  }
+  template <typename T, std::size_t kCount>
+  __device__ static void copy(const std::array<T, kCount>& from, T (&to)[kCount]) {
+    for (std::size_t i = threadIdx.x; i < kCount; i += kRowThreads) to[i] = from[i];
+  }
+};
+
+// Where no moment is coded.
+struct NoTables {
+  static constexpr const float *signed_map = nullptr, *unsigned_map = nullptr;
+  __device__ void fill() {}
+};
+
+template <int kRestBits>
+__device__ std::int32_t nearest_rank(const std::int32_t* entries, float magnitude) {
+  using Table = CodeTable<kRestBits>;
+  std::uint32_t bits = std::bit_cast<std::uint32_t>(magnitude);
+  bits = bits < Table::kLowest ? Table::kLowest : bits > Table::kOne ? Table::kOne : bits;
+  const std::int32_t entry = entries[(bits >> kRestBits) - Table::kFirstCell];
+  return (entry + static_cast<std::int32_t>(bits & Table::kRest)) >> kRestBits;
+}
+template <bool kHasSign>
+__device__ std::uint8_t nearest(const CodeTables& tables, float x) {
+  if constexpr (kHasSign) {  // 127 is 0; there is a 1 but no -1
+    const std::int32_t rank = nearest_rank<17>(tables.signed_entries, fabsf(x));
+    return static_cast<std::uint8_t>(x < 0 ? 127 - (rank < 127 ? rank : 127) : 127 + rank);
+  } else {
+    return static_cast<std::uint8_t>(nearest_rank<16>(tables.unsigned_entries, fabsf(x)));
+  }
+}
+
+// A lane's elements of a block of codes: kPacks packs, kPack * kWarp elements apart.
+using Values = float[kPacks][kPack];
+__device__ std::int64_t pack_at(std::int64_t block, int pack) {
+  return block * kCodeBlock + (pack * static_cast<int>(kWarp) + static_cast<int>(lane_index())) * kPack;
+}
+__device__ int pack_count(std::int64_t at, std::int64_t elements) {
+  const std::int64_t left = elements - at;
+  return left >= kPack ? kPack : left > 0 ? static_cast<int>(left) : 0;
+}
+
+template <bool kCoded>
+__device__ void load_moment(const Moment& moment, const float* map, std::int64_t block, std::int64_t elements,
+                            Values& to) {
+  for (int p = 0; p < kPacks; ++p) {
+    const std::int64_t at = pack_at(block, p);
+    if constexpr (kCoded) {
+      const auto codes = read_pack<kPack>(moment.codes + at, pack_count(at, elements));
+      for (int i = 0; i < kPack; ++i) to[p][i] = map[codes.at[i]] * moment.absmax[block];
+    } else {
+      load(moment.whole + at, pack_count(at, elements), to[p]);
+    }
+  }
+}
+
+// The whole warp comes. What lies behind the last element counts as zeros.
+template <bool kCoded, bool kHasSign, typename Tables>
+__device__ void store_moment(const Moment& moment, const Tables& tables, std::int64_t block, std::int64_t elements,
+                             const Values& from) {
+  float largest = 0;
+  if constexpr (kCoded) {
+    for (int p = 0; p < kPacks; ++p) {
+      const int count = pack_count(pack_at(block, p), elements);
+      for (int i = 0; i < kPack; ++i) largest = i < count ? fmaxf(largest, fabsf(from[p][i])) : largest;
+    }
+    largest = warp_max(largest);
+    if (lane_index() == 0) moment.absmax[block] = largest;
+  }
+  for (int p = 0; p < kPacks; ++p) {
+    const std::int64_t at = pack_at(block, p);
+    if constexpr (kCoded) {
+      Pack<std::uint8_t, kPack> codes;
+      for (int i = 0; i < kPack; ++i)
+        codes.at[i] = nearest<kHasSign>(tables, largest > 0 ? from[p][i] / largest : 0.0F);
+      write_pack(codes, pack_count(at, elements), moment.codes + at);
+    } else {
+      store(from[p], pack_count(at, elements), moment.whole + at);
+    }
+  }
+}
+
+// The gradients of the pack that begins with the table's element `at`; `found` is where the row of element `from`, not
+// behind it, was found, and lies at `from_row`.
+__device__ void load_gradient(const Gradient& gradient, std::int64_t at, int count, std::int64_t from_row,
+                              std::int64_t found, float (&to)[kPack]) {
+  std::int64_t row = from_row, column = at - row * gradient.width;
+  const auto advance = [&] {
+    while (column >= gradient.width) {
+      column -= gradient.width;
+      ++row;
+    }
+    while (found < gradient.rows() && gradient.ids[found] < row) ++found;
+  };
+  advance();
+  for (float& each : to) each = 0;
+  if (count == kPack && gradient.width % kPack == 0) {  // within a row
+    if (gradient.has(found, row)) load(gradient.values + found * gradient.width + column, count, to);
+    return;
+  }
+  for (int i = 0; i < count; ++i, ++column) {
+    advance();
+    if (gradient.has(found, row)) to[i] = gradient.values[found * gradient.width + column];
+  }
+}
+
+// Elements [start, start + elements) of the parameter, and moments that are theirs.
+template <bool kCoded, bool kByRows>
+__global__ void __launch_bounds__(kRowThreads)
+    adamw(Parameter parameter, Moment moment, Moment square, Gradient gradient, UpdateScalars scalars,
+          Settings settings, std::int64_t start, std::int64_t elements) {
+  PLIMSOLL_SHARED Factors factors;
+  PLIMSOLL_SHARED std::conditional_t<kCoded, CodeTables, NoTables> tables;
+  if (is_skipped(scalars.clip)) return;
+  if (threadIdx.x == 0) factors = settings.factors(scalars);
+  tables.fill();
+  __syncthreads();
+  const Factors s = factors;
+  for (std::int64_t block = first_row(); block * kCodeBlock < elements; block += row_stride()) {
+    Values p, m, v, g;
+    for (int i = 0; i < kPacks; ++i) {
+      parameter.load_from(start + pack_at(block, i), pack_count(pack_at(block, i), elements), p[i]);
+    }
+    load_moment<kCoded>(moment, tables.signed_map, block, elements, m);
+    load_moment<kCoded>(square, tables.unsigned_map, block, elements, v);
+    if constexpr (kByRows) {
+      const std::int64_t row = (start + block * kCodeBlock) / gradient.width, found = gradient.find(row);
+      for (int i = 0; i < kPacks; ++i) {
+        const std::int64_t at = pack_at(block, i);
+        load_gradient(gradient, start + at, pack_count(at, elements), row, found, g[i]);
+      }
+    } else {
+      for (int i = 0; i < kPacks; ++i) {
+        const std::int64_t at = pack_at(block, i);
+        load(gradient.values + start + at, pack_count(at, elements), g[i]);
+      }
+    }
+    for (int i = 0; i < kPacks; ++i) {
+      for (int k = 0; k < kPack; ++k) adamw_step(s, p[i][k], m[i][k], v[i][k], g[i][k]);
+      parameter.store_to(start + pack_at(block, i), pack_count(pack_at(block, i), elements), p[i]);
+    }
+    store_moment<kCoded, true>(moment, tables, block, elements, m);
+    store_moment<kCoded, false>(square, tables, block, elements, v);
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_adamw(const Context& context, const Graph& graph, const Node& node) {
+  const UpdateForm form = update_form(graph, node);
+  const auto attributes = std::get<AdamWAttributes>(node.attributes);
+  check(graph.type(node.inputs[form.gradient_values()]).dtype == DType::kF32, "gradients of parameters are F32");
+  const Shape& shape = graph.type(node.inputs[0]).shape;
+  const std::int64_t elements = attributes.count > 0 ? attributes.count : shape.elements();
+  const std::int64_t width = form.by_rows ? shape[1] : 1;
+  return make_launch(0, [&context, form, attributes, elements, width](const KernelArguments& a) {
+    Moment moment{}, square{};
+    const std::size_t first = form.states();
+    if (form.coded) {
+      moment = {nullptr, output<std::uint8_t>(a, first), output<float>(a, first + 1)};
+      square = {nullptr, output<std::uint8_t>(a, first + 2), output<float>(a, first + 3)};
+    } else {
+      moment.whole = output<float>(a, first);
+      square.whole = output<float>(a, first + 1);
+    }
+    // Blocks that fill the tables of codes first take more than one block of elements each.
+    const unsigned blocks = row_blocks(code_blocks(elements));
+    const Launch shape_of{.blocks = form.coded ? std::min(blocks, 1024U) : blocks, .threads = kRowThreads};
+    const auto start = [&](auto kernel) {
+      launch(context.stream(), kernel, shape_of, parameter_of(form, a), moment, square, gradient_of(form, a, width),
+             scalars_of(form, a), Settings{attributes.beta1, attributes.beta2, attributes.eps, attributes.weight_decay},
+             attributes.first, elements);
+    };
+    if (form.coded) {
+      form.by_rows ? start(adamw<true, true>) : start(adamw<true, false>);
+    } else {
+      form.by_rows ? start(adamw<false, true>) : start(adamw<false, false>);
+    }
+  });
+}
+
+}  // namespace plimsoll::cuda

@@ -1,0 +1,57 @@
+// What the threads of a block do together: sums, always in the same order, and counts of those before. Every thread of
+// the block has to come.
+#pragma once
+
+#include "backend/cuda/device.h"
+
+namespace plimsoll::cuda {
+
+// Of kThreads threads, a multiple of a warp; all get it.
+template <unsigned kThreads>
+__device__ inline double block_sum(double x) {
+  PLIMSOLL_SHARED double sums[kThreads / kWarp];
+  x = warp_sum(x);
+  if (threadIdx.x % kWarp == 0) sums[threadIdx.x / kWarp] = x;
+  __syncthreads();
+  double sum = 0;
+  for (const double each : sums) sum += each;
+  __syncthreads();  // the next sum may begin
+  return sum;
+}
+
+// The sum of values[0..count), as the block's threads take them in turn.
+template <unsigned kThreads>
+__device__ inline double block_sum_of(const double* values, std::int64_t count) {
+  double sum = 0;
+  for (std::int64_t i = threadIdx.x; i < count; i += kThreads) sum += values[i];
+  return block_sum<kThreads>(sum);
+}
+
+// The sum of the lanes' values up to this one's.
+__device__ inline unsigned warp_running_sum(unsigned x) {
+  for (unsigned step = 1; step < kWarp; step *= 2) {
+    const unsigned below = __shfl_up_sync(kAllLanes, x, step);
+    if (threadIdx.x % kWarp >= step) x += below;
+  }
+  return x;
+}
+
+struct Place {
+  unsigned before, all;  // sums of the values of the threads before this one, and of all
+};
+template <unsigned kThreads>
+__device__ inline Place block_place(unsigned x) {
+  PLIMSOLL_SHARED unsigned sums[kThreads / kWarp];
+  const unsigned warp = threadIdx.x / kWarp, running = warp_running_sum(x);
+  if (threadIdx.x % kWarp == kWarp - 1) sums[warp] = running;
+  __syncthreads();
+  Place place{running - x, 0};
+  for (unsigned i = 0; i < kThreads / kWarp; ++i) {
+    if (i < warp) place.before += sums[i];
+    place.all += sums[i];
+  }
+  __syncthreads();
+  return place;
+}
+
+}  // namespace plimsoll::cuda

@@ -1,0 +1,188 @@
+// embedding, of tables whole or coded; spatial_embedding; their dense gradients.
+#include <array>
+
+#include "backend/cuda/grouped_sums.h"
+#include "tensor/block_code.h"
+
+namespace plimsoll::cuda {
+namespace {
+
+template <typename Unit>
+struct LookUp {
+  const Unit* table;
+  const std::int32_t* ids;
+  std::int64_t units;
+  __device__ RowSource<Unit> operator()(std::int64_t row) const { return {table + ids[row] * units}; }
+};
+
+std::unique_ptr<Kernel> make_embedding_rows(const Context& context, const TensorType& table) {
+  const std::size_t row_bytes = static_cast<std::size_t>(table.shape[1]) * dtype_bytes(table.dtype);
+  return make_launch(0, [&context, row_bytes](const KernelArguments& a) {
+    for_unit(row_bytes, [&]<typename Unit>(Unit) {
+      launch_copy<Unit>(context, a,
+                        LookUp<Unit>{static_cast<const Unit*>(a.inputs[0].raw()), input<std::int32_t>(a, 1),
+                                     static_cast<std::int64_t>(row_bytes / sizeof(Unit))});
+    });
+  });
+}
+
+PLIMSOLL_TABLE std::array<float, 16> kNormalFloatTable = kNormalFloats;
+
+// Element `column` of a row, as tensor/block_code.h has it.
+template <DType kCode>
+__device__ float decoded(const std::uint8_t* row, std::int64_t column) {
+  const std::uint8_t* const block = row + column / kCodeBlock * static_cast<std::int64_t>(code_block_bytes(kCode));
+  const float absmax = *reinterpret_cast<const float*>(block);
+  const std::uint8_t* const codes = block + sizeof absmax;
+  const std::int64_t index = column % kCodeBlock;
+  if constexpr (kCode == DType::kQ8) {
+    return static_cast<float>(static_cast<std::int8_t>(codes[index])) * (absmax / 127.0F);
+  } else {
+    const unsigned pair = codes[index % (kCodeBlock / 2)];
+    return kNormalFloatTable[index < kCodeBlock / 2 ? pair & 15U : pair >> 4U] * absmax;
+  }
+}
+
+template <DType kCode>
+__global__ void embedding_coded(const std::uint8_t* table, const std::int32_t* ids, float* y, Rows rows) {
+  const std::int64_t width = rows.columns, count = rows.real();
+  const auto row_bytes = static_cast<std::int64_t>(coded_row_bytes(kCode, width));
+  for (std::int64_t row = first_row(); row < count; row += row_stride()) {
+    const std::uint8_t* const from = table + ids[row] * row_bytes;
+    for (std::int64_t c = lane_index(); c < width; c += kWarp) y[row * width + c] = decoded<kCode>(from, c);
+  }
+}
+
+template <DType kCode>
+std::unique_ptr<Kernel> make_embedding_coded(const Context& context) {
+  return make_launch(0, [&context](const KernelArguments& a) {
+    const Rows rows = rows_of(a, a.outputs[0]);
+    launch(context.stream(), embedding_coded<kCode>, {.blocks = row_blocks(rows.capacity), .threads = kRowThreads},
+           static_cast<const std::uint8_t*>(a.inputs[0].raw()), input<std::int32_t>(a, 1), output<float>(a, 0), rows);
+  });
+}
+
+// The six look-ups of a box, in the order of their columns: x(x0) y(y0) x(x1) y(y1) h(y1-y0) w(x1-x0). The row that
+// the `slot`-th one takes of its table; sizes are clipped to the table.
+__device__ std::int32_t spatial_row(const std::int32_t* box, unsigned slot, std::int64_t table_rows) {
+  if (slot < 4) return box[slot];
+  const std::int32_t size = slot == 4 ? box[3] - box[1] : box[2] - box[0];
+  return std::clamp(size, 0, static_cast<std::int32_t>(table_rows) - 1);
+}
+// 0..3: x, y, h, w.
+__device__ unsigned spatial_table(unsigned slot) { return slot < 4 ? slot % 2 : slot - 2; }
+
+template <typename Unit>
+struct SpatialTables {
+  const Unit* at[4];
+  std::int64_t rows, coordinate, size;  // the latter two: units of a row of x and y, and of h and w
+};
+
+template <typename Unit>
+__global__ void spatial_embedding(SpatialTables<Unit> tables, const std::int32_t* boxes, Unit* y, Rows rows) {
+  const std::int64_t count = rows.real(), units = 4 * tables.coordinate + 2 * tables.size;
+  for (std::int64_t row = first_row(); row < count; row += row_stride()) {
+    Unit* to = y + row * units;
+    for (unsigned slot = 0; slot < 6; ++slot) {
+      const std::int64_t width = slot < 4 ? tables.coordinate : tables.size;
+      const Unit* const from = tables.at[spatial_table(slot)] + spatial_row(boxes + 4 * row, slot, tables.rows) * width;
+      for (std::int64_t unit = lane_index(); unit < width; unit += kWarp) to[unit] = from[unit];
+      to += width;
+    }
+  }
+}
+
+std::unique_ptr<Kernel> make_spatial_embedding(const Context& context, const TensorType& x, const TensorType& h) {
+  const std::size_t coordinate = static_cast<std::size_t>(x.shape[1]) * dtype_bytes(x.dtype);
+  const std::size_t size = static_cast<std::size_t>(h.shape[1]) * dtype_bytes(x.dtype);
+  return make_launch(0, [&context, table_rows = x.shape[0], coordinate, size](const KernelArguments& a) {
+    const Rows rows = rows_of(a, a.outputs[0]);
+    for_unit(coordinate | size, [&]<typename Unit>(Unit) {
+      SpatialTables<Unit> tables{{},
+                                 table_rows,
+                                 static_cast<std::int64_t>(coordinate / sizeof(Unit)),
+                                 static_cast<std::int64_t>(size / sizeof(Unit))};
+      for (std::size_t i = 0; i < 4; ++i) tables.at[i] = static_cast<const Unit*>(a.inputs[i].raw());
+      launch(context.stream(), spatial_embedding<Unit>, {.blocks = row_blocks(rows.capacity), .threads = kRowThreads},
+             tables, input<std::int32_t>(a, 4), static_cast<Unit*>(a.outputs[0].raw()), rows);
+    });
+  });
+}
+
+void fill_zeros(const Context& context, const TensorView& view) {
+  check_cuda(cudaMemsetAsync(view.raw(), 0, view.bytes(), context.stream()), "zeros");
+}
+
+// Rows that are absent are zeros.
+std::unique_ptr<Kernel> make_embedding_grad(const Context& context, const TensorType& dy, std::int64_t padding_idx) {
+  check_dy(dy);
+  ScratchLayout layout;
+  const SumListScratch parts(layout, dy.shape[0], dy.shape[1]);
+  return make_launch(layout.bytes(), [&context, parts, padding_idx](const KernelArguments& a) {
+    const Rows rows = rows_of(a, a.inputs[0]);
+    const SumLists<1> lists{{parts.list(a, output<float>(a, 0))}};
+    fill_zeros(context, a.outputs[0]);
+    launch_sort(context, IdItems{input<std::int32_t>(a, 1), static_cast<std::int32_t>(padding_idx), rows}, lists);
+    launch_sums(context, input<float>(a, 0), lists, rows.capacity, rows.columns);
+  });
+}
+
+// A list a table: x and y are looked up twice by each row.
+struct SpatialItems {
+  const std::int32_t* boxes;
+  Rows rows;
+  std::int64_t table_rows, coordinate, size;
+
+  __device__ std::int64_t count(unsigned table) const { return rows.real() * (table < 2 ? 2 : 1); }
+  __device__ Item item(unsigned table, std::int64_t index) const {
+    const std::int64_t row = table < 2 ? index / 2 : index;
+    const unsigned slot = table < 2 ? table + 2 * static_cast<unsigned>(index % 2) : table + 2;
+    const std::int64_t column = slot < 4 ? slot * coordinate : 4 * coordinate + (slot - 4) * size;
+    return {spatial_row(boxes + 4 * row, slot, table_rows), static_cast<std::int32_t>(row * rows.columns + column)};
+  }
+};
+
+std::unique_ptr<Kernel> make_spatial_embedding_grad(const Context& context, const TensorType& dy,
+                                                    const SpatialAttributes& attributes) {
+  check_dy(dy);
+  const std::int64_t capacity = dy.shape[0], coordinate = attributes.coordinate_size, size = attributes.shape_size;
+  ScratchLayout layout;
+  const std::array<SumListScratch, 4> parts = {
+      SumListScratch(layout, 2 * capacity, coordinate), SumListScratch(layout, 2 * capacity, coordinate),
+      SumListScratch(layout, capacity, size), SumListScratch(layout, capacity, size)};
+  return make_launch(layout.bytes(), [&context, parts, attributes](const KernelArguments& a) {
+    const Rows rows = rows_of(a, a.inputs[0]);
+    SumLists<4> lists;
+    for (std::size_t i = 0; i < 4; ++i) {
+      lists.at[i] = parts[i].list(a, output<float>(a, i));
+      fill_zeros(context, a.outputs[i]);
+    }
+    launch_sort(context,
+                SpatialItems{input<std::int32_t>(a, 1), rows, attributes.table_rows, attributes.coordinate_size,
+                             attributes.shape_size},
+                lists);
+    launch_sums(context, input<float>(a, 0), lists, 2 * rows.capacity,
+                attributes.coordinate_size | attributes.shape_size);
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_embedding(const Context& context, const Graph& graph, const Node& node) {
+  const TensorType& first = graph.type(node.inputs[0]);
+  switch (node.op) {
+    case Op::kEmbedding:
+      if (first.dtype == DType::kQ8) return make_embedding_coded<DType::kQ8>(context);
+      if (first.dtype == DType::kNF4) return make_embedding_coded<DType::kNF4>(context);
+      return make_embedding_rows(context, first);
+    case Op::kSpatialEmbedding:
+      return make_spatial_embedding(context, first, graph.type(node.inputs[2]));
+    case Op::kEmbeddingGrad:
+      return make_embedding_grad(context, first, std::get<EmbeddingAttributes>(node.attributes).padding_idx);
+    default:
+      check(node.op == Op::kSpatialEmbeddingGrad, "make_embedding knows the op");
+      return make_spatial_embedding_grad(context, first, std::get<SpatialAttributes>(node.attributes));
+  }
+}
+
+}  // namespace plimsoll::cuda

@@ -1,0 +1,269 @@
+// Sums of rows that have the same target: gradients of tables that rows were looked up in.
+//
+// A list of items, each a row of dy and its target, is sorted by target, stably, by one block. Then the sorted items
+// are cut into chunks of kChunkItems, which warps add up: a target all of whose items lie in one chunk gets its sum at
+// once; of one that goes on into the next chunk the parts are kept, its begin in `tails`, the rest in `heads`, and
+// added up in a second launch. So all sums have an order that depends on the items alone.
+//
+//   launch_grouped_sums(context, a, source, lists, most_items, longest width)
+#pragma once
+
+#include <algorithm>
+#include <limits>
+
+#include "backend/cuda/blocks.h"
+#include "backend/cuda/packs.h"
+#include "backend/cuda/rows.h"
+#include "backend/scratch.h"
+
+namespace plimsoll::cuda {
+
+struct Item {
+  std::int32_t target;  // negative: none, the item is left out
+  std::int32_t start;   // in dy, elements
+};
+
+struct SumList {
+  Item *items, *spare;   // sorted in `items`
+  std::int32_t* length;  // of items that have a target
+  float *heads, *tails;  // [chunks][width]
+  float* to;             // row `target` of it gets the sum
+  std::int64_t width;
+};
+template <int kLists>
+struct SumLists {
+  SumList at[kLists];
+};
+
+inline constexpr std::int64_t kChunkItems = 32;
+
+// Starts are kept in 32 bits.
+inline void check_dy(const TensorType& dy) {
+  check(dy.dtype == DType::kF32 && dy.shape.elements() <= std::numeric_limits<std::int32_t>::max(),
+        "a gradient of an embedding is F32 of at most 2^31 elements");
+}
+
+// One list: each row and its id, but for padding.
+struct IdItems {
+  const std::int32_t* ids;
+  std::int32_t padding_idx;
+  Rows rows;
+  __device__ std::int64_t count(unsigned) const { return rows.real(); }
+  __device__ Item item(unsigned, std::int64_t row) const {
+    return {ids[row] == padding_idx ? -1 : ids[row], static_cast<std::int32_t>(row * rows.columns)};
+  }
+};
+
+// Where a list's parts lie in a kernel's scratch.
+class SumListScratch {
+ public:
+  SumListScratch(ScratchLayout& layout, std::int64_t items, std::int64_t width)
+      : width_(width),
+        items_(layout.add<Item>(items)),
+        spare_(layout.add<Item>(items)),
+        length_(layout.add<std::int32_t>(1)),
+        heads_(layout.add<float>(chunks(items) * width)),
+        tails_(layout.add<float>(chunks(items) * width)) {}
+
+  static std::int64_t chunks(std::int64_t items) { return (items + kChunkItems - 1) / kChunkItems; }
+  SumList list(const KernelArguments& a, float* to) const {
+    return {scratch_at<Item>(a, items_),
+            scratch_at<Item>(a, spare_),
+            scratch_at<std::int32_t>(a, length_),
+            scratch_at<float>(a, heads_),
+            scratch_at<float>(a, tails_),
+            to,
+            width_};
+  }
+
+ private:
+  std::int64_t width_;
+  std::size_t items_, spare_, length_, heads_, tails_;
+};
+
+// A stable sort by the digits of targets, from the last one: in each pass a thread counts the digits of the items that
+// are its own, which are neighbours; a warp for each digit finds how many come before; then the items move.
+inline constexpr unsigned kSortThreads = 512, kDigitBits = 4, kDigits = 1U << kDigitBits;
+static_assert(kSortThreads / kWarp == kDigits);
+inline constexpr unsigned kLaneThreads = kSortThreads / kWarp;  // whose counts one lane adds up
+
+struct DigitCounts {
+  // After each kLaneThreads threads a place is left free, so that lanes that add up neighbours meet different banks.
+  unsigned before[kDigits * (kSortThreads + kWarp)];
+  unsigned totals[kDigits];
+
+  __device__ unsigned& of(unsigned digit, unsigned thread) {
+    return before[digit * (kSortThreads + kWarp) + thread + thread / kLaneThreads];
+  }
+};
+
+template <typename Read>
+__device__ std::int64_t sort_pass(const Read& read, std::int64_t count, unsigned shift, Item* to, DigitCounts& counts) {
+  const std::int64_t share = (count + kSortThreads - 1) / kSortThreads;
+  const std::int64_t begin = std::min(count, threadIdx.x * share), end = std::min(count, begin + share);
+  for (unsigned digit = 0; digit < kDigits; ++digit) counts.of(digit, threadIdx.x) = 0;
+  const auto count_of = [&](const Item& item) -> unsigned& {
+    return counts.of(static_cast<unsigned>(item.target) >> shift & (kDigits - 1), threadIdx.x);
+  };
+  for (std::int64_t i = begin; i < end; ++i) {
+    const Item item = read(i);
+    if (item.target >= 0) ++count_of(item);
+  }
+  __syncthreads();
+  const unsigned digit = threadIdx.x / kWarp;
+  const unsigned first = lane_index() * kLaneThreads;
+  unsigned sum = 0;
+  for (unsigned i = 0; i < kLaneThreads; ++i) sum += counts.of(digit, first + i);
+  const unsigned running = warp_running_sum(sum);
+  sum = running - sum;
+  for (unsigned i = 0; i < kLaneThreads; ++i) {
+    unsigned& each = counts.of(digit, first + i);
+    const unsigned here = each;
+    each = sum;
+    sum += here;
+  }
+  if (lane_index() == kWarp - 1) counts.totals[digit] = running;
+  __syncthreads();
+  unsigned length = 0;
+  for (unsigned each = 0; each < kDigits; ++each) {
+    counts.of(each, threadIdx.x) += length;
+    length += counts.totals[each];
+  }
+  for (std::int64_t i = begin; i < end; ++i) {
+    const Item item = read(i);
+    if (item.target >= 0) to[count_of(item)++] = item;
+  }
+  __syncthreads();
+  return length;
+}
+
+// A block a list. Source: count(list) and item(list, index) of what is to be sorted.
+template <typename Source, int kLists>
+__global__ void __launch_bounds__(kSortThreads) sort_items(Source source, SumLists<kLists> lists) {
+  PLIMSOLL_SHARED DigitCounts counts;
+  PLIMSOLL_SHARED std::int32_t largest_of[kSortThreads / kWarp];
+  const unsigned which = blockIdx.x;
+  const SumList list = lists.at[which];
+  std::int64_t count = source.count(which);
+  std::int32_t largest = 0;
+  for (std::int64_t i = threadIdx.x; i < count; i += kSortThreads) {
+    largest = std::max(largest, source.item(which, i).target);
+  }
+  for (unsigned step = kWarp / 2; step > 0; step /= 2) {
+    largest = std::max(largest, __shfl_xor_sync(kAllLanes, largest, static_cast<int>(step)));
+  }
+  if (lane_index() == 0) largest_of[threadIdx.x / kWarp] = largest;
+  __syncthreads();
+  for (const std::int32_t each : largest_of) largest = std::max(largest, each);
+  // Two passes at a time, there and back.
+  for (unsigned shift = 0; shift == 0 || (shift < 32 && largest >> shift != 0); shift += 2 * kDigitBits) {
+    if (shift == 0) {
+      count = sort_pass([&](std::int64_t i) { return source.item(which, i); }, count, shift, list.spare, counts);
+    } else {
+      sort_pass([&](std::int64_t i) { return list.items[i]; }, count, shift, list.spare, counts);
+    }
+    sort_pass([&](std::int64_t i) { return list.spare[i]; }, count, shift + kDigitBits, list.items, counts);
+  }
+  if (threadIdx.x == 0) *list.length = static_cast<std::int32_t>(count);
+}
+
+// A warp a chunk and N columns a lane; blockIdx.z: the list.
+template <int N, int kLists>
+__global__ void sum_chunks(const float* dy, SumLists<kLists> lists) {
+  constexpr int kAtOnce = 8;
+  const SumList list = lists.at[blockIdx.z];
+  const std::int64_t length = *list.length, chunk = first_row(), first = chunk * kChunkItems;
+  const std::int64_t end = std::min(first + kChunkItems, length);
+  const std::int64_t c = (static_cast<std::int64_t>(blockIdx.y) * kWarp + lane_index()) * N;
+  if (first >= length || c >= list.width) return;
+  bool is_head = first > 0 && list.items[first - 1].target == list.items[first].target;
+  float sum[N] = {};
+  for (std::int64_t some = first; some < end; some += kAtOnce) {
+    float each[kAtOnce][N];
+    for (int i = 0; i < kAtOnce; ++i) {
+      if (some + i < end) load(dy + list.items[some + i].start + c, N, each[i]);
+    }
+    for (int i = 0; i < kAtOnce; ++i) {
+      const std::int64_t at = some + i;
+      if (at >= end) break;
+      for (int n = 0; n < N; ++n) sum[n] += each[i][n];
+      const std::int32_t target = list.items[at].target;
+      const bool ends = at + 1 == length || list.items[at + 1].target != target;
+      if (!ends && at + 1 < end) continue;
+      float* const to = is_head ? list.heads + chunk * list.width
+                        : ends  ? list.to + target * list.width
+                                : list.tails + chunk * list.width;
+      store(sum, N, to + c);
+      for (float& column : sum) column = 0;
+      is_head = false;
+    }
+  }
+}
+
+// A block for each chunk in which a target begins that goes on behind it: tail and heads are added up.
+template <int N, int kLists>
+__global__ void sum_parts(SumLists<kLists> lists) {
+  PLIMSOLL_SHARED double sums[kRowWarps][kWarp * N];
+  const SumList list = lists.at[blockIdx.z];
+  const std::int64_t length = *list.length, chunk = blockIdx.x, first = chunk * kChunkItems;
+  const std::int64_t next = first + kChunkItems;
+  if (next >= length) return;
+  const std::int32_t target = list.items[next].target;
+  if (list.items[next - 1].target != target) return;
+  if (first > 0 && list.items[first - 1].target == target) return;
+  std::int64_t low = next, high = length;  // the target's last item lies in [low, high)
+  while (high - low > 1) {
+    const std::int64_t middle = (low + high) / 2;
+    (list.items[middle].target == target ? low : high) = middle;
+  }
+  const std::int64_t last_chunk = low / kChunkItems;
+  const std::int64_t c = (static_cast<std::int64_t>(blockIdx.y) * kWarp + lane_index()) * N;
+  const unsigned warp = threadIdx.x / kWarp;
+  double sum[N] = {};
+  if (c < list.width) {
+    for (std::int64_t part = chunk + 1 + warp; part <= last_chunk; part += kRowWarps) {
+      float each[N];
+      load(list.heads + part * list.width + c, N, each);
+      for (int n = 0; n < N; ++n) sum[n] += each[n];
+    }
+  }
+  for (int n = 0; n < N; ++n) sums[warp][lane_index() * N + n] = sum[n];
+  __syncthreads();
+  if (warp > 0 || c >= list.width) return;
+  float total[N];
+  load(list.tails + chunk * list.width + c, N, total);
+  for (int n = 0; n < N; ++n) {
+    double whole = total[n];
+    for (unsigned each = 0; each < kRowWarps; ++each) whole += sums[each][lane_index() * N + n];
+    total[n] = static_cast<float>(whole);
+  }
+  store(total, N, list.to + target * list.width + c);
+}
+
+template <typename Source, int kLists>
+void launch_sort(const Context& context, const Source& source, const SumLists<kLists>& lists) {
+  launch(context.stream(), sort_items<Source, kLists>, {.blocks = kLists, .threads = kSortThreads}, source, lists);
+}
+
+// Of sorted lists; none has more than `most_items`. Starts and widths are multiples of `unit` elements.
+template <int kLists>
+void launch_sums(const Context& context, const float* dy, const SumLists<kLists>& lists, std::int64_t most_items,
+                 std::int64_t unit) {
+  std::int64_t width = 0;
+  for (const SumList& list : lists.at) width = std::max(width, list.width);
+  const std::int64_t chunks = SumListScratch::chunks(most_items);
+  for_pack(unit, [&](auto pack) {
+    const auto columns = static_cast<unsigned>((width / pack() + kWarp - 1) / kWarp);
+    launch(context.stream(), sum_chunks<pack(), kLists>,
+           {.blocks = static_cast<unsigned>((chunks + kRowWarps - 1) / kRowWarps),
+            .threads = kRowThreads,
+            .blocks_y = columns,
+            .blocks_z = kLists},
+           dy, lists);
+    launch(context.stream(), sum_parts<pack(), kLists>,
+           {.blocks = static_cast<unsigned>(chunks), .threads = kRowThreads, .blocks_y = columns, .blocks_z = kLists},
+           lists);
+  });
+}
+
+}  // namespace plimsoll::cuda

@@ -1,0 +1,163 @@
+// bias_grad, sum_squares, gradient_norm: sums in blocks whose number does not depend on the device, then over the
+// blocks in order, so that they repeat bit for bit.
+#include "backend/cuda/blocks.h"
+#include "backend/cuda/packs.h"
+#include "backend/cuda/rows.h"
+#include "backend/scratch.h"
+
+namespace plimsoll::cuda {
+namespace {
+
+constexpr std::int64_t kSumRows = 64;  // rows that a block adds up in bias_grad
+
+// partial[block][width]: sums over the block's rows; a warp takes every eighth of them, a lane N columns.
+template <int N, typename T>
+__global__ void bias_partial_sums(const T* dy, float* partial, Rows rows) {
+  PLIMSOLL_SHARED float sums[kRowWarps][kWarp * N];
+  const std::int64_t width = rows.columns, first = blockIdx.x * kSumRows, real = rows.real();
+  const std::int64_t end = first + kSumRows < real ? first + kSumRows : real;
+  const std::int64_t c = (static_cast<std::int64_t>(blockIdx.y) * kWarp + lane_index()) * N;
+  const unsigned warp = threadIdx.x / kWarp;
+  float sum[N] = {};
+  if (c < width) {
+    for (std::int64_t row = first + warp; row < end; row += kRowWarps) {
+      float each[N];
+      load(dy + row * width + c, N, each);
+      for (int n = 0; n < N; ++n) sum[n] += each[n];
+    }
+  }
+  for (int n = 0; n < N; ++n) sums[warp][lane_index() * N + n] = sum[n];
+  __syncthreads();
+  if (warp > 0 || c >= width) return;
+  for (unsigned each = 1; each < kRowWarps; ++each) {
+    for (int n = 0; n < N; ++n) sum[n] += sums[each][lane_index() * N + n];
+  }
+  store(sum, N, partial + blockIdx.x * width + c);
+}
+
+__global__ void bias_whole_sums(const float* partial, float* dbias, Rows rows) {
+  const std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * kRowThreads + threadIdx.x;
+  if (c >= rows.columns) return;
+  const std::int64_t blocks = (rows.real() + kSumRows - 1) / kSumRows;
+  double sum = 0;
+  for (std::int64_t block = 0; block < blocks; ++block) sum += double{partial[block * rows.columns + c]};
+  dbias[c] = static_cast<float>(sum);
+}
+
+template <typename T>
+std::unique_ptr<Kernel> make_bias_grad(const Context& context, const TensorType& dy) {
+  const std::int64_t most_blocks = (dy.shape[0] + kSumRows - 1) / kSumRows;
+  ScratchLayout layout;
+  const std::size_t partial_at = layout.add<float>(most_blocks * dy.shape[1]);
+  return make_launch(layout.bytes(), [&context, partial_at](const KernelArguments& a) {
+    const Rows rows = rows_of(a, a.inputs[0]);
+    auto* const partial = scratch_at<float>(a, partial_at);
+    for_pack(rows.columns, [&](auto pack) {
+      launch(context.stream(), bias_partial_sums<pack(), T>,
+             {.blocks = static_cast<unsigned>((rows.capacity + kSumRows - 1) / kSumRows),
+              .threads = kRowThreads,
+              .blocks_y = static_cast<unsigned>((rows.columns / pack() + kWarp - 1) / kWarp)},
+             input<T>(a, 0), partial, rows);
+    });
+    launch(context.stream(), bias_whole_sums,
+           {.blocks = static_cast<unsigned>((a.outputs[0].elements() + kRowThreads - 1) / kRowThreads),
+            .threads = kRowThreads},
+           partial, output<float>(a, 0), rows);
+  });
+}
+
+// Elements that a block adds up in sum_squares: eight packs of each thread.
+constexpr int kPack = 4;
+constexpr std::int64_t kSumElements = std::int64_t{kRowThreads} * kPack * 8;
+
+// A product of two floats is exact in double.
+__global__ void partial_squares(const float* x, double* partial, Rows rows) {
+  const std::int64_t count = rows.elements(), first = blockIdx.x * kSumElements;
+  if (first >= count) return;
+  const std::int64_t end = first + kSumElements < count ? first + kSumElements : count;
+  double sum = 0;
+  for (std::int64_t at = first + threadIdx.x * kPack; at < end; at += kRowThreads * kPack) {
+    float each[kPack];
+    load(x + at, end - at < kPack ? static_cast<int>(end - at) : kPack, each);
+    for (const float value : each) sum += double{value} * double{value};
+  }
+  sum = block_sum<kRowThreads>(sum);
+  if (threadIdx.x == 0) partial[blockIdx.x] = sum;
+}
+
+__global__ void whole_squares(const double* partial, double* squares, Rows rows) {
+  const double sum = block_sum_of<kRowThreads>(partial, (rows.elements() + kSumElements - 1) / kSumElements);
+  if (threadIdx.x == 0) *squares = sum;
+}
+
+std::unique_ptr<Kernel> make_sum_squares(const Context& context, const TensorType& x) {
+  check(x.dtype == DType::kF32, "the CUDA backend sums squares of F32");
+  const auto blocks_of = [](std::int64_t elements) { return (elements + kSumElements - 1) / kSumElements; };
+  ScratchLayout layout;
+  const std::size_t partial_at = layout.add<double>(blocks_of(x.shape.elements()));
+  return make_launch(layout.bytes(), [&context, blocks_of, partial_at](const KernelArguments& a) {
+    const Rows rows = rows_of(a, a.inputs[0]);
+    auto* const partial = scratch_at<double>(a, partial_at);
+    launch(context.stream(), partial_squares,
+           {.blocks = static_cast<unsigned>(blocks_of(rows.capacity * rows.columns)), .threads = kRowThreads},
+           input<float>(a, 0), partial, rows);
+    launch(context.stream(), whole_squares, {.blocks = 1, .threads = kRowThreads}, partial, output<double>(a, 0), rows);
+  });
+}
+
+// The addresses of that many sums of squares are handed over with a launch.
+constexpr std::size_t kAddresses = 256;
+struct Addresses {
+  const double* at[kAddresses];
+  unsigned count;
+};
+
+// sum (+)= what lies at the addresses, in order. One block of kAddresses threads.
+__global__ void add_squares(Addresses squares, double* sum, bool is_first) {
+  PLIMSOLL_SHARED double values[kAddresses];
+  if (threadIdx.x < squares.count) values[threadIdx.x] = *squares.at[threadIdx.x];
+  __syncthreads();
+  if (threadIdx.x > 0) return;
+  double total = is_first ? 0 : *sum;
+  for (unsigned i = 0; i < squares.count; ++i) total += values[i];
+  *sum = total;
+}
+
+// As torch.nn.utils.clip_grad_norm_ computes it, in double, rounded once. One thread.
+__global__ void gradient_norm(const double* squares, const float* max_grad_norm, const float* unscale_by,
+                              float* norm_to, float* clip_to) {
+  const double max_norm = *max_grad_norm, unscale = unscale_by == nullptr ? 1.0 : double{*unscale_by};
+  const double norm = sqrt(*squares) * unscale, ratio = max_norm / (norm + 1e-6);
+  const double clip = max_norm <= 0 || !(ratio < 1.0) ? 1.0 : ratio;
+  *norm_to = static_cast<float>(norm);
+  const bool is_finite = norm - norm == 0;
+  *clip_to = is_finite ? static_cast<float>(clip * unscale) : nanf("");
+}
+
+std::unique_ptr<Kernel> make_gradient_norm(const Context& context, bool unscales) {
+  return make_launch(sizeof(double), [&context, unscales](const KernelArguments& a) {
+    auto* const sum = scratch_at<double>(a, 0);
+    const std::size_t first = unscales ? 2 : 1;
+    for (std::size_t i = first; i < a.inputs.size(); i += kAddresses) {
+      Addresses squares{{}, static_cast<unsigned>(std::min(kAddresses, a.inputs.size() - i))};
+      for (std::size_t k = 0; k < squares.count; ++k) squares.at[k] = input<double>(a, i + k);
+      launch(context.stream(), add_squares, {.blocks = 1, .threads = kAddresses}, squares, sum, i == first);
+    }
+    launch(context.stream(), gradient_norm, {.blocks = 1, .threads = 1}, sum, input<float>(a, 0),
+           unscales ? input<float>(a, 1) : nullptr, output<float>(a, 0), output<float>(a, 1));
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_reductions(const Context& context, const Graph& graph, const Node& node) {
+  const TensorType& first = graph.type(node.inputs[0]);
+  if (node.op == Op::kSumSquares) return make_sum_squares(context, first);
+  if (node.op == Op::kGradientNorm) {
+    return make_gradient_norm(context, std::get<GradientNormAttributes>(node.attributes).unscales);
+  }
+  check(node.op == Op::kBiasGrad, "make_reductions knows the op");
+  return for_floating(first.dtype, [&]<typename T>(T) { return make_bias_grad<T>(context, first); });
+}
+
+}  // namespace plimsoll::cuda

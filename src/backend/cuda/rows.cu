@@ -1,0 +1,174 @@
+// patchify, visual_embedding and its gradient, pack_rows, gather_rows.
+#include "backend/cuda/packs.h"
+#include "backend/cuda/rows.h"
+
+namespace plimsoll::cuda {
+namespace {
+
+template <typename Unit>
+struct PackSource {
+  const Unit *text, *visual;
+  const std::int32_t* source;
+  std::int64_t units;
+  __device__ RowSource<Unit> operator()(std::int64_t row) const {
+    const std::int64_t from = source[row];
+    return {from >= 0 ? text + from * units : visual + (-1 - from) * units};
+  }
+};
+
+template <typename Unit>
+struct GatherSource {
+  const Unit* x;
+  const std::int32_t* index;
+  std::int64_t units;
+  __device__ RowSource<Unit> operator()(std::int64_t row) const {
+    const std::int64_t from = index[row];
+    return {from >= 0 ? x + from * units : nullptr};
+  }
+};
+
+// A patch is read in runs, a row of it in a channel each.
+struct PatchShape {
+  std::int64_t channels, down, across;  // patches of an image
+  std::int64_t size, run, line;         // rows of a patch; units of a run and of a row of the image
+};
+template <typename Unit>
+struct Patch {
+  const Unit* from;  // its first unit in the first channel
+  PatchShape shape;
+  __device__ Unit operator()(std::int64_t unit) const {
+    const auto at = static_cast<unsigned>(unit), run = static_cast<unsigned>(shape.run);
+    const auto size = static_cast<unsigned>(shape.size);
+    const std::int64_t channel = at / run / size, y = at / run % size;
+    return from[(channel * shape.down * shape.size + y) * shape.line + at % run];
+  }
+};
+template <typename Unit>
+struct PatchSource {
+  const Unit* pixels;
+  PatchShape shape;
+  __device__ Patch<Unit> operator()(std::int64_t row) const {
+    const std::int64_t image = row / (shape.down * shape.across);
+    const std::int64_t top = row / shape.across % shape.down * shape.size, left = row % shape.across * shape.run;
+    return {pixels + (image * shape.channels * shape.down * shape.size + top) * shape.line + left, shape};
+  }
+};
+
+std::unique_ptr<Kernel> make_patchify(const Context& context, const TensorType& pixels, std::int64_t size) {
+  const std::size_t element = dtype_bytes(pixels.dtype);
+  return make_launch(0, [&context, size, element, image = pixels.shape](const KernelArguments& a) {
+    for_unit(static_cast<std::size_t>(size) * element, [&]<typename Unit>(Unit) {
+      const auto units = [&](std::int64_t elements) {
+        return elements * static_cast<std::int64_t>(element) / static_cast<std::int64_t>(sizeof(Unit));
+      };
+      const PatchShape shape{image[1], image[2] / size, image[3] / size, size, units(size), units(image[3])};
+      launch_copy<Unit>(context, a, PatchSource<Unit>{static_cast<const Unit*>(a.inputs[0].raw()), shape});
+    });
+  });
+}
+
+// make_source(unit, units of a row): what each of the output's rows, of `row_bytes`, is a copy of.
+template <typename MakeSource>
+std::unique_ptr<Kernel> make_copy(const Context& context, const TensorType& x, const MakeSource& make_source) {
+  const std::size_t row_bytes = static_cast<std::size_t>(x.shape[1]) * dtype_bytes(x.dtype);
+  return make_launch(0, [&context, row_bytes, make_source](const KernelArguments& a) {
+    for_unit(row_bytes, [&]<typename Unit>(Unit unit) {
+      launch_copy<Unit>(context, a, make_source(a, unit, static_cast<std::int64_t>(row_bytes / sizeof(Unit))));
+    });
+  });
+}
+
+template <typename Unit>
+const Unit* units(const KernelArguments& a, std::size_t index) {
+  return static_cast<const Unit*>(a.inputs[index].raw());
+}
+
+template <int N, typename T>
+__global__ void visual_embedding(const T* patches, const T* cls, const T* positions, T* y, Rows rows,
+                                 std::int64_t visual) {
+  const std::int64_t width = rows.columns, count = rows.real();
+  for (std::int64_t row = first_row(); row < count; row += row_stride()) {
+    const std::int64_t sample = row / visual, token = row % visual;
+    const T* const from = token == 0 ? cls : patches + (sample * (visual - 1) + token - 1) * width;
+    for (std::int64_t c = lane_index() * N; c < width; c += kWarp * N) {
+      float sum[N], position[N];
+      load(from + c, N, sum);
+      load(positions + token * width + c, N, position);
+      for (int i = 0; i < N; ++i) sum[i] += position[i];
+      store(sum, N, y + row * width + c);
+    }
+  }
+}
+
+// A warp a token and columns: its rows, one of each sample, are copied and summed on the way.
+template <int N, typename T>
+__global__ void visual_embedding_grad(const T* dy, T* dpatches, T* dcls, T* dpositions, Rows rows,
+                                      std::int64_t visual) {
+  const std::int64_t width = rows.columns, count = rows.real();
+  for (std::int64_t token = first_row(); token < visual; token += row_stride()) {
+    for (std::int64_t c = (static_cast<std::int64_t>(blockIdx.y) * kWarp + lane_index()) * N; c < width;
+         c += static_cast<std::int64_t>(gridDim.y) * kWarp * N) {
+      float sum[N] = {};
+      for (std::int64_t row = token, sample = 0; row < count; row += visual, ++sample) {
+        float each[N];
+        load(dy + row * width + c, N, each);
+        for (int i = 0; i < N; ++i) sum[i] += each[i];
+        if (token > 0) store(each, N, dpatches + (sample * (visual - 1) + token - 1) * width + c);
+      }
+      store(sum, N, dpositions + token * width + c);
+      if (token == 0) store(sum, N, dcls + c);
+    }
+  }
+}
+
+template <typename T>
+std::unique_ptr<Kernel> make_visual_embedding(const Context& context, std::int64_t visual) {
+  return make_launch(0, [&context, visual](const KernelArguments& a) {
+    const Rows rows = rows_of(a, a.outputs[0]);
+    for_pack(rows.columns, [&](auto pack) {
+      launch(context.stream(), visual_embedding<pack(), T>,
+             {.blocks = row_blocks(rows.capacity), .threads = kRowThreads}, input<T>(a, 0), input<T>(a, 1),
+             input<T>(a, 2), output<T>(a, 0), rows, visual);
+    });
+  });
+}
+
+template <typename T>
+std::unique_ptr<Kernel> make_visual_embedding_grad(const Context& context, std::int64_t visual) {
+  return make_launch(0, [&context, visual](const KernelArguments& a) {
+    const Rows rows = rows_of(a, a.inputs[0]);
+    for_pack(rows.columns, [&](auto pack) {
+      launch(
+          context.stream(), visual_embedding_grad<pack(), T>,
+          {.blocks = row_blocks(visual), .threads = kRowThreads, .blocks_y = blocks_for(rows.columns / pack(), kWarp)},
+          input<T>(a, 0), output<T>(a, 0), output<T>(a, 1), output<T>(a, 2), rows, visual);
+    });
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_rows(const Context& context, const Graph& graph, const Node& node) {
+  const TensorType& first = graph.type(node.inputs[0]);
+  switch (node.op) {
+    case Op::kPatchify:
+      return make_patchify(context, first, std::get<PatchAttributes>(node.attributes).patch_size);
+    case Op::kPackRows:
+      return make_copy(context, first, []<typename Unit>(const KernelArguments& a, Unit, std::int64_t row_units) {
+        return PackSource<Unit>{units<Unit>(a, 0), units<Unit>(a, 1), input<std::int32_t>(a, 2), row_units};
+      });
+    case Op::kGatherRows:
+      return make_copy(context, first, []<typename Unit>(const KernelArguments& a, Unit, std::int64_t row_units) {
+        return GatherSource<Unit>{units<Unit>(a, 0), input<std::int32_t>(a, 1), row_units};
+      });
+    default:
+      break;
+  }
+  return for_floating(first.dtype, [&]<typename T>(T) -> std::unique_ptr<Kernel> {
+    if (node.op == Op::kVisualEmbedding) return make_visual_embedding<T>(context, graph.type(node.inputs[2]).shape[1]);
+    check(node.op == Op::kVisualEmbeddingGrad, "make_rows knows the op");
+    return make_visual_embedding_grad<T>(context, std::get<VisualAttributes>(node.attributes).patches + 1);
+  });
+}
+
+}  // namespace plimsoll::cuda

@@ -1,0 +1,61 @@
+// Kernels that take a row with each warp, and copies of rows.
+#pragma once
+
+#include "backend/cuda/launch.h"
+
+namespace plimsoll::cuda {
+
+inline constexpr unsigned kRowThreads = 256, kRowWarps = kRowThreads / kWarp;
+
+// The warp's first row, and how far its next ones are.
+__device__ inline std::int64_t first_row() {
+  return static_cast<std::int64_t>(blockIdx.x) * kRowWarps + threadIdx.x / kWarp;
+}
+__device__ inline std::int64_t row_stride() { return static_cast<std::int64_t>(gridDim.x) * kRowWarps; }
+__device__ inline unsigned lane_index() { return threadIdx.x % kWarp; }
+
+inline unsigned row_blocks(std::int64_t rows) { return blocks_for(rows, kRowWarps); }
+
+// A copy moves bytes, of whatever type, in units as large as all rows and parts of rows are multiples of.
+using Unit16 = Pack<std::uint32_t, 4>;
+
+// make(unit, bytes of it): what parts of `bytes` are copied in.
+template <typename Make>
+void for_unit(std::size_t bytes, const Make& make) {
+  if (bytes % 16 == 0) {
+    make(Unit16{});
+  } else if (bytes % 4 == 0) {
+    make(std::uint32_t{});
+  } else {
+    make(std::uint16_t{});
+  }
+}
+
+// What a row is copied from; zeros where there is nothing.
+template <typename Unit>
+struct RowSource {
+  const Unit* from;
+  __device__ Unit operator()(std::int64_t unit) const { return from == nullptr ? Unit{} : from[unit]; }
+};
+
+// y[row] = source(row)(unit), for the units of the real rows; rows.columns counts units.
+template <typename Unit, typename Source>
+__global__ void copy_rows(Source source, Unit* y, Rows rows) {
+  const std::int64_t units = rows.columns, count = rows.real();
+  for (std::int64_t row = first_row(); row < count; row += row_stride()) {
+    const auto from = source(row);
+    for (std::int64_t unit = lane_index(); unit < units; unit += kWarp) y[row * units + unit] = from(unit);
+  }
+}
+
+// Into the first output.
+template <typename Unit, typename Source>
+void launch_copy(const Context& context, const KernelArguments& a, const Source& source) {
+  Rows rows = rows_of(a, a.outputs[0]);
+  rows.columns = rows.columns * static_cast<std::int64_t>(dtype_bytes(a.outputs[0].dtype())) /
+                 static_cast<std::int64_t>(sizeof(Unit));
+  launch(context.stream(), copy_rows<Unit, Source>, {.blocks = row_blocks(rows.capacity), .threads = kRowThreads},
+         source, static_cast<Unit*>(a.outputs[0].raw()), rows);
+}
+
+}  // namespace plimsoll::cuda
