@@ -4,8 +4,8 @@
 // Shapes use the letters of docs/architecture.md: n rows (packed tokens, capacity), K/M features, D hidden, H heads,
 // B samples, V visual tokens a sample, P patches a sample, C labels, R table rows. f = the node's floating type: F32, F64, or
 // a half (BF16, F16). w = wide(f), the type of what is summed or small: F32 where f is a half. Kernels compute in w and
-// round once, when they store; a product in halves may first round a weight or bias that is wider, or coded, to f. A
-// weight or table that does not train may be coded, Q8 or NF4 (tensor/block_code.h).
+// round once, when they store; linear and linear_input_grad in halves may first round a weight or bias that is wider, or
+// coded, to f. A weight or table that does not train may be coded, Q8 or NF4 (tensor/block_code.h).
 //
 // Packed rows: a batch's tokens lie one after the other without padding. A row-wise node names in `Node::row_count` an
 // i32[1] value, the number of leading rows that are real; rows beyond it are neither read nor promised. A kernel may

@@ -12,15 +12,17 @@ struct LinearShape {
   bool bias;
 };
 
-OpCase linear_case(LinearShape s) {
-  const std::string name =
-      fmt::format("linear/n{}_of_{}_k{}_m{}{}", s.rows, s.capacity, s.in, s.out, s.bias ? "_bias" : "");
-  return {name, [s](CaseBuilder& b) {
-            const ValueId x = b.tensor("x", {s.capacity, s.in}, s.rows);
-            const ValueId weight = b.tensor("weight", {s.out, s.in});
-            const ValueId bias = s.bias ? b.wide_tensor("bias", {s.out}) : kNoValue;
-            b.objective(linear(b.graph, "y", x, weight, bias, s.rows < 0 ? kNoValue : b.rows(s.rows)));
-          }};
+// `wide_weight`: F32 against rows in halves, as all are where the encoder is in F16, and adapters are anywhere.
+OpCase linear_case(LinearShape s, bool wide_weight = false) {
+  const std::string name = fmt::format("linear/n{}_of_{}_k{}_m{}{}{}", s.rows, s.capacity, s.in, s.out,
+                                       s.bias ? "_bias" : "", wide_weight ? "_wide_weight" : "");
+  return {
+      name, [s, wide_weight](CaseBuilder& b) {
+        const ValueId x = b.tensor("x", {s.capacity, s.in}, s.rows);
+        const ValueId weight = wide_weight ? b.wide_tensor("weight", {s.out, s.in}) : b.tensor("weight", {s.out, s.in});
+        const ValueId bias = s.bias ? b.wide_tensor("bias", {s.out}) : kNoValue;
+        b.objective(linear(b.graph, "y", x, weight, bias, s.rows < 0 ? kNoValue : b.rows(s.rows)));
+      }};
 }
 
 OpCase coded_linear_case(LinearShape s, DType code) {
@@ -34,7 +36,6 @@ OpCase coded_linear_case(LinearShape s, DType code) {
           }};
 }
 
-// `wide_weight`: F32 against rows in halves, as adapters are.
 OpCase linear_add_case(LinearShape s, bool wide_weight) {
   const std::string name =
       fmt::format("linear_add/n{}_of_{}_k{}_m{}{}", s.rows, s.capacity, s.in, s.out, wide_weight ? "_wide_weight" : "");
@@ -89,8 +90,13 @@ std::vector<OpCase> linear_cases() {
     cases.push_back(linear_case(shape));
   }
   for (const LinearShape& shape :
+       {LinearShape{33, 17, 12, 4, true}, LinearShape{19, -1, 5, 24, false}, LinearShape{40, 33, 96, 80, true}}) {
+    cases.push_back(linear_case(shape, true));
+  }
+  for (const LinearShape& shape :
        {LinearShape{7, 3, 12, 5, false}, LinearShape{7, 0, 12, 5, false}, LinearShape{19, -1, 8, 24, false},
-        LinearShape{33, 17, 4, 13, false}, LinearShape{1, 1, 1, 1, false}, LinearShape{170, 149, 8, 33, false}}) {
+        LinearShape{33, 17, 4, 13, false}, LinearShape{1, 1, 1, 1, false}, LinearShape{170, 149, 8, 33, false},
+        LinearShape{21, 19, 72, 80, false}}) {
     for (const bool wide_weight : {false, true}) cases.push_back(linear_add_case(shape, wide_weight));
   }
   for (const DType code : {DType::kQ8, DType::kNF4}) {

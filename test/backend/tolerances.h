@@ -29,7 +29,7 @@ inline Tolerance half_tolerance_of(Op op, DType half, DType output) {
       return {0, 1e-6, "float sums of products of the same halves, never rounded to a half"};
     case Op::kLinear:
     case Op::kLinearInputGrad:
-      return {unit, unit / 4, "a coded weight or a bias is rounded to the half for the product"};
+      return {unit, unit / 4, "a coded or wider weight, or a bias, is rounded to the half for the product"};
     case Op::kAttention:
     case Op::kAttentionGrad:
       return {unit, unit / 2, "probabilities and their gradients may be rounded to the half for the next product"};

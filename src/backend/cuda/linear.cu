@@ -2,7 +2,7 @@
 // none, between kernels that bring operands into one type.
 //
 // In halves cuBLASLt wants weight and bias in the rows' type: what is wider, or coded, is rounded to it in scratch,
-// once a run. Weights that are F32 and narrow, as adapters are, are multiplied as they are by the kernel of our own.
+// once a run. F32 weights of adapters, narrow or in a linear_add, are multiplied as they are by the kernel of our own.
 //
 // The host knows a bound of the rows, not their number. Products over all rows below it may leave anything in rows of
 // outputs that are not real. A sum over rows must not meet them: linear_weight_grad fills them with zeros first, in
@@ -113,7 +113,7 @@ class RowProduct {
               .bias = node.op == Op::kLinear && node.inputs.size() == 3,
               .adds = node.op == Op::kLinearAdd};
     const bool wider = weight_.dtype == DType::kF32 && is_half(x.dtype);
-    mixes_types_ = wider && std::min(shape_.inner, shape_.columns) <= kNarrow;
+    mixes_types_ = wider && (shape_.adds || std::min(shape_.inner, shape_.columns) <= kNarrow);
     converts_weight_ = is_coded(weight_.dtype) || (wider && !mixes_types_);
     converts_bias_ = shape_.bias && is_half(x.dtype) && !mixes_types_;
     if (converts_weight_) weight_at_ = parts_.add(bytes_of(x.dtype, shape_.inner * shape_.columns));
