@@ -26,6 +26,9 @@ constexpr unsigned kProductThreads = 256;
 constexpr unsigned kProductTile = 64;   // rows and columns of c a block computes …
 constexpr unsigned kProductDepth = 16;  // … so many of `inner` at a time
 constexpr unsigned kProductEach = 4;    // rows and columns of a thread
+// Sums of kProductDepth products are summed in groups, and these in turn: rounding errors grow by the longest of the
+// three and not by the product.
+constexpr std::int64_t kProductGroup = 16 * kProductDepth;
 
 // tile[inner][outer] of a matrix stored [outer, inner], or else [inner, outer]; zeros beyond its ends.
 template <bool kInnerLast, typename T>
@@ -54,12 +57,11 @@ __global__ void own_product(OwnProduct<A, B, C> p) {
 
   constexpr unsigned kAcross = kProductTile / kProductEach;
   const unsigned at_row = threadIdx.x / kAcross * kProductEach, at_column = threadIdx.x % kAcross * kProductEach;
-  float sums[kProductEach][kProductEach] = {};
+  float sums[kProductEach][kProductEach] = {}, of_group[kProductEach][kProductEach] = {};
   for (std::int64_t k = 0; k < inner; k += kProductDepth) {
     load_tile<!kTransposedA>(a_tile, p.a, first_row, rows, k, inner, kTransposedA ? p.rows : p.inner);
     load_tile<kTransposedB>(b_tile, p.b, first_column, p.columns, k, inner, kTransposedB ? p.inner : p.columns);
     __syncthreads();
-    // Sums of sums, whose rounding errors grow by the tile and not by the product.
     float of_tile[kProductEach][kProductEach] = {};
     for (unsigned depth = 0; depth < kProductDepth; ++depth) {
       for (unsigned i = 0; i < kProductEach; ++i) {
@@ -69,7 +71,15 @@ __global__ void own_product(OwnProduct<A, B, C> p) {
       }
     }
     for (unsigned i = 0; i < kProductEach; ++i) {
-      for (unsigned j = 0; j < kProductEach; ++j) sums[i][j] += of_tile[i][j];
+      for (unsigned j = 0; j < kProductEach; ++j) of_group[i][j] += of_tile[i][j];
+    }
+    if (k % kProductGroup == kProductGroup - kProductDepth || k + kProductDepth >= inner) {
+      for (unsigned i = 0; i < kProductEach; ++i) {
+        for (unsigned j = 0; j < kProductEach; ++j) {
+          sums[i][j] += of_group[i][j];
+          of_group[i][j] = 0;
+        }
+      }
     }
     __syncthreads();
   }
