@@ -172,9 +172,9 @@ __device__ void load_gradient(const Gradient& gradient, std::int64_t at, int cou
     if (gradient.has(found, row)) load(gradient.values + found * gradient.width + column, count, to);
     return;
   }
-  for (int i = 0; i < count; ++i, ++column) {
+  for (int i = 0; i < kPack; ++i, ++column) {
     advance();
-    if (gradient.has(found, row)) to[i] = gradient.values[found * gradient.width + column];
+    if (i < count && gradient.has(found, row)) to[i] = gradient.values[found * gradient.width + column];
   }
 }
 

@@ -10,7 +10,9 @@ template <int N, typename T>
 __device__ inline Pack<T, N> read_pack(const T* from, int count = N) {
   if (count == N) return *reinterpret_cast<const Pack<T, N>*>(from);
   Pack<T, N> pack{};
-  for (int i = 0; i < count; ++i) pack.at[i] = from[i];
+  for (int i = 0; i < N; ++i) {  // whose end is known, so that the pack stays in registers
+    if (i < count) pack.at[i] = from[i];
+  }
   return pack;
 }
 
@@ -19,7 +21,9 @@ __device__ inline void write_pack(const Pack<T, N>& pack, int count, T* to) {
   if (count == N) {
     *reinterpret_cast<Pack<T, N>*>(to) = pack;
   } else {
-    for (int i = 0; i < count; ++i) to[i] = pack.at[i];
+    for (int i = 0; i < N; ++i) {
+      if (i < count) to[i] = pack.at[i];
+    }
   }
 }
 

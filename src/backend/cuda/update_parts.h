@@ -1,8 +1,7 @@
 // What updates of parameters share (graph/update_form.h): parameters whole or split, gradients dense or by rows.
 //
-// These files are compiled without fused products and sums (CMakeLists.txt): the halves of a split parameter and the
-// codes of a moment are those of the reference to the bit, which a float that is rounded otherwise would miss by
-// chance.
+// The halves of a split parameter and the codes of a moment are those of the reference to the bit, which a float that
+// is rounded otherwise would miss by chance: products and sums are not fused (cmake/PlimsollTargets.cmake).
 #pragma once
 
 #include "backend/cuda/launch.h"
