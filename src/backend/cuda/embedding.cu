@@ -1,8 +1,8 @@
 // embedding, of tables whole or coded; spatial_embedding; their dense gradients.
 #include <array>
 
+#include "backend/cuda/decode.h"
 #include "backend/cuda/grouped_sums.h"
-#include "tensor/block_code.h"
 
 namespace plimsoll::cuda {
 namespace {
@@ -24,23 +24,6 @@ std::unique_ptr<Kernel> make_embedding_rows(const Context& context, const Tensor
                                      static_cast<std::int64_t>(row_bytes / sizeof(Unit))});
     });
   });
-}
-
-PLIMSOLL_TABLE std::array<float, 16> kNormalFloatTable = kNormalFloats;
-
-// Element `column` of a row, as tensor/block_code.h has it.
-template <DType kCode>
-__device__ float decoded(const std::uint8_t* row, std::int64_t column) {
-  const std::uint8_t* const block = row + column / kCodeBlock * static_cast<std::int64_t>(code_block_bytes(kCode));
-  const float absmax = *reinterpret_cast<const float*>(block);
-  const std::uint8_t* const codes = block + sizeof absmax;
-  const std::int64_t index = column % kCodeBlock;
-  if constexpr (kCode == DType::kQ8) {
-    return static_cast<float>(static_cast<std::int8_t>(codes[index])) * (absmax / 127.0F);
-  } else {
-    const unsigned pair = codes[index % (kCodeBlock / 2)];
-    return kNormalFloatTable[index < kCodeBlock / 2 ? pair & 15U : pair >> 4U] * absmax;
-  }
 }
 
 template <DType kCode>

@@ -9,11 +9,11 @@
 // place where nobody was promised these rows, else in a copy.
 #include <algorithm>
 
+#include "backend/cuda/decode.h"
 #include "backend/cuda/launch.h"
 #include "backend/cuda/matmul.h"
 #include "backend/cuda/product.h"
 #include "base/bytes.h"
-#include "tensor/block_code.h"
 
 namespace plimsoll::cuda {
 namespace {
@@ -29,28 +29,12 @@ __global__ void narrow(const float* from, T* to, std::int64_t count) {
   for (std::int64_t i = first_item(); i < count; i += item_stride()) to[i] = from_float<T>(from[i]);
 }
 
-struct NormalFloats {
-  float at[16];
-};
-
-// A weight of tensor/block_code.h, [rows, columns].
-template <typename T>
-__global__ void decode(const std::uint8_t* codes, T* to, std::int64_t rows, std::int64_t columns, bool is_q8,
-                       NormalFloats quantiles) {
-  const std::int64_t blocks = (columns + kCodeBlock - 1) / kCodeBlock;
-  const std::int64_t block_bytes = 4 + (is_q8 ? kCodeBlock : kCodeBlock / 2);
+// A coded weight, [rows, columns].
+template <DType kCode, typename T>
+__global__ void decode(const std::uint8_t* weight, T* to, std::int64_t rows, std::int64_t columns) {
+  const auto row_bytes = static_cast<std::int64_t>(coded_row_bytes(kCode, columns));
   for (std::int64_t i = first_item(); i < rows * columns; i += item_stride()) {
-    const std::int64_t row = i / columns, column = i % columns, at = column % kCodeBlock;
-    const std::uint8_t* const block = codes + (row * blocks + column / kCodeBlock) * block_bytes;
-    const float absmax = *reinterpret_cast<const float*>(block);
-    float value = 0;
-    if (is_q8) {
-      value = static_cast<float>(static_cast<std::int8_t>(block[4 + at])) * (absmax / 127.0F);
-    } else {
-      const unsigned byte = block[4 + at % (kCodeBlock / 2)];
-      value = quantiles.at[at < kCodeBlock / 2 ? byte & 15U : byte >> 4U] * absmax;
-    }
-    to[i] = from_float<T>(value);
+    to[i] = from_float<T>(decoded<kCode>(weight + i / columns * row_bytes, i % columns));
   }
 }
 
@@ -89,12 +73,6 @@ class Parts {
 
 std::size_t bytes_of(DType dtype, std::int64_t elements) {
   return dtype_bytes(dtype) * static_cast<std::size_t>(elements);
-}
-
-NormalFloats normal_floats() {
-  NormalFloats floats{};
-  std::copy(kNormalFloats.begin(), kNormalFloats.end(), floats.at);
-  return floats;
 }
 
 // y[n, columns] = x[n, inner] weight (+ bias) (+ addend): linear, linear_add and linear_input_grad. T: of x and y.
@@ -158,8 +136,8 @@ class RowProduct {
     const std::int64_t count = shape_.inner * shape_.columns;
     const Launch grid{.blocks = blocks_for(count, kThreads), .threads = kThreads};
     if (is_coded(weight_.dtype)) {
-      launch(context_.stream(), decode<T>, grid, static_cast<const std::uint8_t*>(from), to, weight_.shape[0],
-             weight_.shape[1], weight_.dtype == DType::kQ8, normal_floats());
+      launch(context_.stream(), weight_.dtype == DType::kQ8 ? decode<DType::kQ8, T> : decode<DType::kNF4, T>, grid,
+             static_cast<const std::uint8_t*>(from), to, weight_.shape[0], weight_.shape[1]);
     } else {
       launch(context_.stream(), narrow<T>, grid, static_cast<const float*>(from), to, count);
     }
