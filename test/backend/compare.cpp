@@ -43,10 +43,11 @@ double used_tolerance(std::span<const double> found, std::span<const double> exp
   for (const double value : expected) {
     if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
   }
+  const double absolute = std::max(tolerance.absolute * largest, tolerance.floor);
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (found[i] == expected[i]) continue;
     const double error = std::abs(found[i] - expected[i]);
-    const double allowed = tolerance.relative * std::abs(expected[i]) + tolerance.absolute * largest;
+    const double allowed = tolerance.relative * std::abs(expected[i]) + absolute;
     if (!std::isfinite(error) || allowed == 0) return kInfinity;
     worst = std::max(worst, error / allowed);
   }

@@ -1,7 +1,7 @@
 // How far a backend's F32 result may lie from the reference's, by the op that made the value: the one table.
 //
-// |a - b| <= relative * |b| + absolute * (the largest magnitude in the reference's tensor). Integers are equal,
-// infinities too. An F32 rounding is 6e-8 of a value.
+// |a - b| <= relative * |b| + max(absolute * (the largest magnitude in the reference's tensor), floor). Integers are
+// equal, infinities too. An F32 rounding is 6e-8 of a value.
 #pragma once
 
 #include <string_view>
@@ -13,6 +13,7 @@ namespace plimsoll::test {
 struct Tolerance {
   double relative = 0, absolute = 0;
   std::string_view reason;
+  double floor = 0;  // where all of a tensor may cancel to nothing; the cases' values are of the order of 1
 };
 
 // For nodes with halves: both sides compute in F32, to which tolerance_of applies, and round once when they store.
@@ -31,8 +32,12 @@ inline Tolerance half_tolerance_of(Op op, DType half, DType output) {
     case Op::kLinearInputGrad:
       return {unit, unit / 4, "a coded or wider weight, or a bias, is rounded to the half for the product"};
     case Op::kAttention:
+      return {unit, unit / 2, "probabilities may be rounded to the half for the next product"};
     case Op::kAttentionGrad:
-      return {unit, unit / 2, "probabilities and their gradients may be rounded to the half for the next product"};
+      return {unit, unit,
+              "up to half a unit each: the forward's probabilities and then its outputs, which this reads, and the "
+              "gradients of scores for the next product",
+              3 * 6e-8};
     default:
       break;
   }
@@ -85,8 +90,10 @@ inline Tolerance tolerance_of(Op op) {
     case Op::kLayerNormGrad:
       return {0, 5e-7, "float sums over a row; the mean, up to ten times the spread, in float too"};
     case Op::kAttention:
-    case Op::kAttentionGrad:
       return {0, 4e-6, "exponentials of float scores up to 100, summed online in tiles"};
+    case Op::kAttentionGrad:
+      return {0, 4e-6, "as attention; of a single key, two products of do that are rounded otherwise cancel",
+              3 * kRounding};
     case Op::kGelu:
     case Op::kGeluGrad:
       return {4e-7, 2 * kRounding, "erf to a few roundings; 1 + erf cancels for x far below 0"};

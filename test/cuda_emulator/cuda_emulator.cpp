@@ -30,6 +30,20 @@ struct Barrier {
   }
 };
 
+struct Copy {
+  void* to;
+  const void* from;
+  std::size_t bytes;
+  bool real;
+  std::size_t group;
+};
+
+// What a lane gives the others of its warp to see.
+struct Gift {
+  std::uint32_t words[6];
+  const std::uint16_t* row;
+};
+
 struct Fiber {
   ucontext_t context{};
   std::unique_ptr<char[]> stack{new char[kStackBytes]};
@@ -38,6 +52,8 @@ struct Fiber {
   bool runs = false;
   const Barrier* waits_for = nullptr;
   std::uint64_t generation = 0;
+  std::vector<Copy> copies;  // not yet waited for
+  std::size_t groups = 0;    // that were committed
 };
 
 class Block {
@@ -53,6 +69,7 @@ class Block {
       warps_[warp].members = std::min(kWarp, threads_ - warp * kWarp);
     }
     slots_.resize(warps_.size());
+    gifts_.resize(warps_.size());
     unsigned done = 0;
     // Threads that wait keep their fibers; one that ends leaves its fiber to the next thread, without a switch.
     while (done < threads_) {
@@ -97,7 +114,9 @@ class Block {
   Barrier& whole() { return whole_; }
   Barrier& warp() { return warps_[current_->index / kWarp]; }
   std::uint64_t* slots() { return slots_[current_->index / kWarp].data(); }
+  Gift* gifts() { return gifts_[current_->index / kWarp].data(); }
   unsigned lane() const { return current_->index % kWarp; }
+  Fiber& fiber() { return *current_; }
   bool reverse = false;
 
  private:
@@ -111,6 +130,8 @@ class Block {
       fiber.index = reverse ? threads_ - 1 - number : number;
       fiber.thread = {fiber.index % block_.x, fiber.index / block_.x % block_.y, fiber.index / (block_.x * block_.y)};
       threadIdx = fiber.thread;
+      fiber.copies.clear();
+      fiber.groups = 0;
       (*thread_)();
       ++ended_;
       whole_.leave();
@@ -142,6 +163,7 @@ class Block {
   Barrier whole_;
   std::vector<Barrier> warps_;
   std::vector<std::array<std::uint64_t, kWarp>> slots_;
+  std::vector<std::array<Gift, kWarp>> gifts_;
 
   friend Block& block();
 };
@@ -183,6 +205,66 @@ unsigned lane() { return block().lane(); }
 
 static double now = 0;
 void pass_time(float milliseconds) { now += double{milliseconds}; }
+// --- what a warp's lanes do together ---------------------------------------------------------------------------------
+
+unsigned ballot(bool predicate) {
+  block().gifts()[lane()].words[0] = predicate ? 1 : 0;
+  warp_barrier();
+  unsigned all = 0;
+  for (unsigned other = 0; other < kWarp; ++other) all |= block().gifts()[other].words[0] << other;
+  warp_barrier();
+  return all;
+}
+
+void mma(float (&c)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2], float (*to_float)(std::uint16_t)) {
+  Gift* const gifts = block().gifts();
+  std::copy(a, a + 4, gifts[lane()].words);
+  std::copy(b, b + 2, gifts[lane()].words + 4);
+  warp_barrier();
+  const auto half = [&](unsigned holder, unsigned word, unsigned place) {
+    return to_float(static_cast<std::uint16_t>(gifts[holder].words[word] >> (16 * place)));
+  };
+  for (unsigned i = 0; i < 4; ++i) {
+    const unsigned row = lane() / 4, column = lane() % 4 * 2 + i % 2;
+    for (unsigned k = 0; k < 16; ++k) {
+      const unsigned holder = k % 8 / 2;
+      c[i] += half(4 * row + holder, k / 8 * 2 + i / 2, k % 2) * half(4 * column + holder, 4 + k / 8, k % 2);
+    }
+  }
+  warp_barrier();
+}
+
+void load_matrices(const void* row, bool transposed, std::uint32_t (&to)[4]) {
+  if (reinterpret_cast<std::uintptr_t>(row) % 16 != 0) throw std::logic_error("a matrix row that is not aligned to 16");
+  Gift* const gifts = block().gifts();
+  gifts[lane()].row = static_cast<const std::uint16_t*>(row);
+  warp_barrier();
+  const unsigned across = lane() / 4, along = lane() % 4 * 2;
+  for (unsigned matrix = 0; matrix < 4; ++matrix) {
+    const auto at = [&](unsigned r, unsigned c) { return std::uint32_t{gifts[8 * matrix + r].row[c]}; };
+    to[matrix] =
+        transposed ? at(along, across) | at(along + 1, across) << 16 : at(across, along) | at(across, along + 1) << 16;
+  }
+  warp_barrier();
+}
+
+void copy_async(void* to, const void* from, std::size_t bytes, bool real) {
+  if ((reinterpret_cast<std::uintptr_t>(to) | reinterpret_cast<std::uintptr_t>(from)) % bytes != 0) {
+    throw std::logic_error("an asynchronous copy that is not aligned to its size");
+  }
+  Fiber& fiber = block().fiber();
+  fiber.copies.push_back({to, from, bytes, real, fiber.groups});
+}
+void commit_copies() { ++block().fiber().groups; }
+void wait_for_copies(std::size_t pending) {
+  Fiber& fiber = block().fiber();
+  std::erase_if(fiber.copies, [&](const Copy& copy) {
+    if (copy.group + pending >= fiber.groups) return false;
+    copy.real ? static_cast<void>(std::memcpy(copy.to, copy.from, copy.bytes))
+              : static_cast<void>(std::memset(copy.to, 0, copy.bytes));
+    return true;
+  });
+}
 
 }  // namespace cuda_emulator
 
@@ -208,6 +290,14 @@ cudaError_t cudaStreamCreate(cudaStream_t* stream) {
 }
 cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  *value = attribute == cudaDevAttrComputeCapabilityMajor ? 9 : 0;
+  return cudaSuccess;
+}
 cudaError_t cudaGetLastError() { return cudaSuccess; }
 const char* cudaGetErrorString(cudaError_t) { return "an emulated error"; }
 

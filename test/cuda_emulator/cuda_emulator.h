@@ -48,6 +48,16 @@ unsigned lane();
 // Events lie this much further apart.
 void pass_time(float milliseconds);
 
+unsigned ballot(bool predicate);
+// What the instructions of backend/cuda/warp_products.h do. Every lane of the warp calls.
+// c[16,8] += a[16,16] b[16,8].
+void mma(float (&c)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2], float (*to_float)(std::uint16_t));
+void load_matrices(const void* row, bool transposed, std::uint32_t (&to)[4]);
+// A copy arrives as late as it may: when it is waited for.
+void copy_async(void* to, const void* from, std::size_t bytes, bool real);
+void commit_copies();
+void wait_for_copies(std::size_t pending);
+
 template <typename T>
 T exchange(T value, unsigned source) {
   static_assert(sizeof(T) <= sizeof(std::uint64_t));
@@ -76,10 +86,25 @@ T __shfl_up_sync(unsigned, T value, unsigned by) {
   const unsigned lane = cuda_emulator::lane();
   return cuda_emulator::exchange(value, lane >= by ? lane - by : lane);
 }
+inline unsigned __ballot_sync(unsigned, bool predicate) { return cuda_emulator::ballot(predicate); }
+inline int __popc(unsigned x) { return __builtin_popcount(x); }
+template <typename T>
+T atomicAdd(T* at, T value) {
+  const T before = *at;
+  *at += value;
+  return before;
+}
+inline unsigned atomicOr(unsigned* at, unsigned bits) {
+  const unsigned before = *at;
+  *at |= bits;
+  return before;
+}
 
 // The runtime, as far as the backend calls it.
 using cudaStream_t = struct CUstream_st*;
 enum cudaError_t { cudaSuccess = 0, cudaErrorMemoryAllocation = 2 };
+enum cudaDeviceAttr { cudaDevAttrComputeCapabilityMajor, cudaDevAttrComputeCapabilityMinor };
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
 cudaError_t cudaMalloc(void** address, std::size_t bytes);
 cudaError_t cudaFree(void* address);
@@ -89,6 +114,12 @@ cudaError_t cudaStreamCreate(cudaStream_t* stream);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
 cudaError_t cudaGetLastError();
+cudaError_t cudaGetDevice(int* device);
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
+template <typename Function>
+cudaError_t cudaFuncSetAttribute(Function*, cudaFuncAttribute, int) {
+  return cudaSuccess;
+}
 const char* cudaGetErrorString(cudaError_t error);
 using cudaEvent_t = struct CUevent_st*;
 cudaError_t cudaEventCreate(cudaEvent_t* event);

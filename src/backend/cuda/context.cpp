@@ -55,7 +55,14 @@ class ArenaMemory final : public DeviceMemory {
 
 }  // namespace
 
-Context::Context() { check_cuda(cudaStreamCreate(&stream_), "a stream"); }
+Context::Context() {
+  int device = 0, major = 0, minor = 0;
+  check_cuda(cudaGetDevice(&device), "the device");
+  check_cuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "the device's architecture");
+  check_cuda(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "the device's architecture");
+  architecture_ = 10 * major + minor;
+  check_cuda(cudaStreamCreate(&stream_), "a stream");
+}
 Context::~Context() { cudaStreamDestroy(stream_); }
 
 std::unique_ptr<DeviceMemory> Context::allocate(std::size_t bytes) const {

@@ -25,11 +25,14 @@ class Context {
   Context& operator=(const Context&) = delete;
 
   cudaStream_t stream() const { return stream_; }
+  // 75, 80, 90: the device's compute capability without its dot.
+  int architecture() const { return architecture_; }
   // One allocation, zeroed.
   std::unique_ptr<DeviceMemory> allocate(std::size_t bytes) const;
 
  private:
   cudaStream_t stream_ = nullptr;
+  int architecture_ = 0;
 };
 
 }  // namespace plimsoll::cuda

@@ -10,45 +10,6 @@ namespace plimsoll {
 CudaBackend::CudaBackend() : context_(std::make_unique<cuda::Context>()) {}
 CudaBackend::~CudaBackend() = default;
 
-std::span<const Op> CudaBackend::ops() {
-  static constexpr Op kOps[] = {Op::kEmbedding,
-                                Op::kSpatialEmbedding,
-                                Op::kPatchify,
-                                Op::kVisualEmbedding,
-                                Op::kAdd,
-                                Op::kLinear,
-                                Op::kLinearAdd,
-                                Op::kScale,
-                                Op::kLayerNorm,
-                                Op::kLayerNormAffine,
-                                Op::kDropout,
-                                Op::kPackRows,
-                                Op::kGatherRows,
-                                Op::kGelu,
-                                Op::kTanh,
-                                Op::kCast,
-                                Op::kCrossEntropy,
-                                Op::kEmbeddingGrad,
-                                Op::kEmbeddingRowGrad,
-                                Op::kSpatialEmbeddingGrad,
-                                Op::kVisualEmbeddingGrad,
-                                Op::kLinearInputGrad,
-                                Op::kLinearWeightGrad,
-                                Op::kBiasGrad,
-                                Op::kLayerNormGrad,
-                                Op::kGeluGrad,
-                                Op::kTanhGrad,
-                                Op::kAccumulate,
-                                Op::kMergeRowGrads,
-                                Op::kSumSquares,
-                                Op::kGradientNorm,
-                                Op::kAdamW,
-                                Op::kAdamWRows,
-                                Op::kAdafactor,
-                                Op::kAdafactorRows};
-  return kOps;
-}
-
 std::unique_ptr<Kernel> CudaBackend::prepare(const Graph& graph, const Node& node) {
   switch (node.op) {
     case Op::kAdd:
@@ -96,6 +57,10 @@ std::unique_ptr<Kernel> CudaBackend::prepare(const Graph& graph, const Node& nod
     case Op::kAdafactor:
     case Op::kAdafactorRows:
       return cuda::make_adafactor(*context_, graph, node);
+    case Op::kAttention:
+      return cuda::make_attention(*context_, graph, node);
+    case Op::kAttentionGrad:
+      return cuda::make_attention_grad(*context_, graph, node);
     default:
       check(false, [&] {
         return fmt::format("the CUDA backend has no kernel for {} (node '{}')", op_name(node.op), node.name);

@@ -36,9 +36,6 @@ class CudaBackend final : public Backend {
   std::map<std::string, std::string> product_choices();
   void use_product_choices(std::map<std::string, std::string> choices);
 
-  // The ops that it has kernels for, while it is being written.
-  static std::span<const Op> ops();
-
  private:
   cuda::Matmuls& matmuls();
 

@@ -10,6 +10,8 @@ namespace plimsoll::cuda {
 
 class Matmuls;
 
+std::unique_ptr<Kernel> make_attention(const Context& context, const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_attention_grad(const Context& context, const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_elementwise(const Context& context, const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_normalisation(const Context& context, const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_linear(const Context& context, Matmuls& matmuls, const Graph& graph, const Node& node);

@@ -1,0 +1,234 @@
+// attention: Dao et al. 2022, "FlashAttention", as reordered in Dao 2023, "FlashAttention-2": a block keeps its queries
+// and walks over the keys with a running maximum and sum; scores, biases and dropout live in registers.
+#include <type_traits>
+
+#include "backend/cuda/attention.h"
+#include "graph/relative_bucket.h"
+
+namespace plimsoll::cuda {
+namespace {
+
+template <typename T, int kWidth>
+struct ForwardShared {
+  using Form = AttentionForm<T, kWidth>;
+  static constexpr int kWords = Form::kTile / 32;
+  static constexpr int kKeys = Form::kTile * Form::kLeading;
+  SharedPieces pieces;
+  T *q, *k, *v;  // k and v of each stage
+  std::int32_t *rows, *columns;
+  float *distances, *staging;
+  unsigned* keeps;
+  std::uint8_t* starts;
+
+  PLIMSOLL_HOST_DEVICE ForwardShared(unsigned char* memory, const AttentionShape& shape, int stages) : pieces(memory) {
+    q = pieces.take<T>(Form::kRows * Form::kLeading);
+    k = pieces.take<T>(stages * kKeys);
+    v = pieces.take<T>(stages * kKeys);
+    rows = pieces.take<std::int32_t>(RowFacts<Form::kRows>::kWords);
+    columns = pieces.take<std::int32_t>(stages * RowFacts<Form::kTile>::kWords);
+    distances = pieces.take<float>(shape.distances());
+    staging = pieces.take<float>(Form::kStaging * Form::kWarps);
+    keeps = pieces.take<unsigned>(Form::kRows * kWords);
+    starts = pieces.take<std::uint8_t>(Form::kWarps * (Form::kTile + 16));
+  }
+  __device__ RowFacts<Form::kTile> facts(int stage) const { return {columns + stage * RowFacts<Form::kTile>::kWords}; }
+};
+
+// The largest, or the sum, of the four lanes that hold a row.
+__device__ inline float row_max(float x) {
+  x = fmaxf(x, __shfl_xor_sync(kAllLanes, x, 1));
+  return fmaxf(x, __shfl_xor_sync(kAllLanes, x, 2));
+}
+__device__ inline float row_total(float x) {
+  x += __shfl_xor_sync(kAllLanes, x, 1);
+  return x + __shfl_xor_sync(kAllLanes, x, 2);
+}
+
+template <typename T, int kWidth>
+__global__ void __launch_bounds__(AttentionForm<T, kWidth>::kThreads, AttentionForm<T, kWidth>::kForwardBlocks)
+    attention(const AttentionTensors<T> in, const AttentionShape shape, T* output, float* log_sum_exp) {
+  using Form = AttentionForm<T, kWidth>;
+  using Shared = ForwardShared<T, kWidth>;
+  constexpr int kTile = Form::kTile, kThreads = Form::kThreads;
+  const int head = static_cast<int>(blockIdx.y);
+  const std::int64_t begin = in.offsets[blockIdx.z], end = in.offsets[blockIdx.z + 1];
+  const std::int64_t first = begin + static_cast<std::int64_t>(blockIdx.x) * Form::kRows;
+  if (first >= end) return;
+  const Shared shared(dynamic_shared<unsigned char>(), shape, Form::kStages);
+  const RowFacts<Form::kRows> queries{shared.rows};
+  const int warp = static_cast<int>(threadIdx.x / kWarp), lane = static_cast<int>(threadIdx.x % kWarp);
+  const std::int64_t stride = shape.stride(), head_column = static_cast<std::int64_t>(head) * shape.head_size;
+
+  const auto fetch = [&](std::int64_t key, int stage) {
+    copy_tile<T, kTile, kWidth, kThreads>(shared.k + stage * Shared::kKeys, in.k + key * stride + head_column,
+                                          end - key, shape);
+    copy_tile<T, kTile, kWidth, kThreads>(shared.v + stage * Shared::kKeys, in.v + key * stride + head_column,
+                                          end - key, shape);
+    copy_facts<kTile, kThreads>(shared.facts(stage), in, key, end - key, false);
+    commit_copies();
+  };
+  copy_tile<T, Form::kRows, kWidth, kThreads>(shared.q, in.q + first * stride + head_column, end - first, shape);
+  copy_facts<Form::kRows, kThreads>(queries, in, first, end - first, true);
+  fetch(begin, 0);
+  const DistanceTables tables = make_distance_tables<kThreads>(shared.distances, shape, in, head);
+  unsigned* const keeps = shared.keeps + warp * 16 * Shared::kWords;
+  std::uint8_t* const starts = shared.starts + warp * (kTile + 16);
+
+  float out[Form::kOutBlocks][4] = {};
+  float largest[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
+  LaneRows rows;
+  int stage = 0;
+  for (std::int64_t key = begin; key < end; key += kTile) {
+    if constexpr (Form::kStages > 1) {
+      if (key + kTile < end) {
+        fetch(key + kTile, 1 - stage);
+        wait_for_copies<1>();
+      } else {
+        wait_for_copies<0>();
+      }
+    } else {
+      wait_for_copies<0>();
+    }
+    __syncthreads();
+    if (key == begin) rows = lane_rows(queries);
+    const RowFacts<kTile> columns = shared.facts(stage);
+    if (shape.drops) {
+      const int runs = find_runs<kTile>(columns.token(), starts);
+      find_kept<16, kTile>(keeps, shape, in.dropout_key, head, queries.token() + 16 * warp,
+                           queries.sample() + 16 * warp, columns.token(), starts, runs);
+    }
+
+    float scores[Form::kBlocks][4] = {};
+    add_product_transposed<kWidth>(scores, shared.q + 16 * warp * Form::kLeading, shared.k + stage * Shared::kKeys);
+    float tile_largest[2] = {-INFINITY, -INFINITY};
+#pragma unroll
+    for (int n = 0; n < Form::kBlocks; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int column = 8 * n + lane % 4 * 2 + i % 2;
+        const float score = fmaf(scores[n][i], shape.scale2, bias_of<false>(tables, rows, i / 2, columns, column));
+        scores[n][i] = columns.mask()[column] != 0 ? score : -INFINITY;
+        tile_largest[i / 2] = fmaxf(tile_largest[i / 2], scores[n][i]);
+      }
+    }
+    float base[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const float new_largest = fmaxf(largest[i], row_max(tile_largest[i]));
+      base[i] = new_largest == -INFINITY ? 0.0F : new_largest;  // all keys so far are masked
+      const float correction = exp2_fast(largest[i] - base[i]);
+      largest[i] = new_largest;
+      sum[i] *= correction;
+#pragma unroll
+      for (int n = 0; n < Form::kOutBlocks; ++n) {
+        out[n][2 * i] *= correction;
+        out[n][2 * i + 1] *= correction;
+      }
+    }
+#pragma unroll
+    for (int n = 0; n < Form::kBlocks; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        scores[n][i] = exp2_fast(scores[n][i] - base[i / 2]);
+        sum[i / 2] += scores[n][i];
+        if (shape.drops) {
+          const int column = 8 * n + lane % 4 * 2 + i % 2;
+          const unsigned word = keeps[(lane / 4 + 8 * (i / 2)) * Shared::kWords + column / 32];
+          if ((word >> (column % 32) & 1U) == 0) scores[n][i] = 0;
+        }
+      }
+    }
+    add_product(out, scores, shared.v + stage * Shared::kKeys, shared.staging + warp * Form::kStaging);
+    __syncthreads();
+    if constexpr (Form::kStages > 1) {
+      stage = 1 - stage;
+    } else if (key + kTile < end) {
+      fetch(key + kTile, 0);
+    }
+  }
+
+  float factor[2];
+  const std::int64_t warp_first = first + 16 * warp;
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const float total = row_total(sum[i]);
+    factor[i] = total > 0 ? shape.keep_scale / total : 0.0F;
+    const std::int64_t row = warp_first + lane / 4 + 8 * i;
+    if (lane % 4 == 0 && row < end) {
+      log_sum_exp[row * shape.heads + head] = total > 0 ? largest[i] * kLn2 + logf(total) : -INFINITY;
+    }
+  }
+  store_rows<T>(out, factor[0], factor[1], output + warp_first * stride + head_column, end - warp_first, shape);
+}
+
+template <typename T, int kWidth>
+std::unique_ptr<Kernel> make_forward(const Context& context, const AttentionShape& shape, std::int64_t longest) {
+  using Form = AttentionForm<T, kWidth>;
+  const std::size_t shared_bytes = ForwardShared<T, kWidth>(nullptr, shape, Form::stages(context)).pieces.bytes();
+  allow_shared_memory(attention<T, kWidth>, shared_bytes);
+  return make_launch(0, [=, &context](const KernelArguments& a) {
+    const std::int64_t most = a.bound(longest);
+    launch(context.stream(), attention<T, kWidth>,
+           {.blocks = static_cast<unsigned>((most + Form::kRows - 1) / Form::kRows),
+            .threads = Form::kThreads,
+            .blocks_y = static_cast<unsigned>(shape.heads),
+            .blocks_z = static_cast<unsigned>(shape.samples),
+            .shared_bytes = shared_bytes},
+           AttentionTensors<T>(a, 0, 3), shape, output<T>(a, 0), output<float>(a, 1));
+  });
+}
+
+}  // namespace
+
+AttentionShape attention_shape(const Graph& graph, const Node& node) {
+  const auto& attributes = std::get<AttentionAttributes>(node.attributes);
+  const bool gradient = node.op == Op::kAttentionGrad;
+  const std::size_t context = gradient ? 6 : 3;
+  const TensorType& q = graph.type(node.inputs[gradient ? 1 : 0]);
+  AttentionShape shape;
+  shape.heads = static_cast<std::int32_t>(attributes.heads);
+  shape.head_size = static_cast<std::int32_t>(q.shape[1] / attributes.heads);
+  shape.samples = static_cast<std::int32_t>(graph.type(node.inputs[context]).shape[0] - 1);
+  const double scale = 1.0 / std::sqrt(static_cast<double>(shape.head_size));
+  shape.scale = static_cast<float>(scale);
+  shape.scale2 = static_cast<float>(scale * double{kLog2E});
+  shape.aligned = shape.head_size == 32 || shape.head_size == 64 || shape.head_size == 128;
+  shape.drops = attributes.dropout_p > 0;
+  shape.site = attributes.site;
+  if (shape.drops) {
+    shape.threshold = dropout_threshold(attributes.dropout_p);
+    shape.keep_scale = static_cast<float>(dropout_scale(attributes.dropout_p));
+  }
+  std::int32_t first = 0;
+  for (std::size_t table = 0; table < kTables; ++table) {
+    BucketEdges& edges = shape.edges[table];
+    edges.first = first;
+    if (!(table == 0 ? attributes.position_bias : attributes.spatial_bias)) continue;
+    const auto distance =
+        static_cast<std::int32_t>(table == 0 ? attributes.max_position_distance : attributes.max_spatial_distance);
+    edges.bins = static_cast<std::int32_t>(graph.type(node.inputs[context + 3 + table]).shape[1]);
+    first += edges.bins;
+    const std::int32_t half = edges.bins / 2;
+    edges.exact = half / 2;
+    edges.saturated = edges.exact;
+    check(half - edges.exact - 1 <= BucketEdges::kMost, "a bias table has no more bins than the kernels take");
+    for (std::int32_t d = edges.exact; edges.steps < half - edges.exact - 1 && d <= distance; ++d) {
+      const std::int32_t bin = relative_bucket(-d, edges.bins, distance);
+      for (; edges.steps < bin - edges.exact; ++edges.steps) edges.edge[edges.steps] = edges.saturated = d;
+    }
+  }
+  return shape;
+}
+
+std::unique_ptr<Kernel> make_attention(const Context& context, const Graph& graph, const Node& node) {
+  const AttentionShape shape = attention_shape(graph, node);
+  const TensorType& q = graph.type(node.inputs[0]);
+  const std::int64_t longest = std::get<AttentionAttributes>(node.attributes).longest_sample;
+  return for_floating(q.dtype, [&]<typename T>(T) {
+    return for_width(shape.head_size, [&]<int kWidth>(std::integral_constant<int, kWidth>) {
+      return make_forward<T, kWidth>(context, shape, longest > 0 ? longest : q.shape[0]);
+    });
+  });
+}
+
+}  // namespace plimsoll::cuda
