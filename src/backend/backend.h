@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <span>
@@ -57,6 +58,18 @@ class DeviceMemory : public MemoryAccess {
   virtual std::span<std::byte> bytes() const = 0;
 };
 
+// Starts all kernels of one program, again and again. A device may record what is started, once for each `variant`, and
+// start the record at once from then on: within a variant, `start` does the same each time.
+class Recorder {
+ public:
+  Recorder() = default;
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+  virtual ~Recorder() = default;
+
+  virtual void run(std::int64_t variant, const std::function<void()>& start) = 0;
+};
+
 class Backend {
  public:
   Backend() = default;
@@ -69,6 +82,11 @@ class Backend {
   virtual std::unique_ptr<Kernel> prepare(const Graph& graph, const Node& node) = 0;
   // The one large allocation of a run, every page of it touched. Throws EnvironmentError saying how much was asked for.
   virtual std::unique_ptr<DeviceMemory> allocate(std::size_t bytes) = 0;
+  // For one program; nullptr where kernels are started one by one.
+  virtual std::unique_ptr<Recorder> make_recorder() { return nullptr; }
+  // Makes ready all kernels that were prepared for these bounds of rows (KernelArguments::row_bound), so that running
+  // them allocates nothing.
+  virtual void prepare_bounds(std::span<const std::int64_t>) {}
 };
 
 }  // namespace plimsoll

@@ -30,6 +30,7 @@ Session::Session(RunPlan plan, Backend& backend)
   if (file_) queue_ = std::make_unique<TransferQueue>(*file_, count_tickets(plan_));
   for (PlannedProgram& program : plan_.programs) {
     programs_.emplace_back(std::move(program.prepared), program.plan, *memory_, queue_.get());
+    if (!memory_->is_host()) backend.prepare_bounds(programs_.back().row_bounds());
   }
 }
 

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
+#include <set>
+
 namespace plimsoll {
 
 std::vector<std::size_t> PreparedGraph::scratch_bytes() const {
@@ -13,7 +17,7 @@ std::vector<std::size_t> PreparedGraph::scratch_bytes() const {
 
 PreparedGraph prepare(Graph graph, Backend& backend) {
   verify(graph);
-  PreparedGraph prepared{.graph = std::move(graph), .kernels = {}};
+  PreparedGraph prepared{.graph = std::move(graph), .kernels = {}, .recorder = backend.make_recorder()};
   prepared.kernels.reserve(prepared.graph.nodes().size());
   for (const Node& node : prepared.graph.nodes()) prepared.kernels.push_back(backend.prepare(prepared.graph, node));
   return prepared;
@@ -36,24 +40,81 @@ Program::Program(PreparedGraph prepared, MemoryPlan plan, const DeviceMemory& me
   };
   for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
     const Node& node = graph.nodes()[n];
+    const std::size_t counter = counter_of(node);
     calls_.push_back({.inputs = views_of(node.inputs),
                       .outputs = views_of(node.outputs),
                       .scratch = arena.subspan(plan_.scratch_offsets[n], prepared_.kernels[n]->scratch_bytes()),
-                      .row_count = node.row_count == kNoValue ? nullptr : view(node.row_count).data<std::int32_t>()});
+                      .row_count = node.row_count == kNoValue ? nullptr : view(node.row_count).data<std::int32_t>(),
+                      .counter = counter});
   }
 }
 
-void Program::run() const {
-  for (std::size_t n = 0; n < calls_.size(); ++n) run_node(n);
+std::size_t Program::counter_of(const Node& node) {
+  if (node.row_count == kNoValue || graph().value(node.row_count).role != Role::kInput) return kNoCounter;
+  const auto found = std::ranges::find(row_counts_, node.row_count, &RowCount::value);
+  const auto counter = static_cast<std::size_t>(found - row_counts_.begin());
+  if (found == row_counts_.end()) row_counts_.push_back({.value = node.row_count, .capacity = 1, .real = 1});
+  // What a forward node makes has the rows that it counts; a gradient may have another number.
+  const Shape& made = graph().type(node.outputs.front()).shape;
+  if (node.phase == Phase::kForward && made.rank() > 0) {
+    RowCount& count = row_counts_[counter];
+    count.real = count.capacity = std::max(count.capacity, made[0]);
+  }
+  return counter;
 }
 
-void Program::run_node(std::size_t node) const {
+std::int64_t Program::bound_at(const RowCount& count, std::int64_t level) {
+  return (count.capacity * level + kRowLevels - 1) / kRowLevels;
+}
+
+std::int64_t Program::row_level() const {
+  std::int64_t level = 1;
+  if (arena_->is_host()) return kRowLevels;  // kernels read the counts themselves
+  for (const RowCount& count : row_counts_) {
+    while (level < kRowLevels && count.real > bound_at(count, level)) ++level;
+  }
+  return level;
+}
+
+std::vector<std::int64_t> Program::row_bounds() const {
+  std::set<std::int64_t> bounds;
+  for (const RowCount& count : row_counts_) {
+    for (std::int64_t level = 1; level <= kRowLevels; ++level) bounds.insert(bound_at(count, level));
+  }
+  return {bounds.begin(), bounds.end()};
+}
+
+bool Program::is_row_count(ValueId value) const {
+  return std::ranges::find(row_counts_, value, &RowCount::value) != row_counts_.end();
+}
+
+void Program::set_rows(ValueId value, std::int32_t rows) const {
+  const auto count = std::ranges::find(row_counts_, value, &RowCount::value);
+  check(count != row_counts_.end() && rows >= 0 && rows <= count->capacity, "a row count is within its capacity");
+  tensor(value).set(rows);
+  count->real = rows;
+}
+
+void Program::run() const {
+  const std::int64_t level = row_level();
+  const auto start = [this, level] {
+    for (std::size_t n = 0; n < calls_.size(); ++n) run_node(n, level);
+  };
+  if (prepared_.recorder == nullptr) return start();
+  prepared_.recorder->run(level, start);
+}
+
+void Program::run_node(std::size_t node) const { run_node(node, row_level()); }
+
+void Program::run_node(std::size_t node, std::int64_t level) const {
   const Call& call = calls_[node];
   prepared_.kernels[node]->run({.inputs = call.inputs,
                                 .outputs = call.outputs,
                                 .scratch = call.scratch,
                                 .row_count = call.row_count,
-                                .transfers = transfers_});
+                                .transfers = transfers_,
+                                .row_bound = call.counter == kNoCounter ? std::numeric_limits<std::int64_t>::max()
+                                                                        : bound_at(row_counts_[call.counter], level)});
 }
 
 DeviceTensor Program::source(std::string_view name) const {

@@ -21,6 +21,7 @@ namespace plimsoll {
 struct PreparedGraph {
   Graph graph;
   std::vector<std::unique_ptr<Kernel>> kernels;  // one a node
+  std::unique_ptr<Recorder> recorder;            // the backend's, if it has one
 
   std::vector<std::size_t> scratch_bytes() const;
 };
@@ -38,7 +39,9 @@ class Program {
   const MemoryPlan& plan() const { return plan_; }
   std::size_t node_count() const { return calls_.size(); }
 
-  // Runs every node in order. Not reentrant: kernels share the arena.
+  // Runs every node in order. Not reentrant: kernels share the arena. Where the host cannot read the arena, rows are
+  // taken to be as many as set_rows said, rounded up to one of kRowLevels shares of the capacity: the work done follows
+  // the rows that are real, and a device that records has few variants to record.
   void run() const;
   // Runs one node; for profiling and for finding the first bad tensor.
   void run_node(std::size_t node) const;
@@ -51,18 +54,41 @@ class Program {
   DeviceTensor source(std::string_view name) const;
   bool has_source(std::string_view name) const { return graph().find_source(name) != kNoValue; }
 
+  // Writes an input that nodes name as Node::row_count, and lets run() know of it. What is written past this is not
+  // known of, and must not be more than the last count here; at first that is the capacity.
+  void set_rows(ValueId count, std::int32_t rows) const;
+  bool is_row_count(ValueId value) const;
+  // Every bound of rows that run() may tell kernels.
+  std::vector<std::int64_t> row_bounds() const;
+
+  static constexpr std::int64_t kRowLevels = 16;
+
  private:
   struct Call {
     std::vector<TensorView> inputs, outputs;
     std::span<std::byte> scratch;
     const std::int32_t* row_count;
+    std::size_t counter;  // in row_counts_; kNoCounter: the host knows of no count
   };
+  struct RowCount {
+    ValueId value;
+    std::int64_t capacity;  // the most rows of a tensor that it counts
+    std::int64_t real;      // as it was written last
+  };
+  static constexpr std::size_t kNoCounter = static_cast<std::size_t>(-1);
+
+  std::size_t counter_of(const Node& node);
+  void run_node(std::size_t node, std::int64_t level) const;
+  // The least level at which no count is above its share.
+  std::int64_t row_level() const;
+  static std::int64_t bound_at(const RowCount& count, std::int64_t level);
 
   PreparedGraph prepared_;
   MemoryPlan plan_;
   const DeviceMemory* arena_;
   std::vector<TensorView> views_;
   std::vector<Call> calls_;
+  mutable std::vector<RowCount> row_counts_;  // what lies in the arena, as far as the host wrote it
   Transfers* transfers_;
 };
 

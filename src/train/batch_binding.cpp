@@ -6,14 +6,16 @@
 
 namespace plimsoll {
 
-BatchBinding::BatchBinding(const Program& program, const Batch& batch) {
+BatchBinding::BatchBinding(const Program& program, const Batch& batch) : program_(&program) {
   const auto optional = [&](std::string_view name) {
     return program.has_source(name) ? program.source(name) : DeviceTensor();
   };
   for (std::size_t i = 0; i < batch.tensors().size(); ++i) {
     const auto& [name, view] = batch.tensors()[i];
     if (!program.has_source(name)) continue;
-    copies_.push_back({.tensor = i, .input = program.source(name)});
+    const ValueId source = program.graph().find_source(name);
+    copies_.push_back(
+        {.tensor = i, .input = program.tensor(source), .row_count = program.is_row_count(source) ? source : kNoValue});
     const bool same = copies_.back().input.type() == view.type();
     check(same || (name == "pixel_values" && view.elements() == copies_.back().input.elements()),
           "batch and program have the same capacities");
@@ -33,7 +35,9 @@ BatchBinding::BatchBinding(const Program& program, const Batch& batch) {
 
 void BatchBinding::copy(const Batch& batch) const {
   for (const Copy& copy : copies_) {
-    if (copy.input.dtype() != DType::kF32) {
+    if (copy.row_count != kNoValue) {
+      program_->set_rows(copy.row_count, *batch.tensors()[copy.tensor].second.data<std::int32_t>());
+    } else if (copy.input.dtype() != DType::kF32) {
       copy.input.write(batch.tensors()[copy.tensor].second.byte_span());
     } else if (pixels_.empty()) {
       batch.write_pixels(copy.input.view().span<float>());

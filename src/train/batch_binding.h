@@ -11,7 +11,8 @@ namespace plimsoll {
 
 class BatchBinding {
  public:
-  // `batch` shows the arrays' order and types; every batch of the same capacities fits.
+  // The program outlives the binding. `batch` shows the arrays' order and types; every batch of the same capacities
+  // fits.
   BatchBinding(const Program& program, const Batch& batch);
 
   void copy(const Batch& batch) const;
@@ -28,7 +29,9 @@ class BatchBinding {
   struct Copy {
     std::size_t tensor;  // index in Batch::tensors()
     DeviceTensor input;
+    ValueId row_count;  // kNoValue: not one
   };
+  const Program* program_;
   std::vector<Copy> copies_;  // what the program reads of a batch
   // Where pixels become floats on their way to a memory that the host cannot reach.
   mutable std::vector<float> pixels_;

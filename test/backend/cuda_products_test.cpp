@@ -87,7 +87,7 @@ TEST_F(CudaProducts, ArePreparedOnceForEachBound) {
 
   CudaBackend backend;
   GraphRunner few_rows(built.graph, backend, {.bound_slack = 3});
-  backend.prepare_products(kBounds);
+  backend.prepare_bounds(kBounds);
   const int before = calls.heuristics;
   built.set_data(few_rows);
   few_rows.run();

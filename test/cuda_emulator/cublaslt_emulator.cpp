@@ -146,6 +146,55 @@ int check_algorithm(LtHandle, LtOperation operation, LtLayout a, LtLayout b, LtL
   return kLtSuccess;
 }
 
+// The product as the algorithm `way` sums it.
+void multiply(const Sizes& sizes, const LtOperationOpaque& operation, int way, float alpha, float beta,
+              std::array<const void*, 3> from, void* d, const std::array<LtLayoutOpaque, 4>& layouts, void* workspace,
+              std::size_t workspace_bytes) {
+  // Anything may stand in the workspace; partial sums are written there.
+  std::memset(workspace, 0xFF, workspace_bytes);
+  const std::int64_t parts = way == 1 ? 2 : 1;
+  const auto a_at = [&](std::int64_t row, std::int64_t k) {
+    return read(from[0], layouts[0].type,
+                operation.transposed[0] != 0 ? k + row * layouts[0].pitch : row + k * layouts[0].pitch);
+  };
+  const auto b_at = [&](std::int64_t k, std::int64_t column) {
+    return read(from[1], layouts[1].type,
+                operation.transposed[1] != 0 ? column + k * layouts[1].pitch : k + column * layouts[1].pitch);
+  };
+  std::vector<float> a_row(static_cast<std::size_t>(sizes.inner));
+  std::vector<float> b_all(static_cast<std::size_t>(sizes.inner * sizes.columns));
+  for (std::int64_t column = 0; column < sizes.columns; ++column) {
+    for (std::int64_t k = 0; k < sizes.inner; ++k) {
+      b_all[static_cast<std::size_t>(column * sizes.inner + k)] = b_at(k, column);
+    }
+  }
+  float* const partial = static_cast<float*>(workspace);
+  for (std::int64_t row = 0; row < sizes.rows; ++row) {
+    for (std::int64_t k = 0; k < sizes.inner; ++k) a_row[static_cast<std::size_t>(k)] = a_at(row, k);
+    for (std::int64_t column = 0; column < sizes.columns; ++column) {
+      const float* const b_column = b_all.data() + column * sizes.inner;
+      double total = 0;
+      for (std::int64_t part = 0; part < parts; ++part) {
+        const std::int64_t begin = sizes.inner * part / parts, end = sizes.inner * (part + 1) / parts;
+        double of_part = 0;
+        for (std::int64_t i = begin; i < end; ++i) {
+          const std::int64_t k = way == 2 ? end - 1 - (i - begin) : i;
+          of_part += double{a_row[static_cast<std::size_t>(k)]} * double{b_column[k]};
+        }
+        if (parts == 2) partial[2 * (column * sizes.rows + row) + part] = static_cast<float>(of_part);
+        total += of_part;
+      }
+      const std::int64_t at = row + column * layouts[3].pitch;
+      double value = double{alpha} * total;
+      if (beta != 0) {
+        value += double{beta} * double{read(from[2], layouts[2].type, row + column * layouts[2].pitch)};
+      }
+      if (operation.epilogue == kLtBiasEpilogue) value += double{read(operation.bias, layouts[3].type, row)};
+      write(d, layouts[3].type, at, static_cast<float>(value));
+    }
+  }
+}
+
 int matmul(LtHandle, LtOperation operation, const void* alpha, const void* a, LtLayout a_layout, const void* b,
            LtLayout b_layout, const void* beta, const void* c, LtLayout c_layout, void* d, LtLayout d_layout,
            const LtAlgorithm* algorithm, void* workspace, std::size_t workspace_bytes, CUstream_st*) {
@@ -171,50 +220,12 @@ int matmul(LtHandle, LtOperation operation, const void* alpha, const void* a, Lt
   ++calls.products;
   calls.last_algorithm = static_cast<int>((*algorithm)[0]);
   pass_time(times[calls.last_algorithm]);
-  // Anything may stand in the workspace; partial sums are written there.
-  std::memset(workspace, 0xFF, workspace_bytes);
-  const std::int64_t parts = calls.last_algorithm == 1 ? 2 : 1;
-  const auto a_at = [&](std::int64_t row, std::int64_t k) {
-    return read(a, a_layout->type,
-                operation->transposed[0] != 0 ? k + row * a_layout->pitch : row + k * a_layout->pitch);
-  };
-  const auto b_at = [&](std::int64_t k, std::int64_t column) {
-    return read(b, b_layout->type,
-                operation->transposed[1] != 0 ? column + k * b_layout->pitch : k + column * b_layout->pitch);
-  };
-  std::vector<float> a_row(static_cast<std::size_t>(sizes.inner));
-  std::vector<float> b_all(static_cast<std::size_t>(sizes.inner * sizes.columns));
-  for (std::int64_t column = 0; column < sizes.columns; ++column) {
-    for (std::int64_t k = 0; k < sizes.inner; ++k) {
-      b_all[static_cast<std::size_t>(column * sizes.inner + k)] = b_at(k, column);
-    }
-  }
-  float* const partial = static_cast<float*>(workspace);
-  for (std::int64_t row = 0; row < sizes.rows; ++row) {
-    for (std::int64_t k = 0; k < sizes.inner; ++k) a_row[static_cast<std::size_t>(k)] = a_at(row, k);
-    for (std::int64_t column = 0; column < sizes.columns; ++column) {
-      const float* const b_column = b_all.data() + column * sizes.inner;
-      double total = 0;
-      for (std::int64_t part = 0; part < parts; ++part) {
-        const std::int64_t begin = sizes.inner * part / parts, end = sizes.inner * (part + 1) / parts;
-        double of_part = 0;
-        for (std::int64_t i = begin; i < end; ++i) {
-          const std::int64_t k = calls.last_algorithm == 2 ? end - 1 - (i - begin) : i;
-          of_part += double{a_row[static_cast<std::size_t>(k)]} * double{b_column[k]};
-        }
-        if (parts == 2) partial[2 * (column * sizes.rows + row) + part] = static_cast<float>(of_part);
-        total += of_part;
-      }
-      const std::int64_t at = row + column * d_layout->pitch;
-      double value = double{*static_cast<const float*>(alpha)} * total;
-      if (*static_cast<const float*>(beta) != 0) {
-        value +=
-            double{*static_cast<const float*>(beta)} * double{read(c, c_layout->type, row + column * c_layout->pitch)};
-      }
-      if (operation->epilogue == kLtBiasEpilogue) value += double{read(operation->bias, d_layout->type, row)};
-      write(d, d_layout->type, at, static_cast<float>(value));
-    }
-  }
+  enqueue([sizes, operation = *operation, way = calls.last_algorithm, alpha = *static_cast<const float*>(alpha),
+           beta = *static_cast<const float*>(beta), a, b, c, d, a_layout = *a_layout, b_layout = *b_layout,
+           c_layout = *c_layout, d_layout = *d_layout, workspace, workspace_bytes] {
+    multiply(sizes, operation, way, alpha, beta, {a, b, c}, d, {a_layout, b_layout, c_layout, d_layout}, workspace,
+             workspace_bytes);
+  });
   return kLtSuccess;
 }
 

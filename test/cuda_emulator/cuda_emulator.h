@@ -34,6 +34,14 @@ inline dim3 blockDim, gridDim;
 
 namespace cuda_emulator {
 
+// What is started on the stream runs at once; or, while the stream is captured, becomes a node of the graph.
+void enqueue(std::function<void()> work);
+// Of graphs: how many were captured, and how often one was started.
+struct GraphCalls {
+  int captures = 0, launches = 0;
+};
+GraphCalls& graph_calls();
+
 // Runs `thread` for each thread of each block.
 void run(dim3 grid, dim3 block, std::size_t shared_bytes, const std::function<void()>& thread);
 void* dynamic_shared();
@@ -102,7 +110,7 @@ inline unsigned atomicOr(unsigned* at, unsigned bits) {
 
 // The runtime, as far as the backend calls it.
 using cudaStream_t = struct CUstream_st*;
-enum cudaError_t { cudaSuccess = 0, cudaErrorMemoryAllocation = 2 };
+enum cudaError_t { cudaSuccess = 0, cudaErrorStreamCaptureUnsupported = 900, cudaErrorMemoryAllocation = 2 };
 enum cudaDeviceAttr { cudaDevAttrComputeCapabilityMajor, cudaDevAttrComputeCapabilityMinor };
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
@@ -121,6 +129,15 @@ cudaError_t cudaFuncSetAttribute(Function*, cudaFuncAttribute, int) {
   return cudaSuccess;
 }
 const char* cudaGetErrorString(cudaError_t error);
+using cudaGraph_t = struct CUgraph_st*;
+using cudaGraphExec_t = struct CUgraphExec_st*;
+enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal };
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph);
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long flags);
+cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream);
 using cudaEvent_t = struct CUevent_st*;
 cudaError_t cudaEventCreate(cudaEvent_t* event);
 cudaError_t cudaEventDestroy(cudaEvent_t event);

@@ -108,7 +108,8 @@ class SmallRun {
   TrainSummary train(const std::optional<fs::path>& resume = std::nullopt, std::int64_t stop_after = -1) {
     CpuBackend near(1);
     FarBackend far(near);
-    Backend& backend = far_memory ? static_cast<Backend&>(far) : near;
+    const std::unique_ptr<Backend> other = make_backend ? make_backend() : nullptr;
+    Backend& backend = other ? *other : far_memory ? static_cast<Backend&>(far) : near;
     ModelBundle bundle = model.empty() ? small_model() : open_model(model.string());
     choose_trained_parts(bundle, parts);
     const auto data =
@@ -175,7 +176,8 @@ class SmallRun {
   std::optional<UpdateMode> update;
   RecomputeMode recompute = RecomputeMode::kAuto;
   bool evaluates = false;
-  bool far_memory = false;  // in a FarBackend
+  bool far_memory = false;                                   // in a FarBackend
+  std::function<std::unique_ptr<Backend>()> make_backend{};  // of another one; empty: the CPU's
   bool offload = false, limit_files_after_checkpoint = false;
   std::uint64_t offloaded_state_bytes = 0, offloaded_activation_bytes = 0;  // of the last call of train
   std::vector<StepReport> reports;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "backend/cuda/graph_recorder.h"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/matmul.h"
 
@@ -76,7 +77,12 @@ cuda::Matmuls& CudaBackend::matmuls() {
   return *matmuls_;
 }
 
-void CudaBackend::prepare_products(std::span<const std::int64_t> row_bounds) { matmuls().prepare(row_bounds); }
+std::unique_ptr<Recorder> CudaBackend::make_recorder() {
+  if (!records_) return nullptr;
+  return std::make_unique<cuda::GraphRecorder>(*context_);
+}
+
+void CudaBackend::prepare_bounds(std::span<const std::int64_t> row_bounds) { matmuls().prepare(row_bounds); }
 void CudaBackend::tune_products(std::span<const std::int64_t> row_bounds, const DeviceMemory& memory) {
   matmuls().tune(row_bounds, memory.bytes());
 }

@@ -26,12 +26,16 @@ class CudaBackend final : public Backend {
   std::string_view name() const override { return "cuda"; }
   std::unique_ptr<Kernel> prepare(const Graph& graph, const Node& node) override;
   std::unique_ptr<DeviceMemory> allocate(std::size_t bytes) override;
+  std::unique_ptr<Recorder> make_recorder() override;
+  void prepare_bounds(std::span<const std::int64_t> row_bounds) override;
 
-  // Of the matrix products of all kernels that are prepared, at each bound of rows that KernelArguments will have:
-  // makes them ready, so that no run allocates for them; with memory, which is overwritten, each by the fastest of
-  // cuBLASLt's algorithms. Results repeat bit for bit only with the same algorithms: they are taken over from one run
-  // to the next as a table of texts, for one device and one version of cuBLAS. See cuda::Matmuls.
-  void prepare_products(std::span<const std::int64_t> row_bounds);
+  // Kernels are started one by one, for debugging: no step is recorded.
+  void start_one_by_one() { records_ = false; }
+
+  // Makes the matrix products of all kernels that are prepared ready for these bounds of rows, each by the fastest of
+  // cuBLASLt's algorithms, tried in `memory`, which is overwritten. Results repeat bit for bit only with the same
+  // algorithms: they are taken over from one run to the next as a table of texts, for one device and one version of
+  // cuBLAS. See cuda::Matmuls.
   void tune_products(std::span<const std::int64_t> row_bounds, const DeviceMemory& memory);
   std::map<std::string, std::string> product_choices();
   void use_product_choices(std::map<std::string, std::string> choices);
@@ -39,6 +43,7 @@ class CudaBackend final : public Backend {
  private:
   cuda::Matmuls& matmuls();
 
+  bool records_ = true;
   std::unique_ptr<cuda::Context> context_;
   std::unique_ptr<cuda::Matmuls> matmuls_;  // made for the first product: it loads a large library
 };

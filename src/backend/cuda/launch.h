@@ -43,7 +43,7 @@ std::unique_ptr<Kernel> for_floating(DType dtype, const Make& make) {
 // The leading rows of a matrix that are real: the count lies on the device and is read there, so that the host need not
 // know.
 struct Rows {
-  const std::int32_t* count;  // nullptr: all
+  const std::int32_t* count;       // nullptr: all
   std::int64_t capacity, columns;  // capacity: as far as the host knows how few they are
 
   __device__ std::int64_t real() const { return count == nullptr ? capacity : *count; }

@@ -1,0 +1,84 @@
+// Whole runs on the CUDA backend, its kernels run by the emulator: the same losses as on the CPU, the same bits when
+// run again, resumed, or started kernel by kernel.
+#include <gtest/gtest.h>
+
+#include "backend/cuda/cuda_backend.h"
+#include "cuda_emulator.h"
+#include "trainer_fixture.h"
+
+namespace plimsoll {
+namespace {
+
+using namespace test;
+
+struct RunKind {
+  const char* name;
+  DType precision = DType::kF32;
+  OptimizerKind optimizer = OptimizerKind::kAdamW;
+  std::int64_t micro_batch = 2;
+  RecomputeMode recompute = RecomputeMode::kAuto;
+};
+
+class CudaRun : public testing::TestWithParam<RunKind> {
+ protected:
+  static void set(SmallRun& run) {
+    const RunKind& kind = GetParam();
+    run.options.precision = kind.precision;
+    run.options.optim = kind.optimizer;
+    run.options.max_steps = 4;
+    run.options.save_steps = 2;
+    run.micro_batch = kind.micro_batch;
+    run.recompute = kind.recompute;
+    run.evaluates = true;
+  }
+  static std::unique_ptr<Backend> recording() { return std::make_unique<CudaBackend>(); }
+  static std::unique_ptr<Backend> one_by_one() {
+    auto backend = std::make_unique<CudaBackend>();
+    backend->start_one_by_one();
+    return backend;
+  }
+};
+
+TEST_P(CudaRun, LearnsAsTheCpuDoesAndRepeats) {
+  const ScratchFolder folder;
+  SmallRun cpu(folder.make("cpu")), cuda(folder.make("cuda")), again(folder.make("again"));
+  for (SmallRun* run : {&cpu, &cuda, &again}) set(*run);
+  cuda.make_backend = recording;
+  again.make_backend = one_by_one;
+  cpu.train();
+  cuda_emulator::graph_calls() = {};
+  cuda.train();
+  EXPECT_GT(cuda_emulator::graph_calls().captures, 0);
+  EXPECT_GE(cuda_emulator::graph_calls().launches, cuda_emulator::graph_calls().captures);
+  cuda_emulator::graph_calls() = {};
+  again.train();
+  EXPECT_EQ(cuda_emulator::graph_calls().captures, 0);
+
+  ASSERT_EQ(cpu.reports.size(), cuda.reports.size());
+  // Losses of the first updates: later ones drift apart as roundings do.
+  const double tolerance = GetParam().precision == DType::kF32 ? 1e-5 : 2e-2;
+  for (std::size_t i = 0; i < cpu.reports.size(); ++i) {
+    EXPECT_NEAR(cuda.reports[i].loss, cpu.reports[i].loss, tolerance * cpu.reports[i].loss) << "update " << i + 1;
+  }
+  const fs::path& recorded = cuda.options.output_dir;
+  for (const char* name :
+       {"model.safetensors", "checkpoint-2/model.safetensors", "checkpoint-2/optimizer.safetensors"}) {
+    EXPECT_TRUE(file_bytes(recorded / name) == file_bytes(again.options.output_dir / name)) << name;
+  }
+  const std::string whole = file_bytes(recorded / "model.safetensors");
+  EXPECT_EQ(cuda.train(checkpoint_path(recorded, 2)).steps_here, 2);
+  EXPECT_TRUE(file_bytes(recorded / "model.safetensors") == whole);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, CudaRun,
+    testing::Values(RunKind{.name = "fp32"}, RunKind{.name = "bf16", .precision = DType::kBF16},
+                    RunKind{.name = "fp16", .precision = DType::kF16},
+                    RunKind{.name = "codes", .optimizer = OptimizerKind::kAdamW8bit},
+                    RunKind{.name = "adafactor", .optimizer = OptimizerKind::kAdafactor},
+                    RunKind{.name = "whole_batch", .micro_batch = 4},
+                    RunKind{.name = "recomputing", .precision = DType::kBF16, .recompute = RecomputeMode::kLayers}),
+    [](const auto& kind) { return std::string(kind.param.name); });
+
+}  // namespace
+}  // namespace plimsoll
