@@ -17,8 +17,8 @@
 
 namespace plimsoll {
 
-// One memory: the host's own, unless derived. Copies are ordered after all that its backend was asked to run before,
-// and done when they return.
+// One memory: the host's own, unless derived. Copies are ordered after all that its backend was asked to run before, and
+// before all that it is asked next. A read is done when it returns; of what is written the caller may do as it likes.
 class MemoryAccess {
  public:
   MemoryAccess() = default;

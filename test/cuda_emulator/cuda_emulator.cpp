@@ -6,6 +6,7 @@
 #include <array>
 #include <csetjmp>
 #include <cstdlib>
+#include <deque>
 #include <memory>
 #include <stdexcept>
 #include <vector>
@@ -301,10 +302,6 @@ cudaError_t cudaMalloc(void** address, std::size_t bytes) {
   *address = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   return *address == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
 }
-cudaError_t cudaFree(void* address) {
-  std::free(address);
-  return cudaSuccess;
-}
 // --- graphs ----------------------------------------------------------------------------------------------------------
 
 struct CUgraph_st {
@@ -320,9 +317,32 @@ static std::unique_ptr<CUgraph_st> captured;
 static GraphCalls the_graph_calls;
 GraphCalls& graph_calls() { return the_graph_calls; }
 
+namespace {
+
+bool lazy = false;
+std::deque<std::function<void()>> waiting;
+std::uint64_t begun = 0, finished = 0;  // pieces of work
+
+void finish(std::uint64_t upto) {
+  for (; finished < upto; ++finished) {
+    const std::function<void()> work = std::move(waiting.front());
+    waiting.pop_front();
+    work();
+  }
+}
+
+}  // namespace
+
+void set_lazy(bool is_lazy) {
+  finish(begun);
+  lazy = is_lazy;
+}
+
 void enqueue(std::function<void()> work) {
   if (captured != nullptr) return captured->nodes.push_back(std::move(work));
-  work();
+  waiting.push_back(std::move(work));
+  ++begun;
+  if (!lazy) finish(begun);
 }
 
 }  // namespace cuda_emulator
@@ -350,10 +370,20 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t) {
   ++cuda_emulator::graph_calls().launches;
-  for (const auto& node : exec->nodes) node();
+  for (const auto& node : exec->nodes) cuda_emulator::enqueue(node);
   return cudaSuccess;
 }
 
+cudaError_t cudaFree(void* address) {
+  cuda_emulator::finish(cuda_emulator::begun);  // as the runtime waits
+  std::free(address);
+  return cudaSuccess;
+}
+cudaError_t cudaMallocHost(void** address, std::size_t bytes) { return cudaMalloc(address, bytes); }
+cudaError_t cudaFreeHost(void* address) {
+  std::free(address);
+  return cudaSuccess;
+}
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t) {
   if (bytes > 0) cuda_emulator::enqueue([=] { std::memcpy(to, from, bytes); });
   return cudaSuccess;
@@ -368,7 +398,9 @@ cudaError_t cudaStreamCreate(cudaStream_t* stream) {
 }
 cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaStreamSynchronize(cudaStream_t) {
-  return cuda_emulator::captured == nullptr ? cudaSuccess : cudaErrorStreamCaptureUnsupported;
+  if (cuda_emulator::captured != nullptr) return cudaErrorStreamCaptureUnsupported;
+  cuda_emulator::finish(cuda_emulator::begun);
+  return cudaSuccess;
 }
 cudaError_t cudaGetDevice(int* device) {
   *device = 0;
@@ -383,6 +415,7 @@ const char* cudaGetErrorString(cudaError_t) { return "an emulated error"; }
 
 struct CUevent_st {
   double time = 0;
+  std::uint64_t after = 0;  // pieces of work
 };
 cudaError_t cudaEventCreate(cudaEvent_t* event) {
   *event = new CUevent_st;
@@ -394,9 +427,13 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
   event->time = cuda_emulator::now;
+  event->after = cuda_emulator::begun;
   return cudaSuccess;
 }
-cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (event->after > cuda_emulator::finished) cuda_emulator::finish(event->after);
+  return cudaSuccess;
+}
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
   *milliseconds = static_cast<float>(end->time - begin->time);
   return cudaSuccess;

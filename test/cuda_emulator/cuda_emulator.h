@@ -36,6 +36,8 @@ namespace cuda_emulator {
 
 // What is started on the stream runs at once; or, while the stream is captured, becomes a node of the graph.
 void enqueue(std::function<void()> work);
+// Work on the stream is done as late as it may: when somebody waits for it.
+void set_lazy(bool lazy);
 // Of graphs: how many were captured, and how often one was started.
 struct GraphCalls {
   int captures = 0, launches = 0;
@@ -116,6 +118,8 @@ enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
 cudaError_t cudaMalloc(void** address, std::size_t bytes);
 cudaError_t cudaFree(void* address);
+cudaError_t cudaMallocHost(void** address, std::size_t bytes);
+cudaError_t cudaFreeHost(void* address);
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
 cudaError_t cudaMemsetAsync(void* at, int value, std::size_t bytes, cudaStream_t stream);
 cudaError_t cudaStreamCreate(cudaStream_t* stream);

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
+
+#include "backend/cuda/pinned_ring.h"
 #include "base/bytes.h"
 #include "base/error.h"
 
@@ -23,17 +27,24 @@ class ArenaMemory final : public DeviceMemory {
     void* address = nullptr;
     check_cuda(cudaMalloc(&address, bytes), fmt::format("{} of device memory", format_bytes(bytes)));
     data_ = static_cast<std::byte*>(address);
+    ring_.emplace(context, std::clamp(bytes / 64, kLeastRing, kMostRing));
     fill_zeros(this->bytes());
   }
-  ~ArenaMemory() override { cudaFree(data_); }
+  ~ArenaMemory() override {
+    ring_.reset();
+    cudaFree(data_);
+  }
 
   std::span<std::byte> bytes() const override { return {data_, bytes_}; }
   bool is_host() const override { return false; }
   void write(std::span<const std::byte> from, void* to) const override {
-    copy(to, from.data(), from.size(), cudaMemcpyHostToDevice);
+    if (!from.empty()) ring_->write(from, to);
   }
   void read(const void* from, std::span<std::byte> to) const override {
-    copy(to.data(), from, to.size(), cudaMemcpyDeviceToHost);
+    if (to.empty()) return;
+    check_cuda(cudaMemcpyAsync(to.data(), from, to.size(), cudaMemcpyDeviceToHost, context_.stream()),
+               "a copy from the device");
+    check_cuda(cudaStreamSynchronize(context_.stream()), "a copy from the device");
   }
   void fill_zeros(std::span<std::byte> bytes) const override {
     if (bytes.empty()) return;
@@ -42,15 +53,13 @@ class ArenaMemory final : public DeviceMemory {
   }
 
  private:
-  void copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) const {
-    if (bytes == 0) return;
-    check_cuda(cudaMemcpyAsync(to, from, bytes, kind, context_.stream()), "a copy");
-    check_cuda(cudaStreamSynchronize(context_.stream()), "a copy");
-  }
+  // Enough for the inputs of a step, which are a small part of what it needs, so that writing them seldom waits.
+  static constexpr std::size_t kLeastRing = std::size_t{4} << 20, kMostRing = std::size_t{64} << 20;
 
   const Context& context_;
   std::byte* data_ = nullptr;
   std::size_t bytes_;
+  mutable std::optional<PinnedRing> ring_;
 };
 
 }  // namespace
