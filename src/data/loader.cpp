@@ -120,6 +120,13 @@ const Batch* Loader::next() {
   return &slot.batch;
 }
 
+const Batch* Loader::peek() {
+  if (next_use_ >= sequence_.size() || !workers_.front().thread.joinable()) return nullptr;
+  const std::lock_guard lock(mutex_);
+  const Slot& slot = slot_of(next_use_);
+  return slot.ready && slot.error == nullptr ? &slot.batch : nullptr;
+}
+
 std::uint64_t Loader::host_bytes(const Dataset& dataset, const BatchSequence& sequence, const BatchShape& shape,
                                  LoaderOptions options) {
   return dataset.host_bytes() + sequence.host_bytes() +

@@ -43,6 +43,8 @@ class Loader {
   // The next batch, valid until the next call; nullptr at the end. Rethrows, in its turn, what a worker threw while
   // filling this batch; every later call throws it again.
   const Batch* next();
+  // What `next` will return, if it is there already; nullptr: not yet, or nothing, or an error. The batch in use stays.
+  const Batch* peek();
 
   // All host memory that such a loader ever holds, the data set's and sequence's own included.
   static std::uint64_t host_bytes(const Dataset& dataset, const BatchSequence& sequence, const BatchShape& shape,

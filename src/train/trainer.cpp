@@ -8,6 +8,7 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
+#include <utility>
 
 #include "base/dropout.h"
 #include "base/error.h"
@@ -169,6 +170,7 @@ void Trainer::open_logs(bool resumed) {
 
 void Trainer::restart_loader() {
   loader_.reset();
+  copied_ = nullptr;
   const std::int64_t per_epoch = sampler_.updates_per_epoch();
   sequence_ =
       std::make_unique<BatchSequence>(sampler_, state_.micro_batch_size,
@@ -197,9 +199,20 @@ const Program& Trainer::bind(const Batch& batch) {
   const Program& program = session_.program(kind);
   std::optional<BatchBinding>& binding = bindings_[static_cast<std::size_t>(kind)];
   if (!binding) binding.emplace(program, batch);
-  binding->copy(batch);
+  if (std::exchange(copied_, nullptr) != &batch) binding->copy(batch);
   bind_scalars(*binding, scalars(batch), info.micro_batch == 0);
   return program;
+}
+
+void Trainer::copy_ahead(ProgramKind kind) {
+  const Program& program = session_.program(kind);
+  if (!program.tensor(session_.planned(kind).loss).host_bytes().empty()) return;  // the host itself has computed
+  const Batch* const next = loader_->peek();
+  if (next == nullptr) return;
+  const MicroBatchInfo& info = next->info();
+  if (step_program(session_, info.micro_batch + 1 == info.micro_batches) != kind) return;  // its inputs lie elsewhere
+  bindings_[static_cast<std::size_t>(kind)]->copy(*next);
+  copied_ = next;
 }
 
 double Trainer::run_update(const std::atomic<bool>& stop, bool& stopped) {
@@ -217,6 +230,7 @@ double Trainer::run_update(const std::atomic<bool>& stop, bool& stopped) {
     const Program& program = bind(*batch);
     run_program(program, kind);
     if (faulty_) return loss;
+    copy_ahead(kind);
     const PlannedProgram& planned = session_.planned(kind);
     loss += double{program.tensor(planned.loss).get<float>()} / scaler_.scale();
     if (last) gradient_norm_ = program.tensor(planned.gradient_norm).get<float>();

@@ -93,6 +93,8 @@ class Trainer {
   std::string pages_of(const Batch& batch) const;
   StepScalars scalars(const Batch& batch) const;
   const Program& bind(const Batch& batch);
+  // While a device computes: gives it the next batch, if that is there and for the same program.
+  void copy_ahead(ProgramKind kind);
   // trainer_faults.cpp: an update that went wrong. Runs it again and records it; its directory.
   std::filesystem::path record_fault(double loss, StepRecord& record);
   std::filesystem::path write_record(StepRecord& record, double loss);
@@ -127,6 +129,7 @@ class Trainer {
   std::unique_ptr<BatchSequence> sequence_;
   std::unique_ptr<Loader> loader_;
   std::vector<std::optional<BatchBinding>> bindings_;  // by ProgramKind
+  const Batch* copied_ = nullptr;                      // lies in its program's inputs already
   std::unique_ptr<JsonLinesLog> metrics_, order_;
   std::string order_line_;
   std::int64_t saved_step_ = -1;

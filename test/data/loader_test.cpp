@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <fstream>
+#include <thread>
 
 #include "data/pages_fixture.h"
 
@@ -54,15 +55,16 @@ class LoaderTest : public testing::Test {
     Loader loader(*dataset_, sequence, shape(), 0, options);
     std::vector<std::string> all;
     while (const Batch* batch = loader.next()) {
-      std::string bytes;
-      for (const auto& [name, view] : batch->tensors()) {
-        bytes.append(static_cast<const char*>(view.raw()), view.bytes());
-      }
-      for (const SampleReference& reference : batch->references()) bytes += fmt::format("{},", reference.page);
-      all.push_back(bytes);
+      all.push_back(bytes_of(*batch));
     }
     EXPECT_EQ(loader.next(), nullptr);
     return all;
+  }
+  static std::string bytes_of(const Batch& batch) {
+    std::string bytes;
+    for (const auto& [name, view] : batch.tensors()) bytes.append(static_cast<const char*>(view.raw()), view.bytes());
+    for (const SampleReference& reference : batch.references()) bytes += fmt::format("{},", reference.page);
+    return bytes;
   }
 
   ScratchFolder folder_;
@@ -81,6 +83,24 @@ TEST_F(LoaderTest, BatchesDoNotDependOnWorkers) {
 }
 
 // Windows of four tokens: pages have one to three.
+TEST_F(LoaderTest, ShowsTheNextBatchWithoutTakingTheOneInUse) {
+  BatchSequence sequence(*sampler_, 4, two_epochs());
+  Loader loader(*dataset_, sequence, shape(), 0, {.workers = 1});
+  const std::vector<std::string> expected = load_all({.workers = 0});
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const Batch* const batch = loader.next();
+    const Batch* ahead = nullptr;
+    while (i + 1 < expected.size() && (ahead = loader.peek()) == nullptr) std::this_thread::yield();
+    EXPECT_NE(batch, ahead);
+    EXPECT_EQ(bytes_of(*batch), expected[i]);
+    if (ahead != nullptr) {
+      EXPECT_EQ(bytes_of(*ahead), expected[i + 1]);
+    }
+  }
+  EXPECT_EQ(loader.peek(), nullptr);
+  EXPECT_EQ(loader.next(), nullptr);
+}
+
 TEST_F(LoaderTest, ACacheChangesNoByteOfABatch) {
   const WindowOptions windows{.max_length = 6, .stride = 1};
   const CacheOptions cache{.directory = folder_ / "cache", .threads = 2};
