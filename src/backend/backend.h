@@ -22,7 +22,8 @@
 
 namespace plimsoll {
 
-class Transfers;  // backend/transfers.h
+class Transfers;     // backend/transfers.h
+class OffloadStore;  // backend/transfers.h
 
 struct KernelArguments {
   std::span<const TensorView> inputs;
@@ -84,6 +85,9 @@ class Backend {
   virtual std::unique_ptr<DeviceMemory> allocate(std::size_t bytes) = 0;
   // For one program; nullptr where kernels are started one by one.
   virtual std::unique_ptr<Recorder> make_recorder() { return nullptr; }
+  // Where offloaded tensors live, nearer than a file; `tickets`: above the largest of any transfer node. Throws
+  // EnvironmentError where there is no room. nullptr: this backend offloads to files.
+  virtual std::unique_ptr<OffloadStore> make_offload_store(std::uint64_t bytes, std::size_t tickets);
   // Makes ready all kernels that were prepared for these bounds of rows (KernelArguments::row_bound), so that running
   // them allocates nothing.
   virtual void prepare_bounds(std::span<const std::int64_t>) {}

@@ -33,6 +33,8 @@ class TransferKernel final : public Kernel {
 
 }  // namespace
 
+std::unique_ptr<OffloadStore> Backend::make_offload_store(std::uint64_t, std::size_t) { return nullptr; }
+
 std::unique_ptr<Kernel> make_transfer_kernel(const Node& node) { return std::make_unique<TransferKernel>(node); }
 
 }  // namespace plimsoll

@@ -23,13 +23,16 @@ std::size_t count_tickets(const RunPlan& plan) {
 }  // namespace
 
 Session::Session(RunPlan plan, Backend& backend)
-    : plan_(std::move(plan)),
-      file_(plan_.offload.bytes() == 0 ? nullptr
-                                       : std::make_unique<OffloadFile>(plan_.offload_directory, plan_.offload.bytes())),
-      memory_(backend.allocate(plan_.arena_bytes)) {
-  if (file_) queue_ = std::make_unique<TransferQueue>(*file_, count_tickets(plan_));
+    : plan_(std::move(plan)), memory_(backend.allocate(plan_.arena_bytes)) {
+  if (plan_.offload.bytes() > 0) {
+    store_ = backend.make_offload_store(plan_.offload.bytes(), count_tickets(plan_));
+    if (store_ == nullptr) {
+      file_ = std::make_unique<OffloadFile>(plan_.offload_directory, plan_.offload.bytes());
+      store_ = std::make_unique<TransferQueue>(*file_, count_tickets(plan_));
+    }
+  }
   for (PlannedProgram& program : plan_.programs) {
-    programs_.emplace_back(std::move(program.prepared), program.plan, *memory_, queue_.get());
+    programs_.emplace_back(std::move(program.prepared), program.plan, *memory_, store_.get());
     if (!memory_->is_host()) backend.prepare_bounds(programs_.back().row_bounds());
   }
 }
@@ -39,9 +42,9 @@ TensorType Session::state_type(const std::string& name) const {
   return offloaded != plan_.offload.states().end() ? offloaded->second.type : plan_.layout.at(name).type;
 }
 
-void Session::visit_offloaded(const OffloadLayout::State& state, bool fills, const OffloadFile::Visit& visit) const {
-  queue_->drain();
-  for (const OffloadLayout::Piece& piece : state.pieces) file_->visit(piece.offset, piece.bytes, fills, visit);
+void Session::visit_offloaded(const OffloadLayout::State& state, bool fills, const OffloadStore::Visit& visit) const {
+  store_->drain();
+  for (const OffloadLayout::Piece& piece : state.pieces) store_->visit(piece.offset, piece.bytes, fills, visit);
 }
 
 void Session::read_state(const std::string& name, const std::function<void(std::span<const std::byte>)>& visit) const {

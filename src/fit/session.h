@@ -43,13 +43,13 @@ class Session {
  private:
   std::size_t index(ProgramKind kind) const;
 
-  void visit_offloaded(const OffloadLayout::State& state, bool fills, const OffloadFile::Visit& visit) const;
+  void visit_offloaded(const OffloadLayout::State& state, bool fills, const OffloadStore::Visit& visit) const;
 
   RunPlan plan_;
-  std::unique_ptr<OffloadFile> file_;  // nullptr: nothing is offloaded
+  std::unique_ptr<OffloadFile> file_;  // nullptr: nothing is offloaded to a file
   std::unique_ptr<DeviceMemory> memory_;
-  std::unique_ptr<TransferQueue> queue_;  // after what its requests touch
-  std::vector<Program> programs_;         // in the order of plan_.programs
+  std::unique_ptr<OffloadStore> store_;  // after what its requests touch; nullptr: nothing is offloaded
+  std::vector<Program> programs_;        // in the order of plan_.programs
 };
 
 }  // namespace plimsoll

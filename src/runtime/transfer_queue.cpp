@@ -47,6 +47,11 @@ void TransferQueue::drain() {
   throw_if_failed();
 }
 
+void TransferQueue::visit(std::uint64_t offset, std::size_t size, bool changes, const Visit& visit) {
+  drain();
+  file_.visit(offset, size, changes, visit);
+}
+
 void TransferQueue::throw_if_failed() const {
   if (error_ == 0) return;
   throw_offload_error(file_.directory(),

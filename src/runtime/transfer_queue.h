@@ -1,7 +1,7 @@
 // TransferQueue: the thread that moves tensors between an arena and an offload file while the kernels compute.
 //
-// One thread, one queue, first in first out. Everything that it needs is allocated when it is made; neither the step loop
-// nor the thread allocates. After a failure nothing more is moved, and every wait throws.
+// One thread, one queue, first in first out. Everything that it needs is allocated when it is made; neither the step
+// loop nor the thread allocates. After a failure nothing more is moved, and every wait throws.
 //
 //   TransferQueue queue(file, tickets);
 //   Program program(std::move(prepared), plan, arena, &queue);
@@ -17,7 +17,7 @@
 
 namespace plimsoll {
 
-class TransferQueue final : public Transfers {
+class TransferQueue final : public OffloadStore {
  public:
   // `tickets`: above the largest ticket of any program. `file` outlives the queue; nobody else uses it while requests
   // are under way.
@@ -27,8 +27,8 @@ class TransferQueue final : public Transfers {
 
   void begin(const TransferRequest& request) override;
   void wait(std::int64_t ticket) override;
-  // Until nothing is under way.
-  void drain();
+  void drain() override;
+  void visit(std::uint64_t offset, std::size_t size, bool changes, const Visit& visit) override;
 
  private:
   void work();
@@ -38,10 +38,10 @@ class TransferQueue final : public Transfers {
   std::mutex mutex_;
   std::condition_variable work_, done_;
   std::vector<TransferRequest> ring_;
-  std::vector<std::uint64_t> last_of_;        // by ticket: requests begun up to and with its last one
-  std::uint64_t begun_ = 0, finished_ = 0;    // requests since the start
+  std::vector<std::uint64_t> last_of_;      // by ticket: requests begun up to and with its last one
+  std::uint64_t begun_ = 0, finished_ = 0;  // requests since the start
   bool stop_ = false;
-  int error_ = 0;                             // of the first request that failed
+  int error_ = 0;  // of the first request that failed
   TransferRequest failed_;
   std::thread thread_;  // last: all else is there when it starts
 };

@@ -197,7 +197,7 @@ void multiply(const Sizes& sizes, const LtOperationOpaque& operation, int way, f
 
 int matmul(LtHandle, LtOperation operation, const void* alpha, const void* a, LtLayout a_layout, const void* b,
            LtLayout b_layout, const void* beta, const void* c, LtLayout c_layout, void* d, LtLayout d_layout,
-           const LtAlgorithm* algorithm, void* workspace, std::size_t workspace_bytes, CUstream_st*) {
+           const LtAlgorithm* algorithm, void* workspace, std::size_t workspace_bytes, CUstream_st* stream) {
   Sizes sizes{};
   if (const int status = sizes_of(operation, a_layout, b_layout, c_layout, d_layout, sizes); status != kLtSuccess) {
     return status;
@@ -220,9 +220,9 @@ int matmul(LtHandle, LtOperation operation, const void* alpha, const void* a, Lt
   ++calls.products;
   calls.last_algorithm = static_cast<int>((*algorithm)[0]);
   pass_time(times[calls.last_algorithm]);
-  enqueue([sizes, operation = *operation, way = calls.last_algorithm, alpha = *static_cast<const float*>(alpha),
-           beta = *static_cast<const float*>(beta), a, b, c, d, a_layout = *a_layout, b_layout = *b_layout,
-           c_layout = *c_layout, d_layout = *d_layout, workspace, workspace_bytes] {
+  enqueue(stream, [sizes, operation = *operation, way = calls.last_algorithm, alpha = *static_cast<const float*>(alpha),
+                   beta = *static_cast<const float*>(beta), a, b, c, d, a_layout = *a_layout, b_layout = *b_layout,
+                   c_layout = *c_layout, d_layout = *d_layout, workspace, workspace_bytes] {
     multiply(sizes, operation, way, alpha, beta, {a, b, c}, d, {a_layout, b_layout, c_layout, d_layout}, workspace,
              workspace_bytes);
   });

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <deque>
 #include <memory>
+#include <set>
 #include <stdexcept>
 #include <vector>
 
@@ -320,29 +321,42 @@ GraphCalls& graph_calls() { return the_graph_calls; }
 namespace {
 
 bool lazy = false;
-std::deque<std::function<void()>> waiting;
-std::uint64_t begun = 0, finished = 0;  // pieces of work
-
-void finish(std::uint64_t upto) {
-  for (; finished < upto; ++finished) {
-    const std::function<void()> work = std::move(waiting.front());
-    waiting.pop_front();
-    work();
-  }
-}
+std::set<CUstream_st*> streams;
 
 }  // namespace
 
+}  // namespace cuda_emulator
+
+struct CUstream_st {
+  std::deque<std::function<void()>> waiting;
+  std::uint64_t begun = 0, finished = 0;  // pieces of work
+
+  void finish(std::uint64_t upto) {
+    while (finished < upto) {
+      const std::function<void()> work = std::move(waiting.front());
+      waiting.pop_front();
+      work();
+      ++finished;
+    }
+  }
+};
+
+namespace cuda_emulator {
+
+static void finish_all() {
+  for (CUstream_st* const stream : streams) stream->finish(stream->begun);
+}
+
 void set_lazy(bool is_lazy) {
-  finish(begun);
+  finish_all();
   lazy = is_lazy;
 }
 
-void enqueue(std::function<void()> work) {
+void enqueue(CUstream_st* stream, std::function<void()> work) {
   if (captured != nullptr) return captured->nodes.push_back(std::move(work));
-  waiting.push_back(std::move(work));
-  ++begun;
-  if (!lazy) finish(begun);
+  stream->waiting.push_back(std::move(work));
+  ++stream->begun;
+  if (!lazy) stream->finish(stream->begun);
 }
 
 }  // namespace cuda_emulator
@@ -368,14 +382,14 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
   delete exec;
   return cudaSuccess;
 }
-cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t) {
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   ++cuda_emulator::graph_calls().launches;
-  for (const auto& node : exec->nodes) cuda_emulator::enqueue(node);
+  for (const auto& node : exec->nodes) cuda_emulator::enqueue(stream, node);
   return cudaSuccess;
 }
 
 cudaError_t cudaFree(void* address) {
-  cuda_emulator::finish(cuda_emulator::begun);  // as the runtime waits
+  cuda_emulator::finish_all();  // as the runtime waits
   std::free(address);
   return cudaSuccess;
 }
@@ -384,22 +398,28 @@ cudaError_t cudaFreeHost(void* address) {
   std::free(address);
   return cudaSuccess;
 }
-cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t) {
-  if (bytes > 0) cuda_emulator::enqueue([=] { std::memcpy(to, from, bytes); });
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
+  if (bytes > 0) cuda_emulator::enqueue(stream, [=] { std::memcpy(to, from, bytes); });
   return cudaSuccess;
 }
-cudaError_t cudaMemsetAsync(void* at, int value, std::size_t bytes, cudaStream_t) {
-  if (bytes > 0) cuda_emulator::enqueue([=] { std::memset(at, value, bytes); });
+cudaError_t cudaMemsetAsync(void* at, int value, std::size_t bytes, cudaStream_t stream) {
+  if (bytes > 0) cuda_emulator::enqueue(stream, [=] { std::memset(at, value, bytes); });
   return cudaSuccess;
 }
 cudaError_t cudaStreamCreate(cudaStream_t* stream) {
-  *stream = nullptr;
+  *stream = new CUstream_st;
+  cuda_emulator::streams.insert(*stream);
   return cudaSuccess;
 }
-cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
-cudaError_t cudaStreamSynchronize(cudaStream_t) {
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  stream->finish(stream->begun);
+  cuda_emulator::streams.erase(stream);
+  delete stream;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (cuda_emulator::captured != nullptr) return cudaErrorStreamCaptureUnsupported;
-  cuda_emulator::finish(cuda_emulator::begun);
+  stream->finish(stream->begun);
   return cudaSuccess;
 }
 cudaError_t cudaGetDevice(int* device) {
@@ -415,7 +435,8 @@ const char* cudaGetErrorString(cudaError_t) { return "an emulated error"; }
 
 struct CUevent_st {
   double time = 0;
-  std::uint64_t after = 0;  // pieces of work
+  cudaStream_t stream = nullptr;
+  std::uint64_t after = 0;  // pieces of its work
 };
 cudaError_t cudaEventCreate(cudaEvent_t* event) {
   *event = new CUevent_st;
@@ -425,13 +446,21 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   delete event;
   return cudaSuccess;
 }
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   event->time = cuda_emulator::now;
-  event->after = cuda_emulator::begun;
+  event->stream = stream;
+  event->after = stream->begun;
   return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  if (event->after > cuda_emulator::finished) cuda_emulator::finish(event->after);
+  if (event->stream != nullptr) event->stream->finish(event->after);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  // As it was recorded last by now; a graph's nodes are in an order that fits already.
+  if (cuda_emulator::captured == nullptr && event->stream != nullptr) {
+    cuda_emulator::enqueue(stream, [from = event->stream, after = event->after] { from->finish(after); });
+  }
   return cudaSuccess;
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {

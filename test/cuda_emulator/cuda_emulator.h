@@ -32,11 +32,13 @@ struct uint3 {
 inline uint3 threadIdx, blockIdx;
 inline dim3 blockDim, gridDim;
 
+struct CUstream_st;
+
 namespace cuda_emulator {
 
-// What is started on the stream runs at once; or, while the stream is captured, becomes a node of the graph.
-void enqueue(std::function<void()> work);
-// Work on the stream is done as late as it may: when somebody waits for it.
+// What is started on a stream runs at once; or, while a stream is captured, becomes a node of the graph.
+void enqueue(CUstream_st* stream, std::function<void()> work);
+// Work on a stream is done as late as it may: when somebody waits for it.
 void set_lazy(bool lazy);
 // Of graphs: how many were captured, and how often one was started.
 struct GraphCalls {
@@ -125,6 +127,7 @@ cudaError_t cudaMemsetAsync(void* at, int value, std::size_t bytes, cudaStream_t
 cudaError_t cudaStreamCreate(cudaStream_t* stream);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, struct CUevent_st* event, unsigned flags);
 cudaError_t cudaGetLastError();
 cudaError_t cudaGetDevice(int* device);
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);

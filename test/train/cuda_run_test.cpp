@@ -17,6 +17,7 @@ struct RunKind {
   OptimizerKind optimizer = OptimizerKind::kAdamW;
   std::int64_t micro_batch = 2;
   RecomputeMode recompute = RecomputeMode::kAuto;
+  bool offload = false;
 };
 
 class CudaRun : public testing::TestWithParam<RunKind> {
@@ -29,7 +30,9 @@ class CudaRun : public testing::TestWithParam<RunKind> {
     run.options.save_steps = 2;
     run.micro_batch = kind.micro_batch;
     run.recompute = kind.recompute;
-    run.evaluates = true;
+    run.evaluates = !kind.offload;
+    run.offload = kind.offload;
+    if (kind.offload) run.options.pad_to = 128;  // forward values large enough to be offloaded
   }
   static std::unique_ptr<Backend> recording() { return std::make_unique<CudaBackend>(); }
   static std::unique_ptr<Backend> one_by_one() {
@@ -56,6 +59,10 @@ TEST_P(CudaRun, LearnsAsTheCpuDoesAndRepeats) {
   cuda_emulator::set_lazy(false);
   EXPECT_EQ(cuda_emulator::graph_calls().captures, 0);
 
+  if (GetParam().offload) {
+    EXPECT_GT(cuda.offloaded_state_bytes, 0U);
+    EXPECT_GT(cuda.offloaded_activation_bytes, 0U);
+  }
   ASSERT_EQ(cpu.reports.size(), cuda.reports.size());
   // Losses of the first updates: later ones drift apart as roundings do.
   const double tolerance = GetParam().precision == DType::kF32 ? 1e-5 : 2e-2;
@@ -79,6 +86,7 @@ INSTANTIATE_TEST_SUITE_P(
                     RunKind{.name = "codes", .optimizer = OptimizerKind::kAdamW8bit},
                     RunKind{.name = "adafactor", .optimizer = OptimizerKind::kAdafactor},
                     RunKind{.name = "whole_batch", .micro_batch = 4},
+                    RunKind{.name = "offloading", .micro_batch = 4, .offload = true},
                     RunKind{.name = "recomputing", .precision = DType::kBF16, .recompute = RecomputeMode::kLayers}),
     [](const auto& kind) { return std::string(kind.param.name); });
 

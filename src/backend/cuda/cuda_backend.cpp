@@ -5,6 +5,8 @@
 #include "backend/cuda/graph_recorder.h"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/matmul.h"
+#include "backend/cuda/pinned_store.h"
+#include "backend/transfers.h"
 
 namespace plimsoll {
 
@@ -62,12 +64,14 @@ std::unique_ptr<Kernel> CudaBackend::prepare(const Graph& graph, const Node& nod
       return cuda::make_attention(*context_, graph, node);
     case Op::kAttentionGrad:
       return cuda::make_attention_grad(*context_, graph, node);
-    default:
-      check(false, [&] {
-        return fmt::format("the CUDA backend has no kernel for {} (node '{}')", op_name(node.op), node.name);
-      });
-      return nullptr;
+    case Op::kFetchBegin:
+    case Op::kFetchEnd:
+    case Op::kStoreBegin:
+    case Op::kStoreEnd:
+      return make_transfer_kernel(node);
   }
+  check(false, [&] { return fmt::format("the CUDA backend knows every op of the catalogue; node '{}'", node.name); });
+  return nullptr;
 }
 
 std::unique_ptr<DeviceMemory> CudaBackend::allocate(std::size_t bytes) { return context_->allocate(bytes); }
@@ -75,6 +79,10 @@ std::unique_ptr<DeviceMemory> CudaBackend::allocate(std::size_t bytes) { return 
 cuda::Matmuls& CudaBackend::matmuls() {
   if (matmuls_ == nullptr) matmuls_ = std::make_unique<cuda::Matmuls>(*context_, cuda::load_cublaslt());
   return *matmuls_;
+}
+
+std::unique_ptr<OffloadStore> CudaBackend::make_offload_store(std::uint64_t bytes, std::size_t tickets) {
+  return std::make_unique<cuda::PinnedStore>(*context_, bytes, tickets);
 }
 
 std::unique_ptr<Recorder> CudaBackend::make_recorder() {

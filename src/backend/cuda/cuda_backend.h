@@ -27,6 +27,8 @@ class CudaBackend final : public Backend {
   std::unique_ptr<Kernel> prepare(const Graph& graph, const Node& node) override;
   std::unique_ptr<DeviceMemory> allocate(std::size_t bytes) override;
   std::unique_ptr<Recorder> make_recorder() override;
+  // In the host's memory, pinned.
+  std::unique_ptr<OffloadStore> make_offload_store(std::uint64_t bytes, std::size_t tickets) override;
   void prepare_bounds(std::span<const std::int64_t> row_bounds) override;
 
   // Kernels are started one by one, for debugging: no step is recorded.

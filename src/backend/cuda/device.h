@@ -116,8 +116,8 @@ T* dynamic_shared() {
 }
 
 template <typename... Parameters, typename... Arguments>
-void launch(cudaStream_t, void (*kernel)(Parameters...), const Launch& shape, Arguments&&... arguments) {
-  cuda_emulator::enqueue([kernel, shape, ... values = static_cast<Parameters>(arguments)] {
+void launch(cudaStream_t stream, void (*kernel)(Parameters...), const Launch& shape, Arguments&&... arguments) {
+  cuda_emulator::enqueue(stream, [kernel, shape, ... values = static_cast<Parameters>(arguments)] {
     cuda_emulator::run({shape.blocks, shape.blocks_y, shape.blocks_z}, {shape.threads, 1, 1}, shape.shared_bytes,
                        [&] { kernel(values...); });
   });
