@@ -14,6 +14,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -71,6 +72,12 @@ class Recorder {
   virtual void run(std::int64_t variant, const std::function<void()>& start) = 0;
 };
 
+// Memory of a device that is not the host's.
+struct DeviceUse {
+  std::size_t held_bytes = 0;  // by this process
+  std::size_t free_bytes = 0;  // by nobody
+};
+
 class Backend {
  public:
   Backend() = default;
@@ -91,6 +98,13 @@ class Backend {
   // Makes ready all kernels that were prepared for these bounds of rows (KernelArguments::row_bound), so that running
   // them allocates nothing.
   virtual void prepare_bounds(std::span<const std::int64_t>) {}
+  // Of the device as it is now; nothing where kernels work in the host's memory.
+  virtual std::optional<DeviceUse> device_use() { return std::nullopt; }
+  // What the process holds on the device beside what allocate() gave: its context and libraries, complete once kernels
+  // are prepared. 0 where memory is the host's, which counts such things among its own.
+  virtual std::size_t reserved_bytes() { return 0; }
+  // Returns when every kernel that was run has ended; nothing to wait for where run() returns after its work.
+  virtual void wait() {}
 };
 
 }  // namespace plimsoll

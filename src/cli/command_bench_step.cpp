@@ -2,10 +2,9 @@
 
 #include <algorithm>
 
-#include "backend/cpu/cpu_backend.h"
 #include "base/bytes.h"
-#include "base/process.h"
 #include "cli/command.h"
+#include "cli/devices.h"
 #include "cli/run_options.h"
 #include "cli/usage.h"
 #include "train/step_bench.h"
@@ -18,6 +17,7 @@ struct BenchOptions {
   int steps = 5;
   bool profile = false;
   PrecisionOptions precision;
+  DeviceOptions device;
 };
 
 void print_profile(const std::map<std::string, double>& op_seconds, int steps) {
@@ -31,7 +31,7 @@ void print_profile(const std::map<std::string, double>& op_seconds, int steps) {
 }
 
 void run_bench_step(const Invocation& invocation, const BenchOptions& options) {
-  CpuBackend backend(invocation.threads);
+  const Device device = open_device(invocation, options.device);
   const ModelBundle bundle = open_weights_only(options.model);
   std::map<std::string, double> op_seconds;
   StepBenchOptions bench{.steps = options.steps,
@@ -40,13 +40,14 @@ void run_bench_step(const Invocation& invocation, const BenchOptions& options) {
   bench.recompute_cheap = options.kept_activations != "all";
   if (bench.recompute_cheap && !options.kept_activations.empty())
     bench.kept_bytes = parse_bytes(options.kept_activations, "--kept-activations");
-  const StepBench result = bench_step(bundle, options.batch, bench, backend, options.profile ? &op_seconds : nullptr);
+  const StepBench result =
+      bench_step(bundle, options.batch, bench, *device.backend, options.profile ? &op_seconds : nullptr);
   nlohmann::json object = {{"step_seconds", result.step_seconds},
                            {"losses", result.losses},
                            {"kept_bytes", result.forward.kept},
                            {"computed_again_bytes", result.forward.again},
                            {"predicted_peak_bytes", result.predicted_peak_bytes},
-                           {"measured_peak_bytes", peak_resident_bytes()}};
+                           {"measured_peak_bytes", result.measured_peak_bytes}};
   if (options.profile) object["op_seconds"] = op_seconds;
   if (invocation.json) return print_line(object.dump());  // one line, for scripts
   std::vector<double> sorted = result.step_seconds;
@@ -54,7 +55,7 @@ void run_bench_step(const Invocation& invocation, const BenchOptions& options) {
   print_line(fmt::format("median step {:.3f} s of {}; peak memory: predicted {:.1f} MiB, measured {:.1f} MiB",
                          sorted[sorted.size() / 2], sorted.size(),
                          static_cast<double>(result.predicted_peak_bytes) / 1048576,
-                         static_cast<double>(peak_resident_bytes()) / 1048576));
+                         static_cast<double>(result.measured_peak_bytes) / 1048576));
   print_line(fmt::format(
       "at the end of forward {:.1f} MiB are kept for backward, which computes up to {:.1f} MiB again",
       static_cast<double>(result.forward.kept) / 1048576, static_cast<double>(result.forward.again) / 1048576));
@@ -81,6 +82,7 @@ void add_bench_step(CLI::App& app, Invocation& invocation) {
       ->type_name("NAME")
       ->capture_default_str();
   add_precision_options(command, options->precision);
+  add_device_option(command, options->device);
   command
       ->add_option("--kept-activations", options->kept_activations,
                    "Compute forward values again in backward until forward keeps at most SIZE, or keep all (default: "

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
-#include "backend/cpu/cpu_backend.h"
 #include "cli/command.h"
+#include "cli/devices.h"
 #include "cli/run_options.h"
 #include "cli/speeds.h"
 #include "fit/calibration.h"
@@ -9,11 +9,18 @@
 namespace plimsoll {
 namespace {
 
-void run_calibrate(const Invocation& invocation, DType precision) {
-  const int threads = CpuBackend(invocation.threads).threads();
-  const OpSpeeds speeds = calibrate(threads, precision);
+struct CalibrateOptions {
+  PrecisionOptions precision;
+  DeviceOptions device;
+};
+
+void run_calibrate(const Invocation& invocation, const CalibrateOptions& options) {
+  const DType precision = options.precision.resolve();
+  const Device device = open_device(invocation, options.device);
+  const OpSpeeds speeds = calibrate(device, precision);
   if (invocation.json) return print_json(speeds_json(speeds));
-  print_line(fmt::format("measured with {} threads, kept in {}", threads, speeds_path(threads, precision).string()));
+  const std::string how = device.summary.empty() ? fmt::format("with {} threads", device.threads) : "on " + device.name;
+  print_line(fmt::format("measured {}, kept in {}", how, speeds_path(device, precision).string()));
 }
 
 }  // namespace
@@ -24,11 +31,11 @@ void add_calibrate(CLI::App& app, Invocation& invocation) {
       command,
       "plan and train do this by themselves when they need it and keep the result in ~/.cache/plimsoll. Run it again\n"
       "when the machine was busy the first time.");
-  const auto precision = std::make_shared<PrecisionOptions>();
-  add_precision_options(command, *precision);
-  command->callback([&invocation, precision] {
-    invocation.action = [&invocation, precision] { run_calibrate(invocation, precision->resolve()); };
-  });
+  const auto options = std::make_shared<CalibrateOptions>();
+  add_precision_options(command, options->precision);
+  add_device_option(command, options->device);
+  command->callback(
+      [&invocation, options] { invocation.action = [&invocation, options] { run_calibrate(invocation, *options); }; });
 }
 
 }  // namespace plimsoll

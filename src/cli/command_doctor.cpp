@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/devices.h"
 #include "cli/doctor_text.h"
 #include "doctor/facts.h"
 
@@ -56,7 +57,9 @@ void run_doctor(const Invocation& invocation, const DoctorOptions& options) {
     if (invocation.json) return print_json(snapshot_json(snapshot));
     return print_line(snapshot_text(snapshot));
   }
-  const std::vector<doctor::Check> checks = doctor::examine(doctor::probe(options.directory));
+  doctor::Facts facts = doctor::probe(options.directory);
+  tell_build(facts);
+  const std::vector<doctor::Check> checks = doctor::examine(facts);
   if (invocation.json)
     print_json(environment_json(checks));
   else

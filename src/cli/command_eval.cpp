@@ -1,8 +1,7 @@
 #include <fmt/format.h>
 
-#include "backend/cpu/cpu_backend.h"
-#include "base/process.h"
 #include "cli/command.h"
+#include "cli/devices.h"
 #include "cli/report.h"
 #include "cli/run_options.h"
 #include "cli/usage.h"
@@ -12,7 +11,8 @@ namespace {
 
 void run_eval(const Invocation& invocation, RunOptions& options) {
   options.resolve();
-  CpuBackend backend(invocation.threads);
+  const Device device = open_run_device(invocation, options);
+  Backend& backend = *device.backend;
   const ModelBundle bundle = open_trained_model(options.model.model, options.model.tokenizer, options.model.base_model);
   check_weights(bundle);
   const auto dataset = open_dataset(bundle, options.data, true, true);
@@ -22,11 +22,11 @@ void run_eval(const Invocation& invocation, RunOptions& options) {
   if (invocation.json) {
     nlohmann::json object = to_json(evaluation);
     object["predicted_peak_bytes"] = session.plan().predicted_peak_bytes;
-    object["measured_peak_bytes"] = peak_resident_bytes();
+    object["measured_peak_bytes"] = measured_peak_bytes(backend);
     return print_json(object);
   }
   print_line(evaluation_table(evaluation));
-  print_line(peak_line(session.plan(), peak_resident_bytes()));
+  print_line(peak_line(session.plan(), measured_peak_bytes(backend)));
 }
 
 }  // namespace
@@ -43,9 +43,8 @@ void add_eval(CLI::App& app, Invocation& invocation) {
       1, 1 << 16)
       ->capture_default_str();
   add_footer(command, "Scores are those of seqeval in its default mode, over whole pages: windows are merged again.");
-  command->callback([&invocation, options] {
-    invocation.action = [&invocation, options] { run_eval(invocation, *options); };
-  });
+  command->callback(
+      [&invocation, options] { invocation.action = [&invocation, options] { run_eval(invocation, *options); }; });
 }
 
 }  // namespace plimsoll

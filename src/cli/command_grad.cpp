@@ -1,8 +1,7 @@
 #include <fmt/format.h>
 
-#include "backend/cpu/cpu_backend.h"
-#include "backend/reference/reference_backend.h"
 #include "cli/command.h"
+#include "cli/devices.h"
 #include "cli/run_options.h"
 #include "cli/usage.h"
 #include "train/gradients.h"
@@ -11,22 +10,18 @@ namespace plimsoll {
 namespace {
 
 struct GradOptions {
-  std::string model, base_model, batch, output, backend = "cpu";
+  std::string model, base_model, batch, output;
+  DeviceOptions device;
   bool train_tables = false;
   PrecisionOptions precision;
 };
 
 void run_grad(const Invocation& invocation, const GradOptions& options) {
-  std::unique_ptr<Backend> backend;
-  if (options.backend == "reference") {
-    backend = std::make_unique<ReferenceBackend>();
-  } else {
-    backend = std::make_unique<CpuBackend>(invocation.threads);
-  }
+  const Device device = open_device(invocation, options.device);
   // Gradients need config and weights; a directory without a tokenizer is as good.
   const ModelBundle bundle = open_weights_only(options.model, options.base_model);
   const GradientReport report = compute_gradients(
-      bundle, options.batch, options.output, *backend,
+      bundle, options.batch, options.output, *device.backend,
       {.train_relative_position_tables = options.train_tables, .precision = options.precision.resolve()});
   if (invocation.json) {
     return print_json({{"loss", report.loss},
@@ -67,10 +62,8 @@ void add_grad(CLI::App& app, Invocation& invocation) {
                    "safetensors: loss, logits, every trained parameter's gradient under its Hugging Face name")
       ->type_name("FILE")
       ->required();
-  one_of(command->add_option("--backend", options->backend, "cpu, or reference (obvious loops, slow)"),
-         {"cpu", "reference"})
-      ->type_name("NAME")
-      ->capture_default_str();
+  add_device_option(command, options->device);
+  add_backend_option(command, options->device);
   command->add_flag("--train-relative-position-tables", options->train_tables,
                     "Gradients of the relative position tables too, as unilm trains them (transformers does not)");
   add_precision_options(command, options->precision);

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "backend/cpu/cpu_backend.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "cli/command.h"
+#include "cli/devices.h"
 #include "cli/explain_text.h"
 #include "cli/report.h"
 #include "cli/run_options.h"
@@ -63,8 +63,9 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
     }
     options.memory.budget_bytes = budget_of_machine(parse_bytes(plan_options.device_memory, "--device-memory"));
   }
-  CpuBackend backend(invocation.threads);
-  options.memory.speeds = machine_speeds(backend.threads(), options.train.precision);
+  const Device device = open_run_device(invocation, options);
+  Backend& backend = *device.backend;
+  options.memory.speeds = machine_speeds(device, options.train.precision);
   ModelBundle bundle = open_model(options.model.model, options.model.tokenizer, options.model.base_model);
   options.resolve_padding(bundle.config);
   resolve_labels(bundle, options.model, options.data);
@@ -73,6 +74,7 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
   const auto [train, evaluation] = open_run_data(bundle, options.data, options.eval_data);
   const FitRequest request = fit_request(bundle, options.train, train.get(), evaluation.get(), options.memory);
   if (plan_options.sweep || !plan_options.svg.empty()) return print_sweep(invocation, plan_options, request, backend);
+  if (!invocation.json && !device.summary.empty()) print_line(device.summary);
   RunPlan plan = fit(request, backend);
   nlohmann::json json = plan_json(plan);
   if (!plan_options.explain) return invocation.json ? print_json(json) : print_line(plan_table(plan));

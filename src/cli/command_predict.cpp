@@ -4,10 +4,10 @@
 #include <fstream>
 #include <set>
 
-#include "backend/cpu/cpu_backend.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "cli/command.h"
+#include "cli/devices.h"
 #include "cli/run_options.h"
 #include "cli/usage.h"
 #include "draw/annotate.h"
@@ -57,7 +57,7 @@ nlohmann::json page_json(const Page& page, const std::vector<std::string>& label
   }
   std::vector<float> probabilities = prediction.probabilities;
   probabilities.resize(page.words.size(), 0);
-  return {{"id", page.id},         {"image", page.image.string()}, {"words", page.words},
+  return {{"id", page.id},    {"image", page.image.string()},   {"words", page.words},
           {"labels", labels}, {"probabilities", probabilities}, {"entities", entities}};
 }
 
@@ -84,7 +84,8 @@ void draw_page(const Page& page, const std::vector<std::string>& labels, const P
 void run_predict(const Invocation& invocation, RunOptions& options, const PredictOptions& predict) {
   options.resolve();
   if (!predict.draw_dir.empty()) make_directory(predict.draw_dir, "--draw");
-  CpuBackend backend(invocation.threads);
+  const Device device = open_run_device(invocation, options);
+  Backend& backend = *device.backend;
   const ModelBundle bundle = open_trained_model(options.model.model, options.model.tokenizer, options.model.base_model);
   check_weights(bundle);
   const auto dataset = open_dataset(bundle, options.data, false, false);
@@ -97,22 +98,23 @@ void run_predict(const Invocation& invocation, RunOptions& options, const Predic
   if (!predict.output.empty()) file = std::make_unique<OutputFile>(predict.output);
   std::int64_t done = 0;
   std::set<std::string> names;
-  predict_pages(session, bundle.config, *dataset, loader_options(options.memory), [&](const PagePrediction& prediction) {
-    Page page = pages->read(prediction.page);
-    if (page.width == 0 || page.height == 0) read_page_image_info(page);
-    const std::vector<std::string> labels = label_names(prediction, bundle.config.labels, page.words.size());
-    const std::string line = page_json(page, labels, prediction).dump();
-    if (file) {
-      file->write(line + "\n");
-    } else {
-      print_line(line);
-    }
-    if (!predict.draw_dir.empty() && (predict.draw_limit == 0 || done < predict.draw_limit)) {
-      draw_page(page, labels, prediction, options.data.box_format,
-                fs::path(predict.draw_dir) / picture_name(page.id, names));
-    }
-    ++done;
-  });
+  predict_pages(
+      session, bundle.config, *dataset, loader_options(options.memory), [&](const PagePrediction& prediction) {
+        Page page = pages->read(prediction.page);
+        if (page.width == 0 || page.height == 0) read_page_image_info(page);
+        const std::vector<std::string> labels = label_names(prediction, bundle.config.labels, page.words.size());
+        const std::string line = page_json(page, labels, prediction).dump();
+        if (file) {
+          file->write(line + "\n");
+        } else {
+          print_line(line);
+        }
+        if (!predict.draw_dir.empty() && (predict.draw_limit == 0 || done < predict.draw_limit)) {
+          draw_page(page, labels, prediction, options.data.box_format,
+                    fs::path(predict.draw_dir) / picture_name(page.id, names));
+        }
+        ++done;
+      });
   if (file) file->close();
   if (invocation.json && file) {
     print_json({{"pages", done}, {"output", predict.output}, {"pictures", predict.draw_dir}});

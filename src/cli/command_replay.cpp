@@ -1,9 +1,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "backend/cpu/cpu_backend.h"
-#include "backend/reference/reference_backend.h"
 #include "cli/command.h"
+#include "cli/devices.h"
 #include "cli/usage.h"
 #include "train/step_record.h"
 
@@ -11,7 +10,8 @@ namespace plimsoll {
 namespace {
 
 struct ReplayOptions {
-  std::string directory, backend = "cpu";
+  std::string directory;
+  DeviceOptions device;
 };
 
 std::string replay_text(const Replay& replay) {
@@ -28,13 +28,8 @@ std::string replay_text(const Replay& replay) {
 }
 
 void run_replay(const Invocation& invocation, const ReplayOptions& options) {
-  std::unique_ptr<Backend> backend;
-  if (options.backend == "reference") {
-    backend = std::make_unique<ReferenceBackend>();
-  } else {
-    backend = std::make_unique<CpuBackend>(invocation.threads);
-  }
-  const Replay replay = replay_step(options.directory, *backend);
+  const Device device = open_device(invocation, options.device);
+  const Replay replay = replay_step(options.directory, *device.backend);
   if (replay.fault) invocation.exit_code = ExitCode::kDiverged;
   if (!invocation.json) return print_line(replay_text(replay));
   print_json({{"step", replay.record.scalars.step},
@@ -51,10 +46,8 @@ void add_replay(CLI::App& app, Invocation& invocation) {
   command->add_option("directory", options->directory, "A nonfinite-step-N directory that plimsoll train wrote")
       ->type_name("DIR")
       ->required();
-  one_of(command->add_option("--backend", options->backend, "cpu, or reference (obvious loops, slow)"),
-         {"cpu", "reference"})
-      ->type_name("NAME")
-      ->capture_default_str();
+  add_device_option(command, options->device);
+  add_backend_option(command, options->device);
   add_footer(
       command,
       "The step runs node by node, from the recorded batch, dropout key and parameters, up to the first op whose\n"

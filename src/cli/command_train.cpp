@@ -4,12 +4,12 @@
 #include <csignal>
 #include <filesystem>
 
-#include "backend/cpu/cpu_backend.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "cli/command.h"
+#include "cli/devices.h"
 #include "cli/report.h"
 #include "cli/run_options.h"
 #include "cli/speeds.h"
@@ -67,6 +67,7 @@ nlohmann::json summary_json(const RunPlan& plan, const TrainSummary& summary, st
       {"precision", precision_name(plan.precision)},
       {"loss", summary.last_loss}};
   if (plan.precision == DType::kF16 || summary.skipped_updates > 0) object["skipped_updates"] = summary.skipped_updates;
+  if (plan.host_budget_bytes > 0) object["host_measured_peak_bytes"] = peak_resident_bytes();
   if (summary.evaluation) {
     object["f1"] = summary.evaluation->overall.f1;
     object["evaluation"] = to_json(*summary.evaluation);
@@ -80,13 +81,15 @@ nlohmann::json summary_json(const RunPlan& plan, const TrainSummary& summary, st
 
 // Plans and runs, from the beginning or from a checkpoint.
 void train_planned(const Invocation& invocation, const RunOptions& options, const ModelBundle& bundle,
-                   const Dataset* train, const Dataset* evaluation, CpuBackend& backend,
+                   const Dataset* train, const Dataset* evaluation, const Device& device,
                    const std::optional<fs::path>& resume) {
   const fs::path output_dir = options.train.output_dir;
+  Backend& backend = *device.backend;
   Session session(fit(fit_request(bundle, options.train, train, evaluation, options.memory), backend), backend);
   const RunPlan& plan = session.plan();
   write_text_file(output_dir / "plan.json", plan_json(plan).dump(2) + "\n");
   if (!invocation.json) {
+    if (!device.summary.empty()) print_line(device.summary);
     print_line(fmt::format(
         "{}: {} parameters, {} labels; {} pages in {} windows; {} updates of {} pages", bundle.origin,
         parameter_count(bundle.specs()), bundle.config.num_labels(), train->source().size(), train->size(),
@@ -100,10 +103,10 @@ void train_planned(const Invocation& invocation, const RunOptions& options, cons
   std::signal(SIGTERM, request_stop);
   ProgressBar progress(invocation.json, options.train.logging_steps);
   Trainer trainer(session, bundle, {.train = train, .evaluation = evaluation}, options.train,
-                  loader_options(options.memory), backend.threads(), progress);
+                  loader_options(options.memory), device.threads, progress);
   const TrainSummary summary = trainer.run(resume, stop_requested);
   progress.clear();
-  const std::size_t measured = peak_resident_bytes();
+  const std::size_t measured = measured_peak_bytes(backend);
   const nlohmann::json object = summary_json(plan, summary, measured);
   write_text_file(output_dir / "summary.json", object.dump(2) + "\n");
   if (invocation.json) return print_json(object);
@@ -124,8 +127,8 @@ void run_train(const Invocation& invocation, RunOptions& options, const std::str
   options.resolve();
   const fs::path output_dir = options.train.output_dir;
   make_directory(options.train.output_dir, "--output-dir");
-  CpuBackend backend(invocation.threads);
-  options.memory.speeds = machine_speeds(backend.threads(), options.train.precision);
+  const Device device = open_run_device(invocation, options);
+  options.memory.speeds = machine_speeds(device, options.train.precision);
   const std::optional<fs::path> resume = find_resume(resume_option, output_dir);
   ModelBundle bundle = open_model(options.model.model, options.model.tokenizer, options.model.base_model);
   options.resolve_padding(bundle.config);
@@ -143,20 +146,20 @@ void run_train(const Invocation& invocation, RunOptions& options, const std::str
   if (resume) options.memory.micro_batch_size = read_trainer_state(*resume).micro_batch_size;
 
   if (options.fp16_fallback == "none" || options.train.precision != DType::kF16) {
-    return train_planned(invocation, options, bundle, train.get(), evaluation.get(), backend, resume);
+    return train_planned(invocation, options, bundle, train.get(), evaluation.get(), device, resume);
   }
   // The run is sure to end only if what it may fall back to fits as well.
   RunOptions fallback = options;
   fallback.train.precision = options.fp16_fallback == "bf16" ? DType::kBF16 : DType::kF32;
-  fit(fit_request(bundle, fallback.train, train.get(), evaluation.get(), fallback.memory), backend);
+  fit(fit_request(bundle, fallback.train, train.get(), evaluation.get(), fallback.memory), *device.backend);
   try {
-    train_planned(invocation, options, bundle, train.get(), evaluation.get(), backend, resume);
+    train_planned(invocation, options, bundle, train.get(), evaluation.get(), device, resume);
   } catch (const ScaleCollapsedError& error) {
     log_warning(
         fmt::format("{} ({}): continuing in {}", error.problem().what, error.problem().found, options.fp16_fallback));
     const std::optional<fs::path> checkpoint = find_resume("latest", output_dir);
     if (checkpoint) fallback.memory.micro_batch_size = read_trainer_state(*checkpoint).micro_batch_size;
-    train_planned(invocation, fallback, bundle, train.get(), evaluation.get(), backend, checkpoint);
+    train_planned(invocation, fallback, bundle, train.get(), evaluation.get(), device, checkpoint);
   }
 }
 

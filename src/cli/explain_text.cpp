@@ -61,7 +61,8 @@ std::string items_text(const RunPlan& run) {
     if (item.bytes > 0) text += item_row(item.name, item.bytes, percent(static_cast<double>(item.bytes) / whole));
   }
   text += "  " + std::string(kColumns - 2, '-') + "\n";
-  text += item_row("predicted peak of the process", run.predicted_peak_bytes, "100.0 %");
+  text += item_row(run.host_peak_bytes > 0 ? "predicted peak on the GPU" : "predicted peak of the process",
+                   run.predicted_peak_bytes, "100.0 %");
   if (run.budget_bytes > 0) {
     text += item_row("budget", run.budget_bytes, percent(static_cast<double>(run.budget_bytes) / whole));
   }
@@ -83,8 +84,8 @@ std::string peak_text(const Explanation& e) {
       continue;
     }
     text += fmt::format("  {:<34} {:>6} {:<10}{:>16}{:>10}\n", shortened(group.name, 34),
-                        group.count > 1 ? fmt::format("{} x", group.count) : "", group.kind, grouped_digits(group.bytes),
-                        format_bytes(group.bytes));
+                        group.count > 1 ? fmt::format("{} x", group.count) : "", group.kind,
+                        grouped_digits(group.bytes), format_bytes(group.bytes));
   }
   if (rest > 0) {
     text += fmt::format("  {:<34} {:>6} {:<10}{:>16}{:>10}\n", "all others", fmt::format("{} x", rest_count), "",
@@ -95,7 +96,7 @@ std::string peak_text(const Explanation& e) {
 
 std::string packing_text(const Explanation& e) {
   const std::size_t over = e.transient_bytes - std::min(e.transient_bytes, e.alive_bytes);
-  const std::string verdict = over == 0         ? "not a byte more than is alive at the peak"
+  const std::string verdict = over == 0       ? "not a byte more than is alive at the peak"
                               : e.is_smallest ? "proven: no packing of these buffers is smaller"
                                               : "a smaller packing may exist; none was found";
   return fmt::format("\npacking\n  {} buffers in {} bytes, {} over the lower bound:\n  {}\n", grouped_digits(e.buffers),
@@ -103,9 +104,9 @@ std::string packing_text(const Explanation& e) {
 }
 
 std::string time_text(const FitRequest& request, const RunPlan& run, const Explanation& e) {
-  std::string text = fmt::format("\ntime, predicted from this machine's measured speeds\n  an update of {} pages: {}, {:.3g} pages a second\n",
-                                 request.train_batch_size, seconds_text(run.seconds_per_update),
-                                 pages_per_second(run, request.train_batch_size));
+  std::string text = fmt::format(
+      "\ntime, predicted from this machine's measured speeds\n  an update of {} pages: {}, {:.3g} pages a second\n",
+      request.train_batch_size, seconds_text(run.seconds_per_update), pages_per_second(run, request.train_batch_size));
   const double whole = std::max(run.seconds_per_update, 1e-12);
   text += fmt::format("  forward {}, backward {}, update {}\n", percent(e.phase_seconds[0] / whole),
                       percent(e.phase_seconds[1] / whole), percent(e.phase_seconds[2] / whole));

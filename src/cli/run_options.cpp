@@ -85,9 +85,17 @@ void add_data_options(CLI::App* command, RunOptions& o) {
 
 void add_memory_options(CLI::App* command, RunOptions& o) {
   command->option_defaults()->group("Memory");
+  add_device_option(command, o.device);
   command
       ->add_option("--budget", o.budget,
-                   "Memory that the whole process may use: 3GiB, 900MiB (default: 95 % of what is free)")
+                   "Memory that the whole process may use, on a GPU the GPU's: 3GiB, 900MiB (default: 95 % of what "
+                   "is free)")
+      ->type_name("SIZE");
+  command
+      ->add_option(
+          "--host-budget", o.host_budget,
+          "Beside a GPU: what of the machine's own memory the process may use before train warns (default: 95 % "
+          "of what is free)")
       ->type_name("SIZE");
   whole_number(command->add_option("--dataloader-num-workers", o.memory.loader_workers,
                                    "Threads that read pages ahead (-1: chosen by the cores)"),
@@ -257,6 +265,7 @@ void RunOptions::resolve() {
         {.what = "no such box format", .where = "--box-format", .found = box_format, .allowed = "pixel or 1000"});
   }
   if (!budget.empty()) memory.budget_bytes = parse_bytes(budget, "--budget");
+  if (!host_budget.empty()) memory.host_budget_bytes = parse_bytes(host_budget, "--host-budget");
   train.lr_scheduler_type = parse_scheduler_type(scheduler);
   train.optim = parse_optimizer(optimizer);
   train.skip_nonfinite = on_nonfinite == "skip";
@@ -327,6 +336,12 @@ void RunOptions::resolve() {
     }
     memory.micro_batch_size = micro;
   }
+}
+
+Device open_run_device(const Invocation& invocation, RunOptions& options) {
+  Device device = open_device(invocation, options.device);
+  resolve_device_budgets(options.memory, *device.backend);
+  return device;
 }
 
 void RunOptions::resolve_padding(const LayoutLMv3Config& config) {

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
+#include "cli/devices.h"
 #include "train/job.h"
 #include "train/options.h"
 
@@ -25,10 +26,11 @@ struct RunOptions {
   MemoryRequest memory;
   PartsRequest parts;
   TrainOptions train;
+  DeviceOptions device;
 
   // As typed, until `resolve` reads them.
   std::string box_format = "pixel";
-  std::string budget;
+  std::string budget, host_budget;
   std::string scheduler = "linear";
   std::string optimizer = "adamw_torch";
   std::vector<std::string> freeze;
@@ -52,6 +54,9 @@ struct RunOptions {
   // --pad-to-max-length, once the model is known.
   void resolve_padding(const LayoutLMv3Config& config);
 };
+
+// The device that a run computes on, and its budgets, as far as they depend on it.
+Device open_run_device(const Invocation& invocation, RunOptions& options);
 
 // Each begins a heading of its own in --help. `presets`: false where a model without trained weights makes no sense.
 void add_model_options(CLI::App* command, RunOptions& options, bool presets = true);

@@ -6,14 +6,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <optional>
 
-#include "backend/cpu/cpu_backend.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "base/process.h"
 #include "fit/calibration.h"
 #include "formats/json.h"
 
@@ -25,12 +25,12 @@ namespace fs = std::filesystem;
 // Raised whenever a kernel becomes so much faster or slower that old measurements mislead.
 constexpr int kVersion = 3;
 
-std::optional<OpSpeeds> read_speeds(const fs::path& path) {
+std::optional<OpSpeeds> read_speeds(const fs::path& path, const Device& device) {
   std::error_code missing;
   if (path.empty() || !fs::is_regular_file(path, missing)) return std::nullopt;
   try {
     const nlohmann::json json = parse_json(read_text_file(path, 1 << 20), path.string());
-    if (json.value("version", 0) != kVersion || json.value("processor", "") != processor_name()) return std::nullopt;
+    if (json.value("version", 0) != kVersion || json.value("processor", "") != device.name) return std::nullopt;
     return parse_speeds(json, path.string());
   } catch (const std::exception&) {
     return std::nullopt;  // torn or old: measured again
@@ -38,10 +38,11 @@ std::optional<OpSpeeds> read_speeds(const fs::path& path) {
 }
 
 // Runs this program again as `plimsoll calibrate`, silently. False if it could not be run or failed.
-bool run_calibrate(int threads, DType precision) {
-  const std::string count = std::to_string(threads);
+bool run_calibrate(const Device& device, DType precision) {
+  const std::string count = std::to_string(device.threads);
   const char* const half = precision == DType::kBF16 ? "--bf16" : precision == DType::kF16 ? "--fp16" : nullptr;
-  const char* arguments[] = {"plimsoll", "calibrate", "--json", "--threads", count.c_str(), half, nullptr};
+  const char* arguments[] = {"plimsoll",  "calibrate",   "--json", "--device", device.argument.c_str(),
+                             "--threads", count.c_str(), half,     nullptr};
   posix_spawn_file_actions_t files;
   ::posix_spawn_file_actions_init(&files);
   ::posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
@@ -56,9 +57,15 @@ bool run_calibrate(int threads, DType precision) {
 
 }  // namespace
 
-fs::path speeds_path(int threads, DType precision) {
+fs::path speeds_path(const Device& device, DType precision) {
   const char* const half = precision == DType::kBF16 ? "-bf16" : precision == DType::kF16 ? "-fp16" : "";
-  const std::string name = fmt::format("speeds-{}{}.json", threads, half);
+  std::string which = std::to_string(device.threads);
+  if (device.backend->device_use()) {  // "NVIDIA-H100-80GB-HBM3"
+    which = device.name;
+    std::replace_if(
+        which.begin(), which.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '-');
+  }
+  const std::string name = fmt::format("speeds-{}{}.json", which, half);
   if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != 0) {
     return fs::path(cache) / "plimsoll" / name;
   }
@@ -68,13 +75,12 @@ fs::path speeds_path(int threads, DType precision) {
   return {};
 }
 
-OpSpeeds calibrate(int threads, DType precision) {
-  CpuBackend backend(threads);
-  const OpSpeeds speeds = measure_speeds(backend, precision);
+OpSpeeds calibrate(const Device& device, DType precision) {
+  const OpSpeeds speeds = measure_speeds(*device.backend, precision);
   nlohmann::json json = speeds_json(speeds);
   json["version"] = kVersion;
-  json["processor"] = processor_name();
-  const fs::path path = speeds_path(backend.threads(), precision);
+  json["processor"] = device.name;
+  const fs::path path = speeds_path(device, precision);
   try {
     check(!path.empty(), "there is a place for caches");
     fs::create_directories(path.parent_path());
@@ -85,11 +91,11 @@ OpSpeeds calibrate(int threads, DType precision) {
   return speeds;
 }
 
-OpSpeeds machine_speeds(int threads, DType precision) {
-  const fs::path path = speeds_path(threads, precision);
-  if (const auto known = read_speeds(path)) return *known;
-  if (!path.empty() && run_calibrate(threads, precision)) {
-    if (const auto measured = read_speeds(path)) return *measured;
+OpSpeeds machine_speeds(const Device& device, DType precision) {
+  const fs::path path = speeds_path(device, precision);
+  if (const auto known = read_speeds(path, device)) return *known;
+  if (!path.empty() && run_calibrate(device, precision)) {
+    if (const auto measured = read_speeds(path, device)) return *measured;
   }
   log_warning("the speed of this machine could not be measured or kept; plans are compared by typical speeds");
   return typical_speeds();

@@ -4,18 +4,21 @@
 
 #include <filesystem>
 
+#include "cli/devices.h"
 #include "plan/cost.h"
 
 namespace plimsoll {
 
-// Where the speeds for that many threads and that precision are kept: $XDG_CACHE_HOME/plimsoll or ~/.cache/plimsoll. Empty without either.
-std::filesystem::path speeds_path(int threads, DType precision);
+// Where the speeds of that device (on the CPU, with that many threads) and precision are kept: $XDG_CACHE_HOME/plimsoll
+// or
+// ~/.cache/plimsoll. Empty without either.
+std::filesystem::path speeds_path(const Device& device, DType precision);
 
 // Measures and writes the file; returns the speeds even where it cannot be written (with a warning).
-OpSpeeds calibrate(int threads, DType precision);
+OpSpeeds calibrate(const Device& device, DType precision);
 
-// From the file, if it belongs to this processor; else `plimsoll calibrate` is run, so that its memory is not this
-// process's; where that fails, typical speeds, with a warning.
-OpSpeeds machine_speeds(int threads, DType precision);
+// From the file, if it belongs to this processor or GPU; else `plimsoll calibrate` is run, so that its memory is not
+// this process's; where that fails, typical speeds, with a warning.
+OpSpeeds machine_speeds(const Device& device, DType precision);
 
 }  // namespace plimsoll

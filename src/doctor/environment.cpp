@@ -252,34 +252,21 @@ class Examination {
     const std::string found =
         fmt::format("{}, compute capability {}.{}, {} free of {}", gpu.name, gpu.capability / 10, gpu.capability % 10,
                     format_bytes(gpu.free_bytes), format_bytes(gpu.total_bytes));
-    std::vector<std::string> holders;
-    for (const HolderFacts& holder : gpu.holders) {
-      holders.push_back(fmt::format("{} (process {}) {}", holder.name.empty() ? "not visible from here" : holder.name,
-                                    holder.process_id, holder.bytes ? format_bytes(*holder.bytes) : "an unknown part"));
-    }
+    const std::string holders = holders_text(gpu.holders);
     const std::uint64_t held = gpu.total_bytes - std::min(gpu.free_bytes, gpu.total_bytes);
     if (held > gpu.total_bytes / 10 && held > kGiB) {
       say(topic, gpu.free_bytes < kGiB ? State::kBroken : State::kWarning,
-          fmt::format("{}; held by {}", found,
-                      holders.empty() ? "processes that are not visible from here"
-                                      : fmt::format("{}", fmt::join(holders, ", "))),
+          fmt::format("{}; held by {}", found, holders.empty() ? "processes that are not visible from here" : holders),
           holders.empty() ? "another container or user holds it, or a process that died badly: nvidia-smi on the host; "
                             "fuser -v /dev/nvidia*"
                           : "end what is not needed (kill the process), or plan for what is free");
     } else {
       say(topic, State::kOk, found);
     }
-    if (!f.binary_architectures.empty()) {
-      // A kernel for 8.0 runs on 8.6 and 8.9, not on 9.0 and not on 7.5.
-      const bool runs = std::any_of(f.binary_architectures.begin(), f.binary_architectures.end(), [&](int built) {
-        return built / 10 == gpu.capability / 10 && built <= gpu.capability;
-      });
-      if (!runs) {
-        say(topic, State::kBroken,
-            fmt::format("this program holds kernels for {}, not for {}", fmt::join(f.binary_architectures, ", "),
-                        gpu.capability),
-            fmt::format("build with -DCMAKE_CUDA_ARCHITECTURES={}", gpu.capability), true);
-      }
+    if (!f.code.runs_on(gpu.capability, f.driver_cuda >= f.built_cuda)) {
+      say(topic, State::kBroken,
+          fmt::format("this program holds kernels for {}, not for {}", f.code.text(), gpu.capability),
+          fmt::format("build with -DPLIMSOLL_CUDA_ARCHITECTURES={}", gpu.capability), true);
     }
     if (!gpu.slowed_by.empty()) {
       say(topic, State::kWarning,
@@ -303,8 +290,6 @@ class Examination {
 const char* state_name(State state) {
   return state == State::kOk ? "ok" : state == State::kWarning ? "warning" : "broken";
 }
-
-std::string cuda_version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 
 std::vector<Check> examine(const Facts& facts) { return Examination(facts).run(); }
 

@@ -23,7 +23,4 @@ std::vector<Check> examine(const Facts& facts);
 // "ok", "warning", "broken".
 const char* state_name(State state);
 
-// "12.4" of 12040.
-std::string cuda_version_text(int version);
-
 }  // namespace plimsoll::doctor

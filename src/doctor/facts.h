@@ -9,23 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "base/nvidia.h"
+
 namespace plimsoll::doctor {
-
-struct HolderFacts {
-  std::uint64_t process_id = 0;
-  std::string name{};  // empty where /proc does not show it: another container, another user
-  std::optional<std::uint64_t> bytes{};
-};
-
-struct GpuFacts {
-  std::string name{};
-  std::uint64_t total_bytes = 0, free_bytes = 0;
-  int capability = 0;  // 89: compute capability 8.9
-  std::optional<int> temperature_celsius{};
-  std::vector<std::string> slowed_by{};  // why its clocks are lower than they could be, idle aside
-  std::uint64_t uncorrected_errors = 0;
-  std::vector<HolderFacts> holders{};
-};
 
 struct LibraryFacts {
   std::string name{};     // "cudart", "cublas", "cudnn", "nccl"
@@ -67,8 +53,8 @@ struct Facts {
   std::optional<std::string> visible_devices{};  // CUDA_VISIBLE_DEVICES
 
   // This program.
-  int built_cuda = 0;                       // 0: built without CUDA
-  std::vector<int> binary_architectures{};  // 80, 90, …
+  int built_cuda = 0;  // 0: built without CUDA
+  GpuCode code{};
 };
 
 // `directory`: where a run would write.

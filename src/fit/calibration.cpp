@@ -70,6 +70,7 @@ void measure_step(Backend& backend, DType precision, OptimizerKind optimizer, bo
       if (!runs(n)) continue;
       const auto begin = Clock::now();
       program.run_node(n);
+      backend.wait();
       best[n] = std::min(best[n], std::chrono::duration<double>(Clock::now() - begin).count());
     }
   }

@@ -17,6 +17,10 @@ namespace {
 // slack. Runs take up to about 1 MiB of it (bench/predicted_against_measured.py).
 constexpr std::size_t kReserveBytes = 4 * kMiB;
 
+// What a GPU's driver takes while kernels run: the stacks of kernels that spill, graphs of kernels. An allowance, since
+// nothing tells it beforehand.
+constexpr std::size_t kDriverReserveBytes = 64 * kMiB;
+
 // What the process holds varies from run to run by some hundred KiB; the budget that a refusal names has room for that.
 constexpr std::size_t kVariationBytes = 1 * kMiB;
 
@@ -104,6 +108,11 @@ double recomputed_seconds(const Levers& levers) {
   return seconds;
 }
 
+std::size_t measured_peak_bytes(Backend& backend) {
+  const std::optional<DeviceUse> use = backend.device_use();
+  return use ? use->held_bytes : peak_resident_bytes();
+}
+
 RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backend, PlanDepth depth) {
   RunPlan run;
   run.levers = levers;
@@ -119,6 +128,7 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
   run.train_batch_size = request.train_batch_size;
   run.update_text_rows = request.update_text_rows;
   run.budget_bytes = request.budget_bytes;
+  run.host_budget_bytes = request.host_budget_bytes;
   std::size_t loader = 0;
   if (request.trains) {
     const ModelCapacity capacity{.samples = micro, .text_rows = request.text_rows(micro)};
@@ -158,10 +168,19 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
   }
   // Measured last: kernels, plans and graphs are then part of it; what planning has freed is not.
   release_free_heap();
-  run.items.insert(run.items.begin(), {"process, libraries, data index", resident_bytes()});
-  run.items.push_back({"loader buffers", loader});
-  run.items.push_back({"offload thread and its buffer", run.offload.bytes() > 0 ? kOffloadThreadBytes : 0});
-  run.items.push_back({"reserve for libraries", kReserveBytes});
+  const std::vector<MemoryItem> host = {
+      {"process, libraries, data index", resident_bytes()},
+      {"loader buffers", loader},
+      {"offload thread and its buffer", run.offload.bytes() > 0 ? kOffloadThreadBytes : 0},
+      {"reserve for libraries", kReserveBytes}};
+  if (backend.device_use()) {
+    run.items.insert(run.items.begin(), {"context and libraries", backend.reserved_bytes()});
+    run.items.push_back({"reserve for the driver", kDriverReserveBytes});
+    for (const MemoryItem& item : host) run.host_peak_bytes += item.bytes;
+  } else {
+    run.items.insert(run.items.begin(), host.front());
+    run.items.insert(run.items.end(), host.begin() + 1, host.end());
+  }
   for (const MemoryItem& item : run.items) run.predicted_peak_bytes += item.bytes;
   return run;
 }

@@ -4,6 +4,8 @@
 //   what the process holds already (code, libraries, data index, tokenizer; measured, once kernels are prepared)
 //   + the arena (parameters, optimizer state, accumulated gradients, and the largest program's transient part)
 //   + the loader's buffers + a reserve for what libraries take for a moment.
+// On a device with memory of its own it is what the process holds there: context and libraries (asked of the driver,
+// once kernels are prepared) + the arena + a reserve for the driver.
 #pragma once
 
 #include <cstddef>
@@ -48,7 +50,9 @@ struct FitRequest {
   std::int64_t update_text_rows = 0;
   // What the loader will hold for micro-batches of that capacity, and its worst decode.
   std::function<std::size_t(const ModelCapacity&)> loader_bytes;
-  std::size_t budget_bytes = 0;  // 0: no limit
+  std::size_t budget_bytes = 0;  // 0: no limit; of the device's memory where it has its own
+  // Beside it, of the host's memory in a run on such a device. Nothing is chosen by it.
+  std::size_t host_budget_bytes = 0;
 };
 
 struct PlannedProgram {
@@ -87,10 +91,14 @@ struct RunPlan {
   std::size_t arena_bytes = 0;
   std::size_t predicted_peak_bytes = 0;
   std::size_t budget_bytes = 0;
+  // On a device with memory of its own: what the process is predicted to hold on the host, and may.
+  std::size_t host_peak_bytes = 0, host_budget_bytes = 0;
   double seconds_per_update = 0;  // estimated, with every row of every micro-batch real
   std::vector<MemoryItem> items;  // add up to predicted_peak_bytes
 
   bool fits() const { return budget_bytes == 0 || predicted_peak_bytes <= budget_bytes; }
+  // Of the process's resident set.
+  std::size_t resident_budget_bytes() const { return host_budget_bytes > 0 ? host_budget_bytes : budget_bytes; }
 };
 
 enum class PlanDepth : std::uint8_t {
@@ -101,6 +109,10 @@ enum class PlanDepth : std::uint8_t {
 // Plans a run with these levers, whatever the budget.
 RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backend,
                  PlanDepth depth = PlanDepth::kComplete);
+
+// What predicted_peak_bytes is compared with, while the session lives: the most that the process has held, resident or,
+// on a device with memory of its own, there.
+std::size_t measured_peak_bytes(Backend& backend);
 
 // The plan that is estimated to be the fastest of those that fit. Micro-batches without recomputation come first: they
 // cost next to nothing; then larger ones that recompute, or whose gradients are consumed in backward. Throws

@@ -137,6 +137,8 @@ class Search {
     copy.arena_bytes = run.arena_bytes;
     copy.predicted_peak_bytes = run.predicted_peak_bytes;
     copy.budget_bytes = run.budget_bytes;
+    copy.host_peak_bytes = run.host_peak_bytes;
+    copy.host_budget_bytes = run.host_budget_bytes;
     copy.seconds_per_update = run.seconds_per_update;
     copy.items = run.items;
     copy.offload = run.offload;

@@ -251,10 +251,30 @@ LoaderOptions loader_options(const MemoryRequest& memory) {
           .slots = 0};
 }
 
+namespace {
+
+// What is held, and all that is free now, less a twentieth for the rest of the machine.
+std::size_t usual_budget(std::size_t held_bytes, std::size_t free_bytes) { return free_bytes / 20 * 19 + held_bytes; }
+
+}  // namespace
+
 std::size_t resolve_budget(const MemoryRequest& memory) {
-  if (memory.budget_bytes > 0) return memory.budget_bytes;
-  // All that is free now, less a twentieth for the rest of the machine.
-  return (available_memory_bytes() / 20) * 19 + resident_bytes();
+  return memory.budget_bytes > 0 ? memory.budget_bytes : usual_budget(resident_bytes(), available_memory_bytes());
+}
+
+void resolve_device_budgets(MemoryRequest& memory, Backend& backend) {
+  if (const std::optional<DeviceUse> use = backend.device_use()) {
+    if (memory.budget_bytes == 0) memory.budget_bytes = usual_budget(use->held_bytes, use->free_bytes);
+    if (memory.host_budget_bytes == 0) {
+      memory.host_budget_bytes = usual_budget(resident_bytes(), available_memory_bytes());
+    }
+  } else if (memory.host_budget_bytes > 0) {
+    throw UsageError({.what = "a run on the CPU has one budget",
+                      .where = "--host-budget",
+                      .found = format_bytes(memory.host_budget_bytes),
+                      .allowed = "--budget, which is of the host's memory there",
+                      .remedy = "leave --host-budget out, or pass --device cuda"});
+  }
 }
 
 FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, const Dataset* train,
@@ -282,6 +302,7 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
   request.pretrained = bundle.weights != nullptr;
   request.evaluates = evaluation != nullptr;
   request.budget_bytes = resolve_budget(memory);
+  request.host_budget_bytes = memory.host_budget_bytes;
   const LayoutLMv3Config config = bundle.config;
   if (train != nullptr) {
     const SamplerOptions order{
@@ -330,6 +351,8 @@ nlohmann::json plan_json(const RunPlan& plan) {
   }
   return {{"predicted_peak_bytes", plan.predicted_peak_bytes},
           {"budget_bytes", plan.budget_bytes},
+          {"host_peak_bytes", plan.host_peak_bytes},
+          {"host_budget_bytes", plan.host_budget_bytes},
           {"arena_bytes", plan.arena_bytes},
           {"micro_batch_size", plan.levers.micro_batch_size},
           {"gradient_accumulation_steps", plan.accumulation_steps},

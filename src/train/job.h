@@ -50,7 +50,8 @@ struct PartsRequest {
 };
 
 struct MemoryRequest {
-  std::size_t budget_bytes = 0;  // 0: what is available now
+  std::size_t budget_bytes = 0;       // 0: what is available now
+  std::size_t host_budget_bytes = 0;  // on a device with memory of its own, of the host's beside it; else 0
   std::optional<std::int64_t> micro_batch_size;
   std::optional<UpdateMode> update;
   RecomputeMode recompute = RecomputeMode::kAuto;
@@ -106,6 +107,9 @@ LoaderOptions loader_options(const MemoryRequest& memory);
 
 // The budget that --budget gives, or what the machine can give now.
 std::size_t resolve_budget(const MemoryRequest& memory);
+// Where the backend computes in memory of its own, makes both budgets definite: of the device, and of the host. Throws
+// UsageError where it does not and there is a budget for the host.
+void resolve_device_budgets(MemoryRequest& memory, Backend& backend);
 
 // The request that `fit` answers, for training (with `evaluation` or without) or for evaluation alone (`train`
 // nullptr). The data sets and `bundle` must outlive the request.

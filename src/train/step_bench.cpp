@@ -18,10 +18,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-void run_timed(const Program& program, std::map<std::string, double>& op_seconds) {
+void run_timed(const Program& program, Backend& backend, std::map<std::string, double>& op_seconds) {
   for (std::size_t n = 0; n < program.node_count(); ++n) {
     const auto begin = Clock::now();
     program.run_node(n);
+    backend.wait();
     const Node& node = program.graph().nodes()[n];
     op_seconds[std::string(op_name(node.op))] += std::chrono::duration<double>(Clock::now() - begin).count();
   }
@@ -91,14 +92,16 @@ StepBench bench_step(const ModelBundle& bundle, const std::filesystem::path& bat
     binding.set_dropout_key(dropout_key(0, static_cast<std::uint64_t>(i)));
     binding.set_update(1e-5, i + 1, 1.0);
     if (op_seconds != nullptr) {
-      run_timed(program, *op_seconds);
+      run_timed(program, backend, *op_seconds);
     } else {
       program.run();
+      backend.wait();
     }
     result.step_seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
     result.losses.push_back(program.tensor(session.planned(ProgramKind::kStep).loss).get<float>());
     if (options.after_step) options.after_step(program.graph());
   }
+  result.measured_peak_bytes = measured_peak_bytes(backend);
   return result;
 }
 

@@ -28,12 +28,13 @@ struct StepBenchOptions {
 struct StepBench {
   std::vector<double> step_seconds;
   std::vector<double> losses;
-  std::size_t predicted_peak_bytes = 0;
+  std::size_t predicted_peak_bytes = 0, measured_peak_bytes = 0;
   ForwardBytes forward;
 };
 
-// Forward, backward, clipping and the update on the whole batch as one micro-batch, padding left out, dropout on. The steps' time per op
-// goes to `op_seconds` (by op name) if given. Throws UsageError if no choice keeps as little as asked.
+// Forward, backward, clipping and the update on the whole batch as one micro-batch, padding left out, dropout on. The
+// steps' time per op goes to `op_seconds` (by op name) if given. Throws UsageError if no choice keeps as little as
+// asked.
 StepBench bench_step(const ModelBundle& bundle, const std::filesystem::path& batch_file,
                      const StepBenchOptions& options, Backend& backend,
                      std::map<std::string, double>* op_seconds = nullptr);

@@ -330,7 +330,7 @@ StepReport Trainer::report(double loss) const {
           .data_wait = data_wait(),
           .seconds_left = rate > 0 ? pages_left / rate : 0,
           .resident_bytes = resident_bytes(),
-          .budget_bytes = session_.plan().budget_bytes,
+          .budget_bytes = session_.plan().resident_budget_bytes(),
           .loss_scale = scaler_.scale(),
           .skipped_updates = state_.scaler.skipped};
 }
@@ -438,7 +438,7 @@ TrainSummary Trainer::run(const std::optional<std::filesystem::path>& resume, co
     }
   }
   open_logs(resume.has_value());
-  growth_ = GrowthWatch({.budget_bytes = session_.plan().budget_bytes, .total_steps = state_.total_steps});
+  growth_ = GrowthWatch({.budget_bytes = session_.plan().resident_budget_bytes(), .total_steps = state_.total_steps});
   const std::int64_t first = state_.step;
   const auto begin_time = Clock::now();
   if (state_.step < state_.total_steps) restart_loader();

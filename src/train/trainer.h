@@ -34,8 +34,8 @@ struct StepReport {
   double data_wait = 0;  // share of the updates' time in which they waited for the loader
   double seconds_left = 0;
   std::size_t resident_bytes = 0;
-  std::size_t budget_bytes = 0;
-  double loss_scale = 1;  // of --fp16
+  std::size_t budget_bytes = 0;  // of resident memory
+  double loss_scale = 1;         // of --fp16
   std::int64_t skipped_updates = 0;
 };
 

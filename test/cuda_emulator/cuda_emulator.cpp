@@ -6,7 +6,9 @@
 #include <array>
 #include <csetjmp>
 #include <cstdlib>
+#include <cstring>
 #include <deque>
+#include <map>
 #include <memory>
 #include <set>
 #include <stdexcept>
@@ -297,11 +299,32 @@ void wait_for_copies(std::size_t pending) {
   });
 }
 
+// --- the machine -----------------------------------------------------------------------------------------------------
+
+Machine& machine() {
+  static Machine the_machine;
+  return the_machine;
+}
+
+static std::map<void*, std::size_t>& allocations() {
+  static std::map<void*, std::size_t> all;
+  return all;
+}
+std::size_t allocated_bytes() {
+  std::size_t bytes = 0;
+  for (const auto& [address, size] : allocations()) bytes += size;
+  return bytes;
+}
+
 }  // namespace cuda_emulator
+
+using cuda_emulator::machine;
 
 cudaError_t cudaMalloc(void** address, std::size_t bytes) {
   *address = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
-  return *address == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
+  if (*address == nullptr) return cudaErrorMemoryAllocation;
+  cuda_emulator::allocations()[*address] = bytes;
+  return cudaSuccess;
 }
 // --- graphs ----------------------------------------------------------------------------------------------------------
 
@@ -390,10 +413,14 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
 
 cudaError_t cudaFree(void* address) {
   cuda_emulator::finish_all();  // as the runtime waits
+  cuda_emulator::allocations().erase(address);
   std::free(address);
   return cudaSuccess;
 }
-cudaError_t cudaMallocHost(void** address, std::size_t bytes) { return cudaMalloc(address, bytes); }
+cudaError_t cudaMallocHost(void** address, std::size_t bytes) {
+  *address = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  return *address == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
+}
 cudaError_t cudaFreeHost(void* address) {
   std::free(address);
   return cudaSuccess;
@@ -422,12 +449,37 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   stream->finish(stream->begun);
   return cudaSuccess;
 }
-cudaError_t cudaGetDevice(int* device) {
-  *device = 0;
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = machine().driver_version;
   return cudaSuccess;
 }
-cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
-  *value = attribute == cudaDevAttrComputeCapabilityMajor ? 9 : 0;
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = machine().runtime_version;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = machine().devices;
+  return *count == 0 ? cudaErrorNoDevice : cudaSuccess;
+}
+cudaError_t cudaSetDevice(int device) {
+  machine().current = device;
+  return device < machine().devices ? cudaSuccess : cudaErrorInvalidDevice;
+}
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+  std::strcpy(properties->name, "an emulated GPU");
+  properties->major = machine().capability / 10;
+  properties->minor = machine().capability % 10;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetPCIBusId(char* text, int, int device) {
+  std::strcpy(text, "0000:0A:00.0");
+  text[9] = static_cast<char>('0' + device);
+  return cudaSuccess;
+}
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  const std::size_t used = machine().used_bytes + cuda_emulator::allocated_bytes();
+  *total = machine().total_bytes;
+  *free = *total - std::min(used, *total);
   return cudaSuccess;
 }
 cudaError_t cudaGetLastError() { return cudaSuccess; }

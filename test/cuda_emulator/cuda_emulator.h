@@ -11,6 +11,9 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <string>
+
+#include "base/nvidia.h"
 
 #define __global__
 #define __device__
@@ -57,6 +60,19 @@ void warp_barrier();
 // 32 places of 8 bytes for the warp of the thread that runs.
 std::uint64_t* warp_slots();
 unsigned lane();
+// The GPUs and the driver that the runtime tells of; a test that changes them puts them back.
+struct Machine {
+  int devices = 1, current = 0;
+  int driver_version = 13000, runtime_version = 13000;
+  int capability = 90;
+  std::size_t total_bytes = std::size_t{80} << 30;
+  std::size_t used_bytes = std::size_t{1} << 30;  // beside what cudaMalloc gave
+  plimsoll::NvmlFunctions nvml{};                 // all missing
+};
+Machine& machine();
+inline const plimsoll::NvmlFunctions& nvml() { return machine().nvml; }
+// Given by cudaMalloc and not yet freed.
+std::size_t allocated_bytes();
 // Events lie this much further apart.
 void pass_time(float milliseconds);
 
@@ -114,8 +130,17 @@ inline unsigned atomicOr(unsigned* at, unsigned bits) {
 
 // The runtime, as far as the backend calls it.
 using cudaStream_t = struct CUstream_st*;
-enum cudaError_t { cudaSuccess = 0, cudaErrorStreamCaptureUnsupported = 900, cudaErrorMemoryAllocation = 2 };
-enum cudaDeviceAttr { cudaDevAttrComputeCapabilityMajor, cudaDevAttrComputeCapabilityMinor };
+enum cudaError_t {
+  cudaSuccess = 0,
+  cudaErrorMemoryAllocation = 2,
+  cudaErrorNoDevice = 100,
+  cudaErrorInvalidDevice = 101,
+  cudaErrorStreamCaptureUnsupported = 900
+};
+struct cudaDeviceProp {
+  char name[256];
+  int major, minor;
+};
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
 cudaError_t cudaMalloc(void** address, std::size_t bytes);
@@ -129,8 +154,13 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, struct CUevent_st* event, unsigned flags);
 cudaError_t cudaGetLastError();
-cudaError_t cudaGetDevice(int* device);
-cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
+cudaError_t cudaDriverGetVersion(int* version);
+cudaError_t cudaRuntimeGetVersion(int* version);
+cudaError_t cudaGetDeviceCount(int* count);
+cudaError_t cudaSetDevice(int device);
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
+cudaError_t cudaDeviceGetPCIBusId(char* text, int room, int device);
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total);
 template <typename Function>
 cudaError_t cudaFuncSetAttribute(Function*, cudaFuncAttribute, int) {
   return cudaSuccess;

@@ -119,14 +119,14 @@ TEST(Environment, RuntimesThatTheDriverDoesNotServe) {
   EXPECT_TRUE(bad(f).empty());
   f.libraries.clear();
   f.built_cuda = 13000;
-  f.binary_architectures = {80, 90};
+  f.code.binaries = {80, 90};
   expect_one(f, State::kBroken, "built with 13.0", "580.65.06", true);
 }
 
 TEST(Environment, ArchitecturesInTheBinary) {
   Facts f = with_gpu();
   f.built_cuda = 12040;
-  f.binary_architectures = {80, 90};
+  f.code.binaries = {80, 90};
   EXPECT_TRUE(bad(f).empty());
   f.gpus[0].capability = 89;  // 8.0 runs on 8.9
   EXPECT_TRUE(bad(f).empty());
@@ -134,6 +134,10 @@ TEST(Environment, ArchitecturesInTheBinary) {
   expect_one(f, State::kBroken, "80, 90, not for 75", "ARCHITECTURES=75", true);
   f.gpus[0].capability = 120;
   expect_one(f, State::kBroken, "not for 120", "ARCHITECTURES=120", true);
+  f.code.ptx = 90;  // which the driver compiles, unless it is older
+  EXPECT_TRUE(bad(f).empty());
+  f.built_cuda = 12080;
+  expect_one(f, State::kBroken, "80, 90, and PTX for those after 90, not for 120", "ARCHITECTURES=120", true);
 }
 
 TEST(Environment, DuplicateLibraries) {

@@ -18,21 +18,22 @@ void check_cuda(cudaError_t error, std::string_view doing) {
                           .remedy = "plimsoll doctor shows the device, its driver and who holds its memory"});
 }
 
-namespace {
-
 class ArenaMemory final : public DeviceMemory {
  public:
   ArenaMemory(const Context& context, std::size_t bytes) : context_(context), bytes_(bytes) {
     if (bytes == 0) return;
+    context.gpu().check_room(bytes);
     void* address = nullptr;
     check_cuda(cudaMalloc(&address, bytes), fmt::format("{} of device memory", format_bytes(bytes)));
     data_ = static_cast<std::byte*>(address);
+    context_.allocated_bytes_ += bytes;
     ring_.emplace(context, std::clamp(bytes / 64, kLeastRing, kMostRing));
     fill_zeros(this->bytes());
   }
   ~ArenaMemory() override {
     ring_.reset();
     cudaFree(data_);
+    if (data_ != nullptr) context_.allocated_bytes_ -= bytes_;
   }
 
   std::span<std::byte> bytes() const override { return {data_, bytes_}; }
@@ -62,16 +63,7 @@ class ArenaMemory final : public DeviceMemory {
   mutable std::optional<PinnedRing> ring_;
 };
 
-}  // namespace
-
-Context::Context() {
-  int device = 0, major = 0, minor = 0;
-  check_cuda(cudaGetDevice(&device), "the device");
-  check_cuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "the device's architecture");
-  check_cuda(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "the device's architecture");
-  architecture_ = 10 * major + minor;
-  check_cuda(cudaStreamCreate(&stream_), "a stream");
-}
+Context::Context(int device) : gpu_(device) { check_cuda(cudaStreamCreate(&stream_), "a stream"); }
 Context::~Context() { cudaStreamDestroy(stream_); }
 
 std::unique_ptr<DeviceMemory> Context::allocate(std::size_t bytes) const {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "backend/cuda/graph_recorder.h"
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/matmul.h"
@@ -10,7 +12,7 @@
 
 namespace plimsoll {
 
-CudaBackend::CudaBackend() : context_(std::make_unique<cuda::Context>()) {}
+CudaBackend::CudaBackend(int device) : context_(std::make_unique<cuda::Context>(device)) {}
 CudaBackend::~CudaBackend() = default;
 
 std::unique_ptr<Kernel> CudaBackend::prepare(const Graph& graph, const Node& node) {
@@ -75,6 +77,15 @@ std::unique_ptr<Kernel> CudaBackend::prepare(const Graph& graph, const Node& nod
 }
 
 std::unique_ptr<DeviceMemory> CudaBackend::allocate(std::size_t bytes) { return context_->allocate(bytes); }
+const cuda::Gpu& CudaBackend::gpu() const { return context_->gpu(); }
+std::optional<DeviceUse> CudaBackend::device_use() { return gpu().use(); }
+std::size_t CudaBackend::reserved_bytes() {
+  const std::size_t held = gpu().use().held_bytes;
+  return held - std::min(held, context_->allocated_bytes());
+}
+void CudaBackend::wait() {
+  cuda::check_cuda(cudaStreamSynchronize(context_->stream()), "the kernels that were started");
+}
 
 cuda::Matmuls& CudaBackend::matmuls() {
   if (matmuls_ == nullptr) matmuls_ = std::make_unique<cuda::Matmuls>(*context_, cuda::load_cublaslt());

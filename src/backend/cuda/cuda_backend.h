@@ -14,22 +14,30 @@ namespace plimsoll {
 
 namespace cuda {
 class Context;
+class Gpu;
 class Matmuls;
 }  // namespace cuda
 
 class CudaBackend final : public Backend {
  public:
-  // Throws EnvironmentError where there is no device that this build has kernels for.
-  CudaBackend();
+  // On the driver's device of that number. Throws EnvironmentError where there is none that this build and the driver
+  // can use.
+  explicit CudaBackend(int device = 0);
   ~CudaBackend() override;
 
   std::string_view name() const override { return "cuda"; }
   std::unique_ptr<Kernel> prepare(const Graph& graph, const Node& node) override;
+  // Refuses, naming who holds the rest, what is not free.
   std::unique_ptr<DeviceMemory> allocate(std::size_t bytes) override;
   std::unique_ptr<Recorder> make_recorder() override;
   // In the host's memory, pinned.
   std::unique_ptr<OffloadStore> make_offload_store(std::uint64_t bytes, std::size_t tickets) override;
   void prepare_bounds(std::span<const std::int64_t> row_bounds) override;
+  std::optional<DeviceUse> device_use() override;
+  std::size_t reserved_bytes() override;
+  void wait() override;
+
+  const cuda::Gpu& gpu() const;
 
   // Kernels are started one by one, for debugging: no step is recorded.
   void start_one_by_one() { records_ = false; }

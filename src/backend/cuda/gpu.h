@@ -1,0 +1,47 @@
+// The GPU that a backend runs on, looked at before anything runs on it: whether the driver and this build can use it,
+// and what memory there is.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "backend/backend.h"
+#include "base/nvidia.h"
+
+namespace plimsoll::cuda {
+
+// The CUDA that this program was built with, as 12040, and the GPUs that it holds code for. Neither needs a GPU.
+int runtime_version();
+GpuCode built_code();
+
+class Gpu {
+ public:
+  // Device `index` in the driver's order, the current one from here on. Sets CUDA_MODULE_LOADING to EAGER where it is
+  // not set: kernels are then loaded here, before memory is measured. Throws EnvironmentError where there is no such
+  // device, or where its driver or this build are too old for it.
+  explicit Gpu(int index);
+
+  int architecture() const { return architecture_; }  // 75, 80, 90: the compute capability without its dot
+  const std::string& name() const { return name_; }
+  // "NVIDIA H100 80GB HBM3, compute capability 9.0, driver for CUDA 12.8, built with CUDA 12.6, 78.5 GiB free of 79.2
+  // GiB".
+  std::string summary() const;
+  // Now. What this process holds is NVML's number where it knows the process (in a container it may not), else what is
+  // not free, less what others held at the beginning where NVML told that.
+  DeviceUse use() const;
+  // Throws EnvironmentError, with who holds the rest, unless so much is free now.
+  void check_room(std::size_t bytes) const;
+
+ private:
+  struct Memory {
+    std::size_t free = 0, total = 0;
+  };
+  Memory memory() const;
+
+  Nvml nvml_;
+  std::string name_, bus_id_;
+  int driver_version_ = 0, architecture_ = 0;
+  std::size_t others_bytes_ = 0;  // held by others, before this process held anything
+};
+
+}  // namespace plimsoll::cuda

@@ -1,0 +1,102 @@
+#include "cli/devices.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <optional>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/reference/reference_backend.h"
+#include "base/error.h"
+#include "base/process.h"
+#include "cli/usage.h"
+#ifdef PLIMSOLL_HAS_CUDA
+#include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/gpu.h"
+#endif
+
+namespace plimsoll {
+namespace {
+
+// Of "cuda" or "cuda:1"; nothing for "cpu".
+std::optional<int> gpu_index(const std::string& device) {
+  if (device == "cpu") return std::nullopt;
+  if (device == "cuda") return 0;
+  constexpr std::string_view kBefore = "cuda:";
+  const bool is_cuda = device.starts_with(kBefore);
+  const char* const begin = device.data() + (is_cuda ? kBefore.size() : 0);
+  const char* const end = device.data() + device.size();
+  int index = -1;
+  const auto [rest, error] = std::from_chars(begin, end, index);
+  if (!is_cuda || error != std::errc() || rest != end || index < 0) {
+    throw UsageError({.what = "there is no such kind of device",
+                      .where = "--device",
+                      .found = fmt::format("'{}'", device),
+                      .allowed = "cpu, cuda, or cuda:N, which is GPU number N from 0"});
+  }
+  return index;
+}
+
+Device open_gpu(int index) {
+#ifdef PLIMSOLL_HAS_CUDA
+  auto backend = std::make_unique<CudaBackend>(index);
+  const cuda::Gpu& gpu = backend->gpu();
+  Device device{
+      .backend = nullptr, .argument = fmt::format("cuda:{}", index), .name = gpu.name(), .summary = gpu.summary()};
+  device.backend = std::move(backend);
+  return device;
+#else
+  throw EnvironmentError({.what = "this program is built without CUDA: it computes on the CPU alone",
+                          .where = fmt::format("--device cuda:{}", index),
+                          .allowed = "--device cpu",
+                          .remedy =
+                              "install the CUDA toolkit (nvcc of CUDA 12 or later) and build again: scripts/build.sh "
+                              "finds nvcc on PATH or in /usr/local/cuda/bin"});
+#endif
+}
+
+}  // namespace
+
+void add_device_option(CLI::App* command, DeviceOptions& options) {
+  command
+      ->add_option("--device", options.device,
+                   "What computes: cpu, cuda, or cuda:N for GPU number N (default: cpu, even where there is a GPU)")
+      ->type_name("NAME");
+}
+
+void add_backend_option(CLI::App* command, DeviceOptions& options) {
+  one_of(command->add_option("--backend", options.backend, "On the CPU: cpu, or reference (obvious loops, slow)"),
+         {"cpu", "reference"})
+      ->type_name("NAME")
+      ->capture_default_str();
+}
+
+Device open_device(const Invocation& invocation, const DeviceOptions& options) {
+  const std::optional<int> gpu = gpu_index(options.device);
+  if (gpu && options.backend != "cpu") {
+    throw UsageError({.what = "the reference backend runs on the CPU",
+                      .where = "--backend reference",
+                      .found = fmt::format("--device {}", options.device),
+                      .allowed = "one of the two",
+                      .remedy = "leave one of the two out"});
+  }
+  if (gpu) return open_gpu(*gpu);
+  Device device{.backend = nullptr, .argument = "cpu", .name = processor_name(), .summary = {}};
+  if (options.backend == "reference") {
+    device.backend = std::make_unique<ReferenceBackend>();
+  } else {
+    auto cpu = std::make_unique<CpuBackend>(invocation.threads);
+    device.threads = cpu->threads();
+    device.backend = std::move(cpu);
+  }
+  return device;
+}
+
+void tell_build([[maybe_unused]] doctor::Facts& facts) {
+#ifdef PLIMSOLL_HAS_CUDA
+  facts.built_cuda = cuda::runtime_version();
+  facts.code = cuda::built_code();
+#endif
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,184 @@
+// What the CUDA backend asks of the GPU and its driver before it runs anything, on machines that the emulator plays.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/gpu.h"
+#include "base/bytes.h"
+#include "cuda_emulator.h"
+#include "support/expect_error.h"
+
+namespace plimsoll::test {
+namespace {
+
+using cuda_emulator::machine;
+
+constexpr std::size_t kContextBytes = 512 * kMiB;
+constexpr unsigned int kOther = 1;  // the system's first process
+
+// NVML of a GPU on which process 1 held `machine().used_bytes` as they are at first; the backend's context takes
+// kContextBytes once the device is current.
+std::size_t others_bytes = 0;
+bool knows_processes = false;
+
+NvmlFunctions nvml_functions() {
+  static char device = 0;
+  NvmlFunctions f;
+  f.init = [] { return 0; };
+  f.by_bus_id = [](const char* bus_id, NvmlDevice* found) {
+    return std::strcmp(bus_id, "0000:0A:00.0") == 0 ? (*found = &device, 0) : 1;
+  };
+  f.memory = [](NvmlDevice, NvmlMemory* memory) {
+    const std::size_t used = machine().used_bytes + cuda_emulator::allocated_bytes();
+    *memory = {.total = machine().total_bytes, .free = machine().total_bytes - used, .used = used};
+    return 0;
+  };
+  f.processes = [](NvmlDevice, unsigned int* count, NvmlProcess* processes) {
+    const std::size_t own = machine().used_bytes - others_bytes + cuda_emulator::allocated_bytes();
+    processes[0] = {.process_id = kOther, .used_bytes = others_bytes};
+    processes[1] = {.process_id = static_cast<unsigned int>(::getpid()), .used_bytes = own};
+    *count = knows_processes ? 2 : 1;
+    return 0;
+  };
+  return f;
+}
+
+class CudaGpu : public testing::Test {
+ protected:
+  void SetUp() override { machine() = {}; }
+  void TearDown() override { machine() = {}; }
+
+  // A GPU that another process holds a part of.
+  static void share(std::size_t bytes) {
+    others_bytes = machine().used_bytes = bytes;
+    machine().nvml = nvml_functions();
+    knows_processes = false;
+  }
+};
+
+TEST_F(CudaGpu, NeedsADriver) {
+  machine().driver_version = 0;
+  expect_error<EnvironmentError>([] { CudaBackend backend; },
+                                 {"no NVIDIA driver", "CUDA 13", "--gpus all", "plimsoll doctor"});
+}
+
+TEST_F(CudaGpu, NeedsADriverOfItsGeneration) {
+  machine().driver_version = 12080;
+  expect_error<EnvironmentError>([] { CudaBackend backend; },
+                                 {"older than this program", "CUDA 12.8", "CUDA 13.0", "update the driver"});
+  machine().runtime_version = 12090;  // a newer one of the same generation
+  EXPECT_NO_THROW(CudaBackend());
+}
+
+TEST_F(CudaGpu, NeedsAGpu) {
+  machine().devices = 0;
+  expect_error<EnvironmentError>([] { CudaBackend backend; }, {"shows no GPU", "CUDA_VISIBLE_DEVICES"});
+}
+
+TEST_F(CudaGpu, NeedsTheGpuThatIsNamed) {
+  expect_error<EnvironmentError>([] { CudaBackend backend(1); }, {"no such GPU", "cuda:1", "1 GPU", "cuda:0"});
+  machine().devices = 3;
+  expect_error<EnvironmentError>([] { CudaBackend backend(3); }, {"3 GPUs", "cuda:0 to cuda:2"});
+  EXPECT_NO_THROW(CudaBackend(2));
+  EXPECT_EQ(machine().current, 2);
+}
+
+TEST_F(CudaGpu, NeedsKernelsForTheGpu) {  // the emulated build holds 75-real, 80-real and 90
+  for (const int capability : {75, 80, 89, 90}) {
+    machine().capability = capability;
+    EXPECT_EQ(CudaBackend().gpu().architecture(), capability);
+  }
+  machine().capability = 70;
+  expect_error<EnvironmentError>([] { CudaBackend backend; },
+                                 {"no kernels", "an emulated GPU, compute capability 7.0", "75, 80, 90, and PTX",
+                                  "PLIMSOLL_CUDA_ARCHITECTURES=70"});
+  machine().capability = 120;  // by PTX, which a driver that is older than the compiler cannot read
+  EXPECT_NO_THROW(CudaBackend());
+  machine().runtime_version = 13010;
+  expect_error<EnvironmentError>([] { CudaBackend backend; },
+                                 {"compute capability 12.0", "PLIMSOLL_CUDA_ARCHITECTURES=120", "update the driver"});
+}
+
+TEST_F(CudaGpu, SaysWhatItIsInALine) {
+  machine().driver_version = 13010;
+  EXPECT_EQ(
+      CudaBackend().gpu().summary(),
+      "an emulated GPU, compute capability 9.0, driver for CUDA 13.1, built with CUDA 13.0, 79.0 GiB free of 80.0 "
+      "GiB");
+}
+
+TEST_F(CudaGpu, LoadsItsKernelsAtOnceUnlessToldOtherwise) {
+  ::unsetenv("CUDA_MODULE_LOADING");
+  CudaBackend();
+  EXPECT_STREQ(std::getenv("CUDA_MODULE_LOADING"), "EAGER");
+  ::setenv("CUDA_MODULE_LOADING", "LAZY", 1);
+  CudaBackend();
+  EXPECT_STREQ(std::getenv("CUDA_MODULE_LOADING"), "LAZY");
+  ::unsetenv("CUDA_MODULE_LOADING");
+}
+
+TEST_F(CudaGpu, HoldsWhatItDidNotAllocateToo) {
+  CudaBackend backend;  // no NVML: all that is used counts
+  EXPECT_EQ(backend.reserved_bytes(), machine().used_bytes);
+  {
+    const std::unique_ptr<DeviceMemory> memory = backend.allocate(3 * kMiB);
+    EXPECT_EQ(backend.reserved_bytes(), machine().used_bytes);
+    EXPECT_EQ(backend.device_use()->held_bytes, machine().used_bytes + 3 * kMiB);
+    EXPECT_EQ(backend.device_use()->free_bytes, machine().total_bytes - machine().used_bytes - 3 * kMiB);
+  }
+  EXPECT_EQ(backend.device_use()->held_bytes, machine().used_bytes);
+}
+
+TEST_F(CudaGpu, CountsWhatOthersHoldAsTheirs) {
+  for (const bool knows : {false, true}) {
+    share(10 * kGiB);
+    knows_processes = knows;
+    CudaBackend backend;
+    machine().used_bytes += kContextBytes;
+    EXPECT_EQ(backend.reserved_bytes(), kContextBytes) << knows;
+    const std::unique_ptr<DeviceMemory> memory = backend.allocate(5 * kMiB);
+    EXPECT_EQ(backend.reserved_bytes(), kContextBytes) << knows;
+    EXPECT_EQ(backend.device_use()->held_bytes, kContextBytes + 5 * kMiB) << knows;
+  }
+  // What another takes meanwhile is told apart where NVML knows the process.
+  share(10 * kGiB);
+  knows_processes = true;
+  CudaBackend backend;
+  machine().used_bytes += kContextBytes;
+  machine().used_bytes += kGiB;
+  others_bytes += kGiB;
+  EXPECT_EQ(backend.reserved_bytes(), kContextBytes);
+}
+
+TEST_F(CudaGpu, DoesNotTakeAWholeGpusUseForItsPart) {  // MIG: NVML speaks of 80 GiB, the runtime of 20
+  share(60 * kGiB);
+  NvmlFunctions whole = nvml_functions();
+  whole.memory = [](NvmlDevice, NvmlMemory* memory) {
+    *memory = {.total = 80 * kGiB, .free = 20 * kGiB, .used = 60 * kGiB};
+    return 0;
+  };
+  machine().nvml = whole;
+  machine().total_bytes = 20 * kGiB;
+  machine().used_bytes = kContextBytes;
+  CudaBackend backend;
+  EXPECT_EQ(backend.reserved_bytes(), kContextBytes);
+}
+
+TEST_F(CudaGpu, RefusesWhatIsNotFreeAndNamesWhoHoldsIt) {
+  share(70 * kGiB);
+  knows_processes = true;
+  CudaBackend backend;
+  machine().used_bytes += kContextBytes;
+  expect_error<EnvironmentError>([&] { backend.allocate(20 * kGiB); },
+                                 {"less free memory", "20.0 GiB to allocate", "9.50 GiB free of 80.0 GiB",
+                                  "(process 1) 70.0 GiB", "9.50 GiB or less", "--budget"});
+  machine().nvml = {};
+  CudaBackend blind;
+  expect_error<EnvironmentError>([&] { blind.allocate(20 * kGiB); }, {"held by nobody that can be seen from here"});
+}
+
+}  // namespace
+}  // namespace plimsoll::test

@@ -1,0 +1,83 @@
+// Plans for a device with memory of its own: what counts there, and what counts beside it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "backend/reference/reference_backend.h"
+#include "fit/fit.h"
+#include "fit/small_request.h"
+#include "support/expect_error.h"
+
+namespace plimsoll::test {
+namespace {
+
+class DeviceBackend final : public Backend {
+ public:
+  std::string_view name() const override { return "device"; }
+  std::unique_ptr<Kernel> prepare(const Graph& graph, const Node& node) override { return near_.prepare(graph, node); }
+  std::unique_ptr<DeviceMemory> allocate(std::size_t bytes) override { return near_.allocate(bytes); }
+  std::optional<DeviceUse> device_use() override {
+    return DeviceUse{.held_bytes = reserved + kMiB, .free_bytes = 10 * kGiB};
+  }
+  std::size_t reserved_bytes() override { return reserved; }
+
+  std::size_t reserved = 300 * kMiB;
+
+ private:
+  ReferenceBackend near_;
+};
+
+std::size_t item(const RunPlan& run, const std::string& name) {
+  for (const MemoryItem& each : run.items) {
+    if (each.name == name) return each.bytes;
+  }
+  return 0;
+}
+
+TEST(DeviceMemoryPlan, CountsWhatTheDeviceHolds) {
+  DeviceBackend backend;
+  const RunPlan run = plan_run(small_request(2), {.micro_batch_size = 2}, backend);
+  EXPECT_EQ(item(run, "context and libraries"), 300 * kMiB);
+  const std::size_t driver = item(run, "reserve for the driver");
+  EXPECT_GT(driver, 0U);
+  EXPECT_EQ(run.predicted_peak_bytes, 300 * kMiB + driver + run.arena_bytes);
+  EXPECT_EQ(item(run, "process, libraries, data index"), 0U);
+  EXPECT_EQ(item(run, "loader buffers"), 0U);
+  EXPECT_EQ(measured_peak_bytes(backend), 301 * kMiB);
+}
+
+TEST(DeviceMemoryPlan, TellsTheHostsPartBesideIt) {
+  DeviceBackend backend;
+  FitRequest request = small_request(2);
+  request.budget_bytes = kGiB;
+  request.host_budget_bytes = 7 * kGiB;
+  const RunPlan run = fit(request, backend);
+  EXPECT_GT(run.host_peak_bytes, 2 * kLoaderBytesPerSample);
+  EXPECT_EQ(run.host_budget_bytes, 7 * kGiB);
+  EXPECT_EQ(run.resident_budget_bytes(), 7 * kGiB);
+  const std::optional<RunPlan> chosen = choose_plan(request, backend);
+  ASSERT_TRUE(chosen);
+  EXPECT_GT(chosen->host_peak_bytes, 0U);
+  EXPECT_EQ(chosen->host_budget_bytes, 7 * kGiB);
+
+  ReferenceBackend near;
+  request.host_budget_bytes = 0;
+  request.budget_bytes = 4 * kGiB;
+  const RunPlan on_host = fit(request, near);
+  EXPECT_EQ(on_host.host_peak_bytes, 0U);
+  EXPECT_EQ(on_host.resident_budget_bytes(), 4 * kGiB);
+}
+
+TEST(DeviceMemoryPlan, ABudgetHoldsTheArenaAndWhatIsReserved) {
+  DeviceBackend backend;
+  FitRequest request = small_request(8);
+  request.budget_bytes = plan_run(request, {.micro_batch_size = 8}, backend).predicted_peak_bytes;
+  EXPECT_EQ(fit(request, backend).levers.micro_batch_size, 8);
+  backend.reserved += 50 * kMiB;  // leaves less for the arena
+  expect_error<BudgetError>([&] { fit(request, backend); }, {"--budget", "context and libraries", "350 MiB"});
+  request.budget_bytes += 50 * kMiB;
+  EXPECT_EQ(fit(request, backend).levers.micro_batch_size, 8);
+}
+
+}  // namespace
+}  // namespace plimsoll::test

@@ -1,0 +1,55 @@
+// Budgets that nobody gave, where the memory is a device's.
+#include <gtest/gtest.h>
+
+#include "base/bytes.h"
+#include "base/process.h"
+#include "support/expect_error.h"
+#include "train/job.h"
+
+namespace plimsoll::test {
+namespace {
+
+class SomeBackend final : public Backend {
+ public:
+  explicit SomeBackend(std::optional<DeviceUse> use) : use_(use) {}
+  std::string_view name() const override { return "some"; }
+  std::unique_ptr<Kernel> prepare(const Graph&, const Node&) override { return nullptr; }
+  std::unique_ptr<DeviceMemory> allocate(std::size_t) override { return nullptr; }
+  std::optional<DeviceUse> device_use() override { return use_; }
+
+ private:
+  std::optional<DeviceUse> use_;
+};
+
+TEST(DeviceBudgets, AreWhatIsHeldAndMostOfWhatIsFree) {
+  SomeBackend device({{.held_bytes = kGiB, .free_bytes = 40 * kGiB}});
+  MemoryRequest memory;
+  resolve_device_budgets(memory, device);
+  EXPECT_EQ(memory.budget_bytes, 39 * kGiB);
+  EXPECT_EQ(resolve_budget(memory), 39 * kGiB);
+  EXPECT_GT(memory.host_budget_bytes, resident_bytes() / 2);
+}
+
+TEST(DeviceBudgets, ThatWereGivenStay) {
+  SomeBackend device({{.held_bytes = kGiB, .free_bytes = 40 * kGiB}});
+  MemoryRequest memory;
+  memory.budget_bytes = 5 * kGiB;
+  memory.host_budget_bytes = 6 * kGiB;
+  resolve_device_budgets(memory, device);
+  EXPECT_EQ(memory.budget_bytes, 5 * kGiB);
+  EXPECT_EQ(memory.host_budget_bytes, 6 * kGiB);
+}
+
+TEST(DeviceBudgets, OfTheHostAreOne) {
+  SomeBackend host(std::nullopt);
+  MemoryRequest memory;
+  resolve_device_budgets(memory, host);
+  EXPECT_EQ(memory.budget_bytes, 0U);  // decided later, as ever
+  EXPECT_EQ(memory.host_budget_bytes, 0U);
+  memory.host_budget_bytes = kGiB;
+  expect_error<UsageError>([&] { resolve_device_budgets(memory, host); },
+                           {"--host-budget", "1.00 GiB", "--device cuda"});
+}
+
+}  // namespace
+}  // namespace plimsoll::test
