@@ -1,7 +1,7 @@
 # plimsoll_library(NAME [DEPENDS lib...] [LINK external...])
 #   One folder of src/ = one library: every *.cpp of the current folder (not of its subfolders).
-# plimsoll_test(NAME [DEPENDS lib...] [LINK external...])
-#   One folder of test/ = one GoogleTest program test_NAME from its *.cpp files.
+# plimsoll_test(NAME [WITHOUT file...] [DEPENDS lib...] [LINK external...])
+#   One folder of test/ = one GoogleTest program test_NAME from its *.cpp files, but for those of a library beside it.
 
 add_library(plimsoll_flags INTERFACE)
 set(plimsoll_options -Wall -Wextra -Wshadow -Wnon-virtual-dtor)
@@ -39,8 +39,9 @@ endfunction()
 
 include(GoogleTest)
 function(plimsoll_test name)
-  cmake_parse_arguments(ARG "" "" "DEPENDS;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "DEPENDS;LINK;WITHOUT" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp")
+  list(REMOVE_ITEM sources ${ARG_WITHOUT})
   if(NOT sources)
     return()
   endif()

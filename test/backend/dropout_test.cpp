@@ -5,77 +5,25 @@
 
 #include <cmath>
 
-#include "backend/op_case.h"
+#include "backend/dropout_masks.h"
 #include "backend/reference/reference_backend.h"
 
 namespace plimsoll::test {
 namespace {
 
-using Keys = std::vector<std::array<std::int32_t, 2>>;  // (sample, token) of each row
-
-std::vector<double> flat(const Keys& keys) {
-  std::vector<double> values;
-  for (const auto& [sample, token] : keys) values.insert(values.end(), {double(sample), double(token)});
-  return values;
+ReferenceBackend& backend() {
+  static ReferenceBackend reference;
+  return reference;
 }
 
-// Dropout of ones.
 std::vector<double> hidden_mask(const Keys& keys, std::int64_t width, DropoutAttributes attributes,
-                                std::vector<double> dropout_key = {11, 12}) {
-  const auto rows = static_cast<std::int64_t>(keys.size());
-  Graph graph;
-  const ValueId x = graph.add_input("x", {DType::kF64, {rows, width}});
-  const ValueId row_keys = graph.add_input("row_keys", {DType::kI32, {rows, 2}});
-  const ValueId key = graph.add_input("dropout_key", {DType::kI32, {2}});
-  dropout(graph, "y", x, row_keys, key, attributes, kNoValue);
-  ReferenceBackend backend;
-  GraphRunner runner(graph, backend);
-  runner.set(x, std::vector<double>(static_cast<std::size_t>(rows * width), 1.0));
-  runner.set(row_keys, flat(keys));
-  runner.set(key, dropout_key);
-  runner.run();
-  return runner.made("y");
+                                const std::vector<double>& dropout_key = {11, 12}) {
+  return test::hidden_mask(backend(), DType::kF64, keys, width, attributes, dropout_key);
 }
 
-// Attention of samples of `lengths` rows with equal scores, and with values that are unit vectors by the key's place in
-// its sample, so that output [i][j] is the dropped probability of key j for query i. One head.
 std::vector<double> attention_mask(const Keys& keys, const std::vector<std::int32_t>& lengths, double p,
                                    std::int64_t width) {
-  const auto rows = static_cast<std::int64_t>(keys.size());
-  std::vector<double> v(static_cast<std::size_t>(rows * width), 0.0), offsets = {0};
-  for (const std::int32_t length : lengths) {
-    for (std::int64_t j = 0; j < length; ++j) {
-      v[static_cast<std::size_t>((static_cast<std::int64_t>(offsets.back()) + j) * width + j)] = 1.0;
-    }
-    offsets.push_back(offsets.back() + length);
-  }
-  Graph graph;
-  const auto zeros = [&](const char* name, Shape shape) { return graph.add_input(name, {DType::kF64, shape}); };
-  const auto integers = [&](const char* name, Shape shape) { return graph.add_input(name, {DType::kI32, shape}); };
-  const ValueId q = zeros("q", {rows, width}), k = zeros("k", {rows, width}), v_value = zeros("v", {rows, width});
-  const AttentionContext context{.sample_offsets = integers("offsets", {static_cast<std::int64_t>(offsets.size())}),
-                                 .relative_coordinates = integers("coordinates", {rows, 3}),
-                                 .key_mask = integers("key_mask", {rows}),
-                                 .position_table = zeros("position", {1, 4}),
-                                 .x_table = zeros("x", {1, 4}),
-                                 .y_table = zeros("y", {1, 4}),
-                                 .row_keys = integers("row_keys", {rows, 2}),
-                                 .dropout_key = integers("dropout_key", {2})};
-  attention(graph, "attention", q, k, v_value, context, {.heads = 1, .dropout_p = p, .site = 3}, kNoValue);
-  ReferenceBackend backend;
-  GraphRunner runner(graph, backend);
-  for (const Value& value : graph.values()) {
-    if (value.producer == kNoNode) {
-      runner.set(value.name, std::vector<double>(static_cast<std::size_t>(value.type.shape.elements()), 0.0));
-    }
-  }
-  runner.set("v", v);
-  runner.set("offsets", offsets);
-  runner.set("key_mask", std::vector<double>(static_cast<std::size_t>(rows), 1.0));
-  runner.set("row_keys", flat(keys));
-  runner.set("dropout_key", std::vector<double>{-5, 6});
-  runner.run();
-  return runner.made("attention:0");
+  return test::attention_mask(backend(), DType::kF64, keys, lengths, p, width);
 }
 
 // Five standard deviations of a binomial count.

@@ -5,8 +5,10 @@
 
 #include <cmath>
 
+#include "backend/backend_suite.h"
 #include "backend/compare.h"
 #include "backend/reference/reference_backend.h"
+#include "support/far_backend.h"
 
 namespace plimsoll::test {
 namespace {
@@ -29,7 +31,7 @@ class BodyBackend final : public Backend {
   explicit BodyBackend(Body body) : body_(std::move(body)) {}
   std::string_view name() const override { return "body"; }
   std::unique_ptr<Kernel> prepare(const Graph&, const Node&) override { return std::make_unique<BodyKernel>(body_); }
-  std::unique_ptr<DeviceMemory> allocate(std::size_t) override { return nullptr; }
+  std::unique_ptr<DeviceMemory> allocate(std::size_t bytes) override { return ReferenceBackend().allocate(bytes); }
 
  private:
   Body body_;
@@ -141,6 +143,42 @@ TEST(GraphRunner, AllowsWritesToRowsOfAnInputThatNobodyWasPromised) {
   EXPECT_TRUE(std::isnan(seen));  // poisoned again
   EXPECT_NE(written_into_input(8).second.find("'first' (tanh) changes its input 0"), std::string::npos);
 }
+
+// What a kernel does wrong in a memory that the host cannot reach is caught as in its own; and the runner itself does
+// not follow an address there, which would end in a segmentation fault.
+TEST(GraphRunner, CatchesTheSameFaultsInFarMemory) {
+  const auto far_fault_of = [](const Body& body) {
+    const BuiltCase built = sum_case();
+    BodyBackend near(body);
+    FarBackend far(near);
+    GraphRunner runner(built.graph, far);
+    built.set_data(runner);
+    try {
+      runner.run();
+    } catch (const InternalError& error) {
+      return std::string(error.what());
+    }
+    EXPECT_EQ(runner.made("y").size(), 9U);
+    EXPECT_TRUE(std::isnan(runner.get(built.objectives[0])[9]));
+    return std::string();
+  };
+  const auto expect_fault = [&](std::string_view expected, const Body& body) {
+    const std::string fault = far_fault_of(body);
+    EXPECT_NE(fault.find(expected), std::string::npos) << fault;
+  };
+  EXPECT_EQ(far_fault_of([](const KernelArguments& a) { add_rows(a, *a.row_count); }), "");
+  expect_fault("writes outside a tensor", [](const KernelArguments& a) { a.outputs[0].data<float>()[15] = 1; });
+  expect_fault("writes outside a tensor", [](const KernelArguments& a) { a.outputs[0].data<float>()[-1] = 1; });
+  expect_fault("outside its scratch", [](const KernelArguments& a) { a.scratch.data()[12] = std::byte{0}; });
+  expect_fault("changes its input 1", [](const KernelArguments& a) { a.inputs[1].data<float>()[4] += 1; });
+}
+
+std::unique_ptr<Backend> far_reference() {
+  static ReferenceBackend near;
+  return std::make_unique<FarBackend>(near);
+}
+
+INSTANTIATE_TEST_SUITE_P(FarMemory, BackendSuite, testing::ValuesIn(suite_of("far", far_reference)), suite_test_name);
 
 TEST(GraphRunner, TellsTheHostsBound) {
   const BuiltCase built = sum_case();

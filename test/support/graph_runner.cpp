@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 namespace plimsoll::test {
 namespace {
@@ -27,13 +26,13 @@ std::vector<std::ptrdiff_t> last_reads(const Graph& graph) {
 }  // namespace
 
 GraphRunner::GraphRunner(const Graph& graph, Backend& backend, RunnerOptions options)
-    : graph_(graph), made_(graph.values().size()), bound_slack_(options.bound_slack) {
+    : graph_(graph), backend_(backend), made_(graph.values().size()), bound_slack_(options.bound_slack) {
   verify(graph);
   for (const Value& value : graph.values()) promised_.push_back(rows_of(value.type));
   place_values(options.reuse);
   for (const Node& node : graph.nodes()) {
     kernels_.push_back(backend.prepare(graph, node));
-    scratch_.emplace_back(kernels_.back()->scratch_bytes());
+    scratch_.emplace_back(backend, kernels_.back()->scratch_bytes());
   }
 }
 
@@ -43,7 +42,7 @@ void GraphRunner::place_values(Reuse reuse) {
   buffers_.resize(graph_.values().size());
   const auto own_buffer = [&](ValueId value) {
     home_[at(value)] = value;
-    buffers_[at(value)] = GuardedBuffer(graph_.type(value).bytes());
+    buffers_[at(value)] = GuardedBuffer(backend_, graph_.type(value).bytes());
   };
   for (std::size_t i = 0; i < graph_.values().size(); ++i) {
     if (graph_.values()[i].producer == kNoNode) own_buffer(static_cast<ValueId>(i));
@@ -69,14 +68,15 @@ void GraphRunner::place_values(Reuse reuse) {
   }
 }
 
-TensorView GraphRunner::view(ValueId value) {
-  return {graph_.type(value), buffers_[at(home_[at(value)])].bytes().data()};
+DeviceTensor GraphRunner::tensor(ValueId value) const {
+  const GuardedBuffer& buffer = buffers_[at(home_[at(value)])];
+  return {TensorView(graph_.type(value), buffer.bytes().data()), buffer.memory()};
 }
 
 void GraphRunner::set(ValueId value, std::span<const double> values) {
   check(graph_.value(value).producer == kNoNode, "only sources are set");
-  poison(view(value));
-  from_doubles(view(value), values);
+  poison(tensor(value));
+  from_doubles(tensor(value), values);
 }
 
 void GraphRunner::set(std::string_view source, std::span<const double> values) {
@@ -88,7 +88,7 @@ void GraphRunner::set(std::string_view source, std::span<const double> values) {
 void GraphRunner::run() {
   for (std::size_t i = 0; i < graph_.values().size(); ++i) {
     const auto value = static_cast<ValueId>(i);
-    if (graph_.value(home_[i]).producer != kNoNode) poison(view(value));
+    if (graph_.value(home_[i]).producer != kNoNode) poison(tensor(value));
   }
   for (std::size_t n = 0; n < graph_.nodes().size(); ++n) run_node(n);
 }
@@ -96,52 +96,52 @@ void GraphRunner::run() {
 void GraphRunner::run_node(std::size_t index) {
   const Node& node = graph_.nodes()[index];
   std::vector<TensorView> inputs, outputs;
-  for (const ValueId input : node.inputs) inputs.push_back(view(input));
-  for (const ValueId output : node.outputs) outputs.push_back(view(output));
+  for (const ValueId input : node.inputs) inputs.push_back(tensor(input).view());
+  for (const ValueId output : node.outputs) outputs.push_back(tensor(output).view());
   std::vector<std::vector<std::byte>> before;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const std::span<const std::byte> bytes = promised_bytes(node.inputs[i]);
-    before.emplace_back(bytes.begin(), bytes.end());
-  }
-  std::memset(scratch_[index].bytes().data(), 0xFF, scratch_[index].bytes().size());  // NaN in every floating type
+  for (const ValueId input : node.inputs) before.push_back(promised_bytes(input));
+  const GuardedBuffer& scratch = scratch_[index];
+  scratch.fill(std::byte{0xFF});  // NaN in every floating type
 
-  const std::int32_t rows = node.row_count == kNoValue ? 0 : read_count(node.row_count);
+  const bool counts = node.row_count != kNoValue;
   kernels_[index]->run(
       {.inputs = inputs,
        .outputs = outputs,
-       .scratch = scratch_[index].bytes(),
-       .row_count = node.row_count == kNoValue ? nullptr : &rows,
-       .row_bound = node.row_count == kNoValue || !bound_slack_ ? KernelArguments{}.row_bound : rows + *bound_slack_});
+       .scratch = scratch.bytes(),
+       .row_count = counts ? tensor(node.row_count).view().data<std::int32_t>() : nullptr,
+       .row_bound = counts && bound_slack_ ? read_count(node.row_count) + *bound_slack_ : KernelArguments{}.row_bound});
 
   const auto fault = [&](std::string_view what) {
     return fmt::format("node {} '{}' ({}) {}", index, node.name, op_name(node.op), what);
   };
-  check(scratch_[index].intact(), fault("writes outside its scratch"));
+  check(scratch.intact(), fault("writes outside its scratch"));
   for (const GuardedBuffer& buffer : buffers_) check(buffer.intact(), fault("writes outside a tensor"));
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const bool overwritten = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId output) {
       return home_[at(output)] == home_[at(node.inputs[i])];
     });
-    check(overwritten || before[i].empty() || std::memcmp(before[i].data(), inputs[i].raw(), before[i].size()) == 0,
-          fault(fmt::format("changes its input {}", i)));
+    check(overwritten || before[i] == promised_bytes(node.inputs[i]), fault(fmt::format("changes its input {}", i)));
     if (!overwritten && promised_[at(node.inputs[i])] < rows_of(inputs[i].type())) {
-      poison(inputs[i], promised_[at(node.inputs[i])]);
+      poison(tensor(node.inputs[i]), promised_[at(node.inputs[i])]);
     }
   }
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    promised_[at(node.outputs[i])] = promised_rows(node, i);
-    made_[at(node.outputs[i])] = to_doubles(outputs[i], promised_[at(node.outputs[i])]);
+    const ValueId output = node.outputs[i];
+    promised_[at(output)] = promised_rows(node, i);
+    made_[at(output)] = to_doubles(tensor(output), promised_[at(output)]);
   }
-  for (std::size_t i = 0; i < outputs.size(); ++i) poison(outputs[i], promised_[at(node.outputs[i])]);
+  for (const ValueId output : node.outputs) poison(tensor(output), promised_[at(output)]);
 }
 
-std::span<const std::byte> GraphRunner::promised_bytes(ValueId value) {
-  const std::span<const std::byte> bytes = view(value).byte_span();
-  const auto rows = static_cast<std::size_t>(rows_of(graph_.type(value)));
-  return rows == 0 ? bytes : bytes.first(bytes.size() / rows * static_cast<std::size_t>(promised_[at(value)]));
+std::vector<std::byte> GraphRunner::promised_bytes(ValueId value) const {
+  const DeviceTensor from = tensor(value);
+  const auto rows = static_cast<std::size_t>(rows_of(from.type()));
+  std::vector<std::byte> bytes(rows == 0 ? 0 : from.bytes() / rows * static_cast<std::size_t>(promised_[at(value)]));
+  from.read(bytes);
+  return bytes;
 }
 
-std::int64_t GraphRunner::promised_rows(const Node& node, std::size_t output) {
+std::int64_t GraphRunner::promised_rows(const Node& node, std::size_t output) const {
   const Shape& shape = graph_.type(node.outputs[output]).shape;
   const std::int64_t capacity = shape.rank() == 0 ? 1 : shape[0];
   switch (node.op) {
@@ -174,8 +174,6 @@ std::int64_t GraphRunner::promised_rows(const Node& node, std::size_t output) {
   return node.row_count == kNoValue ? capacity : read_count(node.row_count);
 }
 
-std::int32_t GraphRunner::read_count(ValueId value) { return *view(value).data<std::int32_t>(); }
-
 const std::vector<double>& GraphRunner::made(ValueId value) const {
   check(graph_.value(value).producer != kNoNode, "only nodes' outputs are made");
   return made_[at(value)];
@@ -183,8 +181,8 @@ const std::vector<double>& GraphRunner::made(ValueId value) const {
 
 const std::vector<double>& GraphRunner::made(std::string_view name) const { return made(last_of_name(name)); }
 
-std::vector<double> GraphRunner::get(ValueId value) {
-  return to_doubles(view(value), graph_.type(value).shape.elements());
+std::vector<double> GraphRunner::get(ValueId value) const {
+  return to_doubles(tensor(value), graph_.type(value).shape.elements());
 }
 
 ValueId GraphRunner::last_of_name(std::string_view name) const {

@@ -1,10 +1,11 @@
-// GraphRunner: runs a graph on any host backend without a memory plan, and watches the kernels while it does.
+// GraphRunner: runs a graph on any backend without a memory plan, and watches the kernels while it does.
 //
-// Every value has guarded memory of its own; an output that must take an input's bytes (Alias::kMust) shares them, one
-// that may (kMay) does as `reuse` says, if that input dies at the node. Caught, with the node's name in the message:
-// writes outside an output or the declared scratch, writes to an input, an output that must lie in an input's bytes and
-// does not. Rows behind the row count are NaN (or a wild integer) before and after every node, as is the scratch,
-// so a kernel that reads what nobody promised spoils its result. Such rows of an input a kernel may overwrite.
+// Every value has guarded memory of its own, the backend's, which the host reaches by copies alone; an output that must
+// take an input's bytes (Alias::kMust) shares them, one that may (kMay) does as `reuse` says, if that input dies at the
+// node. Caught, with the node's name in the message: writes outside an output or the declared scratch, writes to an
+// input, an output that must lie in an input's bytes and does not. Rows behind the row count are NaN (or a wild
+// integer) before and after every node, as is the scratch, so a kernel that reads what nobody promised spoils its
+// result. Such rows of an input a kernel may overwrite.
 //
 //   GraphRunner runner(graph, backend, {.reuse = Reuse::kFirst});
 //   runner.set("x", x_values);
@@ -51,20 +52,21 @@ class GraphRunner {
   const std::vector<double>& made(ValueId value) const;
   const std::vector<double>& made(std::string_view name) const;  // the last value of that name
   // A value's memory as it is now.
-  TensorView view(ValueId value);
-  std::vector<double> get(ValueId value);
+  std::vector<double> get(ValueId value) const;
 
  private:
   void place_values(Reuse reuse);
   void run_node(std::size_t index);
   // Leading rows of a node's output that the op's contract promises; its outputs have been computed.
-  std::int64_t promised_rows(const Node& node, std::size_t output);
-  std::int32_t read_count(ValueId value);
-  // Of what a value holds, the rows that no kernel may overwrite.
-  std::span<const std::byte> promised_bytes(ValueId value);
+  std::int64_t promised_rows(const Node& node, std::size_t output) const;
+  DeviceTensor tensor(ValueId value) const;
+  std::int32_t read_count(ValueId value) const { return tensor(value).get<std::int32_t>(); }
+  // Of what a value holds, a copy of the rows that no kernel may overwrite.
+  std::vector<std::byte> promised_bytes(ValueId value) const;
   ValueId last_of_name(std::string_view name) const;
 
   const Graph& graph_;
+  Backend& backend_;
   std::vector<std::unique_ptr<Kernel>> kernels_;  // one a node
   std::vector<GuardedBuffer> buffers_;            // one a value, empty where it lies in another's
   std::vector<ValueId> home_;                     // the value whose buffer each value lies in

@@ -62,19 +62,49 @@ void for_dtype(DType dtype, Body body) {
   }
 }
 
-}  // namespace
-
-GuardedBuffer::GuardedBuffer(std::size_t bytes)
-    : storage_(bytes + kAlignmentBytes + 2 * kCanaryBytes, kCanary), size_(bytes) {
-  const auto address = reinterpret_cast<std::uintptr_t>(storage_.data());
-  start_ = round_up(address + kCanaryBytes, kAlignmentBytes) - address;
+// In pieces: what is filled may be large.
+void write_byte(const MemoryAccess& memory, std::span<std::byte> to, std::byte value) {
+  if (memory.is_host()) {
+    std::ranges::fill(to, value);
+    return;
+  }
+  const std::vector<std::byte> piece(std::min<std::size_t>(to.size(), 64 * kKiB), value);
+  for (std::size_t first = 0; first < to.size(); first += piece.size()) {
+    memory.write(std::span(piece).first(std::min(piece.size(), to.size() - first)), to.data() + first);
+  }
 }
 
+// body(view) with the tensor's bytes where the host can change them: in place, or in a copy that is written back.
+template <typename Body>
+void change(const DeviceTensor& tensor, const Body& body) {
+  if (!tensor.host_bytes().empty() || tensor.bytes() == 0) return body(tensor.view());
+  std::vector<std::byte> bytes(tensor.bytes());
+  tensor.read(bytes);
+  body(TensorView(tensor.type(), bytes.data()));
+  tensor.write(bytes);
+}
+
+}  // namespace
+
+GuardedBuffer::GuardedBuffer(Backend& backend, std::size_t bytes)
+    : memory_(backend.allocate(bytes + kAlignmentBytes + 2 * kCanaryBytes)), size_(bytes) {
+  const std::span<std::byte> storage = memory_->bytes();
+  const auto address = reinterpret_cast<std::uintptr_t>(storage.data());
+  start_ = round_up(address + kCanaryBytes, kAlignmentBytes) - address;
+  write_byte(*memory_, storage, kCanary);
+}
+
+void GuardedBuffer::fill(std::byte value) const { write_byte(*memory_, bytes(), value); }
+
 bool GuardedBuffer::intact() const {
-  const auto is_canary = [](std::byte byte) { return byte == kCanary; };
-  const auto begin = storage_.begin();
-  return std::all_of(begin, begin + static_cast<std::ptrdiff_t>(start_), is_canary) &&
-         std::all_of(begin + static_cast<std::ptrdiff_t>(start_ + size_), storage_.end(), is_canary);
+  if (memory_ == nullptr) return true;
+  const auto is_intact = [this](std::span<const std::byte> guard) {
+    std::vector<std::byte> found(guard.size());
+    memory_->read(guard.data(), found);
+    return std::ranges::all_of(found, [](std::byte byte) { return byte == kCanary; });
+  };
+  const std::span<std::byte> storage = memory_->bytes();
+  return is_intact(storage.first(start_)) && is_intact(storage.subspan(start_ + size_));
 }
 
 std::int64_t row_elements(const Shape& shape) {
@@ -95,6 +125,10 @@ void poison(const TensorView& view, std::int64_t first_row) {
   });
 }
 
+void poison(const DeviceTensor& tensor, std::int64_t first_row) {
+  change(tensor, [&](const TensorView& view) { poison(view, first_row); });
+}
+
 std::vector<double> to_doubles(const TensorView& view, std::int64_t rows) {
   std::vector<double> values;
   for_dtype(view.dtype(), [&]<typename T>(T) {
@@ -102,6 +136,10 @@ std::vector<double> to_doubles(const TensorView& view, std::int64_t rows) {
     values.assign(data, data + std::min(rows * row_elements(view.shape()), view.elements()));
   });
   return values;
+}
+
+std::vector<double> to_doubles(const DeviceTensor& tensor, std::int64_t rows) {
+  return to_doubles(HostCopy(tensor).view(), rows);
 }
 
 void from_doubles(const TensorView& view, std::span<const double> values) {
@@ -121,6 +159,10 @@ void from_doubles(const TensorView& view, std::span<const double> values) {
   for_dtype(view.dtype(), [&]<typename T>(T) {
     std::transform(values.begin(), values.end(), view.data<T>(), [](double value) { return static_cast<T>(value); });
   });
+}
+
+void from_doubles(const DeviceTensor& tensor, std::span<const double> values) {
+  change(tensor, [&](const TensorView& view) { from_doubles(view, values); });
 }
 
 }  // namespace plimsoll::test

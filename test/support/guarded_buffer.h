@@ -1,37 +1,44 @@
-// GuardedBuffer: aligned memory between two canaries, filled with values that no test takes for a result: NaN for
-// floating types, a large number, far from any index, for integers.
+// GuardedBuffer: aligned memory of a backend's between two canaries. And what fills tensors with values that no test
+// takes for a result: NaN for floating types, a large number, far from any index, for integers.
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <vector>
 
-#include "tensor/tensor.h"
+#include "backend/backend.h"
 
 namespace plimsoll::test {
 
 class GuardedBuffer {
  public:
   GuardedBuffer() = default;
-  // `bytes` exactly; the canary begins right behind the last of them.
-  explicit GuardedBuffer(std::size_t bytes);
+  // `bytes` exactly; the canary begins right behind the last of them. `backend` outlives the buffer.
+  GuardedBuffer(Backend& backend, std::size_t bytes);
 
-  std::span<std::byte> bytes() { return {storage_.data() + start_, size_}; }
+  // Addresses for kernels; `memory` copies from and to them.
+  std::span<std::byte> bytes() const { return memory_->bytes().subspan(start_, size_); }
+  const MemoryAccess& memory() const { return *memory_; }
+  void fill(std::byte value) const;
   bool intact() const;
 
  private:
-  std::vector<std::byte> storage_;
+  std::unique_ptr<DeviceMemory> memory_;
   std::size_t start_ = 0, size_ = 0;
 };
 
 // Overwrites the elements of `view` from its row `first_row` on with the poison of its dtype.
 void poison(const TensorView& view, std::int64_t first_row = 0);
+void poison(const DeviceTensor& tensor, std::int64_t first_row = 0);
 
 // Elements in one row: all but the first dimension (a scalar is one row).
 std::int64_t row_elements(const Shape& shape);
 
 // The first `rows` rows as doubles, and back. F64, F32 and I32.
 std::vector<double> to_doubles(const TensorView& view, std::int64_t rows);
+std::vector<double> to_doubles(const DeviceTensor& tensor, std::int64_t rows);
 void from_doubles(const TensorView& view, std::span<const double> values);
+void from_doubles(const DeviceTensor& tensor, std::span<const double> values);
 
 }  // namespace plimsoll::test

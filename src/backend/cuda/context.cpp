@@ -13,6 +13,7 @@ namespace plimsoll::cuda {
 
 void check_cuda(cudaError_t error, std::string_view doing) {
   if (error == cudaSuccess) return;
+  cudaGetLastError();  // else the next kernel's start would be taken for what failed
   throw EnvironmentError({.what = fmt::format("the GPU refused: {}", doing),
                           .found = cudaGetErrorString(error),
                           .remedy = "plimsoll doctor shows the device, its driver and who holds its memory"});

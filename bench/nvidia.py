@@ -1,0 +1,80 @@
+"""What NVIDIA's driver says of its devices, through its own libraries. Python's standard library only."""
+
+import ctypes
+import threading
+import time
+
+
+def missing_device():
+    """Why there is no GPU to use; None where there is one."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return "NVIDIA's driver is not installed (no libcuda.so.1)"
+    error = driver.cuInit(0)
+    if error:
+        return f"NVIDIA's driver does not start (cuInit: error {error})"
+    count = ctypes.c_int()
+    error = driver.cuDeviceGetCount(ctypes.byref(count))
+    if error or not count.value:
+        return "NVIDIA's driver shows no device"
+    return None
+
+
+class _Memory(ctypes.Structure):
+    _fields_ = [("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong)]
+
+
+class Device:
+    """The first device, by NVML. Throws OSError where the driver or its library is missing."""
+
+    def __init__(self):
+        self._nvml = ctypes.CDLL("libnvidia-ml.so.1")
+        self._call("nvmlInit_v2")
+        self._device = ctypes.c_void_p()
+        self._call("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(0), ctypes.byref(self._device))
+
+    def _call(self, name, *arguments):
+        error = getattr(self._nvml, name)(*arguments)
+        if error:
+            raise OSError(f"{name}: error {error}")
+
+    def _text(self, name, *handle):
+        buffer = ctypes.create_string_buffer(96)
+        self._call(name, *handle, buffer, ctypes.c_uint(len(buffer)))
+        return buffer.value.decode()
+
+    def name(self):
+        return self._text("nvmlDeviceGetName", self._device)
+
+    def driver(self):
+        return self._text("nvmlSystemGetDriverVersion")
+
+    def used_bytes(self):
+        memory = _Memory()
+        self._call("nvmlDeviceGetMemoryInfo", self._device, ctypes.byref(memory))
+        return memory.used
+
+
+class PeakWatch:
+    """The most of a device's memory that was in use while it is watched, less what was in use before: of everything that
+    a process holds there, its context and libraries included. `with PeakWatch() as watch: ...; watch.bytes`"""
+
+    def __init__(self, device=None, period=0.01):
+        self._device, self._period = device or Device(), period
+        self.bytes = 0
+
+    def __enter__(self):
+        self._before, self._stop = self._device.used_bytes(), threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+        return self
+
+    def _watch(self):
+        while not self._stop.is_set():
+            self.bytes = max(self.bytes, self._device.used_bytes() - self._before)
+            time.sleep(self._period)
+
+    def __exit__(self, *_):
+        self._stop.set()
+        self._thread.join()

@@ -1,0 +1,166 @@
+// What a real device adds to the emulator's tests: its memory, dropout's masks as on the host, cuBLASLt itself with its
+// stored choices, bounds of rows, and a small net from end to end.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "backend/compare.h"
+#include "backend/cuda/cuda_backend.h"
+#include "backend/dropout_masks.h"
+#include "backend/reference/reference_backend.h"
+#include "base/dropout.h"
+#include "support/expect_error.h"
+#include "support/small_net.h"
+
+namespace plimsoll::test {
+namespace {
+
+TEST(GpuMemory, HoldsWhatIsWrittenAndZerosBefore) {
+  CudaBackend backend;
+  const std::unique_ptr<DeviceMemory> memory = backend.allocate(1000);
+  EXPECT_FALSE(memory->is_host());
+  std::vector<std::byte> found(1000, std::byte{1}), written(500, std::byte{7});
+  memory->read(memory->bytes().data(), found);
+  EXPECT_EQ(found, std::vector<std::byte>(1000));
+  memory->write(written, memory->bytes().data() + 250);
+  memory->fill_zeros(memory->bytes().subspan(700));
+  memory->read(memory->bytes().data(), found);
+  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_EQ(found[i], std::byte(i >= 250 && i < 700 ? 7 : 0)) << i;
+}
+
+TEST(GpuMemory, IsRefusedBeyondTheDevices) {
+  CudaBackend backend;
+  expect_error<EnvironmentError>([&] { backend.allocate(std::size_t{1} << 50); }, {"1048576 GiB", "out of memory"});
+  // What was refused is no error of the kernels that come after.
+  ReferenceBackend reference;
+  EXPECT_EQ(hidden_mask(backend, DType::kF32, {{0, 0}}, 8, {.p = 0.5}),
+            hidden_mask(reference, DType::kF32, {{0, 0}}, 8, {.p = 0.5}));
+}
+
+Keys keys_of(const std::vector<std::int32_t>& lengths) {
+  Keys keys;
+  for (std::size_t sample = 0; sample < lengths.size(); ++sample) {
+    for (std::int32_t i = 0; i < lengths[sample]; ++i) {
+      const bool visual = i >= lengths[sample] / 2;
+      keys.push_back({static_cast<std::int32_t>(3 * sample), visual ? kVisualCoordinate + i : i});
+    }
+  }
+  return keys;
+}
+
+// Any two machines draw the same masks, to the last element.
+TEST(GpuDropout, MasksAreTheHosts) {
+  CudaBackend cuda;
+  ReferenceBackend reference;
+  const std::vector<std::int32_t> lengths = {64, 17, 1, 0, 40};
+  const Keys keys = keys_of(lengths);
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+    for (const double p : {0.1, 0.5}) {
+      SCOPED_TRACE(std::string(dtype_name(dtype)) + ", p " + std::to_string(p));
+      const DropoutAttributes attributes{.p = p, .site = 7};
+      EXPECT_EQ(hidden_mask(cuda, dtype, keys, 101, attributes), hidden_mask(reference, dtype, keys, 101, attributes));
+
+      const auto kept = [&](Backend& backend) {
+        std::vector<double> mask = attention_mask(backend, dtype, keys, lengths, p, 64);
+        for (double& value : mask) value = value != 0 ? 1 : 0;
+        return mask;
+      };
+      const std::vector<double> expected = kept(reference);
+      EXPECT_EQ(kept(cuda), expected);
+      EXPECT_GT(std::ranges::count(expected, 1.0), 1000);
+    }
+  }
+}
+
+void expect_near_reference(const BuiltCase& built, CudaBackend& backend, RunnerOptions options = {}) {
+  ReferenceBackend reference;
+  GraphRunner expected(built.graph, reference), found(built.graph, backend, options);
+  for (GraphRunner* runner : {&expected, &found}) {
+    built.set_data(*runner);
+    runner->run();
+  }
+  expect_near(built.graph, found, expected);
+}
+
+// The host knows of rows only how many there may be.
+TEST(GpuRows, AreRightWhateverTheHostKnowsOfThem) {
+  CudaBackend backend;
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const OpCase& op_case : encoder_cases()) {
+      SCOPED_TRACE(op_case.name + ", " + std::string(dtype_name(dtype)));
+      const BuiltCase built = op_case.build(dtype, true);
+      for (const std::int64_t slack : {0, 3}) {
+        expect_near_reference(built, backend, {.reuse = Reuse::kFirst, .bound_slack = slack});
+      }
+    }
+  }
+}
+
+TEST(GpuProducts, AreRightByTheirOwnKernelToo) {
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+    for (const OpCase& op_case : linear_cases()) {
+      SCOPED_TRACE(op_case.name + ", " + std::string(dtype_name(dtype)));
+      const BuiltCase built = op_case.build(dtype, true);
+      CudaBackend backend;
+      const GraphRunner prepares(built.graph, backend);
+      std::map<std::string, std::string> choices = backend.product_choices();
+      for (auto& [name, choice] : choices) {
+        if (name != "library") choice = "own kernel";
+      }
+      backend.use_product_choices(choices);
+      expect_near_reference(built, backend);
+      EXPECT_EQ(backend.product_choices(), choices);
+    }
+  }
+}
+
+// y = x weight^T over 900 of 1,000 rows.
+BuiltCase large_product(DType dtype) {
+  return OpCase{"linear/large",
+                [](CaseBuilder& b) {
+                  const ValueId x = b.tensor("x", {1000, 96}, 900);
+                  b.objective(linear(b.graph, "y", x, b.tensor("weight", {128, 96}), kNoValue, b.rows(900)));
+                }}
+      .build(dtype, true);
+}
+
+TEST(GpuProducts, AreRightAfterTuningAndRepeatWithStoredChoices) {
+  constexpr std::int64_t kBounds[] = {900, 1000};
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    SCOPED_TRACE(dtype_name(dtype));
+    const BuiltCase built = large_product(dtype);
+    CudaBackend tuned, again;
+    const GraphRunner prepares(built.graph, tuned);
+    tuned.tune_products(kBounds, *tuned.allocate(std::size_t{64} << 20));
+    expect_near_reference(built, tuned, {.bound_slack = 0});
+    again.use_product_choices(tuned.product_choices());
+    GraphRunner first(built.graph, tuned, {.bound_slack = 0}), second(built.graph, again, {.bound_slack = 0});
+    for (GraphRunner* runner : {&first, &second}) {
+      built.set_data(*runner);
+      runner->run();
+    }
+    expect_identical(built.graph, second, first);
+  }
+}
+
+TEST(GpuStep, GradientsOfASmallNetAreNearTheReference) {
+  const SmallNet net;
+  CudaBackend cuda;
+  ReferenceBackend reference;
+  GraphRunner found(net.graph, cuda), expected(net.graph, reference);
+  for (GraphRunner* runner : {&found, &expected}) {
+    set_all(*runner, SmallNet::batch(0));
+    set_all(*runner, net.weights());
+    runner->run();
+  }
+  // Errors add up from node to node, so that the tolerance is one of the whole.
+  for (const Node& node : net.graph.nodes()) {
+    for (const ValueId output : node.outputs) {
+      const double used = used_tolerance(found.made(output), expected.made(output), {1e-4, 1e-4, "a chain of ops"});
+      EXPECT_LE(used, 1) << node.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::test
