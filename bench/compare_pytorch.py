@@ -8,6 +8,7 @@ The first step of a process (of a compiled model: three) warms up and is not cou
 
   bench/compare_pytorch.py [--batches filled receipts] [--precisions fp32 bf16] [--programs eager allocator compile]
                            [--batch-size 4] [--rounds 3] [--steps 3]
+  bench/compare_pytorch.py --device cuda      both on the first GPU: bf16, filled, batch 16, eager and torch.compile's modes
 
 Batches: `filled`, S = 709 (512 text tokens, no padding, and 197 of the image); `receipts`, the first real receipts of
 ../shared/data/sroie, which PyTorch gets padded to 512 text tokens and Plimsoll packs.
@@ -15,9 +16,15 @@ PyTorch's programs: `eager`, transformers' eager attention (the only one it has 
 takes by default; `allocator`, the same under jemalloc, which keeps freed pages (scripts of PyTorch's CPU guide);
 `compile`, torch.compile of the model under jemalloc. bf16 is autocast there, --bf16 here; oneDNN is on everywhere.
 Plimsoll's half is `plimsoll bench-step`. The peak compared is the kernel's figure for the whole process (getrusage).
+
+On a GPU the peak is what NVML sees of the device's memory in use beyond what was in use before, context and libraries
+included; PyTorch's own figure (max_memory_allocated) is in the JSON. `compile-overhead` and `compile-autotune` are the
+modes reduce-overhead and max-autotune; TF32 is off. A share of the GPU's rate is counted from the model's formula
+(scaling.py) against torch.matmul of bf16, 8192^3, measured in the same rounds.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import platform
@@ -28,7 +35,9 @@ import tempfile
 import time
 from pathlib import Path
 
+import nvidia
 from program import PLIMSOLL, REPOSITORY
+from scaling import arithmetic
 
 sys.path.insert(0, str(REPOSITORY / "tools"))
 
@@ -40,33 +49,57 @@ BARS = {("filled", "fp32", "eager"): 1.5, ("filled", "bf16", "eager"): 2.0,
         ("filled", "fp32", "compile"): 1.3, ("filled", "bf16", "compile"): 1.5,
         ("receipts", "fp32", "eager"): 2.2, ("receipts", "bf16", "eager"): 2.8,
         ("receipts", "fp32", "allocator"): 2.2, ("receipts", "bf16", "allocator"): 2.8}
+# The same on a GPU, whatever the program: no slower than the fastest of them.
+GPU_BAR = 1.0
+COMPILE_MODES = {"compile": "default", "compile-overhead": "reduce-overhead", "compile-autotune": "max-autotune"}
 LARGEST_PEAK, LARGEST_SHARE = 3.6, 1 / 3  # of ours, filled: GiB, and of PyTorch's eager
 
 
 def pytorch_worker(options):
-    import contextlib
-
     import torch
 
     import reference
 
     torch.set_num_threads(options.threads)
     torch.manual_seed(1)
-    model = reference.load_model(options.model).train()
-    batch = reference.read_batch(options.batch)
-    trainer = reference.Trainer(torch.compile(model) if options.compile else model, learning_rate=1e-5, updates=1000)
-    half = torch.autocast("cpu", dtype=torch.bfloat16) if options.precision == "bf16" else contextlib.nullcontext()
+    reference.exact_products()
+    model = reference.load_model(options.model).to(options.device).train()
+    batch = reference.read_batch(options.batch, device=options.device)
+    stepped = torch.compile(model, mode=options.compile) if options.compile else model
+    trainer = reference.Trainer(stepped, learning_rate=1e-5, updates=1000)
+    half = torch.autocast(options.device, dtype=torch.bfloat16) if options.precision == "bf16" else contextlib.nullcontext()
     seconds, losses = [], []
     for _ in range(options.warm + options.steps):
         begin = time.perf_counter()
         with half:
             losses.append(trainer.step([batch])[0])
+        if options.device == "cuda":
+            torch.cuda.synchronize()
         seconds.append(time.perf_counter() - begin)
-    print(json.dumps({"step_seconds": seconds, "losses": losses, "versions": reference.versions()}))
+    peak = {"max_memory_allocated": torch.cuda.max_memory_allocated()} if options.device == "cuda" else {}
+    print(json.dumps({"step_seconds": seconds, "losses": losses, "versions": reference.versions(), **peak}))
 
 
-def run(command, threads, warm, preload=None):
-    """Runs to the end; adds the kernel's own figures of the process: peak resident set and processor time."""
+def matmul_worker(options, size=8192):
+    """Floating-point operations a second of the GPU's own bf16 product: what a share of its rate is counted against."""
+    import torch
+
+    size = size if options.device == "cuda" else 256
+    a, b = (torch.randn(size, size, device=options.device, dtype=torch.bfloat16) for _ in range(2))
+    seconds = []
+    for _ in range(options.warm + options.steps):
+        begin = time.perf_counter()
+        for _ in range(10):
+            torch.matmul(a, b)
+        if options.device == "cuda":
+            torch.cuda.synchronize()
+        seconds.append((time.perf_counter() - begin) / 10)
+    print(json.dumps({"step_seconds": seconds, "flops": 2 * size ** 3}))
+
+
+def run(command, threads, warm, preload=None, device="cpu"):
+    """Runs to the end; adds the kernel's own figures of the process: peak resident set and processor time; on a GPU the
+    peak is the device's."""
     environment = dict(os.environ, OMP_NUM_THREADS=str(threads))
     if preload is not None:
         environment["LD_PRELOAD"] = str(preload)
@@ -74,8 +107,9 @@ def run(command, threads, warm, preload=None):
                                      "dirty_decay_ms:9000000000,muzzy_decay_ms:9000000000"
     command = [str(part) for part in command]
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
-        process = subprocess.Popen(command, stdout=output, stderr=errors, env=environment)
-        _, status, usage = os.wait4(process.pid, 0)
+        with nvidia.PeakWatch() if device == "cuda" else contextlib.nullcontext() as watch:
+            process = subprocess.Popen(command, stdout=output, stderr=errors, env=environment)
+            _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         output.seek(0)
         errors.seek(0)
@@ -85,6 +119,7 @@ def run(command, threads, warm, preload=None):
         result = json.loads(output.read().strip().splitlines()[-1])
     result["step_seconds"] = result["step_seconds"][warm:]
     result["peak_resident_bytes"] = usage.ru_maxrss * 1024
+    result["peak_bytes"] = watch.bytes if watch else result["peak_resident_bytes"]
     result["processor_seconds"] = usage.ru_utime + usage.ru_stime
     return result
 
@@ -105,22 +140,32 @@ def prepare(options, kind):
     """The batch as PyTorch takes it."""
     path = options.work / f"{kind}-{options.batch_size}x{options.length}.safetensors"
     make("make_batch.py", "--batch", options.batch_size, "--length", options.length, "--labels", 7, "--output", path,
-         *(["--fill"] if kind == "filled" else []))
+         *(["--fill"] if kind == "filled" else []), *(["--synthetic"] if options.synthetic else []),
+         *reference_sizes(options.shape))
     return path
+
+
+def reference_sizes(shape):
+    """Of synthetic pages for a model that is smaller than the published ones."""
+    return ["--vocabulary", 120, "--input-size", 32] if shape == "golden" else []
 
 
 def commands(options, model, batch, precision):
     """{program: (command, warm steps, preloaded library)}, ours first."""
-    warm = {"compile": 3}
+    warm = dict.fromkeys(COMPILE_MODES, 3)
+    device = ["--device", options.device]
     result = {"plimsoll": ([options.plimsoll, "bench-step", "--model", model, "--batch", batch, "--steps",
                             options.steps + 1, "--threads", options.threads, "--json",
-                            *(["--bf16"] if precision == "bf16" else [])], 1, None)}
+                            *(device if options.device == "cuda" else []), *(["--bf16"] if precision == "bf16" else [])], 1, None)}
     for program in options.programs:
         steps_before = warm.get(program, 1)
         result[program] = ([sys.executable, __file__, "--worker", "--model", model, "--batch", batch, "--precisions",
                             precision, "--steps", options.steps, "--warm", steps_before, "--threads", options.threads,
-                            *(["--compile"] if program == "compile" else [])], steps_before,
-                           None if program == "eager" else JEMALLOC)
+                            *device, *(["--compile", COMPILE_MODES[program]] if program in COMPILE_MODES else [])],
+                           steps_before, None if program == "eager" or options.device == "cuda" else JEMALLOC)
+    if options.device == "cuda":
+        result["matmul"] = ([sys.executable, __file__, "--worker", "--matmul", "--warm", 2, "--steps", options.steps,
+                             "--threads", options.threads, *device], 2, None)
     return result
 
 
@@ -131,16 +176,28 @@ def compare(options, model, kind, precision):
     runs = {program: [] for program in programs}
     for _ in range(options.rounds):
         for program, (command, warm, preload) in programs.items():
-            runs[program].append(run(command, options.threads, warm, preload))
+            runs[program].append(run(command, options.threads, warm, preload, options.device))
     medians = {program: [statistics.median(one["step_seconds"]) for one in of] for program, of in runs.items()}
+    rates = [one["flops"] / seconds for one, seconds in zip(runs.pop("matmul", []), medians.pop("matmul", []))]
     rows = []
     for program, of in runs.items():
         ratio = statistics.median(other / ours for other, ours in zip(medians[program], medians["plimsoll"]))
         rows.append({"batch": kind, "precision": precision, "program": program,
                      "median_seconds": statistics.median(medians[program]), "ratio": ratio,
-                     "bar": BARS.get((kind, precision, program)),
-                     "peak_bytes": max(one["peak_resident_bytes"] for one in of), "runs": of})
+                     "bar": bar_of(options, kind, precision, program),
+                     "peak_bytes": max(one["peak_bytes"] for one in of), "runs": of})
+        if rates and options.shape == "base":
+            share = [arithmetic(options.batch_size, options.length) / seconds / rate
+                     for seconds, rate in zip(medians[program], rates)]
+            rows[-1].update(share_of_matmul=statistics.median(share), matmul_flops=statistics.median(rates))
     return rows
+
+
+def bar_of(options, kind, precision, program):
+    """None where there is nothing to hold."""
+    if options.device == "cuda":
+        return GPU_BAR if program != "plimsoll" and options.shape == "base" else None
+    return BARS.get((kind, precision, program))
 
 
 def print_rows(options, rows):
@@ -148,17 +205,18 @@ def print_rows(options, rows):
     for row in rows:
         pages = options.batch_size / row["median_seconds"]
         bar = "" if row["bar"] is None else f"{row['bar']:.1f} {'holds' if row['ratio'] >= row['bar'] else 'FAILS'}"
+        share = f" {row['share_of_matmul']:.2f} |" if "share_of_matmul" in row else ""
         print(f"| {row['batch']} | {row['precision']} | {row['program']} | {row['median_seconds']:.3f} | {pages:.2f} | "
-              f"{row['ratio']:.2f} | {bar} | {row['peak_bytes'] / GIB:.2f} | {row['peak_bytes'] / ours['peak_bytes']:.1f} |",
+              f"{row['ratio']:.2f} | {bar} | {row['peak_bytes'] / GIB:.2f} | {row['peak_bytes'] / max(1, ours['peak_bytes']):.1f} |{share}",
               flush=True)
 
 
-def verdicts(rows):
+def verdicts(options, rows):
     """Every bar that the rows can judge."""
     result = [row["ratio"] >= row["bar"] for row in rows if row["bar"] is not None]
     peaks = {(row["precision"], row["program"]): row["peak_bytes"] for row in rows if row["batch"] == "filled"}
     for (precision, program), peak in peaks.items():
-        if program != "eager":
+        if options.device == "cuda" or program != "eager":
             continue
         ours = peaks[precision, "plimsoll"]
         holds = ours <= LARGEST_PEAK * GIB and ours <= LARGEST_SHARE * peak
@@ -170,11 +228,13 @@ def verdicts(rows):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shape", default="base", choices=("tiny", "small", "base", "large"))
-    parser.add_argument("--batches", nargs="+", default=["filled", "receipts"], choices=("filled", "receipts"))
-    parser.add_argument("--precisions", nargs="+", default=["fp32", "bf16"], choices=("fp32", "bf16"))
-    parser.add_argument("--programs", nargs="*", default=["eager", "compile"], choices=("eager", "allocator", "compile"))
-    parser.add_argument("--batch-size", type=int, default=4)
+    parser.add_argument("--shape", default="base", choices=("tiny", "small", "base", "large", "golden"))
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--batches", nargs="+", choices=("filled", "receipts"))
+    parser.add_argument("--precisions", nargs="+", choices=("fp32", "bf16"))
+    parser.add_argument("--programs", nargs="*", choices=("eager", "allocator", *COMPILE_MODES))
+    parser.add_argument("--batch-size", type=int)
+    parser.add_argument("--synthetic", action="store_true", help="random tokens even where receipts are present")
     parser.add_argument("--length", type=int, default=512, help="T, text tokens; the image adds 197")
     parser.add_argument("--rounds", type=int, default=3, help="processes of each program")
     parser.add_argument("--steps", type=int, default=3, help="counted steps a process")
@@ -183,24 +243,34 @@ def main():
     parser.add_argument("--work", type=Path, default=REPOSITORY / "build" / "bench")
     parser.add_argument("--json", type=Path, default=REPOSITORY / "bench" / "out" / "compare_pytorch.json")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--compile", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--compile", help=argparse.SUPPRESS)
+    parser.add_argument("--matmul", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--warm", type=int, default=1, help=argparse.SUPPRESS)
     parser.add_argument("--model", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--batch", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
-        options.precision = options.precisions[0]
-        return pytorch_worker(options)
-    if set(options.programs) & {"allocator", "compile"} and not JEMALLOC.exists():
+        options.precision = (options.precisions or ["fp32"])[0]
+        return matmul_worker(options) if options.matmul else pytorch_worker(options)
+    on_gpu = options.device == "cuda"
+    if on_gpu and nvidia.missing_device():
+        sys.exit(f"no GPU: {nvidia.missing_device()}")
+    options.batches = options.batches or (["filled"] if on_gpu else ["filled", "receipts"])
+    options.precisions = options.precisions or (["bf16"] if on_gpu else ["fp32", "bf16"])
+    options.programs = options.programs or (["eager", *COMPILE_MODES] if on_gpu else ["eager", "compile"])
+    options.batch_size = options.batch_size or (16 if on_gpu else 4)
+    if not on_gpu and set(options.programs) - {"eager"} and not JEMALLOC.exists():
         sys.exit(f"{JEMALLOC} is missing: apt-get install libjemalloc2")
 
     model = options.work / f"{options.shape}-7-labels"
     if not (model / "config.json").exists():
         make("make_model.py", "--shape", options.shape, "--labels", 7, "--output", model)
-    print(f"{options.shape}, batch {options.batch_size}, T = {options.length}, {options.threads} threads on {processor()}, "
+    place = nvidia.Device().name() if on_gpu else f"{options.threads} threads on {processor()}"
+    print(f"{options.shape}, batch {options.batch_size}, T = {options.length}, {place}, "
           f"{options.rounds} x {options.steps} steps each, in turn\n\n"
-          "| batch | precision | program | median step, s | pages/s | its time over ours | bar | peak, GiB | over ours |\n"
-          "| --- | --- | --- | ---: | ---: | ---: | --- | ---: | ---: |", flush=True)
+          "| batch | precision | program | median step, s | pages/s | its time over ours | bar | peak, GiB | over ours |"
+          + (" of a matmul's rate |" if on_gpu else "")
+          + "\n| --- | --- | --- | ---: | ---: | ---: | --- | ---: | ---: |" + (" ---: |" if on_gpu else ""), flush=True)
     rows = []
     for kind in options.batches:
         for precision in options.precisions:
@@ -208,10 +278,10 @@ def main():
             print_rows(options, rows[-1 - len(options.programs):])
     versions = next((row["runs"][0]["versions"] for row in rows if "versions" in row["runs"][0]), {})
     options.json.parent.mkdir(parents=True, exist_ok=True)
-    options.json.write_text(json.dumps({"processor": processor(), "threads": options.threads, "versions": versions,
+    options.json.write_text(json.dumps({"device": place, "processor": processor(), "threads": options.threads, "versions": versions,
                                         "rows": rows}, indent=1) + "\n", encoding="utf-8")
     print(f"\nwritten: {options.json}")
-    return 0 if all(verdicts(rows)) else 1
+    return 0 if all(verdicts(options, rows)) else 1
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ Makes two models of the base shape (7 labels, linear head, model.safetensors; 12
 without name prefix), a batch of two padded receipts for each, runs both programs, prints a table. Exit 1 if a bar fails.
 
   tools/check_parity.py [--shape base] [--work build/parity]
+  tools/check_parity.py --device cuda    both on the first GPU, without TF32
   tools/check_parity.py --bf16      both programs in bf16, each compared with transformers in float64
 
 In bf16 the bar is: logits and gradients are no further from float64 than those of transformers in bf16 (model.bfloat16()).
@@ -44,14 +45,19 @@ def distances(result, exact):
 
 
 def judge_bf16(ours, theirs, autocast, exact):
-    """Prints the three distances from float64; whether ours are no larger than theirs."""
-    good = True
+    """Prints the three distances from float64; rows of (what, ours, theirs, autocast's). Ours are to be no larger than
+    theirs."""
+    rows = []
     for what, mine, other, mixed in zip(("logits, root mean square", "gradients, relative L2"), distances(ours, exact),
                                         distances(theirs, exact), distances(autocast, exact)):
-        good = good and mine <= other
+        rows.append((what, mine, other, f"under autocast {mixed:.3g}"))
         print(f"  {what:<26} plimsoll {mine:.3g}, transformers {other:.3g} (under autocast {mixed:.3g})  "
               f"{'ok' if mine <= other else 'FAIL'}")
-    return good
+    return rows
+
+
+def report_of(name, rows):
+    return {"case": name, "rows": [dict(zip(("what", "measured", "bar", "where"), row)) for row in rows]}
 
 
 def main():
@@ -62,11 +68,12 @@ def main():
     parser.add_argument("--synthetic", action="store_true", help="random tokens and boxes, without ../shared")
     parser.add_argument("--float64", action="store_true", help="the reference in float64 (twice the memory)")
     parser.add_argument("--bf16", action="store_true", help="compare what bf16 costs the two programs")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--plimsoll", type=Path, default=reference.PLIMSOLL)
     parser.add_argument("--work", type=Path, default=reference.REPOSITORY / "build" / "parity")
     parser.add_argument("--json", type=Path, help="write the rows here too")
     options = parser.parse_args()
-    good, report = True, []
+    good, report, device = True, [], ["--device", options.device]
     for case in CASES:
         name = f"{options.shape}-{case['labels']}-labels"
         model, batch = options.work / name, options.work / f"{name}-batch.safetensors"
@@ -77,18 +84,20 @@ def main():
              "--labels", case["labels"], "--first-page", case["first_page"], "--output", batch]
             + (["--synthetic"] if options.synthetic else []))
         run([sys.executable, HERE / "reference_grad.py", "--model", model, "--batch", batch, "--output", theirs]
-            + (["--precision", "float64"] if options.float64 or options.bf16 else []))
+            + device + (["--precision", "float64"] if options.float64 or options.bf16 else []))
         run([options.plimsoll, "grad", "--model", model, "--batch", batch, "--output", ours]
-            + (["--bf16"] if options.bf16 else []))
+            + (device if options.device == "cuda" else []) + (["--bf16"] if options.bf16 else []))
         if options.bf16:
             halves = []
             for precision in ("bfloat16", "autocast"):
                 halves.append(options.work / f"{name}-reference-{precision}.safetensors")
                 run([sys.executable, HERE / "reference_grad.py", "--model", model, "--batch", batch, "--output", halves[-1],
-                     "--precision", precision])
+                     "--precision", precision] + device)
             print(f"{options.shape}, {case['labels']} labels, batch {options.batch}, T = {options.length}, bf16, distances "
                   "from float64:")
-            good = judge_bf16(*(safetensors.torch.load_file(path) for path in (ours, *halves, theirs))) and good
+            rows = judge_bf16(*(safetensors.torch.load_file(path) for path in (ours, *halves, theirs)))
+            good = good and all(row[1] <= row[2] for row in rows)
+            report.append(report_of(name, rows))
             continue
         rows, _ = compare_grad.compare(safetensors.torch.load_file(ours), safetensors.torch.load_file(theirs))
         head = "linear" if case["labels"] < 10 else "MLP"
@@ -96,7 +105,7 @@ def main():
               f"T = {options.length}, against transformers {reference.transformers.__version__} "
               f"{'float64' if options.float64 else 'float32'}:")
         good = compare_grad.print_rows(rows) and good
-        report.append({"case": name, "rows": [dict(zip(("what", "measured", "bar", "where"), row)) for row in rows]})
+        report.append(report_of(name, rows))
     if options.json:
         options.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     return 0 if good else 1

@@ -13,7 +13,6 @@ import sys
 from pathlib import Path
 
 import torch
-from PIL import Image
 
 import receipts
 import reference
@@ -52,6 +51,8 @@ def make_batch(batch, length, labels, first_page=0, fill=False, synthetic=False,
 
 def check_pixels(windows, pages, pixels):
     """The cached bytes, rescaled here, equal what the Hugging Face processor gives in one go."""
+    from PIL import Image
+
     for index, page in enumerate(pages):
         with Image.open(windows.path.parent / windows.pages[page]["image"]) as image:
             expected = windows.processor(image.convert("RGB"), return_tensors="pt")["pixel_values"][0]

@@ -7,9 +7,6 @@ import json
 from pathlib import Path
 
 import torch
-from PIL import Image
-from tokenizers import Tokenizer
-from transformers.models.layoutlmv3.image_processing_pil_layoutlmv3 import LayoutLMv3ImageProcessorPil
 
 from reference import IGNORED_LABEL, SHARED, read_jsonl
 
@@ -28,6 +25,8 @@ def shared_tokenizer():
 
 
 def load_tokenizer(path):
+    from tokenizers import Tokenizer
+
     tokenizer = Tokenizer.from_file(str(path))
     tokenizer.no_padding()  # a tokenizer.json may carry a fixed padding of 512
     tokenizer.no_truncation()
@@ -52,6 +51,9 @@ class Windows:
         self.pages = read_jsonl(path)
         self.tokenizer, self.label_ids = tokenizer, label_ids
         self.room, self.stride = max_length - 2, stride
+        # Here alone: synthetic pages need no pictures, and so no Pillow.
+        from transformers.models.layoutlmv3.image_processing_pil_layoutlmv3 import LayoutLMv3ImageProcessorPil
+
         self.processor = LayoutLMv3ImageProcessorPil(
             apply_ocr=False, image_mean=[0.5] * 3, image_std=[0.5] * 3,
             size={"height": input_size, "width": input_size})
@@ -90,6 +92,8 @@ class Windows:
     def pixels(self, page):
         """F32 [3, input_size, input_size], kept as bytes between calls."""
         if page not in self.pixels_:
+            from PIL import Image
+
             with Image.open(self.path.parent / self.pages[page]["image"]) as image:
                 raw = self.processor(image.convert("RGB"), do_rescale=False, do_normalize=False, return_tensors="pt")
             self.pixels_[page] = raw["pixel_values"][0].to(torch.uint8)

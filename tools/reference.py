@@ -139,9 +139,15 @@ def load_model(directory, dtype=torch.float32):
 BATCH_NAMES = ("input_ids", "bbox", "attention_mask", "pixel_values", "labels")
 
 
-def read_batch(path, dtype=torch.float32):
+def exact_products():
+    """No TF32 on a GPU: products of float32 are float32's."""
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+
+
+def read_batch(path, dtype=torch.float32, device="cpu"):
     batch = safetensors.torch.load_file(path)
-    batch = {name: batch[name] for name in BATCH_NAMES}
+    batch = {name: batch[name].to(device) for name in BATCH_NAMES}
     batch["pixel_values"] = batch["pixel_values"].to(dtype)
     return batch
 

@@ -4,7 +4,7 @@
 Written: loss F32 [], logits F32 [B, T, L], and the gradient of every trained parameter under its Hugging Face name (the
 relative position tables are looked up without gradient by transformers and are absent).
 
-  tools/reference_grad.py --model DIR --batch FILE --output FILE [--precision float64|bfloat16|autocast]
+  tools/reference_grad.py --model DIR --batch FILE --output FILE [--precision float64|bfloat16|autocast] [--device cuda]
 """
 
 import argparse
@@ -23,13 +23,15 @@ def main():
     parser.add_argument("--precision", default="float32", choices=("float32", "float64", "bfloat16", "autocast"),
                         help="of model and batch; autocast: float32 under autocast to bfloat16. Written as float32")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="cuda: without TF32")
     options = parser.parse_args()
+    reference.exact_products()
     torch.set_num_threads(options.threads)
     dtype = torch.float32 if options.precision == "autocast" else getattr(torch, options.precision)
-    model = reference.load_model(options.model, dtype)
-    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=options.precision == "autocast"):
-        result = reference.loss_and_gradients(model, reference.read_batch(options.batch, dtype))
-    reference.write_tensors({name: value.float() for name, value in result.items()}, options.output)
+    model = reference.load_model(options.model, dtype).to(options.device)
+    with torch.autocast(options.device, dtype=torch.bfloat16, enabled=options.precision == "autocast"):
+        result = reference.loss_and_gradients(model, reference.read_batch(options.batch, dtype, options.device))
+    reference.write_tensors({name: value.float().cpu() for name, value in result.items()}, options.output)
     print(f"{options.output}: loss {float(result['loss']):.7f}, {len(result) - 2} gradients")
 
 
