@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+
+#include "base/bytes.h"
 
 namespace plimsoll::test {
 namespace {
@@ -30,20 +33,35 @@ GraphRunner::GraphRunner(const Graph& graph, Backend& backend, RunnerOptions opt
   verify(graph);
   for (const Value& value : graph.values()) promised_.push_back(rows_of(value.type));
   place_values(options.reuse);
-  for (const Node& node : graph.nodes()) {
-    kernels_.push_back(backend.prepare(graph, node));
-    scratch_.emplace_back(backend, kernels_.back()->scratch_bytes());
-  }
+  for (const Node& node : graph.nodes()) kernels_.push_back(backend.prepare(graph, node));
+  allocate();
+}
+
+void GraphRunner::allocate() {
+  std::size_t room = 0;
+  const auto for_each_buffer = [this](const auto& body) {
+    for (std::size_t i = 0; i < home_.size(); ++i) {
+      if (at(home_[i]) == i) body(buffers_[i], graph_.values()[i].type.bytes());
+    }
+    for (std::size_t n = 0; n < kernels_.size(); ++n) body(scratch_[n], kernels_[n]->scratch_bytes());
+  };
+  buffers_.resize(home_.size());
+  scratch_.resize(kernels_.size());
+  for_each_buffer([&](GuardedBuffer&, std::size_t bytes) { room += GuardedBuffer::room_for(bytes); });
+  memory_ = backend_.allocate(room);
+  check(reinterpret_cast<std::uintptr_t>(memory_->bytes().data()) % kAlignmentBytes == 0,
+        "backends align their memory");
+  std::size_t offset = 0;
+  for_each_buffer([&](GuardedBuffer& buffer, std::size_t bytes) {
+    buffer = GuardedBuffer(*memory_, offset, bytes);
+    offset += GuardedBuffer::room_for(bytes);
+  });
 }
 
 void GraphRunner::place_values(Reuse reuse) {
   const std::vector<std::ptrdiff_t> last = last_reads(graph_);
   home_.assign(graph_.values().size(), kNoValue);
-  buffers_.resize(graph_.values().size());
-  const auto own_buffer = [&](ValueId value) {
-    home_[at(value)] = value;
-    buffers_[at(value)] = GuardedBuffer(backend_, graph_.type(value).bytes());
-  };
+  const auto own_buffer = [&](ValueId value) { home_[at(value)] = value; };
   for (std::size_t i = 0; i < graph_.values().size(); ++i) {
     if (graph_.values()[i].producer == kNoNode) own_buffer(static_cast<ValueId>(i));
   }

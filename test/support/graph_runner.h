@@ -56,6 +56,7 @@ class GraphRunner {
 
  private:
   void place_values(Reuse reuse);
+  void allocate();
   void run_node(std::size_t index);
   // Leading rows of a node's output that the op's contract promises; its outputs have been computed.
   std::int64_t promised_rows(const Node& node, std::size_t output) const;
@@ -68,6 +69,7 @@ class GraphRunner {
   const Graph& graph_;
   Backend& backend_;
   std::vector<std::unique_ptr<Kernel>> kernels_;  // one a node
+  std::unique_ptr<DeviceMemory> memory_;          // one allocation, which may be costly on a device
   std::vector<GuardedBuffer> buffers_;            // one a value, empty where it lies in another's
   std::vector<ValueId> home_;                     // the value whose buffer each value lies in
   std::vector<GuardedBuffer> scratch_;            // one a node

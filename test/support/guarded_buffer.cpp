@@ -86,25 +86,25 @@ void change(const DeviceTensor& tensor, const Body& body) {
 
 }  // namespace
 
-GuardedBuffer::GuardedBuffer(Backend& backend, std::size_t bytes)
-    : memory_(backend.allocate(bytes + kAlignmentBytes + 2 * kCanaryBytes)), size_(bytes) {
-  const std::span<std::byte> storage = memory_->bytes();
-  const auto address = reinterpret_cast<std::uintptr_t>(storage.data());
-  start_ = round_up(address + kCanaryBytes, kAlignmentBytes) - address;
-  write_byte(*memory_, storage, kCanary);
+std::size_t GuardedBuffer::room_for(std::size_t bytes) {
+  static_assert(kFront % kAlignmentBytes == 0);
+  return round_up(kFront + bytes + kCanaryBytes, kAlignmentBytes);
+}
+
+GuardedBuffer::GuardedBuffer(const DeviceMemory& memory, std::size_t offset, std::size_t bytes)
+    : memory_(&memory), storage_(memory.bytes().subspan(offset, room_for(bytes))), size_(bytes) {
+  write_byte(memory, storage_, kCanary);
 }
 
 void GuardedBuffer::fill(std::byte value) const { write_byte(*memory_, bytes(), value); }
 
 bool GuardedBuffer::intact() const {
-  if (memory_ == nullptr) return true;
   const auto is_intact = [this](std::span<const std::byte> guard) {
     std::vector<std::byte> found(guard.size());
     memory_->read(guard.data(), found);
     return std::ranges::all_of(found, [](std::byte byte) { return byte == kCanary; });
   };
-  const std::span<std::byte> storage = memory_->bytes();
-  return is_intact(storage.first(start_)) && is_intact(storage.subspan(start_ + size_));
+  return memory_ == nullptr || (is_intact(storage_.first(kFront)) && is_intact(storage_.subspan(kFront + size_)));
 }
 
 std::int64_t row_elements(const Shape& shape) {

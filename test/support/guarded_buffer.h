@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -14,18 +13,23 @@ namespace plimsoll::test {
 class GuardedBuffer {
  public:
   GuardedBuffer() = default;
-  // `bytes` exactly; the canary begins right behind the last of them. `backend` outlives the buffer.
-  GuardedBuffer(Backend& backend, std::size_t bytes);
+  // `bytes` exactly, in the room_for(bytes) of `memory` from `offset` on, which are a multiple of kAlignmentBytes; the
+  // canary begins right behind the last of them. `memory` outlives the buffer.
+  GuardedBuffer(const DeviceMemory& memory, std::size_t offset, std::size_t bytes);
+  static std::size_t room_for(std::size_t bytes);
 
   // Addresses for kernels; `memory` copies from and to them.
-  std::span<std::byte> bytes() const { return memory_->bytes().subspan(start_, size_); }
+  std::span<std::byte> bytes() const { return storage_.subspan(kFront, size_); }
   const MemoryAccess& memory() const { return *memory_; }
   void fill(std::byte value) const;
   bool intact() const;
 
  private:
-  std::unique_ptr<DeviceMemory> memory_;
-  std::size_t start_ = 0, size_ = 0;
+  static constexpr std::size_t kFront = 64;  // a canary, and a multiple of the alignment
+
+  const DeviceMemory* memory_ = nullptr;
+  std::span<std::byte> storage_;
+  std::size_t size_ = 0;
 };
 
 // Overwrites the elements of `view` from its row `first_row` on with the poison of its dtype.
