@@ -1,6 +1,19 @@
 # Third-party parts, all from Debian's packages (scripts/install_dependencies.sh installs them).
-find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
+if(PLIMSOLL_CUDA_ONLY)
+  # What is left comes as headers and small libraries, from wherever CMAKE_PREFIX_PATH says.
+  find_package(fmt REQUIRED)
+  find_package(nlohmann_json REQUIRED)
+  find_package(ZLIB REQUIRED)
+  find_package(GTest REQUIRED)
+  find_path(PLIMSOLL_XXHASH_INCLUDE xxhash.h REQUIRED)
+  find_library(PLIMSOLL_XXHASH_LIBRARY xxhash REQUIRED)
+  add_library(PkgConfig::XXHASH INTERFACE IMPORTED)
+  target_include_directories(PkgConfig::XXHASH INTERFACE "${PLIMSOLL_XXHASH_INCLUDE}")
+  target_link_libraries(PkgConfig::XXHASH INTERFACE "${PLIMSOLL_XXHASH_LIBRARY}")
+  return()
+endif()
+find_package(PkgConfig REQUIRED)
 if(NOT PLIMSOLL_FUZZ)  # clang's comes in a package of its own, and no parser uses it
   find_package(OpenMP REQUIRED COMPONENTS CXX)
 endif()

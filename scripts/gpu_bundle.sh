@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Packs what scripts/gpu_check.sh runs on a machine that has a GPU, but neither the network nor Debian's packages: plimsoll
+# and test_gpu as built here, with every library they load, the C library included, into one file below 64 MiB.
+#   scripts/gpu_bundle.sh [FILE]      build/gpu_bundle.tar.gz unless said; needs nvcc, and no GPU
+# The driver and cuBLAS are the other machine's. PLIMSOLL_CUDA_ARCHITECTURES: its GPU, 90 unless said.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+file=${1:-build/gpu_bundle.tar.gz}
+export PLIMSOLL_CUDA_ARCHITECTURES=${PLIMSOLL_CUDA_ARCHITECTURES:-90}
+scripts/build.sh release --target plimsoll test_gpu
+
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+mkdir "$folder/bin" "$folder/programs" "$folder/lib" "$folder/system"
+for program in build/release/plimsoll build/release/test/gpu/test_gpu; do
+  name=$(basename "$program")
+  strip -o "$folder/programs/$name" "$program"
+  cat >"$folder/bin/$name" <<'WRAPPER'
+#!/bin/sh
+# The machine's own C library if it is as new as the one this was built with, else the one beside it.
+here=$(cd "$(dirname "$0")/.." && pwd)
+program=$here/programs/$(basename "$0")
+export GOMP_SPINCOUNT="${GOMP_SPINCOUNT:-2000}"  # plimsoll would start itself anew to set it
+if LD_LIBRARY_PATH="$here/lib" "$here/programs/plimsoll" --version >/dev/null 2>&1; then
+  LD_LIBRARY_PATH="$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" exec "$program" "$@"
+fi
+exec "$here"/system/ld-linux-* --library-path "$here/lib:$here/system${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$program" "$@"
+WRAPPER
+  chmod +x "$folder/bin/$name"
+  { ldd "$program" || { echo "error: ldd cannot read $program" >&2; exit 5; }; } | grep -o '/[^ ]*' | while read -r library; do
+    case "$(basename "$library")" in
+      ld-linux-* | libc.so.* | libm.so.* | libdl.so.* | libpthread.so.* | librt.so.*) cp -L "$library" "$folder/system/" ;;
+      *) cp -L "$library" "$folder/lib/" ;;
+    esac
+  done
+done
+# Parts of the C library that the driver's and cuBLAS's libraries ask for by name.
+libc=$(ldd build/release/plimsoll | grep -o '/[^ ]*/libc\.so\.6')
+for part in libdl.so.2 libpthread.so.0 librt.so.1; do cp -L "$(dirname "$libc")/$part" "$folder/system/"; done
+mkdir -p "$(dirname "$file")"
+tar -czf "$file" -C "$folder" bin programs lib system
+bytes=$(stat -c %s "$file")
+unpacked=$(du -sb "$folder" | cut -f 1)
+echo "$file: $((bytes >> 20)) MiB, $((unpacked >> 20)) MiB unpacked"
+if [ "$bytes" -ge $((64 << 20)) ]; then echo "error: $file is above 64 MiB" >&2; exit 5; fi
