@@ -159,10 +159,10 @@ class Check:
     def speed(self):
         rows = []
         for program in PROGRAMS:
-            name = f"step beside PyTorch, {program}, bf16, batch 16, S = 709"
+            name, bar = f"step beside PyTorch, {program}, bf16, batch 16, S = 709", "3.0" if program == "eager" else "1.5"
             reason = self.missing_torch()
             if reason:
-                rows.append(not_measured(name, "1.0", reason))
+                rows.append(not_measured(name, bar, reason))
                 continue
             with tempfile.TemporaryDirectory() as folder:
                 report = Path(folder) / "speed.json"
@@ -173,9 +173,9 @@ class Check:
                 if report.exists():
                     rows += speed_figures(program, json.loads(report.read_text())["rows"])
                 elif "bench-step" in result.output:
-                    rows.append(judged(name, "1.0", "failed", False, last_words(result.output)))
+                    rows.append(judged(name, bar, "failed", False, last_words(result.output)))
                 else:
-                    rows.append(not_measured(name, "1.0", f"PyTorch failed: {last_words(result.output)}"))
+                    rows.append(not_measured(name, bar, f"PyTorch failed: {last_words(result.output)}"))
         return rows
 
     def missing_torch(self):
@@ -194,18 +194,29 @@ def parity_figures(precision, report):
     return rows
 
 
+PEAK_SHARE, FLOPS_SHARE = 0.25, 0.4  # of PyTorch's eager peak, and of a matmul's rate, at base in bf16
+# Bars for which there is no measurement yet.
+PENDING_PART = "pending"
+PENDING = [("share of torch.matmul's bf16 rate, large", "0.5"),
+           ("peak beside PyTorch's eager, at 20 % more time", "an eighth of its"),
+           ("measured device peak against predicted, 20 configurations", "never above; within 1 % or 8 MiB"),
+           ("50 runs with random budgets beside a process that takes device memory", "none out of memory after step 0")]
+
+
 def speed_figures(program, rows):
     ours, theirs = rows[0], rows[1]
     bar = theirs["bar"]
     result = [figure(f"step beside PyTorch, {program}, bf16, batch 16, S = 709: its time over ours", f"{bar}",
                      f"{theirs['ratio']:.2f}", "holds" if theirs["ratio"] >= bar else "misses",
                      f"{ours['median_seconds'] * 1000:.1f} ms and {theirs['median_seconds'] * 1000:.1f} ms"),
-              judged(f"peak device memory beside PyTorch, {program}", "no more than its",
+              judged(f"peak device memory beside PyTorch, {program}",
+                     "a quarter of its" if program == "eager" else "no more than its",
                      f"{ours['peak_bytes'] / GIB:.2f} of {theirs['peak_bytes'] / GIB:.2f} GiB",
-                     ours["peak_bytes"] <= theirs["peak_bytes"],
+                     ours["peak_bytes"] <= theirs["peak_bytes"] * (PEAK_SHARE if program == "eager" else 1),
                      f"its tensors {max(one['max_memory_allocated'] for one in theirs['runs']) / GIB:.2f} GiB")]
     if "share_of_matmul" in ours:
-        result.append(figure(f"share of torch.matmul's bf16 rate, beside {program}", "", f"{ours['share_of_matmul']:.2f}", "",
+        result.append(judged(f"share of torch.matmul's bf16 rate, base, beside {program}", f"{FLOPS_SHARE}",
+                             f"{ours['share_of_matmul']:.2f}", ours["share_of_matmul"] >= FLOPS_SHARE,
                              f"PyTorch {theirs['share_of_matmul']:.2f}; matmul {ours['matmul_flops'] / 1e12:.0f} TFLOP/s"))
     return result
 
@@ -224,8 +235,8 @@ def write_report(folder, device, environment, figures, parts, date=None):
     date = date or datetime.date.today().isoformat()
     path = folder / f"{re.sub(r'[^a-z0-9]+', '-', device.lower()).strip('-')}-{date}.json"
     known = json.loads(path.read_text())["figures"] if path.exists() else []
-    kept = [row for row in known if row["part"] not in parts]
-    rows = sorted(kept + figures, key=lambda row: PARTS.index(row["part"]))
+    kept = [row for row in known if row["part"] not in (*parts, PENDING_PART)]
+    rows = sorted(kept + figures, key=lambda row: (*PARTS, PENDING_PART).index(row["part"]))
     report = {"device": device, "date": date, "environment": environment, "figures": rows}
     folder.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
@@ -266,7 +277,8 @@ def check(options):
     options.cublaslt = None if os.environ.get("PLIMSOLL_CUBLASLT") else find_cublaslt(options.python)
     environment = environment_of(options, device)
     print(f"{device.name()}; " + "; ".join(f"{key} {value}" for key, value in environment.items()), flush=True)
-    checks, figures, done = Check(options), [], []
+    checks, done = Check(options), []
+    figures = [{"part": PENDING_PART, **not_measured(name, bar, "no command measures it yet")} for name, bar in PENDING]
     for part in options.only:
         found = [{"part": part, **row} for row in getattr(checks, part)()]
         figures += found
@@ -332,20 +344,21 @@ def self_test():
     runs = [{"max_memory_allocated": 3 * GIB}]
     ours = {"program": "plimsoll", "ratio": 1.0, "bar": None, "median_seconds": 0.1, "peak_bytes": 2 * GIB,
             "share_of_matmul": 0.5, "matmul_flops": 7e14, "runs": []}
-    theirs = {**ours, "program": "eager", "ratio": 1.7, "bar": 1.0, "median_seconds": 0.17, "peak_bytes": 4 * GIB, "runs": runs}
+    theirs = {**ours, "program": "eager", "ratio": 3.7, "bar": 3.0, "median_seconds": 0.17, "peak_bytes": 8 * GIB, "runs": runs}
     rows = check_with({"compare_pytorch": lambda line: write(line, {"rows": [ours, theirs]})}).speed()
-    assert [row["verdict"] for row in rows] == ["holds", "holds", ""] * 4, rows
-    assert rows[1]["measured"] == "2.00 of 4.00 GiB"
+    assert [row["verdict"] for row in rows] == ["holds"] * 12, rows
+    assert rows[1]["measured"] == "2.00 of 8.00 GiB"
     assert speed_figures("eager", [ours, {**theirs, "ratio": 0.9}])[0]["verdict"] == "misses"
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "results"
         tests = [{"part": "tests", **judged("GPU tests that pass", "all", "3 of 3", True)}]
         speed = [{"part": "speed", **row} for row in rows]
-        write_report(folder, "NVIDIA H200", {"driver": "1"}, speed, ["speed"], "2026-01-02")
-        path = write_report(folder, "NVIDIA H200", {"driver": "1"}, tests, ["tests"], "2026-01-02")
+        pending = [{"part": PENDING_PART, **not_measured("a figure", "a bar", "why")}]
+        write_report(folder, "NVIDIA H200", {"driver": "1"}, pending + speed, ["speed"], "2026-01-02")
+        path = write_report(folder, "NVIDIA H200", {"driver": "1"}, pending + tests, ["tests"], "2026-01-02")
         assert path.name == "nvidia-h200-2026-01-02.json"
-        assert [row["part"] for row in json.loads(path.read_text())["figures"]] == ["tests"] + ["speed"] * 12
+        assert [row["part"] for row in json.loads(path.read_text())["figures"]] == ["tests"] + ["speed"] * 12 + [PENDING_PART]
         text = path.with_suffix(".md").read_text()
         assert "# NVIDIA H200, 2026-01-02" in text and "| GPU tests that pass | all | 3 of 3 | holds |" in text, text
     print("1 passed, 0 failed")
