@@ -118,7 +118,8 @@ class SmallRun {
     if (evaluates) {
       held_out = open_dataset(bundle, {.data = pages_ / "pages.jsonl", .box_format = BoxFormat::k1000}, true, true);
     }
-    const MemoryRequest memory{.budget_bytes = std::size_t{1} << 30,
+    // A device's budget holds its context too.
+    const MemoryRequest memory{.budget_bytes = std::size_t{make_backend ? 4U : 1U} << 30,
                                .micro_batch_size = micro_batch,
                                .update = update,
                                .recompute = recompute,

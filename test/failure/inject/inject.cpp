@@ -40,8 +40,12 @@ constexpr std::size_t kMostStacks = 1 << 20;
 enum class Mode { kOff, kCalls, kAllocations };
 enum class How { kError, kShort, kOnce, kOn };
 
-// What the environment asks for; set before main, read only afterwards.
+// What the environment asks for; read before main.
+Mode asked = Mode::kOff;
+// What happens: nothing before main, where a program could not end cleanly, and where the CUDA runtime registers
+// kernels without looking whether it got its memory.
 Mode mode = Mode::kOff;
+int (*program_main)(int, char**, char**) = nullptr;
 How how = How::kError;
 int error_number = 0;
 std::uint64_t at = 0;  // 0: nothing fails
@@ -116,7 +120,12 @@ __attribute__((constructor)) void read_environment() {
   for (const char* name : {"PLIMSOLL_INJECT", "PLIMSOLL_INJECT_LOG", "PLIMSOLL_INJECT_AT", "PLIMSOLL_INJECT_HOW"}) {
     ::unsetenv(name);
   }
-  mode = allocations ? Mode::kAllocations : Mode::kCalls;
+  asked = allocations ? Mode::kAllocations : Mode::kCalls;
+}
+
+int begin_main(int count, char** words, char** environment) {
+  mode = asked;
+  return program_main(count, words, environment);
 }
 
 // The function of that name that would have been called without this library.
@@ -251,6 +260,13 @@ mode_t mode_of(int flags, va_list list) {
 }  // namespace
 
 extern "C" {
+
+int __libc_start_main(int (*main)(int, char**, char**), int count, char** words, void (*init)(), void (*fini)(),
+                      void (*loader_fini)(), void* stack_end) {
+  program_main = main;
+  const auto start = reinterpret_cast<decltype(&__libc_start_main)>(::dlsym(RTLD_NEXT, "__libc_start_main"));
+  return start(begin_main, count, words, init, fini, loader_fini, stack_end);
+}
 
 void* malloc(std::size_t bytes) noexcept {
   if (looking_up) return early_memory(bytes);
