@@ -1,4 +1,5 @@
-// Transfers: how fetch and store nodes (graph/op.h) reach the file that tensors are offloaded to.
+// Transfers: how fetch and store nodes (graph/op.h) reach where tensors are offloaded to: a file, or memory of the
+// host's.
 //
 // Requests are carried out one after the other, in the order in which they were begun, beside the computation. So a
 // fetch begun after a store of the same place reads what was stored. The bytes of a request belong to it until `wait`

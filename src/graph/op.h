@@ -174,7 +174,7 @@ struct AdamWAttributes {
   double beta2 = 0.999;
   double eps = 1e-8;
   double weight_decay = 0;
-  // Of a node that updates a part of its parameter: `count` elements from `first` on, a multiple of kCodeBlock; its
+  // Of a node that updates a part of its parameter: `count` elements from `first` on, a multiple of kStateBlock; its
   // moments are those elements', flat. count 0: all, with moments in the parameter's shape.
   std::int64_t first = 0, count = 0;
   friend bool operator==(const AdamWAttributes&, const AdamWAttributes&) = default;

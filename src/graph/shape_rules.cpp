@@ -98,7 +98,7 @@ void require_moments(const Rule& rule, const UpdateForm& form, const Shape& para
   const std::size_t first = form.states();
   const auto& attributes = rule.attributes<AdamWAttributes>();
   const bool part = attributes.count > 0;
-  rule.require(!part || (attributes.first >= 0 && attributes.first % kCodeBlock == 0 &&
+  rule.require(!part || (attributes.first >= 0 && attributes.first % kStateBlock == 0 &&
                          attributes.first + attributes.count <= parameter.elements()),
                "updates whole blocks of its parameter");
   const Shape shape = part ? Shape{attributes.count} : parameter;

@@ -3,14 +3,13 @@
 //
 //   Q8   a signed byte c stands for c absmax / 127
 //   NF4  a half byte stands for one of sixteen quantiles of the normal distribution times absmax (NormalFloat; Dettmers
-//   et
-//        al. 2023, "QLoRA"; the values are those of bitsandbytes)
+//        and others 2023, "QLoRA"; the values are those of bitsandbytes)
 //
 // A block's bytes: absmax as a float, then its codes. In NF4 byte i holds element i in its lower half, i + 32 in the
 // upper.
 //
-//   encode_row(DType::kNF4, weights, bytes);               // bytes.size() == coded_row_bytes(DType::kNF4,
-//   weights.size()) decode_row(DType::kNF4, bytes.data(), 64, part);       // elements from 64 on
+//   encode_row(DType::kNF4, weights, bytes);      // coded_row_bytes(DType::kNF4, weights.size()) of them
+//   decode_row(DType::kNF4, bytes.data(), 64, part);                                // elements from 64 on
 #pragma once
 
 #include <array>

@@ -2,14 +2,14 @@
 // 5e-7, where they are small. With a scale for each block of numbers they hold an optimizer's moments in a quarter of
 // the bytes (Dettmers et al. 2022, "8-bit Optimizers via Block-wise Quantization").
 //
-// Of the seven decades below 1 the e-th, from 10^(e-7) to 10^(e-6), is cut into 2^e equal parts (2^(e+1) without a sign)
-// whose middles are the code's numbers; 0 and 1 complete them, and a sign doubles all but 1. Codes ascend with their
-// numbers.
+// Of the seven decades below 1 the e-th, from 10^(e-7) to 10^(e-6), is cut into 2^e equal parts (2^(e+1) without a
+// sign) whose middles are the code's numbers; 0 and 1 complete them, and a sign doubles all but 1. Codes ascend with
+// their numbers.
 //
 //   kSignedCodes[200];                                 // a number in [-1, 1]
 //   nearest_code(kSignedCodes, 0.25F);                 // the code whose number is nearest
 //
-// A block of kCodeBlock consecutive elements is stored as its largest magnitude, `absmax`, and a code for each element
+// A block of kStateBlock consecutive elements is stored as its largest magnitude, `absmax`, and a code for each element
 // divided by it. An absmax of 0 means zeros, so that memory full of zero bytes does.
 #pragma once
 
@@ -21,8 +21,8 @@
 
 namespace plimsoll {
 
-inline constexpr std::int64_t kCodeBlock = 256;
-constexpr std::int64_t code_blocks(std::int64_t elements) { return (elements + kCodeBlock - 1) / kCodeBlock; }
+inline constexpr std::int64_t kStateBlock = 256;
+constexpr std::int64_t code_blocks(std::int64_t elements) { return (elements + kStateBlock - 1) / kStateBlock; }
 
 using CodeMap = std::array<float, 256>;
 

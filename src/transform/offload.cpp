@@ -61,7 +61,7 @@ std::vector<Stretch> stretches(std::int64_t elements, std::size_t element_bytes,
   const auto most = static_cast<std::int64_t>(piece_bytes / element_bytes);
   const std::int64_t pieces = (elements + most - 1) / most;
   const std::int64_t each = (elements + pieces - 1) / pieces;
-  const std::int64_t step = (each + kCodeBlock - 1) / kCodeBlock * kCodeBlock;
+  const std::int64_t step = (each + kStateBlock - 1) / kStateBlock * kStateBlock;
   std::vector<Stretch> all;
   for (std::int64_t first = 0; first < elements; first += step) {
     all.push_back({.first = first, .count = std::min(step, elements - first), .index = all.size()});

@@ -52,12 +52,12 @@ TEST(CodeTable, IsWhatTheCpuStores) {
   std::vector<double> gradient;
   for (const float x : probes(kSignedCodes)) {
     for (const float sign : {1.0F, -1.0F}) {
-      if (gradient.size() % kCodeBlock == 0) gradient.push_back(1);
+      if (gradient.size() % kStateBlock == 0) gradient.push_back(1);
       gradient.push_back(sign * x);
     }
   }
   const auto elements = static_cast<std::int64_t>(gradient.size());
-  ASSERT_NE(elements % kCodeBlock, 1);
+  ASSERT_NE(elements % kStateBlock, 1);
   Graph graph;
   const auto state = [&](const char* name, DType dtype, std::int64_t count) {
     return graph.add_state(name, {dtype, {count}});

@@ -8,6 +8,9 @@
 #include "fuzz/targets.h"
 
 namespace plimsoll::fuzz {
+
+static std::ostream& operator<<(std::ostream& stream, const Named& target) { return stream << target.name; }
+
 namespace {
 
 constexpr std::size_t kLargestAllocation = std::size_t{64} << 20;  // as libFuzzer's -malloc_limit_mb

@@ -20,6 +20,8 @@ struct RunKind {
   bool offload = false;
 };
 
+std::ostream& operator<<(std::ostream& stream, const RunKind& kind) { return stream << kind.name; }
+
 class CudaRun : public testing::TestWithParam<RunKind> {
  protected:
   static void set(SmallRun& run) {

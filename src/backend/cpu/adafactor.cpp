@@ -119,10 +119,10 @@ void apply_row(const AdafactorScalars& scalars, const AdafactorRow& row, const A
     for_each_vector(width, ApplyStep{scalars, row, parameter.whole + first});
     return;
   }
-  HWY_ALIGN float joined[kCodeBlock];
+  HWY_ALIGN float joined[kStateBlock];
   AdafactorRow part = row;
-  for (std::size_t at = 0; at < width; at += kCodeBlock) {
-    const std::size_t count = HWY_MIN(width - at, static_cast<std::size_t>(kCodeBlock));
+  for (std::size_t at = 0; at < width; at += kStateBlock) {
+    const std::size_t count = HWY_MIN(width - at, static_cast<std::size_t>(kStateBlock));
     part.gradient = row.gradient == nullptr ? nullptr : row.gradient + at;
     part.column_factors = row.column_factors + at;
     std::uint16_t* const high = parameter.high + first + at;

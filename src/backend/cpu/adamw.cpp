@@ -1,9 +1,9 @@
 // adamw, adamw_rows: Loshchilov, Hutter 2019, with the arithmetic of torch.optim.AdamW's single-tensor path: scalars in
-// double, rounded to float where they meet a tensor; every tensor operation in float. The gradient is multiplied by clip
-// first.
+// double, rounded to float where they meet a tensor; every tensor operation in float. The gradient is multiplied by
+// clip first.
 //
-// Work goes by blocks of kCodeBlock elements: what a block holds as float is updated where it lies; split parameters and
-// 8-bit moments pass through buffers on the stack.
+// Work goes by blocks of kStateBlock elements: what a block holds as float is updated where it lies; split parameters
+// and 8-bit moments pass through buffers on the stack.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -79,18 +79,18 @@ void adamw_range(const AdamWScalars& scalars, float* parameter, float* m, float*
 }
 
 // Where the block's moment lies as floats: in place, or decoded in `buffer`.
-HWY_INLINE float* load_moment(const AdamWParts::Moment& moment, const CodeMap& map, std::size_t first, std::size_t count,
-                              float* buffer) {
+HWY_INLINE float* load_moment(const AdamWParts::Moment& moment, const CodeMap& map, std::size_t first,
+                              std::size_t count, float* buffer) {
   if (moment.codes == nullptr) return moment.whole + first;
-  decode_block(map, moment.codes + first, moment.absmax[first / kCodeBlock], count, buffer);
+  decode_block(map, moment.codes + first, moment.absmax[first / kStateBlock], count, buffer);
   return buffer;
 }
 
-// One block: elements [first, first + count), first a multiple of kCodeBlock, count at most that. `gradient` is that of
-// element `first`, or null: zeros.
+// One block: elements [first, first + count), first a multiple of kStateBlock, count at most that. `gradient` is that
+// of element `first`, or null: zeros.
 void adamw_block(const AdamWScalars& scalars, const AdamWParts& parts, std::size_t first, std::size_t count,
                  const float* gradient) {
-  HWY_ALIGN float parameter_buffer[kCodeBlock], m_buffer[kCodeBlock], v_buffer[kCodeBlock];
+  HWY_ALIGN float parameter_buffer[kStateBlock], m_buffer[kStateBlock], v_buffer[kStateBlock];
   const bool split = parts.high != nullptr;
   float* const parameter = split ? parameter_buffer : parts.parameter + first;
   if (split) {
@@ -101,8 +101,8 @@ void adamw_block(const AdamWScalars& scalars, const AdamWParts& parts, std::size
   adamw_range(scalars, parameter, m, v, gradient, count);
   if (split) for_each_vector(count, SplitStep{parameter, parts.high + first, parts.low + first});
   if (parts.m.codes == nullptr) return;
-  parts.m.absmax[first / kCodeBlock] = encode_block<true>(kSignedCodeTable, m, count, parts.m.codes + first);
-  parts.v.absmax[first / kCodeBlock] = encode_block<false>(kUnsignedCodeTable, v, count, parts.v.codes + first);
+  parts.m.absmax[first / kStateBlock] = encode_block<true>(kSignedCodeTable, m, count, parts.m.codes + first);
+  parts.v.absmax[first / kStateBlock] = encode_block<false>(kUnsignedCodeTable, v, count, parts.v.codes + first);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -115,7 +115,7 @@ namespace {
 
 HWY_EXPORT(adamw_block);
 
-constexpr std::int64_t kUpdateGrain = 64 * kCodeBlock;
+constexpr std::int64_t kUpdateGrain = 64 * kStateBlock;
 
 // tail: learning_rate, step, clip.
 AdamWScalars scalars_of(const AdamWAttributes& attributes, std::span<const TensorView> tail) {
@@ -170,9 +170,9 @@ std::unique_ptr<Kernel> make_adamw(const Graph& graph, const Node& node) {
     const AdamWParts parts = parts_of(form, start, a.outputs);
     const GradientRows gradient(form, width, a.inputs);
     parallel_for(elements, kUpdateGrain, [&](std::int64_t begin, std::int64_t end) {
-      float buffer[kCodeBlock];
-      for (std::int64_t first = begin; first < end; first += kCodeBlock) {
-        const std::int64_t count = std::min(kCodeBlock, end - first);
+      float buffer[kStateBlock];
+      for (std::int64_t first = begin; first < end; first += kStateBlock) {
+        const std::int64_t count = std::min(kStateBlock, end - first);
         update(scalars, parts, static_cast<std::size_t>(first), static_cast<std::size_t>(count),
                gradient.elements(start + first, count, buffer));
       }

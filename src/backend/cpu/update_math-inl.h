@@ -156,7 +156,7 @@ inline float largest_magnitude(const float* values, std::size_t count) {
 template <bool kHasSign, int kRestBits>
 HWY_INLINE float encode_block(const CodeTable<kRestBits>& table, const float* values, std::size_t count,
                               std::uint8_t* codes) {
-  HWY_ALIGN std::int32_t scaled[kCodeBlock], cells[kCodeBlock], entries[kCodeBlock];
+  HWY_ALIGN std::int32_t scaled[kStateBlock], cells[kStateBlock], entries[kStateBlock];
   const float absmax = largest_magnitude(values, count);
   for_each_vector(count, CellStep<kRestBits>{values, absmax > 0 ? absmax : 1.0F, scaled, cells});
   look_up(table.entries.data(), cells, count, entries);

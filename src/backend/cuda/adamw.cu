@@ -1,5 +1,5 @@
 // adamw, adamw_rows: the reference's arithmetic, scalars in double, rounded to float where they meet a tensor; every
-// tensor operation in float. A warp takes a block of kCodeBlock elements, whose moments may be coded, at a time.
+// tensor operation in float. A warp takes a block of kStateBlock elements, whose moments may be coded, at a time.
 #include <array>
 #include <bit>
 #include <type_traits>
@@ -11,7 +11,7 @@
 namespace plimsoll::cuda {
 namespace {
 
-constexpr int kPack = 4, kPacks = static_cast<int>(kCodeBlock) / (kPack * static_cast<int>(kWarp));  // of a lane
+constexpr int kPack = 4, kPacks = static_cast<int>(kStateBlock) / (kPack * static_cast<int>(kWarp));  // of a lane
 
 struct Moment {
   float* whole;
@@ -107,7 +107,7 @@ __device__ std::uint8_t nearest(const CodeTables& tables, float x) {
 // A lane's elements of a block of codes: kPacks packs, kPack * kWarp elements apart.
 using Values = float[kPacks][kPack];
 __device__ std::int64_t pack_at(std::int64_t block, int pack) {
-  return block * kCodeBlock + (pack * static_cast<int>(kWarp) + static_cast<int>(lane_index())) * kPack;
+  return block * kStateBlock + (pack * static_cast<int>(kWarp) + static_cast<int>(lane_index())) * kPack;
 }
 __device__ int pack_count(std::int64_t at, std::int64_t elements) {
   const std::int64_t left = elements - at;
@@ -190,7 +190,7 @@ __global__ void __launch_bounds__(kRowThreads)
   tables.fill();
   __syncthreads();
   const Factors s = factors;
-  for (std::int64_t block = first_row(); block * kCodeBlock < elements; block += row_stride()) {
+  for (std::int64_t block = first_row(); block * kStateBlock < elements; block += row_stride()) {
     Values p, m, v, g;
     for (int i = 0; i < kPacks; ++i) {
       parameter.load_from(start + pack_at(block, i), pack_count(pack_at(block, i), elements), p[i]);
@@ -198,7 +198,7 @@ __global__ void __launch_bounds__(kRowThreads)
     load_moment<kCoded>(moment, tables.signed_map, block, elements, m);
     load_moment<kCoded>(square, tables.unsigned_map, block, elements, v);
     if constexpr (kByRows) {
-      const std::int64_t row = (start + block * kCodeBlock) / gradient.width, found = gradient.find(row);
+      const std::int64_t row = (start + block * kStateBlock) / gradient.width, found = gradient.find(row);
       for (int i = 0; i < kPacks; ++i) {
         const std::int64_t at = pack_at(block, i);
         load_gradient(gradient, start + at, pack_count(at, elements), row, found, g[i]);

@@ -11,7 +11,6 @@ namespace {
 template <typename T, int kWidth>
 struct ForwardShared {
   using Form = AttentionForm<T, kWidth>;
-  static constexpr int kWords = Form::kTile / 32;
   static constexpr int kKeys = Form::kTile * Form::kLeading;
   SharedPieces pieces;
   T *q, *k, *v;  // k and v of each stage
@@ -28,7 +27,7 @@ struct ForwardShared {
     columns = pieces.take<std::int32_t>(stages * RowFacts<Form::kTile>::kWords);
     distances = pieces.take<float>(shape.distances());
     staging = pieces.take<float>(Form::kStaging * Form::kWarps);
-    keeps = pieces.take<unsigned>(Form::kRows * kWords);
+    keeps = pieces.take<unsigned>(Form::kRows * Form::kWords);
     starts = pieces.take<std::uint8_t>(Form::kWarps * (Form::kTile + 16));
   }
   __device__ RowFacts<Form::kTile> facts(int stage) const { return {columns + stage * RowFacts<Form::kTile>::kWords}; }
@@ -50,62 +49,47 @@ __global__ void __launch_bounds__(AttentionForm<T, kWidth>::kThreads, AttentionF
   using Form = AttentionForm<T, kWidth>;
   using Shared = ForwardShared<T, kWidth>;
   constexpr int kTile = Form::kTile, kThreads = Form::kThreads;
-  const int head = static_cast<int>(blockIdx.y);
-  const std::int64_t begin = in.offsets[blockIdx.z], end = in.offsets[blockIdx.z + 1];
-  const std::int64_t first = begin + static_cast<std::int64_t>(blockIdx.x) * Form::kRows;
-  if (first >= end) return;
+  const BlockRows<Form> block(shape, in.offsets);
+  if (block.first >= block.end) return;
   const Shared shared(dynamic_shared<unsigned char>(), shape, Form::kStages);
   const RowFacts<Form::kRows> queries{shared.rows};
-  const int warp = static_cast<int>(threadIdx.x / kWarp), lane = static_cast<int>(threadIdx.x % kWarp);
-  const std::int64_t stride = shape.stride(), head_column = static_cast<std::int64_t>(head) * shape.head_size;
 
+  copy_tile<T, Form::kRows, kWidth, kThreads>(shared.q, block.row_of(in.q, block.first), block.real(block.first),
+                                              shape);
+  copy_facts<Form::kRows, kThreads>(queries, in, block.first, block.real(block.first), true);
   const auto fetch = [&](std::int64_t key, int stage) {
-    copy_tile<T, kTile, kWidth, kThreads>(shared.k + stage * Shared::kKeys, in.k + key * stride + head_column,
-                                          end - key, shape);
-    copy_tile<T, kTile, kWidth, kThreads>(shared.v + stage * Shared::kKeys, in.v + key * stride + head_column,
-                                          end - key, shape);
-    copy_facts<kTile, kThreads>(shared.facts(stage), in, key, end - key, false);
+    T *const k = shared.k + stage * Shared::kKeys, *const v = shared.v + stage * Shared::kKeys;
+    copy_tile<T, kTile, kWidth, kThreads>(k, block.row_of(in.k, key), block.real(key), shape);
+    copy_tile<T, kTile, kWidth, kThreads>(v, block.row_of(in.v, key), block.real(key), shape);
+    copy_facts<kTile, kThreads>(shared.facts(stage), in, key, block.real(key), false);
     commit_copies();
   };
-  copy_tile<T, Form::kRows, kWidth, kThreads>(shared.q, in.q + first * stride + head_column, end - first, shape);
-  copy_facts<Form::kRows, kThreads>(queries, in, first, end - first, true);
-  fetch(begin, 0);
-  const DistanceTables tables = make_distance_tables<kThreads>(shared.distances, shape, in, head);
-  unsigned* const keeps = shared.keeps + warp * 16 * Shared::kWords;
-  std::uint8_t* const starts = shared.starts + warp * (kTile + 16);
+  fetch(block.begin, 0);
+  const DistanceTables tables = make_distance_tables<kThreads>(shared.distances, shape, in, block.head);
+  unsigned* const keeps = shared.keeps + block.warp * 16 * Form::kWords;
+  std::uint8_t* const starts = shared.starts + block.warp * (kTile + 16);
 
   float out[Form::kOutBlocks][4] = {};
   float largest[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
   LaneRows rows;
-  int stage = 0;
-  for (std::int64_t key = begin; key < end; key += kTile) {
-    if constexpr (Form::kStages > 1) {
-      if (key + kTile < end) {
-        fetch(key + kTile, 1 - stage);
-        wait_for_copies<1>();
-      } else {
-        wait_for_copies<0>();
-      }
-    } else {
-      wait_for_copies<0>();
-    }
-    __syncthreads();
-    if (key == begin) rows = lane_rows(queries);
+  walk(block, fetch, [&](std::int64_t key, int stage) {
+    if (key == block.begin) rows = lane_rows(queries);
     const RowFacts<kTile> columns = shared.facts(stage);
     if (shape.drops) {
       const int runs = find_runs<kTile>(columns.token(), starts);
-      find_kept<16, kTile>(keeps, shape, in.dropout_key, head, queries.token() + 16 * warp,
-                           queries.sample() + 16 * warp, columns.token(), starts, runs);
+      find_kept<16, kTile>(keeps, shape, in.dropout_key, block.head, queries.token() + 16 * block.warp,
+                           queries.sample() + 16 * block.warp, columns.token(), starts, runs);
     }
 
     float scores[Form::kBlocks][4] = {};
-    add_product_transposed<kWidth>(scores, shared.q + 16 * warp * Form::kLeading, shared.k + stage * Shared::kKeys);
+    add_product_transposed<kWidth>(scores, shared.q + 16 * block.warp * Form::kLeading,
+                                   shared.k + stage * Shared::kKeys);
     float tile_largest[2] = {-INFINITY, -INFINITY};
 #pragma unroll
     for (int n = 0; n < Form::kBlocks; ++n) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const int column = 8 * n + lane % 4 * 2 + i % 2;
+        const int column = 8 * n + block.lane % 4 * 2 + i % 2;
         const float score = fmaf(scores[n][i], shape.scale2, bias_of<false>(tables, rows, i / 2, columns, column));
         scores[n][i] = columns.mask()[column] != 0 ? score : -INFINITY;
         tile_largest[i / 2] = fmaxf(tile_largest[i / 2], scores[n][i]);
@@ -132,33 +116,27 @@ __global__ void __launch_bounds__(AttentionForm<T, kWidth>::kThreads, AttentionF
         scores[n][i] = exp2_fast(scores[n][i] - base[i / 2]);
         sum[i / 2] += scores[n][i];
         if (shape.drops) {
-          const int column = 8 * n + lane % 4 * 2 + i % 2;
-          const unsigned word = keeps[(lane / 4 + 8 * (i / 2)) * Shared::kWords + column / 32];
+          const int column = 8 * n + block.lane % 4 * 2 + i % 2;
+          const unsigned word = keeps[(block.lane / 4 + 8 * (i / 2)) * Form::kWords + column / 32];
           if ((word >> (column % 32) & 1U) == 0) scores[n][i] = 0;
         }
       }
     }
-    add_product(out, scores, shared.v + stage * Shared::kKeys, shared.staging + warp * Form::kStaging);
-    __syncthreads();
-    if constexpr (Form::kStages > 1) {
-      stage = 1 - stage;
-    } else if (key + kTile < end) {
-      fetch(key + kTile, 0);
-    }
-  }
+    add_product(out, scores, shared.v + stage * Shared::kKeys, shared.staging + block.warp * Form::kStaging);
+  });
 
   float factor[2];
-  const std::int64_t warp_first = first + 16 * warp;
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     const float total = row_total(sum[i]);
     factor[i] = total > 0 ? shape.keep_scale / total : 0.0F;
-    const std::int64_t row = warp_first + lane / 4 + 8 * i;
-    if (lane % 4 == 0 && row < end) {
-      log_sum_exp[row * shape.heads + head] = total > 0 ? largest[i] * kLn2 + logf(total) : -INFINITY;
+    const std::int64_t row = block.warp_first() + block.lane / 4 + 8 * i;
+    if (block.lane % 4 == 0 && row < block.end) {
+      log_sum_exp[row * shape.heads + block.head] = total > 0 ? largest[i] * kLn2 + logf(total) : -INFINITY;
     }
   }
-  store_rows<T>(out, factor[0], factor[1], output + warp_first * stride + head_column, end - warp_first, shape);
+  store_rows<T>(out, factor[0], factor[1], block.row_of(output, block.warp_first()), block.real(block.warp_first()),
+                shape);
 }
 
 template <typename T, int kWidth>
@@ -167,13 +145,7 @@ std::unique_ptr<Kernel> make_forward(const Context& context, const AttentionShap
   const std::size_t shared_bytes = ForwardShared<T, kWidth>(nullptr, shape, Form::stages(context)).pieces.bytes();
   allow_shared_memory(attention<T, kWidth>, shared_bytes);
   return make_launch(0, [=, &context](const KernelArguments& a) {
-    const std::int64_t most = a.bound(longest);
-    launch(context.stream(), attention<T, kWidth>,
-           {.blocks = static_cast<unsigned>((most + Form::kRows - 1) / Form::kRows),
-            .threads = Form::kThreads,
-            .blocks_y = static_cast<unsigned>(shape.heads),
-            .blocks_z = static_cast<unsigned>(shape.samples),
-            .shared_bytes = shared_bytes},
+    launch(context.stream(), attention<T, kWidth>, grid_of<Form>(shape, a.bound(longest), shared_bytes),
            AttentionTensors<T>(a, 0, 3), shape, output<T>(a, 0), output<float>(a, 1));
   });
 }

@@ -24,7 +24,8 @@ struct AttentionForm {
   static constexpr int kWarps = kHalf ? 4 : 2, kThreads = kWarps * static_cast<int>(kWarp), kRows = 16 * kWarps;
   // Blocks that a multiprocessor's registers have room for: ptxas spills where it hopes for one more.
   static constexpr int kBackwardBlocks = kHalf ? 2 : 4, kForwardBlocks = kHalf && kWidth <= 64 ? 3 : kBackwardBlocks;
-  static constexpr int kTile = kHalf && kWidth <= 64 ? 64 : 32;
+  static constexpr int kTile = kHalf ? (kWidth <= 64 ? 64 : 32) : (kWidth <= 64 ? 32 : 16);
+  static constexpr int kWords = (kTile + 31) / 32;  // of a bit a row of the tile
   // Tiles in shared memory: one is computed with, the other is on its way where the device copies by itself.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
   static constexpr int kStages = 1;
@@ -78,6 +79,45 @@ struct AttentionShape {
 
 // From the node's attributes; `n`: rows of q. Throws InternalError where a table has more bins than the kernels take.
 AttentionShape attention_shape(const Graph& graph, const Node& node);
+
+// Where a block works, in a grid of (tiles of rows, heads, samples), and a thread in it.
+template <typename Form>
+struct BlockRows {
+  int head;
+  std::int64_t begin, end;  // of the sample
+  std::int64_t first;       // of the block, whose rows from `end` on do not exist
+  std::int64_t stride, head_column;
+  int warp, lane;
+
+  __device__ BlockRows(const AttentionShape& shape, const std::int32_t* offsets)
+      : head(static_cast<int>(blockIdx.y)),
+        begin(offsets[blockIdx.z]),
+        end(offsets[blockIdx.z + 1]),
+        first(begin + static_cast<std::int64_t>(blockIdx.x) * Form::kRows),
+        stride(shape.stride()),
+        head_column(static_cast<std::int64_t>(head) * shape.head_size),
+        warp(static_cast<int>(threadIdx.x / kWarp)),
+        lane(static_cast<int>(threadIdx.x % kWarp)) {}
+
+  __device__ std::int64_t warp_first() const { return first + 16 * warp; }
+  // How many rows there are from this one on.
+  __device__ std::int64_t real(std::int64_t row) const { return end - row; }
+  // The head's part of a row of q, or of what lies like it.
+  template <typename T>
+  __device__ T* row_of(T* rows, std::int64_t row) const {
+    return rows + row * stride + head_column;
+  }
+};
+
+// That grid, for samples of at most `longest` rows.
+template <typename Form>
+Launch grid_of(const AttentionShape& shape, std::int64_t longest, std::size_t shared_bytes) {
+  return {.blocks = static_cast<unsigned>((longest + Form::kRows - 1) / Form::kRows),
+          .threads = Form::kThreads,
+          .blocks_y = static_cast<unsigned>(shape.heads),
+          .blocks_z = static_cast<unsigned>(shape.samples),
+          .shared_bytes = shared_bytes};
+}
 
 template <typename T>
 struct AttentionTensors {
@@ -147,7 +187,7 @@ __device__ void copy_tile(T* tile, const T* from, std::int64_t real, const Atten
     const bool exists = row < real;
     const T* const source = from + (exists ? row : 0) * shape.stride() + column;
     if (shape.aligned) {
-      copy_async_16(to, source, exists);
+      copy_async<16>(to, source, exists);
     } else {
       for (int c = 0; c < kChunk; ++c) {
         to[c] = exists && column + c < shape.head_size ? source[c] : from_float<T>(0);
@@ -160,7 +200,7 @@ template <int kRows, int kThreads>
 __device__ void copy_words(std::int32_t* to, const std::int32_t* from, int step, std::int64_t real) {
   for (int i = static_cast<int>(threadIdx.x); i < kRows; i += kThreads) {
     const bool exists = i < real;
-    copy_async_4(to + i, from + (exists ? static_cast<std::int64_t>(i) * step : 0), exists);
+    copy_async<4>(to + i, from + (exists ? static_cast<std::int64_t>(i) * step : 0), exists);
   }
 }
 template <int kRows, int kThreads>
@@ -181,6 +221,32 @@ __device__ void copy_facts(const RowFacts<kRows>& to, const AttentionTensors<T>&
     copy_words<kRows, kThreads>(to.sample(), in.row_keys + 2 * first, 2, real);
   } else {
     copy_words<kRows, kThreads>(to.mask(), in.key_mask + first, 1, real);
+  }
+}
+
+// --- the walk --------------------------------------------------------------------------------------------------------
+
+// Walks over the sample's rows as the other side: fetch(first, stage) starts a tile's copies, compute(first, stage)
+// takes it. Both are called by all threads of the block, fetch(block.begin, 0) before.
+template <typename Form, typename Fetch, typename Compute>
+__device__ void walk(const BlockRows<Form>& block, const Fetch& fetch, const Compute& compute) {
+  int stage = 0;
+  for (std::int64_t at = block.begin; at < block.end; at += Form::kTile) {
+    const bool more = at + Form::kTile < block.end;
+    if (Form::kStages > 1 && more) {
+      fetch(at + Form::kTile, 1 - stage);
+      wait_for_copies<1>();
+    } else {
+      wait_for_copies<0>();
+    }
+    __syncthreads();
+    compute(at, stage);
+    __syncthreads();
+    if (Form::kStages > 1) {
+      stage = 1 - stage;
+    } else if (more) {
+      fetch(at + Form::kTile, 0);
+    }
   }
 }
 
@@ -217,7 +283,7 @@ __device__ DistanceTables make_distance_tables(float* shared, const AttentionSha
 
 // The coordinates of a lane's two rows of a tile of sums.
 struct LaneRows {
-  int coordinates[2][3];
+  int coordinates[2][3] = {};
 };
 template <int kRows>
 __device__ LaneRows lane_rows(const RowFacts<kRows>& facts) {

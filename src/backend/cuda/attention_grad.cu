@@ -112,31 +112,6 @@ struct BackwardShared {
   __device__ RowFacts<Form::kTile> facts(int stage) const { return {columns + stage * RowFacts<Form::kTile>::kWords}; }
 };
 
-// Walks over the rows [begin, end) of the other side: fetch(first, stage) starts a tile's copies, body(first, stage)
-// computes with it. Both are called by all threads of the block.
-template <typename Form, typename Fetch, typename Body>
-__device__ void walk(std::int64_t begin, std::int64_t end, const Fetch& fetch, const Body& body) {
-  fetch(begin, 0);
-  int stage = 0;
-  for (std::int64_t at = begin; at < end; at += Form::kTile) {
-    const bool more = at + Form::kTile < end;
-    if (Form::kStages > 1 && more) {
-      fetch(at + Form::kTile, 1 - stage);
-      wait_for_copies<1>();
-    } else {
-      wait_for_copies<0>();
-    }
-    __syncthreads();
-    body(at, stage);
-    __syncthreads();
-    if (Form::kStages > 1) {
-      stage = 1 - stage;
-    } else if (more) {
-      fetch(at + Form::kTile, 0);
-    }
-  }
-}
-
 template <typename T>
 struct BackwardTensors {
   AttentionTensors<T> in;
@@ -162,71 +137,67 @@ __global__ void __launch_bounds__(AttentionForm<T, kWidth>::kThreads, AttentionF
   using Shared = BackwardShared<T, kWidth>;
   constexpr int kTile = Form::kTile, kThreads = Form::kThreads;
   const AttentionTensors<T>& in = t.in;
-  const int head = static_cast<int>(blockIdx.y);
-  const std::int64_t begin = in.offsets[blockIdx.z], end = in.offsets[blockIdx.z + 1];
-  const std::int64_t first = begin + static_cast<std::int64_t>(blockIdx.x) * Form::kRows;
-  if (first >= end) return;
+  const BlockRows<Form> block(shape, in.offsets);
+  if (block.first >= block.end) return;
   const Shared shared(dynamic_shared<unsigned char>(), shape, Form::kStages, false);
   const RowFacts<Form::kRows> keys{shared.rows};
-  const int warp = static_cast<int>(threadIdx.x / kWarp), lane = static_cast<int>(threadIdx.x % kWarp);
-  const std::int64_t stride = shape.stride(), head_column = static_cast<std::int64_t>(head) * shape.head_size;
-  float* const staging = shared.staging + warp * Form::kStaging;
-  unsigned* const keeps = shared.keeps + warp * Shared::kKeeps;
-  std::uint8_t* const starts = shared.starts + warp * (kTile + 16);
+  float* const staging = shared.staging + block.warp * Form::kStaging;
+  unsigned* const keeps = shared.keeps + block.warp * Shared::kKeeps;
+  std::uint8_t* const starts = shared.starts + block.warp * (kTile + 16);
 
-  copy_tile<T, Form::kRows, kWidth, kThreads>(shared.a, in.k + first * stride + head_column, end - first, shape);
-  copy_tile<T, Form::kRows, kWidth, kThreads>(shared.b, in.v + first * stride + head_column, end - first, shape);
-  copy_facts<Form::kRows, kThreads>(keys, in, first, end - first, false);
-  const DistanceTables tables = make_distance_tables<kThreads>(shared.distances, shape, in, head);
+  copy_tile<T, Form::kRows, kWidth, kThreads>(shared.a, block.row_of(in.k, block.first), block.real(block.first),
+                                              shape);
+  copy_tile<T, Form::kRows, kWidth, kThreads>(shared.b, block.row_of(in.v, block.first), block.real(block.first),
+                                              shape);
+  copy_facts<Form::kRows, kThreads>(keys, in, block.first, block.real(block.first), false);
+  const auto fetch = [&](std::int64_t query, int stage) {
+    T *const x = shared.x + stage * Shared::kComing, *const y = shared.y + stage * Shared::kComing;
+    copy_tile<T, kTile, kWidth, kThreads>(x, block.row_of(in.q, query), block.real(query), shape);
+    copy_tile<T, kTile, kWidth, kThreads>(y, block.row_of(t.doutput, query), block.real(query), shape);
+    copy_query_facts<kTile, kThreads>(shared.facts(stage), t, shape, block.head, query, block.real(query));
+    commit_copies();
+  };
+  fetch(block.begin, 0);
+  const DistanceTables tables = make_distance_tables<kThreads>(shared.distances, shape, in, block.head);
 
   float dk_sums[Form::kOutBlocks][4] = {}, dv_sums[Form::kOutBlocks][4] = {};
   LaneRows rows;
   bool counts[2] = {};
   int runs = 0;
-  walk<Form>(
-      begin, end,
-      [&](std::int64_t query, int stage) {
-        T *const x = shared.x + stage * Shared::kComing, *const y = shared.y + stage * Shared::kComing;
-        copy_tile<T, kTile, kWidth, kThreads>(x, in.q + query * stride + head_column, end - query, shape);
-        copy_tile<T, kTile, kWidth, kThreads>(y, t.doutput + query * stride + head_column, end - query, shape);
-        copy_query_facts<kTile, kThreads>(shared.facts(stage), t, shape, head, query, end - query);
-        commit_copies();
-      },
-      [&](std::int64_t query, int stage) {
-        const RowFacts<kTile> columns = shared.facts(stage);
-        const T *const q = shared.x + stage * Shared::kComing, *const doutput = shared.y + stage * Shared::kComing;
-        if (query == begin) {
-          rows = lane_rows(keys);
-          for (int i = 0; i < 2; ++i) counts[i] = keys.mask()[16 * warp + lane / 4 + 8 * i] != 0;
-          if (shape.drops) runs = find_runs<16>(keys.token() + 16 * warp, starts);
-        }
-        if (shape.drops) {
-          find_kept<kTile, 16>(keeps, shape, in.dropout_key, head, columns.token(), columns.sample(),
-                               keys.token() + 16 * warp, starts, runs);
-        }
-        float p[Form::kBlocks][4] = {}, ds[Form::kBlocks][4] = {};
-        add_product_transposed<kWidth>(p, shared.a + 16 * warp * Form::kLeading, q);
-        add_product_transposed<kWidth>(ds, shared.b + 16 * warp * Form::kLeading, doutput);
+  walk(block, fetch, [&](std::int64_t query, int stage) {
+    const RowFacts<kTile> columns = shared.facts(stage);
+    const T *const q = shared.x + stage * Shared::kComing, *const doutput = shared.y + stage * Shared::kComing;
+    if (query == block.begin) {
+      rows = lane_rows(keys);
+      for (int i = 0; i < 2; ++i) counts[i] = keys.mask()[16 * block.warp + block.lane / 4 + 8 * i] != 0;
+      if (shape.drops) runs = find_runs<16>(keys.token() + 16 * block.warp, starts);
+    }
+    if (shape.drops) {
+      find_kept<kTile, 16>(keeps, shape, in.dropout_key, block.head, columns.token(), columns.sample(),
+                           keys.token() + 16 * block.warp, starts, runs);
+    }
+    float p[Form::kBlocks][4] = {}, ds[Form::kBlocks][4] = {};
+    add_product_transposed<kWidth>(p, shared.a + 16 * block.warp * Form::kLeading, q);
+    add_product_transposed<kWidth>(ds, shared.b + 16 * block.warp * Form::kLeading, doutput);
 #pragma unroll
-        for (int n = 0; n < Form::kBlocks; ++n) {
+    for (int n = 0; n < Form::kBlocks; ++n) {
 #pragma unroll
-          for (int i = 0; i < 4; ++i) {
-            const int column = 8 * n + lane % 4 * 2 + i % 2;
-            const float score = fmaf(p[n][i], shape.scale2, bias_of<true>(tables, rows, i / 2, columns, column));
-            const bool exists = counts[i / 2] && query + column < end;
-            const float probability = exists ? exp2_fast(score - columns.log_sum_exp()[column] * kLog2E) : 0.0F;
-            const bool kept = !shape.drops || (keeps[column] >> (lane / 4 + 8 * (i / 2)) & 1U) != 0;
-            p[n][i] = kept ? probability : 0.0F;
-            ds[n][i] = probability * ((kept ? ds[n][i] * shape.keep_scale : 0.0F) - columns.delta()[column]);
-          }
-        }
-        add_product(dv_sums, p, doutput, staging);
-        add_product(dk_sums, ds, q, staging);
-      });
-  const std::int64_t warp_first = first + 16 * warp;
-  T *const dk_rows = dk + warp_first * stride + head_column, *const dv_rows = dv + warp_first * stride + head_column;
-  store_rows<T>(dk_sums, shape.scale, shape.scale, dk_rows, end - warp_first, shape);
-  store_rows<T>(dv_sums, shape.keep_scale, shape.keep_scale, dv_rows, end - warp_first, shape);
+      for (int i = 0; i < 4; ++i) {
+        const int column = 8 * n + block.lane % 4 * 2 + i % 2;
+        const float score = fmaf(p[n][i], shape.scale2, bias_of<true>(tables, rows, i / 2, columns, column));
+        const bool exists = counts[i / 2] && query + column < block.end;
+        const float probability = exists ? exp2_fast(score - columns.log_sum_exp()[column] * kLog2E) : 0.0F;
+        const bool kept = !shape.drops || (keeps[column] >> (block.lane / 4 + 8 * (i / 2)) & 1U) != 0;
+        p[n][i] = kept ? probability : 0.0F;
+        ds[n][i] = probability * ((kept ? ds[n][i] * shape.keep_scale : 0.0F) - columns.delta()[column]);
+      }
+    }
+    add_product(dv_sums, p, doutput, staging);
+    add_product(dk_sums, ds, q, staging);
+  });
+  T *const dk_rows = block.row_of(dk, block.warp_first()), *const dv_rows = block.row_of(dv, block.warp_first());
+  store_rows<T>(dk_sums, shape.scale, shape.scale, dk_rows, block.real(block.warp_first()), shape);
+  store_rows<T>(dv_sums, shape.keep_scale, shape.keep_scale, dv_rows, block.real(block.warp_first()), shape);
 }
 
 // The largest of what the threads of a block hold, for all of them. `shared`: a float a warp and one more.
@@ -338,26 +309,32 @@ __global__ void __launch_bounds__(AttentionForm<T, kWidth>::kThreads, AttentionF
                          std::int64_t slots) {
   using Form = AttentionForm<T, kWidth>;
   using Shared = BackwardShared<T, kWidth>;
-  constexpr int kTile = Form::kTile, kThreads = Form::kThreads, kWords = kTile / 32;
+  constexpr int kTile = Form::kTile, kThreads = Form::kThreads;
   const AttentionTensors<T>& in = t.in;
-  const int head = static_cast<int>(blockIdx.y);
-  const std::int64_t begin = in.offsets[blockIdx.z], end = in.offsets[blockIdx.z + 1];
-  const std::int64_t first = begin + static_cast<std::int64_t>(blockIdx.x) * Form::kRows;
-  if (first >= end) return;
+  const BlockRows<Form> block(shape, in.offsets);
+  if (block.first >= block.end) return;
   const Shared shared(dynamic_shared<unsigned char>(), shape, Form::kStages, kTableGradients);
   const RowFacts<Form::kRows> queries{shared.rows};
-  const int warp = static_cast<int>(threadIdx.x / kWarp), lane = static_cast<int>(threadIdx.x % kWarp);
-  const std::int64_t stride = shape.stride(), head_column = static_cast<std::int64_t>(head) * shape.head_size;
-  unsigned* const keeps = shared.keeps + warp * Shared::kKeeps;
-  std::uint8_t* const starts = shared.starts + warp * (kTile + 16);
+  unsigned* const keeps = shared.keeps + block.warp * Shared::kKeeps;
+  std::uint8_t* const starts = shared.starts + block.warp * (kTile + 16);
 
-  copy_tile<T, Form::kRows, kWidth, kThreads>(shared.a, in.q + first * stride + head_column, end - first, shape);
-  copy_tile<T, Form::kRows, kWidth, kThreads>(shared.b, t.doutput + first * stride + head_column, end - first, shape);
-  copy_query_facts<Form::kRows, kThreads>(queries, t, shape, head, first, end - first);
-  const DistanceTables tables = make_distance_tables<kThreads>(shared.distances, shape, in, head);
+  copy_tile<T, Form::kRows, kWidth, kThreads>(shared.a, block.row_of(in.q, block.first), block.real(block.first),
+                                              shape);
+  copy_tile<T, Form::kRows, kWidth, kThreads>(shared.b, block.row_of(t.doutput, block.first), block.real(block.first),
+                                              shape);
+  copy_query_facts<Form::kRows, kThreads>(queries, t, shape, block.head, block.first, block.real(block.first));
+  const auto fetch = [&](std::int64_t key, int stage) {
+    T *const x = shared.x + stage * Shared::kComing, *const y = shared.y + stage * Shared::kComing;
+    copy_tile<T, kTile, kWidth, kThreads>(x, block.row_of(in.k, key), block.real(key), shape);
+    copy_tile<T, kTile, kWidth, kThreads>(y, block.row_of(in.v, key), block.real(key), shape);
+    copy_facts<kTile, kThreads>(shared.facts(stage), in, key, block.real(key), false);
+    commit_copies();
+  };
+  fetch(block.begin, 0);
+  const DistanceTables tables = make_distance_tables<kThreads>(shared.distances, shape, in, block.head);
   std::conditional_t<kTableGradients, TableSums<T, kWidth>, NoTableSums> table_sums = [&] {
     if constexpr (kTableGradients) {
-      return TableSums<T, kWidth>(shared, t, shape, head, begin, end, first);
+      return TableSums<T, kWidth>(shared, t, shape, block.head, block.begin, block.end, block.first);
     } else {
       return NoTableSums{};
     }
@@ -366,54 +343,46 @@ __global__ void __launch_bounds__(AttentionForm<T, kWidth>::kThreads, AttentionF
   float sums[Form::kOutBlocks][4] = {};
   LaneRows rows;
   float log_sum_exp2[2] = {}, delta[2] = {};
-  walk<Form>(
-      begin, end,
-      [&](std::int64_t key, int stage) {
-        T *const x = shared.x + stage * Shared::kComing, *const y = shared.y + stage * Shared::kComing;
-        copy_tile<T, kTile, kWidth, kThreads>(x, in.k + key * stride + head_column, end - key, shape);
-        copy_tile<T, kTile, kWidth, kThreads>(y, in.v + key * stride + head_column, end - key, shape);
-        copy_facts<kTile, kThreads>(shared.facts(stage), in, key, end - key, false);
-        commit_copies();
-      },
-      [&](std::int64_t key, int stage) {
-        const RowFacts<kTile> columns = shared.facts(stage);
-        const T *const k = shared.x + stage * Shared::kComing, *const v = shared.y + stage * Shared::kComing;
-        if (key == begin) {
-          rows = lane_rows(queries);
-          for (int i = 0; i < 2; ++i) {
-            const int row = 16 * warp + lane / 4 + 8 * i;
-            log_sum_exp2[i] = queries.log_sum_exp()[row] * kLog2E;
-            delta[i] = queries.delta()[row];
-          }
-        }
-        if (shape.drops) {
-          const int runs = find_runs<kTile>(columns.token(), starts);
-          find_kept<16, kTile>(keeps, shape, in.dropout_key, head, queries.token() + 16 * warp,
-                               queries.sample() + 16 * warp, columns.token(), starts, runs);
-        }
-        float p[Form::kBlocks][4] = {}, ds[Form::kBlocks][4] = {};
-        add_product_transposed<kWidth>(p, shared.a + 16 * warp * Form::kLeading, k);
-        add_product_transposed<kWidth>(ds, shared.b + 16 * warp * Form::kLeading, v);
+  walk(block, fetch, [&](std::int64_t key, int stage) {
+    const RowFacts<kTile> columns = shared.facts(stage);
+    const T *const k = shared.x + stage * Shared::kComing, *const v = shared.y + stage * Shared::kComing;
+    if (key == block.begin) {
+      rows = lane_rows(queries);
+      for (int i = 0; i < 2; ++i) {
+        const int row = 16 * block.warp + block.lane / 4 + 8 * i;
+        log_sum_exp2[i] = queries.log_sum_exp()[row] * kLog2E;
+        delta[i] = queries.delta()[row];
+      }
+    }
+    if (shape.drops) {
+      const int runs = find_runs<kTile>(columns.token(), starts);
+      find_kept<16, kTile>(keeps, shape, in.dropout_key, block.head, queries.token() + 16 * block.warp,
+                           queries.sample() + 16 * block.warp, columns.token(), starts, runs);
+    }
+    float p[Form::kBlocks][4] = {}, ds[Form::kBlocks][4] = {};
+    add_product_transposed<kWidth>(p, shared.a + 16 * block.warp * Form::kLeading, k);
+    add_product_transposed<kWidth>(ds, shared.b + 16 * block.warp * Form::kLeading, v);
 #pragma unroll
-        for (int n = 0; n < Form::kBlocks; ++n) {
+    for (int n = 0; n < Form::kBlocks; ++n) {
 #pragma unroll
-          for (int i = 0; i < 4; ++i) {
-            const int column = 8 * n + lane % 4 * 2 + i % 2;
-            const float score = fmaf(p[n][i], shape.scale2, bias_of<false>(tables, rows, i / 2, columns, column));
-            const bool counts = columns.mask()[column] != 0 && first + 16 * warp + lane / 4 + 8 * (i / 2) < end;
-            const float probability = counts ? exp2_fast(score - log_sum_exp2[i / 2]) : 0.0F;
-            const unsigned word = keeps[(lane / 4 + 8 * (i / 2)) * kWords + column / 32];
-            const bool kept = !shape.drops || (word >> (column % 32) & 1U) != 0;
-            ds[n][i] = probability * ((kept ? ds[n][i] * shape.keep_scale : 0.0F) - delta[i / 2]);
-            if constexpr (kTableGradients) table_sums.add(ds[n][i], rows, i / 2, columns, column);
-          }
-        }
-        add_product(sums, ds, k, shared.staging + warp * Form::kStaging);
-      });
-  const std::int64_t warp_first = first + 16 * warp;
-  store_rows<T>(sums, shape.scale, shape.scale, dq + warp_first * stride + head_column, end - warp_first, shape);
+      for (int i = 0; i < 4; ++i) {
+        const int column = 8 * n + block.lane % 4 * 2 + i % 2;
+        const float score = fmaf(p[n][i], shape.scale2, bias_of<false>(tables, rows, i / 2, columns, column));
+        const bool counts =
+            columns.mask()[column] != 0 && block.warp_first() + block.lane / 4 + 8 * (i / 2) < block.end;
+        const float probability = counts ? exp2_fast(score - log_sum_exp2[i / 2]) : 0.0F;
+        const unsigned word = keeps[(block.lane / 4 + 8 * (i / 2)) * Form::kWords + column / 32];
+        const bool kept = !shape.drops || (word >> (column % 32) & 1U) != 0;
+        ds[n][i] = probability * ((kept ? ds[n][i] * shape.keep_scale : 0.0F) - delta[i / 2]);
+        if constexpr (kTableGradients) table_sums.add(ds[n][i], rows, i / 2, columns, column);
+      }
+    }
+    add_product(sums, ds, k, shared.staging + block.warp * Form::kStaging);
+  });
+  store_rows<T>(sums, shape.scale, shape.scale, block.row_of(dq, block.warp_first()), block.real(block.warp_first()),
+                shape);
   if constexpr (kTableGradients) {
-    table_sums.write(partial, head, begin / Form::kRows + blockIdx.z + blockIdx.x, slots);
+    table_sums.write(partial, block.head, block.begin / Form::kRows + blockIdx.z + blockIdx.x, slots);
   }
 }
 
@@ -465,21 +434,14 @@ std::unique_ptr<Kernel> make_backward(const Context& context, const AttentionSha
     launch(context.stream(), attention_row_sums<T>,
            {.blocks = blocks_for(a.bound(n) * shape.heads, kSumThreads / kWarp), .threads = kSumThreads}, t.doutput,
            input<T>(a, 4), t.in.v, t.in.offsets, shape, t.sums);
-    const auto blocks = static_cast<unsigned>((a.bound(longest) + Form::kRows - 1) / Form::kRows);
-    const Launch grid{.blocks = blocks,
-                      .threads = Form::kThreads,
-                      .blocks_y = static_cast<unsigned>(shape.heads),
-                      .blocks_z = static_cast<unsigned>(shape.samples)};
-    Launch keys = grid, queries = grid;
-    keys.shared_bytes = keys_bytes;
-    queries.shared_bytes = queries_bytes;
-    launch(context.stream(), attention_key_value_grad<T, kWidth>, keys, t, shape, output<T>(a, 1), output<T>(a, 2));
+    launch(context.stream(), attention_key_value_grad<T, kWidth>, grid_of<Form>(shape, a.bound(longest), keys_bytes), t,
+           shape, output<T>(a, 1), output<T>(a, 2));
     if (partials > 0) {
       check_cuda(cudaMemsetAsync(partial, 0, static_cast<std::size_t>(partials) * sizeof(float), context.stream()),
                  "zeros for the gradients of attention's bias tables");
     }
-    launch(context.stream(), attention_query_grad<T, kWidth, kTableGradients>, queries, t, shape, output<T>(a, 0),
-           partial, slots);
+    launch(context.stream(), attention_query_grad<T, kWidth, kTableGradients>,
+           grid_of<Form>(shape, a.bound(longest), queries_bytes), t, shape, output<T>(a, 0), partial, slots);
     if constexpr (kTableGradients) {
       TableOutputs to{};
       for (std::size_t table = 0; table < kTables; ++table) {

@@ -1,43 +1,25 @@
 #include "backend/cuda/context.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <optional>
 
 #include "backend/cuda/pinned_ring.h"
-#include "base/bytes.h"
-#include "base/error.h"
 
 namespace plimsoll::cuda {
 
-void check_cuda(cudaError_t error, std::string_view doing) {
-  if (error == cudaSuccess) return;
-  cudaGetLastError();  // else the next kernel's start would be taken for what failed
-  throw EnvironmentError({.what = fmt::format("the GPU refused: {}", doing),
-                          .found = cudaGetErrorString(error),
-                          .remedy = "plimsoll doctor shows the device, its driver and who holds its memory"});
-}
-
 class ArenaMemory final : public DeviceMemory {
  public:
-  ArenaMemory(const Context& context, std::size_t bytes) : context_(context), bytes_(bytes) {
+  ArenaMemory(const Context& context, std::size_t bytes) : context_(context) {
     if (bytes == 0) return;
     context.gpu().check_room(bytes);
-    void* address = nullptr;
-    check_cuda(cudaMalloc(&address, bytes), fmt::format("{} of device memory", format_bytes(bytes)));
-    data_ = static_cast<std::byte*>(address);
-    context_.allocated_bytes_ += bytes;
+    data_.emplace(bytes);
     ring_.emplace(context, std::clamp(bytes / 64, kLeastRing, kMostRing));
-    fill_zeros(this->bytes());
+    fill_zeros(data_->bytes());
+    context_.allocated_bytes_ += bytes;
   }
-  ~ArenaMemory() override {
-    ring_.reset();
-    cudaFree(data_);
-    if (data_ != nullptr) context_.allocated_bytes_ -= bytes_;
-  }
+  ~ArenaMemory() override { context_.allocated_bytes_ -= bytes().size(); }
 
-  std::span<std::byte> bytes() const override { return {data_, bytes_}; }
+  std::span<std::byte> bytes() const override { return data_ ? data_->bytes() : std::span<std::byte>(); }
   bool is_host() const override { return false; }
   void write(std::span<const std::byte> from, void* to) const override {
     if (!from.empty()) ring_->write(from, to);
@@ -59,13 +41,9 @@ class ArenaMemory final : public DeviceMemory {
   static constexpr std::size_t kLeastRing = std::size_t{4} << 20, kMostRing = std::size_t{64} << 20;
 
   const Context& context_;
-  std::byte* data_ = nullptr;
-  std::size_t bytes_;
+  std::optional<DeviceBytes> data_;
   mutable std::optional<PinnedRing> ring_;
 };
-
-Context::Context(int device) : gpu_(device) { check_cuda(cudaStreamCreate(&stream_), "a stream"); }
-Context::~Context() { cudaStreamDestroy(stream_); }
 
 std::unique_ptr<DeviceMemory> Context::allocate(std::size_t bytes) const {
   return std::make_unique<ArenaMemory>(*this, bytes);

@@ -42,25 +42,6 @@ std::optional<LtAlgorithm> algorithm_of(std::string_view text) {
   return algorithm;
 }
 
-class Event {
- public:
-  explicit Event(cudaStream_t stream) : stream_(stream) { check_cuda(cudaEventCreate(&event_), "an event"); }
-  ~Event() { cudaEventDestroy(event_); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-  void record() { check_cuda(cudaEventRecord(event_, stream_), "an event"); }
-  float milliseconds_since(const Event& begin) const {
-    check_cuda(cudaEventSynchronize(event_), "products that are timed");
-    float milliseconds = 0;
-    check_cuda(cudaEventElapsedTime(&milliseconds, begin.event_, event_), "products that are timed");
-    return milliseconds;
-  }
-
- private:
-  cudaStream_t stream_;
-  cudaEvent_t event_ = nullptr;
-};
-
 }  // namespace
 
 std::string MatmulShape::name() const {
@@ -234,10 +215,11 @@ float Matmuls::milliseconds(const MatmulShape& shape, const Product& product, co
                             const MatmulBuffers& buffers) const {
   const auto run = [&] { return start(shape, product, algorithm, buffers) == kLtSuccess; };
   if (!run()) return std::numeric_limits<float>::infinity();  // the first one warms up
-  Event begin(context_.stream()), end(context_.stream());
-  begin.record();
+  const Event begin, end;
+  begin.record(context_.stream());
   for (int i = 0; i < kTimedRuns; ++i) run();
-  end.record();
+  end.record(context_.stream());
+  end.wait();
   return end.milliseconds_since(begin) / kTimedRuns;
 }
 

@@ -28,8 +28,8 @@ class PinnedRing {
 
   const Context& context_;
   std::size_t segment_bytes_;
-  std::byte* data_ = nullptr;
-  std::array<cudaEvent_t, kSegments> copied_{};  // all of the segment, when it was last left
+  PinnedBytes data_;
+  std::array<Event, kSegments> copied_;  // all of the segment, when it was last left
   std::size_t segment_ = 0, at_ = 0;
 };
 

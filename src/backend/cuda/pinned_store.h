@@ -23,11 +23,10 @@ class PinnedStore final : public OffloadStore {
 
  private:
   const Context& context_;
-  std::byte* data_ = nullptr;
-  std::uint64_t bytes_;
-  cudaStream_t stream_ = nullptr;
-  cudaEvent_t ready_ = nullptr;    // what a transfer moves, or takes the place of
-  std::vector<cudaEvent_t> done_;  // by ticket
+  PinnedBytes data_;
+  Stream stream_;
+  Event ready_;              // what a transfer moves, or takes the place of
+  std::vector<Event> done_;  // by ticket
 };
 
 }  // namespace plimsoll::cuda

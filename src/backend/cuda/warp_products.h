@@ -6,6 +6,8 @@
 // bank twice. Instructions: NVIDIA's PTX ISA, "Matrix multiply-accumulate operation using mma instruction", m16n8k16.
 #pragma once
 
+#include <type_traits>
+
 #include "backend/cuda/device.h"
 
 namespace plimsoll::cuda {
@@ -27,9 +29,9 @@ __device__ inline void mma(float (&c)[4], const std::uint32_t (&a)[4], const std
 template <bool kTransposed, typename T>
 __device__ inline void load_matrices(const T* row, std::uint32_t (&to)[4]);
 
-// 16 bytes from global to shared memory, zeros where `real` is false; done when wait_for_copies says so.
-__device__ inline void copy_async_16(void* shared, const void* global, bool real);
-__device__ inline void copy_async_4(void* shared, const void* global, bool real);
+// 16 or 4 bytes from global to shared memory, zeros where `real` is false; done when wait_for_copies says so.
+template <int kBytes>
+__device__ inline void copy_async(void* shared, const void* global, bool real);
 __device__ inline void commit_copies();
 // Until all groups but the `kPending` last ones that were committed are there, for this thread.
 template <int kPending>
@@ -44,11 +46,9 @@ template <bool kTransposed, typename T>
 inline void load_matrices(const T* row, std::uint32_t (&to)[4]) {
   cuda_emulator::load_matrices(row, kTransposed, to);
 }
-inline void copy_async_16(void* shared, const void* global, bool real) {
-  cuda_emulator::copy_async(shared, global, 16, real);
-}
-inline void copy_async_4(void* shared, const void* global, bool real) {
-  cuda_emulator::copy_async(shared, global, 4, real);
+template <int kBytes>
+inline void copy_async(void* shared, const void* global, bool real) {
+  cuda_emulator::copy_async(shared, global, kBytes, real);
 }
 inline void commit_copies() { cuda_emulator::commit_copies(); }
 template <int kPending>
@@ -134,22 +134,19 @@ __device__ inline void load_matrices(const T* row, std::uint32_t (&to)[4]) {
   }
 }
 
-__device__ inline void copy_async_16(void* shared, const void* global, bool real) {
+template <int kBytes>
+__device__ inline void copy_async(void* shared, const void* global, bool real) {
+  static_assert(kBytes == 16 || kBytes == 4);
 #if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)), "l"(global),
-               "r"(real ? 16 : 0)
-               : "memory");
+  const unsigned to = shared_address(shared), size = real ? kBytes : 0;
+  if constexpr (kBytes == 16) {  // past the L1 cache, which takes no others
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(size) : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(global), "r"(size) : "memory");
+  }
 #else
-  *static_cast<uint4*>(shared) = real ? *static_cast<const uint4*>(global) : uint4{0, 0, 0, 0};
-#endif
-}
-__device__ inline void copy_async_4(void* shared, const void* global, bool real) {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(shared)), "l"(global),
-               "r"(real ? 4 : 0)
-               : "memory");
-#else
-  *static_cast<unsigned*>(shared) = real ? *static_cast<const unsigned*>(global) : 0U;
+  using Word = std::conditional_t<kBytes == 16, uint4, unsigned>;
+  *static_cast<Word*>(shared) = real ? *static_cast<const Word*>(global) : Word{};
 #endif
 }
 __device__ inline void commit_copies() {

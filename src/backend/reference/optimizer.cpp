@@ -80,9 +80,9 @@ void adamw(const KernelArguments& a, const UpdateForm& form, const AdamWAttribut
                                  a.inputs.subspan(form.gradient()));
   const std::int64_t start = attributes.first;  // of the part that is updated
   const std::int64_t elements = attributes.count > 0 ? attributes.count : shape.elements();
-  for (std::int64_t first = 0; first < elements; first += kCodeBlock) {
-    const std::int64_t count = std::min(kCodeBlock, elements - first);
-    T m[kCodeBlock], v[kCodeBlock];
+  for (std::int64_t first = 0; first < elements; first += kStateBlock) {
+    const std::int64_t count = std::min(kStateBlock, elements - first);
+    T m[kStateBlock], v[kStateBlock];
     moment.load(first, count, m);
     square.load(first, count, v);
     for (std::int64_t i = 0; i < count; ++i) {

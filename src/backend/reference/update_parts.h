@@ -1,5 +1,5 @@
-// The parts of a parameter update (graph/update_form.h) as obvious accessors: parameters whole or split, states whole or
-// coded, gradients dense or by rows.
+// The parts of a parameter update (graph/update_form.h) as obvious accessors: parameters whole or split, states whole
+// or coded, gradients dense or by rows.
 #pragma once
 
 #include <cmath>
@@ -42,7 +42,7 @@ class ParameterParts {
   std::int16_t* low_ = nullptr;
 };
 
-// A moment, a block of kCodeBlock elements at a time.
+// A moment, a block of kStateBlock elements at a time.
 template <typename T>
 class MomentParts {
  public:
@@ -57,7 +57,7 @@ class MomentParts {
   }
   void load(std::int64_t first, std::int64_t count, T* to) const {
     for (std::int64_t i = 0; i < count; ++i) {
-      to[i] = whole_ != nullptr ? whole_[first + i] : T{map_[codes_[first + i]]} * absmax_[first / kCodeBlock];
+      to[i] = whole_ != nullptr ? whole_[first + i] : T{map_[codes_[first + i]]} * absmax_[first / kStateBlock];
     }
   }
   void store(std::int64_t first, std::int64_t count, const T* from) const {
@@ -67,7 +67,7 @@ class MomentParts {
     }
     T largest = 0;
     for (std::int64_t i = 0; i < count; ++i) largest = std::max(largest, std::abs(from[i]));
-    absmax_[first / kCodeBlock] = largest;
+    absmax_[first / kStateBlock] = largest;
     for (std::int64_t i = 0; i < count; ++i) {
       codes_[first + i] = nearest_code(map_, static_cast<float>(largest > 0 ? from[i] / largest : T{0}));
     }

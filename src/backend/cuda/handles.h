@@ -1,0 +1,77 @@
+// Errors of the CUDA runtime as typed errors, and owners of what it gives: streams, events, memory.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#ifdef PLIMSOLL_CUDA_EMULATED
+#include "cuda_emulator.h"
+#else
+#include <cuda_runtime_api.h>
+#endif
+
+namespace plimsoll::cuda {
+
+// Throws EnvironmentError with the runtime's words; `doing` names what was asked for.
+void check_cuda(cudaError_t error, std::string_view doing);
+
+template <auto kDestroy>
+struct Destroy {
+  template <typename T>
+  void operator()(T* handle) const {
+    kDestroy(handle);
+  }
+};
+
+class Stream {
+ public:
+  Stream();
+  cudaStream_t get() const { return stream_.get(); }
+
+ private:
+  std::unique_ptr<std::remove_pointer_t<cudaStream_t>, Destroy<cudaStreamDestroy>> stream_;
+};
+
+class Event {
+ public:
+  Event();
+  cudaEvent_t get() const { return event_.get(); }
+  // What the stream was given so far.
+  void record(cudaStream_t stream) const;
+  void wait() const;
+  // Of the device's time, from another event to this, both past.
+  float milliseconds_since(const Event& begin) const;
+
+ private:
+  std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, Destroy<cudaEventDestroy>> event_;
+};
+
+// The host's memory that the device reads and writes by itself.
+class PinnedBytes {
+ public:
+  // Throws EnvironmentError if the host does not give it; `purpose` names it.
+  PinnedBytes(std::size_t bytes, std::string_view purpose);
+  std::span<std::byte> bytes() const { return {data_.get(), bytes_}; }
+
+ private:
+  std::unique_ptr<std::byte, Destroy<cudaFreeHost>> data_;
+  std::size_t bytes_;
+};
+
+// The device's memory, undefined.
+class DeviceBytes {
+ public:
+  // Throws EnvironmentError if the device has it not.
+  explicit DeviceBytes(std::size_t bytes);
+  std::span<std::byte> bytes() const { return {data_.get(), bytes_}; }
+
+ private:
+  std::unique_ptr<std::byte, Destroy<cudaFree>> data_;
+  std::size_t bytes_;
+};
+
+}  // namespace plimsoll::cuda
