@@ -9,6 +9,7 @@ The first step of a process (of a compiled model: three) warms up and is not cou
   bench/compare_pytorch.py [--batches filled receipts] [--precisions fp32 bf16] [--programs eager allocator compile]
                            [--batch-size 4] [--rounds 3] [--steps 3]
   bench/compare_pytorch.py --device cuda      both on the first GPU: bf16, filled, batch 16, eager and torch.compile's modes
+  bench/compare_pytorch.py --device cuda --shape large --programs    no program beside ours: its share of the GPU's rate
 
 Batches: `filled`, S = 709 (512 text tokens, no padding, and 197 of the image); `receipts`, the first real receipts of
 ../shared/data/sroie, which PyTorch gets padded to 512 text tokens and Plimsoll packs.
@@ -20,7 +21,8 @@ Plimsoll's half is `plimsoll bench-step`. The peak compared is the kernel's figu
 On a GPU the peak is what NVML sees of the device's memory in use beyond what was in use before, context and libraries
 included; PyTorch's own figure (max_memory_allocated) is in the JSON. `compile-overhead` and `compile-autotune` are the
 modes reduce-overhead and max-autotune; TF32 is off. A share of the GPU's rate is counted from the model's formula
-(scaling.py) against torch.matmul of bf16, 8192^3, measured in the same rounds.
+(scaling.py) against torch.matmul of bf16, 8192^3, measured in the same rounds. --emulated puts PyTorch on the CPU, and
+peaks are resident sets.
 """
 
 import argparse
@@ -37,7 +39,7 @@ from pathlib import Path
 
 import nvidia
 from program import PLIMSOLL, REPOSITORY
-from scaling import arithmetic
+from scaling import SHAPES, arithmetic
 
 sys.path.insert(0, str(REPOSITORY / "tools"))
 
@@ -97,17 +99,17 @@ def matmul_worker(options, size=8192):
     print(json.dumps({"step_seconds": seconds, "flops": 2 * size ** 3}))
 
 
-def run(command, threads, warm, preload=None, device="cpu"):
+def run(options, command, warm, preload=None):
     """Runs to the end; adds the kernel's own figures of the process: peak resident set and processor time; on a GPU the
     peak is the device's."""
-    environment = dict(os.environ, OMP_NUM_THREADS=str(threads))
+    environment = dict(os.environ, OMP_NUM_THREADS=str(options.threads))
     if preload is not None:
         environment["LD_PRELOAD"] = str(preload)
         environment["MALLOC_CONF"] = "oversize_threshold:1,background_thread:true,metadata_thp:auto," \
                                      "dirty_decay_ms:9000000000,muzzy_decay_ms:9000000000"
     command = [str(part) for part in command]
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
-        with nvidia.PeakWatch() if device == "cuda" else contextlib.nullcontext() as watch:
+        with nvidia.watch(options) as watch:
             process = subprocess.Popen(command, stdout=output, stderr=errors, env=environment)
             _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -136,6 +138,13 @@ def make(script, *arguments):
                    stdout=subprocess.DEVNULL)
 
 
+def prepare_model(options):
+    model = options.work / f"{options.shape}-7-labels"
+    if not (model / "config.json").exists():
+        make("make_model.py", "--shape", options.shape, "--labels", 7, "--output", model)
+    return model
+
+
 def prepare(options, kind):
     """The batch as PyTorch takes it."""
     path = options.work / f"{kind}-{options.batch_size}x{options.length}.safetensors"
@@ -153,10 +162,10 @@ def reference_sizes(shape):
 def commands(options, model, batch, precision):
     """{program: (command, warm steps, preloaded library)}, ours first."""
     warm = dict.fromkeys(COMPILE_MODES, 3)
-    device = ["--device", options.device]
+    device = ["--device", "cpu" if options.emulated else options.device]
     result = {"plimsoll": ([options.plimsoll, "bench-step", "--model", model, "--batch", batch, "--steps",
                             options.steps + 1, "--threads", options.threads, "--json",
-                            *(device if options.device == "cuda" else []), *(["--bf16"] if precision == "bf16" else [])], 1, None)}
+                            *(["--device", "cuda"] if options.device == "cuda" else []), *(["--bf16"] if precision == "bf16" else [])], 1, None)}
     for program in options.programs:
         steps_before = warm.get(program, 1)
         result[program] = ([sys.executable, __file__, "--worker", "--model", model, "--batch", batch, "--precisions",
@@ -176,7 +185,7 @@ def compare(options, model, kind, precision):
     runs = {program: [] for program in programs}
     for _ in range(options.rounds):
         for program, (command, warm, preload) in programs.items():
-            runs[program].append(run(command, options.threads, warm, preload, options.device))
+            runs[program].append(run(options, command, warm, preload))
     medians = {program: [statistics.median(one["step_seconds"]) for one in of] for program, of in runs.items()}
     rates = [one["flops"] / seconds for one, seconds in zip(runs.pop("matmul", []), medians.pop("matmul", []))]
     rows = []
@@ -186,8 +195,8 @@ def compare(options, model, kind, precision):
                      "median_seconds": statistics.median(medians[program]), "ratio": ratio,
                      "bar": bar_of(options, kind, precision, program),
                      "peak_bytes": max(one["peak_bytes"] for one in of), "runs": of})
-        if rates and options.shape == "base":
-            share = [arithmetic(options.batch_size, options.length) / seconds / rate
+        if rates and options.shape in SHAPES:
+            share = [arithmetic(options.batch_size, options.length, options.shape) / seconds / rate
                      for seconds, rate in zip(medians[program], rates)]
             rows[-1].update(share_of_matmul=statistics.median(share), matmul_flops=statistics.median(rates))
     return rows
@@ -229,7 +238,7 @@ def verdicts(options, rows):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", default="base", choices=("tiny", "small", "base", "large", "golden"))
-    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    nvidia.add_device_options(parser)
     parser.add_argument("--batches", nargs="+", choices=("filled", "receipts"))
     parser.add_argument("--precisions", nargs="+", choices=("fp32", "bf16"))
     parser.add_argument("--programs", nargs="*", choices=("eager", "allocator", *COMPILE_MODES))
@@ -252,20 +261,17 @@ def main():
     if options.worker:
         options.precision = (options.precisions or ["fp32"])[0]
         return matmul_worker(options) if options.matmul else pytorch_worker(options)
-    on_gpu = options.device == "cuda"
-    if on_gpu and nvidia.missing_device():
-        sys.exit(f"no GPU: {nvidia.missing_device()}")
+    on_gpu = nvidia.on_gpu(options)
     options.batches = options.batches or (["filled"] if on_gpu else ["filled", "receipts"])
     options.precisions = options.precisions or (["bf16"] if on_gpu else ["fp32", "bf16"])
-    options.programs = options.programs or (["eager", *COMPILE_MODES] if on_gpu else ["eager", "compile"])
+    if options.programs is None:
+        options.programs = ["eager", *COMPILE_MODES] if on_gpu else ["eager", "compile"]
     options.batch_size = options.batch_size or (16 if on_gpu else 4)
     if not on_gpu and set(options.programs) - {"eager"} and not JEMALLOC.exists():
         sys.exit(f"{JEMALLOC} is missing: apt-get install libjemalloc2")
 
-    model = options.work / f"{options.shape}-7-labels"
-    if not (model / "config.json").exists():
-        make("make_model.py", "--shape", options.shape, "--labels", 7, "--output", model)
-    place = nvidia.Device().name() if on_gpu else f"{options.threads} threads on {processor()}"
+    model = prepare_model(options)
+    place = nvidia.Device().name() if on_gpu and not options.emulated else f"{options.threads} threads on {processor()}"
     print(f"{options.shape}, batch {options.batch_size}, T = {options.length}, {place}, "
           f"{options.rounds} x {options.steps} steps each, in turn\n\n"
           "| batch | precision | program | median step, s | pages/s | its time over ours | bar | peak, GiB | over ours |"

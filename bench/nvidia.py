@@ -1,6 +1,8 @@
 """What NVIDIA's driver says of its devices, through its own libraries. Python's standard library only."""
 
+import contextlib
 import ctypes
+import sys
 import threading
 import time
 
@@ -19,6 +21,19 @@ def missing_device():
     if error or not count.value:
         return "NVIDIA's driver shows no device"
     return None
+
+
+def add_device_options(parser):
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--emulated", action="store_true",
+                        help="the GPU of --plimsoll is test/cuda_emulator's: to try this script where there is none")
+
+
+def on_gpu(options):
+    """Whether the device is a GPU; ends the script where one is asked for and there is none."""
+    if options.device == "cuda" and not options.emulated and missing_device():
+        sys.exit(f"no GPU: {missing_device()}")
+    return options.device == "cuda"
 
 
 class _Memory(ctypes.Structure):
@@ -78,3 +93,8 @@ class PeakWatch:
     def __exit__(self, *_):
         self._stop.set()
         self._thread.join()
+
+
+def watch(options):
+    """A PeakWatch while a program runs on a GPU; None where NVML has nothing to see."""
+    return PeakWatch() if options.device == "cuda" and not options.emulated else contextlib.nullcontext()

@@ -10,9 +10,10 @@ MIB = 1 << 20
 
 
 def run(program, *arguments, allowed=(0,)):
-    """Runs to the end, output kept; any other exit code than those allowed ends the script with what was printed."""
+    """Runs to the end, output kept; any other exit code than those allowed (None: all) ends the script with what was
+    printed."""
     command = [str(program), *map(str, arguments)]
     result = subprocess.run(command, capture_output=True, text=True)
-    if result.returncode not in allowed:
+    if allowed is not None and result.returncode not in allowed:
         sys.exit(f"{' '.join(command)}\nended with {result.returncode}:\n{result.stdout}{result.stderr}")
     return result

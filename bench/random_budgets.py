@@ -6,12 +6,16 @@ the kernel kills it. Where none can be made, the highest resident set in summary
 run killed, none above its budget, none refused.
 
   bench/random_budgets.py [--runs 200] [--models layoutlmv3-tiny layoutlmv3-small] [--steps 2]
+  bench/random_budgets.py --device cuda [--runs 50] [--models layoutlmv3-tiny layoutlmv3-small layoutlmv3-base] [--steps 100]
 
 A cgroup also counts pages of the file cache that the process brings in; the kernel drops those before it kills anybody.
-The same seed draws the same budgets. Python's standard library only.
+On a GPU nothing limits a process; there another one (hold_memory.py) takes and frees the device's memory at random
+meanwhile. A run that is refused before it holds its memory (no plan.json yet) is counted, and may be. Bar: none of those
+that begin fails. The same seed draws the same budgets. No run begins after --seconds. Python's standard library only.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -19,8 +23,11 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
+from collections import Counter
 from pathlib import Path
 
+import nvidia
 from program import MIB, PLIMSOLL, REPOSITORY
 
 LEVERS = [[], ["--max-grad-norm", "0"], ["--bf16"], ["--optim", "adamw_8bit"],
@@ -28,13 +35,13 @@ LEVERS = [[], ["--max-grad-norm", "0"], ["--bf16"], ["--optim", "adamw_8bit"],
 
 
 class MemoryLimit:
-    """A cgroup of our own with a memory limit, or nothing where none can be made."""
+    """A cgroup of our own with a memory limit, or nothing where none can be made or the memory is a device's."""
 
-    def __init__(self):
+    def __init__(self, wanted):
         self.path = self.limit_file = None
         name = f"plimsoll-{os.getpid()}"
         for root, limit_file in ((Path("/sys/fs/cgroup"), "memory.max"),
-                                 (Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes")):
+                                 (Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes")) if wanted else ():
             path = root / name
             try:
                 path.mkdir()
@@ -62,73 +69,141 @@ class MemoryLimit:
             self.path.rmdir()
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=200)
-    parser.add_argument("--models", nargs="+", default=["layoutlmv3-tiny", "layoutlmv3-small"])
-    parser.add_argument("--steps", type=int, default=2, help="updates a run")
-    parser.add_argument("--pages", type=int, default=24)
-    parser.add_argument("--batch", type=int, default=4)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--plimsoll", type=Path, default=PLIMSOLL)
-    parser.add_argument("--work", type=Path, default=REPOSITORY / "build" / "random_budgets")
-    options = parser.parse_args()
-    shutil.rmtree(options.work, ignore_errors=True)
-    options.work.mkdir(parents=True)
-    pages = options.work / "pages"
+@contextlib.contextmanager
+def neighbour(options):
+    """Something that takes the device's memory meanwhile; what it did is in the dictionary afterwards."""
+    told = {}
+    if options.device == "cpu" or options.emulated:
+        yield told
+        return
+    command = [sys.executable, str(Path(__file__).with_name("hold_memory.py")), "--seed", str(options.seed)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    if process.stdout.readline() != "holding\n":
+        sys.exit(f"{' '.join(command)} did not begin")
+    try:
+        yield told
+    finally:
+        rest, _ = process.communicate()
+    if process.returncode:
+        sys.exit(f"{' '.join(command)} ended with {process.returncode}: its memory was not taken to the end")
+    told.update(json.loads(rest))
 
-    def run(*arguments, before=None):
-        return subprocess.run([str(options.plimsoll), *map(str, arguments)], capture_output=True, text=True,
+
+class Runs:
+    def __init__(self, options):
+        self.options, self.random = options, random.Random(options.seed)
+        self.pages = options.work / "pages"
+        self.useful, self.found, self.nearest = {}, Counter(), 1.0
+
+    def plimsoll(self, *arguments, before=None):
+        return subprocess.run([str(self.options.plimsoll), *map(str, arguments)], capture_output=True, text=True,
                               preexec_fn=before)
 
-    run("synth", "--output", pages, "--count", options.pages, "--validation-fraction", 0.25).check_returncode()
-    limit = MemoryLimit()
-    print("hard limit:", f"cgroup {limit.path}" if limit.path else "none can be made here; the highest resident set is asserted")
-    generator = random.Random(options.seed)
-    useful = {}
-    killed = above = refused = failed = done = 0
-    nearest = 1.0
+    def setting(self, number):
+        models = self.options.models
+        return models[number % len(models)], LEVERS[number // len(models) % len(LEVERS)]
+
+    def common(self, model, levers):
+        device = ["--device", "cuda", "--eval-data", self.pages / "validation.jsonl"] if self.options.device == "cuda" else []
+        return ["--model", model, "--data", self.pages / "train.jsonl", "--train-batch-size", self.options.batch, "--threads",
+                self.options.threads, "--max-length", self.options.max_length, *levers, *device]
+
+    def prepare(self):
+        """Pages, and what budgets are of use: while there is room to look."""
+        self.plimsoll("synth", "--output", self.pages, "--count", self.options.pages, "--validation-fraction",
+                      0.25).check_returncode()
+        for number in range(self.options.runs):
+            model, levers = self.setting(number)
+            if (model, *levers) in self.useful:
+                continue
+            sweep = self.plimsoll("plan", *self.common(model, levers), "--budget", "1TiB", "--sweep", "--points", 2, "--json")
+            if sweep.returncode:
+                sys.exit(f"{' '.join([model, *levers])}: plan ended with {sweep.returncode}\n{sweep.stdout}{sweep.stderr}")
+            points = json.loads(sweep.stdout)["sweep"]
+            low, high = self.useful[model, *levers] = points[0]["budget_bytes"], points[-1]["budget_bytes"]
+            print(f"{' '.join([model, *levers])}: useful budgets from {low / MIB:.0f} to {high / MIB:.0f} MiB", flush=True)
+
+    def one(self, number, limit):
+        model, levers = self.setting(number)
+        budget = self.random.randint(*self.useful[model, *levers])
+        output = self.options.work / "run"
+        shutil.rmtree(output, ignore_errors=True)
+        limit.set(budget)
+        result = self.plimsoll("train", *self.common(model, levers), "--budget", budget, "--max-steps", self.options.steps,
+                               "--output-dir", output, "--json", before=limit.join)
+        found, words = self.judge(result, output, budget)
+        self.found[found] += 1
+        if found != "done":
+            print(f"{' '.join([model, *levers])} with {budget / MIB:.1f} MiB: {found}{words}", flush=True)
+
+    def judge(self, result, output, budget):
+        words = f"\n{result.stdout[-1500:]}{result.stderr[-1500:]}"
+        on_gpu = self.options.device == "cuda"
+        if result.returncode == -signal.SIGKILL:
+            return "killed", ""
+        if on_gpu and result.returncode in (4, 5) and not (output / "plan.json").exists():
+            return "refused", words
+        if not on_gpu and result.returncode == 4:
+            return "refused", words
+        if result.returncode:
+            return "failed", f": ended with {result.returncode}{words}"
+        # What a process holds on a GPU cannot always be told from what its neighbour holds.
+        measured = 0 if on_gpu else json.loads((output / "summary.json").read_text())["measured_peak_bytes"]
+        self.nearest = min(self.nearest, (budget - measured) / budget)
+        return ("above", f" its budget: it held {measured / MIB:.1f} MiB") if measured > budget else ("done", "")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    nvidia.add_device_options(parser)
+    parser.add_argument("--runs", type=int, help="default: 200; on a GPU 50")
+    parser.add_argument("--models", nargs="+")
+    parser.add_argument("--steps", type=int, help="updates a run (default: 2; on a GPU 100, where they take milliseconds)")
+    parser.add_argument("--pages", type=int, default=24)
+    parser.add_argument("--batch", type=int, default=4)
+    parser.add_argument("--max-length", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="no run begins later")
+    parser.add_argument("--plimsoll", type=Path, default=PLIMSOLL)
+    parser.add_argument("--work", type=Path, default=REPOSITORY / "build" / "random_budgets")
+    parser.add_argument("--json", type=Path, help="write the figures here")
+    options = parser.parse_args()
+    on_gpu = nvidia.on_gpu(options)
+    options.runs = options.runs or (50 if on_gpu else 200)
+    options.steps = options.steps or (100 if on_gpu else 2)
+    options.models = options.models or ["layoutlmv3-tiny", "layoutlmv3-small", *(["layoutlmv3-base"] if on_gpu else [])]
+    end = time.monotonic() + options.seconds
+    shutil.rmtree(options.work, ignore_errors=True)
+    options.work.mkdir(parents=True)
+
+    runs = Runs(options)
+    runs.prepare()
+    limit = MemoryLimit(wanted=not on_gpu)
+    if not on_gpu:
+        print("hard limit:", f"cgroup {limit.path}" if limit.path else "none can be made here; the highest resident set is asserted")
     try:
-        for number in range(options.runs):
-            model = options.models[number % len(options.models)]
-            levers = LEVERS[number // len(options.models) % len(LEVERS)]
-            common = ["--model", model, "--data", pages / "train.jsonl", "--train-batch-size", options.batch,
-                      "--threads", options.threads, *levers]
-            if (model, *levers) not in useful:
-                sweep = run("plan", *common, "--budget", "1TiB", "--sweep", "--points", 2, "--json")
-                sweep.check_returncode()
-                points = json.loads(sweep.stdout)["sweep"]
-                low, high = useful[model, *levers] = points[0]["budget_bytes"], points[-1]["budget_bytes"]
-                print(f"{' '.join([model, *levers])}: useful budgets from {low / MIB:.0f} to {high / MIB:.0f} MiB", flush=True)
-            budget = generator.randint(*useful[model, *levers])
-            output = options.work / "run"
-            shutil.rmtree(output, ignore_errors=True)
-            limit.set(budget)
-            result = run("train", *common, "--budget", budget, "--max-steps", options.steps, "--output-dir", output, "--json",
-                         before=limit.join)
-            if result.returncode == -signal.SIGKILL:
-                killed += 1
-                print(f"{' '.join([model, *levers])} with {budget / MIB:.1f} MiB: killed")
-            elif result.returncode == 4:
-                refused += 1
-                print(f"{' '.join([model, *levers])} with {budget / MIB:.1f} MiB: refused\n{result.stderr}")
-            elif result.returncode != 0:
-                failed += 1
-                print(f"{' '.join([model, *levers])} with {budget / MIB:.1f} MiB: ended with {result.returncode}\n{result.stderr}")
-            else:
-                done += 1
-                measured = json.loads((output / "summary.json").read_text())["measured_peak_bytes"]
-                nearest = min(nearest, (budget - measured) / budget)
-                if measured > budget:
-                    above += 1
-                    print(f"{' '.join([model, *levers])} with {budget / MIB:.1f} MiB: held {measured / MIB:.1f} MiB")
+        with neighbour(options) as told:
+            for number in range(options.runs):
+                if time.monotonic() > end:
+                    break
+                runs.one(number, limit)
     finally:
         limit.close()
-    print(f"{options.runs} runs: {done} to the end, {killed} killed, {above} above their budget, {refused} refused, "
-          f"{failed} failed; the nearest came within {100 * nearest:.1f} % of its budget")
-    holds = done == options.runs and above == 0
-    print("bar: none killed, none above its budget:", "holds" if holds else "FAILS")
+    found = runs.found
+    print(f"{sum(found.values())} runs of {options.runs}: {found['done']} to the end, {found['killed']} killed, {found['above']} above "
+          f"their budget, {found['refused']} refused, {found['failed']} failed")
+    if on_gpu:
+        print("the neighbour:", json.dumps(told))
+        holds = found["done"] > 0 and sum(found.values()) == options.runs and not found["failed"] + found["killed"]
+        print("bar: none that begins fails:", "holds" if holds else "FAILS")
+    else:
+        print(f"the nearest came within {100 * runs.nearest:.1f} % of its budget")
+        holds = found["done"] == options.runs
+        print("bar: none killed, none above its budget:", "holds" if holds else "FAILS")
+    if options.json:
+        options.json.write_text(json.dumps({"asked": options.runs, "runs": sum(found.values()), **{
+            kind: found[kind] for kind in ("done", "killed", "above", "refused", "failed")}, "neighbour": told}, indent=1) + "\n")
     return 0 if holds else 1
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from program import PLIMSOLL, REPOSITORY, run
 
 VISUAL = 197
-WIDTH, LAYERS, INNER = 768, 12, 3072
+SHAPES = {"base": (768, 12, 3072), "large": (1024, 24, 4096)}  # width, layers, inner width
 
 
 def make(script, *arguments):
@@ -30,11 +30,12 @@ def make(script, *arguments):
                    stdout=subprocess.DEVNULL)
 
 
-def arithmetic(pages, length):
+def arithmetic(pages, length, shape="base"):
     """Floating-point operations of one step's products, forward and backward."""
+    width, layers, inner = SHAPES[shape]
     rows, sequence = pages * (length + VISUAL), length + VISUAL
-    weights = LAYERS * (4 * WIDTH * WIDTH + 2 * WIDTH * INNER)
-    return 6 * weights * rows + 12 * LAYERS * rows * sequence * WIDTH
+    weights = layers * (4 * width * width + 2 * width * inner)
+    return 6 * weights * rows + 12 * layers * rows * sequence * width
 
 
 def expected(options, times, threads):
