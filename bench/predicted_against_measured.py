@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 
 import nvidia
-from program import MIB, PLIMSOLL, REPOSITORY, run
+from program import MIB, PLIMSOLL, REPOSITORY, run, words_of
 
 # Adapters and frozen parts are of a model that has weights.
 MODEL_LEVERS = [["--lora-rank", "8"], ["--lora-rank", "8", "--load-in-4bit", "--bf16"],
@@ -77,10 +77,6 @@ def measure(options, common, share, row):
     return "" if abs(measured - predicted) <= max(0.01 * predicted, 8 * MIB) else "too far from the prediction"
 
 
-def words_of(result):
-    return (result.stdout[-1500:] + result.stderr[-1500:]).strip()
-
-
 def line_of(row):
     shown = " ".join(part for part in row["levers"] if "/" not in str(part)) or "-"
     words = f"{row['model']:<17}{row['length']:>6}{row['batch']:>6}{row.get('budget_bytes', 0) // MIB:>9}"
@@ -92,14 +88,17 @@ def line_of(row):
     return f"{words}  {shown}{'  FAILS, ' + row['failure'] if row['failure'] else ''}"
 
 
-def summary_of(options, rows):
+def write_summary(options, rows):
     """What is printed and what bench/gpu_check.py judges by."""
     known = [row for row in rows if "measured_bytes" in row]
     errors = [row["measured_bytes"] - row["predicted_bytes"] for row in known]
-    return {"asked": options.runs, "runs": len(rows), "failed": sum(bool(row["failure"]) for row in rows),
-            "above_prediction": sum(error > 0 for error in errors),
-            "above_budget": sum(row["measured_bytes"] > row["budget_bytes"] for row in known),
-            "largest_error_bytes": max(map(abs, errors), default=0), "rows": rows}
+    summary = {"asked": options.runs, "runs": len(rows), "failed": sum(bool(row["failure"]) for row in rows),
+               "above_prediction": sum(error > 0 for error in errors),
+               "above_budget": sum(row["measured_bytes"] > row["budget_bytes"] for row in known),
+               "largest_error_bytes": max(map(abs, errors), default=0), "rows": rows}
+    if options.json:
+        options.json.write_text(json.dumps(summary, indent=1) + "\n")
+    return summary
 
 
 def main():
@@ -140,9 +139,8 @@ def main():
         row["failure"] = measure(options, common, share, row)
         rows.append(row)
         print(line_of(row), flush=True)
-        if options.json:  # at once: whoever waits may lose patience
-            options.json.write_text(json.dumps(summary_of(options, rows), indent=1) + "\n")
-    summary = summary_of(options, rows)
+        write_summary(options, rows)  # at once: whoever waits may lose patience
+    summary = write_summary(options, rows)
     holds = len(rows) == options.runs and not summary["failed"]
     print(f"{len(rows)} runs of {options.runs}; the largest error {summary['largest_error_bytes'] / MIB:.1f} MiB; "
           f"{summary['above_budget']} above their budget, {summary['above_prediction']} above their prediction")

@@ -17,3 +17,9 @@ def run(program, *arguments, allowed=(0,)):
     if allowed is not None and result.returncode not in allowed:
         sys.exit(f"{' '.join(command)}\nended with {result.returncode}:\n{result.stdout}{result.stderr}")
     return result
+
+
+def words_of(result):
+    """Why a program that failed did so: its message, without the warnings before it."""
+    text = (result.stderr or result.stdout).strip()
+    return text[max(0, text.find("error: ")):][-2000:]

@@ -28,7 +28,7 @@ from collections import Counter
 from pathlib import Path
 
 import nvidia
-from program import MIB, PLIMSOLL, REPOSITORY
+from program import MIB, PLIMSOLL, REPOSITORY, words_of
 
 LEVERS = [[], ["--max-grad-norm", "0"], ["--bf16"], ["--optim", "adamw_8bit"],
           ["--optim", "adamw_8bit", "--bf16", "--max-grad-norm", "0"]]
@@ -118,7 +118,7 @@ class Runs:
                 continue
             sweep = self.plimsoll("plan", *self.common(model, levers), "--budget", "1TiB", "--sweep", "--points", 2, "--json")
             if sweep.returncode:
-                sys.exit(f"{' '.join([model, *levers])}: plan ended with {sweep.returncode}\n{sweep.stdout}{sweep.stderr}")
+                sys.exit(f"{' '.join([model, *levers])}: plan ended with {sweep.returncode}\n{words_of(sweep)}")
             points = json.loads(sweep.stdout)["sweep"]
             low, high = self.useful[model, *levers] = points[0]["budget_bytes"], points[-1]["budget_bytes"]
             print(f"{' '.join([model, *levers])}: useful budgets from {low / MIB:.0f} to {high / MIB:.0f} MiB", flush=True)
@@ -137,7 +137,7 @@ class Runs:
             print(f"{' '.join([model, *levers])} with {budget / MIB:.1f} MiB: {found}{words}", flush=True)
 
     def judge(self, result, output, budget):
-        words = f"\n{result.stdout[-1500:]}{result.stderr[-1500:]}"
+        words = f"\n{words_of(result)}"
         on_gpu = self.options.device == "cuda"
         if result.returncode == -signal.SIGKILL:
             return "killed", ""

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Everything that only a GPU can check: tests, compute-sanitizer, numbers and speed beside PyTorch (bench/gpu_check.py).
-#   scripts/gpu_check.sh [--only tests|sanitizer|parity|speed …]           builds first
+# Everything that only a GPU can check: tests, compute-sanitizer, numbers, speed and memory (bench/gpu_check.py has the parts).
+#   scripts/gpu_check.sh [--only PART …]                                   builds first
 #   scripts/gpu_check.sh BUNDLE [--only …]                                 with what scripts/gpu_bundle.sh packed elsewhere
 # Writes bench/results/GPU-DATE.json and .md; exits 1 if a bar is missed. Without a GPU it says so and exits 0.
 # PLIMSOLL_PYTHON names a Python that has PyTorch and transformers; .venv's, or else python3, unless it does.
