@@ -13,9 +13,11 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "graph/graph.h"
@@ -78,6 +80,14 @@ struct DeviceUse {
   std::size_t free_bytes = 0;  // by nobody
 };
 
+// Which of several ways some kernels of a device take. They differ in the last bits of sums: results repeat bit for bit
+// by the same ones only.
+struct Choices {
+  std::string device{};                             // and library that they are for; empty: there is nothing to choose
+  std::map<std::string, std::string> algorithms{};  // texts that the backend understands, by what is computed
+  friend bool operator==(const Choices&, const Choices&) = default;
+};
+
 class Backend {
  public:
   Backend() = default;
@@ -98,6 +108,18 @@ class Backend {
   // Makes ready all kernels that were prepared for these bounds of rows (KernelArguments::row_bound), so that running
   // them allocates nothing.
   virtual void prepare_bounds(std::span<const std::int64_t>) {}
+  // For kernels that are prepared and live: what was taken over or chosen by time.
+  virtual Choices choices() { return {}; }
+  // Takes those choices over, which come before earlier ones; false where they are for another device or library:
+  // nothing is changed then. Empty ones are for any. Before prepare_bounds. Throws DataError, naming `where`, for a
+  // text that is no choice.
+  virtual bool use_choices(const Choices& choices, [[maybe_unused]] const std::string& where) {
+    return choices.device.empty();
+  }
+  // Chooses by time what nothing was taken over for, in `memory`, whose contents are lost if the result, how many
+  // things were timed, is not 0. Before prepare_bounds. Throws DataError where a choice that was taken over does not
+  // run.
+  virtual std::size_t tune(const DeviceMemory&) { return 0; }
   // Of the device as it is now; nothing where kernels work in the host's memory.
   virtual std::optional<DeviceUse> device_use() { return std::nullopt; }
   // What the process holds on the device beside what allocate() gave: its context and libraries, complete once kernels

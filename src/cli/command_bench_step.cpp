@@ -6,6 +6,7 @@
 #include "cli/command.h"
 #include "cli/devices.h"
 #include "cli/run_options.h"
+#include "cli/speeds.h"
 #include "cli/usage.h"
 #include "train/step_bench.h"
 
@@ -37,6 +38,7 @@ void run_bench_step(const Invocation& invocation, const BenchOptions& options) {
   StepBenchOptions bench{.steps = options.steps,
                          .optimizer = parse_optimizer(options.optimizer),
                          .precision = options.precision.resolve()};
+  bench.choices.cache = cache_directory();
   bench.recompute_cheap = options.kept_activations != "all";
   if (bench.recompute_cheap && !options.kept_activations.empty())
     bench.kept_bytes = parse_bytes(options.kept_activations, "--kept-activations");

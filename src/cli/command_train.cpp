@@ -85,9 +85,12 @@ void train_planned(const Invocation& invocation, const RunOptions& options, cons
                    const std::optional<fs::path>& resume) {
   const fs::path output_dir = options.train.output_dir;
   Backend& backend = *device.backend;
-  Session session(fit(fit_request(bundle, options.train, train, evaluation, options.memory), backend), backend);
+  Session session(fit(fit_request(bundle, options.train, train, evaluation, options.memory), backend), backend,
+                  known_choices(resume, cache_directory()));
   const RunPlan& plan = session.plan();
-  write_text_file(output_dir / "plan.json", plan_json(plan).dump(2) + "\n");
+  nlohmann::json written_plan = plan_json(plan);
+  written_plan["choices"] = choices_json(session.choices());
+  write_text_file(output_dir / "plan.json", written_plan.dump(2) + "\n");
   if (!invocation.json) {
     if (!device.summary.empty()) print_line(device.summary);
     print_line(fmt::format(

@@ -65,12 +65,16 @@ fs::path speeds_path(const Device& device, DType precision) {
     std::replace_if(
         which.begin(), which.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '-');
   }
-  const std::string name = fmt::format("speeds-{}{}.json", which, half);
+  const fs::path directory = cache_directory();
+  return directory.empty() ? fs::path() : directory / fmt::format("speeds-{}{}.json", which, half);
+}
+
+fs::path cache_directory() {
   if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != 0) {
-    return fs::path(cache) / "plimsoll" / name;
+    return fs::path(cache) / "plimsoll";
   }
   if (const char* home = std::getenv("HOME"); home != nullptr && *home != 0) {
-    return fs::path(home) / ".cache" / "plimsoll" / name;
+    return fs::path(home) / ".cache" / "plimsoll";
   }
   return {};
 }

@@ -9,9 +9,10 @@
 
 namespace plimsoll {
 
-// Where the speeds of that device (on the CPU, with that many threads) and precision are kept: $XDG_CACHE_HOME/plimsoll
-// or
-// ~/.cache/plimsoll. Empty without either.
+// Where what was measured on this machine is kept: $XDG_CACHE_HOME/plimsoll or ~/.cache/plimsoll. Empty without either.
+std::filesystem::path cache_directory();
+
+// There, the speeds of that device (on the CPU, with that many threads) and precision.
 std::filesystem::path speeds_path(const Device& device, DType precision);
 
 // Measures and writes the file; returns the speeds even where it cannot be written (with a warning).

@@ -22,8 +22,9 @@ std::size_t count_tickets(const RunPlan& plan) {
 
 }  // namespace
 
-Session::Session(RunPlan plan, Backend& backend)
+Session::Session(RunPlan plan, Backend& backend, const std::optional<KnownChoices>& known)
     : plan_(std::move(plan)), memory_(backend.allocate(plan_.arena_bytes)) {
+  if (known) choices_ = choose(backend, *memory_, *known);
   if (plan_.offload.bytes() > 0) {
     store_ = backend.make_offload_store(plan_.offload.bytes(), count_tickets(plan_));
     if (store_ == nullptr) {

@@ -7,11 +7,13 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/offload_file.h"
+#include "fit/choices.h"
 #include "fit/fit.h"
 #include "model/parameter_place.h"
 #include "runtime/transfer_queue.h"
@@ -20,10 +22,14 @@ namespace plimsoll {
 
 class Session {
  public:
-  // Throws EnvironmentError if the arena, or room on the disk, cannot be had.
-  Session(RunPlan plan, Backend& backend);
+  // With `known`, algorithms that differ in the last bits of results are the same as ever, or chosen by time here (see
+  // choose); without, they are those that libraries propose first. Throws EnvironmentError if the arena, or room on the
+  // disk, cannot be had.
+  Session(RunPlan plan, Backend& backend, const std::optional<KnownChoices>& known = std::nullopt);
 
   const RunPlan& plan() const { return plan_; }
+  // Of this run; empty where none were chosen.
+  const Choices& choices() const { return choices_; }
   bool has(ProgramKind kind) const;
   // Throws InternalError if the run has no such program.
   const Program& program(ProgramKind kind) const;
@@ -46,6 +52,7 @@ class Session {
   void visit_offloaded(const OffloadLayout::State& state, bool fills, const OffloadStore::Visit& visit) const;
 
   RunPlan plan_;
+  Choices choices_;
   std::unique_ptr<OffloadFile> file_;  // nullptr: nothing is offloaded to a file
   std::unique_ptr<DeviceMemory> memory_;
   std::unique_ptr<OffloadStore> store_;  // after what its requests touch; nullptr: nothing is offloaded

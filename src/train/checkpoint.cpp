@@ -38,7 +38,8 @@ nlohmann::json to_json(const TrainerState& state) {
           {"interval_loss", state.interval_loss},
           {"interval_steps", state.interval_steps},
           {"best_metric", state.best_metric ? nlohmann::json(*state.best_metric) : nlohmann::json()},
-          {"best_global_step", state.best_step}};
+          {"best_global_step", state.best_step},
+          {"choices", choices_json(state.choices)}};
 }
 
 // States are stored flat.
@@ -216,6 +217,7 @@ TrainerState read_trainer_state(const fs::path& checkpoint) {
     state.interval_steps = whole("interval_steps");
     if (!object.at("best_metric").is_null()) state.best_metric = object.at("best_metric").get<double>();
     state.best_step = whole("best_global_step");
+    state.choices = parse_choices(object.value("choices", nlohmann::json()), path.string() + ", \"choices\"");
     if (state.step < 0 || !(state.scaler.scale > 0) || state.scaler.skipped < 0 || state.micro_batch_size < 1 ||
         state.train_batch_size < state.micro_batch_size) {
       throw DataError({.what = "the checkpoint's state makes no sense",

@@ -1,6 +1,6 @@
-// Checkpoints: DIR/checkpoint-N holds a whole model directory, the optimizer's state and where the run stood. A checkpoint
-// appears in one rename, so whatever carries the name is complete; a run that is killed while writing leaves only a
-// "checkpoint-N.tmp", which the next run removes.
+// Checkpoints: DIR/checkpoint-N holds a whole model directory, the optimizer's state and where the run stood. A
+// checkpoint appears in one rename, so whatever carries the name is complete; a run that is killed while writing leaves
+// only a "checkpoint-N.tmp", which the next run removes.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "fit/choices.h"
 #include "train/grad_scaler.h"
 #include "train/model_bundle.h"
 
@@ -18,18 +19,18 @@ namespace plimsoll {
 
 // Where a run stands, and what its numbers depend on beyond weights and optimizer state.
 struct TrainerState {
-  std::int64_t step = 0;         // updates done
+  std::int64_t step = 0;  // updates done
   std::int64_t total_steps = 0;
   // The numeric key: a run continues bit for bit only with these the same.
   std::uint64_t seed = 0;
   std::int64_t train_batch_size = 0;
   std::int64_t micro_batch_size = 0;
-  std::int64_t examples = 0;     // windows of the training data
+  std::int64_t examples = 0;  // windows of the training data
   std::int64_t max_length = 0;
   int threads = 0;
   std::string optimizer = "adamw_torch";  // --optim; the only one when checkpoints did not name it
-  std::string data;     // fingerprint of the training windows; empty in checkpoints of old
-  std::string options;  // learning rate and what shapes it, decay, clipping, as text; empty in checkpoints of old
+  std::string data;                       // fingerprint of the training windows; empty in checkpoints of old
+  std::string options;       // learning rate and what shapes it, decay, clipping, as text; empty in checkpoints of old
   GradScaler::State scaler;  // of --fp16; as it begins in runs of other precisions
   // Losses summed since the last line of metrics.jsonl, so that the next line is the same after a resume.
   double interval_loss = 0;
@@ -37,6 +38,7 @@ struct TrainerState {
   // The best evaluation so far.
   std::optional<double> best_metric;
   std::int64_t best_step = 0;
+  Choices choices;  // of algorithms on a device; none in checkpoints of old and of runs on the CPU
 };
 
 // Optimizer states by name ("<parameter>.exp_avg"), wherever they live. `read` shows a state's bytes in order, in one
@@ -47,8 +49,8 @@ struct StateAccess {
   std::function<void(const std::string& name, const std::function<void(std::span<std::byte>)>&)> fill;
 };
 
-// Writes output_dir/checkpoint-<state.step> and returns its path. Throws EnvironmentError (disk full, …), leaving what was
-// there before untouched. `original`: as save_model has it.
+// Writes output_dir/checkpoint-<state.step> and returns its path. Throws EnvironmentError (disk full, …), leaving what
+// was there before untouched. `original`: as save_model has it.
 std::filesystem::path save_checkpoint(const std::filesystem::path& output_dir, const TrainerState& state,
                                       const ModelBundle& bundle, const ParameterSource& original,
                                       const ParameterMemory& parameters, const std::vector<std::string>& state_names,
@@ -68,11 +70,12 @@ std::filesystem::path checkpoint_path(const std::filesystem::path& output_dir, s
 // their number would confuse the two runs.
 std::optional<std::filesystem::path> set_checkpoints_aside(const std::filesystem::path& output_dir);
 
-// Throws DataError for a missing or torn trainer_state.json.
+// Throws DataError for a missing or torn trainer_state.json, and for what in it makes no sense.
 TrainerState read_trainer_state(const std::filesystem::path& checkpoint);
 // Fills parameters and states from a checkpoint. Throws DataError if it does not fit the model.
-void load_checkpoint(const std::filesystem::path& checkpoint, const ModelBundle& bundle, const ParameterMemory& parameters,
-                     const std::vector<std::string>& state_names, const StateAccess& states);
+void load_checkpoint(const std::filesystem::path& checkpoint, const ModelBundle& bundle,
+                     const ParameterMemory& parameters, const std::vector<std::string>& state_names,
+                     const StateAccess& states);
 // The parameters alone, for the best model at the end.
 void load_checkpoint_parameters(const std::filesystem::path& checkpoint, const ModelBundle& bundle,
                                 const ParameterMemory& parameters);

@@ -338,6 +338,11 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
   return request;
 }
 
+KnownChoices known_choices(const std::optional<std::filesystem::path>& resume, const std::filesystem::path& cache) {
+  if (!resume) return {.recorded = {}, .recorded_in = {}, .cache = cache};
+  return {.recorded = read_trainer_state(*resume).choices, .recorded_in = resume->string(), .cache = cache};
+}
+
 nlohmann::json plan_json(const RunPlan& plan) {
   nlohmann::json items = nlohmann::json::array(), programs = nlohmann::json::array();
   for (const MemoryItem& item : plan.items) items.push_back({{"name", item.name}, {"bytes", item.bytes}});

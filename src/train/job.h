@@ -15,6 +15,7 @@
 #include "data/dataset.h"
 #include "data/loader.h"
 #include "data/sampler.h"
+#include "fit/choices.h"
 #include "fit/fit.h"
 #include "train/model_bundle.h"
 #include "train/options.h"
@@ -115,6 +116,9 @@ void resolve_device_budgets(MemoryRequest& memory, Backend& backend);
 // nullptr). The data sets and `bundle` must outlive the request.
 FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, const Dataset* train,
                        const Dataset* evaluation, const MemoryRequest& memory);
+
+// What a run takes over: of the checkpoint that it goes on from, and of the machine's file in `cache`.
+KnownChoices known_choices(const std::optional<std::filesystem::path>& resume, const std::filesystem::path& cache);
 
 // plan.json, and the same items for people.
 nlohmann::json plan_json(const RunPlan& plan);

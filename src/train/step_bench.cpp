@@ -73,7 +73,7 @@ StepBench bench_step(const ModelBundle& bundle, const std::filesystem::path& bat
                                            : Levers{.micro_batch_size = shape.max_samples};
   RunPlan run = plan_run(request, levers, backend);
   const ForwardBytes forward = forward_of(run);
-  const Session session(std::move(run), backend);
+  const Session session(std::move(run), backend, options.choices);
   const Program& program = session.program(ProgramKind::kStep);
   for (const auto& [name, entry] : session.plan().layout.entries()) {
     if (entry.role == Role::kState) session.persistent(name).fill_zeros();

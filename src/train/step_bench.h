@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "fit/choices.h"
 #include "fit/fit.h"
 #include "train/model_bundle.h"
 
@@ -21,6 +22,7 @@ struct StepBenchOptions {
   // cheap ones are kept.
   std::optional<std::size_t> kept_bytes{};
   bool recompute_cheap = true;  // false: not even those
+  KnownChoices choices{};
   // Called after each step, to time something else in turn.
   std::function<void(const Graph&)> after_step{};
 };

@@ -47,7 +47,7 @@ bool same(const nlohmann::json& written, const std::optional<StepFault>& found) 
   return found ? written == to_json(*found) : written.is_null();
 }
 
-StepRecord record_of(const nlohmann::json& json) {
+StepRecord record_of(const nlohmann::json& json, const std::string& where) {
   StepRecord record;
   StepScalars& s = record.scalars;
   s.step = json.at("step").get<std::int64_t>();
@@ -62,6 +62,7 @@ StepRecord record_of(const nlohmann::json& json) {
   record.gradient_norm = number_of(json.at("gradient_norm"));
   record.micro_batches_in_update = json.at("micro_batches_in_update").get<std::int64_t>();
   record.padded = json.at("padded").get<bool>();
+  record.choices = parse_choices(json.value("choices", nlohmann::json()), where);
   for (const nlohmann::json& micro : json.at("micro_batches")) {
     record.micro_batches.push_back({.file = micro.at("file").get<std::string>(),
                                     .first_sample = micro.at("first_sample").get<std::int32_t>(),
@@ -162,6 +163,7 @@ void write_step_record(const std::filesystem::path& directory, const StepRecord&
                                  {"update_text_rows", plan.update_text_rows},
                                  {"update_mode", update_mode_name(plan.levers.update)},
                                  {"recompute", recompute}}},
+                               {"choices", choices_json(record.choices)},
                                {"finding", record.fault ? to_json(*record.fault) : nlohmann::json()}};
   write_text_file(directory / kStepFile, json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
@@ -179,14 +181,15 @@ Replay replay_step(const std::filesystem::path& directory, Backend& backend) {
   if (!json.is_object()) refuse("no JSON object");
   Replay replay;
   try {
-    replay.record = record_of(json);
+    replay.record = record_of(json, path.string());
     ModelBundle bundle = open_weights_only((directory / kRecordedModel).string());
     const nlohmann::json& model = json.at("model");
     bundle.options.freeze = model.at("freeze").get<std::vector<std::string>>();
     bundle.options.frozen_weights = weights_type_of(model.at("frozen_weights").get<std::string>());
     bundle.options.lora.dropout = model.at("lora_dropout").get<double>();
     bundle.options.train_relative_position_tables = model.at("train_relative_position_tables").get<bool>();
-    const Session session(plan_of(json, bundle, backend), backend);
+    const KnownChoices known{.recorded = replay.record.choices, .recorded_in = path.string(), .cache = {}};
+    const Session session(plan_of(json, bundle, backend), backend, known);
     // Numbers that are not finite may be what there is to show.
     ParameterSource source = bundle.source(replay.record.scalars.seed);
     source.takes_any_number = true;

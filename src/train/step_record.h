@@ -47,6 +47,7 @@ struct StepRecord {
   std::int64_t micro_batches_in_update = 1;
   std::vector<MicroBatchRecord> micro_batches;  // up to the one in which the fault was found
   std::optional<StepFault> fault;               // nothing: the step could not be made to go wrong again
+  Choices choices;                              // of algorithms
 };
 
 // A program of a step and which of its micro-batches it runs.

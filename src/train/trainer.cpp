@@ -78,7 +78,8 @@ Trainer::Trainer(const Session& session, const ModelBundle& bundle, const TrainD
                 numeric_text(bundle.options) + (data.train->options().augment ? ", augmented" : ""),
             .scaler = {},
             .best_metric = std::nullopt,
-            .best_step = 0};
+            .best_step = 0,
+            .choices = session.choices()};
   for (const auto& [name, entry] : session.plan().layout.entries()) {
     if (entry.role == Role::kState && is_optimizer_state(name)) state_names_.push_back(name);
   }

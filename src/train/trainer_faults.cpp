@@ -29,6 +29,7 @@ fs::path Trainer::write_record(StepRecord& record, double loss) {
   record.loss = loss;
   record.gradient_norm = gradient_norm_;
   record.padded = options_.pad_to > 0;
+  record.choices = session_.choices();
   save_model(aside / kRecordedModel, bundle_, original_,
              [this](const std::string& name) { return session_.parameter(name); });
   loader_.reset();

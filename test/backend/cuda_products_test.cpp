@@ -23,6 +23,7 @@ class CudaProducts : public testing::Test {
     cuda_emulator::refuse_products(false);
     cuda_emulator::set_product_times(1, 1, 1);
     cuda_emulator::set_lt_version(130100);
+    cuda_emulator::refuse_rows_below(0);
   }
 };
 
@@ -49,15 +50,16 @@ BuiltCase one_product() {
 }
 
 // The algorithm that the case's product is multiplied by.
-int algorithm_of(const BuiltCase& built, CudaBackend& backend, RunnerOptions options = {}) {
-  GraphRunner runner(built.graph, backend, options);
+int algorithm_of(const BuiltCase& built, GraphRunner& runner) {
   built.set_data(runner);
   cuda_emulator::lt_calls().last_algorithm = -1;
   runner.run();
   return cuda_emulator::lt_calls().last_algorithm;
 }
-
-constexpr std::int64_t kBounds[] = {12, 20};
+int algorithm_of(const BuiltCase& built, CudaBackend& backend, RunnerOptions options = {}) {
+  GraphRunner runner(built.graph, backend, options);
+  return algorithm_of(built, runner);
+}
 
 TEST_F(CudaProducts, AreByTheLibrarysFirstProposal) {
   CudaBackend backend;
@@ -87,6 +89,7 @@ TEST_F(CudaProducts, ArePreparedOnceForEachBound) {
 
   CudaBackend backend;
   GraphRunner few_rows(built.graph, backend, {.bound_slack = 3});
+  constexpr std::int64_t kBounds[] = {12, 20};
   backend.prepare_bounds(kBounds);
   const int before = calls.heuristics;
   built.set_data(few_rows);
@@ -103,68 +106,118 @@ TEST_F(CudaProducts, AreByTheFastestAlgorithmAfterTuning) {
                                         {std::array{1.1F, 1.01F, 1.0F}, 1}}) {
     cuda_emulator::set_product_times(times[0], times[1], times[2]);
     CudaBackend backend;
+    const GraphRunner prepared(built.graph, backend);
     EXPECT_EQ(algorithm_of(built, backend), 0);
-    backend.tune_products(kBounds, *backend.allocate(8 << 20));
-    EXPECT_EQ(algorithm_of(built, backend), expected);
-    EXPECT_EQ(algorithm_of(built, backend, {.bound_slack = 3}), expected);
-    EXPECT_EQ(algorithm_of(built, backend, {.bound_slack = 4}), 0);  // not tuned
+    EXPECT_EQ(backend.choices().algorithms.size(), 0U);
+    EXPECT_EQ(backend.tune(*backend.allocate(8 << 20)), 3U);  // at 20, 10 and 5 rows
+    for (const std::int64_t slack : {0, 1, 3, 11}) {          // whatever the bound
+      EXPECT_EQ(algorithm_of(built, backend, {.bound_slack = slack}), expected);
+    }
+    EXPECT_EQ(backend.tune(*backend.allocate(8 << 20)), 0U);  // once is enough
   }
 }
 
-TEST_F(CudaProducts, AreNotTunedInMemoryThatIsTooSmall) {
+TEST_F(CudaProducts, ThatNoKernelNeedsAreNotTuned) {
+  const BuiltCase built = one_product();
+  CudaBackend backend;
+  algorithm_of(built, backend);
+  EXPECT_EQ(backend.tune(*backend.allocate(8 << 20)), 0U);
+  const GraphRunner prepared(built.graph, backend), twice(built.graph, backend);
+  EXPECT_EQ(backend.tune(*backend.allocate(8 << 20)), 3U);
+}
+
+TEST_F(CudaProducts, AreTheLibrarysFirstWhereMemoryIsTooSmallToTune) {
+  const BuiltCase built = one_product();
   cuda_emulator::set_product_times(5, 1, 3);
   CudaBackend backend;
-  EXPECT_EQ(algorithm_of(one_product(), backend), 0);
-  backend.tune_products(kBounds, *backend.allocate(1 << 20));  // the workspace alone
-  EXPECT_EQ(algorithm_of(one_product(), backend), 0);
+  const GraphRunner prepared(built.graph, backend);
+  EXPECT_EQ(backend.tune(*backend.allocate(1 << 20)), 0U);  // the workspace alone
+  EXPECT_EQ(algorithm_of(built, backend), 0);
+  EXPECT_EQ(backend.choices().algorithms.size(), 3U);  // which is a choice like others
 }
 
 TEST_F(CudaProducts, RepeatWithChoicesThatWereStored) {
   const BuiltCase built = one_product();
   cuda_emulator::set_product_times(5, 1, 3);
-  std::map<std::string, std::string> choices;
+  Choices choices;
   {
     CudaBackend backend;
-    algorithm_of(built, backend);
-    backend.tune_products(kBounds, *backend.allocate(8 << 20));
-    choices = backend.product_choices();
+    const GraphRunner prepared(built.graph, backend);
+    backend.tune(*backend.allocate(8 << 20));
+    choices = backend.choices();
   }
-  EXPECT_EQ(choices.size(), 3U);  // the library's version, and the product at both bounds
-  EXPECT_EQ(choices.at("library"), "130100");
-  EXPECT_EQ(choices.at("12x40x24 F32>F32 tb").size(), 128U);
+  EXPECT_NE(choices.device.find(", cuBLAS 130100"), std::string::npos) << choices.device;
+  ASSERT_EQ(choices.algorithms.size(), 3U);
+  for (const char* rows : {"20", "10", "5"}) {
+    EXPECT_EQ(choices.algorithms.at(rows + std::string("x40x24 F32>F32 tb")).size(), 128U);
+  }
 
   cuda_emulator::set_product_times(1, 5, 5);
   CudaBackend backend;
-  EXPECT_EQ(algorithm_of(built, backend), 0);  // … and products that are prepared already are chosen anew
-  backend.use_product_choices(choices);
-  const int heuristics = cuda_emulator::lt_calls().heuristics;
-  EXPECT_EQ(algorithm_of(built, backend), 1);
-  EXPECT_EQ(algorithm_of(built, backend, {.bound_slack = 3}), 1);
-  EXPECT_EQ(cuda_emulator::lt_calls().heuristics, heuristics);
-  EXPECT_EQ(backend.product_choices(), choices);
+  GraphRunner all_rows(built.graph, backend), few_rows(built.graph, backend, {.bound_slack = 0});
+  EXPECT_EQ(algorithm_of(built, all_rows), 0);  // … and products that are prepared already are chosen anew
+  EXPECT_TRUE(backend.use_choices(choices, "a test"));
+  EXPECT_EQ(backend.choices(), choices);
+  const int products = cuda_emulator::lt_calls().products;
+  EXPECT_EQ(backend.tune(*backend.allocate(8 << 20)), 0U);
+  EXPECT_EQ(cuda_emulator::lt_calls().products, products);
+  EXPECT_EQ(algorithm_of(built, all_rows), 1);
+  EXPECT_EQ(algorithm_of(built, few_rows), 1);
+  EXPECT_EQ(backend.choices(), choices);
 
-  choices["12x40x24 F32>F32 tb"] = "own kernel";
-  backend.use_product_choices(choices);
-  EXPECT_EQ(algorithm_of(built, backend, {.bound_slack = 3}), -1);
+  // A bound is multiplied as the next size above that was tuned.
+  choices.algorithms.at("10x40x24 F32>F32 tb") = "own kernel";
+  EXPECT_TRUE(backend.use_choices(choices, "a test"));
+  EXPECT_EQ(algorithm_of(built, few_rows), -1);  // 9 rows
+  EXPECT_EQ(algorithm_of(built, backend, {.bound_slack = 2}), 1);
 }
 
-TEST_F(CudaProducts, RefuseChoicesThatDoNotFit) {
+TEST_F(CudaProducts, RefuseChoicesThatMakeNoSense) {
   const BuiltCase built = one_product();
   CudaBackend backend;
-  algorithm_of(built, backend);
-  auto choices = backend.product_choices();
-  auto& choice = choices.at("20x40x24 F32>F32 tb");
+  const GraphRunner prepared(built.graph, backend);
+  backend.tune(*backend.allocate(0));
+  Choices choices = backend.choices();
+  std::string& choice = choices.algorithms.at("20x40x24 F32>F32 tb");
   const std::string good = choice;
-  choice = good.substr(1);
-  expect_error<DataError>([&] { backend.use_product_choices(choices); }, {"20x40x24", "128 hexadecimal digits"});
-  choice = "g" + good.substr(1);
-  expect_error<DataError>([&] { backend.use_product_choices(choices); }, {"20x40x24"});
+  for (const std::string& bad :
+       {std::string(), good.substr(1), "g" + good.substr(1), "+" + good.substr(1), good + "0"}) {
+    choice = bad;
+    expect_error<DataError>([&] { backend.use_choices(choices, "a/file"); },
+                            {"a/file", "20x40x24", "'" + bad + "'", "128 hexadecimal digits"});
+  }
   choice = std::string(15, '0') + "9" + good.substr(16);  // an algorithm that is not there
-  backend.use_product_choices(choices);
-  expect_error<DataError>([&] { algorithm_of(built, backend); }, {"20x40x24", "does not run"});
-  choice = good;
+  backend.use_choices(choices, "a/file");
+  expect_error<DataError>([&] { backend.tune(*backend.allocate(0)); }, {"a/file", "20x40x24", "does not run"});
+  expect_error<DataError>([&] { algorithm_of(built, backend); }, {"a/file", "20x40x24", "does not run"});
+}
+
+TEST_F(CudaProducts, LeaveChoicesForAnotherDeviceOrLibrary) {
+  const BuiltCase built = one_product();
+  CudaBackend backend;
+  const GraphRunner prepared(built.graph, backend);
+  cuda_emulator::set_product_times(5, 1, 3);
+  backend.tune(*backend.allocate(8 << 20));
+  const Choices choices = backend.choices();
+  Choices other = choices;
+  other.device = "another GPU, cuBLAS 130100";
+  for (auto& [name, choice] : other.algorithms) choice = "own kernel";
+  EXPECT_FALSE(backend.use_choices(other, "a/file"));
+  EXPECT_EQ(backend.choices(), choices);
   cuda_emulator::set_lt_version(120900);
-  expect_error<DataError>([&] { backend.use_product_choices(choices); }, {"library", "130100", "120900"});
+  EXPECT_FALSE(backend.use_choices(choices, "a/file"));
+}
+
+// Where an algorithm does not run for fewer rows than it was chosen for, the library's first does.
+TEST_F(CudaProducts, GoByTheLibraryWhereAChoiceDoesNotRunForFewerRows) {
+  const BuiltCase built = one_product();
+  cuda_emulator::set_product_times(5, 1, 3);
+  CudaBackend backend;
+  const GraphRunner prepared(built.graph, backend);
+  backend.tune(*backend.allocate(8 << 20));
+  cuda_emulator::refuse_rows_below(10);
+  EXPECT_EQ(algorithm_of(built, backend, {.bound_slack = 1}), 1);  // 10 rows
+  EXPECT_EQ(algorithm_of(built, backend, {.bound_slack = 0}), 0);  // 9 rows
 }
 
 // Every case with a bound that is exact, or near, as a kernel meets it in a run: rows up to it are multiplied, and none

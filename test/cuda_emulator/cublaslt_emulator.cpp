@@ -33,6 +33,7 @@ constexpr std::uint64_t kMagic = 0x91a4;  // of an algorithm's third word
 constexpr int kAlgorithms = 3;
 
 bool refuses = false;
+std::int64_t least_rows = 0;
 float times[kAlgorithms] = {1, 1, 1};
 std::size_t the_version = 130100;
 LtCalls calls;
@@ -142,6 +143,7 @@ int check_algorithm(LtHandle, LtOperation operation, LtLayout a, LtLayout b, LtL
   Sizes sizes{};
   if (const int status = sizes_of(operation, a, b, c, d, sizes); status != kLtSuccess) return status;
   if ((*algorithm)[0] >= kAlgorithms || (*algorithm)[2] != kMagic) return kLtInvalidValue;
+  if ((*algorithm)[0] == 1 && sizes.columns < least_rows) return kLtNotSupported;  // rows, where they are row-major
   *result = {.workspace_bytes = workspace_of(*algorithm, sizes)};
   return kLtSuccess;
 }
@@ -180,8 +182,12 @@ void multiply(const Sizes& sizes, const LtOperationOpaque& operation, int way, f
         for (std::int64_t i = begin; i < end; ++i) {
           const std::int64_t k = way == 2 ? end - 1 - (i - begin) : i;
           of_part += double{a_row[static_cast<std::size_t>(k)]} * double{b_column[k]};
+          if (way == 2) of_part = static_cast<float>(of_part);
         }
-        if (parts == 2) partial[2 * (column * sizes.rows + row) + part] = static_cast<float>(of_part);
+        if (parts == 2) {
+          float& kept = partial[2 * (column * sizes.rows + row) + part];
+          of_part = kept = static_cast<float>(of_part);
+        }
         total += of_part;
       }
       const std::int64_t at = row + column * layouts[3].pitch;
@@ -238,6 +244,7 @@ void set_product_times(float first, float second, float third) {
   times[1] = second;
   times[2] = third;
 }
+void refuse_rows_below(std::int64_t rows) { least_rows = rows; }
 void set_lt_version(std::size_t version) { the_version = version; }
 
 CublasLt cublaslt() {

@@ -3,9 +3,12 @@
 // that is large enough. What an algorithm writes there, and what it reads of C where beta is 0, is the worst that is
 // allowed.
 //
-// Of a product it proposes three algorithms, 0 to 2, which sum in other orders; 1 splits `inner` in two with the help
-// of a workspace. Halves with a pitch that is no multiple of 4 bytes it refuses, as tensor cores do.
+// Of a product it proposes three algorithms, 0 to 2, which differ in the last bits: 0 sums in double; 1 splits `inner`
+// in two and keeps both sums in a workspace as floats; 2 sums from the end in float. Halves with a pitch that is no
+// multiple of 4 bytes it refuses, as tensor cores do.
 #pragma once
+
+#include <cstdint>
 
 #include "backend/cuda/cublaslt.h"
 
@@ -21,6 +24,8 @@ LtCalls& lt_calls();
 
 // It has no algorithm for anything.
 void refuse_products(bool refuse);
+// Algorithm 1 does not run for products with fewer rows.
+void refuse_rows_below(std::int64_t rows);
 // What a product takes by each algorithm, for events.
 void set_product_times(float first, float second, float third);
 // Of the library that it claims to be.

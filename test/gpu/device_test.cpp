@@ -103,13 +103,12 @@ TEST(GpuProducts, AreRightByTheirOwnKernelToo) {
       const BuiltCase built = op_case.build(dtype, true);
       CudaBackend backend;
       const GraphRunner prepares(built.graph, backend);
-      std::map<std::string, std::string> choices = backend.product_choices();
-      for (auto& [name, choice] : choices) {
-        if (name != "library") choice = "own kernel";
-      }
-      backend.use_product_choices(choices);
+      backend.tune(*backend.allocate(0));
+      Choices choices = backend.choices();
+      for (auto& [name, choice] : choices.algorithms) choice = "own kernel";
+      backend.use_choices(choices, "a test");
       expect_near_reference(built, backend);
-      EXPECT_EQ(backend.product_choices(), choices);
+      EXPECT_EQ(backend.choices(), choices);
     }
   }
 }
@@ -125,15 +124,14 @@ BuiltCase large_product(DType dtype) {
 }
 
 TEST(GpuProducts, AreRightAfterTuningAndRepeatWithStoredChoices) {
-  constexpr std::int64_t kBounds[] = {900, 1000};
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     SCOPED_TRACE(dtype_name(dtype));
     const BuiltCase built = large_product(dtype);
     CudaBackend tuned, again;
     const GraphRunner prepares(built.graph, tuned);
-    tuned.tune_products(kBounds, *tuned.allocate(std::size_t{64} << 20));
+    EXPECT_GT(tuned.tune(*tuned.allocate(std::size_t{64} << 20)), 0U);
     expect_near_reference(built, tuned, {.bound_slack = 0});
-    again.use_product_choices(tuned.product_choices());
+    EXPECT_TRUE(again.use_choices(tuned.choices(), "a test"));
     GraphRunner first(built.graph, tuned, {.bound_slack = 0}), second(built.graph, again, {.bound_slack = 0});
     for (GraphRunner* runner : {&first, &second}) {
       built.set_data(*runner);

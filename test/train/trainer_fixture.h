@@ -125,7 +125,9 @@ class SmallRun {
                                .recompute = recompute,
                                .loader_workers = 1};
     const FitRequest request = fit_request(bundle, options, data.get(), held_out.get(), memory);
-    const Session session(offload ? offloaded_plan(request, backend) : fit(request, backend), backend);
+    const Session session(offload ? offloaded_plan(request, backend) : fit(request, backend), backend,
+                          known_choices(resume, cache));
+    choices = session.choices();
     offloaded_state_bytes = session.plan().offload.state_bytes();
     offloaded_activation_bytes = session.plan().offload.activation_bytes();
     StopAfter observer(stop_after);
@@ -179,6 +181,8 @@ class SmallRun {
   bool evaluates = false;
   bool far_memory = false;                                   // in a FarBackend
   std::function<std::unique_ptr<Backend>()> make_backend{};  // of another one; empty: the CPU's
+  fs::path cache;                                            // of choices; empty: none
+  Choices choices;                                           // of the last call of train
   bool offload = false, limit_files_after_checkpoint = false;
   std::uint64_t offloaded_state_bytes = 0, offloaded_activation_bytes = 0;  // of the last call of train
   std::vector<StepReport> reports;

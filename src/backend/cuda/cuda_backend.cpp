@@ -102,10 +102,10 @@ std::unique_ptr<Recorder> CudaBackend::make_recorder() {
 }
 
 void CudaBackend::prepare_bounds(std::span<const std::int64_t> row_bounds) { matmuls().prepare(row_bounds); }
-void CudaBackend::tune_products(std::span<const std::int64_t> row_bounds, const DeviceMemory& memory) {
-  matmuls().tune(row_bounds, memory.bytes());
+Choices CudaBackend::choices() { return matmuls().choices(); }
+bool CudaBackend::use_choices(const Choices& choices, const std::string& where) {
+  return matmuls().use(choices, where);
 }
-std::map<std::string, std::string> CudaBackend::product_choices() { return matmuls().choices(); }
-void CudaBackend::use_product_choices(std::map<std::string, std::string> choices) { matmuls().use(std::move(choices)); }
+std::size_t CudaBackend::tune(const DeviceMemory& memory) { return matmuls().tune(memory.bytes()); }
 
 }  // namespace plimsoll

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -33,6 +32,10 @@ class CudaBackend final : public Backend {
   // In the host's memory, pinned.
   std::unique_ptr<OffloadStore> make_offload_store(std::uint64_t bytes, std::size_t tickets) override;
   void prepare_bounds(std::span<const std::int64_t> row_bounds) override;
+  // Of cuBLASLt's algorithms for matrix products. See cuda::Matmuls.
+  Choices choices() override;
+  bool use_choices(const Choices& choices, const std::string& where) override;
+  std::size_t tune(const DeviceMemory& memory) override;
   std::optional<DeviceUse> device_use() override;
   std::size_t reserved_bytes() override;
   void wait() override;
@@ -41,14 +44,6 @@ class CudaBackend final : public Backend {
 
   // Kernels are started one by one, for debugging: no step is recorded.
   void start_one_by_one() { records_ = false; }
-
-  // Makes the matrix products of all kernels that are prepared ready for these bounds of rows, each by the fastest of
-  // cuBLASLt's algorithms, tried in `memory`, which is overwritten. Results repeat bit for bit only with the same
-  // algorithms: they are taken over from one run to the next as a table of texts, for one device and one version of
-  // cuBLAS. See cuda::Matmuls.
-  void tune_products(std::span<const std::int64_t> row_bounds, const DeviceMemory& memory);
-  std::map<std::string, std::string> product_choices();
-  void use_product_choices(std::map<std::string, std::string> choices);
 
  private:
   cuda::Matmuls& matmuls();

@@ -89,7 +89,8 @@ class RowProduct {
               .result = y.dtype,
               .transposed_b = kTransposedWeight,
               .bias = node.op == Op::kLinear && node.inputs.size() == 3,
-              .adds = node.op == Op::kLinearAdd};
+              .adds = node.op == Op::kLinearAdd,
+              .bounded = Bounded::kRows};
     const bool wider = weight_.dtype == DType::kF32 && is_half(x.dtype);
     mixes_types_ = wider && (shape_.adds || std::min(shape_.inner, shape_.columns) <= kNarrow);
     converts_weight_ = is_coded(weight_.dtype) || (wider && !mixes_types_);
@@ -97,15 +98,14 @@ class RowProduct {
     if (converts_weight_) weight_at_ = parts_.add(bytes_of(x.dtype, shape_.inner * shape_.columns));
     if (mixes_types_) return;
     if (converts_bias_) bias_at_ = parts_.add(bytes_of(x.dtype, shape_.columns));
-    matmuls.announce(shape_, Bounded::kRows);
+    product_ = matmuls.announce(shape_);
     workspace_at_ = parts_.add(shape_.workspace_bytes());
   }
 
   std::size_t scratch_bytes() const { return parts_.scratch_bytes(); }
 
   void operator()(const KernelArguments& a) const {
-    MatmulShape shape = shape_;
-    shape.rows = a.bound(shape.rows);
+    const MatmulShape shape = shape_.with(a.bound(shape_.rows));
     if (shape.rows == 0) return;
     std::byte* const scratch = Parts::begin(a);
     const void* weight = a.inputs[1].raw();
@@ -115,7 +115,7 @@ class RowProduct {
     }
     const void* const third = a.inputs.size() == 3 ? a.inputs[2].raw() : nullptr;
     if (mixes_types_) return own(a, shape, static_cast<const float*>(weight), third);
-    if (!matmuls_.can_run(shape)) return own(a, shape, static_cast<const T*>(weight), third);
+    if (!matmuls_.can_run(product_, shape.rows)) return own(a, shape, static_cast<const T*>(weight), third);
 
     MatmulBuffers buffers{.a = a.inputs[0].raw(),
                           .b = weight,
@@ -128,7 +128,7 @@ class RowProduct {
              static_cast<const float*>(third), reinterpret_cast<T*>(scratch + bias_at_), shape.columns);
       buffers.bias = scratch + bias_at_;
     }
-    matmuls_.run(shape, buffers);
+    matmuls_.run(product_, shape.rows, buffers);
   }
 
  private:
@@ -161,6 +161,7 @@ class RowProduct {
   Matmuls& matmuls_;
   TensorType weight_;
   MatmulShape shape_{};
+  Matmuls::Announced product_{};  // where cuBLASLt is asked
   bool mixes_types_ = false, converts_weight_ = false, converts_bias_ = false;
   Parts parts_{};
   std::size_t weight_at_ = 0, bias_at_ = 0, workspace_at_ = 0;
@@ -190,8 +191,9 @@ class WeightGradient {
               .operands = dy.dtype,
               .result = DType::kF32,
               .transposed_a = true,
-              .adds = has_sum_};
-    matmuls.announce(shape_, Bounded::kInner);
+              .adds = has_sum_,
+              .bounded = Bounded::kInner};
+    product_ = matmuls.announce(shape_);
     for (std::size_t i = 0; i < 2; ++i) {
       const TensorType& type = graph.type(node.inputs[i]);
       copies_[i] = node.row_count != kNoValue && !may_fill_tail(graph, node, node.inputs[i]);
@@ -203,8 +205,7 @@ class WeightGradient {
   std::size_t scratch_bytes() const { return parts_.scratch_bytes(); }
 
   void operator()(const KernelArguments& a) const {
-    MatmulShape shape = shape_;
-    shape.inner = a.bound(shape.inner);
+    const MatmulShape shape = shape_.with(a.bound(shape_.inner));
     float* const dw = output<float>(a, 0);
     const std::int64_t count = shape.rows * shape.columns;
     if (has_sum_) {
@@ -217,7 +218,7 @@ class WeightGradient {
       }
       return;
     }
-    if (!matmuls_.can_run(shape)) {
+    if (!matmuls_.can_run(product_, shape.inner)) {
       start_own_product<true, false>(context_.stream(), OwnProduct<T, T, float>{.a = input<T>(a, 0),
                                                                                 .b = input<T>(a, 1),
                                                                                 .addend = has_sum_ ? dw : nullptr,
@@ -240,11 +241,12 @@ class WeightGradient {
              rows);
       operands[i] = to;
     }
-    matmuls_.run(shape, {.a = operands[0],
-                         .b = operands[1],
-                         .addend = has_sum_ ? dw : nullptr,
-                         .c = dw,
-                         .workspace = scratch + workspace_at_});
+    matmuls_.run(product_, shape.inner,
+                 {.a = operands[0],
+                  .b = operands[1],
+                  .addend = has_sum_ ? dw : nullptr,
+                  .c = dw,
+                  .workspace = scratch + workspace_at_});
   }
 
  private:
@@ -252,6 +254,7 @@ class WeightGradient {
   Matmuls& matmuls_;
   bool has_sum_;
   MatmulShape shape_{};
+  Matmuls::Announced product_{};
   bool copies_[2] = {};
   Parts parts_{};
   std::size_t copy_at_[2] = {}, workspace_at_ = 0;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <chrono>
 #include <limits>
 #include <optional>
 
@@ -16,9 +17,14 @@ namespace plimsoll::cuda {
 namespace {
 
 constexpr int kMostCandidates = 16;
-constexpr int kTimedRuns = 5;
 constexpr double kTie = 1.02;
-constexpr std::string_view kOwnKernel = "own kernel", kLibraryKey = "library";
+// What takes so much longer than the best in its second run is not run again.
+constexpr float kHopeless = 1.5F;
+// The others run for so long, within these numbers of times.
+constexpr float kTimedMilliseconds = 1;
+constexpr int kLeastRuns = 2, kMostRuns = 20;
+constexpr std::string_view kOwnKernel = "own kernel";
+constexpr std::string_view kRemoveTable = "remove the table of choices; they are made again by tuning";
 
 int library_type(DType dtype) {
   if (dtype == DType::kBF16) return kLtBF16;
@@ -31,15 +37,35 @@ std::string text_of(const LtAlgorithm& algorithm) {
   return text;
 }
 
-std::optional<LtAlgorithm> algorithm_of(std::string_view text) {
+// Throws DataError for a text that is none.
+std::optional<LtAlgorithm> algorithm_of(const std::string& text, const std::string& where) {
+  if (text == kOwnKernel) return std::nullopt;
   LtAlgorithm algorithm{};
-  if (text.size() != 16 * algorithm.size()) return std::nullopt;
-  for (std::size_t i = 0; i < algorithm.size(); ++i) {
+  bool is_one = text.size() == 16 * algorithm.size();
+  for (std::size_t i = 0; is_one && i < algorithm.size(); ++i) {
     const char* const begin = text.data() + 16 * i;
     const auto [end, error] = std::from_chars(begin, begin + 16, algorithm[i], 16);
-    if (error != std::errc() || end != begin + 16) return std::nullopt;
+    is_one = error == std::errc() && end == begin + 16;
   }
-  return algorithm;
+  if (is_one) return algorithm;
+  throw DataError({.what = "a stored choice of an algorithm cannot be read",
+                   .where = where,
+                   .found = fmt::format("'{}'", text),
+                   .allowed = fmt::format("128 hexadecimal digits, or '{}'", kOwnKernel),
+                   .remedy = std::string(kRemoveTable)});
+}
+
+// The capacity, a half and a quarter of it.
+constexpr std::int64_t kTunedParts[] = {1, 2, 4};
+std::int64_t part_of(std::int64_t capacity, std::int64_t part) { return (capacity + part - 1) / part; }
+
+// The smallest of them that is not below `size`.
+std::int64_t tuned_size(std::int64_t capacity, std::int64_t size) {
+  std::int64_t result = capacity;
+  for (const std::int64_t part : kTunedParts) {
+    if (part_of(capacity, part) >= size) result = part_of(capacity, part);
+  }
+  return result;
 }
 
 }  // namespace
@@ -47,6 +73,12 @@ std::optional<LtAlgorithm> algorithm_of(std::string_view text) {
 std::string MatmulShape::name() const {
   return fmt::format("{}x{}x{} {}>{}{}{}{}{}", rows, columns, inner, dtype_name(operands), dtype_name(result),
                      transposed_a ? " ta" : "", transposed_b ? " tb" : "", bias ? " bias" : "", adds ? " adds" : "");
+}
+
+MatmulShape MatmulShape::with(std::int64_t size) const {
+  MatmulShape shape = *this;
+  (bounded == Bounded::kRows ? shape.rows : shape.inner) = size;
+  return shape;
 }
 
 std::size_t MatmulShape::workspace_bytes() const {
@@ -93,10 +125,44 @@ void Matmuls::check_status(int status, const MatmulShape& shape, const char* doi
                           .remedy = "if a table of choices was loaded, remove it; else try another version of cuBLAS"});
 }
 
-Matmuls::Product& Matmuls::at(const MatmulShape& shape) {
-  const auto found = products_.find(shape);
-  if (found != products_.end()) return *found->second;
+std::string Matmuls::device() const { return fmt::format("{}, cuBLAS {}", context_.gpu().name(), library_.version()); }
 
+Matmuls::Product& Matmuls::at(const MatmulShape& at_capacity, std::int64_t size) {
+  const auto found = products_.find({at_capacity, size});
+  if (found != products_.end()) return *found->second;
+  const MatmulShape shape = at_capacity.with(size);
+  std::unique_ptr<Product> product = describe(shape);
+  product->algorithm = algorithm_for(at_capacity, shape, *product);
+  return *products_.emplace(std::pair(at_capacity, size), std::move(product)).first->second;
+}
+
+std::optional<LtAlgorithm> Matmuls::algorithm_for(const MatmulShape& at_capacity, const MatmulShape& shape,
+                                                  const Product& product) const {
+  const MatmulShape tuned = at_capacity.with(tuned_size(at_capacity.size(), shape.size()));
+  if (const auto choice = choices_.find(tuned.name()); choice != choices_.end()) {
+    const std::optional<LtAlgorithm>& algorithm = choice->second.algorithm;
+    if (!algorithm) return std::nullopt;
+    LtCandidate result;
+    const int status =
+        library_.check(handle_, product.operation, product.b, product.a, product.c, product.c, &*algorithm, &result);
+    if (status == kLtSuccess && result.workspace_bytes <= tuned.workspace_bytes()) return algorithm;
+    if (shape == tuned) {
+      throw DataError({.what = "a stored choice of an algorithm does not run on this device",
+                       .where = fmt::format("{}, '{}'", choice->second.where, shape.name()),
+                       .found = status == kLtSuccess
+                                    ? fmt::format("{} of workspace", format_bytes(result.workspace_bytes))
+                                    : library_.status_name(status),
+                       .allowed = fmt::format("an algorithm of {}", device()),
+                       .remedy = std::string(kRemoveTable)});
+    }
+    // It runs at the next size above, but not at this one.
+  }
+  const std::vector<LtCandidate> proposed = candidates(shape, product);
+  if (proposed.empty()) return std::nullopt;
+  return proposed.front().algorithm;
+}
+
+std::unique_ptr<Matmuls::Product> Matmuls::describe(const MatmulShape& shape) const {
   auto product = std::make_unique<Product>(library_);
   const auto succeed = [&](int status) { check_status(status, shape, "to describe a product"); };
   succeed(library_.create_operation(&product->operation, kLtComputeF32, kLtF32));
@@ -118,25 +184,7 @@ Matmuls::Product& Matmuls::at(const MatmulShape& shape) {
   stored(product->a, shape.rows, shape.inner, shape.transposed_a);
   stored(product->b, shape.inner, shape.columns, shape.transposed_b);
   layout(product->c, shape.result, shape.columns, shape.rows);
-
-  const auto choice = choices_.find(shape.name());
-  if (choice == choices_.end()) {
-    const std::vector<LtCandidate> proposed = candidates(shape, *product);
-    if (!proposed.empty()) product->algorithm = proposed.front().algorithm;
-  } else if (choice->second != kOwnKernel) {
-    product->algorithm = algorithm_of(choice->second);
-    LtCandidate result;
-    const int status = library_.check(handle_, product->operation, product->b, product->a, product->c, product->c,
-                                      &*product->algorithm, &result);
-    if (status != kLtSuccess || result.workspace_bytes > shape.workspace_bytes()) {
-      throw DataError({.what = "a stored choice of an algorithm does not run on this device",
-                       .where = shape.name(),
-                       .found = status == kLtSuccess ? format_bytes(result.workspace_bytes) + " of workspace"
-                                                     : library_.status_name(status),
-                       .remedy = "remove the table of choices; it is made again by tuning"});
-    }
-  }
-  return *products_.emplace(shape, std::move(product)).first->second;
+  return product;
 }
 
 std::vector<LtCandidate> Matmuls::candidates(const MatmulShape& shape, const Product& product) const {
@@ -181,99 +229,133 @@ int Matmuls::start(const MatmulShape& shape, const Product& product, const LtAlg
                          product.c, &algorithm, buffers.workspace, shape.workspace_bytes(), context_.stream());
 }
 
-bool Matmuls::can_run(const MatmulShape& shape) { return at(shape).algorithm.has_value(); }
+bool Matmuls::can_run(const Announced& product, std::int64_t size) { return at(*product, size).algorithm.has_value(); }
 
-void Matmuls::run(const MatmulShape& shape, const MatmulBuffers& buffers) {
-  const Product& product = at(shape);
-  check(product.algorithm.has_value(), "cuBLASLt has an algorithm for a product that is run by it");
-  check_status(start(shape, product, *product.algorithm, buffers), shape, "to multiply");
+void Matmuls::run(const Announced& product, std::int64_t size, const MatmulBuffers& buffers) {
+  const Product& ready = at(*product, size);
+  const MatmulShape shape = product->with(size);
+  check(ready.algorithm.has_value(), "cuBLASLt has an algorithm for a product that is run by it");
+  check_status(start(shape, ready, *ready.algorithm, buffers), shape, "to multiply");
 }
 
-void Matmuls::announce(const MatmulShape& at_capacity, Bounded bounded) {
-  announced_.emplace(at_capacity, bounded);
-  at(at_capacity);
+Matmuls::Announced Matmuls::announce(const MatmulShape& at_capacity) {
+  std::weak_ptr<const MatmulShape>& known = announced_[at_capacity];
+  Announced announced = known.lock();
+  if (announced == nullptr) known = announced = std::make_shared<const MatmulShape>(at_capacity);
+  at(at_capacity, at_capacity.size());
+  return announced;
 }
 
-std::set<MatmulShape> Matmuls::announced_at(std::span<const std::int64_t> bounds) const {
-  std::set<MatmulShape> shapes;
-  for (const auto& [at_capacity, bounded] : announced_) {
-    for (const std::int64_t bound : bounds) {
-      MatmulShape shape = at_capacity;
-      std::int64_t& size = bounded == Bounded::kRows ? shape.rows : shape.inner;
-      size = std::min(size, bound);
-      if (size > 0) shapes.insert(shape);
-    }
+std::vector<Matmuls::Announced> Matmuls::announced() const {
+  std::vector<Announced> all;
+  for (const auto& [shape, weak] : announced_) {
+    if (Announced announced = weak.lock()) all.push_back(std::move(announced));
   }
-  return shapes;
+  return all;
 }
 
 void Matmuls::prepare(std::span<const std::int64_t> bounds) {
-  for (const MatmulShape& shape : announced_at(bounds)) at(shape);
-}
-
-float Matmuls::milliseconds(const MatmulShape& shape, const Product& product, const LtAlgorithm& algorithm,
-                            const MatmulBuffers& buffers) const {
-  const auto run = [&] { return start(shape, product, algorithm, buffers) == kLtSuccess; };
-  if (!run()) return std::numeric_limits<float>::infinity();  // the first one warms up
-  const Event begin, end;
-  begin.record(context_.stream());
-  for (int i = 0; i < kTimedRuns; ++i) run();
-  end.record(context_.stream());
-  end.wait();
-  return end.milliseconds_since(begin) / kTimedRuns;
-}
-
-void Matmuls::tune(std::span<const std::int64_t> bounds, std::span<std::byte> memory) {
-  for (const MatmulShape& shape : announced_at(bounds)) {
-    Product& product = at(shape);
-    std::size_t used = 0;
-    const auto take = [&](std::int64_t elements, DType dtype) {
-      std::byte* const part = memory.data() + used;
-      used += round_up(static_cast<std::size_t>(elements) * dtype_bytes(dtype), kWorkspaceAlignment);
-      return part;
-    };
-    MatmulBuffers buffers;
-    buffers.a = take(shape.rows * shape.inner, shape.operands);
-    buffers.b = take(shape.inner * shape.columns, shape.operands);
-    buffers.bias = take(shape.columns, shape.result);
-    buffers.c = take(shape.rows * shape.columns, shape.result);
-    buffers.addend = buffers.c;
-    buffers.workspace = memory.data() + used;
-    if (used + shape.workspace_bytes() > memory.size()) continue;
-
-    const std::vector<LtCandidate> proposed = candidates(shape, product);
-    std::vector<float> times;
-    for (const LtCandidate& candidate : proposed) {
-      times.push_back(milliseconds(shape, product, candidate.algorithm, buffers));
+  for (const Announced& product : announced()) {
+    for (const std::int64_t bound : bounds) {
+      if (const std::int64_t size = std::min(product->size(), bound); size > 0) at(*product, size);
     }
-    if (times.empty()) continue;
-    const double enough = kTie * double{*std::ranges::min_element(times)};
-    const auto best = std::ranges::find_if(times, [&](float time) { return double{time} <= enough; });
-    product.algorithm = proposed[static_cast<std::size_t>(best - times.begin())].algorithm;
   }
 }
 
-Matmuls::Choices Matmuls::choices() const {
-  Choices choices = {{std::string(kLibraryKey), fmt::format("{}", library_.version())}};
-  for (const auto& [shape, product] : products_) {
-    choices[shape.name()] = product->algorithm ? text_of(*product->algorithm) : std::string(kOwnKernel);
+float Matmuls::milliseconds(const MatmulShape& shape, const Product& product, const LtAlgorithm& algorithm,
+                            const MatmulBuffers& buffers, float best) const {
+  const auto run = [&] { return start(shape, product, algorithm, buffers) == kLtSuccess; };
+  if (!run()) return std::numeric_limits<float>::infinity();  // the first one warms up
+  const auto timed = [&](int runs) {
+    const Event begin, end;
+    begin.record(context_.stream());
+    for (int i = 0; i < runs; ++i) run();
+    end.record(context_.stream());
+    end.wait();
+    return end.milliseconds_since(begin) / static_cast<float>(runs);
+  };
+  const float once = timed(1);
+  if (once > kHopeless * best) return once;
+  return timed(
+      static_cast<int>(std::clamp(kTimedMilliseconds / std::max(once, 1e-3F), float{kLeastRuns}, float{kMostRuns})));
+}
+
+std::optional<LtAlgorithm> Matmuls::fastest(const MatmulShape& shape, std::span<std::byte> memory, bool& timed) const {
+  const std::unique_ptr<Product> product = describe(shape);
+  const std::vector<LtCandidate> proposed = candidates(shape, *product);
+  if (proposed.empty()) return std::nullopt;
+  std::size_t used = 0;
+  const auto take = [&](std::int64_t elements, DType dtype) {
+    std::byte* const part = memory.data() + used;
+    used += round_up(static_cast<std::size_t>(elements) * dtype_bytes(dtype), kWorkspaceAlignment);
+    return part;
+  };
+  MatmulBuffers buffers;
+  buffers.a = take(shape.rows * shape.inner, shape.operands);
+  buffers.b = take(shape.inner * shape.columns, shape.operands);
+  buffers.bias = take(shape.columns, shape.result);
+  buffers.c = take(shape.rows * shape.columns, shape.result);
+  buffers.addend = buffers.c;
+  buffers.workspace = memory.data() + used;
+  timed = timed && used + shape.workspace_bytes() <= memory.size();
+  if (!timed) return proposed.front().algorithm;
+  std::vector<float> times;
+  float best = std::numeric_limits<float>::infinity();
+  for (const LtCandidate& candidate : proposed) {
+    times.push_back(milliseconds(shape, *product, candidate.algorithm, buffers, best));
+    best = std::min(best, times.back());
+  }
+  const double enough = kTie * double{best};
+  const auto chosen = std::ranges::find_if(times, [&](float time) { return double{time} <= enough; });
+  return proposed[static_cast<std::size_t>(chosen - times.begin())].algorithm;
+}
+
+std::size_t Matmuls::tune(std::span<std::byte> memory) {
+  const auto begin = std::chrono::steady_clock::now();
+  std::size_t count = 0;
+  // The largest first: there is most to win, should time run out.
+  for (const std::int64_t part : kTunedParts) {
+    for (const Announced& product : announced()) {
+      const MatmulShape shape = product->with(part_of(product->size(), part));
+      if (shape.size() == 0) continue;
+      if (choices_.contains(shape.name())) {
+        algorithm_for(*product, shape, *describe(shape));  // throws if it does not run
+        continue;
+      }
+      const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
+      bool timed = spent.count() < kMostSeconds;
+      choices_[shape.name()] = {.algorithm = fastest(shape, memory, timed), .where = {}};
+      if (timed) ++count;
+    }
+  }
+  products_.clear();
+  return count;
+}
+
+Choices Matmuls::choices() const {
+  Choices choices{.device = device(), .algorithms = {}};
+  for (const Announced& product : announced()) {
+    for (const std::int64_t part : kTunedParts) {
+      const std::string name = product->with(part_of(product->size(), part)).name();
+      const auto choice = choices_.find(name);
+      if (choice == choices_.end()) continue;
+      const std::optional<LtAlgorithm>& algorithm = choice->second.algorithm;
+      choices.algorithms[name] = algorithm ? text_of(*algorithm) : std::string(kOwnKernel);
+    }
   }
   return choices;
 }
 
-void Matmuls::use(Choices choices) {
-  const std::string version = fmt::format("{}", library_.version());
-  for (const auto& [name, choice] : choices) {
-    if (name == kLibraryKey ? choice == version : choice == kOwnKernel || algorithm_of(choice)) continue;
-    throw DataError({.what = "a table of choices of algorithms does not fit",
-                     .where = name,
-                     .found = choice,
-                     .allowed = name == kLibraryKey ? version : "128 hexadecimal digits",
-                     .remedy = "remove the table of choices; it is made again by tuning"});
+bool Matmuls::use(const Choices& choices, const std::string& where) {
+  std::map<std::string, Choice> read;
+  for (const auto& [name, text] : choices.algorithms) {
+    read[name] = {.algorithm = algorithm_of(text, fmt::format("{}, '{}'", where, name)), .where = where};
   }
-  check(choices.contains(std::string(kLibraryKey)), "a table of choices names its library");
-  choices_ = std::move(choices);
+  if (choices.device != device()) return choices.device.empty();
+  read.merge(choices_);  // what is there already, where the table says nothing
+  choices_ = std::move(read);
   products_.clear();
+  return true;
 }
 
 }  // namespace plimsoll::cuda

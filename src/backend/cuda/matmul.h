@@ -1,11 +1,15 @@
 // Matrix products of fixed shapes by cuBLASLt: the one place that knows how it is asked.
 //
-// A product's algorithm is the first that the library's heuristic proposes, the fastest of its proposals after `tune`,
-// or what a stored table says: for one version of the library and one device, results with the same algorithm are the
-// same bits. Where the library proposes none, `can_run` is false and the caller multiplies by a kernel of its own.
+// A product's algorithm is the first that the library's heuristic proposes; after `tune`, the fastest of its proposals,
+// or what a table that was taken over says: for one version of the library and one device, results with the same
+// algorithm are the same bits. Where the library proposes none, `can_run` is false and the caller multiplies by a
+// kernel of its own.
 //
 // The host knows a bound of the rows alone, so a product is prepared for each bound that occurs: when it first runs, or
-// before, by `prepare`. Bounds should be few. Only that first time allocates (on the host).
+// before, by `prepare`. Bounds should be few. Only that first time allocates (on the host). An algorithm is chosen for
+// the capacity, a half and a quarter of it, which takes 1.75 times as long as the capacity alone, where sixteen bounds
+// would take 8.5 times; a bound between them is multiplied by the algorithm of the next above. So a table depends on
+// capacities only, not on which rows have occurred.
 #pragma once
 
 #include <compare>
@@ -13,16 +17,21 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <set>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "backend/backend.h"
 #include "backend/cuda/context.h"
 #include "backend/cuda/cublaslt.h"
 #include "tensor/dtype.h"
 
 namespace plimsoll::cuda {
+
+// Which size of a product is the number of rows of a step, of which the host knows a bound.
+enum class Bounded : std::uint8_t { kRows, kInner };
 
 // c[rows, columns] = a b (+ bias) (+ addend), row-major; summed in F32, rounded once.
 struct MatmulShape {
@@ -33,7 +42,12 @@ struct MatmulShape {
   bool transposed_b = false;     // b is stored [columns, inner], else [inner, columns]
   bool bias = false;             // + bias[columns] on every row
   bool adds = false;             // + addend[rows, columns], which may be c
+  Bounded bounded = Bounded::kRows;
   friend auto operator<=>(const MatmulShape&, const MatmulShape&) = default;
+
+  // Of the size that is bounded: what it is, and the same product with another.
+  std::int64_t size() const { return bounded == Bounded::kRows ? rows : inner; }
+  MatmulShape with(std::int64_t size) const;
 
   // "4096x3072x768 BF16>BF16 tb bias": its name in a table of choices.
   std::string name() const;
@@ -54,52 +68,63 @@ struct MatmulBuffers {
   void* workspace = nullptr;  // workspace_bytes()
 };
 
-// Which size of a product is the number of rows of a step, of which the host knows a bound.
-enum class Bounded : std::uint8_t { kRows, kInner };
-
 class Matmuls {
  public:
+  // A node's product as large as it can be. It is announced for as long as this lives.
+  using Announced = std::shared_ptr<const MatmulShape>;
+
   Matmuls(const Context& context, const CublasLt& library);
   ~Matmuls();
   Matmuls(const Matmuls&) = delete;
   Matmuls& operator=(const Matmuls&) = delete;
 
-  // A node's product as large as it can be.
-  void announce(const MatmulShape& at_capacity, Bounded bounded);
+  Announced announce(const MatmulShape& at_capacity);
   // Every announced product at each bound: ready to run, then.
   void prepare(std::span<const std::int64_t> bounds);
-  // The same, with the fastest of the library's proposals, each timed in `memory`, whose contents are lost; of those
-  // within 2 % of the fastest, the library's first. Products that do not fit into `memory` keep their algorithm.
-  void tune(std::span<const std::int64_t> bounds, std::span<std::byte> memory);
+  // For every announced product that no table knows: the fastest of the library's proposals, each timed in `memory`,
+  // whose contents are lost; of those within 2 % of the fastest, the library's first. The library's first of all where
+  // a product does not fit into `memory`, and for what is left after kMostSeconds. How many were timed.
+  std::size_t tune(std::span<std::byte> memory);
 
-  bool can_run(const MatmulShape& shape);
+  // Of a product whose bounded size is now `size`, at most its capacity's.
+  bool can_run(const Announced& product, std::int64_t size);
   // Throws EnvironmentError where the library fails.
-  void run(const MatmulShape& shape, const MatmulBuffers& buffers);
+  void run(const Announced& product, std::int64_t size, const MatmulBuffers& buffers);
 
-  // The algorithm of every product that is ready, by its name, and "library": the version. `use` makes such a table the
-  // rule for products that it names. Throws DataError for a table of another version, or one that makes no sense; the
-  // first use of a product does if its algorithm does not run here.
-  using Choices = std::map<std::string, std::string>;
+  // As Backend has them, by the products' names; nothing for those that were neither tuned nor taken over. An algorithm
+  // that does not run here is a DataError, naming `where`, when `tune` or a run meets it.
   Choices choices() const;
-  void use(Choices choices);
+  bool use(const Choices& choices, const std::string& where);
+
+  static constexpr double kMostSeconds = 20;
 
  private:
   struct Product;
-  Product& at(const MatmulShape& shape);
+  struct Choice {
+    std::optional<LtAlgorithm> algorithm{};  // none: the caller's own kernel
+    std::string where;                       // it was read from; empty: chosen here
+  };
+
+  Product& at(const MatmulShape& at_capacity, std::int64_t size);
+  std::optional<LtAlgorithm> algorithm_for(const MatmulShape& at_capacity, const MatmulShape& shape,
+                                           const Product& product) const;
+  std::unique_ptr<Product> describe(const MatmulShape& shape) const;
   std::vector<LtCandidate> candidates(const MatmulShape& shape, const Product& product) const;
+  std::optional<LtAlgorithm> fastest(const MatmulShape& shape, std::span<std::byte> memory, bool& timed) const;
   int start(const MatmulShape& shape, const Product& product, const LtAlgorithm& algorithm,
             const MatmulBuffers& buffers) const;
   float milliseconds(const MatmulShape& shape, const Product& product, const LtAlgorithm& algorithm,
-                     const MatmulBuffers& buffers) const;
+                     const MatmulBuffers& buffers, float best) const;
   void check_status(int status, const MatmulShape& shape, const char* doing) const;
-  std::set<MatmulShape> announced_at(std::span<const std::int64_t> bounds) const;
+  std::vector<Announced> announced() const;
+  std::string device() const;
 
   const Context& context_;
   CublasLt library_;
   LtHandle handle_ = nullptr;
-  std::set<std::pair<MatmulShape, Bounded>> announced_;
-  std::map<MatmulShape, std::unique_ptr<Product>> products_;
-  Choices choices_;  // given by `use`
+  std::map<MatmulShape, std::weak_ptr<const MatmulShape>> announced_;
+  std::map<std::pair<MatmulShape, std::int64_t>, std::unique_ptr<Product>> products_;  // by capacity and size
+  std::map<std::string, Choice> choices_;
 };
 
 }  // namespace plimsoll::cuda
