@@ -20,10 +20,19 @@
 #include <string>
 #include <string_view>
 
+#include "base/error.h"
+#include "base/transfer_speed.h"
 #include "graph/graph.h"
 #include "tensor/device_tensor.h"
 
 namespace plimsoll {
+
+// A device failed at what it was given to do: this process can use it no more. Which kernel it was is known where the
+// device was waited for after each (runtime/checked_run.h).
+class DeviceError : public EnvironmentError {
+ public:
+  using EnvironmentError::EnvironmentError;
+};
 
 class Transfers;     // backend/transfers.h
 class OffloadStore;  // backend/transfers.h
@@ -102,6 +111,10 @@ class Backend {
   virtual std::unique_ptr<DeviceMemory> allocate(std::size_t bytes) = 0;
   // For one program; nullptr where kernels are started one by one.
   virtual std::unique_ptr<Recorder> make_recorder() { return nullptr; }
+  // How fast tensors go to make_offload_store's and come back, measured now; nullopt: this backend offloads to files.
+  virtual std::optional<TransferSpeed> offload_speed() { return std::nullopt; }
+  // What the host holds beside an allocation of that size, to reach it.
+  virtual std::size_t host_bytes(std::size_t) const { return 0; }
   // Where offloaded tensors live, nearer than a file; `tickets`: above the largest of any transfer node. Throws
   // EnvironmentError where there is no room. nullptr: this backend offloads to files.
   virtual std::unique_ptr<OffloadStore> make_offload_store(std::uint64_t bytes, std::size_t tickets);

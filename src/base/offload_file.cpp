@@ -140,12 +140,12 @@ void throw_offload_error(const std::filesystem::path& directory, const std::stri
                           .remedy = "check the disk, or name a directory on another one"});
 }
 
-DiskSpeed measure_disk(const std::filesystem::path& directory) {
+TransferSpeed measure_disk(const std::filesystem::path& directory) {
   using Clock = std::chrono::steady_clock;
   constexpr std::size_t kPiece = 4 * kMiB, kPieces = 16;
   constexpr double kLongest = 0.25;  // seconds, of each direction
   OffloadFile file(directory, kPiece * kPieces);
-  DiskSpeed speed;
+  TransferSpeed speed;
   std::size_t written = 0;
   for (const bool writes : {true, false}) {
     const auto begin = Clock::now();

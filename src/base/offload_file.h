@@ -1,10 +1,10 @@
 // OffloadFile: a nameless file that holds, while a process lives, what would not fit in its memory.
 //
-// It has no name in its directory (O_TMPFILE, or unlinked at once), so that it is gone however the process ends; all of it
-// is allocated when it is made, so that a disk that is too full is known then and not hours later. It is never mapped:
-// mapped pages would count as resident. Where the file system allows it, reads and writes bypass the page cache (O_DIRECT,
-// through one aligned buffer), since pages cached for it would be charged to the same cgroup as the process and push other
-// pages out; elsewhere what has passed is written out and dropped from the cache block by block.
+// It has no name in its directory (O_TMPFILE, or unlinked at once), so that it is gone however the process ends; all of
+// it is allocated when it is made, so that a disk that is too full is known then and not hours later. It is never
+// mapped: mapped pages would count as resident. Where the file system allows it, reads and writes bypass the page cache
+// (O_DIRECT, through one aligned buffer), since pages cached for it would be charged to the same cgroup as the process
+// and push other pages out; elsewhere what has passed is written out and dropped from the cache block by block.
 //
 //   OffloadFile file("/scratch", layout.bytes());
 //   file.write(0, bytes);                             // offsets are multiples of kOffloadAlignment
@@ -18,6 +18,8 @@
 #include <memory>
 #include <span>
 #include <string>
+
+#include "base/transfer_speed.h"
 
 namespace plimsoll {
 
@@ -65,11 +67,8 @@ class OffloadFile {
 // EnvironmentError of a transfer that failed; `what_for`: "reading 'embeddings.weight.exp_avg' back".
 [[noreturn]] void throw_offload_error(const std::filesystem::path& directory, const std::string& what_for, int error);
 
-struct DiskSpeed {
-  double read_bytes_per_second = 0, write_bytes_per_second = 0;
-};
-// Writes and reads up to 64 MiB in that directory, for at most about half a second. Throws EnvironmentError if nothing can
-// be written there.
-DiskSpeed measure_disk(const std::filesystem::path& directory);
+// Writes and reads up to 64 MiB in that directory, for at most about half a second. Throws EnvironmentError if nothing
+// can be written there.
+TransferSpeed measure_disk(const std::filesystem::path& directory);
 
 }  // namespace plimsoll

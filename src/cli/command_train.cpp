@@ -57,7 +57,7 @@ nlohmann::json summary_json(const RunPlan& plan, const TrainSummary& summary, st
       {"optim", optimizer_name(plan.optimizer)},
       {"parameters", plan.parameters},
       {"trained_parameters", plan.trained_parameters},
-      {"offload_file_bytes", plan.offload.bytes()},
+      {"offloaded_bytes", plan.offload.bytes()},
       {"offloaded_optimizer_state_bytes", plan.offload.state_bytes()},
       {"offloaded_activation_bytes", plan.offload.activation_bytes()},
       {"steps", summary.steps},

@@ -37,9 +37,10 @@ std::optional<int> gpu_index(const std::string& device) {
   return index;
 }
 
-Device open_gpu(int index) {
+Device open_gpu(int index, [[maybe_unused]] bool enforce_eager) {
 #ifdef PLIMSOLL_HAS_CUDA
   auto backend = std::make_unique<CudaBackend>(index);
+  if (enforce_eager) backend->start_one_by_one();
   const cuda::Gpu& gpu = backend->gpu();
   Device device{
       .backend = nullptr, .argument = fmt::format("cuda:{}", index), .name = gpu.name(), .summary = gpu.summary()};
@@ -62,6 +63,9 @@ void add_device_option(CLI::App* command, DeviceOptions& options) {
       ->add_option("--device", options.device,
                    "What computes: cpu, cuda, or cuda:N for GPU number N (default: cpu, even where there is a GPU)")
       ->type_name("NAME");
+  command->add_flag("--enforce-eager", options.enforce_eager,
+                    "On a GPU, start kernels one by one instead of as recorded CUDA graphs: slower, the same numbers; "
+                    "with CUDA_LAUNCH_BLOCKING=1 a debugger stops at the kernel that fails");
 }
 
 void add_backend_option(CLI::App* command, DeviceOptions& options) {
@@ -80,7 +84,7 @@ Device open_device(const Invocation& invocation, const DeviceOptions& options) {
                       .allowed = "one of the two",
                       .remedy = "leave one of the two out"});
   }
-  if (gpu) return open_gpu(*gpu);
+  if (gpu) return open_gpu(*gpu, options.enforce_eager);
   Device device{.backend = nullptr, .argument = "cpu", .name = processor_name(), .summary = {}};
   if (options.backend == "reference") {
     device.backend = std::make_unique<ReferenceBackend>();

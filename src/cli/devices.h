@@ -13,6 +13,7 @@ namespace plimsoll {
 
 struct DeviceOptions {
   std::string device = "cpu";
+  bool enforce_eager = false;   // on a GPU kernels are started one by one
   std::string backend = "cpu";  // or "reference", for commands that check numbers
 };
 void add_device_option(CLI::App* command, DeviceOptions& options);

@@ -92,8 +92,10 @@ std::string plan_table(const RunPlan& plan) {
                         format_bytes(recomputed_bytes(plan.levers)), 100 * extra / (plan.seconds_per_update - extra));
   }
   if (plan.offload.bytes() > 0) {
-    text += fmt::format("\n  a file of {} in {} holds ", format_bytes(plan.offload.bytes()),
-                        plan.offload_directory.string());
+    const std::string size = format_bytes(plan.offload.bytes());
+    text += plan.offload_target == OffloadTarget::kFile
+                ? fmt::format("\n  a file of {} in {} holds ", size, plan.offload_directory.string())
+                : fmt::format("\n  {} of the host's memory hold ", size);
     const std::size_t states = plan.offload.state_bytes(), values = plan.offload.activation_bytes();
     if (states > 0) text += fmt::format("{} of optimizer state", format_bytes(states));
     if (values > 0) text += fmt::format("{}{} of forward values", states > 0 ? " and " : "", format_bytes(values));

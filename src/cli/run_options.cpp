@@ -144,7 +144,8 @@ void add_offload_option(CLI::App* command, RunOptions& o) {
       ->add_option(
           "--offload", o.offload,
           "Let optimizer state and forward values live in a file in this directory where the budget asks for "
-          "it; gigabytes are written each update. Changes no result; the file has no name and goes with the run")
+          "it; gigabytes are written each update. Changes no result; the file has no name and goes with the run. On a "
+          "GPU the host's memory takes them unasked, as far as --host-budget goes, unless this is none")
       ->type_name("DIR");
 }
 
@@ -297,7 +298,11 @@ void RunOptions::resolve() {
   for (const std::string& pattern : freeze) {
     for (std::string& name : names_in(pattern)) parts.freeze.push_back(std::move(name));
   }
-  memory.offload = offload;
+  memory.forbids_offload = offload == "none";
+  if (!offload.empty() && offload != "none") {
+    memory.offload = OffloadTarget::kFile;
+    memory.offload_directory = offload;
+  }
   if (recompute == "none") memory.recompute = RecomputeMode::kNone;
   if (recompute == "layers") memory.recompute = RecomputeMode::kLayers;
   if (gradient_checkpointing) {
@@ -340,7 +345,7 @@ void RunOptions::resolve() {
 
 Device open_run_device(const Invocation& invocation, RunOptions& options) {
   Device device = open_device(invocation, options.device);
-  resolve_device_budgets(options.memory, *device.backend);
+  resolve_device_memory(options.memory, *device.backend);
   return device;
 }
 

@@ -11,7 +11,10 @@ namespace plimsoll {
 std::string levers_text(const RunPlan& plan) {
   std::string text = fmt::format("{} x {}", plan.levers.micro_batch_size, plan.accumulation_steps);
   if (!plan.levers.recompute.empty()) text += fmt::format(", {} again", format_bytes(recomputed_bytes(plan.levers)));
-  if (plan.offload.bytes() > 0) text += fmt::format(", {} on disk", format_bytes(plan.offload.bytes()));
+  if (plan.offload.bytes() > 0) {
+    text += fmt::format(", {} {}", format_bytes(plan.offload.bytes()),
+                        plan.offload_target == OffloadTarget::kFile ? "on disk" : "on the host");
+  }
   if (plan.levers.update == UpdateMode::kInBackward) text += ", in backward";
   if (plan.levers.update == UpdateMode::kTwoPasses) text += ", two passes";
   return text;

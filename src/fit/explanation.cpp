@@ -71,8 +71,7 @@ void explain_time(const FitRequest& request, const RunPlan& run, Explanation& ex
   double sum = 0;
   for (const PlannedProgram& program : run.programs) {
     if (program.kind == ProgramKind::kEvaluate) continue;
-    const auto runs =
-        static_cast<double>(program.kind == ProgramKind::kAccumulate ? run.accumulation_steps - 1 : 1);
+    const auto runs = static_cast<double>(program.kind == ProgramKind::kAccumulate ? run.accumulation_steps - 1 : 1);
     for (const Node& node : program.prepared.graph.nodes()) {
       const double seconds = runs * request.speeds.seconds(program.prepared.graph, node);
       explanation.phase_seconds[static_cast<std::size_t>(node.phase)] += seconds;
@@ -135,7 +134,7 @@ class LeverNotes {
     whole.micro_batch_size = batch;
     whole.recompute.clear();
     whole.update = request_.update.value_or(request_.step.optimizer.waits_for_norm() ? UpdateMode::kAfterBackward
-                                                                          : UpdateMode::kInBackward);
+                                                                                     : UpdateMode::kInBackward);
     compare(note, whole, fmt::format("all {} at once, nothing recomputed", batch));
   }
 
@@ -148,7 +147,8 @@ class LeverNotes {
       return;
     }
     note.choice = fmt::format("{} of forward values", format_bytes(recomputed_bytes(run_.levers)));
-    note.why = request_.recompute == RecomputeMode::kLayers ? "whole layers, as asked" : "as little as the budget asks for";
+    note.why =
+        request_.recompute == RecomputeMode::kLayers ? "whole layers, as asked" : "as little as the budget asks for";
     Levers none = run_.levers;
     none.recompute.clear();
     compare(note, none, "nothing recomputed");
@@ -158,13 +158,13 @@ class LeverNotes {
     LeverNote note{.lever = "update"};
     note.choice = update_mode_name(run_.levers.update);
     if (run_.levers.update == UpdateMode::kAfterBackward) {
-      note.why = run_.accumulation_steps > 1         ? "gradients are summed over micro-batches"
+      note.why = run_.accumulation_steps > 1                ? "gradients are summed over micro-batches"
                  : request_.step.optimizer.waits_for_norm() ? "clipping needs the norm of all gradients"
-                                                     : "pinned";
+                                                            : "pinned";
       notes_.push_back(std::move(note));
       return;
     }
-    note.why = request_.update                                     ? "pinned"
+    note.why = request_.update                                 ? "pinned"
                : run_.levers.update == UpdateMode::kInBackward ? "nothing is clipped: no gradient has to wait"
                                                                : "gradients do not fit until their norm is known";
     Levers after = run_.levers;
@@ -175,20 +175,21 @@ class LeverNotes {
   void offload() {
     LeverNote note{.lever = "offload"};
     if (run_.levers.offload.empty()) {
-      const bool allowed = !request_.offload_directory.empty();
+      const bool allowed = request_.offload != OffloadTarget::kNone;
       note.choice = "nothing";
-      note.why = allowed ? "the budget does not ask for it, or other levers are faster" : "no --offload DIR";
+      note.why = allowed ? "the budget does not ask for it, or other levers are faster" : "not allowed by --offload";
       notes_.push_back(std::move(note));
       return;
     }
     note.choice = fmt::format("{} of optimizer state, {} of forward values", format_bytes(run_.offload.state_bytes()),
                               format_bytes(run_.offload.activation_bytes()));
+    const bool to_file = run_.offload_target == OffloadTarget::kFile;
     const auto speed = [](double seconds_per_byte) {
       return seconds_per_byte > 0 ? format_bytes(static_cast<std::size_t>(1 / seconds_per_byte)) : "?";
     };
-    note.why = fmt::format("as little as the budget asks for; the disk reads {} and writes {} a second",
-                           speed(request_.speeds.disk_read_seconds_per_byte),
-                           speed(request_.speeds.disk_write_seconds_per_byte));
+    note.why = fmt::format("as little as the budget asks for; the {} {} and {} {} a second",
+                           to_file ? "disk reads" : "host sends", speed(request_.speeds.offload_read_seconds_per_byte),
+                           to_file ? "writes" : "takes", speed(request_.speeds.offload_write_seconds_per_byte));
     Levers none = run_.levers;
     none.offload.clear();
     compare(note, none, "nothing offloaded");

@@ -122,6 +122,7 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
   run.parameters = parameter_count(specs);
   run.trained_parameters = trained_parameter_count(specs);
   run.trained_parts = trained_parts_text(request.step.config, request.step.model);
+  run.offload_target = request.offload;
   run.offload_directory = request.offload_directory;
   const std::int64_t micro = levers.micro_batch_size;
   run.accumulation_steps = request.trains ? divide_up(request.train_batch_size, micro) : 0;
@@ -168,15 +169,18 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
   }
   // Measured last: kernels, plans and graphs are then part of it; what planning has freed is not.
   release_free_heap();
-  const std::vector<MemoryItem> host = {
-      {"process, libraries, data index", resident_bytes()},
-      {"loader buffers", loader},
-      {"offload thread and its buffer", run.offload.bytes() > 0 ? kOffloadThreadBytes : 0},
-      {"reserve for libraries", kReserveBytes}};
+  const bool to_file = run.offload.bytes() > 0 && run.offload_target == OffloadTarget::kFile;
+  const std::vector<MemoryItem> host = {{"process, libraries, data index", resident_bytes()},
+                                        {"loader buffers", loader},
+                                        {"offload thread and its buffer", to_file ? kOffloadThreadBytes : 0},
+                                        {"reserve for libraries", kReserveBytes}};
   if (backend.device_use()) {
     run.items.insert(run.items.begin(), {"context and libraries", backend.reserved_bytes()});
     run.items.push_back({"reserve for the driver", kDriverReserveBytes});
-    for (const MemoryItem& item : host) run.host_peak_bytes += item.bytes;
+    run.host_items = host;
+    run.host_items.push_back({"pinned buffers on the way to the device", backend.host_bytes(run.arena_bytes)});
+    run.host_items.push_back({"tensors that left the device", run.offload.bytes()});
+    for (const MemoryItem& item : run.host_items) run.host_peak_bytes += item.bytes;
   } else {
     run.items.insert(run.items.begin(), host.front());
     run.items.insert(run.items.end(), host.begin() + 1, host.end());

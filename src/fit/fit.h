@@ -30,6 +30,12 @@ enum class RecomputeMode : std::uint8_t {
   kLayers  // all: only each layer's input is kept (gradient checkpointing)
 };
 
+enum class OffloadTarget : std::uint8_t {
+  kNone,
+  kFile,
+  kHost  // the host's memory, from a device with its own, as far as the host's budget has room
+};
+
 struct FitRequest {
   StepOptions step;                              // its `update` and `recompute` are the search's to set
   std::int64_t train_batch_size = 1;             // samples an update, the effective batch
@@ -37,11 +43,11 @@ struct FitRequest {
   std::optional<UpdateMode> update;              // pinned by the user
   RecomputeMode recompute = RecomputeMode::kAuto;
   OpSpeeds speeds = typical_speeds();  // what plans are compared by
-  // What may live in a file is offloaded there where the budget asks for it; empty: nothing is. The disk's speed is
-  // among `speeds`.
-  std::filesystem::path offload_directory{};
-  bool trains = true;       // false: evaluation only
-  bool pretrained = false;  // the model has weights of its own: adapters make sense
+  // Where what may leave the memory that computes goes where the budget asks for it, at what is among `speeds`.
+  OffloadTarget offload = OffloadTarget::kNone;
+  std::filesystem::path offload_directory{};  // of the file
+  bool trains = true;                         // false: evaluation only
+  bool pretrained = false;                    // the model has weights of its own: adapters make sense
   bool evaluates = false;
   // The most text rows that any micro-batch of `micro` samples will hold; training and evaluation.
   std::function<std::int64_t(std::int64_t micro)> text_rows;
@@ -51,7 +57,7 @@ struct FitRequest {
   // What the loader will hold for micro-batches of that capacity, and its worst decode.
   std::function<std::size_t(const ModelCapacity&)> loader_bytes;
   std::size_t budget_bytes = 0;  // 0: no limit; of the device's memory where it has its own
-  // Beside it, of the host's memory in a run on such a device. Nothing is chosen by it.
+  // Beside it, of the host's memory in a run on such a device; 0: no limit.
   std::size_t host_budget_bytes = 0;
 };
 
@@ -86,17 +92,21 @@ struct RunPlan {
   std::int64_t train_batch_size = 0, update_text_rows = 0;  // as requested
   std::vector<PlannedProgram> programs;
   PersistentLayout layout;
-  OffloadLayout offload;  // what lives in a file instead
+  OffloadLayout offload;  // what lives elsewhere instead
+  OffloadTarget offload_target = OffloadTarget::kNone;
   std::filesystem::path offload_directory;
   std::size_t arena_bytes = 0;
   std::size_t predicted_peak_bytes = 0;
   std::size_t budget_bytes = 0;
   // On a device with memory of its own: what the process is predicted to hold on the host, and may.
   std::size_t host_peak_bytes = 0, host_budget_bytes = 0;
-  double seconds_per_update = 0;  // estimated, with every row of every micro-batch real
-  std::vector<MemoryItem> items;  // add up to predicted_peak_bytes
+  double seconds_per_update = 0;       // estimated, with every row of every micro-batch real
+  std::vector<MemoryItem> items;       // add up to predicted_peak_bytes
+  std::vector<MemoryItem> host_items;  // add up to host_peak_bytes
 
-  bool fits() const { return budget_bytes == 0 || predicted_peak_bytes <= budget_bytes; }
+  bool fits() const { return fits_device() && fits_host(); }
+  bool fits_device() const { return budget_bytes == 0 || predicted_peak_bytes <= budget_bytes; }
+  bool fits_host() const { return host_budget_bytes == 0 || host_peak_bytes <= host_budget_bytes; }
   // Of the process's resident set.
   std::size_t resident_budget_bytes() const { return host_budget_bytes > 0 ? host_budget_bytes : budget_bytes; }
 };

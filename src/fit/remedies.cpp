@@ -46,7 +46,9 @@ bool take_optimizer(FitRequest& request, OptimizerKind kind) {
 }
 
 bool freeze(FitRequest& request, const std::string& pattern) {
-  const auto trained = [&] { return trained_parameter_count(parameter_specs(request.step.config, request.step.model)); };
+  const auto trained = [&] {
+    return trained_parameter_count(parameter_specs(request.step.config, request.step.model));
+  };
   const std::int64_t before = trained();
   request.step.model.freeze.push_back(pattern);
   return request.trains && trained() > 0 && trained() < before;
@@ -55,7 +57,9 @@ bool freeze(FitRequest& request, const std::string& pattern) {
 bool take_adapters(FitRequest& request, std::int64_t rank) {
   LoraOptions& lora = request.step.model.lora;
   if (!request.trains || !request.pretrained || lora.enabled()) return false;
-  lora = {.rank = rank, .alpha = 2 * static_cast<double>(rank), .modules = lora_modules(request.step.config, {"all-linear"})};
+  lora = {.rank = rank,
+          .alpha = 2 * static_cast<double>(rank),
+          .modules = lora_modules(request.step.config, {"all-linear"})};
   return true;
 }
 
@@ -111,12 +115,15 @@ std::vector<Change> known_changes(const FitRequest& request) {
     r.update.reset();
     return pinned;
   });
-  // How fast the disk is will be measured once it is known: here as an ordinary one.
-  add("offload", "optimizer state and forward values in a file on disk", "--offload DIR", Effect::kNone,
-      [](FitRequest& r) {
-        if (!r.trains || !r.offload_directory.empty()) return false;
+  // How fast the disk, or the way to the host, is will be measured once it is known: here as an ordinary disk.
+  const bool to_host = request.host_budget_bytes > 0;
+  add("offload",
+      fmt::format("optimizer state and forward values in {}", to_host ? "the host's memory" : "a file on disk"),
+      to_host ? "without --offload none" : "--offload DIR", Effect::kNone, [to_host](FitRequest& r) {
+        if (!r.trains || r.offload != OffloadTarget::kNone) return false;
+        r.offload = to_host ? OffloadTarget::kHost : OffloadTarget::kFile;
         r.offload_directory = ".";
-        r.speeds.disk_read_seconds_per_byte = r.speeds.disk_write_seconds_per_byte = kOrdinaryDiskSecondsPerByte;
+        r.speeds.offload_read_seconds_per_byte = r.speeds.offload_write_seconds_per_byte = kOrdinaryDiskSecondsPerByte;
         return true;
       });
   add("evaluation", "no evaluation while training (plimsoll eval does it afterwards)", "without --eval-data",
@@ -144,12 +151,12 @@ std::vector<Change> known_changes(const FitRequest& request) {
   });
   // A part of the model.
   const std::string embeddings = "layoutlmv3.embeddings.*";
-  add("freezing", "the text embeddings stay as they are", fmt::format("--freeze '{}'", embeddings), Effect::kFewerTrained,
-      [embeddings](FitRequest& r) { return freeze(r, embeddings); });
+  add("freezing", "the text embeddings stay as they are", fmt::format("--freeze '{}'", embeddings),
+      Effect::kFewerTrained, [embeddings](FitRequest& r) { return freeze(r, embeddings); });
   add("adapters", "adapters of rank 8 and the head train, nothing else", "--lora-rank 8", Effect::kFewerTrained,
       [](FitRequest& r) { return take_adapters(r, 8); });
-  add("coded adapters", "adapters of rank 8 and the head train, the rest is held in 4 bits", "--lora-rank 8 --load-in-4bit",
-      Effect::kFewerTrained, [](FitRequest& r) {
+  add("coded adapters", "adapters of rank 8 and the head train, the rest is held in 4 bits",
+      "--lora-rank 8 --load-in-4bit", Effect::kFewerTrained, [](FitRequest& r) {
         const bool taken = take_adapters(r, 8);
         if (taken) r.step.model.frozen_weights = DType::kNF4;
         return taken;
@@ -168,9 +175,9 @@ std::vector<Change> known_changes(const FitRequest& request) {
 }
 
 std::string effect_text(Effect effect) {
-  static constexpr std::array<const char*, 6> kTexts = {
-      "changes no result",          "changes no result",           "changes the arithmetic",
-      "trains fewer parameters",    "changes how pages are cut",   "another model"};
+  static constexpr std::array<const char*, 6> kTexts = {"changes no result",         "changes no result",
+                                                        "changes the arithmetic",    "trains fewer parameters",
+                                                        "changes how pages are cut", "another model"};
   return kTexts[static_cast<std::size_t>(effect)];
 }
 
@@ -235,9 +242,9 @@ std::string remedies_text(const std::vector<Remedy>& remedies, std::size_t inden
       flags.replace(at, 1, "\n" + std::string(indent + 3, ' '));
       begin = at + indent + 4;
     }
-    text += fmt::format("\n{:{}}{}. {}\n{:{}}   {}\n{:{}}   saves {}, {} than with memory to spare;\n{:{}}   {}", "", indent,
-                        i + 1, flags, "", indent, what, "", indent, format_bytes(remedy.saved_bytes), speed, "", indent,
-                        effect_text(remedy.effect));
+    text += fmt::format("\n{:{}}{}. {}\n{:{}}   {}\n{:{}}   saves {}, {} than with memory to spare;\n{:{}}   {}", "",
+                        indent, i + 1, flags, "", indent, what, "", indent, format_bytes(remedy.saved_bytes), speed, "",
+                        indent, effect_text(remedy.effect));
   }
   return text;
 }

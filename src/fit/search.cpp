@@ -27,13 +27,33 @@ std::vector<std::int64_t> candidates(std::int64_t batch) {
   return sizes;
 }
 
+std::string listed(const std::vector<MemoryItem>& items) {
+  std::string text;
+  for (const MemoryItem& item : items) {
+    if (item.bytes > 0) text += fmt::format("\n             {:<42}{:>10}", item.name, format_bytes(item.bytes));
+  }
+  return text;
+}
+
+// Beside a device's memory, whatever is planned there.
+BudgetError host_too_small(const RunPlan& least) {
+  const std::size_t mebibytes = (least.host_peak_bytes + kVariationBytes) / kMiB + 1;
+  return BudgetError(
+      {.what = "what the run holds of the host's memory does not fit its budget",
+       .where = "--host-budget",
+       .found = fmt::format("{}; the run needs {}:{}", format_bytes(least.host_budget_bytes),
+                            format_bytes(least.host_peak_bytes), listed(least.host_items)),
+       .allowed = fmt::format("{} MiB or more for this model and data", mebibytes),
+       .remedy = fmt::format("pass --host-budget {}MiB, or --dataloader-num-workers 1 for smaller loader "
+                             "buffers",
+                             mebibytes)});
+}
+
 BudgetError too_small(const FitRequest& request, const RunPlan& smallest, Backend& backend) {
   std::string found =
       fmt::format("{}; the smallest plan (micro-batch {}) needs {}:", format_bytes(request.budget_bytes),
                   smallest.levers.micro_batch_size, format_bytes(smallest.predicted_peak_bytes));
-  for (const MemoryItem& item : smallest.items) {
-    if (item.bytes > 0) found += fmt::format("\n             {:<42}{:>10}", item.name, format_bytes(item.bytes));
-  }
+  found += listed(smallest.items);
   const std::size_t mebibytes = (smallest.predicted_peak_bytes + kVariationBytes) / kMiB + 1;
   const std::vector<Remedy> remedies = find_remedies(request, smallest, backend);
   std::string remedy = fmt::format("pass --budget {}MiB", mebibytes);
@@ -55,6 +75,16 @@ class Search {
   // The same without offsets; nothing if no plan fits.
   std::optional<RunPlan> choose() {
     check_pins();
+    std::optional<RunPlan> best = search();
+    if (!smallest_) throw host_too_small(*least_of_host_);
+    return best;
+  }
+
+  // Of all plans that have been looked at and that the host has room for.
+  const RunPlan& smallest() const { return *smallest_; }
+
+ private:
+  std::optional<RunPlan> search() {
     const std::vector<std::int64_t> sizes =
         request_.micro_batch_size ? std::vector{*request_.micro_batch_size} : candidates(request_.train_batch_size);
     if (!request_.trains) return first_that_fits(sizes);
@@ -86,10 +116,6 @@ class Search {
     return best;
   }
 
-  // Of all plans that have been looked at.
-  const RunPlan& smallest() const { return *smallest_; }
-
- private:
   void check_pins() const {
     if (request_.micro_batch_size) {
       const std::int64_t micro = *request_.micro_batch_size;
@@ -121,7 +147,9 @@ class Search {
 
   RunPlan estimate(const Levers& levers) {
     RunPlan run = plan_run(request_, levers, backend_, PlanDepth::kEstimate);
-    if (!smallest_ || run.predicted_peak_bytes < smallest_->predicted_peak_bytes) smallest_ = summary(run);
+    if (!least_of_host_ || run.host_peak_bytes < least_of_host_->host_peak_bytes) least_of_host_ = summary(run);
+    const bool is_smaller = !smallest_ || run.predicted_peak_bytes < smallest_->predicted_peak_bytes;
+    if (run.fits_host() && is_smaller) smallest_ = summary(run);
     return summary(run);
   }
   // Without the programs: their kernels hold memory that the next plan would count.
@@ -139,9 +167,11 @@ class Search {
     copy.budget_bytes = run.budget_bytes;
     copy.host_peak_bytes = run.host_peak_bytes;
     copy.host_budget_bytes = run.host_budget_bytes;
+    copy.host_items = run.host_items;
     copy.seconds_per_update = run.seconds_per_update;
     copy.items = run.items;
     copy.offload = run.offload;
+    copy.offload_target = run.offload_target;
     copy.offload_directory = run.offload_directory;
     return copy;
   }
@@ -224,8 +254,9 @@ class Search {
     }
   }
 
-  bool may_offload() const { return request_.trains && !request_.offload_directory.empty(); }
+  bool may_offload() const { return request_.trains && request_.offload != OffloadTarget::kNone; }
 
+  // As many as the host has room for, from the first on.
   const std::vector<Offloading>& offload_ranking(std::int64_t micro) {
     const auto [position, inserted] = offload_rankings_.try_emplace(micro);
     if (inserted) {
@@ -233,13 +264,29 @@ class Search {
       const ProgramKind kind =
           micro == request_.train_batch_size ? ProgramKind::kStep : ProgramKind::kAccumulateAndStep;
       position->second = rank_step_offloads(kind, request_.step, capacity, request_.update_text_rows);
+      if (request_.offload == OffloadTarget::kHost && request_.host_budget_bytes > 0) {
+        keep_what_fits(position->second, host_room());
+      }
     }
     return position->second;
   }
 
+  // Plans that offload nothing have been looked at before. Places are rounded up: a thirty-second is left to that.
+  std::size_t host_room() const {
+    const std::size_t taken = std::min(least_of_host_->host_peak_bytes, request_.host_budget_bytes);
+    return (request_.host_budget_bytes - taken) / 32 * 31;
+  }
+  static void keep_what_fits(std::vector<Offloading>& offloadings, std::size_t room) {
+    std::erase_if(offloadings, [&room](const Offloading& offloading) {
+      const bool fits = offloading.bytes <= room;
+      if (fits) room -= offloading.bytes;
+      return !fits;
+    });
+  }
+
   // What to give up first where recomputation and the disk may both free memory.
   enum class Order : std::uint8_t {
-    kCheapestFirst,  // by seconds a byte, as if nothing hid the disk's
+    kCheapestFirst,  // by seconds a byte, as if nothing hid the transfers'
     kStatesFirst,    // states to the disk, then recomputation, then forward values to the disk
     kRecomputeFirst
   };
@@ -256,7 +303,7 @@ class Search {
     }
     for (const Offloading& o : offload_ranking(micro)) (o.is_state ? states : values).push_back({nullptr, &o});
     // A byte costs the disk as much wherever it is from; recomputations become dearer and dearer.
-    const double disk = request_.speeds.disk_read_seconds_per_byte + request_.speeds.disk_write_seconds_per_byte;
+    const double disk = request_.speeds.offload_read_seconds_per_byte + request_.speeds.offload_write_seconds_per_byte;
     const auto dearer = std::find_if(recomputations.begin(), recomputations.end(), [&](const Pull& pull) {
       return pull.recomputation->seconds > disk * static_cast<double>(pull.recomputation->bytes);
     });
@@ -329,7 +376,7 @@ class Search {
   Backend& backend_;
   std::map<std::int64_t, std::vector<Recomputation>> rankings_;
   std::map<std::int64_t, std::vector<Offloading>> offload_rankings_;
-  std::optional<RunPlan> smallest_;
+  std::optional<RunPlan> smallest_, least_of_host_;
 };
 
 }  // namespace

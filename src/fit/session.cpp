@@ -26,8 +26,9 @@ Session::Session(RunPlan plan, Backend& backend, const std::optional<KnownChoice
     : plan_(std::move(plan)), memory_(backend.allocate(plan_.arena_bytes)) {
   if (known) choices_ = choose(backend, *memory_, *known);
   if (plan_.offload.bytes() > 0) {
-    store_ = backend.make_offload_store(plan_.offload.bytes(), count_tickets(plan_));
-    if (store_ == nullptr) {
+    if (plan_.offload_target == OffloadTarget::kHost) {
+      store_ = backend.make_offload_store(plan_.offload.bytes(), count_tickets(plan_));
+    } else {
       file_ = std::make_unique<OffloadFile>(plan_.offload_directory, plan_.offload.bytes());
       store_ = std::make_unique<TransferQueue>(*file_, count_tickets(plan_));
     }

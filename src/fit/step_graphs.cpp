@@ -20,8 +20,8 @@ ValueId find_output(const Graph& graph, std::string_view node_name, std::size_t 
 
 OffloadOptions offload_options(const OpSpeeds& speeds) {
   return {.node_seconds = [speeds](const Graph& graph, const Node& node) { return speeds.seconds(graph, node); },
-          .read_seconds_per_byte = speeds.disk_read_seconds_per_byte,
-          .write_seconds_per_byte = speeds.disk_write_seconds_per_byte};
+          .read_seconds_per_byte = speeds.offload_read_seconds_per_byte,
+          .write_seconds_per_byte = speeds.offload_write_seconds_per_byte};
 }
 
 }  // namespace

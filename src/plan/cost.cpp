@@ -81,12 +81,12 @@ std::string speed_name(std::size_t index) {
 double transfer_seconds(const TransferAttributes& transfer, bool writes, const OpSpeeds& speeds) {
   double bytes = 0;
   for (const auto& part : transfer.parts) bytes += static_cast<double>(part.type.bytes());
-  return bytes * (writes ? speeds.disk_write_seconds_per_byte : speeds.disk_read_seconds_per_byte);
+  return bytes * (writes ? speeds.offload_write_seconds_per_byte : speeds.offload_read_seconds_per_byte);
 }
 
 double estimate_seconds(const Graph& graph, const OpSpeeds& speeds, double row_share) {
-  double now = 0, disk_free = 0;          // seconds since the start
-  std::map<std::int64_t, double> done;    // by ticket
+  double now = 0, disk_free = 0;        // seconds since the start
+  std::map<std::int64_t, double> done;  // by ticket
   for (const Node& node : graph.nodes()) {
     if (is_transfer(node.op)) {
       const auto& transfer = std::get<TransferAttributes>(node.attributes);

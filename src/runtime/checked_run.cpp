@@ -224,6 +224,25 @@ void CheckedRun::finish_transfers(std::size_t next) const {
   }
 }
 
+// The device is waited for after each node, so that an error is that node's.
+void CheckedRun::run_node(std::size_t n) const {
+  try {
+    program_.run_node(n);
+    program_.wait();
+  } catch (const DeviceError& error) {
+    const Graph& graph = program_.graph();
+    const Node& node = graph.nodes()[n];
+    Problem problem = error.problem();
+    problem.where = fmt::format("{} '{}'", op_name(node.op), node.name);
+    for (const ValueId output : node.outputs) {
+      const Value& made = graph.value(output);
+      problem.where += fmt::format("{} '{}' {}", output == node.outputs.front() ? ", which makes" : " and", made.name,
+                                   to_string(made.type));
+    }
+    throw DeviceError(std::move(problem));
+  }
+}
+
 std::optional<StepFault> CheckedRun::run(bool forward_only) {
   const Graph& graph = program_.graph();
   std::fill(checked_.begin(), checked_.end(), false);
@@ -252,7 +271,7 @@ std::optional<StepFault> CheckedRun::run(bool forward_only) {
     std::vector<TensorSummary> overwritten;
     const bool in_place = !lets_pass && writes_in_place(program_, node);
     if (in_place) overwritten = summarise_inputs(node);
-    program_.run_node(n);
+    run_node(n);
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       rows_[static_cast<std::size_t>(node.outputs[i])] = rows_of(node, i);
     }

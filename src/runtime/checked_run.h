@@ -54,10 +54,11 @@ class CheckedRun {
   // Runs until a floating output holds a NaN or an infinity, or a parameter or input that is read does, or a look-up
   // would read outside its table. A fault ends the run: later nodes do not run. States that are read are not looked at,
   // nor weights in 8 or 4 bits, nor rows beyond the real ones. `forward_only`: what backward makes is let pass (the
-  // scaled loss of --fp16).
+  // scaled loss of --fp16). A DeviceError that this throws says where the device failed.
   std::optional<StepFault> run(bool forward_only = false);
 
  private:
+  void run_node(std::size_t node) const;
   std::int64_t rows_of(const Node& node, std::size_t output) const;
   TensorSummary summarise(ValueId value, const Node& reader) const;
   std::vector<TensorSummary> summarise_inputs(const Node& node) const;

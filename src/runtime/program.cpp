@@ -106,6 +106,11 @@ void Program::run() const {
 
 void Program::run_node(std::size_t node) const { run_node(node, row_level()); }
 
+void Program::wait() const {
+  std::byte any;
+  if (!arena_->is_host()) arena_->read(arena_->bytes().data(), {&any, 1});  // a read waits for what was started
+}
+
 void Program::run_node(std::size_t node, std::int64_t level) const {
   const Call& call = calls_[node];
   prepared_.kernels[node]->run({.inputs = call.inputs,

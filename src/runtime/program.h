@@ -45,6 +45,8 @@ class Program {
   void run() const;
   // Runs one node; for profiling and for finding the first bad tensor.
   void run_node(std::size_t node) const;
+  // Until the kernels that were started have ended. Throws DeviceError if one has failed.
+  void wait() const;
 
   // The value's place in the arena, for kernels. Contents are defined while the value is alive.
   TensorView view(ValueId value) const { return views_.at(static_cast<std::size_t>(value)); }

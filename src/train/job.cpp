@@ -256,14 +256,31 @@ namespace {
 // What is held, and all that is free now, less a twentieth for the rest of the machine.
 std::size_t usual_budget(std::size_t held_bytes, std::size_t free_bytes) { return free_bytes / 20 * 19 + held_bytes; }
 
+// A device's tensors may go to the host's memory unless somebody says no.
+void resolve_host_offload(MemoryRequest& memory, Backend& backend) {
+  if (memory.offload == OffloadTarget::kFile) {
+    throw UsageError({.what = "a GPU offloads to the host's memory, not to a file",
+                      .where = "--offload",
+                      .found = memory.offload_directory.string(),
+                      .allowed = "none, or no --offload: the host's memory then takes what the GPU has no room for",
+                      .remedy = "leave --offload out; --host-budget limits what the host holds"});
+  }
+  if (memory.forbids_offload) return;
+  if (const std::optional<TransferSpeed> speed = backend.offload_speed()) {
+    memory.offload = OffloadTarget::kHost;
+    memory.host_speed = *speed;
+  }
+}
+
 }  // namespace
 
 std::size_t resolve_budget(const MemoryRequest& memory) {
   return memory.budget_bytes > 0 ? memory.budget_bytes : usual_budget(resident_bytes(), available_memory_bytes());
 }
 
-void resolve_device_budgets(MemoryRequest& memory, Backend& backend) {
+void resolve_device_memory(MemoryRequest& memory, Backend& backend) {
   if (const std::optional<DeviceUse> use = backend.device_use()) {
+    resolve_host_offload(memory, backend);
     if (memory.budget_bytes == 0) memory.budget_bytes = usual_budget(use->held_bytes, use->free_bytes);
     if (memory.host_budget_bytes == 0) {
       memory.host_budget_bytes = usual_budget(resident_bytes(), available_memory_bytes());
@@ -292,11 +309,13 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
   request.update = memory.update;
   request.recompute = memory.recompute;
   request.speeds = memory.speeds;
-  if (train != nullptr && !memory.offload.empty()) {
-    const DiskSpeed disk = measure_disk(memory.offload);
-    request.offload_directory = memory.offload;
-    request.speeds.disk_read_seconds_per_byte = 1 / disk.read_bytes_per_second;
-    request.speeds.disk_write_seconds_per_byte = 1 / disk.write_bytes_per_second;
+  if (train != nullptr && memory.offload != OffloadTarget::kNone) {
+    const TransferSpeed speed =
+        memory.offload == OffloadTarget::kFile ? measure_disk(memory.offload_directory) : memory.host_speed;
+    request.offload = memory.offload;
+    request.offload_directory = memory.offload_directory;
+    request.speeds.offload_read_seconds_per_byte = 1 / speed.read_bytes_per_second;
+    request.speeds.offload_write_seconds_per_byte = 1 / speed.write_bytes_per_second;
   }
   request.trains = train != nullptr;
   request.pretrained = bundle.weights != nullptr;
@@ -344,8 +363,12 @@ KnownChoices known_choices(const std::optional<std::filesystem::path>& resume, c
 }
 
 nlohmann::json plan_json(const RunPlan& plan) {
-  nlohmann::json items = nlohmann::json::array(), programs = nlohmann::json::array();
-  for (const MemoryItem& item : plan.items) items.push_back({{"name", item.name}, {"bytes", item.bytes}});
+  const auto listed = [](const std::vector<MemoryItem>& items) {
+    nlohmann::json list = nlohmann::json::array();
+    for (const MemoryItem& item : items) list.push_back({{"name", item.name}, {"bytes", item.bytes}});
+    return list;
+  };
+  nlohmann::json programs = nlohmann::json::array();
   for (const PlannedProgram& program : plan.programs) {
     programs.push_back({{"kind", program_kind_name(program.kind)},
                         {"samples", program.capacity.samples},
@@ -369,11 +392,12 @@ nlohmann::json plan_json(const RunPlan& plan) {
           {"recomputed_bytes", recomputed_bytes(plan.levers)},
           {"offload",
            {{"directory", plan.offload_directory.string()},
-            {"file_bytes", plan.offload.bytes()},
+            {"bytes", plan.offload.bytes()},
             {"optimizer_state_bytes", plan.offload.state_bytes()},
             {"activation_bytes", plan.offload.activation_bytes()}}},
           {"seconds_per_update", plan.seconds_per_update},
-          {"items", items},
+          {"items", listed(plan.items)},
+          {"host_items", listed(plan.host_items)},
           {"programs", programs}};
 }
 

@@ -57,8 +57,11 @@ struct MemoryRequest {
   std::optional<UpdateMode> update;
   RecomputeMode recompute = RecomputeMode::kAuto;
   OpSpeeds speeds = typical_speeds();
-  int loader_workers = -1;          // below 0: chosen
-  std::filesystem::path offload{};  // a directory for what may leave memory; empty: none
+  int loader_workers = -1;  // below 0: chosen
+  OffloadTarget offload = OffloadTarget::kNone;
+  std::filesystem::path offload_directory{};  // for a file
+  bool forbids_offload = false;               // also where it would be allowed unasked, to the host
+  TransferSpeed host_speed{};                 // of OffloadTarget::kHost
 };
 
 // Parses "512" tokens and so on against the model; throws UsageError if the model has fewer positions.
@@ -108,9 +111,10 @@ LoaderOptions loader_options(const MemoryRequest& memory);
 
 // The budget that --budget gives, or what the machine can give now.
 std::size_t resolve_budget(const MemoryRequest& memory);
-// Where the backend computes in memory of its own, makes both budgets definite: of the device, and of the host. Throws
-// UsageError where it does not and there is a budget for the host.
-void resolve_device_budgets(MemoryRequest& memory, Backend& backend);
+// Where the backend computes in memory of its own, makes both budgets definite: of the device, and of the host, whose
+// memory then takes what leaves the device's. Throws UsageError for a budget of the host's where it does not, and for
+// a file where it does.
+void resolve_device_memory(MemoryRequest& memory, Backend& backend);
 
 // The request that `fit` answers, for training (with `evaluation` or without) or for evaluation alone (`train`
 // nullptr). The data sets and `bundle` must outlive the request.

@@ -228,13 +228,17 @@ double Trainer::run_update(const std::atomic<bool>& stop, bool& stopped) {
     const MicroBatchInfo& info = batch->info();
     const bool last = info.micro_batch + 1 == info.micro_batches;
     const ProgramKind kind = step_program(session_, last);
-    const Program& program = bind(*batch);
-    run_program(program, kind);
-    if (faulty_) return loss;
-    copy_ahead(kind);
-    const PlannedProgram& planned = session_.planned(kind);
-    loss += double{program.tensor(planned.loss).get<float>()} / scaler_.scale();
-    if (last) gradient_norm_ = program.tensor(planned.gradient_norm).get<float>();
+    try {
+      const Program& program = bind(*batch);
+      run_program(program, kind);
+      if (faulty_) return loss;
+      copy_ahead(kind);
+      const PlannedProgram& planned = session_.planned(kind);
+      loss += double{program.tensor(planned.loss).get<float>()} / scaler_.scale();
+      if (last) gradient_norm_ = program.tensor(planned.gradient_norm).get<float>();
+    } catch (const EnvironmentError& error) {
+      throw_unfinished(error);
+    }
     if (!scaler_.on() && !(std::isfinite(loss) && (!last || std::isfinite(gradient_norm_)))) {
       faulty_ = true;
       if (!last) gradient_norm_ = std::numeric_limits<double>::quiet_NaN();  // which nobody knows
@@ -252,24 +256,31 @@ double Trainer::run_update(const std::atomic<bool>& stop, bool& stopped) {
   }
 }
 
-// The disk that a step reads and writes may fail within it: states then belong to two updates, and only what was saved
-// before can be continued.
 void Trainer::run_program(const Program& program, ProgramKind kind) {
-  try {
-    if (!options_.detect_anomaly) return program.run();
-    std::optional<CheckedRun>& checked = checked_[static_cast<std::size_t>(kind)];
-    if (!checked) checked.emplace(program);
-    fault_ = checked->run(scaler_.on());
-    faulty_ = fault_.has_value();
-  } catch (const EnvironmentError& error) {
-    Problem problem = error.problem();
-    problem.what = fmt::format("update {} cannot be finished: {}", state_.step + 1, problem.what);
-    const std::vector<std::int64_t> good = list_checkpoints(options_.output_dir);
-    problem.remedy +=
-        good.empty() ? "; no earlier checkpoint exists: the run starts afresh"
-                     : fmt::format("; then continue with --resume-from-checkpoint latest, from update {}", good.back());
-    throw EnvironmentError(std::move(problem));
+  if (!options_.detect_anomaly) return program.run();
+  std::optional<CheckedRun>& checked = checked_[static_cast<std::size_t>(kind)];
+  if (!checked) checked.emplace(program);
+  fault_ = checked->run(scaler_.on());
+  faulty_ = fault_.has_value();
+}
+
+// The device that computes a step may fail within it, as may the disk that it reads and writes: states then belong to
+// two updates, and only what was saved before can be continued.
+void Trainer::throw_unfinished(const EnvironmentError& error) const {
+  Problem problem = error.problem();
+  problem.what = fmt::format("update {} cannot be finished: {}", state_.step + 1, problem.what);
+  problem.remedy += continue_remedy();
+  if (dynamic_cast<const DeviceError*>(&error) != nullptr && !options_.detect_anomaly) {
+    problem.remedy += "; with --detect-anomaly ops run one by one, and it is said which of them fails";
   }
+  throw EnvironmentError(std::move(problem));
+}
+
+std::string Trainer::continue_remedy() const {
+  const std::vector<std::int64_t> good = list_checkpoints(options_.output_dir);
+  return good.empty()
+             ? "; no earlier checkpoint exists: the run starts afresh"
+             : fmt::format("; then continue with --resume-from-checkpoint latest, from update {}", good.back());
 }
 
 std::string Trainer::pages_of(const Batch& batch) const {
@@ -411,11 +422,8 @@ void Trainer::save(bool force) {
     path = save_checkpoint(options_.output_dir, state_, bundle_, original_, memory, state_names_, states());
   } catch (const EnvironmentError& error) {
     Problem problem = error.problem();
-    const std::vector<std::int64_t> good = list_checkpoints(options_.output_dir);
     problem.what = fmt::format("the checkpoint of update {} cannot be written: {}", state_.step, problem.what);
-    problem.remedy +=
-        good.empty() ? "; no earlier checkpoint exists: the run starts afresh"
-                     : fmt::format("; then continue with --resume-from-checkpoint latest, from update {}", good.back());
+    problem.remedy += continue_remedy();
     throw EnvironmentError(std::move(problem));
   }
   saved_step_ = state_.step;

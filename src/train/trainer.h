@@ -112,6 +112,8 @@ class Trainer {
   double data_wait() const { return step_seconds_ > 0 ? wait_seconds_ / step_seconds_ : 0; }
   bool updates_now(std::int64_t every) const { return every > 0 && state_.step % every == 0; }
   void run_program(const Program& program, ProgramKind kind);
+  [[noreturn]] void throw_unfinished(const EnvironmentError& error) const;
+  std::string continue_remedy() const;  // from the last good checkpoint; behind other words
   StateAccess states() const;
 
   const Session& session_;

@@ -120,7 +120,7 @@ TEST(OffloadFile, AFullDiskIsRefusedWhenTheFileIsMade) {
 
 TEST(OffloadFile, ItsDiskIsMeasured) {
   const ScratchFolder folder;
-  const DiskSpeed speed = measure_disk(folder.path());
+  const TransferSpeed speed = measure_disk(folder.path());
   EXPECT_GT(speed.read_bytes_per_second, 0);
   EXPECT_GT(speed.write_bytes_per_second, 0);
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));

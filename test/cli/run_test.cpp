@@ -156,14 +156,14 @@ TEST_F(Run, OffloadsWhatTheBudgetAsksFor) {
   };
   const nlohmann::json plain = summary_of("plain", "1GiB", {});
   ASSERT_TRUE(plain.is_object());
-  EXPECT_EQ(plain["offload_file_bytes"], 0);
+  EXPECT_EQ(plain["offloaded_bytes"], 0);
   // 5 MiB less than the run takes by itself; its moments are twice as much.
   const std::size_t budget = (plain["predicted_peak_bytes"].get<std::size_t>() >> 20) - 5;
   const nlohmann::json offloaded =
       summary_of("offloaded", std::to_string(budget) + "MiB", {"--recompute", "none", "--offload", path("disk")});
   ASSERT_TRUE(offloaded.is_object());
   EXPECT_GT(offloaded["offloaded_optimizer_state_bytes"], 1 << 20);
-  EXPECT_GE(offloaded["offload_file_bytes"], offloaded["offloaded_optimizer_state_bytes"]);
+  EXPECT_GE(offloaded["offloaded_bytes"], offloaded["offloaded_optimizer_state_bytes"]);
   EXPECT_EQ(offloaded["loss"], plain["loss"]);
   const auto predicted = offloaded["predicted_peak_bytes"].get<double>();
   const auto measured = offloaded["measured_peak_bytes"].get<double>();
@@ -172,7 +172,7 @@ TEST_F(Run, OffloadsWhatTheBudgetAsksFor) {
   EXPECT_TRUE(file_bytes(at("plain") / "model.safetensors") == file_bytes(at("offloaded") / "model.safetensors"));
   EXPECT_TRUE(fs::is_empty(at("disk")));
   const nlohmann::json plan = nlohmann::json::parse(file_bytes(at("offloaded") / "plan.json"));
-  EXPECT_EQ(plan["offload"]["file_bytes"], offloaded["offload_file_bytes"]);
+  EXPECT_EQ(plan["offload"]["bytes"], offloaded["offloaded_bytes"]);
 }
 
 TEST_F(Run, OffloadIntoADirectoryThatIsNotThereIsRefused) {

@@ -213,6 +213,8 @@ std::vector<unsigned char> shared;
 }  // namespace
 
 void run(dim3 grid, dim3 threads, std::size_t shared_bytes, const std::function<void()>& thread) {
+  if (machine().kernels_until_failure > 0 && --machine().kernels_until_failure == 0) machine().failed = true;
+  if (machine().failed) return;
   gridDim = grid;
   blockDim = threads;
   for (unsigned z = 0; z < grid.z; ++z) {
@@ -320,6 +322,9 @@ std::size_t allocated_bytes() {
 
 using cuda_emulator::machine;
 
+// Errors of kernels come late, with whatever is asked next, and stay.
+static cudaError_t standing_error() { return machine().failed ? cudaErrorIllegalAddress : cudaSuccess; }
+
 cudaError_t cudaMalloc(void** address, std::size_t bytes) {
   *address = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   if (*address == nullptr) return cudaErrorMemoryAllocation;
@@ -405,6 +410,9 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
   delete exec;
   return cudaSuccess;
 }
+cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) {
+  return machine().has_room_for_graphs ? cudaSuccess : cudaErrorMemoryAllocation;
+}
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   ++cuda_emulator::graph_calls().launches;
   for (const auto& node : exec->nodes) cuda_emulator::enqueue(stream, node);
@@ -427,7 +435,7 @@ cudaError_t cudaFreeHost(void* address) {
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
   if (bytes > 0) cuda_emulator::enqueue(stream, [=] { std::memcpy(to, from, bytes); });
-  return cudaSuccess;
+  return standing_error();
 }
 cudaError_t cudaMemsetAsync(void* at, int value, std::size_t bytes, cudaStream_t stream) {
   if (bytes > 0) cuda_emulator::enqueue(stream, [=] { std::memset(at, value, bytes); });
@@ -447,7 +455,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (cuda_emulator::captured != nullptr) return cudaErrorStreamCaptureUnsupported;
   stream->finish(stream->begun);
-  return cudaSuccess;
+  return standing_error();
 }
 cudaError_t cudaDriverGetVersion(int* version) {
   *version = machine().driver_version;
@@ -482,8 +490,10 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   *free = *total - std::min(used, *total);
   return cudaSuccess;
 }
-cudaError_t cudaGetLastError() { return cudaSuccess; }
-const char* cudaGetErrorString(cudaError_t) { return "an emulated error"; }
+cudaError_t cudaGetLastError() { return standing_error(); }
+const char* cudaGetErrorString(cudaError_t error) {
+  return error == cudaErrorIllegalAddress ? "an illegal memory access was encountered" : "an emulated error";
+}
 
 struct CUevent_st {
   double time = 0;
@@ -506,7 +516,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (event->stream != nullptr) event->stream->finish(event->after);
-  return cudaSuccess;
+  return standing_error();
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   // As it was recorded last by now; a graph's nodes are in an order that fits already.

@@ -68,6 +68,9 @@ struct Machine {
   std::size_t total_bytes = std::size_t{80} << 30;
   std::size_t used_bytes = std::size_t{1} << 30;  // beside what cudaMalloc gave
   plimsoll::NvmlFunctions nvml{};                 // all missing
+  int kernels_until_failure = 0;                  // the last of so many reaches outside memory; 0: none does
+  bool failed = false;                            // and nothing runs any more
+  bool has_room_for_graphs = true;
 };
 Machine& machine();
 inline const plimsoll::NvmlFunctions& nvml() { return machine().nvml; }
@@ -135,6 +138,17 @@ enum cudaError_t {
   cudaErrorMemoryAllocation = 2,
   cudaErrorNoDevice = 100,
   cudaErrorInvalidDevice = 101,
+  cudaErrorECCUncorrectable = 214,
+  cudaErrorNvlinkUncorrectable = 220,
+  cudaErrorIllegalAddress = 700,
+  cudaErrorLaunchTimeout = 702,
+  cudaErrorAssert = 710,
+  cudaErrorHardwareStackError = 714,
+  cudaErrorIllegalInstruction = 715,
+  cudaErrorMisalignedAddress = 716,
+  cudaErrorInvalidAddressSpace = 717,
+  cudaErrorInvalidPc = 718,
+  cudaErrorLaunchFailure = 719,
   cudaErrorStreamCaptureUnsupported = 900
 };
 struct cudaDeviceProp {
@@ -174,6 +188,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph);
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long flags);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
+cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream);
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream);
 using cudaEvent_t = struct CUevent_st*;
 cudaError_t cudaEventCreate(cudaEvent_t* event);

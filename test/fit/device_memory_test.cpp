@@ -20,6 +20,7 @@ class DeviceBackend final : public Backend {
     return DeviceUse{.held_bytes = reserved + kMiB, .free_bytes = 10 * kGiB};
   }
   std::size_t reserved_bytes() override { return reserved; }
+  std::size_t host_bytes(std::size_t) const override { return 3 * kMiB; }
 
   std::size_t reserved = 300 * kMiB;
 
@@ -27,12 +28,13 @@ class DeviceBackend final : public Backend {
   ReferenceBackend near_;
 };
 
-std::size_t item(const RunPlan& run, const std::string& name) {
-  for (const MemoryItem& each : run.items) {
+std::size_t item(const std::vector<MemoryItem>& items, const std::string& name) {
+  for (const MemoryItem& each : items) {
     if (each.name == name) return each.bytes;
   }
   return 0;
 }
+std::size_t item(const RunPlan& run, const std::string& name) { return item(run.items, name); }
 
 TEST(DeviceMemoryPlan, CountsWhatTheDeviceHolds) {
   DeviceBackend backend;
@@ -77,6 +79,46 @@ TEST(DeviceMemoryPlan, ABudgetHoldsTheArenaAndWhatIsReserved) {
   expect_error<BudgetError>([&] { fit(request, backend); }, {"--budget", "context and libraries", "350 MiB"});
   request.budget_bytes += 50 * kMiB;
   EXPECT_EQ(fit(request, backend).levers.micro_batch_size, 8);
+}
+
+// A model whose optimizer states are worth moving, in a budget that is short of `missing` bytes without that.
+FitRequest tight_request(std::size_t missing, Backend& backend) {
+  FitRequest request = small_request(2);
+  request.step.config = preset_config("layoutlmv3-tiny");
+  request.step.config.labels = {"O", "B-TOTAL", "I-TOTAL"};
+  request.micro_batch_size = 2;
+  request.recompute = RecomputeMode::kNone;
+  request.update = UpdateMode::kAfterBackward;
+  request.offload = OffloadTarget::kHost;
+  request.host_budget_bytes = 4 * kGiB;
+  request.budget_bytes = plan_run(request, {.micro_batch_size = 2}, backend).predicted_peak_bytes - missing;
+  return request;
+}
+
+TEST(DeviceMemoryPlan, LetsTheHostTakeWhatTheDeviceHasNoRoomFor) {
+  DeviceBackend backend;
+  FitRequest request = tight_request(2 * kMiB, backend);
+  const RunPlan run = fit(request, backend);
+  EXPECT_GE(run.offload.bytes(), 2 * kMiB);
+  EXPECT_EQ(run.offload_target, OffloadTarget::kHost);
+  EXPECT_EQ(item(run.host_items, "tensors that left the device"), run.offload.bytes());
+  EXPECT_EQ(item(run.host_items, "pinned buffers on the way to the device"), 3 * kMiB);
+  std::size_t sum = 0;
+  for (const MemoryItem& each : run.host_items) sum += each.bytes;
+  EXPECT_EQ(run.host_peak_bytes, sum);
+
+  request.offload = OffloadTarget::kNone;
+  expect_error<BudgetError>([&] { fit(request, backend); }, {"--budget", "without --offload none"});
+}
+
+TEST(DeviceMemoryPlan, LeavesTheHostsBudgetWhole) {
+  DeviceBackend backend;
+  FitRequest request = tight_request(2 * kMiB, backend);
+  const RunPlan generous = fit(request, backend);
+  request.host_budget_bytes = generous.host_peak_bytes - generous.offload.bytes() + kMiB;
+  expect_error<BudgetError>([&] { fit(request, backend); }, {"--budget", "the smallest plan"});
+  request.host_budget_bytes = 20 * kMiB;
+  expect_error<BudgetError>([&] { fit(request, backend); }, {"--host-budget", "20.0 MiB", "loader buffers"});
 }
 
 }  // namespace

@@ -42,6 +42,7 @@ TEST(Changes, AreWrittenAsOptionsAndSayWhatTheyAre) {
 TEST(Changes, DoNothingToARunThatIsAlreadyAsTheyWouldHaveIt) {
   FitRequest request = small_request(4);
   request.step.optimizer.clips = false;
+  request.offload = OffloadTarget::kFile;
   request.offload_directory = ".";
   for (const Change& change : known_changes(request)) {
     if (change.effect > Effect::kNoEvaluation && change.kind != "clipping") continue;
@@ -85,8 +86,9 @@ TEST(Remedies, UnpinTheMicroBatch) {
   EXPECT_EQ(remedies.front().effect, Effect::kNone);
   EXPECT_GE(remedies.front().saved_bytes, kLoaderBytesPerSample);
   EXPECT_LE(remedies.front().needed_bytes, request.budget_bytes);
-  expect_error<BudgetError>([&] { fit(request, backend); },
-                            {"pass --budget ", "1. --train-batch-size 4 --per-device-train-batch-size 0", "saves ", "changes no result"});
+  expect_error<BudgetError>(
+      [&] { fit(request, backend); },
+      {"pass --budget ", "1. --train-batch-size 4 --per-device-train-batch-size 0", "saves ", "changes no result"});
 }
 
 TEST(Remedies, AreSortedByTimeThenByWhatTheyChange) {
@@ -146,7 +148,11 @@ TEST(Remedies, OneIsNotEnoughSoSeveralAreNamedTogether) {
 
 TEST(Remedies, FillNoMoreThanEightyColumns) {
   std::vector<Remedy> remedies;
-  Remedy all{.what = "", .flags = "", .effect = Effect::kFewerTrained, .needed_bytes = 1, .saved_bytes = 1023 * kMiB,
+  Remedy all{.what = "",
+             .flags = "",
+             .effect = Effect::kFewerTrained,
+             .needed_bytes = 1,
+             .saved_bytes = 1023 * kMiB,
              .slower = 1.5};
   for (const Change& change : known_changes(small_request(4))) {
     remedies.push_back({.what = change.what,

@@ -1,5 +1,6 @@
 // Whole runs on the CUDA backend, its kernels run by the emulator: the same losses as on the CPU, the same bits when
 // run again, resumed, or started kernel by kernel.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "backend/cuda/cuda_backend.h"
@@ -91,6 +92,67 @@ INSTANTIATE_TEST_SUITE_P(
                     RunKind{.name = "offloading", .micro_batch = 4, .offload = true},
                     RunKind{.name = "recomputing", .precision = DType::kBF16, .recompute = RecomputeMode::kLayers}),
     [](const auto& kind) { return std::string(kind.param.name); });
+
+TEST(CudaRunWithoutRoom, ForGraphsStartsKernelsOneByOne) {
+  const ScratchFolder folder;
+  SmallRun recorded(folder.make("recorded")), refused(folder.make("refused"));
+  for (SmallRun* run : {&recorded, &refused}) {
+    run->options.max_steps = 4;
+    run->make_backend = [] { return std::make_unique<CudaBackend>(); };
+  }
+  recorded.train();
+  cuda_emulator::machine().has_room_for_graphs = false;
+  cuda_emulator::graph_calls() = {};
+  refused.train();
+  cuda_emulator::machine() = {};
+  EXPECT_GT(cuda_emulator::graph_calls().captures, 0);
+  EXPECT_EQ(cuda_emulator::graph_calls().launches, 0);
+  EXPECT_TRUE(file_bytes(recorded.options.output_dir / "model.safetensors") ==
+              file_bytes(refused.options.output_dir / "model.safetensors"));
+}
+
+// Some updates run; then a kernel reaches outside memory.
+class CudaFailure : public testing::Test {
+ protected:
+  void TearDown() override { cuda_emulator::machine() = {}; }
+
+  Problem fail(bool detect_anomaly) {
+    SmallRun run(folder_.make(detect_anomaly ? "checked" : "run"));
+    run.options.max_steps = 4;
+    run.options.save_steps = 2;
+    run.options.detect_anomaly = detect_anomaly;
+    run.make_backend = [] { return std::make_unique<CudaBackend>(); };
+    run.on_step = [](const StepReport& report) {
+      if (report.step == 3) cuda_emulator::machine().kernels_until_failure = 20;
+    };
+    try {
+      run.train();
+    } catch (const EnvironmentError& error) {
+      EXPECT_EQ(list_checkpoints(run.options.output_dir), std::vector<std::int64_t>{2});
+      return error.problem();
+    }
+    ADD_FAILURE() << "the run ended as if nothing had been";
+    return {};
+  }
+
+ private:
+  const ScratchFolder folder_;
+};
+
+TEST_F(CudaFailure, EndsTheRunAndNamesTheGoodCheckpoint) {
+  const Problem problem = fail(false);
+  EXPECT_THAT(problem.what, testing::HasSubstr("update 4 cannot be finished: the GPU failed"));
+  EXPECT_EQ(problem.found, "an illegal memory access was encountered");
+  EXPECT_THAT(problem.remedy, testing::HasSubstr("--resume-from-checkpoint latest, from update 2"));
+  EXPECT_THAT(problem.remedy, testing::HasSubstr("--detect-anomaly"));
+}
+
+TEST_F(CudaFailure, IsOfAnOpWhereOpsRunOneByOne) {
+  const Problem problem = fail(true);
+  EXPECT_THAT(problem.what, testing::HasSubstr("update 4 cannot be finished: the GPU failed"));
+  EXPECT_THAT(problem.where, testing::MatchesRegex("[a-z_]+ '[^']+', which makes '[^']+' (F32|I32).*"));
+  EXPECT_THAT(problem.remedy, testing::Not(testing::HasSubstr("--detect-anomaly")));
+}
 
 }  // namespace
 }  // namespace plimsoll

@@ -16,6 +16,10 @@ class SomeBackend final : public Backend {
   std::unique_ptr<Kernel> prepare(const Graph&, const Node&) override { return nullptr; }
   std::unique_ptr<DeviceMemory> allocate(std::size_t) override { return nullptr; }
   std::optional<DeviceUse> device_use() override { return use_; }
+  std::optional<TransferSpeed> offload_speed() override {
+    return use_ ? std::optional(TransferSpeed{.read_bytes_per_second = 2e10, .write_bytes_per_second = 1e10})
+                : std::nullopt;
+  }
 
  private:
   std::optional<DeviceUse> use_;
@@ -24,7 +28,7 @@ class SomeBackend final : public Backend {
 TEST(DeviceBudgets, AreWhatIsHeldAndMostOfWhatIsFree) {
   SomeBackend device({{.held_bytes = kGiB, .free_bytes = 40 * kGiB}});
   MemoryRequest memory;
-  resolve_device_budgets(memory, device);
+  resolve_device_memory(memory, device);
   EXPECT_EQ(memory.budget_bytes, 39 * kGiB);
   EXPECT_EQ(resolve_budget(memory), 39 * kGiB);
   EXPECT_GT(memory.host_budget_bytes, resident_bytes() / 2);
@@ -35,7 +39,7 @@ TEST(DeviceBudgets, ThatWereGivenStay) {
   MemoryRequest memory;
   memory.budget_bytes = 5 * kGiB;
   memory.host_budget_bytes = 6 * kGiB;
-  resolve_device_budgets(memory, device);
+  resolve_device_memory(memory, device);
   EXPECT_EQ(memory.budget_bytes, 5 * kGiB);
   EXPECT_EQ(memory.host_budget_bytes, 6 * kGiB);
 }
@@ -43,12 +47,32 @@ TEST(DeviceBudgets, ThatWereGivenStay) {
 TEST(DeviceBudgets, OfTheHostAreOne) {
   SomeBackend host(std::nullopt);
   MemoryRequest memory;
-  resolve_device_budgets(memory, host);
+  resolve_device_memory(memory, host);
   EXPECT_EQ(memory.budget_bytes, 0U);  // decided later, as ever
   EXPECT_EQ(memory.host_budget_bytes, 0U);
   memory.host_budget_bytes = kGiB;
-  expect_error<UsageError>([&] { resolve_device_budgets(memory, host); },
+  expect_error<UsageError>([&] { resolve_device_memory(memory, host); },
                            {"--host-budget", "1.00 GiB", "--device cuda"});
+}
+
+TEST(DeviceOffload, GoesToTheHostUnlessItIsForbidden) {
+  SomeBackend device({{.held_bytes = kGiB, .free_bytes = 40 * kGiB}}), host(std::nullopt);
+  MemoryRequest memory;
+  resolve_device_memory(memory, device);
+  EXPECT_EQ(memory.offload, OffloadTarget::kHost);
+  EXPECT_EQ(memory.host_speed.write_bytes_per_second, 1e10);
+
+  memory = MemoryRequest();
+  memory.forbids_offload = true;
+  resolve_device_memory(memory, device);
+  EXPECT_EQ(memory.offload, OffloadTarget::kNone);
+
+  memory = MemoryRequest();
+  memory.offload = OffloadTarget::kFile;
+  memory.offload_directory = "/somewhere";
+  resolve_device_memory(memory, host);
+  EXPECT_EQ(memory.offload, OffloadTarget::kFile);
+  expect_error<UsageError>([&] { resolve_device_memory(memory, device); }, {"--offload", "/somewhere", "none"});
 }
 
 }  // namespace

@@ -77,6 +77,7 @@ class StopAfter : public TrainObserver {
   void on_step(const StepReport& report) override {
     reports.push_back(report);
     if (report.step == at_) stop.store(true);
+    if (then) then(report);
   }
   void on_checkpoint(const fs::path&) override {
     if (!limits_files) return;
@@ -86,6 +87,7 @@ class StopAfter : public TrainObserver {
   std::atomic<bool> stop{false};
   bool limits_files = false;  // from the first checkpoint on, to 256 KiB
   std::vector<StepReport> reports;
+  std::function<void(const StepReport&)> then;  // after each update
 
  private:
   std::int64_t at_;
@@ -132,6 +134,7 @@ class SmallRun {
     offloaded_activation_bytes = session.plan().offload.activation_bytes();
     StopAfter observer(stop_after);
     observer.limits_files = limit_files_after_checkpoint;
+    observer.then = on_step;
     Trainer trainer(session, bundle, {.train = data.get(), .evaluation = held_out.get()}, options,
                     loader_options(memory), 1, observer);
     try {
@@ -158,8 +161,9 @@ class SmallRun {
 
   // Everything that can be is in the file, whatever the budget.
   RunPlan offloaded_plan(FitRequest request, Backend& backend) const {
+    request.offload = backend.offload_speed() ? OffloadTarget::kHost : OffloadTarget::kFile;
     request.offload_directory = folder_.path();
-    request.speeds.disk_read_seconds_per_byte = request.speeds.disk_write_seconds_per_byte = 1e-9;
+    request.speeds.offload_read_seconds_per_byte = request.speeds.offload_write_seconds_per_byte = 1e-9;
     const ModelCapacity capacity{.samples = micro_batch, .text_rows = request.text_rows(micro_batch)};
     const bool whole = micro_batch == options.train_batch_size;
     const auto all = rank_step_offloads(whole ? ProgramKind::kStep : ProgramKind::kAccumulateAndStep, request.step,
@@ -179,6 +183,7 @@ class SmallRun {
   std::optional<UpdateMode> update;
   RecomputeMode recompute = RecomputeMode::kAuto;
   bool evaluates = false;
+  std::function<void(const StepReport&)> on_step;
   bool far_memory = false;                                   // in a FarBackend
   std::function<std::unique_ptr<Backend>()> make_backend{};  // of another one; empty: the CPU's
   fs::path cache;                                            // of choices; empty: none

@@ -129,8 +129,9 @@ __device__ void copy_query_facts(const RowFacts<kRows>& to, const BackwardTensor
   copy_words<kRows, kThreads>(to.delta(), t.sums.delta + at, shape.heads, real);
 }
 
-// A block keeps keys and walks over queries.
-template <typename T, int kWidth>
+// A block keeps keys and walks over queries. Wide heads have registers for the sums of one of dk and dv alone, and take
+// a launch for each.
+template <typename T, int kWidth, bool kKeys, bool kValues>
 __global__ void __launch_bounds__(AttentionForm<T, kWidth>::kThreads, AttentionForm<T, kWidth>::kBackwardBlocks)
     attention_key_value_grad(const BackwardTensors<T> t, const AttentionShape shape, T* dk, T* dv) {
   using Form = AttentionForm<T, kWidth>;
@@ -178,7 +179,7 @@ __global__ void __launch_bounds__(AttentionForm<T, kWidth>::kThreads, AttentionF
     }
     float p[Form::kBlocks][4] = {}, ds[Form::kBlocks][4] = {};
     add_product_transposed<kWidth>(p, shared.a + 16 * block.warp * Form::kLeading, q);
-    add_product_transposed<kWidth>(ds, shared.b + 16 * block.warp * Form::kLeading, doutput);
+    if constexpr (kKeys) add_product_transposed<kWidth>(ds, shared.b + 16 * block.warp * Form::kLeading, doutput);
 #pragma unroll
     for (int n = 0; n < Form::kBlocks; ++n) {
 #pragma unroll
@@ -192,12 +193,12 @@ __global__ void __launch_bounds__(AttentionForm<T, kWidth>::kThreads, AttentionF
         ds[n][i] = probability * ((kept ? ds[n][i] * shape.keep_scale : 0.0F) - columns.delta()[column]);
       }
     }
-    add_product(dv_sums, p, doutput, staging);
-    add_product(dk_sums, ds, q, staging);
+    if constexpr (kValues) add_product(dv_sums, p, doutput, staging);
+    if constexpr (kKeys) add_product(dk_sums, ds, q, staging);
   });
-  T *const dk_rows = block.row_of(dk, block.warp_first()), *const dv_rows = block.row_of(dv, block.warp_first());
-  store_rows<T>(dk_sums, shape.scale, shape.scale, dk_rows, block.real(block.warp_first()), shape);
-  store_rows<T>(dv_sums, shape.keep_scale, shape.keep_scale, dv_rows, block.real(block.warp_first()), shape);
+  const std::int64_t at = block.warp_first(), real = block.real(at);
+  if constexpr (kKeys) store_rows<T>(dk_sums, shape.scale, shape.scale, block.row_of(dk, at), real, shape);
+  if constexpr (kValues) store_rows<T>(dv_sums, shape.keep_scale, shape.keep_scale, block.row_of(dv, at), real, shape);
 }
 
 // The largest of what the threads of a block hold, for all of them. `shared`: a float a warp and one more.
@@ -417,7 +418,9 @@ std::unique_ptr<Kernel> make_backward(const Context& context, const AttentionSha
     return BackwardShared<T, kWidth>(nullptr, shape, Form::stages(context), tables).pieces.bytes();
   };
   const std::size_t keys_bytes = shared_bytes(false), queries_bytes = shared_bytes(kTableGradients);
-  allow_shared_memory(attention_key_value_grad<T, kWidth>, keys_bytes);
+  constexpr bool kAtOnce = kWidth <= 64;
+  allow_shared_memory(attention_key_value_grad<T, kWidth, true, kAtOnce>, keys_bytes);
+  if constexpr (!kAtOnce) allow_shared_memory(attention_key_value_grad<T, kWidth, false, true>, keys_bytes);
   allow_shared_memory(attention_query_grad<T, kWidth, kTableGradients>, queries_bytes);
   const std::int64_t row_sums = n * shape.heads, slots = n / Form::kRows + shape.samples + 1;
   const std::int64_t partials = kTableGradients ? shape.heads * shape.all_bins() * slots : 0;
@@ -434,8 +437,13 @@ std::unique_ptr<Kernel> make_backward(const Context& context, const AttentionSha
     launch(context.stream(), attention_row_sums<T>,
            {.blocks = blocks_for(a.bound(n) * shape.heads, kSumThreads / kWarp), .threads = kSumThreads}, t.doutput,
            input<T>(a, 4), t.in.v, t.in.offsets, shape, t.sums);
-    launch(context.stream(), attention_key_value_grad<T, kWidth>, grid_of<Form>(shape, a.bound(longest), keys_bytes), t,
-           shape, output<T>(a, 1), output<T>(a, 2));
+    const Launch keys = grid_of<Form>(shape, a.bound(longest), keys_bytes);
+    launch(context.stream(), attention_key_value_grad<T, kWidth, true, kAtOnce>, keys, t, shape, output<T>(a, 1),
+           output<T>(a, 2));
+    if constexpr (!kAtOnce) {
+      launch(context.stream(), attention_key_value_grad<T, kWidth, false, true>, keys, t, shape, output<T>(a, 1),
+             output<T>(a, 2));
+    }
     if (partials > 0) {
       check_cuda(cudaMemsetAsync(partial, 0, static_cast<std::size_t>(partials) * sizeof(float), context.stream()),
                  "zeros for the gradients of attention's bias tables");

@@ -13,7 +13,7 @@ class ArenaMemory final : public DeviceMemory {
     if (bytes == 0) return;
     context.gpu().check_room(bytes);
     data_.emplace(bytes);
-    ring_.emplace(context, std::clamp(bytes / 64, kLeastRing, kMostRing));
+    ring_.emplace(context, Context::host_bytes(bytes));
     fill_zeros(data_->bytes());
     context_.allocated_bytes_ += bytes;
   }
@@ -37,13 +37,16 @@ class ArenaMemory final : public DeviceMemory {
   }
 
  private:
-  // Enough for the inputs of a step, which are a small part of what it needs, so that writing them seldom waits.
-  static constexpr std::size_t kLeastRing = std::size_t{4} << 20, kMostRing = std::size_t{64} << 20;
-
   const Context& context_;
   std::optional<DeviceBytes> data_;
   mutable std::optional<PinnedRing> ring_;
 };
+
+// Enough for the inputs of a step, which are a small part of what it needs, so that writing them seldom waits.
+std::size_t Context::host_bytes(std::size_t bytes) {
+  constexpr std::size_t kLeast = std::size_t{4} << 20, kMost = std::size_t{64} << 20;
+  return bytes == 0 ? 0 : std::clamp(bytes / 64, kLeast, kMost);
+}
 
 std::unique_ptr<DeviceMemory> Context::allocate(std::size_t bytes) const {
   return std::make_unique<ArenaMemory>(*this, bytes);

@@ -92,6 +92,32 @@ cuda::Matmuls& CudaBackend::matmuls() {
   return *matmuls_;
 }
 
+std::optional<TransferSpeed> CudaBackend::offload_speed() {
+  constexpr std::size_t kBytes = std::size_t{32} << 20;
+  constexpr double kTimes = 4, kLeastMilliseconds = 1e-3;
+  const cuda::PinnedBytes here(kBytes, "to measure how fast the device reads it");
+  const cuda::DeviceBytes there(kBytes);
+  const cudaStream_t stream = context_->stream();
+  const auto bytes_per_second = [&](void* to, const void* from, cudaMemcpyKind kind) {
+    const auto copy = [&] {
+      cuda::check_cuda(cudaMemcpyAsync(to, from, kBytes, kind, stream), "a copy that is timed");
+    };
+    const cuda::Event begin, end;
+    copy();  // the first one warms up
+    begin.record(stream);
+    for (int i = 0; i < static_cast<int>(kTimes); ++i) copy();
+    end.record(stream);
+    end.wait();
+    const double milliseconds = std::max(kLeastMilliseconds, double{end.milliseconds_since(begin)});
+    return kTimes * static_cast<double>(kBytes) / (1e-3 * milliseconds);
+  };
+  void *const host = here.bytes().data(), *const device = there.bytes().data();
+  return TransferSpeed{.read_bytes_per_second = bytes_per_second(device, host, cudaMemcpyHostToDevice),
+                       .write_bytes_per_second = bytes_per_second(host, device, cudaMemcpyDeviceToHost)};
+}
+
+std::size_t CudaBackend::host_bytes(std::size_t device_bytes) const { return cuda::Context::host_bytes(device_bytes); }
+
 std::unique_ptr<OffloadStore> CudaBackend::make_offload_store(std::uint64_t bytes, std::size_t tickets) {
   return std::make_unique<cuda::PinnedStore>(*context_, bytes, tickets);
 }

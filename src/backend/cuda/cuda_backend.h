@@ -29,6 +29,9 @@ class CudaBackend final : public Backend {
   // Refuses, naming who holds the rest, what is not free.
   std::unique_ptr<DeviceMemory> allocate(std::size_t bytes) override;
   std::unique_ptr<Recorder> make_recorder() override;
+  // Of copies of 32 MiB each way, for a hundredth of a second or so.
+  std::optional<TransferSpeed> offload_speed() override;
+  std::size_t host_bytes(std::size_t device_bytes) const override;
   // In the host's memory, pinned.
   std::unique_ptr<OffloadStore> make_offload_store(std::uint64_t bytes, std::size_t tickets) override;
   void prepare_bounds(std::span<const std::int64_t> row_bounds) override;

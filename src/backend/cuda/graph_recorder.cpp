@@ -1,21 +1,24 @@
 #include "backend/cuda/graph_recorder.h"
 
+#include "base/log.h"
+
 namespace plimsoll::cuda {
 
 GraphRecorder::~GraphRecorder() {
-  for (const auto& [variant, graph] : graphs_) {
-    if (graph != nullptr) cudaGraphExecDestroy(graph);
+  for (const auto& [variant, recording] : recordings_) {
+    if (recording.graph != nullptr) cudaGraphExecDestroy(recording.graph);
   }
 }
 
 void GraphRecorder::run(std::int64_t variant, const std::function<void()>& start) {
-  const auto [found, is_new] = graphs_.try_emplace(variant, nullptr);
-  if (is_new) return start();
-  if (found->second == nullptr) found->second = capture(start);
-  check_cuda(cudaGraphLaunch(found->second, context_.stream()), "the start of a step");
+  const auto [found, is_new] = recordings_.try_emplace(variant);
+  Recording& recording = found->second;
+  if (!is_new && recording.graph == nullptr && !recording.was_refused) capture(start, recording);
+  if (recording.graph == nullptr) return start();
+  check_cuda(cudaGraphLaunch(recording.graph, context_.stream()), "the start of a step");
 }
 
-cudaGraphExec_t GraphRecorder::capture(const std::function<void()>& start) const {
+void GraphRecorder::capture(const std::function<void()>& start, Recording& to) {
   check_cuda(cudaStreamBeginCapture(context_.stream(), cudaStreamCaptureModeThreadLocal), "the recording of a step");
   cudaGraph_t graph = nullptr;
   try {
@@ -26,11 +29,15 @@ cudaGraphExec_t GraphRecorder::capture(const std::function<void()>& start) const
     throw;
   }
   check_cuda(cudaStreamEndCapture(context_.stream(), &graph), "the recording of a step");
-  cudaGraphExec_t exec = nullptr;
-  const cudaError_t error = cudaGraphInstantiate(&exec, graph, 0);
+  cudaError_t error = cudaGraphInstantiate(&to.graph, graph, 0);
   cudaGraphDestroy(graph);
-  check_cuda(error, "a step that was recorded");
-  return exec;
+  if (error == cudaSuccess) error = cudaGraphUpload(to.graph, context_.stream());  // takes its memory now
+  if (error != cudaErrorMemoryAllocation) return check_cuda(error, "a step that was recorded");
+  cudaGetLastError();
+  if (to.graph != nullptr) cudaGraphExecDestroy(to.graph);
+  to = {.was_refused = true};
+  if (!has_warned_) log_warning("the GPU has no memory left to record a step in: kernels are started one by one");
+  has_warned_ = true;
 }
 
 }  // namespace plimsoll::cuda

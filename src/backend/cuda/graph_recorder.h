@@ -13,14 +13,20 @@ class GraphRecorder final : public Recorder {
   ~GraphRecorder() override;
 
   // The first time a variant runs it is started as it is: libraries make their own preparations in a first call, which
-  // a capture does not take. The second time it is captured. Throws EnvironmentError where the device refuses.
+  // a capture does not take. The second time it is captured; where others have left no memory for the graph meanwhile,
+  // the variant is started as it is for good, which is said once. Throws EnvironmentError where the device refuses.
   void run(std::int64_t variant, const std::function<void()>& start) override;
 
  private:
-  cudaGraphExec_t capture(const std::function<void()>& start) const;
+  struct Recording {
+    cudaGraphExec_t graph = nullptr;
+    bool was_refused = false;
+  };
+  void capture(const std::function<void()>& start, Recording& to);
 
   const Context& context_;
-  std::map<std::int64_t, cudaGraphExec_t> graphs_;  // nullptr: has run once
+  std::map<std::int64_t, Recording> recordings_;  // of variants that have run
+  bool has_warned_ = false;
 };
 
 }  // namespace plimsoll::cuda

@@ -2,13 +2,42 @@
 
 #include <fmt/format.h>
 
+#include "backend/backend.h"
 #include "base/bytes.h"
-#include "base/error.h"
 
 namespace plimsoll::cuda {
 
+namespace {
+
+// Those after which the process's context is of no more use ("sticky" in NVIDIA's CUDA Programming Guide).
+bool ends_the_context(cudaError_t error) {
+  switch (error) {
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorLaunchFailure:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
 void check_cuda(cudaError_t error, std::string_view doing) {
   if (error == cudaSuccess) return;
+  if (ends_the_context(error)) {
+    throw DeviceError({.what = "the GPU failed while it computed",
+                       .found = cudaGetErrorString(error),
+                       .remedy = "plimsoll doctor shows the device and its driver"});
+  }
   cudaGetLastError();  // else the next kernel's start would be taken for what failed
   throw EnvironmentError({.what = fmt::format("the GPU refused: {}", doing),
                           .found = cudaGetErrorString(error),

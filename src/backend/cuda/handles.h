@@ -16,7 +16,8 @@
 
 namespace plimsoll::cuda {
 
-// Throws EnvironmentError with the runtime's words; `doing` names what was asked for.
+// Throws EnvironmentError with the runtime's words; `doing` names what was asked for. DeviceError for what a kernel did
+// before, or the device: it comes late, with whatever is asked next, and nothing runs any more.
 void check_cuda(cudaError_t error, std::string_view doing);
 
 template <auto kDestroy>

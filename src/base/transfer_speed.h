@@ -1,0 +1,10 @@
+// How fast what is offloaded comes back (read) and goes (written).
+#pragma once
+
+namespace plimsoll {
+
+struct TransferSpeed {
+  double read_bytes_per_second = 0, write_bytes_per_second = 0;
+};
+
+}  // namespace plimsoll
