@@ -53,6 +53,14 @@ struct KernelArguments {
   std::int64_t bound(std::int64_t capacity) const { return std::min(capacity, row_bound); }
 };
 
+class Kernel;
+
+// A kernel, and what it is given.
+struct KernelCall {
+  const Kernel* kernel = nullptr;
+  KernelArguments arguments{};
+};
+
 class Kernel {
  public:
   Kernel() = default;
@@ -62,6 +70,10 @@ class Kernel {
 
   virtual std::size_t scratch_bytes() const { return 0; }
   virtual void run(const KernelArguments& arguments) const = 0;
+  // A function that does what all these calls do, to the same bits, in fewer starts on a device; empty where there is
+  // none. One of them is this kernel's, and none writes what another reads or writes. It needs the kernels, but nothing
+  // that `calls` lies in.
+  virtual std::function<void()> join([[maybe_unused]] std::span<const KernelCall> calls) const { return {}; }
 };
 
 // One allocation of a backend's, freed with the object.

@@ -6,7 +6,39 @@
 #include <limits>
 #include <set>
 
+#include "graph/update_form.h"
+
 namespace plimsoll {
+namespace {
+
+// Whether none of the calls writes what another reads or writes.
+bool are_independent(std::span<const KernelCall> calls) {
+  struct Part {
+    const std::byte *begin, *end;
+    std::size_t call;
+    bool written;
+  };
+  std::vector<Part> parts;
+  for (std::size_t call = 0; call < calls.size(); ++call) {
+    const auto add = [&](const void* at, std::size_t bytes, bool written) {
+      const auto* const begin = static_cast<const std::byte*>(at);
+      if (bytes > 0) parts.push_back({begin, begin + bytes, call, written});
+    };
+    const KernelArguments& a = calls[call].arguments;
+    for (const TensorView& input : a.inputs) add(input.raw(), input.bytes(), false);
+    for (const TensorView& output : a.outputs) add(output.raw(), output.bytes(), true);
+    add(a.scratch.data(), a.scratch.size(), true);
+  }
+  std::ranges::sort(parts, {}, &Part::begin);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    for (std::size_t k = i + 1; k < parts.size() && parts[k].begin < parts[i].end; ++k) {
+      if (parts[i].call != parts[k].call && (parts[i].written || parts[k].written)) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
 
 std::vector<std::size_t> PreparedGraph::scratch_bytes() const {
   std::vector<std::size_t> bytes;
@@ -46,6 +78,24 @@ Program::Program(PreparedGraph prepared, MemoryPlan plan, const DeviceMemory& me
                       .scratch = arena.subspan(plan_.scratch_offsets[n], prepared_.kernels[n]->scratch_bytes()),
                       .row_count = node.row_count == kNoValue ? nullptr : view(node.row_count).data<std::int32_t>(),
                       .counter = counter});
+  }
+  if (prepared_.recorder != nullptr) join_updates();
+}
+
+// Updates of parameters are many and mostly small. Those that nothing stands between, and that touch no other's bytes,
+// may run in any order.
+void Program::join_updates() {
+  const std::span<const Node> nodes = graph().nodes();
+  const auto joins = [&](std::size_t n) { return is_parameter_update(nodes[n].op) && nodes[n].row_count == kNoValue; };
+  for (std::size_t first = 0, end = 0; first < nodes.size(); first = std::max(end, first + 1)) {
+    std::vector<KernelCall> calls;
+    for (end = first; end < nodes.size() && joins(end); ++end) {
+      const Call& call = calls_[end];
+      calls.push_back({.kernel = prepared_.kernels[end].get(),
+                       .arguments = {.inputs = call.inputs, .outputs = call.outputs, .scratch = call.scratch}});
+    }
+    if (calls.size() < 2 || !are_independent(calls)) continue;
+    if (auto run = calls.front().kernel->join(calls)) joined_.push_back({first, end, std::move(run)});
   }
 }
 
@@ -98,7 +148,16 @@ void Program::set_rows(ValueId value, std::int32_t rows) const {
 void Program::run() const {
   const std::int64_t level = row_level();
   const auto start = [this, level] {
-    for (std::size_t n = 0; n < calls_.size(); ++n) run_node(n, level);
+    std::size_t n = 0;
+    const auto run_to = [&](std::size_t end) {
+      for (; n < end; ++n) run_node(n, level);
+    };
+    for (const Joined& joined : joined_) {
+      run_to(joined.first);
+      joined.run();
+      n = joined.end;
+    }
+    run_to(calls_.size());
   };
   if (prepared_.recorder == nullptr) return start();
   prepared_.recorder->run(level, start);

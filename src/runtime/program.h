@@ -7,6 +7,7 @@
 //   program.run();
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -39,9 +40,10 @@ class Program {
   const MemoryPlan& plan() const { return plan_; }
   std::size_t node_count() const { return calls_.size(); }
 
-  // Runs every node in order. Not reentrant: kernels share the arena. Where the host cannot read the arena, rows are
-  // taken to be as many as set_rows said, rounded up to one of kRowLevels shares of the capacity: the work done follows
-  // the rows that are real, and a device that records has few variants to record.
+  // Runs every node in order; where the backend records, updates that follow one another may be one kernel of its, to
+  // the same bits. Not reentrant: kernels share the arena. Where the host cannot read the arena, rows are taken to be
+  // as many as set_rows said, rounded up to one of kRowLevels shares of the capacity: the work done follows the rows
+  // that are real, and a device that records has few variants to record.
   void run() const;
   // Runs one node; for profiling and for finding the first bad tensor.
   void run_node(std::size_t node) const;
@@ -79,6 +81,13 @@ class Program {
   };
   static constexpr std::size_t kNoCounter = static_cast<std::size_t>(-1);
 
+  // Nodes [first, end) in one.
+  struct Joined {
+    std::size_t first, end;
+    std::function<void()> run;
+  };
+
+  void join_updates();
   std::size_t counter_of(const Node& node);
   void run_node(std::size_t node, std::int64_t level) const;
   // The least level at which no count is above its share.
@@ -90,6 +99,7 @@ class Program {
   const DeviceMemory* arena_;
   std::vector<TensorView> views_;
   std::vector<Call> calls_;
+  std::vector<Joined> joined_;                // in order
   mutable std::vector<RowCount> row_counts_;  // what lies in the arena, as far as the host wrote it
   Transfers* transfers_;
 };

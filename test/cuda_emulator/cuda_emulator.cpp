@@ -212,9 +212,15 @@ std::vector<unsigned char> shared;
 
 }  // namespace
 
+int& kernel_runs() {
+  static int runs = 0;
+  return runs;
+}
+
 void run(dim3 grid, dim3 threads, std::size_t shared_bytes, const std::function<void()>& thread) {
   if (machine().kernels_until_failure > 0 && --machine().kernels_until_failure == 0) machine().failed = true;
   if (machine().failed) return;
+  ++kernel_runs();
   gridDim = grid;
   blockDim = threads;
   for (unsigned z = 0; z < grid.z; ++z) {

@@ -22,6 +22,7 @@
 #define __launch_bounds__(...)
 #define PLIMSOLL_SHARED static
 #define PLIMSOLL_TABLE static const
+#define PLIMSOLL_IN_PLACE
 #define PLIMSOLL_HOST_DEVICE
 
 struct dim3 {
@@ -49,6 +50,8 @@ struct GraphCalls {
 };
 GraphCalls& graph_calls();
 
+// How many kernels have run.
+int& kernel_runs();
 // Runs `thread` for each thread of each block.
 void run(dim3 grid, dim3 block, std::size_t shared_bytes, const std::function<void()>& thread);
 void* dynamic_shared();

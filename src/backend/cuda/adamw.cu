@@ -2,7 +2,10 @@
 // tensor operation in float. A warp takes a block of kStateBlock elements, whose moments may be coded, at a time.
 #include <array>
 #include <bit>
+#include <functional>
+#include <span>
 #include <type_traits>
+#include <vector>
 
 #include "backend/cuda/rows.h"
 #include "backend/cuda/update_parts.h"
@@ -178,79 +181,159 @@ __device__ void load_gradient(const Gradient& gradient, std::int64_t at, int cou
   }
 }
 
-// Elements [start, start + elements) of the parameter, and moments that are theirs.
+// One parameter's update.
+struct Task {
+  Parameter parameter;
+  Moment moment{}, square{};
+  Gradient gradient;
+  UpdateScalars scalars;
+  Settings settings;
+  std::int64_t start, elements;  // elements [start, start + elements) of the parameter, and moments that are theirs
+  unsigned blocks;               // of the grid, from first_block on
+  unsigned first_block = 0;
+};
+
+// What one start does: parameters are many, and most are small. A kernel is given 4 KiB at most.
+constexpr int kMostTasks = 20;
+struct Tasks {
+  Task at[kMostTasks];
+  int count;
+
+  // Of a block.
+  __device__ const Task& of(unsigned block) const {
+    int task = 0;
+    while (task + 1 < count && block >= at[task + 1].first_block) ++task;
+    return at[task];
+  }
+};
+static_assert(sizeof(Tasks) <= 4096);
+
 template <bool kCoded, bool kByRows>
-__global__ void __launch_bounds__(kRowThreads)
-    adamw(Parameter parameter, Moment moment, Moment square, Gradient gradient, UpdateScalars scalars,
-          Settings settings, std::int64_t start, std::int64_t elements) {
+__global__ void __launch_bounds__(kRowThreads) adamw(const PLIMSOLL_IN_PLACE Tasks tasks) {
   PLIMSOLL_SHARED Factors factors;
   PLIMSOLL_SHARED std::conditional_t<kCoded, CodeTables, NoTables> tables;
-  if (is_skipped(scalars.clip)) return;
-  if (threadIdx.x == 0) factors = settings.factors(scalars);
+  const Task& t = tasks.of(blockIdx.x);
+  if (is_skipped(t.scalars.clip)) return;
+  if (threadIdx.x == 0) factors = t.settings.factors(t.scalars);
   tables.fill();
   __syncthreads();
   const Factors s = factors;
-  for (std::int64_t block = first_row(); block * kStateBlock < elements; block += row_stride()) {
+  const std::int64_t start = t.start, elements = t.elements;
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x - t.first_block) * kRowWarps + threadIdx.x / kWarp;
+  for (std::int64_t block = first; block * kStateBlock < elements; block += std::int64_t{t.blocks} * kRowWarps) {
     Values p, m, v, g;
     for (int i = 0; i < kPacks; ++i) {
-      parameter.load_from(start + pack_at(block, i), pack_count(pack_at(block, i), elements), p[i]);
+      t.parameter.load_from(start + pack_at(block, i), pack_count(pack_at(block, i), elements), p[i]);
     }
-    load_moment<kCoded>(moment, tables.signed_map, block, elements, m);
-    load_moment<kCoded>(square, tables.unsigned_map, block, elements, v);
+    load_moment<kCoded>(t.moment, tables.signed_map, block, elements, m);
+    load_moment<kCoded>(t.square, tables.unsigned_map, block, elements, v);
     if constexpr (kByRows) {
-      const std::int64_t row = (start + block * kStateBlock) / gradient.width, found = gradient.find(row);
+      const std::int64_t row = (start + block * kStateBlock) / t.gradient.width, found = t.gradient.find(row);
       for (int i = 0; i < kPacks; ++i) {
         const std::int64_t at = pack_at(block, i);
-        load_gradient(gradient, start + at, pack_count(at, elements), row, found, g[i]);
+        load_gradient(t.gradient, start + at, pack_count(at, elements), row, found, g[i]);
       }
     } else {
       for (int i = 0; i < kPacks; ++i) {
         const std::int64_t at = pack_at(block, i);
-        load(gradient.values + start + at, pack_count(at, elements), g[i]);
+        load(t.gradient.values + start + at, pack_count(at, elements), g[i]);
       }
     }
     for (int i = 0; i < kPacks; ++i) {
       for (int k = 0; k < kPack; ++k) adamw_step(s, p[i][k], m[i][k], v[i][k], g[i][k]);
-      parameter.store_to(start + pack_at(block, i), pack_count(pack_at(block, i), elements), p[i]);
+      t.parameter.store_to(start + pack_at(block, i), pack_count(pack_at(block, i), elements), p[i]);
     }
-    store_moment<kCoded, true>(moment, tables, block, elements, m);
-    store_moment<kCoded, false>(square, tables, block, elements, v);
+    store_moment<kCoded, true>(t.moment, tables, block, elements, m);
+    store_moment<kCoded, false>(t.square, tables, block, elements, v);
   }
 }
+
+class AdamW final : public Kernel {
+ public:
+  AdamW(const Context& context, const Graph& graph, const Node& node)
+      : context_(context), form_(update_form(graph, node)), attributes_(std::get<AdamWAttributes>(node.attributes)) {
+    check(graph.type(node.inputs[form_.gradient_values()]).dtype == DType::kF32, "gradients of parameters are F32");
+    const Shape& shape = graph.type(node.inputs[0]).shape;
+    elements_ = attributes_.count > 0 ? attributes_.count : shape.elements();
+    width_ = form_.by_rows ? shape[1] : 1;
+  }
+
+  void run(const KernelArguments& arguments) const override {
+    const Task task = task_of(arguments);
+    start(context_, form_, {&task, 1});
+  }
+
+  std::function<void()> join(std::span<const KernelCall> calls) const override {
+    struct Batch {
+      UpdateForm form;
+      std::vector<Task> tasks{};
+    };
+    std::array<Batch, 4> batches{};
+    for (const KernelCall& call : calls) {
+      const auto* const kernel = dynamic_cast<const AdamW*>(call.kernel);
+      if (kernel == nullptr) return {};
+      Batch& batch = batches[(kernel->form_.coded ? 2 : 0) + (kernel->form_.by_rows ? 1 : 0)];
+      batch.form = kernel->form_;
+      batch.tasks.push_back(kernel->task_of(call.arguments));
+    }
+    return [&context = context_, batches = std::move(batches)] {
+      for (const Batch& batch : batches) {
+        for (std::span<const Task> left = batch.tasks; !left.empty();) {
+          const std::size_t count = std::min(left.size(), std::size_t{kMostTasks});
+          start(context, batch.form, left.first(count));
+          left = left.subspan(count);
+        }
+      }
+    };
+  }
+
+ private:
+  Task task_of(const KernelArguments& a) const {
+    Task task{.parameter = parameter_of(form_, a),
+              .gradient = gradient_of(form_, a, width_),
+              .scalars = scalars_of(form_, a),
+              .settings = {attributes_.beta1, attributes_.beta2, attributes_.eps, attributes_.weight_decay},
+              .start = attributes_.first,
+              .elements = elements_,
+              .blocks = row_blocks(code_blocks(elements_))};
+    const std::size_t first = form_.states();
+    if (form_.coded) {
+      task.moment = {nullptr, output<std::uint8_t>(a, first), output<float>(a, first + 1)};
+      task.square = {nullptr, output<std::uint8_t>(a, first + 2), output<float>(a, first + 3)};
+      // Blocks that fill the tables of codes first take more than one block of elements each.
+      task.blocks = std::min(task.blocks, 1024U);
+    } else {
+      task.moment.whole = output<float>(a, first);
+      task.square.whole = output<float>(a, first + 1);
+    }
+    return task;
+  }
+
+  // All of them coded or none, by rows or none, as `form` is.
+  static void start(const Context& context, const UpdateForm& form, std::span<const Task> tasks) {
+    Tasks all{};
+    unsigned blocks = 0;
+    for (const Task& task : tasks) {
+      all.at[all.count] = task;
+      all.at[all.count++].first_block = blocks;
+      blocks += task.blocks;
+    }
+    const auto kernel = form.coded ? (form.by_rows ? adamw<true, true> : adamw<true, false>)
+                                   : (form.by_rows ? adamw<false, true> : adamw<false, false>);
+    launch(context.stream(), kernel, {.blocks = blocks, .threads = kRowThreads}, all);
+    check_cuda(cudaGetLastError(), "the start of updates");
+  }
+
+  const Context& context_;
+  UpdateForm form_;
+  AdamWAttributes attributes_;
+  std::int64_t elements_ = 0, width_ = 1;
+};
 
 }  // namespace
 
 std::unique_ptr<Kernel> make_adamw(const Context& context, const Graph& graph, const Node& node) {
-  const UpdateForm form = update_form(graph, node);
-  const auto attributes = std::get<AdamWAttributes>(node.attributes);
-  check(graph.type(node.inputs[form.gradient_values()]).dtype == DType::kF32, "gradients of parameters are F32");
-  const Shape& shape = graph.type(node.inputs[0]).shape;
-  const std::int64_t elements = attributes.count > 0 ? attributes.count : shape.elements();
-  const std::int64_t width = form.by_rows ? shape[1] : 1;
-  return make_launch(0, [&context, form, attributes, elements, width](const KernelArguments& a) {
-    Moment moment{}, square{};
-    const std::size_t first = form.states();
-    if (form.coded) {
-      moment = {nullptr, output<std::uint8_t>(a, first), output<float>(a, first + 1)};
-      square = {nullptr, output<std::uint8_t>(a, first + 2), output<float>(a, first + 3)};
-    } else {
-      moment.whole = output<float>(a, first);
-      square.whole = output<float>(a, first + 1);
-    }
-    // Blocks that fill the tables of codes first take more than one block of elements each.
-    const unsigned blocks = row_blocks(code_blocks(elements));
-    const Launch shape_of{.blocks = form.coded ? std::min(blocks, 1024U) : blocks, .threads = kRowThreads};
-    const auto start = [&](auto kernel) {
-      launch(context.stream(), kernel, shape_of, parameter_of(form, a), moment, square, gradient_of(form, a, width),
-             scalars_of(form, a), Settings{attributes.beta1, attributes.beta2, attributes.eps, attributes.weight_decay},
-             attributes.first, elements);
-    };
-    if (form.coded) {
-      form.by_rows ? start(adamw<true, true>) : start(adamw<true, false>);
-    } else {
-      form.by_rows ? start(adamw<false, true>) : start(adamw<false, false>);
-    }
-  });
+  return std::make_unique<AdamW>(context, graph, node);
 }
 
 }  // namespace plimsoll::cuda

@@ -2,8 +2,8 @@
 // host, thread by thread, so that every kernel is tested on machines without a GPU.
 //
 // Rules that keep a kernel runnable in both: it is started by `launch`; dynamic shared memory comes from
-// `dynamic_shared<T>()`, static arrays are PLIMSOLL_SHARED, tables of constants PLIMSOLL_TABLE; halves are Bf16 and F16
-// below; nothing waits for another block.
+// `dynamic_shared<T>()`, static arrays are PLIMSOLL_SHARED, tables of constants PLIMSOLL_TABLE, large parameters, which
+// are read where they lie, PLIMSOLL_IN_PLACE; halves are Bf16 and F16 below; nothing waits for another block.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +15,7 @@
 #include <cuda_runtime.h>
 #define PLIMSOLL_SHARED __shared__
 #define PLIMSOLL_TABLE __device__ const
+#define PLIMSOLL_IN_PLACE __grid_constant__
 #define PLIMSOLL_HOST_DEVICE __host__ __device__
 #else
 #include "cuda_emulator.h"
