@@ -125,7 +125,7 @@ class Check:
                 continue
             result = self.run(program or "compute-sanitizer", "--tool", tool, "--error-exitcode", 9, self.options.tests,
                               f"--gtest_filter={SANITIZED}", seconds=540)
-            if result.status is None:
+            if result.status is None or "Device not supported" in result.output:  # as in some virtual machines
                 rows.append(not_measured(name, bar, last_words(result.output)))
                 continue
             found = re.findall(r"(?:ERROR SUMMARY|RACECHECK SUMMARY): ([^\n]*)", result.output)

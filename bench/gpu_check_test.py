@@ -103,7 +103,8 @@ def test_tests():
 
 def test_sanitizer():
     clean = "========= ERROR SUMMARY: 0 errors\n========= RACECHECK SUMMARY: 0 hazards displayed"
-    for answer, expected in ((outcome(clean), "holds"), (outcome(clean, 9), "misses"), (outcome("", None), "not measured")):
+    for answer, expected in ((outcome(clean), "holds"), (outcome(clean, 9), "misses"), (outcome("", None), "not measured"),
+                             (outcome("========= Error: Device not supported", 1), "not measured")):
         assert verdicts(check_with({"compute-sanitizer": answer}).sanitizer()) == [expected] * 2
 
 
