@@ -24,6 +24,7 @@ class CudaProducts : public testing::Test {
     cuda_emulator::set_product_times(1, 1, 1);
     cuda_emulator::set_lt_version(130100);
     cuda_emulator::refuse_rows_below(0);
+    cuda_emulator::need_workspace(0);
   }
 };
 
@@ -218,6 +219,22 @@ TEST_F(CudaProducts, GoByTheLibraryWhereAChoiceDoesNotRunForFewerRows) {
   cuda_emulator::refuse_rows_below(10);
   EXPECT_EQ(algorithm_of(built, backend, {.bound_slack = 1}), 1);  // 10 rows
   EXPECT_EQ(algorithm_of(built, backend, {.bound_slack = 0}), 0);  // 9 rows
+}
+
+// Nor where it needs more workspace than there is for so few.
+TEST_F(CudaProducts, GoByTheLibraryWhereAChoiceNeedsMoreWorkspaceThanFewerRowsHave) {
+  const BuiltCase built = OpCase{
+      "linear/workspace", [](CaseBuilder& b) {
+        const ValueId x = b.tensor("x", {1000, 8}, 505);
+        b.objective(linear(b.graph, "y", x, b.tensor("weight", {128, 8}), kNoValue, b.rows(505)));
+      }}.build(DType::kF32, false);
+  cuda_emulator::set_product_times(5, 1, 3);
+  cuda_emulator::need_workspace(4 << 20);
+  CudaBackend backend;
+  const GraphRunner prepared(built.graph, backend);
+  backend.tune(*backend.allocate(32 << 20));
+  EXPECT_EQ(algorithm_of(built, backend, {.bound_slack = 20}), 1);  // 525 rows: 16 x 525 x 128 x 4 bytes
+  EXPECT_EQ(algorithm_of(built, backend, {.bound_slack = 0}), 0);
 }
 
 // Every case with a bound that is exact, or near, as a kernel meets it in a run: rows up to it are multiplied, and none

@@ -1,5 +1,6 @@
 #include "cublaslt_emulator.h"
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -34,6 +35,7 @@ constexpr int kAlgorithms = 3;
 
 bool refuses = false;
 std::int64_t least_rows = 0;
+std::size_t least_workspace = 0;
 float times[kAlgorithms] = {1, 1, 1};
 std::size_t the_version = 130100;
 LtCalls calls;
@@ -79,7 +81,8 @@ int sizes_of(LtOperation operation, LtLayout a, LtLayout b, LtLayout c, LtLayout
 }
 
 std::size_t workspace_of(const LtAlgorithm& algorithm, const Sizes& sizes) {
-  return algorithm[0] == 1 ? 2 * sizeof(float) * static_cast<std::size_t>(sizes.rows * sizes.columns) : 0;
+  if (algorithm[0] != 1) return 0;
+  return std::max(least_workspace, 2 * sizeof(float) * static_cast<std::size_t>(sizes.rows * sizes.columns));
 }
 
 int set_operation(LtOperation operation, int attribute, const void* value, std::size_t bytes) {
@@ -245,6 +248,7 @@ void set_product_times(float first, float second, float third) {
   times[2] = third;
 }
 void refuse_rows_below(std::int64_t rows) { least_rows = rows; }
+void need_workspace(std::size_t bytes) { least_workspace = bytes; }
 void set_lt_version(std::size_t version) { the_version = version; }
 
 CublasLt cublaslt() {

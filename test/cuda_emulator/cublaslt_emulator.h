@@ -26,6 +26,8 @@ LtCalls& lt_calls();
 void refuse_products(bool refuse);
 // Algorithm 1 does not run for products with fewer rows.
 void refuse_rows_below(std::int64_t rows);
+// Algorithm 1 needs at least so much workspace, whatever the sizes.
+void need_workspace(std::size_t bytes);
 // What a product takes by each algorithm, for events.
 void set_product_times(float first, float second, float third);
 // Of the library that it claims to be.

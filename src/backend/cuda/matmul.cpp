@@ -145,7 +145,7 @@ std::optional<LtAlgorithm> Matmuls::algorithm_for(const MatmulShape& at_capacity
     LtCandidate result;
     const int status =
         library_.check(handle_, product.operation, product.b, product.a, product.c, product.c, &*algorithm, &result);
-    if (status == kLtSuccess && result.workspace_bytes <= tuned.workspace_bytes()) return algorithm;
+    if (status == kLtSuccess && result.workspace_bytes <= shape.workspace_bytes()) return algorithm;
     if (shape == tuned) {
       throw DataError({.what = "a stored choice of an algorithm does not run on this device",
                        .where = fmt::format("{}, '{}'", choice->second.where, shape.name()),
