@@ -86,8 +86,8 @@ __global__ void accumulate(const T* sum, const T* x, const std::int32_t* keep, T
   });
 }
 
-// A thread takes the four columns that one Philox call serves; base/dropout.h has the rule.
-template <typename T>
+// A thread takes the four columns that one Philox call serves, N at a time; base/dropout.h has the rule.
+template <int N, typename T>
 __global__ void dropout(const T* x, const std::int32_t* row_keys, const std::int32_t* key, T* y, Rows rows,
                         std::uint32_t site, std::uint32_t threshold, float scale) {
   const std::int64_t fours = (rows.columns + 3) / 4, work = rows.real() * fours;
@@ -101,9 +101,15 @@ __global__ void dropout(const T* x, const std::int32_t* row_keys, const std::int
                     static_cast<std::uint32_t>(row_keys[2 * row])},
                    philox_key);
     const std::int64_t at = row * rows.columns + column;
-    for (int i = 0; i < 4 && column + i < rows.columns; ++i) {
-      y[at + i] = words[static_cast<std::size_t>(i)] >= threshold ? from_float<T>(to_float(x[at + i]) * scale)
-                                                                  : from_float<T>(0);
+#pragma unroll
+    for (int i = 0; i < 4; i += N) {
+      if (column + i >= rows.columns) break;
+      Pack<T, N> pack = read_pack<N>(x + at + i);
+      for (int n = 0; n < N; ++n) {
+        const bool keeps = words[static_cast<std::size_t>(i + n)] >= threshold;
+        pack.at[n] = from_float<T>(keeps ? to_float(pack.at[n]) * scale : 0.0F);
+      }
+      write_pack(pack, N, y + at + i);
     }
   }
 }
@@ -145,10 +151,12 @@ std::unique_ptr<Kernel> make_dropout(const Context& context, const DropoutAttrib
   const auto scale = static_cast<float>(dropout_scale(attributes.p));
   return make_launch(0, [&context, site = attributes.site, threshold, scale](const KernelArguments& a) {
     const Rows rows = rows_of(a, a.outputs[0]);
-    launch(context.stream(), dropout<T>,
-           {.blocks = blocks_for(rows.capacity * ((rows.columns + 3) / 4), kThreads), .threads = kThreads},
-           input<T>(a, 0), input<std::int32_t>(a, 1), input<std::int32_t>(a, 2), output<T>(a, 0), rows, site, threshold,
-           scale);
+    for_pack(rows.columns, [&](auto pack) {
+      launch(context.stream(), dropout<pack(), T>,
+             {.blocks = blocks_for(rows.capacity * ((rows.columns + 3) / 4), kThreads), .threads = kThreads},
+             input<T>(a, 0), input<std::int32_t>(a, 1), input<std::int32_t>(a, 2), output<T>(a, 0), rows, site,
+             threshold, scale);
+    });
   });
 }
 

@@ -93,11 +93,8 @@ __global__ void layer_norm_partial_sums(const T* dy, const T* normalized, float*
 
 __global__ void layer_norm_whole_sums(const float* partial, std::int64_t blocks, float* dgamma, float* dbeta,
                                       std::int64_t width) {
-  const std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * kRowThreads + threadIdx.x;
-  if (c >= 2 * width) return;
-  double sum = 0;
-  for (std::int64_t block = 0; block < blocks; ++block) sum += partial[block * 2 * width + c];
-  (c < width ? dgamma[c] : dbeta[c - width]) = static_cast<float>(sum);
+  sum_columns(partial, blocks, 2 * width,
+              [&](std::int64_t c, float sum) { (c < width ? dgamma[c] : dbeta[c - width]) = sum; });
 }
 
 template <typename T>
@@ -130,9 +127,8 @@ std::unique_ptr<Kernel> make_layer_norm_grad(const Context& context, const Tenso
     launch(context.stream(), layer_norm_partial_sums<T>,
            {.blocks = static_cast<unsigned>(blocks), .threads = kRowThreads, .blocks_y = columns}, input<T>(a, 0),
            input<T>(a, 1), partial, rows);
-    launch(context.stream(), layer_norm_whole_sums,
-           {.blocks = blocks_for(2 * width, kRowThreads), .threads = kRowThreads}, partial, blocks, output<float>(a, 1),
-           output<float>(a, 2), width);
+    launch(context.stream(), layer_norm_whole_sums, {.blocks = column_blocks(2 * width), .threads = kRowThreads},
+           partial, blocks, output<float>(a, 1), output<float>(a, 2), width);
     launch(context.stream(), layer_norm_input_grad<T>, {.blocks = row_blocks(rows.capacity), .threads = kRowThreads},
            input<T>(a, 0), input<T>(a, 1), input<float>(a, 2), input<float>(a, 3), output<T>(a, 0), rows);
   });

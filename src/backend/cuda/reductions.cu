@@ -36,12 +36,8 @@ __global__ void bias_partial_sums(const T* dy, float* partial, Rows rows) {
 }
 
 __global__ void bias_whole_sums(const float* partial, float* dbias, Rows rows) {
-  const std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * kRowThreads + threadIdx.x;
-  if (c >= rows.columns) return;
-  const std::int64_t blocks = (rows.real() + kSumRows - 1) / kSumRows;
-  double sum = 0;
-  for (std::int64_t block = 0; block < blocks; ++block) sum += double{partial[block * rows.columns + c]};
-  dbias[c] = static_cast<float>(sum);
+  sum_columns(partial, (rows.real() + kSumRows - 1) / kSumRows, rows.columns,
+              [&](std::int64_t column, float sum) { dbias[column] = sum; });
 }
 
 template <typename T>
@@ -60,9 +56,8 @@ std::unique_ptr<Kernel> make_bias_grad(const Context& context, const TensorType&
              input<T>(a, 0), partial, rows);
     });
     launch(context.stream(), bias_whole_sums,
-           {.blocks = static_cast<unsigned>((a.outputs[0].elements() + kRowThreads - 1) / kRowThreads),
-            .threads = kRowThreads},
-           partial, output<float>(a, 0), rows);
+           {.blocks = column_blocks(a.outputs[0].elements()), .threads = kRowThreads}, partial, output<float>(a, 0),
+           rows);
   });
 }
 

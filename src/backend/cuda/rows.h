@@ -16,6 +16,25 @@ __device__ inline unsigned lane_index() { return threadIdx.x % kWarp; }
 
 inline unsigned row_blocks(std::int64_t rows) { return blocks_for(rows, kRowWarps); }
 
+// Sums over the rows of values[rows][width], a lane a column and a block kWarp of them; to(column, sum) gets each. A
+// warp takes every eighth row: one that took all would wait for memory as often. All threads of the block come.
+template <typename To>
+__device__ inline void sum_columns(const float* values, std::int64_t rows, std::int64_t width, const To& to) {
+  PLIMSOLL_SHARED double sums[kRowWarps][kWarp];
+  const std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * kWarp + lane_index();
+  const unsigned warp = threadIdx.x / kWarp;
+  double sum = 0;
+  if (c < width) {
+    for (std::int64_t row = warp; row < rows; row += kRowWarps) sum += double{values[row * width + c]};
+  }
+  sums[warp][lane_index()] = sum;
+  __syncthreads();
+  if (warp > 0 || c >= width) return;
+  for (unsigned each = 1; each < kRowWarps; ++each) sum += sums[each][lane_index()];
+  to(c, static_cast<float>(sum));
+}
+inline unsigned column_blocks(std::int64_t width) { return static_cast<unsigned>((width + kWarp - 1) / kWarp); }
+
 // A copy moves bytes, of whatever type, in units as large as all rows and parts of rows are multiples of.
 using Unit16 = Pack<std::uint32_t, 4>;
 
