@@ -106,6 +106,8 @@ std::vector<OpCase> attention_cases() {
            .table_gradients = false,
            .bins = 32,
            .spatial_bins = 64},
+           {.name = "head_96", .lengths = {21, 3}, .heads = 2, .head_size = 96, .dropout_p = 0.1},
+           {.name = "head_128", .lengths = {40}, .heads = 1, .head_size = 128, .table_gradients = false},
            {.name = "sharp_scores", .lengths = {12}, .heads = 2, .head_size = 8, .score_range = 6},
            {.name = "longer_than_tiles",
            .lengths = {70, 67, 131},

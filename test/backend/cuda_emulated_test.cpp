@@ -50,6 +50,62 @@ TEST(CudaEmulator, RefusesABarrierThatSomeThreadsPassBy) {
                std::logic_error);
 }
 
+TEST(CudaEmulator, RefusesWhatAGpuDoesNotLaunch) {
+  static int kernel = 0;
+  const auto launch = [](dim3 grid, dim3 block, std::size_t shared_bytes) {
+    cuda_emulator::check_launch(&kernel, grid, block, shared_bytes);
+  };
+  EXPECT_NO_THROW(launch({1 << 20, 65535, 65535}, {1024}, 48 << 10));
+  EXPECT_THROW(launch({1, 65536, 1}, {32}, 0), std::logic_error);
+  EXPECT_THROW(launch({1, 1, 65536}, {32}, 0), std::logic_error);
+  EXPECT_THROW(launch({1}, {1025}, 0), std::logic_error);
+  EXPECT_THROW(launch({1}, {32}, (48 << 10) + 1), std::logic_error);
+  constexpr cudaFuncAttribute kShared = cudaFuncAttributeMaxDynamicSharedMemorySize;
+  EXPECT_EQ(cudaFuncSetAttribute(&kernel, kShared, 100 << 10), cudaSuccess);
+  EXPECT_NO_THROW(launch({1}, {32}, 100 << 10));
+  EXPECT_EQ(cudaFuncSetAttribute(&kernel, kShared, 228 << 10), cudaErrorInvalidValue);
+}
+
+TEST(CudaEmulator, RefusesWhatIsNotCaptured) {
+  cudaStream_t origin = nullptr, other = nullptr;
+  cudaEvent_t begun = nullptr, ended = nullptr, before = nullptr;
+  for (cudaStream_t* const stream : {&origin, &other}) cudaStreamCreate(stream);
+  for (cudaEvent_t* const event : {&begun, &ended, &before}) cudaEventCreate(event);
+  cudaEventRecord(before, other);
+  const auto capture = [&](const auto& body) {
+    cudaStreamBeginCapture(origin, cudaStreamCaptureModeThreadLocal);
+    body();
+    cudaGraph_t graph = nullptr;
+    const cudaError_t error = cudaStreamEndCapture(origin, &graph);
+    if (graph != nullptr) cudaGraphDestroy(graph);
+    return error;
+  };
+  const auto fork = [&] {
+    cudaEventRecord(begun, origin);
+    EXPECT_EQ(cudaStreamWaitEvent(other, begun, 0), cudaSuccess);
+    cuda_emulator::enqueue(other, [] {});
+  };
+  EXPECT_EQ(capture(fork), cudaErrorStreamCaptureUnjoined);
+  EXPECT_EQ(cudaEventSynchronize(begun), cudaErrorCapturedEvent);
+  EXPECT_EQ(capture([&] {
+              fork();
+              cudaEventRecord(ended, other);
+              EXPECT_EQ(cudaStreamWaitEvent(origin, ended, 0), cudaSuccess);
+            }),
+            cudaSuccess);
+  EXPECT_EQ(capture([&] {
+              EXPECT_EQ(cudaStreamWaitEvent(origin, before, 0), cudaErrorStreamCaptureIsolation);
+              void* memory = nullptr;
+              EXPECT_EQ(cudaMalloc(&memory, 1), cudaErrorStreamCaptureUnsupported);
+              int from = 1, to = 0;
+              EXPECT_EQ(cudaMemcpyAsync(&to, &from, sizeof to, cudaMemcpyHostToDevice, origin),
+                        cudaErrorStreamCaptureUnsupported);
+            }),
+            cudaSuccess);
+  for (cudaEvent_t const event : {begun, ended, before}) cudaEventDestroy(event);
+  for (cudaStream_t const stream : {origin, other}) cudaStreamDestroy(stream);
+}
+
 // `own_products`: cuBLASLt multiplies nothing.
 std::function<std::unique_ptr<Backend>()> maker(bool reverse, bool own_products = false) {
   return [reverse, own_products] {

@@ -7,6 +7,7 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/gpu.h"
+#include "backend/op_case.h"
 #include "base/bytes.h"
 #include "cuda_emulator.h"
 #include "support/expect_error.h"
@@ -165,6 +166,73 @@ TEST_F(CudaGpu, DoesNotTakeAWholeGpusUseForItsPart) {  // MIG: NVML speaks of 80
   machine().used_bytes = kContextBytes;
   CudaBackend backend;
   EXPECT_EQ(backend.reserved_bytes(), kContextBytes);
+}
+
+// What the driver keeps for itself is in NVML's total alone.
+TEST_F(CudaGpu, DoesNotTakeWhatTheDriverKeepsForOthersUse) {
+  share(10 * kGiB);
+  NvmlFunctions keeps = nvml_functions();
+  keeps.memory = [](NvmlDevice, NvmlMemory* memory) {
+    const std::size_t kept = 600 * kMiB, total = machine().total_bytes + kept;
+    const std::size_t used = machine().used_bytes + cuda_emulator::allocated_bytes() + kept;
+    *memory = {.total = total, .free = total - used, .used = used};
+    return 0;
+  };
+  machine().nvml = keeps;
+  CudaBackend backend;
+  machine().used_bytes += kContextBytes;
+  EXPECT_EQ(backend.reserved_bytes(), kContextBytes);
+}
+
+// Attention with bias tables as published, but for the distance at which boxes count as far away.
+BuiltCase attention_of(DType dtype, std::int64_t head_size, std::int64_t max_spatial_distance = 256) {
+  return OpCase{
+      "attention/published",
+      [=](CaseBuilder& b) {
+        const std::int64_t heads = 2;
+        const Shape shape{4, heads * head_size};
+        const auto table = [&](const char* name, std::int64_t bins) { return b.wide_tensor(name, {heads, bins}); };
+        const std::vector<std::int32_t> zeros(12, 0), ones(4, 1);
+        const ValueId q = b.tensor("q", shape), k = b.tensor("k", shape), v = b.tensor("v", shape);
+        const AttentionContext context{.sample_offsets = b.integers("sample_offsets", {2}, {0, 4}),
+                                       .relative_coordinates = b.integers("relative_coordinates", {4, 3}, zeros),
+                                       .key_mask = b.integers("key_mask", {4}, ones),
+                                       .position_table = table("position_table", 32),
+                                       .x_table = table("x_table", 64),
+                                       .y_table = table("y_table", 64),
+                                       .row_keys = b.integers("row_keys", {4, 2}, {0, 0, 0, 1, 0, 2, 0, 3}),
+                                       .dropout_key = b.integers("dropout_key", {2}, {1, 2})};
+        const AttentionAttributes attributes{.heads = heads,
+                                             .dropout_p = 0.1,
+                                             .max_position_distance = 128,
+                                             .max_spatial_distance = max_spatial_distance};
+        b.objective(attention(b.graph, "attention", q, k, v, context, attributes, b.rows(4)));
+      }}
+      .build(dtype, true);
+}
+
+TEST_F(CudaGpu, HasSharedMemoryForAttention) {
+  for (const int capability : {75, 80, 86, 89, 90}) {
+    machine().capability = capability;
+    for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+      for (const std::int64_t head_size : {32, 64, 128}) {
+        if (capability == 75 && head_size == 128) continue;  // no published model's
+        SCOPED_TRACE(testing::Message() << capability << ", " << dtype_name(dtype) << ", " << head_size);
+        CudaBackend backend;
+        EXPECT_NO_THROW(GraphRunner(attention_of(dtype, head_size).graph, backend));
+      }
+    }
+  }
+  machine().capability = 86;
+  CudaBackend backend;
+  const BuiltCase near = attention_of(DType::kBF16, 64), far = attention_of(DType::kBF16, 64, 2000);
+  expect_error<EnvironmentError>([&] { GraphRunner(far.graph, backend); },
+                                 {"attention needs more shared memory", "an emulated GPU, compute capability 8.6",
+                                  "99.0 KiB or less", "max_rel_2d_pos"});
+  // A model that needs less takes nothing from one that was prepared before.
+  GraphRunner first(near.graph, backend), second(attention_of(DType::kBF16, 64, 16).graph, backend);
+  near.set_data(first);
+  EXPECT_NO_THROW(first.run());
 }
 
 TEST_F(CudaGpu, RefusesWhatIsNotFreeAndNamesWhoHoldsIt) {

@@ -2,6 +2,9 @@
 // barriers and shuffles. One block runs at a time, so that shared memory is static memory. What a kernel does between
 // two barriers runs in an order that a test may turn round (`reverse_threads`), which shows a barrier that is missing.
 //
+// Refused as a GPU and its driver would: launches beyond the limits of grids, blocks and shared memory, and what may
+// not be captured.
+//
 // Not emulated: time (but what `pass_time` says), several streams at once, races within a barrier's interval other than
 // by that order.
 #pragma once
@@ -52,6 +55,8 @@ GraphCalls& graph_calls();
 
 // How many kernels have run.
 int& kernel_runs();
+// Throws std::logic_error for a launch that a GPU refuses.
+void check_launch(const void* kernel, dim3 grid, dim3 block, std::size_t shared_bytes);
 // Runs `thread` for each thread of each block.
 void run(dim3 grid, dim3 block, std::size_t shared_bytes, const std::function<void()>& thread);
 void* dynamic_shared();
@@ -138,6 +143,7 @@ inline unsigned atomicOr(unsigned* at, unsigned bits) {
 using cudaStream_t = struct CUstream_st*;
 enum cudaError_t {
   cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
   cudaErrorMemoryAllocation = 2,
   cudaErrorNoDevice = 100,
   cudaErrorInvalidDevice = 101,
@@ -152,11 +158,18 @@ enum cudaError_t {
   cudaErrorInvalidAddressSpace = 717,
   cudaErrorInvalidPc = 718,
   cudaErrorLaunchFailure = 719,
-  cudaErrorStreamCaptureUnsupported = 900
+  cudaErrorStreamCaptureUnsupported = 900,
+  cudaErrorStreamCaptureUnjoined = 904,
+  cudaErrorStreamCaptureIsolation = 905,
+  cudaErrorCapturedEvent = 907
 };
 struct cudaDeviceProp {
   char name[256];
   int major, minor;
+  std::size_t sharedMemPerBlockOptin;
+};
+struct cudaFuncAttributes {
+  int maxDynamicSharedSizeBytes;
 };
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
@@ -178,9 +191,15 @@ cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
 cudaError_t cudaDeviceGetPCIBusId(char* text, int room, int device);
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total);
-template <typename Function>
-cudaError_t cudaFuncSetAttribute(Function*, cudaFuncAttribute, int) {
-  return cudaSuccess;
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel);
+cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value);
+template <typename... Parameters>
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, void (*kernel)(Parameters...)) {
+  return cudaFuncGetAttributes(attributes, reinterpret_cast<const void*>(kernel));
+}
+template <typename... Parameters>
+cudaError_t cudaFuncSetAttribute(void (*kernel)(Parameters...), cudaFuncAttribute attribute, int value) {
+  return cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), attribute, value);
 }
 const char* cudaGetErrorString(cudaError_t error);
 using cudaGraph_t = struct CUgraph_st*;

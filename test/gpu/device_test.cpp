@@ -1,14 +1,18 @@
 // What a real device adds to the emulator's tests: its memory, dropout's masks as on the host, cuBLASLt itself with its
-// stored choices, bounds of rows, and a small net from end to end.
+// stored choices, bounds of rows, a small net from end to end, and what is recorded. test_backend asks the emulator the
+// same.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "backend/compare.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/dropout_masks.h"
 #include "backend/reference/reference_backend.h"
+#include "backend/transfers.h"
 #include "base/dropout.h"
+#include "runtime/program.h"
 #include "support/expect_error.h"
 #include "support/small_net.h"
 
@@ -30,7 +34,8 @@ TEST(GpuMemory, HoldsWhatIsWrittenAndZerosBefore) {
 
 TEST(GpuMemory, IsRefusedBeyondTheDevices) {
   CudaBackend backend;
-  expect_error<EnvironmentError>([&] { backend.allocate(std::size_t{1} << 50); }, {"1048576 GiB", "out of memory"});
+  expect_error<EnvironmentError>([&] { backend.allocate(std::size_t{1} << 50); },
+                                 {"less free memory", "1048576 GiB to allocate"});
   // What was refused is no error of the kernels that come after.
   ReferenceBackend reference;
   EXPECT_EQ(hidden_mask(backend, DType::kF32, {{0, 0}}, 8, {.p = 0.5}),
@@ -157,6 +162,72 @@ TEST(GpuStep, GradientsOfASmallNetAreNearTheReference) {
       const double used = used_tolerance(found.made(output), expected.made(output), {1e-4, 1e-4, "a chain of ops"});
       EXPECT_LE(used, 1) << node.name;
     }
+  }
+}
+
+// A program in the device's memory, which begins as zeros.
+struct OnDevice {
+  OnDevice(const Graph& graph, CudaBackend& backend) {
+    PreparedGraph prepared = prepare(graph, backend);
+    PersistentLayout layout;
+    layout.add(prepared.graph);
+    MemoryPlan plan = plan_memory(prepared.graph, prepared.scratch_bytes(), layout);
+    memory = backend.allocate(plan.arena_bytes());
+    program.emplace(std::move(prepared), std::move(plan), *memory);
+  }
+  void set(const Data& data) const {
+    for (const auto& [name, values] : data) from_doubles(program->source(name), values);
+  }
+  std::vector<double> get(std::string_view name) const {
+    const DeviceTensor tensor = program->source(name);
+    return to_doubles(tensor, tensor.view().shape().rank() == 0 ? 1 : tensor.view().shape()[0]);
+  }
+
+  std::unique_ptr<DeviceMemory> memory;
+  std::optional<Program> program;
+};
+
+// Whole updates: started, recorded, and started from the record.
+TEST(GpuStep, IsTheSameRecordedAsStarted) {
+  SmallNet net;
+  append_optimizer(net.graph, net.gradients, {.adamw = {.weight_decay = 0.1}, .decays = {}});
+  CudaBackend recording, starting;
+  starting.start_one_by_one();
+  const OnDevice recorded(net.graph, recording), started(net.graph, starting);
+  for (const OnDevice* each : {&recorded, &started}) each->set(net.weights());
+  for (int step = 1; step <= 4; ++step) {
+    for (const OnDevice* each : {&recorded, &started}) {
+      each->set(SmallNet::batch(step));
+      each->set({{"learning_rate", {0.05}}, {"step", {static_cast<double>(step)}}, {"max_grad_norm", {1}}});
+      each->program->run();
+    }
+    for (const auto& [name, before] : net.weights()) {
+      EXPECT_EQ(recorded.get(name), started.get(name)) << name << ", step " << step;
+      EXPECT_NE(recorded.get(name), before) << name << ", step " << step;
+    }
+  }
+}
+
+// Out of the device's memory and back, on a stream of its own; the second time it is recorded.
+TEST(GpuStore, GivesBackWhatItTookRecordedOrNot) {
+  constexpr std::size_t kBytes = 3 << 20;
+  CudaBackend backend;
+  const std::unique_ptr<DeviceMemory> memory = backend.allocate(2 * kBytes);
+  const std::unique_ptr<OffloadStore> store = backend.make_offload_store(kBytes, 2);
+  const std::unique_ptr<Recorder> recorder = backend.make_recorder();
+  const std::span<std::byte> from = memory->bytes().first(kBytes), to = memory->bytes().last(kBytes);
+  for (int run = 1; run <= 4; ++run) {
+    const std::vector<std::byte> written(kBytes, std::byte(run));
+    memory->write(written, from.data());
+    recorder->run(1, [&] {
+      store->begin({.ticket = 0, .offset = 0, .bytes = from, .writes = true, .label = "a store"});
+      store->wait(0);
+      store->begin({.ticket = 1, .offset = 0, .bytes = to, .writes = false, .label = "a fetch"});
+      store->wait(1);
+    });
+    std::vector<std::byte> found(kBytes);
+    memory->read(to.data(), found);
+    EXPECT_EQ(found, written) << run;
   }
 }
 

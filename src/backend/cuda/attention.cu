@@ -143,7 +143,7 @@ template <typename T, int kWidth>
 std::unique_ptr<Kernel> make_forward(const Context& context, const AttentionShape& shape, std::int64_t longest) {
   using Form = AttentionForm<T, kWidth>;
   const std::size_t shared_bytes = ForwardShared<T, kWidth>(nullptr, shape, Form::stages(context)).pieces.bytes();
-  allow_shared_memory(attention<T, kWidth>, shared_bytes);
+  allow_shared_memory(context, attention<T, kWidth>, shared_bytes);
   return make_launch(0, [=, &context](const KernelArguments& a) {
     launch(context.stream(), attention<T, kWidth>, grid_of<Form>(shape, a.bound(longest), shared_bytes),
            AttentionTensors<T>(a, 0, 3), shape, output<T>(a, 0), output<float>(a, 1));

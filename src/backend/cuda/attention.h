@@ -385,8 +385,7 @@ __device__ void store_rows(const float (&sums)[kOutBlocks][4], float low_factor,
   }
 }
 
-// The kernel may take that much shared memory; make(std::integral_constant<int, width>) for the least width that holds
-// a head.
+// make(std::integral_constant<int, width>) for the least width that holds a head.
 template <typename Make>
 auto for_width(std::int64_t head_size, const Make& make) {
   if (head_size <= 32) return make(std::integral_constant<int, 32>{});
@@ -395,11 +394,17 @@ auto for_width(std::int64_t head_size, const Make& make) {
   return make(std::integral_constant<int, 128>{});
 }
 
-// Above 48 KiB a kernel has to be told.
+// Above 48 KiB a kernel has to be told; it keeps the most that any node of the process needs.
 template <typename Function>
-void allow_shared_memory(Function* kernel, std::size_t bytes) {
-  check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
-             "shared memory for the tiles of attention");
+void allow_shared_memory(const Context& context, Function* kernel, std::size_t bytes) {
+  context.gpu().check_shared_memory(bytes, "attention",
+                                    "--device cpu, or a model with narrower heads (hidden_size / num_attention_heads) "
+                                    "or bias tables of shorter distances (max_rel_pos, max_rel_2d_pos)");
+  constexpr const char* kWhat = "shared memory for the tiles of attention";
+  cudaFuncAttributes attributes{};
+  check_cuda(cudaFuncGetAttributes(&attributes, kernel), kWhat);
+  if (bytes <= static_cast<std::size_t>(attributes.maxDynamicSharedSizeBytes)) return;
+  check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)), kWhat);
 }
 
 }  // namespace plimsoll::cuda

@@ -419,9 +419,9 @@ std::unique_ptr<Kernel> make_backward(const Context& context, const AttentionSha
   };
   const std::size_t keys_bytes = shared_bytes(false), queries_bytes = shared_bytes(kTableGradients);
   constexpr bool kAtOnce = kWidth <= 64;
-  allow_shared_memory(attention_key_value_grad<T, kWidth, true, kAtOnce>, keys_bytes);
-  if constexpr (!kAtOnce) allow_shared_memory(attention_key_value_grad<T, kWidth, false, true>, keys_bytes);
-  allow_shared_memory(attention_query_grad<T, kWidth, kTableGradients>, queries_bytes);
+  allow_shared_memory(context, attention_key_value_grad<T, kWidth, true, kAtOnce>, keys_bytes);
+  if constexpr (!kAtOnce) allow_shared_memory(context, attention_key_value_grad<T, kWidth, false, true>, keys_bytes);
+  allow_shared_memory(context, attention_query_grad<T, kWidth, kTableGradients>, queries_bytes);
   const std::int64_t row_sums = n * shape.heads, slots = n / Form::kRows + shape.samples + 1;
   const std::int64_t partials = kTableGradients ? shape.heads * shape.all_bins() * slots : 0;
   const auto scratch = static_cast<std::size_t>((kTableGradients ? 3 : 1) * row_sums + partials) * sizeof(float);

@@ -96,6 +96,9 @@ struct Launch {
   std::size_t shared_bytes = 0;
 };
 
+// What any GPU and driver take; newer ones take more.
+inline constexpr std::size_t kMostParameterBytes = 4096;
+
 #ifndef PLIMSOLL_CUDA_EMULATED
 template <typename T>
 __device__ T* dynamic_shared() {
@@ -106,6 +109,7 @@ __device__ T* dynamic_shared() {
 // Starts a kernel. Errors of the start itself are found by the caller (check_cuda(cudaGetLastError(), …)).
 template <typename... Parameters, typename... Arguments>
 void launch(cudaStream_t stream, void (*kernel)(Parameters...), const Launch& shape, Arguments&&... arguments) {
+  static_assert((sizeof(Parameters) + ... + 0) <= kMostParameterBytes);
   if (shape.blocks == 0 || shape.blocks_y == 0 || shape.blocks_z == 0) return;
   kernel<<<dim3(shape.blocks, shape.blocks_y, shape.blocks_z), dim3(shape.threads), shape.shared_bytes, stream>>>(
       static_cast<Parameters>(arguments)...);
@@ -118,6 +122,10 @@ T* dynamic_shared() {
 
 template <typename... Parameters, typename... Arguments>
 void launch(cudaStream_t stream, void (*kernel)(Parameters...), const Launch& shape, Arguments&&... arguments) {
+  static_assert((sizeof(Parameters) + ... + 0) <= kMostParameterBytes);
+  if (shape.blocks == 0 || shape.blocks_y == 0 || shape.blocks_z == 0) return;
+  cuda_emulator::check_launch(reinterpret_cast<const void*>(kernel), {shape.blocks, shape.blocks_y, shape.blocks_z},
+                              {shape.threads, 1, 1}, shape.shared_bytes);
   cuda_emulator::enqueue(stream, [kernel, shape, ... values = static_cast<Parameters>(arguments)] {
     cuda_emulator::run({shape.blocks, shape.blocks_y, shape.blocks_z}, {shape.threads, 1, 1}, shape.shared_bytes,
                        [&] { kernel(values...); });

@@ -87,6 +87,7 @@ Gpu::Gpu(int index) : nvml_(find_nvml()) {
   check_cuda(cudaGetDeviceProperties(&properties, index), "the device's properties");
   name_ = properties.name;
   architecture_ = 10 * properties.major + properties.minor;
+  shared_bytes_ = properties.sharedMemPerBlockOptin;
   if (const GpuCode code = built_code(); !code.runs_on(architecture_, driver_version_ >= runtime_version())) {
     throw EnvironmentError(
         {.what = "this program holds no kernels for the GPU",
@@ -102,9 +103,11 @@ Gpu::Gpu(int index) : nvml_(find_nvml()) {
   const std::optional<GpuFacts> before = nvml_.memory_of(bus_id_);
   check_cuda(cudaSetDevice(index), "the device");
   check_cuda(cudaFree(nullptr), "a context on the device");
-  // Where the GPU is divided (MIG), NVML speaks of all of it.
-  const bool is_same = before && before->total_bytes / 8 <= memory().total / 7;
-  if (is_same) others_bytes_ = before->total_bytes - std::min(before->free_bytes, before->total_bytes);
+  // Where the GPU is divided (MIG), NVML speaks of all of it. Its total has what the driver keeps for itself, half a
+  // gigabyte or so, which the runtime's has not.
+  const std::size_t total = memory().total;
+  const bool is_same = before && before->total_bytes / 8 <= total / 7;
+  if (is_same) others_bytes_ = total - std::min<std::size_t>(before->free_bytes, total);
 }
 
 Gpu::Memory Gpu::memory() const {
@@ -148,6 +151,16 @@ void Gpu::check_room(std::size_t bytes) const {
        .allowed = fmt::format("{} or less", format_bytes(now.free)),
        .remedy =
            fmt::format("end what is not needed, or leave --budget out: the run is then planned for what is free")});
+}
+
+void Gpu::check_shared_memory(std::size_t bytes, std::string_view kernel, std::string_view remedy) const {
+  if (bytes <= shared_bytes_) return;
+  throw EnvironmentError(
+      {.what = fmt::format("{} needs more shared memory than the GPU has for a block of threads", kernel),
+       .where = fmt::format("{}, compute capability {}", name_, capability_text(architecture_)),
+       .found = format_bytes(bytes),
+       .allowed = fmt::format("{} or less", format_bytes(shared_bytes_)),
+       .remedy = std::string(remedy)});
 }
 
 }  // namespace plimsoll::cuda

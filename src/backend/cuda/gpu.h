@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 
 #include "backend/backend.h"
 #include "base/nvidia.h"
@@ -31,6 +32,9 @@ class Gpu {
   DeviceUse use() const;
   // Throws EnvironmentError, with who holds the rest, unless so much is free now.
   void check_room(std::size_t bytes) const;
+  // Throws EnvironmentError, with `kernel` and a remedy, where a block of its threads cannot have so much shared
+  // memory.
+  void check_shared_memory(std::size_t bytes, std::string_view kernel, std::string_view remedy) const;
 
  private:
   struct Memory {
@@ -41,6 +45,7 @@ class Gpu {
   Nvml nvml_;
   std::string name_, bus_id_;
   int driver_version_ = 0, architecture_ = 0;
+  std::size_t shared_bytes_ = 0;  // the most that a block of threads can have
   std::size_t others_bytes_ = 0;  // held by others, before this process held anything
 };
 
