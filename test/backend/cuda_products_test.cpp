@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 
 #include "backend/compare.h"
 #include "backend/cuda/cublaslt.h"
@@ -38,6 +39,51 @@ TEST(CublasLt, SaysWhatWasLookedForAndWhatToInstall) {
 TEST(CublasLt, RefusesAnotherLibrary) {
   const std::vector<std::string> names = {"libnot_there.so.13", "libm.so.6"};
   expect_error<EnvironmentError>([&] { cuda::load_cublaslt(names); }, {"libm.so.6", "no cublasLtGetVersion"});
+}
+
+// What is declared by hand against the library itself, as far as that goes without a GPU: it compares what an attribute
+// is given with the size that it has.
+TEST(CublasLt, IsDeclaredAsItIs) {
+  std::vector<std::string> names = {"libcublasLt.so.13", "libcublasLt.so.12"};
+  if (const char* const file = std::getenv("PLIMSOLL_CUBLASLT"); file != nullptr) names = {file};
+  cuda::CublasLt lt;
+  try {
+    lt = cuda::load_cublaslt(names);
+  } catch (const EnvironmentError& error) {
+    GTEST_SKIP() << "no cuBLASLt: " << error.what();
+  }
+  EXPECT_GE(lt.version(), 120000U);
+  EXPECT_STREQ(lt.status_name(cuda::kLtSuccess), "CUBLAS_STATUS_SUCCESS");
+  EXPECT_STREQ(lt.status_name(cuda::kLtInvalidValue), "CUBLAS_STATUS_INVALID_VALUE");
+  EXPECT_STREQ(lt.status_name(cuda::kLtNotSupported), "CUBLAS_STATUS_NOT_SUPPORTED");
+  cuda::LtOperation operation = nullptr;
+  cuda::LtLayout layout = nullptr;
+  cuda::LtPreference preference = nullptr;
+  ASSERT_EQ(lt.create_operation(&operation, cuda::kLtComputeF32, cuda::kLtF32), cuda::kLtSuccess);
+  ASSERT_EQ(lt.create_layout(&layout, cuda::kLtBF16, 768, 709, 768), cuda::kLtSuccess);
+  ASSERT_EQ(lt.create_preference(&preference), cuda::kLtSuccess);
+  const auto set = [](auto function, auto of, int attribute, auto value) {
+    return function(of, attribute, &value, sizeof value);
+  };
+  const void* const pointer = nullptr;
+  for (const auto& [attribute, value] : {std::pair{cuda::kLtOperationA, cuda::kLtTransposed},
+                                         {cuda::kLtOperationB, cuda::kLtPlain},
+                                         {cuda::kLtEpilogue, cuda::kLtBiasEpilogue}}) {
+    EXPECT_EQ(set(lt.set_operation, operation, attribute, value), cuda::kLtSuccess) << attribute;
+    EXPECT_EQ(set(lt.set_operation, operation, attribute, pointer), cuda::kLtInvalidValue) << attribute;
+  }
+  EXPECT_EQ(set(lt.set_operation, operation, cuda::kLtBiasPointer, pointer), cuda::kLtSuccess);
+  EXPECT_EQ(set(lt.set_operation, operation, cuda::kLtBiasPointer, 0), cuda::kLtInvalidValue);
+  EXPECT_EQ(set(lt.set_preference, preference, cuda::kLtWorkspaceBytes, std::uint64_t{1}), cuda::kLtSuccess);
+  EXPECT_EQ(set(lt.set_preference, preference, cuda::kLtWorkspaceBytes, 1), cuda::kLtInvalidValue);
+  for (const int attribute :
+       {cuda::kLtReductionMask, cuda::kLtAlignmentA, cuda::kLtAlignmentB, cuda::kLtAlignmentC, cuda::kLtAlignmentD}) {
+    EXPECT_EQ(set(lt.set_preference, preference, attribute, std::uint32_t{2}), cuda::kLtSuccess) << attribute;
+    EXPECT_EQ(set(lt.set_preference, preference, attribute, std::uint64_t{2}), cuda::kLtInvalidValue) << attribute;
+  }
+  lt.destroy_preference(preference);
+  lt.destroy_layout(layout);
+  lt.destroy_operation(operation);
 }
 
 // y = x weight^T over 9 of 20 rows, K 24, M 40.

@@ -110,7 +110,8 @@ class Matmuls {
                                            const Product& product) const;
   std::unique_ptr<Product> describe(const MatmulShape& shape) const;
   std::vector<LtCandidate> candidates(const MatmulShape& shape, const Product& product) const;
-  std::optional<LtAlgorithm> fastest(const MatmulShape& shape, std::span<std::byte> memory, bool& timed) const;
+  std::optional<LtAlgorithm> fastest(const MatmulShape& shape, std::span<std::byte> memory, bool& timed);
+  void wake(std::span<std::byte> memory);
   int start(const MatmulShape& shape, const Product& product, const LtAlgorithm& algorithm,
             const MatmulBuffers& buffers) const;
   float milliseconds(const MatmulShape& shape, const Product& product, const LtAlgorithm& algorithm,
@@ -125,6 +126,7 @@ class Matmuls {
   std::map<MatmulShape, std::weak_ptr<const MatmulShape>> announced_;
   std::map<std::pair<MatmulShape, std::int64_t>, std::unique_ptr<Product>> products_;  // by capacity and size
   std::map<std::string, Choice> choices_;
+  bool is_awake_ = false;  // the device, as far as `tune` knows
 };
 
 }  // namespace plimsoll::cuda
