@@ -123,8 +123,9 @@ class Check:
             if program is None and self.runner is run:
                 rows.append(not_measured(name, bar, "compute-sanitizer is not installed here"))
                 continue
-            result = self.run(program or "compute-sanitizer", "--tool", tool, "--error-exitcode", 9, self.options.tests,
-                              f"--gtest_filter={SANITIZED}", seconds=540)
+            # A bundle's test_gpu is a script that starts it.
+            result = self.run(program or "compute-sanitizer", "--tool", tool, "--target-processes", "all", "--error-exitcode", 9,
+                              self.options.tests, f"--gtest_filter={SANITIZED}", seconds=540)
             if result.status is None or "Device not supported" in result.output:  # as in some virtual machines
                 rows.append(not_measured(name, bar, last_words(result.output)))
                 continue
