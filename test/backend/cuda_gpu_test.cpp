@@ -8,6 +8,7 @@
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/gpu.h"
 #include "backend/op_case.h"
+#include "backend/transfers.h"
 #include "base/bytes.h"
 #include "cuda_emulator.h"
 #include "support/expect_error.h"
@@ -233,6 +234,29 @@ TEST_F(CudaGpu, HasSharedMemoryForAttention) {
   GraphRunner first(near.graph, backend), second(attention_of(DType::kBF16, 64, 16).graph, backend);
   near.set_data(first);
   EXPECT_NO_THROW(first.run());
+}
+
+// The copies of a recorded step are on the stream of its kernels.
+TEST_F(CudaGpu, FinishesARecordedStepBeforeItsStoreGoes) {
+  constexpr std::size_t kBytes = 256;
+  cuda_emulator::set_lazy(true);
+  CudaBackend backend;
+  const std::unique_ptr<DeviceMemory> memory = backend.allocate(2 * kBytes);
+  std::unique_ptr<OffloadStore> store = backend.make_offload_store(kBytes, 2);
+  const std::unique_ptr<Recorder> recorder = backend.make_recorder();
+  const std::span<std::byte> from = memory->bytes().first(kBytes), to = memory->bytes().last(kBytes);
+  for (const int value : {1, 2}) {
+    memory->write(std::vector<std::byte>(kBytes, std::byte(value)), from.data());
+    recorder->run(1, [&] {
+      store->begin({.ticket = 0, .offset = 0, .bytes = from, .writes = true, .label = "a store"});
+      store->wait(0);
+      store->begin({.ticket = 1, .offset = 0, .bytes = to, .writes = false, .label = "a fetch"});
+      store->wait(1);
+    });
+  }
+  store.reset();
+  EXPECT_EQ(to.front(), std::byte{2});
+  cuda_emulator::set_lazy(false);
 }
 
 TEST_F(CudaGpu, RefusesWhatIsNotFreeAndNamesWhoHoldsIt) {

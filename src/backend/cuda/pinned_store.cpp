@@ -7,7 +7,11 @@ namespace plimsoll::cuda {
 PinnedStore::PinnedStore(const Context& context, std::uint64_t bytes, std::size_t tickets)
     : context_(context), data_(bytes, "for what the device has no room for"), done_(tickets) {}
 
-PinnedStore::~PinnedStore() { cudaStreamSynchronize(stream_.get()); }
+// A recorded step copies on the context's stream.
+PinnedStore::~PinnedStore() {
+  cudaStreamSynchronize(context_.stream());
+  cudaStreamSynchronize(stream_.get());
+}
 
 void PinnedStore::begin(const TransferRequest& request) {
   check(request.offset + request.bytes.size() <= data_.bytes().size(), "a transfer stays within the store");
