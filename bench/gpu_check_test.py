@@ -49,7 +49,7 @@ lines = [{{"step": n, "pages_per_second": n * pages / (2 * (1 + (n - 1) * second
          for n in range(1, int(option("--max-steps")) + 1)]
 (output / "metrics.jsonl").write_text("".join(json.dumps(line) + "\\n" for line in lines))
 (output / "summary.json").write_text(json.dumps({{"predicted_peak_bytes": predicted, "measured_peak_bytes": measured,
-                                                  "micro_batch_size": 2, "data_wait": 0.5, "loss": 1.0}}))
+                                                  "micro_batch_size": 2, "data_wait": 0.5, "device_busy": 0.97, "loss": 1.0}}))
 """
 
 

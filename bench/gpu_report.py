@@ -74,7 +74,8 @@ def budget_figures(report):
     if report["refused"]:
         return [judged(name, bar, "refused", False, f"{sizes}: {report['refused'][:300]}")]
     holds = report["ratio"] <= SLOWER and report["peak_bytes"] <= report["budget_bytes"]
-    return [judged(name, bar, f"{report['ratio']:.2f}", holds, f"held {report['peak_bytes'] / GIB:.2f}, budget {sizes}")]
+    busy = f"without a budget the GPU works {100 * report['device_busy']:.1f} % of the time, first updates included"
+    return [judged(name, bar, f"{report['ratio']:.2f}", holds, f"held {report['peak_bytes'] / GIB:.2f}, budget {sizes}; {busy}")]
 
 
 def peaks_figures(report):

@@ -58,6 +58,7 @@ def train(options, budget):
     summary = json.loads((output / "summary.json").read_text())
     metrics = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
     return {"seconds": seconds_per_update(metrics, options.batch_size), "data_wait": summary["data_wait"],
+            "device_busy": summary["device_busy"],
             "peak_bytes": max(summary["measured_peak_bytes"], watch.bytes if watch else 0),
             "micro_batch_size": summary["micro_batch_size"], "loss": summary["loss"]}
 
@@ -97,11 +98,13 @@ def main():
             break
         for name, row in rounds[-1].items():
             print(f"{name:<6}{row['seconds'] * 1000:>9.1f} ms an update, {row['peak_bytes'] / GIB:.2f} GiB, micro-batch "
-                  f"{row['micro_batch_size']}, {100 * row['data_wait']:.0f} % of the run waiting for pages", flush=True)
+                  f"{row['micro_batch_size']}, {100 * row['data_wait']:.0f} % of the run waiting for pages, the GPU at work "
+                  f"{100 * row['device_busy']:.1f} % of it", flush=True)
     report = {"pytorch_peak_bytes": peak, "budget_bytes": budget, "rounds": rounds, "refused": refused or ""}
     holds = not refused
     if not refused:
         report["ratio"] = statistics.median(row["tight"]["seconds"] / row["free"]["seconds"] for row in rounds)
+        report["device_busy"] = statistics.median(row["free"]["device_busy"] for row in rounds)
         report["peak_bytes"] = max(row["tight"]["peak_bytes"] for row in rounds)
         holds = report["ratio"] <= SLOWER and report["peak_bytes"] <= budget
         print(f"{report['ratio']:.2f} times the time within {report['peak_bytes'] / GIB:.2f} GiB")

@@ -93,6 +93,8 @@ class Recorder {
   virtual ~Recorder() = default;
 
   virtual void run(std::int64_t variant, const std::function<void()>& start) = 0;
+  // That the device has worked on what was started, by its own clock. Waits until that has ended.
+  virtual double device_seconds() = 0;
 };
 
 // Memory of a device that is not the host's.
@@ -107,6 +109,11 @@ struct Choices {
   std::string device{};                             // and library that they are for; empty: there is nothing to choose
   std::map<std::string, std::string> algorithms{};  // texts that the backend understands, by what is computed
   friend bool operator==(const Choices&, const Choices&) = default;
+};
+
+// Buffers for copies between the host and a device.
+struct BufferBytes {
+  std::size_t device = 0, host = 0;
 };
 
 class Backend {
@@ -125,8 +132,8 @@ class Backend {
   virtual std::unique_ptr<Recorder> make_recorder() { return nullptr; }
   // How fast tensors go to make_offload_store's and come back, measured now; nullopt: this backend offloads to files.
   virtual std::optional<TransferSpeed> offload_speed() { return std::nullopt; }
-  // What the host holds beside an allocation of that size, to reach it.
-  virtual std::size_t host_bytes(std::size_t) const { return 0; }
+  // What goes with an allocation of that size.
+  virtual BufferBytes buffer_bytes(std::size_t) const { return {}; }
   // Where offloaded tensors live, nearer than a file; `tickets`: above the largest of any transfer node. Throws
   // EnvironmentError where there is no room. nullptr: this backend offloads to files.
   virtual std::unique_ptr<OffloadStore> make_offload_store(std::uint64_t bytes, std::size_t tickets);

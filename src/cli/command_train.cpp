@@ -68,6 +68,7 @@ nlohmann::json summary_json(const RunPlan& plan, const TrainSummary& summary, st
       {"loss", summary.last_loss}};
   if (plan.precision == DType::kF16 || summary.skipped_updates > 0) object["skipped_updates"] = summary.skipped_updates;
   if (plan.host_budget_bytes > 0) object["host_measured_peak_bytes"] = peak_resident_bytes();
+  if (summary.device_busy) object["device_busy"] = *summary.device_busy;
   if (summary.evaluation) {
     object["f1"] = summary.evaluation->overall.f1;
     object["evaluation"] = to_json(*summary.evaluation);
@@ -118,6 +119,7 @@ void train_planned(const Invocation& invocation, const RunOptions& options, cons
       fmt::format("trained {} updates in {:.0f} s, {:.1f} pages/s, {:.1f} % of it waiting for data; the {} is in {}",
                   summary.steps_here, summary.seconds, object["pages_per_second"].get<double>(),
                   100 * summary.data_wait, bundle.options.lora.enabled() ? "adapter" : "model", output_dir.string()));
+  if (summary.device_busy) print_line(fmt::format("the GPU worked {:.1f} % of that time", 100 * *summary.device_busy));
   print_line(peak_line(plan, measured));
   constexpr double kMuchWait = 0.05;
   if (summary.data_wait > kMuchWait) {

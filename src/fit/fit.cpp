@@ -176,9 +176,11 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
                                         {"reserve for libraries", kReserveBytes}};
   if (backend.device_use()) {
     run.items.insert(run.items.begin(), {"context and libraries", backend.reserved_bytes()});
+    const BufferBytes buffers = backend.buffer_bytes(run.arena_bytes);
+    run.items.push_back({"buffers for copies from the host", buffers.device});
     run.items.push_back({"reserve for the driver", kDriverReserveBytes});
     run.host_items = host;
-    run.host_items.push_back({"pinned buffers on the way to the device", backend.host_bytes(run.arena_bytes)});
+    run.host_items.push_back({"pinned buffers for copies to the device", buffers.host});
     run.host_items.push_back({"tensors that left the device", run.offload.bytes()});
     for (const MemoryItem& item : run.host_items) run.host_peak_bytes += item.bytes;
   } else {

@@ -38,15 +38,12 @@ std::string listed(const std::vector<MemoryItem>& items) {
 // Beside a device's memory, whatever is planned there.
 BudgetError host_too_small(const RunPlan& least) {
   const std::size_t mebibytes = (least.host_peak_bytes + kVariationBytes) / kMiB + 1;
-  return BudgetError(
-      {.what = "what the run holds of the host's memory does not fit its budget",
-       .where = "--host-budget",
-       .found = fmt::format("{}; the run needs {}:{}", format_bytes(least.host_budget_bytes),
-                            format_bytes(least.host_peak_bytes), listed(least.host_items)),
-       .allowed = fmt::format("{} MiB or more for this model and data", mebibytes),
-       .remedy = fmt::format("pass --host-budget {}MiB, or --dataloader-num-workers 1 for smaller loader "
-                             "buffers",
-                             mebibytes)});
+  return BudgetError({.what = "what the run holds of the host's memory does not fit its budget",
+                      .where = "--host-budget",
+                      .found = fmt::format("{}; the run needs {}:{}", format_bytes(least.host_budget_bytes),
+                                           format_bytes(least.host_peak_bytes), listed(least.host_items)),
+                      .allowed = fmt::format("{} MiB or more for this model and data", mebibytes),
+                      .remedy = fmt::format("pass --host-budget {}MiB, or fewer --dataloader-num-workers", mebibytes)});
 }
 
 BudgetError too_small(const FitRequest& request, const RunPlan& smallest, Backend& backend) {
@@ -57,8 +54,7 @@ BudgetError too_small(const FitRequest& request, const RunPlan& smallest, Backen
   const std::size_t mebibytes = (smallest.predicted_peak_bytes + kVariationBytes) / kMiB + 1;
   const std::vector<Remedy> remedies = find_remedies(request, smallest, backend);
   std::string remedy = fmt::format("pass --budget {}MiB", mebibytes);
-  remedy += remedies.empty() ? ", or train on a machine with more memory: no change to the run is enough"
-                             : ", or change the run, cheapest first:";
+  remedy += remedies.empty() ? ", since no change to the run is enough" : ", or change the run, cheapest first:";
   return BudgetError({.what = "the run does not fit the memory budget",
                       .where = "--budget",
                       .found = found,

@@ -50,6 +50,9 @@ class Program {
   // Until the kernels that were started have ended. Throws DeviceError if one has failed.
   void wait() const;
 
+  // That a device of its own has worked in run(), by its clock; 0 where it has none. Waits until that has ended.
+  double device_seconds() const { return prepared_.recorder == nullptr ? 0 : prepared_.recorder->device_seconds(); }
+
   // The value's place in the arena, for kernels. Contents are defined while the value is alive.
   TensorView view(ValueId value) const { return views_.at(static_cast<std::size_t>(value)); }
   // The same as the host reaches it.

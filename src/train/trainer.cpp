@@ -276,6 +276,14 @@ void Trainer::throw_unfinished(const EnvironmentError& error) const {
   throw EnvironmentError(std::move(problem));
 }
 
+std::optional<double> Trainer::device_busy() const {
+  double seconds = 0;
+  for (const PlannedProgram& program : session_.plan().programs) {
+    if (program.kind != ProgramKind::kEvaluate) seconds += session_.program(program.kind).device_seconds();
+  }
+  return seconds > 0 && step_seconds_ > 0 ? std::optional(seconds / step_seconds_) : std::nullopt;
+}
+
 std::string Trainer::continue_remedy() const {
   const std::vector<std::int64_t> good = list_checkpoints(options_.output_dir);
   return good.empty()
@@ -484,6 +492,7 @@ TrainSummary Trainer::run(const std::optional<std::filesystem::path>& resume, co
   summary.pages_here = pages_;
   summary.seconds = seconds_since(begin_time);
   summary.data_wait = data_wait();
+  summary.device_busy = device_busy();
   summary.best_metric = state_.best_metric;
   summary.best_step = state_.best_step;
   summary.skipped_updates = state_.scaler.skipped;

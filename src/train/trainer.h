@@ -61,7 +61,8 @@ struct TrainSummary {
   std::int64_t steps_here = 0;  // of this process
   std::int64_t pages_here = 0;
   double seconds = 0;
-  double data_wait = 0;  // as in StepReport
+  double data_wait = 0;               // as in StepReport
+  std::optional<double> device_busy;  // share of the updates' time in which a device of its own worked on them
   double last_loss = 0;
   std::int64_t skipped_updates = 0;      // over the whole run
   std::optional<Evaluation> evaluation;  // of the model that was saved
@@ -110,6 +111,7 @@ class Trainer {
   void save(bool force);
   StepReport report(double loss) const;
   double data_wait() const { return step_seconds_ > 0 ? wait_seconds_ / step_seconds_ : 0; }
+  std::optional<double> device_busy() const;
   bool updates_now(std::int64_t every) const { return every > 0 && state_.step % every == 0; }
   void run_program(const Program& program, ProgramKind kind);
   [[noreturn]] void throw_unfinished(const EnvironmentError& error) const;

@@ -128,8 +128,9 @@ TEST_F(CudaGpu, HoldsWhatItDidNotAllocateToo) {
   {
     const std::unique_ptr<DeviceMemory> memory = backend.allocate(3 * kMiB);
     EXPECT_EQ(backend.reserved_bytes(), machine().used_bytes);
-    EXPECT_EQ(backend.device_use()->held_bytes, machine().used_bytes + 3 * kMiB);
-    EXPECT_EQ(backend.device_use()->free_bytes, machine().total_bytes - machine().used_bytes - 3 * kMiB);
+    const std::size_t bytes = 3 * kMiB + backend.buffer_bytes(3 * kMiB).device;
+    EXPECT_EQ(backend.device_use()->held_bytes, machine().used_bytes + bytes);
+    EXPECT_EQ(backend.device_use()->free_bytes, machine().total_bytes - machine().used_bytes - bytes);
   }
   EXPECT_EQ(backend.device_use()->held_bytes, machine().used_bytes);
 }
@@ -143,7 +144,8 @@ TEST_F(CudaGpu, CountsWhatOthersHoldAsTheirs) {
     EXPECT_EQ(backend.reserved_bytes(), kContextBytes) << knows;
     const std::unique_ptr<DeviceMemory> memory = backend.allocate(5 * kMiB);
     EXPECT_EQ(backend.reserved_bytes(), kContextBytes) << knows;
-    EXPECT_EQ(backend.device_use()->held_bytes, kContextBytes + 5 * kMiB) << knows;
+    EXPECT_EQ(backend.device_use()->held_bytes, kContextBytes + 5 * kMiB + backend.buffer_bytes(5 * kMiB).device)
+        << knows;
   }
   // What another takes meanwhile is told apart where NVML knows the process.
   share(10 * kGiB);

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "program_fixture.h"
+#include "support/sanitizer.h"
 
 namespace plimsoll {
 namespace {
@@ -107,6 +108,7 @@ TEST_F(Run, AugmentedRunsResumeToTheSameBits) {
 }
 
 TEST_F(Run, LossesAreTheSameBitsAtFiveBudgets) {
+  if (!kResidentSetIsSteady) GTEST_SKIP() << "a sanitizer's resident set is not the program's";
   constexpr int kBudgets = 5;
   const Outcome sweep = run({"plan", "--model", "layoutlmv3-small", "--data", path("pages/train.jsonl"), "--threads",
                              "1", "--train-batch-size", "4", "--per-device-train-batch-size", "4", "--budget", "1TiB",
@@ -144,6 +146,7 @@ TEST_F(Run, LossesAreTheSameBitsAtFiveBudgets) {
 }
 
 TEST_F(Run, OffloadsWhatTheBudgetAsksFor) {
+  if (!kResidentSetIsSteady) GTEST_SKIP() << "a sanitizer's resident set is not the program's";
   fs::create_directories(at("disk"));
   const auto summary_of = [&](const std::string& output, const std::string& budget, const Arguments& more) {
     Arguments arguments = train_arguments(

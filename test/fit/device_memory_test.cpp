@@ -20,7 +20,7 @@ class DeviceBackend final : public Backend {
     return DeviceUse{.held_bytes = reserved + kMiB, .free_bytes = 10 * kGiB};
   }
   std::size_t reserved_bytes() override { return reserved; }
-  std::size_t host_bytes(std::size_t) const override { return 3 * kMiB; }
+  BufferBytes buffer_bytes(std::size_t) const override { return {.device = 2 * kMiB, .host = 3 * kMiB}; }
 
   std::size_t reserved = 300 * kMiB;
 
@@ -42,7 +42,7 @@ TEST(DeviceMemoryPlan, CountsWhatTheDeviceHolds) {
   EXPECT_EQ(item(run, "context and libraries"), 300 * kMiB);
   const std::size_t driver = item(run, "reserve for the driver");
   EXPECT_GT(driver, 0U);
-  EXPECT_EQ(run.predicted_peak_bytes, 300 * kMiB + driver + run.arena_bytes);
+  EXPECT_EQ(run.predicted_peak_bytes, 300 * kMiB + driver + 2 * kMiB + run.arena_bytes);
   EXPECT_EQ(item(run, "process, libraries, data index"), 0U);
   EXPECT_EQ(item(run, "loader buffers"), 0U);
   EXPECT_EQ(measured_peak_bytes(backend), 301 * kMiB);
@@ -102,7 +102,7 @@ TEST(DeviceMemoryPlan, LetsTheHostTakeWhatTheDeviceHasNoRoomFor) {
   EXPECT_GE(run.offload.bytes(), 2 * kMiB);
   EXPECT_EQ(run.offload_target, OffloadTarget::kHost);
   EXPECT_EQ(item(run.host_items, "tensors that left the device"), run.offload.bytes());
-  EXPECT_EQ(item(run.host_items, "pinned buffers on the way to the device"), 3 * kMiB);
+  EXPECT_EQ(item(run.host_items, "pinned buffers for copies to the device"), 3 * kMiB);
   std::size_t sum = 0;
   for (const MemoryItem& each : run.host_items) sum += each.bytes;
   EXPECT_EQ(run.host_peak_bytes, sum);

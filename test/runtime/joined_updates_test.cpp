@@ -45,6 +45,7 @@ class JoiningBackend final : public Backend {
   };
   struct PlainRecorder final : Recorder {
     void run(std::int64_t, const std::function<void()>& start) override { start(); }
+    double device_seconds() override { return 0; }
   };
 
   bool records_;

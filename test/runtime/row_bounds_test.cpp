@@ -38,6 +38,7 @@ class NotingBackend final : public Backend {
       variants.push_back(variant);
       start();
     }
+    double device_seconds() override { return 0; }
     std::vector<std::int64_t>& variants;
   };
 

@@ -116,7 +116,10 @@ std::optional<TransferSpeed> CudaBackend::offload_speed() {
                        .write_bytes_per_second = bytes_per_second(host, device, cudaMemcpyDeviceToHost)};
 }
 
-std::size_t CudaBackend::host_bytes(std::size_t device_bytes) const { return cuda::Context::host_bytes(device_bytes); }
+BufferBytes CudaBackend::buffer_bytes(std::size_t arena_bytes) const {
+  const std::size_t bytes = cuda::Context::ring_bytes(arena_bytes);
+  return {.device = bytes, .host = bytes};
+}
 
 std::unique_ptr<OffloadStore> CudaBackend::make_offload_store(std::uint64_t bytes, std::size_t tickets) {
   return std::make_unique<cuda::PinnedStore>(*context_, bytes, tickets);

@@ -31,7 +31,7 @@ class CudaBackend final : public Backend {
   std::unique_ptr<Recorder> make_recorder() override;
   // Of copies of 32 MiB each way, for a hundredth of a second or so.
   std::optional<TransferSpeed> offload_speed() override;
-  std::size_t host_bytes(std::size_t device_bytes) const override;
+  BufferBytes buffer_bytes(std::size_t arena_bytes) const override;
   // In the host's memory, pinned.
   std::unique_ptr<OffloadStore> make_offload_store(std::uint64_t bytes, std::size_t tickets) override;
   void prepare_bounds(std::span<const std::int64_t> row_bounds) override;

@@ -1,5 +1,7 @@
 #include "backend/cuda/graph_recorder.h"
 
+#include <utility>
+
 #include "base/log.h"
 
 namespace plimsoll::cuda {
@@ -11,6 +13,27 @@ GraphRecorder::~GraphRecorder() {
 }
 
 void GraphRecorder::run(std::int64_t variant, const std::function<void()>& start) {
+  Run& run = runs_[next_run_];
+  next_run_ = (next_run_ + 1) % runs_.size();
+  add(run);
+  run.begin.record(context_.stream());
+  start_or_launch(variant, start);
+  run.end.record(context_.stream());
+  run.counts = true;
+}
+
+void GraphRecorder::add(Run& run) {
+  if (!std::exchange(run.counts, false)) return;
+  run.end.wait();
+  seconds_ += 1e-3 * double{run.end.milliseconds_since(run.begin)};
+}
+
+double GraphRecorder::device_seconds() {
+  for (Run& run : runs_) add(run);
+  return seconds_;
+}
+
+void GraphRecorder::start_or_launch(std::int64_t variant, const std::function<void()>& start) {
   const auto [found, is_new] = recordings_.try_emplace(variant);
   Recording& recording = found->second;
   if (!is_new && recording.graph == nullptr && !recording.was_refused) capture(start, recording);

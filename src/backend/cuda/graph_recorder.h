@@ -1,6 +1,7 @@
 // Records what a program starts as a CUDA graph, one a variant, so that a step costs the host one call.
 #pragma once
 
+#include <array>
 #include <map>
 
 #include "backend/cuda/context.h"
@@ -16,6 +17,7 @@ class GraphRecorder final : public Recorder {
   // a capture does not take. The second time it is captured; where others have left no memory for the graph meanwhile,
   // the variant is started as it is for good, which is said once. Throws EnvironmentError where the device refuses.
   void run(std::int64_t variant, const std::function<void()>& start) override;
+  double device_seconds() override;
 
  private:
   struct Recording {
@@ -23,10 +25,21 @@ class GraphRecorder final : public Recorder {
     bool was_refused = false;
   };
   void capture(const std::function<void()>& start, Recording& to);
+  void start_or_launch(std::int64_t variant, const std::function<void()>& start);
+
+  // Of the last runs; more than are under way at a time, so that nobody waits for one.
+  struct Run {
+    Event begin, end;
+    bool counts = false;  // and is not yet part of the sum
+  };
+  void add(Run& run);
 
   const Context& context_;
   std::map<std::int64_t, Recording> recordings_;  // of variants that have run
   bool has_warned_ = false;
+  std::array<Run, 8> runs_;
+  std::size_t next_run_ = 0;
+  double seconds_ = 0;
 };
 
 }  // namespace plimsoll::cuda
