@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Compiles the attention kernels for every GPU that is supported and says what ptxas says of their registers: none may
+# spill to memory, nothing may warn. Minutes for each; needs nvcc and no GPU.
+#   scripts/check_spills.sh [ARCHITECTURE …]      75 80 86 89 90 unless said; exits 1 if a kernel spills or nvcc warns
+set -euo pipefail
+cd "$(dirname "$0")/.."
+nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
+[ -x "$nvcc" ] || { echo "error: nvcc is missing; install the CUDA toolkit" >&2; exit 5; }
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+status=0
+[ $# -gt 0 ] || set -- 75 80 86 89 90
+for architecture in "$@"; do
+  for kernel in attention attention_grad; do
+    # As cmake/PlimsollTargets.cmake and src/backend/cuda/CMakeLists.txt have it.
+    "$nvcc" -std=c++20 -O3 -DNDEBUG -fmad=false --expt-relaxed-constexpr -Werror=all-warnings -Isrc "-arch=sm_$architecture" \
+      -Xptxas -v -c "src/backend/cuda/$kernel.cu" -o /dev/null >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
+    all=$(grep -c 'bytes spill stores' "$log")
+    spill=$(grep 'bytes spill stores' "$log" | grep -vc ' 0 bytes spill stores, 0 bytes spill loads' || true)
+    most=$(grep -o 'Used [0-9]* registers' "$log" | grep -o '[0-9]*' | sort -n | tail -1)
+    echo "sm_$architecture $kernel: $all kernels, $spill spill, at most $most registers"
+    [ "$spill" -eq 0 ] || { grep -B1 'bytes spill stores' "$log" | grep -v ' 0 bytes spill stores' >&2; status=1; }
+  done
+done
+exit $status
