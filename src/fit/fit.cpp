@@ -20,6 +20,7 @@ constexpr std::size_t kReserveBytes = 4 * kMiB;
 // What a GPU's driver takes while kernels run: the stacks of kernels that spill, graphs of kernels. An allowance, since
 // nothing tells it beforehand.
 constexpr std::size_t kDriverReserveBytes = 64 * kMiB;
+constexpr const char *kContextItem = "context and libraries", *kDriverReserveItem = "reserve for the driver";
 
 // What the process holds varies from run to run by some hundred KiB; the budget that a refusal names has room for that.
 constexpr std::size_t kVariationBytes = 1 * kMiB;
@@ -108,6 +109,28 @@ double recomputed_seconds(const Levers& levers) {
   return seconds;
 }
 
+void settle(RunPlan& run, Backend& backend) {
+  if (!backend.device_use()) return;
+  const auto item = [&run](std::string_view name) -> std::size_t& {
+    return std::ranges::find(run.items, name, &MemoryItem::name)->bytes;
+  };
+  std::size_t &context = item(kContextItem), &reserve = item(kDriverReserveItem);
+  const std::size_t now = backend.reserved_bytes();
+  reserve -= std::min(reserve, now - std::min(now, context));
+  context = now;
+  run.predicted_peak_bytes = 0;
+  for (const MemoryItem& each : run.items) run.predicted_peak_bytes += each.bytes;
+  if (run.fits_device()) return;
+  const std::size_t mebibytes = run.predicted_peak_bytes / kMiB + 1;
+  throw BudgetError(
+      {.what = "the GPU's libraries hold more than the plan left for them",
+       .where = "--budget",
+       .found = fmt::format("{}; with {} for context and libraries the run needs {}", format_bytes(run.budget_bytes),
+                            format_bytes(now), format_bytes(run.predicted_peak_bytes)),
+       .allowed = fmt::format("{} MiB or more", mebibytes),
+       .remedy = fmt::format("pass --budget {}MiB", mebibytes)});
+}
+
 std::size_t measured_peak_bytes(Backend& backend) {
   const std::optional<DeviceUse> use = backend.device_use();
   return use ? use->held_bytes : peak_resident_bytes();
@@ -175,10 +198,10 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
                                         {"offload thread and its buffer", to_file ? kOffloadThreadBytes : 0},
                                         {"reserve for libraries", kReserveBytes}};
   if (backend.device_use()) {
-    run.items.insert(run.items.begin(), {"context and libraries", backend.reserved_bytes()});
+    run.items.insert(run.items.begin(), {kContextItem, backend.reserved_bytes()});
     const BufferBytes buffers = backend.buffer_bytes(run.arena_bytes);
     run.items.push_back({"buffers for copies from the host", buffers.device});
-    run.items.push_back({"reserve for the driver", kDriverReserveBytes});
+    run.items.push_back({kDriverReserveItem, kDriverReserveBytes});
     run.host_items = host;
     run.host_items.push_back({"pinned buffers for copies to the device", buffers.host});
     run.host_items.push_back({"tensors that left the device", run.offload.bytes()});

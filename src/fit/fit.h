@@ -120,6 +120,11 @@ enum class PlanDepth : std::uint8_t {
 RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backend,
                  PlanDepth depth = PlanDepth::kComplete);
 
+// On a device with memory of its own, once all that runs is loaded there: what context and libraries hold now takes the
+// place of what they held when the run was planned, out of the reserve first. Throws BudgetError if that is more than
+// the budget has room for.
+void settle(RunPlan& run, Backend& backend);
+
 // What predicted_peak_bytes is compared with, while the session lives: the most that the process has held, resident or,
 // on a device with memory of its own, there.
 std::size_t measured_peak_bytes(Backend& backend);

@@ -37,6 +37,7 @@ Session::Session(RunPlan plan, Backend& backend, const std::optional<KnownChoice
     programs_.emplace_back(std::move(program.prepared), program.plan, *memory_, store_.get());
     if (!memory_->is_host()) backend.prepare_bounds(programs_.back().row_bounds());
   }
+  settle(plan_, backend);
 }
 
 TensorType Session::state_type(const std::string& name) const {

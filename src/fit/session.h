@@ -24,7 +24,7 @@ class Session {
  public:
   // With `known`, algorithms that differ in the last bits of results are the same as ever, or chosen by time here (see
   // choose); without, they are those that libraries propose first. Throws EnvironmentError if the arena, or room on the
-  // disk, cannot be had.
+  // disk, cannot be had; BudgetError as settle() does.
   Session(RunPlan plan, Backend& backend, const std::optional<KnownChoices>& known = std::nullopt);
 
   const RunPlan& plan() const { return plan_; }

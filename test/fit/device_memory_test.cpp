@@ -121,5 +121,30 @@ TEST(DeviceMemoryPlan, LeavesTheHostsBudgetWhole) {
   expect_error<BudgetError>([&] { fit(request, backend); }, {"--host-budget", "20.0 MiB", "loader buffers"});
 }
 
+TEST(DeviceMemorySession, TellsWhatIsHeldOnceAllIsLoaded) {
+  DeviceBackend backend;
+  FitRequest request = small_request(2);
+  const RunPlan planned = plan_run(request, {.micro_batch_size = 2}, backend);
+  const std::size_t reserve = item(planned, "reserve for the driver");
+  ASSERT_GT(reserve, 10 * kMiB);
+  const auto settled = [&](std::size_t more, std::size_t budget_bytes) {
+    RunPlan run = plan_run(request, {.micro_batch_size = 2}, backend);
+    run.budget_bytes = budget_bytes;
+    backend.reserved += more;
+    settle(run, backend);
+    backend.reserved -= more;
+    return run;
+  };
+  const RunPlan little = settled(10 * kMiB, planned.predicted_peak_bytes);
+  EXPECT_EQ(item(little, "context and libraries"), 310 * kMiB);
+  EXPECT_EQ(item(little, "reserve for the driver"), reserve - 10 * kMiB);
+  EXPECT_EQ(little.predicted_peak_bytes, planned.predicted_peak_bytes);
+  const RunPlan much = settled(reserve + 5 * kMiB, kGiB);
+  EXPECT_EQ(item(much, "reserve for the driver"), 0U);
+  EXPECT_EQ(much.predicted_peak_bytes, planned.predicted_peak_bytes + 5 * kMiB);
+  expect_error<BudgetError>([&] { settled(reserve + 5 * kMiB, planned.predicted_peak_bytes); },
+                            {"--budget", "libraries hold more"});
+}
+
 }  // namespace
 }  // namespace plimsoll::test
