@@ -22,7 +22,6 @@ import errno
 import hashlib
 import json
 import os
-import random
 import shutil
 import subprocess
 import sys
