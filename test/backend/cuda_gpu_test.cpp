@@ -188,7 +188,8 @@ TEST_F(CudaGpu, DoesNotTakeWhatTheDriverKeepsForOthersUse) {
 }
 
 // Attention with bias tables as published, but for the distance at which boxes count as far away.
-BuiltCase attention_of(DType dtype, std::int64_t head_size, std::int64_t max_spatial_distance = 256) {
+BuiltCase attention_of(DType dtype, std::int64_t head_size, std::int64_t max_spatial_distance = 256,
+                       std::int64_t spatial_bins = 64) {
   return OpCase{
       "attention/published",
       [=](CaseBuilder& b) {
@@ -201,8 +202,8 @@ BuiltCase attention_of(DType dtype, std::int64_t head_size, std::int64_t max_spa
                                        .relative_coordinates = b.integers("relative_coordinates", {4, 3}, zeros),
                                        .key_mask = b.integers("key_mask", {4}, ones),
                                        .position_table = table("position_table", 32),
-                                       .x_table = table("x_table", 64),
-                                       .y_table = table("y_table", 64),
+                                       .x_table = table("x_table", spatial_bins),
+                                       .y_table = table("y_table", spatial_bins),
                                        .row_keys = b.integers("row_keys", {4, 2}, {0, 0, 0, 1, 0, 2, 0, 3}),
                                        .dropout_key = b.integers("dropout_key", {2}, {1, 2})};
         const AttentionAttributes attributes{.heads = heads,
@@ -232,6 +233,9 @@ TEST_F(CudaGpu, HasSharedMemoryForAttention) {
   expect_error<EnvironmentError>([&] { GraphRunner(far.graph, backend); },
                                  {"attention needs more shared memory", "an emulated GPU, compute capability 8.6",
                                   "99.0 KiB or less", "max_rel_2d_pos"});
+  const BuiltCase fine = attention_of(DType::kBF16, 64, 1000, 300);
+  expect_error<EnvironmentError>([&] { GraphRunner(fine.graph, backend); },
+                                 {"attention", "300", "at most 260", "rel_2d_pos_bins"});
   // A model that needs less takes nothing from one that was prepared before.
   GraphRunner first(near.graph, backend), second(attention_of(DType::kBF16, 64, 16).graph, backend);
   near.set_data(first);

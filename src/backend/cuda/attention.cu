@@ -1,5 +1,6 @@
 // attention: Dao et al. 2022, "FlashAttention", as reordered in Dao 2023, "FlashAttention-2": a block keeps its queries
 // and walks over the keys with a running maximum and sum; scores, biases and dropout live in registers.
+#include <string>
 #include <type_traits>
 
 #include "backend/cuda/attention.h"
@@ -183,7 +184,13 @@ AttentionShape attention_shape(const Graph& graph, const Node& node) {
     const std::int32_t half = edges.bins / 2;
     edges.exact = half / 2;
     edges.saturated = edges.exact;
-    check(half - edges.exact - 1 <= BucketEdges::kMost, "a bias table has no more bins than the kernels take");
+    if (half - edges.exact - 1 > BucketEdges::kMost) {
+      throw EnvironmentError({.what = "a bias table of attention has more bins than the GPU's kernels take",
+                              .where = node.name,
+                              .found = std::to_string(edges.bins),
+                              .allowed = "at most " + std::to_string(4 * BucketEdges::kMost + 4),
+                              .remedy = "--device cpu, or a model with fewer rel_pos_bins and rel_2d_pos_bins"});
+    }
     for (std::int32_t d = edges.exact; edges.steps < half - edges.exact - 1 && d <= distance; ++d) {
       const std::int32_t bin = relative_bucket(-d, edges.bins, distance);
       for (; edges.steps < bin - edges.exact; ++edges.steps) edges.edge[edges.steps] = edges.saturated = d;

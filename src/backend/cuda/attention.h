@@ -77,7 +77,8 @@ struct AttentionShape {
   PLIMSOLL_HOST_DEVICE int all_bins() const { return edges[0].bins + edges[1].bins + edges[2].bins; }
 };
 
-// From the node's attributes; `n`: rows of q. Throws InternalError where a table has more bins than the kernels take.
+// From the node's attributes. Throws EnvironmentError where a table has more bins than the kernels
+// take.
 AttentionShape attention_shape(const Graph& graph, const Node& node);
 
 // Where a block works, in a grid of (tiles of rows, heads, samples), and a thread in it.
