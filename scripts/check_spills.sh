@@ -19,7 +19,9 @@ for architecture in "$@"; do
     spill=$(grep 'bytes spill stores' "$log" | grep -vc ' 0 bytes spill stores, 0 bytes spill loads' || true)
     most=$(grep -o 'Used [0-9]* registers' "$log" | grep -o '[0-9]*' | sort -n | tail -1)
     echo "sm_$architecture $kernel: $all kernels, $spill spill, at most $most registers"
-    [ "$spill" -eq 0 ] || { grep -B1 'bytes spill stores' "$log" | grep -v ' 0 bytes spill stores' >&2; status=1; }
+    [ "$spill" -eq 0 ] && continue
+    awk '/Function properties/ { name = $NF } /bytes spill/ && !/ 0 bytes spill stores, 0 bytes/ { print "  " name ": " $0 }' "$log" >&2
+    status=1
   done
 done
 exit $status

@@ -1,14 +1,18 @@
-// Dropout without a stored mask: whether an element is kept is a pure function of (key of the update, site, sample, token,
-// column or head and key token). Every backend computes this same function, so recomputing a step, splitting a batch
-// otherwise or moving to another device changes no mask.
+// Dropout without a stored mask: whether an element is kept is a pure function of (key of the update, site, sample,
+// token and column, or head, query and key). Every backend computes this same function, so recomputing a step,
+// splitting a batch otherwise or moving to another device changes no mask.
 //
-// Counters (see philox.h), 32 bits each; a Philox call serves four neighbours:
-//   hidden states:            {token, column / 4,    site,              sample}, word column % 4
-//   attention probabilities:  {query, key_token / 4, site | head << 16, sample}, word key_token % 4
-// `token`, `query`, `key_token` are token coordinates (text token t: t; visual token v: kVisualCoordinate + v), `sample` is
-// the index in the effective batch, sites are numbered by the model and stay below 65,536.
+// Counters (see philox.h), 32 bits each; a Philox call serves eight neighbours, 16 bits each:
+//   hidden states:            {token, column / 8, site,              sample}, bits column % 8
+//   attention probabilities:  {query, key / 8,    site | head << 16, sample}, bits key % 8
+// Dropout is drawn anew wherever it is needed, for each score of attention three times a step, so it takes seven
+// rounds. Bits 2w and 2w + 1 are the lower and the upper half of word w. `token` is a token coordinate (text token t:
+// t; visual token v: kVisualCoordinate + v); `query` and `key` count the rows of their sample from 0, so that the keys
+// of a call lie side by side wherever the sample does; `sample` is the index in the effective batch, sites are numbered
+// by the model and stay below 65,536.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
@@ -16,30 +20,44 @@
 
 namespace plimsoll {
 
-// First token coordinate of visual tokens; a multiple of 4, beyond any text position.
+// First token coordinate of visual tokens, beyond any text position.
 inline constexpr std::int32_t kVisualCoordinate = 65536;
 
-// An element is kept if its random word is at least this. p in [0, 1).
-inline std::uint32_t dropout_threshold(double p) { return static_cast<std::uint32_t>(std::llround(p * 0x1.0p32)); }
+// An element is kept if its bits are at least this: p in [0, 1) to the nearest of 65,536 steps, of which one is left.
+inline std::uint32_t dropout_threshold(double p) {
+  return static_cast<std::uint32_t>(std::min<long long>(std::llround(p * 65536), 65535));
+}
 
-// What kept elements are multiplied by.
-inline double dropout_scale(double p) { return 1.0 / (1.0 - p); }
+// What kept elements are multiplied by: 1 over the share that is kept, so that means stay as they are.
+inline double dropout_scale(double p) { return 65536.0 / (65536 - dropout_threshold(p)); }
 
 // The key of one update, from the run's seed: the only thing about dropout that changes from step to step.
 constexpr PhiloxKey dropout_key(std::uint64_t seed, std::uint64_t update) {
-  const PhiloxOutput r = philox4x32({static_cast<std::uint32_t>(update), static_cast<std::uint32_t>(update >> 32), 0, 1},
-                                    {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
+  const PhiloxOutput r =
+      philox4x32({static_cast<std::uint32_t>(update), static_cast<std::uint32_t>(update >> 32), 0, 1},
+                 {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
   return {r[0], r[1]};
 }
 
-constexpr std::uint32_t hidden_dropout_word(PhiloxKey key, std::uint32_t site, std::uint32_t sample,
-                                            std::uint32_t token, std::uint32_t column) {
-  return philox4x32({token, column / 4, site, sample}, key)[column % 4];
+inline constexpr int kDropoutRounds = 7;
+
+// The eight of a call.
+constexpr PhiloxOutput dropout_words(const PhiloxCounter& counter, const PhiloxKey& key) {
+  return philox4x32<kDropoutRounds>(counter, key);
+}
+// One of them.
+constexpr std::uint32_t dropout_bits(const PhiloxOutput& words, std::uint32_t which) {
+  return words[which / 2] >> (which % 2 * 16) & 0xFFFF;
 }
 
-constexpr std::uint32_t attention_dropout_word(PhiloxKey key, std::uint32_t site, std::uint32_t head,
-                                               std::uint32_t sample, std::uint32_t query, std::uint32_t key_token) {
-  return philox4x32({query, key_token / 4, site | (head << 16), sample}, key)[key_token % 4];
+constexpr std::uint32_t hidden_dropout_bits(PhiloxKey key, std::uint32_t site, std::uint32_t sample,
+                                            std::uint32_t token, std::uint32_t column) {
+  return dropout_bits(dropout_words({token, column / 8, site, sample}, key), column % 8);
+}
+
+constexpr std::uint32_t attention_dropout_bits(PhiloxKey key, std::uint32_t site, std::uint32_t head,
+                                               std::uint32_t sample, std::uint32_t query, std::uint32_t key_row) {
+  return dropout_bits(dropout_words({query, key_row / 8, site | (head << 16), sample}, key), key_row % 8);
 }
 
 }  // namespace plimsoll

@@ -7,11 +7,10 @@
 #include <new>
 
 #include "base/bytes.h"
+#include "base/dropout.h"
 
 namespace plimsoll {
 namespace {
-
-constexpr std::int32_t kVisualCoordinate = 65536;
 
 // The arrays in the order they lie in memory: name, type. int32 first, pixels last.
 std::vector<std::pair<std::string_view, TensorType>> layout(const BatchShape& shape) {

@@ -190,10 +190,8 @@ Expected expected(const Case& c, Inputs& in, const std::vector<float>& doutput) 
     const auto distance = t == 0 ? a.max_position_distance : a.max_spatial_distance;
     return relative_bucket(difference, static_cast<std::int32_t>(bins[t]), static_cast<std::int32_t>(distance));
   };
-  const auto word = [&](std::int64_t row, std::size_t column) {
-    return static_cast<std::uint32_t>(row_keys[static_cast<std::size_t>(2 * row) + column]);
-  };
   for (std::size_t b = 0; b < c.lengths.size(); ++b) {
+    const auto sample = static_cast<std::uint32_t>(row_keys[static_cast<std::size_t>(2 * offsets[b])]);
     for (std::int64_t h = 0; h < heads; ++h) {
       for (std::int64_t i = offsets[b]; i < offsets[b + 1]; ++i) {
         std::vector<double> score(static_cast<std::size_t>(c.lengths[b])), p(score.size()), factor(score.size(), 1.0);
@@ -209,9 +207,10 @@ Expected expected(const Case& c, Inputs& in, const std::vector<float>& doutput) 
           all.largest_score = std::max(all.largest_score, std::abs(s));
           if (mask[static_cast<std::size_t>(j)] != 0) largest = std::max(largest, s);
           if (a.dropout_p > 0) {
-            const std::uint32_t w =
-                attention_dropout_word({static_cast<std::uint32_t>(key[0]), static_cast<std::uint32_t>(key[1])}, a.site,
-                                       static_cast<std::uint32_t>(h), word(i, 0), word(i, 1), word(j, 1));
+            const std::uint32_t w = attention_dropout_bits(
+                {static_cast<std::uint32_t>(key[0]), static_cast<std::uint32_t>(key[1])}, a.site,
+                static_cast<std::uint32_t>(h), sample, static_cast<std::uint32_t>(i - offsets[b]),
+                static_cast<std::uint32_t>(j - offsets[b]));
             factor[static_cast<std::size_t>(j - offsets[b])] =
                 w >= dropout_threshold(a.dropout_p) ? dropout_scale(a.dropout_p) : 0;
           }

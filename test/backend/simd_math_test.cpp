@@ -39,8 +39,8 @@ void philox_all(const PhiloxCounter& counter, const PhiloxKey& key, std::uint32_
   const hn::ScalableTag<std::uint32_t> d;
   for (std::size_t i = 0; i < count; i += 4 * hn::Lanes(d)) {
     auto w0 = hn::Zero(d), w1 = w0, w2 = w0, w3 = w0;
-    simd_philox4x32(d, hn::Set(d, counter[0]), hn::Iota(d, counter[1] + static_cast<std::uint32_t>(i / 4)),
-                    hn::Set(d, counter[2]), hn::Set(d, counter[3]), key[0], key[1], w0, w1, w2, w3);
+    simd_philox4x32<7>(d, hn::Set(d, counter[0]), hn::Iota(d, counter[1] + static_cast<std::uint32_t>(i / 4)),
+                       hn::Set(d, counter[2]), hn::Set(d, counter[3]), key[0], key[1], w0, w1, w2, w3);
     hn::StoreInterleaved4(w0, w1, w2, w3, d, words + i);
   }
 }
@@ -167,7 +167,7 @@ TEST_P(SimdMath, PhiloxEqualsTheScalarOne) {
   for (std::uint32_t i = 0; i < words.size(); ++i) {
     PhiloxCounter c = counter;
     c[1] += i / 4;
-    ASSERT_EQ(words[i], philox4x32(c, key)[i % 4]) << i;
+    ASSERT_EQ(words[i], philox4x32<7>(c, key)[i % 4]) << i;
   }
 }
 

@@ -54,7 +54,7 @@ void attention_item(const AttentionProblem& problem, const AttentionData& data, 
   const HeadRows v = head_rows(problem, data.v, head, begin, end - begin, scratch.wide_v);
   HeadBiases biases(scratch.biases, problem, data, head);
   for (std::int64_t first = begin; first < end; first += kAttentionQueryTile) {
-    const QueryTile tile = query_tile(first, end);
+    const QueryTile tile = query_tile(begin, first, end);
     biases.start(tile);
     load_rows(problem, data.q, head, tile.first, tile.count, problem.score_scale, scratch.query_rows);
     turn_rows(tile, scratch.query_rows, problem.row_stride(), head_size, scratch.queries);

@@ -60,7 +60,7 @@ void dot_item(const AttentionProblem& problem, const AttentionData& data, void* 
   turn_sample(problem, data.v, head, begin, end - begin, scratch.v_columns);
   HeadBiases biases(scratch.biases, problem, data, head);
   for (std::int64_t first = begin; first < end; first += kAttentionQueryTile) {
-    const QueryTile tile = query_tile(first, end);
+    const QueryTile tile = query_tile(begin, first, end);
     biases.start(tile);
     turn_pairs(problem, data.q, head, tile, scratch.queries);
     std::fill_n(scratch.largest, tile.columns, std::numeric_limits<float>::lowest());

@@ -91,7 +91,7 @@ void dot_grad_item(const AttentionProblem& problem, const AttentionData& data, c
   HeadBiases biases(scratch.biases, problem, data, head);
   HeadBiasSums sums(problem, biases, scratch.bias_sums);
   for (std::int64_t first = begin; first < end; first += kAttentionQueryTile) {
-    const QueryTile tile = query_tile(first, end);
+    const QueryTile tile = query_tile(begin, first, end);
     biases.start(tile);
     load_dot_query_tile(problem, data, grad, head, tile, scratch);
     const DotSum of_tile = first == begin ? DotSum::kStore : DotSum::kAdd;

@@ -97,7 +97,7 @@ void attention_grad_item(const AttentionProblem& problem, const AttentionData& d
   HeadBiases biases(scratch.biases, problem, data, head);
   HeadBiasSums sums(problem, biases, scratch.bias_sums);
   for (std::int64_t first = begin; first < end; first += kAttentionQueryTile) {
-    const QueryTile tile = query_tile(first, end);
+    const QueryTile tile = query_tile(begin, first, end);
     biases.start(tile);
     load_query_tile(problem, data, grad, head, tile, scratch);
     for (std::int64_t key = begin; key < end; key += kAttentionKeyTile) {

@@ -76,7 +76,7 @@ struct AttentionProblem {
   float score_scale;       // 1 / sqrt(d)
   std::uint32_t site;
   bool dropout;
-  std::uint32_t dropout_threshold;  // a probability stays where its random word is at least this
+  std::uint32_t dropout_threshold;  // a probability stays where its random bits are at least this
   float dropout_scale;
   bool has_bias[kAttentionBiases];
   std::vector<RelativeBuckets> buckets;  // one for each bias

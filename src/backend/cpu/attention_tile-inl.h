@@ -2,7 +2,7 @@
 // columns, the three biases of a key against all of the tile's queries, and which probabilities dropout keeps.
 //
 // In a tile queries lie along a vector's lanes (kAttentionQueryTile columns) and keys or features down the rows, so
-// softmax's maxima and sums need no sum across lanes, and one Philox call's four words are four neighbouring keys'
+// softmax's maxima and sums need no sum across lanes, and what one Philox call draws is for eight neighbouring keys'
 // rows.
 #if defined(PLIMSOLL_BACKEND_CPU_ATTENTION_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PLIMSOLL_BACKEND_CPU_ATTENTION_TILE_INL_H_
@@ -18,6 +18,7 @@
 #include <limits>
 
 #include "backend/cpu/attention_scratch.h"
+#include "base/dropout.h"
 #include "hwy/highway.h"
 // After highway.h:
 #include "backend/cpu/simd_halves-inl.h"
@@ -32,14 +33,15 @@ HWY_INLINE std::int64_t vector_lanes() { return static_cast<std::int64_t>(hn::La
 
 // A run of neighbouring queries of one sample.
 struct QueryTile {
+  std::int64_t sample;   // its first row
   std::int64_t first;    // row
   std::int64_t count;    // 1..kAttentionQueryTile
   std::int64_t columns;  // count rounded up to whole vectors of every machine; from count on no value is promised
 };
 
-HWY_INLINE QueryTile query_tile(std::int64_t first, std::int64_t end) {
+HWY_INLINE QueryTile query_tile(std::int64_t sample, std::int64_t first, std::int64_t end) {
   const std::int64_t count = std::min(end - first, kAttentionQueryTile);
-  return {first, count, (count + 15) / 16 * 16};
+  return {sample, first, count, (count + 15) / 16 * 16};
 }
 
 // One head's part of a sample's rows: row i starts at `data`[i * stride].
@@ -317,54 +319,49 @@ struct HeadBiases {
   }
 };
 
-// Which probabilities of one vector of queries dropout keeps, key after key. A call of Philox serves four key tokens;
-// it is made when a key of another four comes, which for keys in their usual order is every fourth.
+// Which probabilities of one vector of queries dropout keeps, key after key. A call of Philox serves eight keys; it is
+// made when the first of another eight comes.
 class KeptKeys {
  public:
-  // Queries tile.first + column and on; lanes beyond the tile's count stand for its first query.
+  // Queries tile.first + column and on.
   HWY_INLINE KeptKeys(const AttentionProblem& problem, const AttentionData& data, std::int64_t head,
                       const QueryTile& tile, std::int64_t column)
       : key_(data.dropout_key),
-        row_keys_(data.row_keys),
         site_(problem.site | (static_cast<std::uint32_t>(head) << 16)),
-        threshold_(problem.dropout_threshold) {
-    for (std::int64_t lane = 0; lane < vector_lanes(); ++lane) {
-      const std::int64_t row = tile.first + (column + lane < tile.count ? column + lane : 0);
-      samples_[lane] = static_cast<std::uint32_t>(row_keys_[2 * row]);
-      queries_[lane] = static_cast<std::uint32_t>(row_keys_[2 * row + 1]);
-    }
-  }
+        sample_(static_cast<std::uint32_t>(data.row_keys[2 * tile.sample])),
+        query_(static_cast<std::uint32_t>(tile.first + column - tile.sample)),
+        threshold_(problem.dropout_threshold << 16),
+        first_(tile.sample) {}
 
   // Where (query, key in row `key`) is kept.
   HWY_INLINE auto kept(std::int64_t key) {
     const hn::ScalableTag<float> d;
     const hn::RebindToUnsigned<decltype(d)> du;
-    const auto token = static_cast<std::uint32_t>(row_keys_[2 * key + 1]);
-    if (token / 4 != four_) draw(token / 4);
-    const auto word = hn::Load(du, words_ + token % 4 * vector_lanes());
-    return hn::RebindMask(d, hn::Not(hn::Lt(word, hn::Set(du, threshold_))));
+    const auto at = static_cast<std::uint32_t>(key - first_);
+    if (at / 8 != eight_) draw(at / 8);
+    const auto bits = hn::Load(du, bits_ + at % 8 * vector_lanes());
+    return hn::RebindMask(d, hn::Not(hn::Lt(bits, hn::Set(du, threshold_))));
   }
 
  private:
-  static constexpr std::size_t kLanes = hn::MaxLanes(hn::ScalableTag<float>());
-
-  HWY_INLINE void draw(std::uint32_t four) {
+  HWY_INLINE void draw(std::uint32_t eight) {
     const hn::ScalableTag<std::uint32_t> du;
     hn::Vec<decltype(du)> words[4];
-    simd_philox4x32(du, hn::Load(du, queries_), hn::Set(du, four), hn::Set(du, site_), hn::Load(du, samples_), key_[0],
-                    key_[1], words[0], words[1], words[2], words[3]);
-    for (std::int64_t i = 0; i < 4; ++i) hn::Store(words[i], du, words_ + i * vector_lanes());
-    four_ = four;
+    simd_philox4x32<kDropoutRounds>(du, hn::Iota(du, query_), hn::Set(du, eight), hn::Set(du, site_),
+                                    hn::Set(du, sample_), key_[0], key_[1], words[0], words[1], words[2], words[3]);
+    for (std::int64_t i = 0; i < 4; ++i) {
+      hn::Store(hn::ShiftLeft<16>(words[i]), du, bits_ + 2 * i * vector_lanes());
+      hn::Store(words[i], du, bits_ + (2 * i + 1) * vector_lanes());
+    }
+    eight_ = eight;
   }
 
   PhiloxKey key_;
-  const std::int32_t* row_keys_;
-  std::uint32_t site_;
-  std::uint32_t threshold_;
-  std::uint32_t four_ = std::numeric_limits<std::uint32_t>::max();  // no token's: they are divided by 4
-  HWY_ALIGN std::uint32_t queries_[kLanes];
-  HWY_ALIGN std::uint32_t samples_[kLanes];
-  HWY_ALIGN std::uint32_t words_[4 * kLanes];
+  std::uint32_t site_, sample_, query_;
+  std::uint32_t threshold_;  // of bits in the upper half of a word, whatever the lower
+  std::int64_t first_;
+  std::uint32_t eight_ = std::numeric_limits<std::uint32_t>::max();  // no key's: they are divided by 8
+  HWY_ALIGN std::uint32_t bits_[8 * hn::MaxLanes(hn::ScalableTag<float>())];
 };
 
 }  // namespace HWY_NAMESPACE

@@ -2,6 +2,7 @@
 #include "base/dropout.h"
 
 #include <cstdint>
+#include <cstring>
 
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/parallel.h"
@@ -18,34 +19,35 @@ HWY_BEFORE_NAMESPACE();
 namespace plimsoll {
 namespace HWY_NAMESPACE {
 
-// y = x * scale where the random word is at least `threshold`, else 0; row_keys are (sample, token). y may be x.
+// y = x * scale where the random bits are at least `threshold`, else 0; row_keys are (sample, token). y may be x.
 template <class T>
 HWY_INLINE void drop_rows(const T* x, const std::int32_t* row_keys, PhiloxKey key, std::uint32_t site,
                           std::uint32_t threshold, float scale, T* y, std::size_t rows, std::size_t width) {
   const hn::ScalableTag<std::uint32_t> du;
   const hn::ScalableTag<float> d;
+  const hn::Rebind<std::uint16_t, decltype(du)> du16;
   const std::size_t lanes = hn::Lanes(d);
   const auto threshold_lanes = hn::Set(du, threshold);
   const auto scale_lanes = hn::Set(d, scale);
   HWY_ALIGN std::uint32_t words[4 * hn::MaxLanes(du)];
+  HWY_ALIGN std::uint16_t bits[8 * hn::MaxLanes(du)];
   for (std::size_t row = 0; row < rows; ++row, x += width, y += width) {
     const auto sample = hn::Set(du, static_cast<std::uint32_t>(row_keys[2 * row]));
     const auto token = hn::Set(du, static_cast<std::uint32_t>(row_keys[2 * row + 1]));
-    for (std::size_t column = 0; column < width; column += 4 * lanes) {
+    for (std::size_t column = 0; column < width; column += 8 * lanes) {
       auto w0 = hn::Zero(du), w1 = w0, w2 = w0, w3 = w0;
-      simd_philox4x32(du, token, hn::Iota(du, static_cast<std::uint32_t>(column / 4)), hn::Set(du, site), sample,
-                      key[0], key[1], w0, w1, w2, w3);
+      simd_philox4x32<kDropoutRounds>(du, token, hn::Iota(du, static_cast<std::uint32_t>(column / 8)),
+                                      hn::Set(du, site), sample, key[0], key[1], w0, w1, w2, w3);
       hn::StoreInterleaved4(w0, w1, w2, w3, du, words);
-      if (column + 4 * lanes <= width) {
-        for (std::size_t i = 0; i < 4 * lanes; i += lanes) {
-          const auto drop = hn::RebindMask(d, hn::Lt(hn::Load(du, words + i), threshold_lanes));
-          const auto scaled = hn::Mul(load_floats(d, x + column + i), scale_lanes);
-          store_floats(hn::IfThenZeroElse(drop, scaled), d, y + column + i);
-        }
-      } else {
-        for (std::size_t i = 0; column + i < width; ++i) {
-          store_float(words[i] >= threshold ? load_float(x + column + i) * scale : 0.0F, y + column + i);
-        }
+      std::memcpy(bits, words, 16 * lanes);  // the lower half of a word comes first, as in memory
+      std::size_t i = 0;
+      for (; i < 8 * lanes && column + i + lanes <= width; i += lanes) {
+        const auto drop = hn::RebindMask(d, hn::Lt(hn::PromoteTo(du, hn::Load(du16, bits + i)), threshold_lanes));
+        const auto scaled = hn::Mul(load_floats(d, x + column + i), scale_lanes);
+        store_floats(hn::IfThenZeroElse(drop, scaled), d, y + column + i);
+      }
+      for (; i < 8 * lanes && column + i < width; ++i) {
+        store_float(bits[i] >= threshold ? load_float(x + column + i) * scale : 0.0F, y + column + i);
       }
     }
   }

@@ -88,10 +88,10 @@ HWY_INLINE V simd_tanh(D d, V x) {
   return hn::IfThenElse(hn::Lt(a, hn::Set(d, 0.625F)), inner, outer);
 }
 
-// Philox4x32-10, one counter in each lane: lane i of word0..word3 is philox4x32({c0[i], c1[i], c2[i], c3[i]}, {key0,
-// key1}). For counters of neighbouring groups of four, hn::StoreInterleaved4(word0, word1, word2, word3, d, to) writes
+// Philox4x32, one counter in each lane: lane i of word0..word3 is philox4x32<kRounds>({c0[i], c1[i], c2[i], c3[i]},
+// {key0, key1}). For counters of neighbouring groups, hn::StoreInterleaved4(word0, word1, word2, word3, d, to) writes
 // the words in the order of the elements.
-template <class D, class V = hn::Vec<D>>
+template <int kRounds, class D, class V = hn::Vec<D>>
 HWY_INLINE void simd_philox4x32(D d, V c0, V c1, V c2, V c3, std::uint32_t key0, std::uint32_t key1, V& word0, V& word1,
                                 V& word2, V& word3) {
   // A product of 32-bit words takes a lane of 64, so even and odd counters go apart, in the lower words of such lanes.
@@ -108,7 +108,7 @@ HWY_INLINE void simd_philox4x32(D d, V c0, V c1, V c2, V c3, std::uint32_t key0,
     w1 = hn::BitCast(d, product1);
     w3 = hn::BitCast(d, product0);
   };
-  for (int i = 0; i < 10; ++i) {
+  for (int i = 0; i < kRounds; ++i) {
     const V key_0 = hn::Set(d, key0), key_1 = hn::Set(d, key1);
     round(key_0, key_1, c0, c1, c2, c3);
     round(key_0, key_1, odd0, odd1, odd2, odd3);

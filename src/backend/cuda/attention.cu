@@ -12,26 +12,24 @@ namespace {
 template <typename T, int kWidth>
 struct ForwardShared {
   using Form = AttentionForm<T, kWidth>;
+  using Bits = DropoutBits<16, Form::kTile>;
   static constexpr int kKeys = Form::kTile * Form::kLeading;
   SharedPieces pieces;
-  T *q, *k, *v;  // k and v of each stage
-  std::int32_t *rows, *columns;
-  float *distances, *staging;
-  unsigned* keeps;
-  std::uint8_t* starts;
+  SharedPiece<T> q, k, v;  // k and v of each stage
+  SharedPiece<RowFacts> rows, columns;
+  SharedPiece<float> staging, distances;
+  SharedPiece<unsigned> bits;
 
-  PLIMSOLL_HOST_DEVICE ForwardShared(unsigned char* memory, const AttentionShape& shape, int stages) : pieces(memory) {
+  PLIMSOLL_HOST_DEVICE ForwardShared(const AttentionShape& shape, int stages) {
     q = pieces.take<T>(Form::kRows * Form::kLeading);
     k = pieces.take<T>(stages * kKeys);
     v = pieces.take<T>(stages * kKeys);
-    rows = pieces.take<std::int32_t>(RowFacts<Form::kRows>::kWords);
-    columns = pieces.take<std::int32_t>(stages * RowFacts<Form::kTile>::kWords);
-    distances = pieces.take<float>(shape.distances());
+    rows = pieces.take<RowFacts>(Form::kRows);
+    columns = pieces.take<RowFacts>(stages * Form::kTile);
     staging = pieces.take<float>(Form::kStaging * Form::kWarps);
-    keeps = pieces.take<unsigned>(Form::kRows * Form::kWords);
-    starts = pieces.take<std::uint8_t>(Form::kWarps * (Form::kTile + 16));
+    bits = pieces.take<unsigned>(Bits::kWords * Form::kWarps);
+    distances = pieces.take<float>(shape.distances());
   }
-  __device__ RowFacts<Form::kTile> facts(int stage) const { return {columns + stage * RowFacts<Form::kTile>::kWords}; }
 };
 
 // The largest, or the sum, of the four lanes that hold a row.
@@ -45,42 +43,34 @@ __device__ inline float row_total(float x) {
 }
 
 template <typename T, int kWidth>
-__global__ void __launch_bounds__(AttentionForm<T, kWidth>::kThreads, AttentionForm<T, kWidth>::kForwardBlocks)
+__global__ void __launch_bounds__(AttentionForm<T, kWidth>::kThreads, AttentionForm<T, kWidth>::kBlocksAtOnce)
     attention(const AttentionTensors<T> in, const AttentionShape shape, T* output, float* log_sum_exp) {
   using Form = AttentionForm<T, kWidth>;
   using Shared = ForwardShared<T, kWidth>;
-  constexpr int kTile = Form::kTile, kThreads = Form::kThreads;
+  constexpr int kTile = Form::kTile;
   const BlockRows<Form> block(shape, in.offsets);
   if (block.first >= block.end) return;
-  const Shared shared(dynamic_shared<unsigned char>(), shape, Form::kStages);
-  const RowFacts<Form::kRows> queries{shared.rows};
+  const Shared shared(shape, Form::kStages);
 
-  copy_tile<T, Form::kRows, kWidth, kThreads>(shared.q, block.row_of(in.q, block.first), block.real(block.first),
-                                              shape);
-  copy_facts<Form::kRows, kThreads>(queries, in, block.first, block.real(block.first), true);
+  copy_rows<Form::kRows>(block, +shared.q, in.q, block.first, shape);
+  copy_facts<Form::kRows>(block, shared.rows, in, block.first);
   const auto fetch = [&](std::int64_t key, int stage) {
-    T *const k = shared.k + stage * Shared::kKeys, *const v = shared.v + stage * Shared::kKeys;
-    copy_tile<T, kTile, kWidth, kThreads>(k, block.row_of(in.k, key), block.real(key), shape);
-    copy_tile<T, kTile, kWidth, kThreads>(v, block.row_of(in.v, key), block.real(key), shape);
-    copy_facts<kTile, kThreads>(shared.facts(stage), in, key, block.real(key), false);
+    copy_rows<kTile>(block, shared.k + stage * Shared::kKeys, in.k, key, shape);
+    copy_rows<kTile>(block, shared.v + stage * Shared::kKeys, in.v, key, shape);
+    copy_facts<kTile>(block, shared.columns + stage * kTile, in, key);
     commit_copies();
   };
   fetch(block.begin, 0);
-  const DistanceTables tables = make_distance_tables<kThreads>(shared.distances, shape, in, block.head);
-  unsigned* const keeps = shared.keeps + block.warp * 16 * Form::kWords;
-  std::uint8_t* const starts = shared.starts + block.warp * (kTile + 16);
+  const DistanceTables tables = make_distance_tables<Form::kThreads>(shared.distances, shape, in, block.head);
+  const DropoutSite site(shape, in, block);
+  const typename Shared::Bits bits{shared.bits + block.warp * Shared::Bits::kWords};
 
   float out[Form::kOutBlocks][4] = {};
   float largest[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
-  LaneRows rows;
+  LaneRows<false> rows;
   walk(block, fetch, [&](std::int64_t key, int stage) {
-    if (key == block.begin) rows = lane_rows(queries);
-    const RowFacts<kTile> columns = shared.facts(stage);
-    if (shape.drops) {
-      const int runs = find_runs<kTile>(columns.token(), starts);
-      find_kept<16, kTile>(keeps, shape, in.dropout_key, block.head, queries.token() + 16 * block.warp,
-                           queries.sample() + 16 * block.warp, columns.token(), starts, runs);
-    }
+    if (key == block.begin) rows = LaneRows<false>(tables, shared.rows);
+    if (shape.drops) bits.draw(site, block.warp_first() - block.begin, key - block.begin);
 
     float scores[Form::kBlocks][4] = {};
     add_product_transposed<kWidth>(scores, shared.q + 16 * block.warp * Form::kLeading,
@@ -89,11 +79,15 @@ __global__ void __launch_bounds__(AttentionForm<T, kWidth>::kThreads, AttentionF
 #pragma unroll
     for (int n = 0; n < Form::kBlocks; ++n) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int column = 8 * n + block.lane % 4 * 2 + i % 2;
-        const float score = fmaf(scores[n][i], shape.scale2, bias_of<false>(tables, rows, i / 2, columns, column));
-        scores[n][i] = columns.mask()[column] != 0 ? score : -INFINITY;
-        tile_largest[i / 2] = fmaxf(tile_largest[i / 2], scores[n][i]);
+      for (int side = 0; side < 2; ++side) {
+        const RowFacts column = (shared.columns + stage * kTile)[8 * n + block.lane % 4 * 2 + side];
+        const float shut = column.shut();
+#pragma unroll
+        for (int row = 0; row < 2; ++row) {
+          float& score = scores[n][2 * row + side];
+          score = fmaf(score, shape.scale2, shut) + rows.bias(tables, row, column);
+          tile_largest[row] = fmaxf(tile_largest[row], score);
+        }
       }
     }
     float base[2];
@@ -116,10 +110,15 @@ __global__ void __launch_bounds__(AttentionForm<T, kWidth>::kThreads, AttentionF
       for (int i = 0; i < 4; ++i) {
         scores[n][i] = exp2_fast(scores[n][i] - base[i / 2]);
         sum[i / 2] += scores[n][i];
-        if (shape.drops) {
+      }
+    }
+    if (shape.drops) {
+#pragma unroll
+      for (int n = 0; n < Form::kBlocks; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
           const int column = 8 * n + block.lane % 4 * 2 + i % 2;
-          const unsigned word = keeps[(block.lane / 4 + 8 * (i / 2)) * Form::kWords + column / 32];
-          if ((word >> (column % 32) & 1U) == 0) scores[n][i] = 0;
+          if (!bits.keeps(shape, block.lane / 4 + 8 * (i / 2), column)) scores[n][i] = 0;
         }
       }
     }
@@ -143,7 +142,7 @@ __global__ void __launch_bounds__(AttentionForm<T, kWidth>::kThreads, AttentionF
 template <typename T, int kWidth>
 std::unique_ptr<Kernel> make_forward(const Context& context, const AttentionShape& shape, std::int64_t longest) {
   using Form = AttentionForm<T, kWidth>;
-  const std::size_t shared_bytes = ForwardShared<T, kWidth>(nullptr, shape, Form::stages(context)).pieces.bytes();
+  const std::size_t shared_bytes = ForwardShared<T, kWidth>(shape, Form::stages(context)).pieces.bytes();
   allow_shared_memory(context, attention<T, kWidth>, shared_bytes);
   return make_launch(0, [=, &context](const KernelArguments& a) {
     launch(context.stream(), attention<T, kWidth>, grid_of<Form>(shape, a.bound(longest), shared_bytes),
@@ -169,7 +168,7 @@ AttentionShape attention_shape(const Graph& graph, const Node& node) {
   shape.drops = attributes.dropout_p > 0;
   shape.site = attributes.site;
   if (shape.drops) {
-    shape.threshold = dropout_threshold(attributes.dropout_p);
+    shape.upper_threshold = dropout_threshold(attributes.dropout_p) << 16;
     shape.keep_scale = static_cast<float>(dropout_scale(attributes.dropout_p));
   }
   std::int32_t first = 0;

@@ -22,10 +22,14 @@ template <typename T, int kWidth>
 struct AttentionForm {
   static constexpr bool kHalf = sizeof(T) == 2;
   static constexpr int kWarps = kHalf ? 4 : 2, kThreads = kWarps * static_cast<int>(kWarp), kRows = 16 * kWarps;
-  // Blocks that a multiprocessor's registers have room for: ptxas spills where it hopes for one more.
-  static constexpr int kBackwardBlocks = kHalf ? 2 : 4, kForwardBlocks = kHalf && kWidth <= 64 ? 3 : kBackwardBlocks;
-  static constexpr int kTile = kHalf ? (kWidth <= 64 ? 64 : 32) : (kWidth <= 64 ? 32 : 16);
-  static constexpr int kWords = (kTile + 31) / 32;  // of a bit a row of the tile
+  // Blocks that a multiprocessor's registers have room for, and, before Hopper, its shared memory: ptxas spills where it
+  // hopes for one more.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+  static constexpr int kBlocksAtOnce = kHalf ? 2 : 4;
+#else
+  static constexpr int kBlocksAtOnce = kHalf ? (kWidth == 64 ? 3 : 2) : 4;
+#endif
+  static constexpr int kColumns = kWidth, kTile = kHalf ? (kWidth <= 64 ? 64 : 32) : (kWidth <= 64 ? 32 : 16);
   // Tiles in shared memory: one is computed with, the other is on its way where the device copies by itself.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
   static constexpr int kStages = 1;
@@ -34,7 +38,8 @@ struct AttentionForm {
 #endif
   // The same as the host finds it.
   static int stages(const Context& context) { return context.architecture() < 80 ? 1 : kStages; }
-  static constexpr int kBlocks = kTile / 8, kOutBlocks = kWidth / 8;  // of sums in registers
+  static constexpr int kPart = kHalf ? kTile / 2 : kTile;  // of a tile that the gradient has registers for
+  static constexpr int kBlocks = kTile / 8, kPartBlocks = kPart / 8, kOutBlocks = kWidth / 8;  // of sums in registers
   static constexpr int kLeading = leading<T>(kWidth);
   static constexpr int kStaging = kHalf ? 0 : 16 * leading<float>(kTile);  // floats a warp, for add_product
 };
@@ -65,7 +70,7 @@ struct AttentionShape {
   float scale = 0, scale2 = 0;
   bool aligned = false;  // rows of a head begin at 16 bytes and fill the tile's width
   bool drops = false;
-  std::uint32_t site = 0, threshold = 0;
+  std::uint32_t site = 0, upper_threshold = 0;  // the threshold in the upper half
   float keep_scale = 1;
   BucketEdges edges[kTables];
 
@@ -144,35 +149,39 @@ struct AttentionTensors {
 
 // --- shared memory ---------------------------------------------------------------------------------------------------
 
-// Hands out pieces of a block's shared memory; the host, without any, counts the bytes by the same walk.
-class SharedPieces {
- public:
-  PLIMSOLL_HOST_DEVICE explicit SharedPieces(unsigned char* memory) : memory_(memory) {}
-  template <typename T>
-  PLIMSOLL_HOST_DEVICE T* take(int count) {
-    T* const piece = memory_ == nullptr ? nullptr : reinterpret_cast<T*>(memory_ + bytes_);
-    bytes_ += (static_cast<std::size_t>(count) * sizeof(T) + 15) / 16 * 16;
-    return piece;
-  }
-  PLIMSOLL_HOST_DEVICE std::size_t bytes() const { return bytes_; }
-
- private:
-  unsigned char* memory_;
-  std::size_t bytes_ = 0;
+// A piece of a block's shared memory, by where it begins: a pointer made from there is known to be one to shared
+// memory, which takes half the instructions of one that may lead anywhere.
+template <typename T>
+struct SharedPiece {
+  int begin = 0;
+  __device__ operator T*() const { return reinterpret_cast<T*>(dynamic_shared<unsigned char>() + begin); }
 };
 
-// What rows of a tile carry besides their vectors, kRows words each.
-template <int kRows>
-struct RowFacts {
-  static constexpr int kWords = 8 * kRows;
-  std::int32_t* words;
+// Hands them out; the host counts the bytes by the same walk.
+class SharedPieces {
+ public:
+  template <typename T>
+  PLIMSOLL_HOST_DEVICE SharedPiece<T> take(int count) {
+    const SharedPiece<T> piece{bytes_};
+    bytes_ += (count * static_cast<int>(sizeof(T)) + 15) / 16 * 16;
+    return piece;
+  }
+  PLIMSOLL_HOST_DEVICE std::size_t bytes() const { return static_cast<std::size_t>(bytes_); }
 
-  __device__ std::int32_t* coordinates(int which) const { return words + which * kRows; }
-  __device__ std::int32_t* token() const { return words + 3 * kRows; }
-  __device__ std::int32_t* sample() const { return words + 4 * kRows; }  // the dropout's; of queries
-  __device__ std::int32_t* mask() const { return words + 5 * kRows; }    // of keys: 0 if masked, or no row
-  __device__ float* log_sum_exp() const { return reinterpret_cast<float*>(words + 6 * kRows); }  // of queries, for the
-  __device__ float* delta() const { return reinterpret_cast<float*>(words + 7 * kRows); }        // gradient
+ private:
+  int bytes_ = 0;
+};
+
+// What a row of a tile carries besides its vector.
+struct alignas(16) RowFacts {
+  std::int32_t coordinates[kTables];
+  std::int32_t mask;  // of keys: 0 if masked, or no row
+  // What scores of a key are added to.
+  __device__ float shut() const { return mask != 0 ? 0.0F : -INFINITY; }
+};
+// Of queries, for the gradient.
+struct alignas(8) QueryFacts {
+  float log_sum_exp, delta;
 };
 
 // --- copies to shared memory -----------------------------------------------------------------------------------------
@@ -181,47 +190,55 @@ struct RowFacts {
 // zeros. Whole 16 bytes arrive by wait_for_copies.
 template <typename T, int kRows, int kWidth, int kThreads>
 __device__ void copy_tile(T* tile, const T* from, std::int64_t real, const AttentionShape& shape) {
-  constexpr int kChunk = 16 / sizeof(T), kChunks = kWidth / kChunk;
-  for (int i = static_cast<int>(threadIdx.x); i < kRows * kChunks; i += kThreads) {
-    const int row = i / kChunks, column = i % kChunks * kChunk;
-    T* const to = tile + row * leading<T>(kWidth) + column;
-    const bool exists = row < real;
-    const T* const source = from + (exists ? row : 0) * shape.stride() + column;
-    if (shape.aligned) {
-      copy_async<16>(to, source, exists);
+  constexpr int kChunk = 16 / sizeof(T), kChunks = kWidth / kChunk, kStep = kThreads / kChunks;
+  static_assert(kThreads % kChunks == 0 && kRows % kStep == 0);
+  const int first = static_cast<int>(threadIdx.x) / kChunks, column = static_cast<int>(threadIdx.x) % kChunks * kChunk;
+  const std::int64_t stride = shape.stride();
+  T* to = tile + first * leading<T>(kWidth) + column;
+  if (shape.aligned) {
+    const T* source = from + first * stride + column;
+    const int rows = real < kRows ? static_cast<int>(real) : kRows;
+    if (rows == kRows) {  // as it mostly is: without a comparison each
+#pragma unroll
+      for (int i = 0; i < kRows / kStep; ++i, source += kStep * stride) {
+        copy_async<16>(to + i * kStep * leading<T>(kWidth), source, true);
+      }
     } else {
-      for (int c = 0; c < kChunk; ++c) {
-        to[c] = exists && column + c < shape.head_size ? source[c] : from_float<T>(0);
+#pragma unroll 1
+      for (int row = first; row < kRows; row += kStep, source += kStep * stride) {
+        copy_async<16>(to + (row - first) * leading<T>(kWidth), row < rows ? source : from, row < rows);
       }
     }
+    return;
+  }
+#pragma unroll 1
+  for (int row = first; row < kRows; row += kStep) {
+#pragma unroll 1
+    for (int c = 0; c < kChunk; ++c) {
+      to[c] = row < real && column + c < shape.head_size ? from[row * stride + column + c] : from_float<T>(0);
+    }
+    to += kStep * leading<T>(kWidth);
   }
 }
 
-template <int kRows, int kThreads>
-__device__ void copy_words(std::int32_t* to, const std::int32_t* from, int step, std::int64_t real) {
-  for (int i = static_cast<int>(threadIdx.x); i < kRows; i += kThreads) {
-    const bool exists = i < real;
-    copy_async<4>(to + i, from + (exists ? static_cast<std::int64_t>(i) * step : 0), exists);
-  }
-}
-template <int kRows, int kThreads>
-__device__ void copy_words(float* to, const float* from, int step, std::int64_t real) {
-  copy_words<kRows, kThreads>(reinterpret_cast<std::int32_t*>(to), reinterpret_cast<const std::int32_t*>(from), step,
-                              real);
+// Rows [first, first + kRows) of the block's sample and head.
+template <int kRows, typename Form, typename T>
+__device__ void copy_rows(const BlockRows<Form>& block, T* to, const T* tensor, std::int64_t first,
+                          const AttentionShape& shape) {
+  copy_tile<T, kRows, Form::kColumns, Form::kThreads>(to, block.row_of(tensor, first), block.real(first), shape);
 }
 
-// Coordinates and tokens of rows [first, first + kRows); `queries`: the dropout's samples too, else the masks.
-template <int kRows, int kThreads, typename T>
-__device__ void copy_facts(const RowFacts<kRows>& to, const AttentionTensors<T>& in, std::int64_t first,
-                           std::int64_t real, bool queries) {
-  for (int c = 0; c < 3; ++c) {
-    copy_words<kRows, kThreads>(to.coordinates(c), in.coordinates + 3 * first + c, 3, real);
-  }
-  copy_words<kRows, kThreads>(to.token(), in.row_keys + 2 * first + 1, 2, real);
-  if (queries) {
-    copy_words<kRows, kThreads>(to.sample(), in.row_keys + 2 * first, 2, real);
-  } else {
-    copy_words<kRows, kThreads>(to.mask(), in.key_mask + first, 1, real);
+// What those rows carry; zeros of rows that do not exist.
+template <int kRows, typename Form, typename T>
+__device__ void copy_facts(const BlockRows<Form>& block, RowFacts* to, const AttentionTensors<T>& in,
+                           std::int64_t first) {
+  for (int row = static_cast<int>(threadIdx.x); row < kRows; row += Form::kThreads) {
+    const bool exists = row < block.real(first);
+    const std::int64_t at = first + (exists ? row : 0);
+    for (int t = 0; t < kTables; ++t) {
+      copy_async<4>(&to[row].coordinates[t], in.coordinates + kTables * at + t, exists);
+    }
+    copy_async<4>(&to[row].mask, in.key_mask + at, exists);
   }
 }
 
@@ -253,111 +270,111 @@ __device__ void walk(const BlockRows<Form>& block, const Fetch& fetch, const Com
 
 // --- biases ----------------------------------------------------------------------------------------------------------
 
-// The bias tables of a head by distance, times scale2, in shared memory.
+// The bias tables of a head by distance, times scale2, one behind the other in shared memory: entry low[t] is of the
+// distance from which on all share table t's last bin on one side, high[t] of that on the other. A distance counts from
+// query to key.
 struct DistanceTables {
-  const float* center[kTables];  // the entry of distance 0
-  int saturated[kTables];
-
-  __device__ float bias(int table, int distance) const {
-    const int most = saturated[table];
-    const int clamped = distance < -most ? -most : distance > most ? most : distance;
-    return center[table][clamped];
-  }
+  const float* entries;
+  int low[kTables], high[kTables];
 };
 
 template <int kThreads, typename T>
-__device__ DistanceTables make_distance_tables(float* shared, const AttentionShape& shape,
+__device__ DistanceTables make_distance_tables(float* entries, const AttentionShape& shape,
                                                const AttentionTensors<T>& in, int head) {
-  DistanceTables tables;
+  DistanceTables tables{.entries = entries, .low = {}, .high = {}};
+  int low = 0;
   for (int t = 0; t < kTables; ++t) {
     const BucketEdges& edges = shape.edges[t];
-    float* const center = shared + edges.saturated;
-    for (int d = static_cast<int>(threadIdx.x) - edges.saturated; d <= edges.saturated; d += kThreads) {
-      center[d] = edges.bins == 0 ? 0.0F : in.tables[t][head * edges.bins + edges.bin(d)] * shape.scale2;
+    tables.low[t] = low;
+    tables.high[t] = low + 2 * edges.saturated;
+    for (int at = low + static_cast<int>(threadIdx.x); at <= tables.high[t]; at += kThreads) {
+      const int distance = at - low - edges.saturated;
+      entries[at] = edges.bins == 0 ? 0.0F : in.tables[t][head * edges.bins + edges.bin(distance)] * shape.scale2;
     }
-    tables.center[t] = center;
-    tables.saturated[t] = edges.saturated;
-    shared += 2 * edges.saturated + 1;
+    low = tables.high[t] + 1;
   }
   return tables;
 }
 
-// The coordinates of a lane's two rows of a tile of sums.
+// A lane's two rows of a tile of sums among the tables: where its distance to a row at coordinate 0 would stand, were
+// the tables without end.
+template <bool kRowsAreKeys>
 struct LaneRows {
-  int coordinates[2][3] = {};
-};
-template <int kRows>
-__device__ LaneRows lane_rows(const RowFacts<kRows>& facts) {
-  LaneRows rows;
-  const unsigned row = threadIdx.x / kWarp * 16 + threadIdx.x % kWarp / 4;
-  for (int i = 0; i < 2; ++i) {
-    for (int c = 0; c < 3; ++c) rows.coordinates[i][c] = facts.coordinates(c)[row + 8 * static_cast<unsigned>(i)];
-  }
-  return rows;
-}
+  int zero[2][kTables] = {};
 
-// The sum of the biases of a row and a column of the tile; distances count from query to key.
-template <bool kRowsAreKeys, int kTile>
-__device__ inline float bias_of(const DistanceTables& tables, const LaneRows& rows, int row,
-                                const RowFacts<kTile>& columns, int column) {
-  float sum = 0;
-  for (int t = 0; t < kTables; ++t) {
-    const int distance = columns.coordinates(t)[column] - rows.coordinates[row][t];
-    sum += tables.bias(t, kRowsAreKeys ? -distance : distance);
+  LaneRows() = default;
+  __device__ LaneRows(const DistanceTables& tables, const RowFacts* facts) {
+    const unsigned row = threadIdx.x / kWarp * 16 + threadIdx.x % kWarp / 4;
+    for (int i = 0; i < 2; ++i) {
+      for (int t = 0; t < kTables; ++t) {
+        const int middle = (tables.low[t] + tables.high[t]) / 2;
+        const int coordinate = facts[row + 8 * static_cast<unsigned>(i)].coordinates[t];
+        zero[i][t] = kRowsAreKeys ? middle + coordinate : middle - coordinate;
+      }
+    }
   }
-  return sum;
-}
+
+  // Which entry of table t row i looks up for a column of the tile.
+  __device__ int entry(const DistanceTables& tables, int t, int i, const RowFacts& column) const {
+    const int at = kRowsAreKeys ? zero[i][t] - column.coordinates[t] : zero[i][t] + column.coordinates[t];
+    return clamp(at, tables.low[t], tables.high[t]);
+  }
+  __device__ float bias(const DistanceTables& tables, int i, const RowFacts& column) const {
+    float sum = tables.entries[entry(tables, 0, i, column)];
+#pragma unroll
+    for (int t = 1; t < kTables; ++t) sum += tables.entries[entry(tables, t, i, column)];
+    return sum;
+  }
+};
 
 // --- dropout ---------------------------------------------------------------------------------------------------------
 
-// A Philox call serves the keys of four neighbouring tokens (base/dropout.h), which lie one after the other in a tile,
-// but begin anywhere: the runs of keys that share a call. `starts`: kKeys + 1 places of the warp's; returns the number.
-template <int kKeys>
-__device__ int find_runs(const std::int32_t* tokens, std::uint8_t* starts) {
-  const int lane = static_cast<int>(threadIdx.x % kWarp);
-  int count = 0;
-  for (int base = 0; base < kKeys; base += static_cast<int>(kWarp)) {
-    const int key = base + lane;
-    const bool begins = key < kKeys && (key == 0 || tokens[key] / 4 != tokens[key - 1] / 4);
-    const unsigned all = __ballot_sync(kAllLanes, begins);
-    if (begins) starts[count + __popc(all & ((1U << lane) - 1))] = static_cast<std::uint8_t>(key);
-    count += __popc(all);
-  }
-  if (lane == 0) starts[count] = kKeys;
-  __syncwarp();
-  return count;
-}
+// What the counters of a block's calls have in common.
+struct DropoutSite {
+  PhiloxKey key{};
+  std::uint32_t site = 0, sample = 0;
 
-// keeps[query][word]: a bit for each key, whether its probability is kept. kQueries is a power of two; the warp's.
-template <int kQueries, int kKeys>
-__device__ void find_kept(unsigned* keeps, const AttentionShape& shape, const std::int32_t* key, int head,
-                          const std::int32_t* query_tokens, const std::int32_t* query_samples,
-                          const std::int32_t* key_tokens, const std::uint8_t* starts, int runs) {
-  constexpr int kWords = (kKeys + 31) / 32;
-  const int lane = static_cast<int>(threadIdx.x % kWarp);
-  const PhiloxKey philox_key{static_cast<std::uint32_t>(key[0]), static_cast<std::uint32_t>(key[1])};
-  const std::uint32_t site = shape.site | static_cast<std::uint32_t>(head) << 16;
-  __syncwarp();
-  for (int i = lane; i < kQueries * kWords; i += static_cast<int>(kWarp)) keeps[i] = 0;
-  __syncwarp();
-  for (int i = lane; i < kQueries * runs; i += static_cast<int>(kWarp)) {
-    const int query = i % kQueries, run = i / kQueries;
-    const int begin = starts[run], end = starts[run + 1];
-    const PhiloxOutput words =
-        philox4x32({static_cast<std::uint32_t>(query_tokens[query]), static_cast<std::uint32_t>(key_tokens[begin] / 4),
-                    site, static_cast<std::uint32_t>(query_samples[query])},
-                   philox_key);
-    unsigned kept = 0;
-    for (unsigned w = 0; w < 4; ++w) kept |= (words[w] >= shape.threshold ? 1U : 0U) << w;
-    std::uint64_t bits = 0;
-    for (int k = begin; k < end; ++k) bits |= std::uint64_t{kept >> (key_tokens[k] % 4) & 1U} << k;
-    for (int w = 0; w < kWords; ++w) {
-      const auto part = static_cast<unsigned>(bits >> (32 * w));
-      if (part != 0) atomicOr(&keeps[query * kWords + w], part);
-    }
+  template <typename Form, typename T>
+  __device__ DropoutSite(const AttentionShape& shape, const AttentionTensors<T>& in, const BlockRows<Form>& block) {
+    if (!shape.drops) return;
+    key = {static_cast<std::uint32_t>(in.dropout_key[0]), static_cast<std::uint32_t>(in.dropout_key[1])};
+    site = shape.site | static_cast<std::uint32_t>(block.head) << 16;
+    sample = static_cast<std::uint32_t>(in.row_keys[2 * block.begin]);
   }
-  __syncwarp();
-}
+};
+
+// The random bits of a warp's part of a tile, two keys a word (base/dropout.h). A call of Philox serves eight keys of a
+// query, which lie in a tile as they do in a call: tiles and warps begin at multiples of eight rows of the sample.
+template <int kQueries, int kKeys>
+struct DropoutBits {
+  static constexpr int kStride = kKeys / 2 + 4;  // words from query to query, that lanes meet no bank twice
+  static constexpr int kWords = kQueries * kStride;
+  unsigned* words;
+
+  // By the lanes of the warp together; queries and keys count from the sample's first row.
+  __device__ void draw(const DropoutSite& site, std::int64_t first_query, std::int64_t first_key) const {
+    constexpr int kCalls = kQueries * kKeys / 8 / static_cast<int>(kWarp);
+    static_assert(kCalls * 8 * static_cast<int>(kWarp) == kQueries * kKeys);
+    const int lane = static_cast<int>(threadIdx.x % kWarp);
+    __syncwarp();
+#pragma unroll 2
+    for (int call = 0; call < kCalls; ++call) {
+      const int item = call * static_cast<int>(kWarp) + lane, query = item % kQueries, eight = item / kQueries;
+      const PhiloxOutput drawn = dropout_words(
+          {static_cast<std::uint32_t>(first_query) + static_cast<std::uint32_t>(query),
+           static_cast<std::uint32_t>(first_key) / 8 + static_cast<std::uint32_t>(eight), site.site, site.sample},
+          site.key);
+      *reinterpret_cast<Pack<unsigned, 4>*>(words + query * kStride +
+                                            4 * eight) = {{drawn[0], drawn[1], drawn[2], drawn[3]}};
+    }
+    __syncwarp();
+  }
+
+  // Without dropout the threshold is 0, which keeps whatever lies there.
+  __device__ bool keeps(const AttentionShape& shape, int query, int key) const {
+    return words[query * kStride + key / 2] << (key % 2 == 0 ? 16 : 0) >= shape.upper_threshold;
+  }
+};
 
 // --- results ---------------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@
 namespace plimsoll::cuda {
 namespace {
 
-constexpr int kCopies = 4;  // of a warp's sums, so that its lanes meet less often
+constexpr int kCopies = 8;  // of a block's sums, one for each row of a warp's lanes, which meet less often for it
 
 template <typename T>
 struct FixedPoint;
@@ -40,6 +40,28 @@ struct RowSums {
   float* dout_norm;  // Euclidean norms, infinite where a value is not finite; nullptr without table gradients
   float* v_norm;
 };
+
+// *to += value in shared memory, for all lanes at once, where `adds`. A branch that compilers make of it takes more
+// instructions than the addition.
+#if defined(__CUDA_ARCH__)
+__device__ inline void add_where(bool adds, unsigned* to, unsigned value) {
+  asm volatile("{ .reg .pred adds; setp.ne.u32 adds, %0, 0; @adds red.shared.add.u32 [%1], %2; }" ::"r"(
+                   static_cast<unsigned>(adds)),
+               "r"(shared_address(to)), "r"(value)
+               : "memory");
+}
+#endif
+template <typename Sum>
+__device__ inline void add_where(bool adds, Sum* to, Sum value) {
+  if (adds) atomicAdd(to, value);
+}
+
+// A lane's sums of one of its rows become 0.
+template <int kOutBlocks>
+__device__ inline void clear_row(int row, float (&a)[kOutBlocks][4], float (&b)[kOutBlocks][4]) {
+#pragma unroll
+  for (int n = 0; n < kOutBlocks; ++n) a[n][2 * row] = a[n][2 * row + 1] = b[n][2 * row] = b[n][2 * row + 1] = 0;
+}
 
 __device__ inline float norm_of(float squares) { return squares <= 3.4e38F ? sqrtf(squares) : INFINITY; }
 
@@ -76,42 +98,6 @@ __global__ void attention_row_sums(const T* doutput, const T* output, const T* v
   }
 }
 
-// Shared memory of both walks: what stays, `a` and `b`, and what comes by, `x` and `y`.
-template <typename T, int kWidth>
-struct BackwardShared {
-  using Form = AttentionForm<T, kWidth>;
-  using Sum = typename FixedPoint<T>::Sum;
-  static constexpr int kComing = Form::kTile * Form::kLeading;
-  static constexpr int kKeeps = Form::kTile > Form::kRows ? Form::kTile : Form::kRows;  // words a warp, at most
-  SharedPieces pieces;
-  T *a, *b, *x, *y;
-  std::int32_t *rows, *columns;
-  float *distances, *staging, *bound;
-  unsigned* keeps;
-  std::uint8_t* starts;
-  std::uint16_t* bins = nullptr;
-  Sum* sums = nullptr;
-
-  PLIMSOLL_HOST_DEVICE BackwardShared(unsigned char* memory, const AttentionShape& shape, int stages, bool tables)
-      : pieces(memory) {
-    a = pieces.take<T>(Form::kRows * Form::kLeading);
-    b = pieces.take<T>(Form::kRows * Form::kLeading);
-    x = pieces.take<T>(stages * kComing);
-    y = pieces.take<T>(stages * kComing);
-    rows = pieces.take<std::int32_t>(RowFacts<Form::kRows>::kWords);
-    columns = pieces.take<std::int32_t>(stages * RowFacts<Form::kTile>::kWords);
-    distances = pieces.take<float>(shape.distances());
-    staging = pieces.take<float>(Form::kStaging * Form::kWarps);
-    bound = pieces.take<float>(Form::kWarps + 1);
-    keeps = pieces.take<unsigned>(kKeeps * Form::kWarps);
-    starts = pieces.take<std::uint8_t>(Form::kWarps * (Form::kTile + 16));
-    if (!tables) return;
-    bins = pieces.take<std::uint16_t>(shape.distances());
-    sums = pieces.take<Sum>(Form::kWarps * shape.all_bins() * kCopies);
-  }
-  __device__ RowFacts<Form::kTile> facts(int stage) const { return {columns + stage * RowFacts<Form::kTile>::kWords}; }
-};
-
 template <typename T>
 struct BackwardTensors {
   AttentionTensors<T> in;
@@ -120,83 +106,123 @@ struct BackwardTensors {
   RowSums sums;
 };
 
-template <int kRows, int kThreads, typename T>
-__device__ void copy_query_facts(const RowFacts<kRows>& to, const BackwardTensors<T>& t, const AttentionShape& shape,
-                                 int head, std::int64_t first, std::int64_t real) {
-  copy_facts<kRows, kThreads>(to, t.in, first, real, true);
-  const std::int64_t at = first * shape.heads + head;
-  copy_words<kRows, kThreads>(to.log_sum_exp(), t.log_sum_exp + at, shape.heads, real);
-  copy_words<kRows, kThreads>(to.delta(), t.sums.delta + at, shape.heads, real);
+// Shared memory of both walks: what stays, `a` and `b`, and what comes by, `x` and `y`.
+template <typename T, int kWidth>
+struct BackwardShared {
+  using Form = AttentionForm<T, kWidth>;
+  using Sum = typename FixedPoint<T>::Sum;
+  using KeyBits = DropoutBits<Form::kPart, 16>;    // of the walk over queries
+  using QueryBits = DropoutBits<16, Form::kPart>;  // of that over keys
+  static constexpr int kComing = Form::kTile * Form::kLeading;
+  SharedPieces pieces;
+  SharedPiece<T> a, b, x, y;
+  SharedPiece<RowFacts> rows, columns;
+  SharedPiece<QueryFacts> queries;
+  SharedPiece<float> staging, bound, distances;
+  SharedPiece<unsigned> bits;
+  SharedPiece<std::uint16_t> places;
+  SharedPiece<Sum> sums;
+
+  // `queries_stay`: of the walk over keys; `tables`: with sums for their gradients.
+  PLIMSOLL_HOST_DEVICE BackwardShared(const AttentionShape& shape, int stages, bool queries_stay, bool tables) {
+    a = pieces.take<T>(Form::kRows * Form::kLeading);
+    b = pieces.take<T>(Form::kRows * Form::kLeading);
+    x = pieces.take<T>(stages * kComing);
+    y = pieces.take<T>(stages * kComing);
+    rows = pieces.take<RowFacts>(Form::kRows);
+    columns = pieces.take<RowFacts>(stages * Form::kTile);
+    queries = pieces.take<QueryFacts>(queries_stay ? Form::kRows : stages * Form::kTile);
+    staging = pieces.take<float>(Form::kStaging * Form::kWarps);
+    bits = pieces.take<unsigned>((queries_stay ? QueryBits::kWords : KeyBits::kWords) * Form::kWarps);
+    distances = pieces.take<float>(shape.distances());
+    if (!tables) return;
+    bound = pieces.take<float>(Form::kWarps + 1);
+    places = pieces.take<std::uint16_t>(shape.distances());
+    sums = pieces.take<Sum>(shape.all_bins() * kCopies);
+  }
+};
+
+template <int kRows, typename Form, typename T>
+__device__ void copy_query_facts(const BlockRows<Form>& block, QueryFacts* to, const BackwardTensors<T>& t,
+                                 const AttentionShape& shape, std::int64_t first) {
+  for (int row = static_cast<int>(threadIdx.x); row < kRows; row += Form::kThreads) {
+    const bool exists = row < block.real(first);
+    const std::int64_t at = (first + (exists ? row : 0)) * shape.heads + block.head;
+    copy_async<4>(&to[row].log_sum_exp, t.log_sum_exp + at, exists);
+    copy_async<4>(&to[row].delta, t.sums.delta + at, exists);
+  }
 }
 
 // A block keeps keys and walks over queries. Wide heads have registers for the sums of one of dk and dv alone, and take
 // a launch for each.
 template <typename T, int kWidth, bool kKeys, bool kValues>
-__global__ void __launch_bounds__(AttentionForm<T, kWidth>::kThreads, AttentionForm<T, kWidth>::kBackwardBlocks)
+__global__ void __launch_bounds__(AttentionForm<T, kWidth>::kThreads, AttentionForm<T, kWidth>::kBlocksAtOnce)
     attention_key_value_grad(const BackwardTensors<T> t, const AttentionShape shape, T* dk, T* dv) {
   using Form = AttentionForm<T, kWidth>;
   using Shared = BackwardShared<T, kWidth>;
-  constexpr int kTile = Form::kTile, kThreads = Form::kThreads;
+  constexpr int kTile = Form::kTile;
   const AttentionTensors<T>& in = t.in;
   const BlockRows<Form> block(shape, in.offsets);
   if (block.first >= block.end) return;
-  const Shared shared(dynamic_shared<unsigned char>(), shape, Form::kStages, false);
-  const RowFacts<Form::kRows> keys{shared.rows};
+  const Shared shared(shape, Form::kStages, false, false);
   float* const staging = shared.staging + block.warp * Form::kStaging;
-  unsigned* const keeps = shared.keeps + block.warp * Shared::kKeeps;
-  std::uint8_t* const starts = shared.starts + block.warp * (kTile + 16);
 
-  copy_tile<T, Form::kRows, kWidth, kThreads>(shared.a, block.row_of(in.k, block.first), block.real(block.first),
-                                              shape);
-  copy_tile<T, Form::kRows, kWidth, kThreads>(shared.b, block.row_of(in.v, block.first), block.real(block.first),
-                                              shape);
-  copy_facts<Form::kRows, kThreads>(keys, in, block.first, block.real(block.first), false);
+  copy_rows<Form::kRows>(block, +shared.a, in.k, block.first, shape);
+  copy_rows<Form::kRows>(block, +shared.b, in.v, block.first, shape);
+  copy_facts<Form::kRows>(block, shared.rows, in, block.first);
   const auto fetch = [&](std::int64_t query, int stage) {
-    T *const x = shared.x + stage * Shared::kComing, *const y = shared.y + stage * Shared::kComing;
-    copy_tile<T, kTile, kWidth, kThreads>(x, block.row_of(in.q, query), block.real(query), shape);
-    copy_tile<T, kTile, kWidth, kThreads>(y, block.row_of(t.doutput, query), block.real(query), shape);
-    copy_query_facts<kTile, kThreads>(shared.facts(stage), t, shape, block.head, query, block.real(query));
+    copy_rows<kTile>(block, shared.x + stage * Shared::kComing, in.q, query, shape);
+    copy_rows<kTile>(block, shared.y + stage * Shared::kComing, t.doutput, query, shape);
+    copy_facts<kTile>(block, shared.columns + stage * kTile, in, query);
+    copy_query_facts<kTile>(block, shared.queries + stage * kTile, t, shape, query);
     commit_copies();
   };
   fetch(block.begin, 0);
-  const DistanceTables tables = make_distance_tables<kThreads>(shared.distances, shape, in, block.head);
+  const DistanceTables tables = make_distance_tables<Form::kThreads>(shared.distances, shape, in, block.head);
+  const DropoutSite site(shape, in, block);
+  const typename Shared::KeyBits bits{shared.bits + block.warp * Shared::KeyBits::kWords};
 
   float dk_sums[Form::kOutBlocks][4] = {}, dv_sums[Form::kOutBlocks][4] = {};
-  LaneRows rows;
-  bool counts[2] = {};
-  int runs = 0;
-  walk(block, fetch, [&](std::int64_t query, int stage) {
-    const RowFacts<kTile> columns = shared.facts(stage);
-    const T *const q = shared.x + stage * Shared::kComing, *const doutput = shared.y + stage * Shared::kComing;
-    if (query == block.begin) {
-      rows = lane_rows(keys);
-      for (int i = 0; i < 2; ++i) counts[i] = keys.mask()[16 * block.warp + block.lane / 4 + 8 * i] != 0;
-      if (shape.drops) runs = find_runs<16>(keys.token() + 16 * block.warp, starts);
-    }
-    if (shape.drops) {
-      find_kept<kTile, 16>(keeps, shape, in.dropout_key, block.head, columns.token(), columns.sample(),
-                           keys.token() + 16 * block.warp, starts, runs);
-    }
-    float p[Form::kBlocks][4] = {}, ds[Form::kBlocks][4] = {};
-    add_product_transposed<kWidth>(p, shared.a + 16 * block.warp * Form::kLeading, q);
-    if constexpr (kKeys) add_product_transposed<kWidth>(ds, shared.b + 16 * block.warp * Form::kLeading, doutput);
+  LaneRows<true> rows;
+  walk(block, fetch, [&](std::int64_t first, int stage) {
+    if (first == block.begin) rows = LaneRows<true>(tables, shared.rows);
+#pragma unroll 1
+    for (int part = stage * kTile; part < (stage + 1) * kTile; part += Form::kPart) {
+      const std::int64_t query = first + part - stage * kTile, real = block.real(query);
+      if (real <= 0) break;
+      const T *const q = shared.x + part * Form::kLeading, *const doutput = shared.y + part * Form::kLeading;
+      if (shape.drops) bits.draw(site, query - block.begin, block.warp_first() - block.begin);
+      float p[Form::kPartBlocks][4] = {}, ds[Form::kPartBlocks][4] = {};
+      add_product_transposed<kWidth>(p, shared.a + 16 * block.warp * Form::kLeading, q);
+      if constexpr (kKeys) add_product_transposed<kWidth>(ds, shared.b + 16 * block.warp * Form::kLeading, doutput);
 #pragma unroll
-    for (int n = 0; n < Form::kBlocks; ++n) {
+      for (int n = 0; n < Form::kPartBlocks; ++n) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int column = 8 * n + block.lane % 4 * 2 + i % 2;
-        const float score = fmaf(p[n][i], shape.scale2, bias_of<true>(tables, rows, i / 2, columns, column));
-        const bool exists = counts[i / 2] && query + column < block.end;
-        const float probability = exists ? exp2_fast(score - columns.log_sum_exp()[column] * kLog2E) : 0.0F;
-        const bool kept = !shape.drops || (keeps[column] >> (block.lane / 4 + 8 * (i / 2)) & 1U) != 0;
-        p[n][i] = kept ? probability : 0.0F;
-        ds[n][i] = probability * ((kept ? ds[n][i] * shape.keep_scale : 0.0F) - columns.delta()[column]);
+        for (int side = 0; side < 2; ++side) {
+          const int at = 8 * n + block.lane % 4 * 2 + side;
+          const RowFacts column = (shared.columns + part)[at];
+          const QueryFacts facts = (shared.queries + part)[at];
+          const float log_sum_exp2 = at < real ? facts.log_sum_exp * kLog2E : INFINITY;
+#pragma unroll
+          for (int row = 0; row < 2; ++row) {
+            const int i = 2 * row + side;
+            const float score = fmaf(p[n][i], shape.scale2, rows.bias(tables, row, column));
+            const float probability = exp2_fast(score - log_sum_exp2);
+            const bool kept = bits.keeps(shape, at, block.lane / 4 + 8 * row);
+            p[n][i] = kept ? probability : 0.0F;
+            ds[n][i] = probability * ((kept ? ds[n][i] * shape.keep_scale : 0.0F) - facts.delta);
+          }
+        }
       }
+      if constexpr (kValues) add_product(dv_sums, p, doutput, staging);
+      if constexpr (kKeys) add_product(dk_sums, ds, q, staging);
     }
-    if constexpr (kValues) add_product(dv_sums, p, doutput, staging);
-    if constexpr (kKeys) add_product(dk_sums, ds, q, staging);
   });
+  // A masked key has no gradient, whatever became of its sums: none of them was another's.
   const std::int64_t at = block.warp_first(), real = block.real(at);
+  const RowFacts* const facts = shared.rows + 16 * block.warp + block.lane / 4;
+  if (facts[0].mask == 0) clear_row(0, dk_sums, dv_sums);
+  if (facts[8].mask == 0) clear_row(1, dk_sums, dv_sums);
   if constexpr (kKeys) store_rows<T>(dk_sums, shape.scale, shape.scale, block.row_of(dk, at), real, shape);
   if constexpr (kValues) store_rows<T>(dv_sums, shape.keep_scale, shape.keep_scale, block.row_of(dv, at), real, shape);
 }
@@ -213,13 +239,14 @@ __device__ float block_max(float x, float* shared) {
   return x;
 }
 
-// The sums of ds by the bins of the three tables, over a block's queries: a warp's lanes add to kCopies copies of them;
+// The sums of ds by the bins of the three tables, over a block's queries: lanes add to kCopies copies of them;
 // what falls into a table's last bins, where most distances of a page do, stays in registers.
 template <typename T, int kWidth>
 class TableSums {
  public:
   using Form = AttentionForm<T, kWidth>;
   using Fixed = FixedPoint<T>;
+  using Sum = typename Fixed::Sum;
 
   __device__ TableSums(const BackwardShared<T, kWidth>& shared, const BackwardTensors<T>& t,
                        const AttentionShape& shape, int head, std::int64_t begin, std::int64_t end, std::int64_t first)
@@ -231,108 +258,95 @@ class TableSums {
     for (std::int64_t row = begin + threadIdx.x; row < end; row += Form::kThreads) {
       v_norm = fmaxf(v_norm, t.sums.v_norm[row * shape.heads + head]);
     }
-    // Infinite or NaN if a value is: the sums are then NaN by what unit_ does to them.
+    // Infinite or NaN if a value is: the sums are then NaN by what their unit does to them.
     const float bound = block_max<Form::kWarps>(dout_norm, shared.bound) *
                         block_max<Form::kWarps>(v_norm, shared.bound) * shape.keep_scale;
     units_ = bound > 0 ? Fixed::kUnits / bound : 0.0F;
-    unit_ = bound > 0 || bound != bound ? double{bound} / double{Fixed::kUnits} : 0.0;
-    const int all = Form::kWarps * shape.all_bins() * kCopies;
+    if (threadIdx.x == 0) shared.bound[Form::kWarps] = bound;
+    const int all = shape.all_bins() * kCopies;
     for (int i = static_cast<int>(threadIdx.x); i < all; i += Form::kThreads) shared.sums[i] = 0;
-    std::uint16_t* of = shared.bins;
+    int low = 0;
     for (const BucketEdges& edges : shape.edges) {
-      for (int d = static_cast<int>(threadIdx.x) - edges.saturated; d <= edges.saturated; d += Form::kThreads) {
-        if (edges.bins > 0) of[d + edges.saturated] = static_cast<std::uint16_t>(edges.first + edges.bin(d));
+      for (int i = static_cast<int>(threadIdx.x); i <= 2 * edges.saturated; i += Form::kThreads) {
+        const int bin = edges.bins == 0 ? 0 : edges.first + edges.bin(i - edges.saturated);
+        shared.places[low + i] = static_cast<std::uint16_t>(bin * kCopies * static_cast<int>(sizeof(Sum)));
       }
-      of += 2 * edges.saturated + 1;
+      low += 2 * edges.saturated + 1;
     }
-    lane_sums_ = shared.sums + threadIdx.x / kWarp * static_cast<unsigned>(shape.all_bins() * kCopies) +
-                 threadIdx.x % kWarp / 4 % kCopies;
+    lane_sums_.begin = shared.sums.begin + static_cast<int>(threadIdx.x % kWarp / 4 * sizeof(Sum));
   }
 
-  __device__ void add(float ds, const LaneRows& rows, int row, const RowFacts<Form::kTile>& columns, int column) {
+  // Adds what row i and a column have in common.
+  __device__ void add(float ds, const DistanceTables& tables, const LaneRows<false>& rows, int i,
+                      const RowFacts& column) {
     const auto value = Fixed::from(ds * units_);
-    const std::uint16_t* of = shared_.bins;
 #pragma unroll
     for (int t = 0; t < kTables; ++t) {
-      const BucketEdges& edges = shape_.edges[t];
-      const int distance = columns.coordinates(t)[column] - rows.coordinates[row][t];
-      if (distance <= -edges.saturated) {
-        before_[t] += value;
-      } else if (distance >= edges.saturated) {
-        behind_[t] += value;
-      } else {
-        atomicAdd(&lane_sums_[of[distance + edges.saturated] * kCopies], value);
-      }
-      of += 2 * edges.saturated + 1;
+      const int entry = rows.entry(tables, t, i, column);
+      const bool before = entry == tables.low[t], behind = entry == tables.high[t];
+      if (before) before_[t] += value;
+      if (behind) behind_[t] += value;
+      add_where(!before && !behind, sum_at(entry), value);
     }
   }
 
   // partial[head * bins + bin][slot]. All threads of the block call it.
-  __device__ void write(float* partial, int head, std::int64_t slot, std::int64_t slots) {
-    const std::uint16_t* of = shared_.bins;
+  __device__ void write(const DistanceTables& tables, float* partial, int head, std::int64_t slot, std::int64_t slots) {
 #pragma unroll
     for (int t = 0; t < kTables; ++t) {
-      const BucketEdges& edges = shape_.edges[t];
-      if (edges.bins > 0) {
-        atomicAdd(&lane_sums_[of[0] * kCopies], before_[t]);
-        atomicAdd(&lane_sums_[of[2 * edges.saturated] * kCopies], behind_[t]);
-      }
-      of += 2 * edges.saturated + 1;
+      if (shape_.edges[t].bins == 0) continue;
+      atomicAdd(sum_at(tables.low[t]), before_[t]);
+      atomicAdd(sum_at(tables.high[t]), behind_[t]);
     }
     __syncthreads();
+    const float bound = shared_.bound[Form::kWarps];
+    const double unit = bound > 0 || bound != bound ? double{bound} / double{Fixed::kUnits} : 0.0;
     const int bins = shape_.all_bins();
     for (int bin = static_cast<int>(threadIdx.x); bin < bins; bin += Form::kThreads) {
       double sum = 0;
-      for (int warp = 0; warp < Form::kWarps; ++warp) {
-        for (int copy = 0; copy < kCopies; ++copy) {
-          sum += Fixed::value(shared_.sums[(warp * bins + bin) * kCopies + copy]);
-        }
-      }
-      partial[(static_cast<std::int64_t>(head) * bins + bin) * slots + slot] = static_cast<float>(sum * unit_);
+      for (int copy = 0; copy < kCopies; ++copy) sum += Fixed::value(shared_.sums[bin * kCopies + copy]);
+      partial[(static_cast<std::int64_t>(head) * bins + bin) * slots + slot] = static_cast<float>(sum * unit);
     }
   }
 
  private:
+  // The lane's sum of the bin that an entry of the distance tables belongs to: places are in bytes.
+  __device__ Sum* sum_at(int entry) const { return SharedPiece<Sum>{lane_sums_.begin + shared_.places[entry]}; }
+
   const AttentionShape& shape_;
   const BackwardShared<T, kWidth>& shared_;
   float units_;
-  double unit_;
-  typename Fixed::Sum* lane_sums_;
-  typename Fixed::Sum before_[kTables] = {}, behind_[kTables] = {};
+  SharedPiece<Sum> lane_sums_;
+  Sum before_[kTables] = {}, behind_[kTables] = {};
 };
 
 struct NoTableSums {};
 
 // A block keeps queries and walks over keys. `partial`: [heads * bins][slots], zeros where no block writes.
 template <typename T, int kWidth, bool kTableGradients>
-__global__ void __launch_bounds__(AttentionForm<T, kWidth>::kThreads, AttentionForm<T, kWidth>::kBackwardBlocks)
+__global__ void __launch_bounds__(AttentionForm<T, kWidth>::kThreads, AttentionForm<T, kWidth>::kBlocksAtOnce)
     attention_query_grad(const BackwardTensors<T> t, const AttentionShape shape, T* dq, float* partial,
                          std::int64_t slots) {
   using Form = AttentionForm<T, kWidth>;
   using Shared = BackwardShared<T, kWidth>;
-  constexpr int kTile = Form::kTile, kThreads = Form::kThreads;
+  constexpr int kTile = Form::kTile;
   const AttentionTensors<T>& in = t.in;
   const BlockRows<Form> block(shape, in.offsets);
   if (block.first >= block.end) return;
-  const Shared shared(dynamic_shared<unsigned char>(), shape, Form::kStages, kTableGradients);
-  const RowFacts<Form::kRows> queries{shared.rows};
-  unsigned* const keeps = shared.keeps + block.warp * Shared::kKeeps;
-  std::uint8_t* const starts = shared.starts + block.warp * (kTile + 16);
+  const Shared shared(shape, Form::kStages, true, kTableGradients);
 
-  copy_tile<T, Form::kRows, kWidth, kThreads>(shared.a, block.row_of(in.q, block.first), block.real(block.first),
-                                              shape);
-  copy_tile<T, Form::kRows, kWidth, kThreads>(shared.b, block.row_of(t.doutput, block.first), block.real(block.first),
-                                              shape);
-  copy_query_facts<Form::kRows, kThreads>(queries, t, shape, block.head, block.first, block.real(block.first));
+  copy_rows<Form::kRows>(block, +shared.a, in.q, block.first, shape);
+  copy_rows<Form::kRows>(block, +shared.b, t.doutput, block.first, shape);
+  copy_facts<Form::kRows>(block, shared.rows, in, block.first);
+  copy_query_facts<Form::kRows>(block, shared.queries, t, shape, block.first);
   const auto fetch = [&](std::int64_t key, int stage) {
-    T *const x = shared.x + stage * Shared::kComing, *const y = shared.y + stage * Shared::kComing;
-    copy_tile<T, kTile, kWidth, kThreads>(x, block.row_of(in.k, key), block.real(key), shape);
-    copy_tile<T, kTile, kWidth, kThreads>(y, block.row_of(in.v, key), block.real(key), shape);
-    copy_facts<kTile, kThreads>(shared.facts(stage), in, key, block.real(key), false);
+    copy_rows<kTile>(block, shared.x + stage * Shared::kComing, in.k, key, shape);
+    copy_rows<kTile>(block, shared.y + stage * Shared::kComing, in.v, key, shape);
+    copy_facts<kTile>(block, shared.columns + stage * kTile, in, key);
     commit_copies();
   };
   fetch(block.begin, 0);
-  const DistanceTables tables = make_distance_tables<kThreads>(shared.distances, shape, in, block.head);
+  const DistanceTables tables = make_distance_tables<Form::kThreads>(shared.distances, shape, in, block.head);
   std::conditional_t<kTableGradients, TableSums<T, kWidth>, NoTableSums> table_sums = [&] {
     if constexpr (kTableGradients) {
       return TableSums<T, kWidth>(shared, t, shape, block.head, block.begin, block.end, block.first);
@@ -340,50 +354,58 @@ __global__ void __launch_bounds__(AttentionForm<T, kWidth>::kThreads, AttentionF
       return NoTableSums{};
     }
   }();
+  const DropoutSite site(shape, in, block);
+  const typename Shared::QueryBits bits{shared.bits + block.warp * Shared::QueryBits::kWords};
 
   float sums[Form::kOutBlocks][4] = {};
-  LaneRows rows;
+  LaneRows<false> rows;
   float log_sum_exp2[2] = {}, delta[2] = {};
-  walk(block, fetch, [&](std::int64_t key, int stage) {
-    const RowFacts<kTile> columns = shared.facts(stage);
-    const T *const k = shared.x + stage * Shared::kComing, *const v = shared.y + stage * Shared::kComing;
-    if (key == block.begin) {
-      rows = lane_rows(queries);
+  walk(block, fetch, [&](std::int64_t first, int stage) {
+    if (first == block.begin) {
+      rows = LaneRows<false>(tables, shared.rows);
       for (int i = 0; i < 2; ++i) {
         const int row = 16 * block.warp + block.lane / 4 + 8 * i;
-        log_sum_exp2[i] = queries.log_sum_exp()[row] * kLog2E;
-        delta[i] = queries.delta()[row];
+        const QueryFacts facts = shared.queries[row];
+        // Of no row, or with all keys masked: all probabilities are 0.
+        const bool counts = block.first + row < block.end && facts.log_sum_exp != -INFINITY;
+        log_sum_exp2[i] = counts ? facts.log_sum_exp * kLog2E : INFINITY;
+        delta[i] = facts.delta;
       }
     }
-    if (shape.drops) {
-      const int runs = find_runs<kTile>(columns.token(), starts);
-      find_kept<16, kTile>(keeps, shape, in.dropout_key, block.head, queries.token() + 16 * block.warp,
-                           queries.sample() + 16 * block.warp, columns.token(), starts, runs);
-    }
-    float p[Form::kBlocks][4] = {}, ds[Form::kBlocks][4] = {};
-    add_product_transposed<kWidth>(p, shared.a + 16 * block.warp * Form::kLeading, k);
-    add_product_transposed<kWidth>(ds, shared.b + 16 * block.warp * Form::kLeading, v);
+#pragma unroll 1
+    for (int part = stage * kTile; part < (stage + 1) * kTile; part += Form::kPart) {
+      const std::int64_t key = first + part - stage * kTile;
+      if (key >= block.end) break;
+      const T *const k = shared.x + part * Form::kLeading, *const v = shared.y + part * Form::kLeading;
+      if (shape.drops) bits.draw(site, block.warp_first() - block.begin, key - block.begin);
+      float p[Form::kPartBlocks][4] = {}, ds[Form::kPartBlocks][4] = {};
+      add_product_transposed<kWidth>(p, shared.a + 16 * block.warp * Form::kLeading, k);
+      add_product_transposed<kWidth>(ds, shared.b + 16 * block.warp * Form::kLeading, v);
 #pragma unroll
-    for (int n = 0; n < Form::kBlocks; ++n) {
+      for (int n = 0; n < Form::kPartBlocks; ++n) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int column = 8 * n + block.lane % 4 * 2 + i % 2;
-        const float score = fmaf(p[n][i], shape.scale2, bias_of<false>(tables, rows, i / 2, columns, column));
-        const bool counts =
-            columns.mask()[column] != 0 && block.warp_first() + block.lane / 4 + 8 * (i / 2) < block.end;
-        const float probability = counts ? exp2_fast(score - log_sum_exp2[i / 2]) : 0.0F;
-        const unsigned word = keeps[(block.lane / 4 + 8 * (i / 2)) * Form::kWords + column / 32];
-        const bool kept = !shape.drops || (word >> (column % 32) & 1U) != 0;
-        ds[n][i] = probability * ((kept ? ds[n][i] * shape.keep_scale : 0.0F) - delta[i / 2]);
-        if constexpr (kTableGradients) table_sums.add(ds[n][i], rows, i / 2, columns, column);
+        for (int side = 0; side < 2; ++side) {
+          const int at = 8 * n + block.lane % 4 * 2 + side;
+          const RowFacts column = (shared.columns + part)[at];
+          const float shut = column.shut();
+#pragma unroll
+          for (int row = 0; row < 2; ++row) {
+            const int i = 2 * row + side;
+            const float score = fmaf(p[n][i], shape.scale2, shut) + rows.bias(tables, row, column);
+            const float probability = exp2_fast(score - log_sum_exp2[row]);
+            const bool kept = bits.keeps(shape, block.lane / 4 + 8 * row, at);
+            ds[n][i] = probability * ((kept ? ds[n][i] * shape.keep_scale : 0.0F) - delta[row]);
+            if constexpr (kTableGradients) table_sums.add(ds[n][i], tables, rows, row, column);
+          }
+        }
       }
+      add_product(sums, ds, k, shared.staging + block.warp * Form::kStaging);
     }
-    add_product(sums, ds, k, shared.staging + block.warp * Form::kStaging);
   });
   store_rows<T>(sums, shape.scale, shape.scale, block.row_of(dq, block.warp_first()), block.real(block.warp_first()),
                 shape);
   if constexpr (kTableGradients) {
-    table_sums.write(partial, block.head, block.begin / Form::kRows + blockIdx.z + blockIdx.x, slots);
+    table_sums.write(tables, partial, block.head, block.begin / Form::kRows + blockIdx.z + blockIdx.x, slots);
   }
 }
 
@@ -414,10 +436,10 @@ template <typename T, int kWidth, bool kTableGradients>
 std::unique_ptr<Kernel> make_backward(const Context& context, const AttentionShape& shape, std::int64_t n,
                                       std::int64_t longest) {
   using Form = AttentionForm<T, kWidth>;
-  const auto shared_bytes = [&](bool tables) {
-    return BackwardShared<T, kWidth>(nullptr, shape, Form::stages(context), tables).pieces.bytes();
-  };
-  const std::size_t keys_bytes = shared_bytes(false), queries_bytes = shared_bytes(kTableGradients);
+  using Shared = BackwardShared<T, kWidth>;
+  const int stages = Form::stages(context);
+  const std::size_t keys_bytes = Shared(shape, stages, false, false).pieces.bytes();
+  const std::size_t queries_bytes = Shared(shape, stages, true, kTableGradients).pieces.bytes();
   constexpr bool kAtOnce = kWidth <= 64;
   allow_shared_memory(context, attention_key_value_grad<T, kWidth, true, kAtOnce>, keys_bytes);
   if constexpr (!kAtOnce) allow_shared_memory(context, attention_key_value_grad<T, kWidth, false, true>, keys_bytes);

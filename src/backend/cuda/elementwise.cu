@@ -86,27 +86,27 @@ __global__ void accumulate(const T* sum, const T* x, const std::int32_t* keep, T
   });
 }
 
-// A thread takes the four columns that one Philox call serves, N at a time; base/dropout.h has the rule.
+// A thread takes the eight columns that one Philox call serves, N at a time; base/dropout.h has the rule.
 template <int N, typename T>
 __global__ void dropout(const T* x, const std::int32_t* row_keys, const std::int32_t* key, T* y, Rows rows,
                         std::uint32_t site, std::uint32_t threshold, float scale) {
-  const std::int64_t fours = (rows.columns + 3) / 4, work = rows.real() * fours;
+  const std::int64_t eights = (rows.columns + 7) / 8, work = rows.real() * eights;
   const PhiloxKey philox_key{static_cast<std::uint32_t>(key[0]), static_cast<std::uint32_t>(key[1])};
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (std::int64_t item = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; item < work;
        item += stride) {
-    const std::int64_t row = item / fours, column = item % fours * 4;
+    const std::int64_t row = item / eights, column = item % eights * 8;
     const PhiloxOutput words =
-        philox4x32({static_cast<std::uint32_t>(row_keys[2 * row + 1]), static_cast<std::uint32_t>(column / 4), site,
-                    static_cast<std::uint32_t>(row_keys[2 * row])},
-                   philox_key);
+        dropout_words({static_cast<std::uint32_t>(row_keys[2 * row + 1]), static_cast<std::uint32_t>(column / 8), site,
+                       static_cast<std::uint32_t>(row_keys[2 * row])},
+                      philox_key);
     const std::int64_t at = row * rows.columns + column;
 #pragma unroll
-    for (int i = 0; i < 4; i += N) {
+    for (int i = 0; i < 8; i += N) {
       if (column + i >= rows.columns) break;
       Pack<T, N> pack = read_pack<N>(x + at + i);
       for (int n = 0; n < N; ++n) {
-        const bool keeps = words[static_cast<std::size_t>(i + n)] >= threshold;
+        const bool keeps = dropout_bits(words, static_cast<std::uint32_t>(i + n)) >= threshold;
         pack.at[n] = from_float<T>(keeps ? to_float(pack.at[n]) * scale : 0.0F);
       }
       write_pack(pack, N, y + at + i);
@@ -153,7 +153,7 @@ std::unique_ptr<Kernel> make_dropout(const Context& context, const DropoutAttrib
     const Rows rows = rows_of(a, a.outputs[0]);
     for_pack(rows.columns, [&](auto pack) {
       launch(context.stream(), dropout<pack(), T>,
-             {.blocks = blocks_for(rows.capacity * ((rows.columns + 3) / 4), kThreads), .threads = kThreads},
+             {.blocks = blocks_for(rows.capacity * ((rows.columns + 7) / 8), kThreads), .threads = kThreads},
              input<T>(a, 0), input<std::int32_t>(a, 1), input<std::int32_t>(a, 2), output<T>(a, 0), rows, site,
              threshold, scale);
     });

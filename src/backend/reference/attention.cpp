@@ -68,15 +68,14 @@ class AttentionInputs {
     return sum;
   }
 
-  // m[i,j]
-  double dropout_factor(std::int64_t head, std::int64_t query, std::int64_t key) const {
+  // m[i,j]; `first`: the sample's first row.
+  double dropout_factor(std::int64_t head, std::int64_t first, std::int64_t query, std::int64_t key) const {
     if (attributes_.dropout_p == 0) return 1.0;
-    const auto word = [&](std::int64_t row, std::int64_t column) {
-      return static_cast<std::uint32_t>(row_keys_[row][column]);
-    };
-    const std::uint32_t random = attention_dropout_word(
-        dropout_key_, attributes_.site, static_cast<std::uint32_t>(head), word(query, 0), word(query, 1), word(key, 1));
-    return random >= dropout_threshold(attributes_.dropout_p) ? dropout_scale(attributes_.dropout_p) : 0.0;
+    const std::uint32_t bits =
+        attention_dropout_bits(dropout_key_, attributes_.site, static_cast<std::uint32_t>(head),
+                               static_cast<std::uint32_t>(row_keys_[query][0]),
+                               static_cast<std::uint32_t>(query - first), static_cast<std::uint32_t>(key - first));
+    return bits >= dropout_threshold(attributes_.dropout_p) ? dropout_scale(attributes_.dropout_p) : 0.0;
   }
 
  private:
@@ -118,7 +117,7 @@ void attention(const KernelArguments& a, const AttentionAttributes& attributes) 
       const double log_sum = largest + std::log(sum);  // -infinity if all keys are masked
       for (std::int64_t c = head * in.head_size; c < (head + 1) * in.head_size; ++c) output[i][c] = T{0};
       for (std::int64_t j = begin; j < end; ++j) {
-        scores[j] = in.masked(j) ? 0.0 : std::exp(scores[j] - log_sum) * in.dropout_factor(head, i, j);
+        scores[j] = in.masked(j) ? 0.0 : std::exp(scores[j] - log_sum) * in.dropout_factor(head, begin, i, j);
       }
       for (std::int64_t c = head * in.head_size; c < (head + 1) * in.head_size; ++c) {
         double mean = 0.0;
@@ -159,7 +158,7 @@ void attention_grad(const KernelArguments& a, const AttentionAttributes& attribu
         probability[at] = dscore[at] = 0.0;
         return;
       }
-      const double p = std::exp(in.score(head, i, j) - log_sum_exp[i][head]), m = in.dropout_factor(head, i, j);
+      const double p = std::exp(in.score(head, i, j) - log_sum_exp[i][head]), m = in.dropout_factor(head, begin, i, j);
       probability[at] = p * m;
       dscore[at] = p * (m * in.dot(doutput[i], in.v[j], head) - in.dot(doutput[i], output[i], head)) * in.scale;
     };

@@ -51,9 +51,9 @@ void dropout(const KernelArguments& a, const DropoutAttributes& attributes) {
     const auto sample = static_cast<std::uint32_t>(row_keys[row][0]);
     const auto token = static_cast<std::uint32_t>(row_keys[row][1]);
     for (std::int64_t column = 0; column < x.columns(); ++column) {
-      const std::uint32_t word =
-          hidden_dropout_word(philox_key, attributes.site, sample, token, static_cast<std::uint32_t>(column));
-      y[row][column] = word >= threshold ? x[row][column] * scale : T{0};
+      const std::uint32_t bits =
+          hidden_dropout_bits(philox_key, attributes.site, sample, token, static_cast<std::uint32_t>(column));
+      y[row][column] = bits >= threshold ? x[row][column] * scale : T{0};
     }
   }
 }
