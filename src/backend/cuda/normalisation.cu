@@ -1,6 +1,8 @@
-// layer_norm, layer_norm_affine, layer_norm_grad: a warp a row; a row is read twice from the cache, once for the mean
-// and once for the squares around it, as the reference does. Sums over rows are taken in blocks of rows whose number
-// does not depend on the device, then over the blocks in order, so that they repeat bit for bit.
+// layer_norm, layer_norm_affine, layer_norm_grad: a warp a row, each lane neighbours of one pack at a time; a row is
+// read twice from the cache, once for the mean and once for the squares around it, as the reference does. Sums over
+// rows are taken in blocks of rows whose number does not depend on the device, then over the blocks in order, so that
+// they repeat bit for bit.
+#include "backend/cuda/packs.h"
 #include "backend/cuda/rows.h"
 
 namespace plimsoll::cuda {
@@ -8,87 +10,121 @@ namespace {
 
 constexpr std::int64_t kSumRows = 64;  // rows a block sums in layer_norm_grad
 
-// What is stored and what is computed from it are the same: y comes from the rounded `normalized`.
-template <typename T>
-__device__ T affine(T normalized, float gamma, float beta) {
-  return from_float<T>(fmaf(to_float(normalized), gamma, beta));
+// function(first column) for each of the lane's packs in a row.
+template <int N, typename Function>
+__device__ void for_each_pack_of_row(std::int64_t width, const Function& function) {
+  for (std::int64_t c = lane_index() * N; c < width; c += kWarp * N) function(c);
 }
 
-template <typename T>
+// What is stored and what is computed from it are the same: y comes from the rounded `normalized`.
+template <int N, typename T>
+__device__ void store_affine(const float (&normalized)[N], const float* gamma, const float* beta, T* y) {
+  float scale[N], shift[N], sum[N];
+  load(gamma, N, scale);
+  load(beta, N, shift);
+  for (int i = 0; i < N; ++i) sum[i] = fmaf(to_float(from_float<T>(normalized[i])), scale[i], shift[i]);
+  store(sum, N, y);
+}
+
+template <int N, typename T>
 __global__ void layer_norm(const T* x, const float* gamma, const float* beta, T* y, T* normalized, float* rstd,
                            Rows rows, float eps) {
   const std::int64_t width = rows.columns, count = rows.real();
   for (std::int64_t row = first_row(); row < count; row += row_stride()) {
     const T* const from = x + row * width;
     float sum = 0;
-    for (std::int64_t c = lane_index(); c < width; c += kWarp) sum += to_float(from[c]);
-    const float mean = warp_sum(sum) / static_cast<float>(width);
-    float squares = 0;
-    for (std::int64_t c = lane_index(); c < width; c += kWarp) {
-      const float away = to_float(from[c]) - mean;
-      squares += away * away;
-    }
-    const float inverse_sigma = 1.0F / sqrtf(warp_sum(squares) / static_cast<float>(width) + eps);
-    for (std::int64_t c = lane_index(); c < width; c += kWarp) {
-      const T z = from_float<T>((to_float(from[c]) - mean) * inverse_sigma);
-      normalized[row * width + c] = z;
-      y[row * width + c] = affine(z, gamma[c], beta[c]);
-    }
+    for_each_pack_of_row<N>(width, [&](std::int64_t c) {
+      float each[N];
+      load(from + c, N, each);
+      for (const float value : each) sum += value;
+    });
+    const auto elements = static_cast<float>(width);
+    const float mean = warp_sum(sum) / elements;
+    float away = 0, squares = 0;
+    for_each_pack_of_row<N>(width, [&](std::int64_t c) {
+      float each[N];
+      load(from + c, N, each);
+      for (const float value : each) {
+        away += value - mean;
+        squares += (value - mean) * (value - mean);
+      }
+    });
+    // What rounding left between the mean and that number (Chan, Golub, LeVeque 1983, the corrected two-pass
+    // algorithm); their sum might have no float.
+    away = warp_sum(away) / elements;
+    const float inverse_sigma = 1.0F / sqrtf(warp_sum(squares) / elements - away * away + eps);
+    for_each_pack_of_row<N>(width, [&](std::int64_t c) {
+      float z[N];
+      load(from + c, N, z);
+      for (float& value : z) value = (value - mean - away) * inverse_sigma;
+      store(z, N, normalized + row * width + c);
+      store_affine(z, gamma + c, beta + c, y + row * width + c);
+    });
     if (lane_index() == 0) rstd[row] = inverse_sigma;
   }
 }
 
-template <typename T>
+template <int N, typename T>
 __global__ void layer_norm_affine(const T* normalized, const float* gamma, const float* beta, T* y, Rows rows) {
   const std::int64_t width = rows.columns, count = rows.real();
   for (std::int64_t row = first_row(); row < count; row += row_stride()) {
-    for (std::int64_t c = lane_index(); c < width; c += kWarp) {
-      y[row * width + c] = affine(normalized[row * width + c], gamma[c], beta[c]);
-    }
+    for_each_pack_of_row<N>(width, [&](std::int64_t c) {
+      float z[N];
+      load(normalized + row * width + c, N, z);
+      store_affine(z, gamma + c, beta + c, y + row * width + c);
+    });
   }
 }
 
 // With g = dy gamma and z = normalized: dx = rstd (g - mean(g) - z mean(g z)). dx may lie in dy's or normalized's
 // bytes, which the sums over rows have read by then.
-template <typename T>
+template <int N, typename T>
 __global__ void layer_norm_input_grad(const T* dy, const T* normalized, const float* rstd, const float* gamma, T* dx,
                                       Rows rows) {
   const std::int64_t width = rows.columns, count = rows.real();
   for (std::int64_t row = first_row(); row < count; row += row_stride()) {
-    const T *const dy_row = dy + row * width, *const z_row = normalized + row * width;
+    const auto load_both = [&](std::int64_t c, float(&g)[N], float(&z)[N]) {
+      float scale[N];
+      load(dy + row * width + c, N, g);
+      load(normalized + row * width + c, N, z);
+      load(gamma + c, N, scale);
+      for (int i = 0; i < N; ++i) g[i] *= scale[i];
+    };
     float sum_g = 0, sum_gz = 0;
-    for (std::int64_t c = lane_index(); c < width; c += kWarp) {
-      const float g = to_float(dy_row[c]) * gamma[c];
-      sum_g += g;
-      sum_gz += g * to_float(z_row[c]);
-    }
+    for_each_pack_of_row<N>(width, [&](std::int64_t c) {
+      float g[N], z[N];
+      load_both(c, g, z);
+      for (int i = 0; i < N; ++i) {
+        sum_g += g[i];
+        sum_gz += g[i] * z[i];
+      }
+    });
     const float mean_g = warp_sum(sum_g) / static_cast<float>(width);
     const float mean_gz = warp_sum(sum_gz) / static_cast<float>(width);
     const float scale = rstd[row];
-    for (std::int64_t c = lane_index(); c < width; c += kWarp) {
-      const float g = to_float(dy_row[c]) * gamma[c];
-      dx[row * width + c] = from_float<T>(scale * (g - mean_g - to_float(z_row[c]) * mean_gz));
-    }
+    for_each_pack_of_row<N>(width, [&](std::int64_t c) {
+      float g[N], z[N];
+      load_both(c, g, z);
+      for (int i = 0; i < N; ++i) g[i] = scale * (g[i] - mean_g - z[i] * mean_gz);
+      store(g, N, dx + row * width + c);
+    });
   }
 }
 
-// partial[block][2][width]: sums over the block's rows of dy z and of dy, a thread a column.
-template <typename T>
+// partial[block][2][width]: sums over the block's rows of dy z and of dy.
+template <int N, typename T>
 __global__ void layer_norm_partial_sums(const T* dy, const T* normalized, float* partial, Rows rows) {
-  const std::int64_t width = rows.columns, first = blockIdx.x * kSumRows;
-  const std::int64_t real = rows.real(), end = first + kSumRows < real ? first + kSumRows : real;
-  float* const sums = partial + static_cast<std::int64_t>(blockIdx.x) * 2 * width;
-  for (std::int64_t c = static_cast<std::int64_t>(blockIdx.y) * kRowThreads + threadIdx.x; c < width;
-       c += static_cast<std::int64_t>(gridDim.y) * kRowThreads) {
-    float dgamma = 0, dbeta = 0;
-    for (std::int64_t row = first; row < end; ++row) {
-      const float each = to_float(dy[row * width + c]);
-      dgamma += each * to_float(normalized[row * width + c]);
-      dbeta += each;
-    }
-    sums[c] = dgamma;
-    sums[width + c] = dbeta;
-  }
+  const std::int64_t width = rows.columns;
+  sum_rows_of_block<2, N>(rows, kSumRows, partial + static_cast<std::int64_t>(blockIdx.x) * 2 * width,
+                          [&](std::int64_t row, std::int64_t c, float(&sums)[2][N]) {
+                            float each[N], z[N];
+                            load(dy + row * width + c, N, each);
+                            load(normalized + row * width + c, N, z);
+                            for (int i = 0; i < N; ++i) {
+                              sums[0][i] += each[i] * z[i];
+                              sums[1][i] += each[i];
+                            }
+                          });
 }
 
 __global__ void layer_norm_whole_sums(const float* partial, std::int64_t blocks, float* dgamma, float* dbeta,
@@ -101,9 +137,11 @@ template <typename T>
 std::unique_ptr<Kernel> make_layer_norm(const Context& context, double eps) {
   return make_launch(0, [&context, eps = static_cast<float>(eps)](const KernelArguments& a) {
     const Rows rows = rows_of(a, a.inputs[0]);
-    launch(context.stream(), layer_norm<T>, {.blocks = row_blocks(rows.capacity), .threads = kRowThreads},
-           input<T>(a, 0), input<float>(a, 1), input<float>(a, 2), output<T>(a, 0), output<T>(a, 1),
-           output<float>(a, 2), rows, eps);
+    for_pack(rows.columns, [&](auto pack) {
+      launch(context.stream(), layer_norm<pack(), T>, {.blocks = row_blocks(rows.capacity), .threads = kRowThreads},
+             input<T>(a, 0), input<float>(a, 1), input<float>(a, 2), output<T>(a, 0), output<T>(a, 1),
+             output<float>(a, 2), rows, eps);
+    });
   });
 }
 
@@ -111,8 +149,11 @@ template <typename T>
 std::unique_ptr<Kernel> make_layer_norm_affine(const Context& context) {
   return make_launch(0, [&context](const KernelArguments& a) {
     const Rows rows = rows_of(a, a.inputs[0]);
-    launch(context.stream(), layer_norm_affine<T>, {.blocks = row_blocks(rows.capacity), .threads = kRowThreads},
-           input<T>(a, 0), input<float>(a, 1), input<float>(a, 2), output<T>(a, 0), rows);
+    for_pack(rows.columns, [&](auto pack) {
+      launch(context.stream(), layer_norm_affine<pack(), T>,
+             {.blocks = row_blocks(rows.capacity), .threads = kRowThreads}, input<T>(a, 0), input<float>(a, 1),
+             input<float>(a, 2), output<T>(a, 0), rows);
+    });
   });
 }
 
@@ -123,14 +164,17 @@ std::unique_ptr<Kernel> make_layer_norm_grad(const Context& context, const Tenso
   return make_launch(scratch, [&context, blocks, width](const KernelArguments& a) {
     const Rows rows = rows_of(a, a.inputs[0]);
     auto* const partial = reinterpret_cast<float*>(a.scratch.data());
-    const unsigned columns = blocks_for(width, kRowThreads);
-    launch(context.stream(), layer_norm_partial_sums<T>,
-           {.blocks = static_cast<unsigned>(blocks), .threads = kRowThreads, .blocks_y = columns}, input<T>(a, 0),
-           input<T>(a, 1), partial, rows);
-    launch(context.stream(), layer_norm_whole_sums, {.blocks = column_blocks(2 * width), .threads = kRowThreads},
-           partial, blocks, output<float>(a, 1), output<float>(a, 2), width);
-    launch(context.stream(), layer_norm_input_grad<T>, {.blocks = row_blocks(rows.capacity), .threads = kRowThreads},
-           input<T>(a, 0), input<T>(a, 1), input<float>(a, 2), input<float>(a, 3), output<T>(a, 0), rows);
+    for_pack(width, [&](auto pack) {
+      launch(
+          context.stream(), layer_norm_partial_sums<pack(), T>,
+          {.blocks = static_cast<unsigned>(blocks), .threads = kRowThreads, .blocks_y = column_blocks(width / pack())},
+          input<T>(a, 0), input<T>(a, 1), partial, rows);
+      launch(context.stream(), layer_norm_whole_sums, {.blocks = column_blocks(2 * width), .threads = kRowThreads},
+             partial, blocks, output<float>(a, 1), output<float>(a, 2), width);
+      launch(context.stream(), layer_norm_input_grad<pack(), T>,
+             {.blocks = row_blocks(rows.capacity), .threads = kRowThreads}, input<T>(a, 0), input<T>(a, 1),
+             input<float>(a, 2), input<float>(a, 3), output<T>(a, 0), rows);
+    });
   });
 }
 

@@ -10,29 +10,15 @@ namespace {
 
 constexpr std::int64_t kSumRows = 64;  // rows that a block adds up in bias_grad
 
-// partial[block][width]: sums over the block's rows; a warp takes every eighth of them, a lane N columns.
+// partial[block][width]: sums over the block's rows.
 template <int N, typename T>
 __global__ void bias_partial_sums(const T* dy, float* partial, Rows rows) {
-  PLIMSOLL_SHARED float sums[kRowWarps][kWarp * N];
-  const std::int64_t width = rows.columns, first = blockIdx.x * kSumRows, real = rows.real();
-  const std::int64_t end = first + kSumRows < real ? first + kSumRows : real;
-  const std::int64_t c = (static_cast<std::int64_t>(blockIdx.y) * kWarp + lane_index()) * N;
-  const unsigned warp = threadIdx.x / kWarp;
-  float sum[N] = {};
-  if (c < width) {
-    for (std::int64_t row = first + warp; row < end; row += kRowWarps) {
-      float each[N];
-      load(dy + row * width + c, N, each);
-      for (int n = 0; n < N; ++n) sum[n] += each[n];
-    }
-  }
-  for (int n = 0; n < N; ++n) sums[warp][lane_index() * N + n] = sum[n];
-  __syncthreads();
-  if (warp > 0 || c >= width) return;
-  for (unsigned each = 1; each < kRowWarps; ++each) {
-    for (int n = 0; n < N; ++n) sum[n] += sums[each][lane_index() * N + n];
-  }
-  store(sum, N, partial + blockIdx.x * width + c);
+  sum_rows_of_block<1, N>(rows, kSumRows, partial + static_cast<std::int64_t>(blockIdx.x) * rows.columns,
+                          [&](std::int64_t row, std::int64_t c, float(&sums)[1][N]) {
+                            float each[N];
+                            load(dy + row * rows.columns + c, N, each);
+                            for (int n = 0; n < N; ++n) sums[0][n] += each[n];
+                          });
 }
 
 __global__ void bias_whole_sums(const float* partial, float* dbias, Rows rows) {
@@ -52,7 +38,7 @@ std::unique_ptr<Kernel> make_bias_grad(const Context& context, const TensorType&
       launch(context.stream(), bias_partial_sums<pack(), T>,
              {.blocks = static_cast<unsigned>((rows.capacity + kSumRows - 1) / kSumRows),
               .threads = kRowThreads,
-              .blocks_y = static_cast<unsigned>((rows.columns / pack() + kWarp - 1) / kWarp)},
+              .blocks_y = column_blocks(rows.columns / pack())},
              input<T>(a, 0), partial, rows);
     });
     launch(context.stream(), bias_whole_sums,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backend/cuda/launch.h"
+#include "backend/cuda/packs.h"
 
 namespace plimsoll::cuda {
 
@@ -15,6 +16,31 @@ __device__ inline std::int64_t row_stride() { return static_cast<std::int64_t>(g
 __device__ inline unsigned lane_index() { return threadIdx.x % kWarp; }
 
 inline unsigned row_blocks(std::int64_t rows) { return blocks_for(rows, kRowWarps); }
+
+// to[sum][width]: kSums sums over rows [blockIdx.x * each, ... + each), those that are real, of N columns a lane; a
+// warp takes every eighth row. add(row, column, sums) adds a row's to the lane's. All threads of the block come.
+template <int kSums, int N, typename Add>
+__device__ void sum_rows_of_block(const Rows& rows, std::int64_t each, float* to, const Add& add) {
+  PLIMSOLL_SHARED float parts[kRowWarps][kSums][kWarp * N];
+  const std::int64_t first = blockIdx.x * each, real = rows.real(), end = first + each < real ? first + each : real;
+  const std::int64_t c = (static_cast<std::int64_t>(blockIdx.y) * kWarp + lane_index()) * N;
+  const unsigned warp = threadIdx.x / kWarp;
+  float sums[kSums][N] = {};
+  if (c < rows.columns) {
+    for (std::int64_t row = first + warp; row < end; row += kRowWarps) add(row, c, sums);
+  }
+  for (int sum = 0; sum < kSums; ++sum) {
+    for (int n = 0; n < N; ++n) parts[warp][sum][lane_index() * N + n] = sums[sum][n];
+  }
+  __syncthreads();
+  if (warp > 0 || c >= rows.columns) return;
+  for (int sum = 0; sum < kSums; ++sum) {
+    for (unsigned part = 1; part < kRowWarps; ++part) {
+      for (int n = 0; n < N; ++n) sums[sum][n] += parts[part][sum][lane_index() * N + n];
+    }
+    store(sums[sum], N, to + sum * rows.columns + c);
+  }
+}
 
 // Sums over the rows of values[rows][width], a lane a column and a block kWarp of them; to(column, sum) gets each. A
 // warp takes every eighth row: one that took all would wait for memory as often. All threads of the block come.
