@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <numbers>
 #include <optional>
 
 #include "backend/compare.h"
@@ -15,6 +17,7 @@
 #include "runtime/program.h"
 #include "support/expect_error.h"
 #include "support/small_net.h"
+#include "tensor/half.h"
 
 namespace plimsoll::test {
 namespace {
@@ -51,6 +54,34 @@ Keys keys_of(const std::vector<std::int32_t>& lengths) {
     }
   }
   return keys;
+}
+
+// GELU and its derivative of every finite half: within a sliver of what rounding them once would give. What lies below
+// the normal halves may be flushed.
+TEST(GpuGelu, IsRightForEveryHalf) {
+  std::vector<double> values;
+  for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
+    if ((bits & 0x7C00) != 0x7C00) values.push_back(half_to_float(static_cast<std::uint16_t>(bits)));
+  }
+  const Shape shape{static_cast<std::int64_t>(values.size()) / 64, 64};
+  Graph graph;
+  const ValueId x = graph.add_input("x", {DType::kF16, shape}), dy = graph.add_input("dy", {DType::kF16, shape});
+  graph.add_node({.op = Op::kGelu, .name = "gelu", .inputs = {x}});
+  graph.add_node({.op = Op::kGeluGrad, .name = "gelu_grad", .inputs = {dy, x}});
+  CudaBackend cuda;
+  GraphRunner runner(graph, cuda);
+  runner.set(x, values);
+  runner.set(dy, std::vector<double>(values.size(), 1.0));
+  runner.run();
+  const std::vector<double> gelu = runner.made("gelu"), gelu_grad = runner.made("gelu_grad");
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double z = values[i], cdf = 0.5 * std::erfc(-z / std::numbers::sqrt2);
+    const double slope = cdf + z * std::exp(-0.5 * z * z) / std::sqrt(2 * std::numbers::pi);
+    const auto allowed = [](double exact) { return std::max(std::abs(exact), 0x1p-14) * (0x1p-11 + 2e-5); };
+    ASSERT_NEAR(gelu[i], z * cdf, allowed(z * cdf)) << z;
+    // Where cdf and density cancel, rounding is of either.
+    ASSERT_NEAR(gelu_grad[i], slope, allowed(slope) + 1e-5 * cdf) << z;
+  }
 }
 
 // Any two machines draw the same masks, to the last element.

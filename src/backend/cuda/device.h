@@ -6,6 +6,7 @@
 // are read where they lie, PLIMSOLL_IN_PLACE; halves are Bf16 and F16 below; nothing waits for another block.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
@@ -49,6 +50,23 @@ PLIMSOLL_HOST_DEVICE inline int clamp(int x, int low, int high) {
   return x < low ? low : x > high ? high : x;
 #endif
 }
+
+// 2^x to two units in the last place, and 1/x to one: an instruction each on a device.
+#ifdef PLIMSOLL_CUDA_EMULATED
+inline float exp2_fast(float x) { return std::exp2(x); }
+inline float reciprocal_fast(float x) { return 1 / x; }
+#else
+__device__ inline float exp2_fast(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+__device__ inline float reciprocal_fast(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+#endif
 
 // To nearest, ties to even.
 template <typename T>

@@ -54,9 +54,41 @@ struct Scale {
 struct Same {
   __device__ float operator()(float x) const { return x; }
 };
+// The standard normal distribution up to x, and exp(-x^2 / 2), of which its density is made.
+struct Normal {
+  float cdf, bell;
+};
+template <typename T>
+__device__ Normal normal(float x) {
+  return {0.5F * erfcf(-0.70710678118654752F * x), expf(-0.5F * x * x)};
+}
+// In halves a third of the instructions, which erfcf has more of than memory has time for. The form is that of
+// Abramowitz and Stegun 7.1.26, erfc(z) = exp(-z^2) times a polynomial of 1 / (1 + p z); p and the coefficients are
+// least squares' of the relative error, reweighted until it was even: at most 8.1e-6 for z from 0 to 10.
+__device__ inline Normal normal_of_halves(float x) {
+  const float t = reciprocal_fast(fmaf(0.425F * 0.70710678118654752F, fabsf(x), 1.0F));
+  float sum = -0.15382905F;
+  sum = fmaf(sum, t, 0.42795869F);
+  sum = fmaf(sum, t, -0.029822289F);
+  sum = fmaf(sum, t, 0.28688559F);
+  sum = fmaf(sum, t, 0.22828203F);
+  sum = fmaf(sum, t, 0.24053308F);
+  const float bell = exp2_fast(-0.72134752044448170F * x * x);  // log2(e) / 2
+  const float tail = 0.5F * t * sum * bell;
+  return {x < 0 ? tail : 1.0F - tail, bell};
+}
+template <>
+__device__ inline Normal normal<Bf16>(float x) {
+  return normal_of_halves(x);
+}
+template <>
+__device__ inline Normal normal<F16>(float x) {
+  return normal_of_halves(x);
+}
+
+template <typename T>
 struct Gelu {
-  __device__ float operator()(float x) const { return x * normcdf(x); }
-  __device__ static float normcdf(float x) { return 0.5F * erfcf(-0.70710678118654752F * x); }
+  __device__ float operator()(float x) const { return x * normal<T>(x).cdf; }
 };
 struct Tanh {
   __device__ float operator()(float x) const { return tanhf(x); }
@@ -64,10 +96,12 @@ struct Tanh {
 struct Add {
   __device__ float operator()(float x, float y) const { return x + y; }
 };
+template <typename T>
 struct GeluGrad {
   __device__ float operator()(float dy, float x) const {
     constexpr float kDensityAtZero = 0.39894228040143268F;  // 1 / sqrt(2 pi)
-    return dy * (Gelu::normcdf(x) + x * (kDensityAtZero * expf(-0.5F * x * x)));
+    const Normal of = normal<T>(x);
+    return dy * (of.cdf + x * (kDensityAtZero * of.bell));
   }
 };
 struct TanhGrad {
@@ -170,9 +204,9 @@ std::unique_ptr<Kernel> make_elementwise(const Context& context, const Graph& gr
       case Op::kScale:
         return make_map<T>(context, Scale{static_cast<float>(std::get<ScaleAttributes>(node.attributes).factor)});
       case Op::kGelu:
-        return make_map<T>(context, Gelu{});
+        return make_map<T>(context, Gelu<T>{});
       case Op::kGeluGrad:
-        return make_map2<T>(context, GeluGrad{});
+        return make_map2<T>(context, GeluGrad<T>{});
       case Op::kTanh:
         return make_map<T>(context, Tanh{});
       case Op::kTanhGrad:

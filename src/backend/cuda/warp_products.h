@@ -55,16 +55,7 @@ template <int kPending>
 inline void wait_for_copies() {
   cuda_emulator::wait_for_copies(kPending);
 }
-// 2^x.
-inline float exp2_fast(float x) { return exp2f(x); }
 #else
-// 2^x, to 2 in the last place.
-__device__ inline float exp2_fast(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
 __device__ inline std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
 }
