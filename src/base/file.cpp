@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <utility>
 
@@ -31,6 +32,35 @@ std::string free_space(const std::filesystem::path& path) {
                                     : error == EFBIG
                                         ? "raise the limit on the size of files (ulimit -f), or write elsewhere"
                                         : "check the path and its permissions"});
+}
+
+// The N of /proc/self/fd/N, where /dev/stdout leads; below 0 for other paths. Opening that name again would write over
+// what was already written there, and fails on a socket.
+int own_descriptor(const std::filesystem::path& path) {
+  std::error_code error;
+  if (!std::filesystem::equivalent(path.parent_path(), "/proc/self/fd", error)) return -1;
+  const std::string name = path.filename();
+  int number = -1;
+  const auto [end, problem] = std::from_chars(name.data(), name.data() + name.size(), number);
+  return problem == std::errc() && end == name.data() + name.size() ? number : -1;
+}
+
+// What `path` stands for where it is a link, or a link to a link; one that leads nowhere stands for a new file there.
+std::filesystem::path link_target(std::filesystem::path path) {
+  std::error_code error;
+  constexpr int kMostLinks = 40;  // as the kernel has it
+  for (int i = 0; i < kMostLinks && own_descriptor(path) < 0 && std::filesystem::is_symlink(path, error); ++i) {
+    path = path.parent_path() / std::filesystem::read_symlink(path, error);
+  }
+  return path;
+}
+
+// The last step of a replacement: renames the synced file `aside` to `path` beside it and syncs the directory.
+void rename_into_place(const std::filesystem::path& aside, const std::filesystem::path& path) {
+  std::error_code error;
+  std::filesystem::rename(aside, path, error);
+  if (error) throw_write_error(path, "rename a file", error.value());
+  sync_directory(path.has_parent_path() ? path.parent_path() : ".");
 }
 
 }  // namespace
@@ -90,14 +120,24 @@ void InputFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
 }
 
 OutputFile::OutputFile(const std::filesystem::path& path) : path_(path) {
-  descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (is_special_file(path)) {
+    const int own = own_descriptor(link_target(path));
+    descriptor_ = own >= 0 ? ::fcntl(own, F_DUPFD_CLOEXEC, 0) : ::open(path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC);
+    if (descriptor_ < 0) throw_write_error(path, "write to what is no regular file", errno);
+    return;
+  }
+  path_ = link_target(path);
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path_, ignored)) throw_write_error(path, "write a file", EISDIR);
+  if (std::filesystem::is_symlink(path_, ignored)) throw_write_error(path, "write a file", ELOOP);
+  aside_ = path_.string() + ".tmp";
+  descriptor_ = ::open(aside_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (descriptor_ < 0) throw_write_error(path, "create a file", errno);
 }
 
 OutputFile::~OutputFile() {
-  if (descriptor_ < 0) return;
-  ::close(descriptor_);
-  ::unlink(path_.c_str());
+  if (descriptor_ >= 0) ::close(descriptor_);
+  if (!aside_.empty()) ::unlink(aside_.c_str());
 }
 
 void OutputFile::write(std::span<const std::byte> bytes) {
@@ -122,8 +162,11 @@ void OutputFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes
 void OutputFile::write(std::string_view text) { write(std::as_bytes(std::span(text.data(), text.size()))); }
 
 void OutputFile::close() {
-  if (::fsync(descriptor_) != 0) throw_write_error(path_, "sync a file", errno);
+  if (!aside_.empty() && ::fsync(descriptor_) != 0) throw_write_error(path_, "sync a file", errno);
   if (::close(std::exchange(descriptor_, -1)) != 0) throw_write_error(path_, "close a file", errno);
+  if (aside_.empty()) return;
+  rename_into_place(aside_, path_);
+  aside_.clear();
 }
 
 std::string read_text_file(const std::filesystem::path& path, std::uint64_t limit_bytes) {
@@ -140,21 +183,15 @@ std::string read_text_file(const std::filesystem::path& path, std::uint64_t limi
 }
 
 void write_text_file(const std::filesystem::path& path, std::string_view text) {
-  const std::filesystem::path aside = path.string() + ".tmp";
-  OutputFile file(aside);
+  OutputFile file(path);
   file.write(text);
   file.close();
-  rename_into_place(aside, path);
 }
 
-void rename_into_place(const std::filesystem::path& aside, const std::filesystem::path& path) {
-  std::error_code error;
-  std::filesystem::rename(aside, path, error);
-  if (error) {
-    ::unlink(aside.c_str());
-    throw_write_error(path, "rename a file", error.value());
-  }
-  sync_directory(path.has_parent_path() ? path.parent_path() : ".");
+bool is_special_file(const std::filesystem::path& path) {
+  struct stat info {};
+  return own_descriptor(link_target(path)) >= 0 ||
+         (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode));
 }
 
 void replace_directory(const std::filesystem::path& aside, const std::filesystem::path& path) {

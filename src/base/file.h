@@ -32,8 +32,11 @@ class InputFile {
   std::uint64_t size_bytes_ = 0;
 };
 
-// Writes straight through write(2), no buffer of its own. Throws EnvironmentError (disk full, permissions) naming path,
-// bytes wanted and bytes free. The file is removed if `close` was not reached.
+// Replaces the file `path` in one step, at `close`: until then bytes go to `path`.tmp, which is gone if `close` was not
+// reached. A link stays a link: what it points to is replaced. What is there and no regular file (a pipe, a device, one
+// of this process's descriptors such as /dev/stdout) is written to as it is, neither synced nor renamed nor removed.
+// Writes by write(2), no buffer of its own. Throws EnvironmentError (disk full, permissions) naming path and bytes
+// free.
 class OutputFile {
  public:
   explicit OutputFile(const std::filesystem::path& path);
@@ -43,24 +46,26 @@ class OutputFile {
 
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
-  // Over what was written before.
+  // Over what was written before, in a regular file.
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
-  // fsync and close.
+  // After the last byte: fsync, rename to `path`, fsync of the directory.
   void close();
 
  private:
   std::filesystem::path path_;
+  std::filesystem::path aside_{};  // empty: written straight through
   int descriptor_ = -1;
 };
 
 // The whole file as text; throws DataError if missing or longer than `limit_bytes`.
 std::string read_text_file(const std::filesystem::path& path, std::uint64_t limit_bytes = 1ULL << 30);
 
-// Replaces `path` by `text` in one step: temporary file beside it, fsync, rename, fsync of the directory.
+// An OutputFile of one piece.
 void write_text_file(const std::filesystem::path& path, std::string_view text);
 
-// The last step of every replacement: renames the synced file `aside` to `path` beside it and syncs the directory.
-void rename_into_place(const std::filesystem::path& aside, const std::filesystem::path& path);
+// Whether something is at `path`, links followed, that is no regular file: only OutputFile's bytes can be put there,
+// and not read again.
+bool is_special_file(const std::filesystem::path& path);
 
 // Puts the complete directory `aside` in the place of `path`, with all that `path` held gone. At every moment one of
 // the two stands there, where the file system can exchange names; elsewhere `aside` alone is whole for a moment. Throws

@@ -80,6 +80,9 @@ std::vector<std::string> ordered_arguments(const std::vector<std::string>& argum
   return config;
 }
 
+// Set where an output file's option names standard output: nothing else may then be written there.
+bool output_is_standard = false;
+
 int report(bool json, ExitCode code, const Problem& problem) {
   // Not by what may have failed: print_line, or a print that throws.
   const auto print = [](std::FILE* file, const std::string& text) {
@@ -95,7 +98,8 @@ int report(bool json, ExitCode code, const Problem& problem) {
                                      {"found", problem.found},
                                      {"allowed", problem.allowed},
                                      {"remedy", problem.remedy}}}};
-    print(stdout, object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    print(output_is_standard ? stderr : stdout,
+          object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   }
   return static_cast<int>(code);
 }
@@ -119,12 +123,25 @@ CLI::App* add_command(CLI::App& app, Invocation& invocation, const std::string& 
 
 void add_footer(CLI::App* command, const std::string& text) { command->footer("\n" + text); }
 
+CLI::Option* add_output_file(CLI::App* command, const std::string& name, std::string& path,
+                             const std::string& description) {
+  return command->add_option(name, path, description + "; - for standard output")
+      ->type_name("FILE")
+      ->transform([](const std::string& given) -> std::string {
+        const std::string file = given == "-" ? "/dev/stdout" : given;
+        output_is_standard = file == "/dev/stdout";
+        return file;
+      });
+}
+
 void print_line(const std::string& text) {
   const std::string line = text + "\n";
-  if (std::fwrite(line.data(), 1, line.size(), stdout) == line.size() && std::fflush(stdout) == 0) return;
+  std::FILE* const stream = output_is_standard ? stderr : stdout;
+  if (std::fwrite(line.data(), 1, line.size(), stream) == line.size() && std::fflush(stream) == 0) return;
   const int error = errno;
-  throw EnvironmentError({.what = "cannot write to standard output",
-                          .where = "standard output",
+  const char* const name = output_is_standard ? "standard error" : "standard output";
+  throw EnvironmentError({.what = fmt::format("cannot write to {}", name),
+                          .where = name,
                           .found = std::strerror(error),
                           .remedy = error == EPIPE ? "its reader ended early: let it read to the end"
                                                    : "free some disk space, or send the output elsewhere"});

@@ -26,9 +26,14 @@ CLI::App* add_command(CLI::App& app, Invocation& invocation, const std::string& 
 // A long multi-line explanation under a command's options.
 void add_footer(CLI::App* command, const std::string& text);
 
-// To standard output, with a line feed.
+// To standard output, unless that is the output file; with a line feed.
 void print_line(const std::string& text);
 void print_json(const nlohmann::json& object);
+
+// An option that names one output file. "-" is standard output; what the command has to say then goes to standard
+// error.
+CLI::Option* add_output_file(CLI::App* command, const std::string& name, std::string& path,
+                             const std::string& description);
 
 // Makes `path` and its parents; throws EnvironmentError naming `option` unless it can then be written to.
 void make_directory(const std::string& path, const std::string& option);

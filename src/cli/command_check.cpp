@@ -3,6 +3,7 @@
 
 #include <chrono>
 
+#include "base/file.h"
 #include "base/process.h"
 #include "cli/command.h"
 #include "cli/run_options.h"
@@ -70,8 +71,8 @@ std::string verdict(std::uint64_t errors, std::string_view data) {
 }
 
 std::string fix_text(const FixReport& fixed, const std::string& out) {
-  std::string text = fmt::format("{}: {} boxes of {} pages changed; each is listed in {}\n", out, fixed.boxes,
-                                 fixed.pages, fixed.list.string());
+  std::string text = fmt::format("{}: {} boxes of {} pages changed", out, fixed.boxes, fixed.pages);
+  text += fixed.list.empty() ? "\n" : fmt::format("; each is listed in {}\n", fixed.list.string());
   if (fixed.paths > 0) text += fmt::format("  image paths of {} pages are written as seen from there\n", fixed.paths);
   for (const Finding& change : fixed.changes.sorted()) {
     text += fmt::format("  {} ({} boxes)\n", change.first.what, change.count);
@@ -115,9 +116,14 @@ void run_check(const Invocation& invocation, CheckCommand& command) {
         open_pages(options.data.data, {.segment_boxes = options.data.segment_boxes, .ignore_labels = true});
     const FixReport fixed =
         write_fixed(*source, options.data.box_format, command.fix, options.data.segment_boxes, request.places_kept);
-    request.data.data = command.fix;
-    errors = check_data(bundle, options.model, request).findings.count(Severity::kError);
-    text += "\n" + fix_text(fixed, command.fix) + verdict(errors, " in " + command.fix);
+    text += "\n" + fix_text(fixed, command.fix);
+    if (is_special_file(command.fix)) {
+      text += "the copy went where it cannot be read again, and is not checked";
+    } else {
+      request.data.data = command.fix;
+      errors = check_data(bundle, options.model, request).findings.count(Severity::kError);
+      text += verdict(errors, " in " + command.fix);
+    }
     object["fixed"] = {{"boxes", fixed.boxes},       {"pages", fixed.pages},
                        {"image_paths", fixed.paths}, {"list", fixed.list.string()},
                        {"errors", errors},           {"changes", nlohmann::json::parse(fixed.changes.to_json())}};
@@ -144,14 +150,13 @@ void add_check(CLI::App& app, Invocation& invocation) {
                     "Decode every image too, not only its header: finds damaged, blank and BGR pictures");
   whole_number(command->add_option("--places", options->places, "Places to list of each kind of finding"), 1, 1 << 20)
       ->capture_default_str();
-  command
-      ->add_option("--fix", options->fix,
-                   "Write a copy of --data there, with boxes mended where that needs no guess: corners swapped, 0 to 1 "
-                   "scaled, what lies outside by a pixel moved to the edge; OUT.changes.jsonl lists every change")
+  add_output_file(command, "--fix", options->fix,
+                  "Write a copy of --data there, with boxes mended where that needs no guess: corners swapped, 0 to 1 "
+                  "scaled, what lies outside by a pixel moved to the edge; OUT.changes.jsonl lists every change")
       ->type_name("OUT");
-  add_footer(
-      command,
-      "Exit code 3 if there are errors (with --fix: in OUT). train makes the same checks before its first update.");
+  add_footer(command,
+             "Exit code 3 if there are errors (with --fix: in OUT, where that can be read again). train makes the same "
+             "checks\nbefore its first update.");
   command->callback(
       [&invocation, options] { invocation.action = [&invocation, options] { run_check(invocation, *options); }; });
 }

@@ -57,10 +57,8 @@ void add_grad(CLI::App& app, Invocation& invocation) {
           "folder of .npy files")
       ->type_name("FILE")
       ->required();
-  command
-      ->add_option("--output", options->output,
-                   "safetensors: loss, logits, every trained parameter's gradient under its Hugging Face name")
-      ->type_name("FILE")
+  add_output_file(command, "--output", options->output,
+                  "safetensors: loss, logits, every trained parameter's gradient under its Hugging Face name")
       ->required();
   add_device_option(command, options->device);
   add_backend_option(command, options->device);

@@ -113,7 +113,7 @@ void add_plan(CLI::App& app, Invocation& invocation) {
   command->add_flag("--sweep", plan->sweep,
                     "What budgets between the smallest and the largest useful one buy, as a table");
   whole_number(command->add_option("--points", plan->points, "Budgets of the sweep"), 2, 1000)->capture_default_str();
-  command->add_option("--svg", plan->svg, "Draw the sweep into this file")->type_name("FILE");
+  add_output_file(command, "--svg", plan->svg, "Draw the sweep into this file");
   add_footer(
       command,
       "Reads the data (the order of its pages decides how much a batch can hold), builds the step's graphs and lays\n"

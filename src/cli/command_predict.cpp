@@ -139,10 +139,8 @@ void add_predict(CLI::App& app, Invocation& invocation) {
       1, 1 << 16)
       ->capture_default_str();
   command->option_defaults()->group("Output");
-  command
-      ->add_option("--output", predict->output,
-                   "JSONL file: id, image, words, labels, probabilities, entities (default: standard output)")
-      ->type_name("FILE");
+  add_output_file(command, "--output", predict->output,
+                  "JSONL file: id, image, words, labels, probabilities, entities (default: standard output)");
   command
       ->add_option("--draw", predict->draw_dir,
                    "Folder for pictures of the pages with the predicted fields drawn on them")

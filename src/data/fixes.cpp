@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <memory>
 
 #include "base/file.h"
 #include "data/box_checks.h"
@@ -35,7 +36,8 @@ class Fixer {
   Fixer(const PageSource& source, BoxFormat format, fs::path out, bool segment_boxes, std::size_t places_kept)
       : source_(source), format_(format), out_(std::move(out)), segment_boxes_(segment_boxes) {
     report_.changes = Findings(places_kept);
-    report_.list = out_.string() + ".changes.jsonl";
+    // Beside a pipe or a device nothing is put.
+    if (!is_special_file(out_)) report_.list = out_.string() + ".changes.jsonl";
   }
 
   FixReport run() {
@@ -47,14 +49,11 @@ class Fixer {
                         .allowed = "another path than that of the data",
                         .remedy = "name a new file (or folder, for FUNSD)"});
     }
-    const fs::path aside = report_.list.string() + ".tmp";
     fs::is_directory(source_.path(), error) ? fs::create_directories(out_ / "annotations", error)
                                             : fs::create_directories(fs::absolute(out_).parent_path(), error);
-    OutputFile list(aside);
-    list_ = &list;
+    if (!report_.list.empty()) list_ = std::make_unique<OutputFile>(report_.list);
     fs::is_directory(source_.path(), error) ? fix_folder() : fix_lines();
-    list.close();
-    rename_into_place(aside, report_.list);
+    if (list_) list_->close();
     return std::move(report_);
   }
 
@@ -77,6 +76,7 @@ class Fixer {
                           {.what = fmt::format("mended: {}", repair.kinds),
                            .where = place(page, repair.word),
                            .found = fmt::format("{} becomes {}", to_string(repair.from), to_string(repair.to))});
+      if (!list_) continue;
       list_->write(Json({{"file", page.file.string()},
                          {"line", page.line},
                          {"page", page.id},
@@ -93,12 +93,12 @@ class Fixer {
   }
 
   void fix_lines() {
-    const fs::path aside = out_.string() + ".tmp", from = fs::absolute(source_.path()).parent_path(),
-                   to = fs::absolute(out_).parent_path();
+    const fs::path from = fs::absolute(source_.path()).parent_path(),
+                   to = is_special_file(out_) ? fs::current_path() : fs::absolute(out_).parent_path();
     std::error_code error;
     const bool moves = !fs::equivalent(from, to, error);
     std::ifstream in(source_.path(), std::ios::binary);
-    OutputFile file(aside);
+    OutputFile file(out_);
     std::size_t index = 0;
     for (std::string line; std::getline(in, line);) {
       if (!is_blank(line)) fix_line(line, index++, moves ? to : fs::path());
@@ -111,7 +111,6 @@ class Fixer {
                        .remedy = "check the disk and the memory that is free; nothing was written"});
     }
     file.close();
-    rename_into_place(aside, out_);
   }
 
   // `folder`: where the copy will lie, if elsewhere.
@@ -186,7 +185,7 @@ class Fixer {
   fs::path out_;
   bool segment_boxes_;
   FixReport report_;
-  OutputFile* list_ = nullptr;
+  std::unique_ptr<OutputFile> list_;
 };
 
 }  // namespace

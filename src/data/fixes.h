@@ -4,7 +4,8 @@
 //   // mended.jsonl, and mended.jsonl.changes.jsonl with a line for each box that is another
 //
 // Lines without a repair are copied byte for byte, faulty ones too, unless the copy lies in another folder: then
-// `image` is written as seen from there. Original and pictures are never touched.
+// `image` is written as seen from there. Into a pipe or device they are written as seen from the working directory, and
+// without a list of changes beside it. Original and pictures are never touched.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ struct FixReport {
   std::uint64_t boxes = 0;       // changed
   std::uint64_t pages = 0;       // with a changed box
   std::uint64_t paths = 0;       // pages whose image is written as seen from another folder
-  std::filesystem::path list{};  // of all changes
+  std::filesystem::path list{};  // of all changes; empty: none
 };
 
 // `out`: a file for JSONL, a folder for FUNSD (images/ in it becomes a link to the original's). Throws UsageError if it

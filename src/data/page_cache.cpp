@@ -51,8 +51,6 @@ class Lock {
   int descriptor_;
 };
 
-fs::path beside(const fs::path& path, const char* ending) { return path.string() + ending; }
-
 }  // namespace
 
 void CacheKey::add(std::span<const std::byte> bytes) {
@@ -77,7 +75,7 @@ PageCache::PageCache(const fs::path& path, const CacheKey& key, std::span<const 
                             .found = error.message(),
                             .remedy = "check the path, its permissions and the disk, or name another with --cache"});
   }
-  const Lock lock(beside(path, ".lock"));
+  const Lock lock(path.string() + ".lock");
   const std::optional<std::string> why = open();
   if (!why) return;  // another process made it meanwhile
   log_info(fmt::format("making the cache {} of {} pages ({}): {}", path.string(), entry_bytes.size(),
@@ -126,9 +124,8 @@ void PageCache::make(int threads, const Fill& fill) {
                             .allowed = fmt::format("{} or more", format_bytes(whole)),
                             .remedy = "free some disk space, name another directory, or leave --cache out"});
   }
-  const fs::path aside = beside(path_, ".partial");
   Header header{.key = key_.words_, .pages = checksums_.size(), .list_offset = offsets_.back()};
-  OutputFile file(aside);
+  OutputFile file(path_);
   // The list comes last: until its checksum is known the header is not valid.
   file.write(std::as_bytes(std::span(&header, 1)));
   std::size_t page = 0;
@@ -149,7 +146,6 @@ void PageCache::make(int threads, const Fill& fill) {
   file.write(list);
   file.write_at(0, std::as_bytes(std::span(&header, 1)));
   file.close();
-  rename_into_place(aside, path_);
 }
 
 bool PageCache::read(std::size_t page, const std::function<void(std::span<const std::byte>)>& use) const {

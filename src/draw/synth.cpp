@@ -97,21 +97,6 @@ std::size_t thread_count(const SynthOptions& options) {
   return std::clamp<std::size_t>(wanted, 1, options.count);
 }
 
-// A JSONL file that grows aside and takes its name when it is complete.
-class PageList {
- public:
-  explicit PageList(const std::filesystem::path& path) : path_(path), aside_(path.string() + ".tmp"), file_(aside_) {}
-  void append(std::string_view line) { file_.write(line); }
-  void finish() {
-    file_.close();
-    rename_into_place(aside_, path_);
-  }
-
- private:
-  std::filesystem::path path_, aside_;
-  OutputFile file_;
-};
-
 // Draws pages `begin` to `begin + lines.size()`, writes their images and leaves their JSON lines. The threads take one
 // page after another; what page they take changes nothing about it.
 void draw_block(const SynthOptions& options, const PageDrawer& drawer, std::size_t begin,
@@ -191,20 +176,20 @@ SynthSummary synthesize(const SynthOptions& options) {
     if (error) throw_directory_error(file, error);
   }
 
-  PageList train(summary.train_file), validation(summary.validation_file);
+  OutputFile train(summary.train_file), validation(summary.validation_file);
   std::vector<std::string> lines;
   for (std::size_t begin = 0; begin < options.count; begin += kBlockPages) {
     lines.assign(std::min(kBlockPages, options.count - begin), {});
     draw_block(options, drawer, begin, lines, summary);
     for (std::size_t i = 0; i < lines.size(); ++i) {
       const bool validates = is_validation_page(begin + i, options.validation_fraction);
-      (validates ? validation : train).append(lines[i]);
+      (validates ? validation : train).write(lines[i]);
       ++(validates ? summary.validation_pages : summary.train_pages);
     }
   }
   sync_directory(root / "images");
-  train.finish();
-  validation.finish();
+  train.close();
+  validation.close();
   return summary;
 }
 

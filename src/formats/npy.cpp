@@ -243,8 +243,7 @@ void write_npy(const std::filesystem::path& path, const TensorType& type, std::s
   constexpr std::size_t kPrefixBytes = 10;
   header.resize(round_up(kPrefixBytes + header.size() + 1, 64) - kPrefixBytes - 1, ' ');
   header += '\n';
-  const std::filesystem::path aside = path.string() + ".tmp";
-  OutputFile file(aside);
+  OutputFile file(path);
   file.write(kMagic);
   const std::array<char, 4> version_and_length{1, 0, static_cast<char>(header.size() & 0xFFU),
                                                static_cast<char>(header.size() >> 8)};
@@ -252,7 +251,6 @@ void write_npy(const std::filesystem::path& path, const TensorType& type, std::s
   file.write(header);
   file.write(bytes);
   file.close();
-  rename_into_place(aside, path);
 }
 
 }  // namespace plimsoll

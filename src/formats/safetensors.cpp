@@ -195,8 +195,6 @@ void check_layout(const std::vector<Declared>& tensors, std::uint64_t data_bytes
   }
 }
 
-std::filesystem::path aside(const std::filesystem::path& path) { return path.string() + ".tmp"; }
-
 }  // namespace
 
 SafetensorsReader::SafetensorsReader(const std::filesystem::path& path) : TensorSource(path), file_(path) {
@@ -245,7 +243,7 @@ void SafetensorsReader::read_range(std::size_t index, std::uint64_t first_elemen
 
 SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::vector<TensorDeclaration> tensors,
                                      const SafetensorsMetadata& metadata)
-    : path_(path), tensors_(std::move(tensors)), file_(aside(path)) {
+    : tensors_(std::move(tensors)), file_(path) {
   // Built by hand, not from a JSON tree: the order of the keys is the order of the bytes.
   const auto quote = [&path](const std::string& text) {
     try {
@@ -304,7 +302,6 @@ void SafetensorsWriter::finish() {
   }
   check(current_ == tensors_.size(), "every declared tensor was written");
   file_.close();
-  rename_into_place(aside(path_), path_);
 }
 
 }  // namespace plimsoll

@@ -48,7 +48,7 @@ struct TensorDeclaration {
 
 class SafetensorsWriter {
  public:
-  // Writes the header, to `path` + ".tmp". `transformers` asks for the metadata format = pt.
+  // Writes the header. `transformers` asks for the metadata format = pt.
   // Names must be distinct, and not "__metadata__". Throws EnvironmentError (disk, permissions).
   SafetensorsWriter(const std::filesystem::path& path, std::vector<TensorDeclaration> tensors,
                     const SafetensorsMetadata& metadata = {{"format", "pt"}});
@@ -56,12 +56,10 @@ class SafetensorsWriter {
   // The next bytes of the tensors, in their order. One tensor may come in several pieces (from a
   // staging buffer), but no piece may reach into the next tensor.
   void write(std::span<const std::byte> bytes);
-  // After the last byte: sync, rename to `path`, sync the directory. A writer destroyed before
-  // leaves `path` as it was and removes what it wrote aside.
+  // After the last byte, as OutputFile::close: a writer destroyed before leaves `path` as it was.
   void finish();
 
  private:
-  std::filesystem::path path_;
   std::vector<TensorDeclaration> tensors_;
   OutputFile file_;
   std::size_t current_ = 0;             // the tensor being written

@@ -1,0 +1,140 @@
+#include "base/file.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <array>
+#include <thread>
+
+#include "base/error.h"
+#include "support/scratch_folder.h"
+
+namespace plimsoll {
+namespace {
+
+namespace fs = std::filesystem;
+using test::ScratchFolder;
+
+// What is at `path` itself, links not followed: S_IFREG, S_IFIFO, …
+mode_t kind_of(const fs::path& path) {
+  struct stat info {};
+  return ::lstat(path.c_str(), &info) == 0 ? info.st_mode & S_IFMT : 0;
+}
+
+// A device of our own, as /dev has them; nothing where only an administrator may make one, or none may be opened.
+bool make_device(const fs::path& path, unsigned minor_number) {
+  if (::mknod(path.c_str(), S_IFCHR | 0666, makedev(1, minor_number)) != 0) return false;
+  const int file = ::open(path.c_str(), O_WRONLY);
+  if (file >= 0) ::close(file);
+  return file >= 0;
+}
+constexpr unsigned kNull = 3, kFull = 7;
+
+TEST(OutputFile, ReplacesInOneStepAndLeavesNothingWithoutClose) {
+  const ScratchFolder folder;
+  const fs::path path = folder.write("out", "before");
+  {
+    OutputFile torn(path);
+    torn.write("half");
+    EXPECT_EQ(read_text_file(path), "before");
+  }
+  EXPECT_EQ(read_text_file(path), "before");
+  OutputFile file(path);
+  file.write("whole");
+  file.close();
+  EXPECT_EQ(read_text_file(path), "whole");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1);
+}
+
+TEST(OutputFile, APipeIsWrittenThrough) {
+  const ScratchFolder folder;
+  const fs::path path = folder / "pipe";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  EXPECT_TRUE(is_special_file(path));
+  std::string read;
+  std::thread reader([&] {
+    const int file = ::open(path.c_str(), O_RDONLY | O_NONBLOCK);  // must not wait for a writer that never comes
+    for (int i = 0; i < 2000 && read.size() < 5; ++i) {
+      std::array<char, 64> bytes{};
+      const ssize_t count = ::read(file, bytes.data(), bytes.size());
+      if (count > 0) read.append(bytes.data(), static_cast<std::size_t>(count));
+      ::usleep(1000);
+    }
+    ::close(file);
+  });
+  write_text_file(path, "bytes");
+  reader.join();
+  EXPECT_EQ(read, "bytes");
+  EXPECT_EQ(kind_of(path), S_IFIFO);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1);
+}
+
+TEST(OutputFile, ADeviceStaysADevice) {
+  const ScratchFolder folder;
+  const fs::path null = folder / "null", full = folder / "full", link = folder / "link";
+  if (!make_device(null, kNull) || !make_device(full, kFull)) GTEST_SKIP() << "no device can be made here";
+  write_text_file(null, "gone");
+  fs::create_symlink("null", link);
+  write_text_file(link, "gone");
+  { OutputFile torn(null); }
+  EXPECT_THROW(write_text_file(full, "no room"), EnvironmentError);
+  EXPECT_EQ(kind_of(null), S_IFCHR);
+  EXPECT_EQ(kind_of(full), S_IFCHR);
+  EXPECT_EQ(kind_of(link), S_IFLNK);
+}
+
+TEST(OutputFile, ALinkStaysALinkToTheNewBytes) {
+  const ScratchFolder folder;
+  const fs::path target = folder.write("elsewhere/target", "before");
+  fs::create_symlink("elsewhere/target", folder / "near");
+  fs::create_symlink(folder / "near", folder / "far");
+  fs::create_symlink("elsewhere/new", folder / "dangling");
+  write_text_file(folder / "far", "after");
+  write_text_file(folder / "dangling", "new");
+  EXPECT_EQ(read_text_file(target), "after");
+  EXPECT_EQ(read_text_file(folder / "elsewhere/new"), "new");
+  for (const char* name : {"near", "far", "dangling"}) EXPECT_EQ(kind_of(folder / name), S_IFLNK) << name;
+}
+
+TEST(OutputFile, ADescriptorOfItsOwnGoesOnWhereItStands) {
+  const ScratchFolder folder;
+  const int file = ::open((folder / "log").c_str(), O_WRONLY | O_CREAT, 0600);
+  ASSERT_GE(file, 0);
+  ASSERT_EQ(::write(file, "a line, ", 8), 8);
+  fs::create_symlink("/proc/self/fd/" + std::to_string(file), folder / "out");  // as /dev/stdout is
+  write_text_file(folder / "out", "another");
+  ASSERT_EQ(::write(file, ", a third", 9), 9);
+  ::close(file);
+  EXPECT_EQ(read_text_file(folder / "log"), "a line, another, a third");
+  EXPECT_EQ(kind_of(folder / "out"), S_IFLNK);
+
+  std::array<int, 2> sockets{};  // which cannot be opened by name
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, sockets.data()), 0);
+  write_text_file("/dev/fd/" + std::to_string(sockets[0]), "sent");
+  std::array<char, 8> bytes{};
+  EXPECT_EQ(::read(sockets[1], bytes.data(), bytes.size()), 4);
+  for (const int each : sockets) ::close(each);
+}
+
+TEST(OutputFile, WhatCannotBeAFileIsSaidAtOnce) {
+  const ScratchFolder folder;
+  folder.make("directory");
+  fs::create_symlink("loop", folder / "loop");
+  for (const fs::path& path : {folder / "directory", folder / "loop", folder / "nowhere/file"}) {
+    try {
+      const OutputFile file(path);
+      ADD_FAILURE() << path;
+    } catch (const EnvironmentError& error) {
+      EXPECT_EQ(error.problem().where, path.string());
+    }
+  }
+  EXPECT_EQ(kind_of(folder / "loop"), S_IFLNK);
+}
+
+}  // namespace
+}  // namespace plimsoll
