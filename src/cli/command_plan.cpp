@@ -37,6 +37,10 @@ std::size_t budget_of_machine(std::size_t memory_bytes) {
   }
   return memory_bytes - system;
 }
+// The machine whose runs may have that much.
+std::size_t machine_of_budget(std::size_t budget_bytes) {
+  return std::max(budget_bytes + (budget_bytes + 6) / 7, budget_bytes + 512 * kMiB);
+}
 
 void print_sweep(const Invocation& invocation, const PlanOptions& options, const FitRequest& request,
                  Backend& backend) {
@@ -62,6 +66,7 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
                         .remedy = "leave one of the two out"});
     }
     options.memory.budget_bytes = budget_of_machine(parse_bytes(plan_options.device_memory, "--device-memory"));
+    options.memory.budget_option = {.name = "--device-memory", .value = machine_of_budget};
   }
   const Device device = open_run_device(invocation, options);
   Backend& backend = *device.backend;

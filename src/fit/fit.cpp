@@ -22,9 +22,6 @@ constexpr std::size_t kReserveBytes = 4 * kMiB;
 constexpr std::size_t kDriverReserveBytes = 64 * kMiB;
 constexpr const char *kContextItem = "context and libraries", *kDriverReserveItem = "reserve for the driver";
 
-// What the process holds varies from run to run by some hundred KiB; the budget that a refusal names has room for that.
-constexpr std::size_t kVariationBytes = 1 * kMiB;
-
 // The block that passes between arena and file, and what the thread touches of its stack.
 constexpr std::size_t kOffloadThreadBytes = kOffloadBlockBytes + 64 * kKiB;
 

@@ -13,9 +13,11 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "backend/backend.h"
+#include "base/bytes.h"
 #include "fit/calibration.h"
 #include "fit/step_graphs.h"
 #include "plan/memory_plan.h"
@@ -35,6 +37,15 @@ enum class OffloadTarget : std::uint8_t {
   kFile,
   kHost  // the host's memory, from a device with its own, as far as the host's budget has room
 };
+
+// How a budget is asked for: a refusal names another value of the same option.
+struct BudgetOption {
+  std::string name = "--budget";
+  std::size_t (*value)(std::size_t budget_bytes) = [](std::size_t bytes) { return bytes; };  // for that budget
+};
+
+// What the process holds varies from run to run by some hundred KiB; a budget that a refusal names has room for that.
+inline constexpr std::size_t kVariationBytes = 1 * kMiB;
 
 struct FitRequest {
   StepOptions step;                              // its `update` and `recompute` are the search's to set
@@ -57,6 +68,7 @@ struct FitRequest {
   // What the loader will hold for micro-batches of that capacity, and its worst decode.
   std::function<std::size_t(const ModelCapacity&)> loader_bytes;
   std::size_t budget_bytes = 0;  // 0: no limit; of the device's memory where it has its own
+  BudgetOption budget_option{};
   // Beside it, of the host's memory in a run on such a device; 0: no limit.
   std::size_t host_budget_bytes = 0;
 };
@@ -137,6 +149,9 @@ RunPlan fit(const FitRequest& request, Backend& backend);
 
 // The same choice by estimates alone, without programs, so it cannot run; nothing if no plan fits.
 std::optional<RunPlan> choose_plan(const FitRequest& request, Backend& backend);
+
+// The smallest plan that there is, likewise.
+RunPlan smallest_plan(const FitRequest& request, Backend& backend);
 
 // What budgets between the smallest and the largest useful one buy: up to `points` of them, evenly spaced, ascending,
 // each with the plan that fit() would choose (without its programs, so it cannot run). Between two neighbours with the

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "base/bytes.h"
+#include "base/process.h"
 #include "model/trained_parts.h"
 
 namespace plimsoll {
@@ -132,6 +133,15 @@ std::vector<Change> known_changes(const FitRequest& request) {
         r.evaluates = r.evaluates && !r.trains;
         return both_asked;
       });
+  // What the host may hold is then what it needs; the flag says how much that is.
+  add("host budget", "the host holds more of what the device has no room for", "--host-budget", Effect::kNone,
+      [](FitRequest& r) {
+        const std::size_t available = available_memory_bytes() / 20 * 19;
+        const bool is_limit =
+            r.offload == OffloadTarget::kHost && r.host_budget_bytes > 0 && r.host_budget_bytes < available;
+        r.host_budget_bytes = available;
+        return is_limit;
+      });
   // Other arithmetic.
   add("clipping", "gradients are not clipped, so each is consumed at once", "--max-grad-norm 0", Effect::kNumerics,
       [](FitRequest& r) {
@@ -181,6 +191,8 @@ std::string effect_text(Effect effect) {
   return kTexts[static_cast<std::size_t>(effect)];
 }
 
+int slowness(const Remedy& remedy) { return static_cast<int>(std::max(0.0, remedy.slower) * 10); }
+
 std::vector<Remedy> find_remedies(const FitRequest& request, const RunPlan& smallest, Backend& backend,
                                   std::size_t count) {
   FitRequest unlimited = request;
@@ -195,10 +207,16 @@ std::vector<Remedy> find_remedies(const FitRequest& request, const RunPlan& smal
     const std::optional<RunPlan> plan = choose_plan(trial, backend);
     if (!plan) return Outcome::kTooLarge;
     kinds.push_back(change.kind);
-    const std::size_t needed = plan->predicted_peak_bytes;
+    std::string flags = change.flags;
+    constexpr std::string_view kHostBudget = "--host-budget";
+    if (const std::size_t at = flags.find(kHostBudget); at != std::string::npos) {
+      const std::size_t mebibytes = (plan->host_peak_bytes + kVariationBytes) / kMiB + 1;
+      flags.insert(at + kHostBudget.size(), fmt::format(" {}MiB", mebibytes));
+    }
+    const std::size_t needed = smallest_plan(trial, backend).predicted_peak_bytes;
     const double seconds = fastest ? fastest->seconds_per_update : 0;
     found.push_back({.what = change.what,
-                     .flags = change.flags,
+                     .flags = flags,
                      .effect = change.effect,
                      .needed_bytes = needed,
                      .saved_bytes = smallest.predicted_peak_bytes - std::min(needed, smallest.predicted_peak_bytes),
@@ -213,11 +231,16 @@ std::vector<Remedy> find_remedies(const FitRequest& request, const RunPlan& smal
   if (found.empty()) combine(not_enough, try_change, Outcome::kFits, Outcome::kNoChange);
   std::stable_sort(found.begin(), found.end(), [](const Remedy& a, const Remedy& b) {
     const auto key = [](const Remedy& r) {
-      return std::tuple(std::max(0.0, std::round(100 * r.slower)), r.effect, -static_cast<double>(r.saved_bytes));
+      return std::tuple(slowness(r), r.effect, -static_cast<double>(r.saved_bytes));
     };
     return key(a) < key(b);
   });
-  if (found.size() > count) found.resize(count);
+  if (found.size() <= count) return found;
+  // Whatever it takes, one that changes as little as any.
+  const auto mildest = std::min_element(found.begin(), found.end(),
+                                        [](const Remedy& a, const Remedy& b) { return a.effect < b.effect; });
+  if (mildest - found.begin() >= static_cast<std::ptrdiff_t>(count)) found[count - 1] = *mildest;
+  found.resize(count);
   return found;
 }
 

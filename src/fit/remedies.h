@@ -1,8 +1,8 @@
 // Remedies: when a run does not fit, the changes to it that would make it fit, the cheapest first.
 //
-// What the search may choose by itself never changes a result; what would (clipping, precision, shorter pages, a smaller
-// model) is only ever suggested. The table of what is tried is one list, in remedies.cpp: a change is what it is called,
-// the options to pass, what it does to results, and a function that makes it to a FitRequest.
+// What the search may choose by itself never changes a result; what would (clipping, precision, shorter pages, a
+// smaller model) is only ever suggested. The table of what is tried is one list, in remedies.cpp: a change is what it
+// is called, the options to pass, what it does to results, and a function that makes it to a FitRequest.
 //
 //   const std::vector<Remedy> remedies = find_remedies(request, smallest, backend);
 //   // {"gradients are not clipped", "--max-grad-norm 0", saves 480 MiB, 3 % slower, …}
@@ -36,20 +36,24 @@ struct Change {
   Effect effect = Effect::kNone;
   std::function<bool(FitRequest&)> apply;  // false: it changes nothing here
 };
-// Every change that is known, the mildest of each kind first. `request`: what the flags must say to leave the rest alone.
+// Every change that is known, the mildest of each kind first. `request`: what the flags must say to leave the rest
+// alone.
 std::vector<Change> known_changes(const FitRequest& request);
 
 struct Remedy {
   std::string what, flags;
   Effect effect = Effect::kNone;
-  std::size_t needed_bytes = 0;
-  std::size_t saved_bytes = 0;  // against the smallest plan without the change
-  double slower = 0;            // share of an update's time against the same run with memory to spare
+  std::size_t needed_bytes = 0;  // by the smallest plan with the change
+  std::size_t saved_bytes = 0;   // against the smallest plan without it
+  double slower = 0;             // share of an update's time against the same run with memory to spare
 };
 
+// In whole tenths of an update's time: estimates are no better.
+int slowness(const Remedy& remedy);
+
 // At most `count` changes (or several together, where none is enough alone) that bring the run into its budget, the
-// cheapest first: least slow-down in whole percent, then least change to results, then most bytes saved. `smallest`: the
-// smallest plan of the request as it is, which does not fit.
+// cheapest first: least slowness, then least change to results, then most bytes saved; one whose change to results is
+// the least is among them however slow. `smallest`: the smallest plan of the request as it is, which does not fit.
 std::vector<Remedy> find_remedies(const FitRequest& request, const RunPlan& smallest, Backend& backend,
                                   std::size_t count = 3);
 

@@ -14,9 +14,6 @@
 namespace plimsoll {
 namespace {
 
-// What the process holds varies from run to run by some hundred KiB; the budget that a refusal names has room for that.
-constexpr std::size_t kVariationBytes = 1 * kMiB;
-
 // The micro-batches worth trying, best first: for each number of accumulation steps the smallest that reaches it.
 std::vector<std::int64_t> candidates(std::int64_t batch) {
   std::vector<std::int64_t> sizes;
@@ -47,16 +44,21 @@ BudgetError host_too_small(const RunPlan& least) {
 }
 
 BudgetError too_small(const FitRequest& request, const RunPlan& smallest, Backend& backend) {
+  std::string budget = format_bytes(request.budget_bytes), needed = format_bytes(smallest.predicted_peak_bytes);
+  if (budget == needed) {  // to three digits
+    budget = fmt::format("{} KiB", request.budget_bytes / kKiB);
+    needed = fmt::format("{} KiB", smallest.predicted_peak_bytes / kKiB);
+  }
   std::string found =
-      fmt::format("{}; the smallest plan (micro-batch {}) needs {}:", format_bytes(request.budget_bytes),
-                  smallest.levers.micro_batch_size, format_bytes(smallest.predicted_peak_bytes));
+      fmt::format("{}; the smallest plan (micro-batch {}) needs {}:", budget, smallest.levers.micro_batch_size, needed);
   found += listed(smallest.items);
-  const std::size_t mebibytes = (smallest.predicted_peak_bytes + kVariationBytes) / kMiB + 1;
+  const BudgetOption& option = request.budget_option;
+  const std::size_t mebibytes = option.value(smallest.predicted_peak_bytes + kVariationBytes) / kMiB + 1;
   const std::vector<Remedy> remedies = find_remedies(request, smallest, backend);
-  std::string remedy = fmt::format("pass --budget {}MiB", mebibytes);
+  std::string remedy = fmt::format("pass {} {}MiB", option.name, mebibytes);
   remedy += remedies.empty() ? ", since no change to the run is enough" : ", or change the run, cheapest first:";
   return BudgetError({.what = "the run does not fit the memory budget",
-                      .where = "--budget",
+                      .where = option.name,
                       .found = found,
                       .allowed = fmt::format("{} MiB or more for this model and data", mebibytes),
                       .remedy = remedy + remedies_text(remedies, 11)});
@@ -77,7 +79,7 @@ class Search {
   }
 
   // Of all plans that have been looked at and that the host has room for.
-  const RunPlan& smallest() const { return *smallest_; }
+  RunPlan take_smallest() { return std::move(*smallest_); }
 
  private:
   std::optional<RunPlan> search() {
@@ -338,7 +340,13 @@ class Search {
   // The same plan with offsets. Packing may miss its bound by a little, and the process may have grown a little: then a
   // few more recomputations make up for it.
   RunPlan complete(std::optional<RunPlan> chosen) {
-    if (!chosen) throw too_small(request_, *smallest_, backend_);
+    if (!chosen) {  // whole, because that is what must fit the budget that the refusal names
+      RunPlan run = plan_run(request_, smallest_->levers, backend_);
+      if (run.fits()) return run;
+      const RunPlan smallest = summary(run);
+      run = {};
+      throw too_small(request_, smallest, backend_);
+    }
     for (;;) {
       RunPlan run = plan_run(request_, chosen->levers, backend_);
       if (run.fits()) return run;
@@ -383,15 +391,20 @@ std::optional<RunPlan> choose_plan(const FitRequest& request, Backend& backend) 
   return Search(request, backend).choose();
 }
 
+RunPlan smallest_plan(const FitRequest& request, Backend& backend) {
+  FitRequest trial = request;
+  trial.budget_bytes = 1;  // nothing fits: every lever is pulled
+  Search search(trial, backend);
+  search.choose();
+  return search.take_smallest();
+}
+
 std::vector<RunPlan> sweep_budgets(const FitRequest& request, int points, Backend& backend) {
   check(points >= 2, "a sweep has two ends");
   FitRequest trial = request;
   trial.budget_bytes = 0;
   std::optional<RunPlan> fastest = Search(trial, backend).choose();
-  trial.budget_bytes = 1;  // nothing fits: every lever is pulled
-  Search search(trial, backend);
-  search.choose();
-  const std::size_t low = search.smallest().predicted_peak_bytes + kVariationBytes;
+  const std::size_t low = smallest_plan(request, backend).predicted_peak_bytes + kVariationBytes;
   const std::size_t high = std::max(low, fastest->predicted_peak_bytes + kVariationBytes);
   std::vector<RunPlan> plans;
   for (int i = 0; i < points; ++i) {

@@ -321,6 +321,7 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
   request.pretrained = bundle.weights != nullptr;
   request.evaluates = evaluation != nullptr;
   request.budget_bytes = resolve_budget(memory);
+  request.budget_option = memory.budget_option;
   request.host_budget_bytes = memory.host_budget_bytes;
   const LayoutLMv3Config config = bundle.config;
   if (train != nullptr) {

@@ -53,6 +53,7 @@ struct PartsRequest {
 struct MemoryRequest {
   std::size_t budget_bytes = 0;       // 0: what is available now
   std::size_t host_budget_bytes = 0;  // on a device with memory of its own, of the host's beside it; else 0
+  BudgetOption budget_option{};       // how budget_bytes was asked for
   std::optional<std::int64_t> micro_batch_size;
   std::optional<UpdateMode> update;
   RecomputeMode recompute = RecomputeMode::kAuto;

@@ -110,14 +110,21 @@ TEST(Remedies, AreSortedByTimeThenByWhatTheyChange) {
   for (std::size_t i = 0; i < remedies.size(); ++i) {
     EXPECT_LE(remedies[i].needed_bytes, request.budget_bytes);
     if (i == 0) continue;
-    const double before = std::max(0.0, std::round(100 * remedies[i - 1].slower));
-    const double here = std::max(0.0, std::round(100 * remedies[i].slower));
+    const int before = slowness(remedies[i - 1]), here = slowness(remedies[i]);
     EXPECT_LE(before, here);
     if (before == here) {
       EXPECT_LE(remedies[i - 1].effect, remedies[i].effect);
     }
   }
-  EXPECT_LE(find_remedies(request, smallest, backend).size(), 3U);
+  // Of fewer, one changes as little as any.
+  const auto least = [](const std::vector<Remedy>& of) {
+    return std::ranges::min_element(of, {}, &Remedy::effect)->effect;
+  };
+  for (const std::size_t count : {1, 2, 3}) {
+    const std::vector<Remedy> few = find_remedies(request, smallest, backend, count);
+    EXPECT_LE(few.size(), count);
+    EXPECT_EQ(least(few), least(remedies));
+  }
   EXPECT_TRUE(find_remedies(tight, smallest, backend).empty());  // nothing helps
 }
 
