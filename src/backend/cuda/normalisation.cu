@@ -50,9 +50,9 @@ __global__ void layer_norm(const T* x, const float* gamma, const float* beta, T*
       }
     });
     // What rounding left between the mean and that number (Chan, Golub, LeVeque 1983, the corrected two-pass
-    // algorithm); their sum might have no float.
+    // algorithm); their sum might have no float. Of the squares it is less than their rounding.
     away = warp_sum(away) / elements;
-    const float inverse_sigma = 1.0F / sqrtf(warp_sum(squares) / elements - away * away + eps);
+    const float inverse_sigma = 1.0F / sqrtf(warp_sum(squares) / elements + eps);
     for_each_pack_of_row<N>(width, [&](std::int64_t c) {
       float z[N];
       load(from + c, N, z);
