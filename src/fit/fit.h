@@ -40,7 +40,7 @@ enum class OffloadTarget : std::uint8_t {
 
 // How a budget is asked for: a refusal names another value of the same option.
 struct BudgetOption {
-  std::string name = "--budget";
+  const char* name = "--budget";
   std::size_t (*value)(std::size_t budget_bytes) = [](std::size_t bytes) { return bytes; };  // for that budget
 };
 

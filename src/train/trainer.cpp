@@ -10,6 +10,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/bytes.h"
 #include "base/dropout.h"
 #include "base/error.h"
 #include "base/hash.h"
@@ -417,6 +418,25 @@ void Trainer::evaluate_now(const StepReport& now, TrainSummary& summary) {
   if (state_.step < state_.total_steps) restart_loader();
 }
 
+void Trainer::throw_unwritten(const std::string& what, const EnvironmentError& error) const {
+  Problem problem = error.problem();
+  problem.what = fmt::format("{}: {}", what, problem.what);
+  problem.remedy += continue_remedy();
+  throw EnvironmentError(std::move(problem));
+}
+
+WrittenBytes Trainer::written_bytes() const {
+  // Configuration, tokenizer, where the run stands: a few MiB at most.
+  WrittenBytes written{.checkpoint = 0, .model = 4 * kMiB};
+  for (const ParameterSpec& spec : bundle_.specs()) {
+    if (bundle_.options.lora.enabled() && !spec.trains) continue;  // an adapter leaves them out
+    written.model += static_cast<std::uint64_t>(spec.shape.elements()) * dtype_bytes(DType::kF32);
+  }
+  written.checkpoint = written.model;
+  for (const std::string& name : state_names_) written.checkpoint += states().type(name).bytes();
+  return written;
+}
+
 void Trainer::save(bool force) {
   // Also where a run was ended between a save and this.
   const auto rotate = [this] {
@@ -429,10 +449,7 @@ void Trainer::save(bool force) {
   try {
     path = save_checkpoint(options_.output_dir, state_, bundle_, original_, memory, state_names_, states());
   } catch (const EnvironmentError& error) {
-    Problem problem = error.problem();
-    problem.what = fmt::format("the checkpoint of update {} cannot be written: {}", state_.step, problem.what);
-    problem.remedy += continue_remedy();
-    throw EnvironmentError(std::move(problem));
+    throw_unwritten(fmt::format("the checkpoint of update {} cannot be written", state_.step), error);
   }
   saved_step_ = state_.step;
   rotate();
@@ -454,6 +471,8 @@ TrainSummary Trainer::run(const std::optional<std::filesystem::path>& resume, co
                       checkpoint_path(*aside, list_checkpoints(*aside).back()).string()));
     }
   }
+  check_disk(options_, state_.step, state_.total_steps,
+             static_cast<std::int64_t>(list_checkpoints(options_.output_dir).size()), written_bytes());
   open_logs(resume.has_value());
   growth_ = GrowthWatch({.budget_bytes = session_.plan().resident_budget_bytes(), .total_steps = state_.total_steps});
   const std::int64_t first = state_.step;
@@ -486,7 +505,11 @@ TrainSummary Trainer::run(const std::optional<std::filesystem::path>& resume, co
       summary.evaluation = evaluate(session_, bundle_.config, *data_.evaluation, loader_options_);
     }
   }
-  save_model(options_.output_dir, bundle_, original_, memory);
+  try {
+    save_model(options_.output_dir, bundle_, original_, memory);
+  } catch (const EnvironmentError& error) {
+    throw_unwritten("the model cannot be written at the end", error);
+  }
   summary.steps = state_.step;
   summary.steps_here = state_.step - first;
   summary.pages_here = pages_;

@@ -16,6 +16,7 @@
 #include "fit/session.h"
 #include "train/batch_binding.h"
 #include "train/checkpoint.h"
+#include "train/disk_need.h"
 #include "train/evaluation.h"
 #include "train/growth_watch.h"
 #include "train/metrics_log.h"
@@ -115,6 +116,8 @@ class Trainer {
   bool updates_now(std::int64_t every) const { return every > 0 && state_.step % every == 0; }
   void run_program(const Program& program, ProgramKind kind);
   [[noreturn]] void throw_unfinished(const EnvironmentError& error) const;
+  [[noreturn]] void throw_unwritten(const std::string& what, const EnvironmentError& error) const;
+  WrittenBytes written_bytes() const;
   std::string continue_remedy() const;  // from the last good checkpoint; behind other words
   StateAccess states() const;
 

@@ -1,0 +1,36 @@
+// What a run will write to its output directory, known before it begins: whether there is room is said then, not when
+// the first checkpoint, or the last, is written.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+#include "train/options.h"
+
+namespace plimsoll {
+
+// Sizes of what a run writes, bytes.
+struct WrittenBytes {
+  std::uint64_t checkpoint = 0, model = 0;  // each; a checkpoint holds a model too
+};
+
+struct DiskNeed {
+  std::int64_t checkpoints = 0;  // more than there are now, at once
+  std::uint64_t bytes = 0;       // with the model at the end
+};
+
+// Of a run that goes on after update `step` of `total_steps`, in a directory that holds `existing` checkpoints. A new
+// checkpoint, and the model, lie beside what they replace until they are whole. Those that --load-best-model-at-end
+// adds are not counted.
+DiskNeed disk_need(const TrainOptions& options, std::int64_t step, std::int64_t total_steps, std::int64_t existing,
+                   const WrittenBytes& written);
+
+// Throws EnvironmentError if the disk of options.output_dir has less than that free; says what would fit. A disk that
+// does not tell has room.
+void check_disk(const TrainOptions& options, std::int64_t step, std::int64_t total_steps, std::int64_t existing,
+                const WrittenBytes& written);
+// The same of a disk with so much free.
+void check_disk(const TrainOptions& options, std::int64_t step, std::int64_t total_steps, std::int64_t existing,
+                const WrittenBytes& written, std::uint64_t free_bytes);
+
+}  // namespace plimsoll
