@@ -42,6 +42,9 @@ std::size_t machine_of_budget(std::size_t budget_bytes) {
   return std::max(budget_bytes + (budget_bytes + 6) / 7, budget_bytes + 512 * kMiB);
 }
 
+// The GPU whose usual budget that is.
+std::size_t gpu_of_budget(std::size_t budget_bytes) { return budget_bytes / 19 * 20 + 20; }
+
 void print_sweep(const Invocation& invocation, const PlanOptions& options, const FitRequest& request,
                  Backend& backend) {
   const std::vector<RunPlan> plans = sweep_budgets(request, options.points, backend);
@@ -65,8 +68,10 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
                         .allowed = "one of the two",
                         .remedy = "leave one of the two out"});
     }
-    options.memory.budget_bytes = budget_of_machine(parse_bytes(plan_options.device_memory, "--device-memory"));
-    options.memory.budget_option = {.name = "--device-memory", .value = machine_of_budget};
+    const std::size_t memory = parse_bytes(plan_options.device_memory, "--device-memory");
+    const bool of_gpu = options.device.device != "cpu";
+    options.memory.budget_bytes = of_gpu ? usual_budget(0, memory) : budget_of_machine(memory);
+    options.memory.budget_option = {.name = "--device-memory", .value = of_gpu ? gpu_of_budget : machine_of_budget};
   }
   const Device device = open_run_device(invocation, options);
   Backend& backend = *device.backend;
@@ -112,7 +117,8 @@ void add_plan(CLI::App& app, Invocation& invocation) {
       ->add_option(
           "--device-memory", plan->device_memory,
           "Plan for another machine with this much memory, in place of --budget: an eighth of it, at least 512 "
-          "MiB, is left to its system. Times are still this machine's")
+          "MiB, is left to its system. With --device cuda, for another GPU, of whose memory a twentieth is left. Times "
+          "are still this machine's")
       ->type_name("SIZE");
   command->option_defaults()->group("Sweep");
   command->add_flag("--sweep", plan->sweep,
