@@ -1,8 +1,21 @@
 #!/usr/bin/env bash
-# Configures and builds one CMake preset (release unless named), with ccache where it is installed.
+# Configures and builds one CMake preset, with ccache where it is installed: scripts/build.sh [PRESET [--target NAME...]]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 preset=${1:-release}
+targets=("${@:2}")
+refuse() {
+  echo "error: $1; scripts/build.sh [PRESET [--target NAME...]], PRESET one of release, dev, asan, tsan, fuzz" >&2
+  exit 2
+}
+if ! [[ $preset =~ ^[a-z]+$ ]]; then refuse "'$preset' is no preset"; fi
+if [ ${#targets[@]} -gt 0 ]; then
+  if [ "${targets[0]}" != --target ]; then refuse "'${targets[0]}' is not understood"; fi
+  if [ ${#targets[@]} -eq 1 ]; then refuse "--target names no target"; fi
+  for name in "${targets[@]:1}"; do
+    if [[ $name == -* ]]; then refuse "'$name' is not understood"; fi
+  done
+fi
 options=()
 if command -v ccache >/dev/null; then options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache); fi
 # GPUs to compile for, where there is nvcc: all that are supported unless this says fewer ("90").
@@ -12,4 +25,4 @@ trap 'rm -f "$log"' EXIT
 echo "configuring ($preset)"
 cmake --preset "$preset" "${options[@]}" >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
 echo "building ($preset)"
-cmake --build --preset "$preset" "${@:2}"
+cmake --build --preset "$preset" "${targets[@]}"

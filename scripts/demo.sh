@@ -8,7 +8,7 @@ pages=2400 epochs=5 budget=128MiB model=layoutlmv3-tiny directory=demo
 if [ "${1:-}" = --short ]; then pages=60 epochs=2 directory=demo/short; fi
 
 scripts/install_dependencies.sh
-scripts/build.sh release plimsoll
+scripts/build.sh release --target plimsoll
 plimsoll=build/release/plimsoll
 rm -rf "$directory"
 mkdir -p "$directory"

@@ -1,0 +1,38 @@
+// Scripts say what they do not understand, rather than build everything.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+namespace {
+
+const std::string kScripts = std::string(PLIMSOLL_SOURCE_DIR) + "/scripts/";
+
+// What it prints, and its exit status. "nowhere" is no preset: nothing is built, whatever the script makes of the rest.
+int build(const std::string& arguments, std::string& text) {
+  std::FILE* pipe = ::popen((kScripts + "build.sh " + arguments + " 2>&1").c_str(), "r");
+  text.clear();
+  for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) text += static_cast<char>(c);
+  return WEXITSTATUS(::pclose(pipe));
+}
+
+TEST(Scripts, BuildRefusesWhatItDoesNotUnderstand) {
+  std::string text;
+  for (const char* arguments : {"nowhere plimsoll", "nowhere --targets plimsoll", "nowhere --target",
+                                "--target plimsoll", "nowhere --target plimsoll --jobs"}) {
+    EXPECT_EQ(build(arguments, text), 2) << arguments << ": " << text;
+    EXPECT_NE(text.find("scripts/build.sh [PRESET [--target NAME...]]"), std::string::npos) << text;
+  }
+}
+
+TEST(Scripts, TheDemoBuildsTheProgramAlone) {
+  std::ifstream file(kScripts + "demo.sh");
+  std::ostringstream text;
+  text << file.rdbuf();
+  EXPECT_NE(text.str().find("scripts/build.sh release --target plimsoll\n"), std::string::npos);
+}
+
+}  // namespace
