@@ -4,35 +4,39 @@
 
 #include <cctype>
 #include <charconv>
-#include <cmath>
+#include <utility>
 
 #include "base/error.h"
 
 namespace plimsoll {
 
 std::size_t parse_bytes(std::string_view text, std::string_view option) {
-  const auto fail = [&](std::string_view) -> UsageError {
+  const auto fail = [&](std::string remedy) -> UsageError {
     return UsageError({.what = "not a memory size",
                        .where = std::string(option),
                        .found = fmt::format("'{}'", text),
-                       .allowed = "a positive number with a unit: 512MiB, 3GiB, 1.5g"});
+                       .allowed = "a positive number with a unit: 512MiB, 3GiB, 1.5g; 4GB is 4 * 1000^3 bytes",
+                       .remedy = std::move(remedy)});
   };
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || !(number > 0)) throw fail(text);
+  if (error != std::errc() || !(number > 0)) throw fail("");
   std::string unit;
   for (const char c : text.substr(static_cast<std::size_t>(end - text.data()))) {
     if (c != ' ') unit += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   }
-  double factor = 0;
-  if (unit.empty() || unit == "b") factor = 1;
-  if (unit == "k" || unit == "kb" || unit == "kib") factor = static_cast<double>(kKiB);
-  if (unit == "m" || unit == "mb" || unit == "mib") factor = static_cast<double>(kMiB);
-  if (unit == "g" || unit == "gb" || unit == "gib") factor = static_cast<double>(kGiB);
-  if (unit == "t" || unit == "tb" || unit == "tib") factor = static_cast<double>(kGiB) * 1024;
+  if (unit.empty() && number < static_cast<double>(kMiB)) throw fail(fmt::format("did you mean {:g}GiB?", number));
+  double factor = unit.empty() || unit == "b" ? 1 : 0;
+  double binary = 1, decimal = 1;
+  for (const char* letter : {"k", "m", "g", "t"}) {
+    binary *= 1024;
+    decimal *= 1000;
+    if (unit == letter || unit == std::string(letter) + "ib") factor = binary;
+    if (unit == std::string(letter) + "b") factor = decimal;
+  }
   const double bytes = number * factor;
-  if (!(factor > 0) || !(bytes < 9.0e18)) throw fail(text);
-  return static_cast<std::size_t>(std::llround(bytes));
+  if (!(bytes >= 1) || !(bytes < 9.0e18)) throw fail("");
+  return static_cast<std::size_t>(bytes);
 }
 
 std::string format_bytes(std::size_t bytes) {

@@ -1,4 +1,5 @@
-// Byte sizes as users write and read them. 1 KiB = 1024 bytes; "GB" in input means GiB, as every training tool takes it.
+// Byte sizes as users write and read them. 1 KiB = 1024 bytes, 1 KB = 1000; "k", "m", "g" and "t" alone are powers of
+// 1024, as coreutils has them.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,8 @@ constexpr std::size_t round_up(std::size_t value, std::size_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-// "3GiB", "3 GB", "512m", "1.5g", "1073741824". Throws UsageError naming `option` otherwise.
+// "3GiB", "3 GB", "512m", "1.5g"; bytes without a unit from 1 MiB on ("1073741824"), since less was meant as
+// something else. Never rounds up. Throws UsageError naming `option` otherwise.
 std::size_t parse_bytes(std::string_view text, std::string_view option);
 
 // "3.00 GiB", "12.5 MiB", "640 B": three significant digits, the unit that reads best.

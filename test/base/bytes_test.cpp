@@ -9,20 +9,34 @@ namespace {
 
 TEST(ParseBytes, TakesWhatPeopleWrite) {
   EXPECT_EQ(parse_bytes("3GiB", "--budget"), 3 * kGiB);
-  EXPECT_EQ(parse_bytes("3 GB", "--budget"), 3 * kGiB);
+  EXPECT_EQ(parse_bytes("3 GB", "--budget"), 3'000'000'000U);
+  EXPECT_EQ(parse_bytes("100MB", "--budget"), 100'000'000U);
+  EXPECT_EQ(parse_bytes("1TB", "--budget"), 1'000'000'000'000U);
+  EXPECT_EQ(parse_bytes("2 KiB", "--budget"), 2048U);
   EXPECT_EQ(parse_bytes("512m", "--budget"), 512 * kMiB);
   EXPECT_EQ(parse_bytes("1.5g", "--budget"), 3 * kGiB / 2);
-  EXPECT_EQ(parse_bytes("1000", "--budget"), 1000U);
+  EXPECT_EQ(parse_bytes("1073741824", "--budget"), kGiB);
+  EXPECT_EQ(parse_bytes("1000b", "--budget"), 1000U);
+  EXPECT_EQ(parse_bytes("1000.9b", "--budget"), 1000U) << "a budget is never more than what was written";
 }
 
 TEST(ParseBytes, RefusesTheRestNamingTheOption) {
-  for (const char* text : {"", "-1GiB", "0", "3 apples", "nan", "1e30g"}) {
+  for (const char* text : {"", "-1GiB", "0", "0.5b", "3 apples", "nan", "1e30g"}) {
     try {
       parse_bytes(text, "--budget");
       ADD_FAILURE() << text;
     } catch (const UsageError& error) {
       EXPECT_EQ(error.problem().where, "--budget");
     }
+  }
+}
+
+TEST(ParseBytes, ANumberWithoutItsUnitIsNoBytes) {
+  try {
+    parse_bytes("4", "--budget");
+    ADD_FAILURE();
+  } catch (const UsageError& error) {
+    EXPECT_EQ(error.problem().remedy, "did you mean 4GiB?");
   }
 }
 
