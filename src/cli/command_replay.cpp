@@ -43,8 +43,8 @@ void add_replay(CLI::App& app, Invocation& invocation) {
   CLI::App* command = add_command(app, invocation, "replay", "Run a recorded step again and show where it goes wrong");
   auto options = std::make_shared<ReplayOptions>();
   command->option_defaults()->group("Step");
-  command->add_option("directory", options->directory, "A nonfinite-step-N directory that plimsoll train wrote")
-      ->type_name("DIR")
+  command->add_option("DIR", options->directory, "A nonfinite-step-N directory that plimsoll train wrote")
+      ->type_name("")
       ->required();
   add_device_option(command, options->device);
   add_backend_option(command, options->device);

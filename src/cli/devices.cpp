@@ -65,7 +65,7 @@ void add_device_option(CLI::App* command, DeviceOptions& options) {
       ->type_name("NAME");
   command->add_flag("--enforce-eager", options.enforce_eager,
                     "On a GPU, start kernels one by one instead of as recorded CUDA graphs: slower, the same numbers; "
-                    "with CUDA_LAUNCH_BLOCKING=1 a debugger stops at the kernel that fails");
+                    "with CUDA_LAUNCH_BLOCKING=1 a debugger stops at the kernel that fails. No effect on the CPU");
 }
 
 void add_backend_option(CLI::App* command, DeviceOptions& options) {

@@ -44,6 +44,7 @@ std::string value_name(const CLI::Option& option) {
   if (option.get_items_expected_min() == 0) return {};  // a flag
   std::string type = option.get_type_name();
   type.resize(std::min(type.find(':'), type.size()));  // validators add ":…"
+  if (type.empty()) return {};
   if (type == "INT" || type == "UINT") return " N";
   if (type == "FLOAT") return " X";
   return " " + type;
@@ -57,9 +58,15 @@ std::string explanation(const CLI::Option& option) {
   return option.get_description() + (shows_default ? fmt::format(" (default: {})", value) : "");
 }
 
+bool is_positional(const CLI::Option& option) { return !option.nonpositional(); }
+
 std::string usage_line(const CLI::App& app, const std::string& name) {
   std::string usage = name;
-  for (const CLI::Option* option : app.get_options([](const CLI::Option* each) { return each->get_required(); })) {
+  for (const CLI::Option* option : app.get_options([](const CLI::Option* each) { return is_positional(*each); })) {
+    usage += option->get_required() ? " " + name_of(*option) : " [" + name_of(*option) + "]";
+  }
+  for (const CLI::Option* option :
+       app.get_options([](const CLI::Option* each) { return each->get_required() && !is_positional(*each); })) {
     usage += fmt::format(" {}{}", name_of(*option), value_name(*option));
   }
   return usage + " [options]";
@@ -78,8 +85,7 @@ std::string Manual::make_help(const CLI::App* app, std::string name, CLI::AppFor
   std::vector<std::string> groups = app->get_groups();
   std::stable_partition(groups.begin(), groups.end(), [](const std::string& each) { return each != kGeneral; });
   for (const std::string& group : groups) {
-    const auto options = app->get_options(
-        [&group](const CLI::Option* each) { return each->get_group() == group && each->nonpositional(); });
+    const auto options = app->get_options([&group](const CLI::Option* each) { return each->get_group() == group; });
     if (group.empty() || options.empty()) continue;
     out += fmt::format("\n{}\n", group);
     for (const CLI::Option* option : options) {

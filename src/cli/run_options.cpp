@@ -88,8 +88,8 @@ void add_memory_options(CLI::App* command, RunOptions& o) {
   add_device_option(command, o.device);
   command
       ->add_option("--budget", o.budget,
-                   "Memory that the whole process may use, on a GPU the GPU's: 3GiB, 900MiB (default: 95 % of what "
-                   "is free)")
+                   "Memory that the whole process may use, on a GPU the GPU's: 3GiB (of 1024^3 bytes, as 3g), 3GB (of "
+                   "1000^3), 900MiB (default: 95 % of what is free)")
       ->type_name("SIZE");
   command
       ->add_option(
@@ -145,7 +145,8 @@ void add_offload_option(CLI::App* command, RunOptions& o) {
           "--offload", o.offload,
           "Let optimizer state and forward values live in a file in this directory where the budget asks for "
           "it; gigabytes are written each update. Changes no result; the file has no name and goes with the run. On a "
-          "GPU the host's memory takes them unasked, as far as --host-budget goes, unless this is none")
+          "GPU the host's memory takes them unasked, as far as --host-budget goes, unless this is none, which on the "
+          "CPU changes nothing")
       ->type_name("DIR");
 }
 
@@ -264,6 +265,19 @@ void RunOptions::resolve() {
   } else {
     throw UsageError(
         {.what = "no such box format", .where = "--box-format", .found = box_format, .allowed = "pixel or 1000"});
+  }
+  if (data.truncate && data.stride >= 0) {
+    throw UsageError({.what = "pages that are cut off have no windows that overlap",
+                      .where = "--stride",
+                      .found = fmt::format("{}, and --truncate", data.stride),
+                      .allowed = "one of the two",
+                      .remedy = "leave one of the two out"});
+  }
+  if (train.eval_steps > 0 && eval_data.empty()) {
+    throw UsageError({.what = "there is nothing to evaluate on",
+                      .where = "--eval-steps",
+                      .found = "no --eval-data",
+                      .remedy = "pass --eval-data FILE, or leave --eval-steps out"});
   }
   if (!budget.empty()) memory.budget_bytes = parse_bytes(budget, "--budget");
   if (!host_budget.empty()) memory.host_budget_bytes = parse_bytes(host_budget, "--host-budget");

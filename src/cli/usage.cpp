@@ -7,8 +7,9 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <numeric>
 #include <utility>
+
+#include "base/nearest.h"
 
 namespace plimsoll {
 namespace {
@@ -49,21 +50,6 @@ UsageError bad_value(const CLI::Option* option, const std::string& found, std::s
                      .where = option->get_name(),
                      .found = fmt::format("'{}'", found),
                      .allowed = std::move(allowed)});
-}
-
-// How many letters must change to make `a` of `b` (Levenshtein), two neighbours that changed places counting one.
-std::size_t distance(const std::string& a, const std::string& b) {
-  std::vector<std::size_t> two(b.size() + 1), one(b.size() + 1), now(b.size() + 1);
-  std::iota(one.begin(), one.end(), 0U);
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    now[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      now[j] = std::min({one[j] + 1, now[j - 1] + 1, one[j - 1] + (a[i - 1] == b[j - 1] ? 0U : 1U)});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) now[j] = std::min(now[j], two[j - 2] + 1);
-    }
-    two = std::exchange(one, now);
-  }
-  return one.back();
 }
 
 std::vector<std::string> long_names(const CLI::App& command) {
@@ -122,22 +108,6 @@ CLI::Option* one_of(CLI::Option* option, std::vector<std::string> names) {
     if (std::find(names.begin(), names.end(), text) != names.end()) return std::string();
     throw bad_value(option, text, fmt::format("{}", fmt::join(names, ", ")));
   });
-}
-
-std::string nearest(const std::string& given, const std::vector<std::string>& names) {
-  std::string best;
-  // A third of the letters may be wrong.
-  std::size_t least = std::max<std::size_t>(given.size() / 3, 1) + 1;
-  for (const std::string& name : names) {
-    // "--save" for "--save-steps": as near as one wrong letter.
-    const bool begins = given.size() > 4 && name.starts_with(given);
-    const std::size_t far = begins ? 1 : distance(given, name);
-    if (far < least) {
-      least = far;
-      best = name;
-    }
-  }
-  return best;
 }
 
 Problem unknown_option_problem(const CLI::App& command, const std::string& given, const std::string& where) {

@@ -22,9 +22,6 @@ CLI::Option* whole_number(CLI::Option* option, std::int64_t low, std::int64_t hi
 CLI::Option* number(CLI::Option* option, double low, double high = 1e300, bool open = false);
 CLI::Option* one_of(CLI::Option* option, std::vector<std::string> names);
 
-// Of `names`, the one that `given` was probably meant to be, as " did you mean …" needs it; empty if none is near.
-std::string nearest(const std::string& given, const std::vector<std::string>& names);
-
 // A name that the command does not have: with the option that was probably meant.
 Problem unknown_option_problem(const CLI::App& command, const std::string& given, const std::string& where);
 

@@ -37,7 +37,7 @@ Problem unknown_label_problem(const Page& page, std::size_t word, const LabelSet
           .where = place(page, word),
           .found = in_quotes(page.labels[word]),
           .allowed = labels.listed(),
-          .remedy = "mend the data, or name all labels with --labels"};
+          .remedy = "mend the data; check, plan and train also take another label set (--labels), for a new head"};
 }
 
 Problem page_too_long_problem(const Page& page, std::size_t tokens, const WindowOptions& options) {

@@ -272,7 +272,7 @@ std::string label_name(const Json& value, const Page& page, std::size_t word, co
   if (number < 0 || number >= count) {
     return fail("label-unknown", "a label's number is not in the label set",
                 fmt::format("0 to {} ({} labels)", count - 1, count),
-                "name all labels with --labels, or mend the data");
+                "mend the data; check, plan and train also take another label set (--labels), for a new head");
   }
   return options.label_names[static_cast<std::size_t>(number)];
 }

@@ -57,13 +57,17 @@ WindowOptions window_options(const DataRequest& request, const LayoutLMv3Config&
   constexpr std::int64_t kUsual = 512;
   const std::int64_t most = config.max_text_tokens();
   const std::int64_t length = request.max_length > 0 ? request.max_length : std::min(kUsual, most);
-  if (length > most) {
-    throw UsageError({.what = "pages of that length do not fit the model's position table",
-                      .where = "--max-length",
-                      .found = fmt::format("{}", length),
-                      .allowed = fmt::format("at most {}: max_position_embeddings {} less the padding position", most,
-                                             config.max_position_embeddings),
-                      .remedy = fmt::format("pass --max-length {}; longer pages become several windows", most)});
+  constexpr std::int64_t kLeast = 3;
+  if (length < kLeast || length > most) {
+    throw UsageError(
+        {.what = length > most ? "pages of that length do not fit the model's position table"
+                               : "a window of that length has no room for text",
+         .where = "--max-length",
+         .found = fmt::format("{}", length),
+         .allowed = fmt::format("{} (<s>, </s> and a token) to {} (max_position_embeddings {} less the "
+                                "padding position)",
+                                kLeast, most, config.max_position_embeddings),
+         .remedy = fmt::format("pass --max-length {}; longer pages become several windows", std::min(kUsual, most))});
   }
   WindowOptions options{.max_length = static_cast<int>(length),
                         .stride = request.stride >= 0 ? request.stride : std::min(128, static_cast<int>(length) / 4),

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/nearest.h"
 #include "data/check.h"
 #include "train/adapter.h"
 
@@ -95,11 +96,24 @@ WordEncoder ModelBundle::word_encoder() const {
 ModelBundle open_model(const std::string& model, const std::string& tokenizer, const std::string& base) {
   if (is_preset(model) && !is_directory(model)) return open_preset(model, tokenizer);
   if (!is_directory(model)) {
+    const bool is_path = model.find('/') != std::string::npos;
+    const std::string meant = is_path ? std::string() : nearest(model, preset_names());
+    // "organisation/name", as the hub has it, rather than a folder that was misspelt.
+    const bool on_hub = std::count(model.begin(), model.end(), '/') == 1 && model.front() != '.' &&
+                        !is_directory(std::filesystem::path(model).parent_path());
     throw UsageError(
         {.what = "no such model",
          .where = "--model",
          .found = model,
-         .allowed = fmt::format("a Hugging Face model directory, or a preset: {}", fmt::join(preset_names(), ", "))});
+         .allowed =
+             fmt::format("a Hugging Face model directory (a folder with config.json and model.safetensors), or a "
+                         "preset: {}",
+                         fmt::join(preset_names(), ", ")),
+         .remedy = meant.empty()
+                       ? fmt::format("Plimsoll downloads nothing: hf download {} --local-dir DIR makes such a "
+                                     "folder; then pass --model DIR",
+                                     on_hub ? model : "microsoft/layoutlmv3-base")
+                       : fmt::format("did you mean {}?", meant)});
   }
   ModelBundle bundle = open_weights_only(model, base);
   // An adapter that PEFT wrote has neither tokenizer nor image processor of its own.

@@ -93,6 +93,41 @@ TEST_F(Usage, MisspeltNamesAreNamedAndCorrected) {
                  {"--config", "did you mean --validation-fraction?"});
 }
 
+TEST_F(Usage, ModelsThatAreNotThere) {
+  const auto check = [&](const std::string& model) { return run({"check", "--model", model, "--data", "x.jsonl"}); };
+  expect_message(check("layoutlmv3-tinny"), 2, {"no such model", "did you mean layoutlmv3-tiny?"});
+  expect_message(check("microsoft/layoutlmv3-base"), 2, {"hf download microsoft/layoutlmv3-base --local-dir"});
+  fs::create_directories(at("models"));
+  expect_message(check(path("models/mine")), 2, {"config.json and model.safetensors", "hf download"});
+}
+
+TEST_F(Usage, SizesHaveUnits) {
+  const Arguments train = {"train", "--model",      "layoutlmv3-tiny", "--data",
+                           "x",     "--output-dir", path("run"),       "--budget"};
+  const auto with = [&](const std::string& size) {
+    Arguments all = train;
+    all.push_back(size);
+    return run(all);
+  };
+  expect_message(with("4"), 2, {"--budget", "'4'", "did you mean 4GiB?"});
+  EXPECT_THAT(run({"train", "--help"}).out, testing::HasSubstr("3GB (of 1000^3)"));
+}
+
+TEST_F(Usage, OptionsThatWouldDoNothingAreRefused) {
+  draw_pages();
+  const Arguments train = {"train",        "--model",  "layoutlmv3-tiny", "--data", path("pages/train.jsonl"),
+                           "--output-dir", path("run")};
+  const auto with = [&](const Arguments& more) {
+    Arguments all = train;
+    all.insert(all.end(), more.begin(), more.end());
+    return run(all);
+  };
+  expect_message(with({"--eval-steps", "5"}), 2, {"--eval-steps", "no --eval-data"});
+  expect_message(with({"--truncate", "--stride", "20"}), 2, {"--stride", "--truncate"});
+  expect_message(with({"--max-length", "1"}), 2, {"--max-length", "found:   1", "3 (<s>, </s> and a token) to 512"});
+  expect_message(with({"--max-length", "5000"}), 2, {"--max-length", "3 (<s>, </s> and a token) to 512"});
+}
+
 TEST_F(Usage, UsageErrorsAreJsonToo) {
   const Outcome outcome = run({"train", "--json", "--learnin-rate", "1"});
   EXPECT_EQ(outcome.code, 2);
@@ -155,6 +190,11 @@ TEST_F(Usage, HelpIsAManual) {
     std::istringstream lines(help.out);
     for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 120U) << line;
   }
+  EXPECT_THAT(run({"replay", "--help"}).out, testing::HasSubstr("Usage: plimsoll replay DIR [options]"));
+  EXPECT_THAT(run({"replay", "--help"}).out, testing::HasSubstr("\n  DIR  "));
+  expect_message(run({"replay"}), 2, {"give DIR;"});
+  EXPECT_THAT(run({"doctor", "--help"}).out, testing::HasSubstr("Usage: plimsoll doctor [LOG] [options]"));
+  EXPECT_THAT(run({"doctor", "--help"}).out, testing::HasSubstr("\n  LOG  "));
   const std::string train = run({"train", "--help"}).out;
   EXPECT_THAT(train, testing::HasSubstr("plimsoll train --model MODEL --data FILE --output-dir DIR [options]"));
 }
@@ -217,9 +257,11 @@ TEST_F(Usage, TheOptimizerIsChosenByName) {
   draw_pages();
   write_bytes(at("run.toml"), "optim = \"adafactor\"\n");
   std::vector<std::size_t> peaks;
-  for (const Arguments& more : {Arguments{}, Arguments{"--optim", "adamw_8bit"}, Arguments{"--config", path("run.toml")}}) {
-    Arguments all = {"plan",     "--json", "--model", "layoutlmv3-tiny", "--data", path("pages/train.jsonl"),
-                     "--budget", "1GiB",   "--max-grad-norm", "0"};
+  for (const Arguments& more :
+       {Arguments{}, Arguments{"--optim", "adamw_8bit"}, Arguments{"--config", path("run.toml")}}) {
+    Arguments all = {
+        "plan", "--json",          "--model", "layoutlmv3-tiny", "--data", path("pages/train.jsonl"), "--budget",
+        "1GiB", "--max-grad-norm", "0"};
     all.insert(all.end(), more.begin(), more.end());
     const Outcome outcome = run(all);
     ASSERT_EQ(outcome.code, 0) << outcome.out;
