@@ -65,9 +65,15 @@ std::string counts_text(const std::filesystem::path& path, const CheckReport& re
                      report.longest_page_tokens);
 }
 
-std::string verdict(std::uint64_t errors, std::string_view data) {
-  if (errors == 0) return fmt::format("no errors{}", data);
-  return fmt::format("{} error{}{}: training would refuse this data", errors, errors == 1 ? "" : "s", data);
+std::string counted(std::uint64_t count, std::string_view what) {
+  return count == 0 ? fmt::format("no {}s", what) : fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+std::string verdict(const Findings& findings, std::string_view data) {
+  const std::uint64_t errors = findings.count(Severity::kError);
+  return fmt::format("{}{}, {}{}", counted(errors, "error"), data,
+                     counted(findings.count(Severity::kWarning), "warning"),
+                     errors > 0 ? ": training would refuse this data" : "");
 }
 
 std::string fix_text(const FixReport& fixed, const std::string& out) {
@@ -109,7 +115,8 @@ void run_check(const Invocation& invocation, CheckCommand& command) {
   if (check.evaluation) object["evaluation"] = counts_json(*check.evaluation);
   std::string text = check.findings.to_text() + counts_text(options.data.data, check.train);
   if (check.evaluation) text += counts_text(options.eval_data, *check.evaluation);
-  text += fmt::format("checked in {:.2f} s, {:.0f} pages/s\n{}", seconds, pages_per_second, verdict(errors, ""));
+  text +=
+      fmt::format("checked in {:.2f} s, {:.0f} pages/s\n{}", seconds, pages_per_second, verdict(check.findings, ""));
 
   if (!command.fix.empty()) {
     const auto source =
@@ -121,8 +128,9 @@ void run_check(const Invocation& invocation, CheckCommand& command) {
       text += "the copy went where it cannot be read again, and is not checked";
     } else {
       request.data.data = command.fix;
-      errors = check_data(bundle, options.model, request).findings.count(Severity::kError);
-      text += verdict(errors, " in " + command.fix);
+      const Findings left = check_data(bundle, options.model, request).findings;
+      errors = left.count(Severity::kError);
+      text += verdict(left, " in " + command.fix);
     }
     object["fixed"] = {{"boxes", fixed.boxes},       {"pages", fixed.pages},
                        {"image_paths", fixed.paths}, {"list", fixed.list.string()},

@@ -19,13 +19,24 @@ class Check : public ProgramTest {
 TEST_F(Check, CleanPagesPass) {
   const Outcome text = run(arguments("pages/train.jsonl", {"--eval-data", path("pages/validation.jsonl")}));
   EXPECT_EQ(text.code, 0) << text.err;
-  EXPECT_THAT(text.out, testing::HasSubstr("pages/s\nno errors"));
+  EXPECT_THAT(text.out, testing::HasSubstr("pages/s\nno errors, no warnings\n"));
   EXPECT_EQ(text.err, "");
   const Outcome json = run(arguments("pages/train.jsonl", {"--json", "--decode-images"}));
   const nlohmann::json report = nlohmann::json::parse(json.out);
   EXPECT_EQ(report.at("pages"), 4);
   EXPECT_EQ(report.at("warnings"), 0);
   EXPECT_GT(report.at("pages_per_second"), 0);
+}
+
+TEST_F(Check, WarningsAreCounted) {
+  std::vector<nlohmann::json> pages = read_pages("train.jsonl");
+  pages.push_back(pages[0]);
+  pages.back()["id"] = "again";
+  write_pages("twice.jsonl", pages);
+  const auto warnings = nlohmann::json::parse(run(arguments("pages/twice.jsonl", {"--json"})).out).at("warnings");
+  ASSERT_GT(warnings, 0);
+  EXPECT_THAT(run(arguments("pages/twice.jsonl")).out,
+              testing::HasSubstr("no errors, " + warnings.dump() + (warnings == 1 ? " warning\n" : " warnings\n")));
 }
 
 TEST_F(Check, MendsACopyAndSaysWhatIsLeft) {
