@@ -151,6 +151,18 @@ void print_json(const nlohmann::json& object) {
   print_line(object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
+void refuse_replacing(const std::string& output_dir, const std::vector<std::string>& sources) {
+  std::error_code error;
+  for (const std::string& source : sources) {
+    if (!std::filesystem::equivalent(output_dir, source, error)) continue;
+    throw UsageError({.what = "the new model would take the place of what it is made of",
+                      .where = "--output-dir",
+                      .found = output_dir,
+                      .allowed = "another directory than that of the model, of an adapter or of its base",
+                      .remedy = "name a new directory"});
+  }
+}
+
 void make_directory(const std::string& path, const std::string& option) {
   std::error_code error;
   std::filesystem::create_directories(path, error);

@@ -18,6 +18,7 @@ struct InitOptions {
 
 void run_init(const Invocation& invocation, const InitOptions& options) {
   ModelBundle bundle = open_model(options.model, options.tokenizer);
+  refuse_replacing(options.output_dir, {options.model, bundle.base});
   if (!options.labels.empty()) set_labels(bundle, LabelSet::parse(options.labels));
   make_directory(options.output_dir, "--output-dir");
   std::map<std::string, std::vector<float>> values;
@@ -29,7 +30,8 @@ void run_init(const Invocation& invocation, const InitOptions& options) {
   save_model(options.output_dir, bundle, {}, memory);
   const std::int64_t count = parameter_count(bundle.specs());
   if (invocation.json) return print_json({{"parameters", count}, {"output_dir", options.output_dir}});
-  print_line(fmt::format("{} parameters, {} labels, written to {}", count, bundle.config.num_labels(), options.output_dir));
+  print_line(
+      fmt::format("{} parameters, {} labels, written to {}", count, bundle.config.num_labels(), options.output_dir));
 }
 
 }  // namespace
@@ -51,9 +53,8 @@ void add_init(CLI::App& app, Invocation& invocation) {
   command->add_option("--output-dir", options->output_dir, "Where the Hugging Face model directory goes")
       ->type_name("DIR")
       ->required();
-  command->callback([&invocation, options] {
-    invocation.action = [&invocation, options] { run_init(invocation, *options); };
-  });
+  command->callback(
+      [&invocation, options] { invocation.action = [&invocation, options] { run_init(invocation, *options); }; });
 }
 
 }  // namespace plimsoll

@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include <filesystem>
-
 #include "base/error.h"
 #include "cli/command.h"
 #include "train/adapter.h"
@@ -22,15 +20,7 @@ void run_merge(const Invocation& invocation, const MergeOptions& options) {
                       .remedy = "a whole model needs no merging"});
   }
   const ModelBundle bundle = open_model(options.adapter, options.tokenizer, options.model);
-  std::error_code error;
-  for (const std::string& source : {options.adapter, bundle.base}) {
-    if (!std::filesystem::equivalent(options.output_dir, source, error)) continue;
-    throw UsageError({.what = "the merged model would take the place of what it is made of",
-                      .where = "--output-dir",
-                      .found = options.output_dir,
-                      .allowed = "another directory than the adapter's and its base's",
-                      .remedy = "name a new directory"});
-  }
+  refuse_replacing(options.output_dir, {options.adapter, bundle.base});
   check_weights(bundle);
   make_directory(options.output_dir, "--output-dir");
   merge_adapter(options.output_dir, bundle);
@@ -62,12 +52,12 @@ void add_merge(CLI::App& app, Invocation& invocation) {
   command->add_option("--output-dir", options->output_dir, "Where the Hugging Face model directory goes")
       ->type_name("DIR")
       ->required();
-  add_footer(command,
-             "W + alpha/rank B A is computed in double and rounded once. The result needs neither adapter nor base, and\n"
-             "transformers loads it.");
-  command->callback([&invocation, options] {
-    invocation.action = [&invocation, options] { run_merge(invocation, *options); };
-  });
+  add_footer(
+      command,
+      "W + alpha/rank B A is computed in double and rounded once. The result needs neither adapter nor base, and\n"
+      "transformers loads it.");
+  command->callback(
+      [&invocation, options] { invocation.action = [&invocation, options] { run_merge(invocation, *options); }; });
 }
 
 }  // namespace plimsoll

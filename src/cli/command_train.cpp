@@ -1,8 +1,11 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <filesystem>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -14,6 +17,8 @@
 #include "cli/run_options.h"
 #include "cli/speeds.h"
 #include "cli/usage.h"
+#include "formats/json.h"
+#include "train/adapter.h"
 
 namespace plimsoll {
 namespace {
@@ -25,7 +30,20 @@ std::atomic<bool> stop_requested{false};
 
 void request_stop(int signal) {
   stop_requested.store(true);
+  // What is safe in a handler: write(2), of a text that stands.
+  constexpr std::string_view kText =
+      "\nstopping after this update and saving; press Ctrl-C (or send the signal) again to end at once\n";
+  const int error = errno;
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kText.data(), kText.size());
+  errno = error;
   std::signal(signal, SIG_DFL);  // a second one ends the process at once
+}
+
+void stop_on_signals() {
+  std::signal(SIGINT, request_stop);
+  std::signal(SIGTERM, request_stop);
+  // A terminal that is gone; nohup has it ignored, and so it stays.
+  if (std::signal(SIGHUP, request_stop) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
 }
 
 std::optional<fs::path> find_resume(const std::string& resume, const fs::path& output_dir) {
@@ -80,6 +98,29 @@ nlohmann::json summary_json(const RunPlan& plan, const TrainSummary& summary, st
   return object;
 }
 
+// Updates of the whole run.
+std::int64_t updates_of(const TrainOptions& options, const Dataset& train) {
+  const std::int64_t per_epoch =
+      (static_cast<std::int64_t>(train.size()) + options.train_batch_size - 1) / options.train_batch_size;
+  return total_steps(options, per_epoch);
+}
+
+// Whether the checkpoint stands at the run's end, and the output directory holds a model at least as far: then nothing
+// is written, and what was is told.
+bool left_nothing(const Invocation& invocation, const TrainOptions& options, const Dataset& train,
+                  const fs::path& resume, const TrainerState& saved) {
+  const std::int64_t asked = updates_of(options, train);
+  const fs::path summary = options.output_dir / "summary.json";
+  const bool has_model = fs::exists(options.output_dir / "model.safetensors") || is_adapter(options.output_dir);
+  if (saved.step < asked || !has_model || !fs::exists(summary)) return false;
+  const nlohmann::json written = parse_json(read_text_file(summary), summary.string());
+  if (!written.is_object() || written.value("steps", std::int64_t{-1}) < saved.step) return false;
+  log_info(fmt::format("nothing is left to train: {} stands at update {}, and {} were asked for; {} stays as it is",
+                       resume.string(), saved.step, asked, options.output_dir.string()));
+  if (invocation.json) print_json(written);
+  return true;
+}
+
 // Plans and runs, from the beginning or from a checkpoint.
 void train_planned(const Invocation& invocation, const RunOptions& options, const ModelBundle& bundle,
                    const Dataset* train, const Dataset* evaluation, const Device& device,
@@ -94,17 +135,14 @@ void train_planned(const Invocation& invocation, const RunOptions& options, cons
   write_text_file(output_dir / "plan.json", written_plan.dump(2) + "\n");
   if (!invocation.json) {
     if (!device.summary.empty()) print_line(device.summary);
-    print_line(fmt::format(
-        "{}: {} parameters, {} labels; {} pages in {} windows; {} updates of {} pages", bundle.origin,
-        parameter_count(bundle.specs()), bundle.config.num_labels(), train->source().size(), train->size(),
-        total_steps(options.train, (static_cast<std::int64_t>(train->size()) + options.train.train_batch_size - 1) /
-                                       options.train.train_batch_size),
-        options.train.train_batch_size));
+    print_line(fmt::format("{}: {} parameters, {} labels; {} pages in {} windows; {} updates of {} pages",
+                           bundle.origin, parameter_count(bundle.specs()), bundle.config.num_labels(),
+                           train->source().size(), train->size(), updates_of(options.train, *train),
+                           options.train.train_batch_size));
     print_line(plan_table(plan));
   }
   stop_requested.store(false);
-  std::signal(SIGINT, request_stop);
-  std::signal(SIGTERM, request_stop);
+  stop_on_signals();
   ProgressBar progress(invocation.json, options.train.logging_steps);
   Trainer trainer(session, bundle, {.train = train, .evaluation = evaluation}, options.train,
                   loader_options(options.memory), device.threads, progress);
@@ -136,6 +174,7 @@ void run_train(const Invocation& invocation, RunOptions& options, const std::str
   options.memory.speeds = machine_speeds(device, options.train.precision);
   const std::optional<fs::path> resume = find_resume(resume_option, output_dir);
   ModelBundle bundle = open_model(options.model.model, options.model.tokenizer, options.model.base_model);
+  refuse_replacing(options.train.output_dir, {options.model.model, bundle.base});
   options.resolve_padding(bundle.config);
   resolve_labels(bundle, options.model, options.data);
   choose_trained_parts(bundle, options.parts);
@@ -148,7 +187,22 @@ void run_train(const Invocation& invocation, RunOptions& options, const std::str
   }
   const auto [train, evaluation] = open_run_data(bundle, options.data, options.eval_data);
   // The micro-batch belongs to a run's numbers: a resumed run keeps the one that it began with.
-  if (resume) options.memory.micro_batch_size = read_trainer_state(*resume).micro_batch_size;
+  if (resume) {
+    const TrainerState saved = read_trainer_state(*resume);
+    if (left_nothing(invocation, options.train, *train, *resume, saved)) return;
+    if (saved.micro_batch_size > options.train.train_batch_size) {
+      throw UsageError({.what = "an update would be smaller than the micro-batch that the resumed run keeps",
+                        .where = "--train-batch-size",
+                        .found = fmt::format("{}; {} was written with micro-batches of {}",
+                                             options.train.train_batch_size, resume->string(), saved.micro_batch_size),
+                        .allowed = fmt::format("{}, as that run had, or {} and more", saved.train_batch_size,
+                                               saved.micro_batch_size),
+                        .remedy = fmt::format("pass --train-batch-size {}, or begin a new run from its weights with "
+                                              "--model {}",
+                                              saved.train_batch_size, resume->string())});
+    }
+    options.memory.micro_batch_size = saved.micro_batch_size;
+  }
 
   if (options.fp16_fallback == "none" || options.train.precision != DType::kF16) {
     return train_planned(invocation, options, bundle, train.get(), evaluation.get(), device, resume);
@@ -189,9 +243,11 @@ void add_train(CLI::App& app, Invocation& invocation) {
   add_parts_options(command, *options);
   TrainOptions& t = options->train;
   command->option_defaults()->group("Checkpoints, evaluation, logs");
-  whole_number(command->add_option("--logging-steps", t.logging_steps,
-                                   "Updates between lines of metrics.jsonl (0: one at the end)"),
-               0)
+  whole_number(
+      command->add_option("--logging-steps", t.logging_steps,
+                          "Updates between lines of metrics.jsonl, whose loss is the mean over them, as on the "
+                          "screen (0: one at the end)"),
+      0)
       ->capture_default_str();
   whole_number(command->add_option("--save-steps", t.save_steps, "Updates between checkpoints (0: none)"), 0)
       ->capture_default_str();
@@ -231,7 +287,8 @@ void add_train(CLI::App& app, Invocation& invocation) {
       "the\n"
       "message names the op, the tensor and the pages, and plimsoll replay OUTPUT-DIR/nonfinite-step-N shows it "
       "again.\n"
-      "Ctrl-C writes a checkpoint and ends with exit code 130; --resume-from-checkpoint latest continues.");
+      "Ctrl-C, SIGTERM and SIGHUP write a checkpoint and end with exit code 130; --resume-from-checkpoint latest\n"
+      "continues.");
   command->callback([&invocation, options, resume] {
     invocation.action = [&invocation, options, resume] { run_train(invocation, *options, *resume); };
   });

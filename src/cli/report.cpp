@@ -141,19 +141,20 @@ void ProgressBar::on_step(const StepReport& r) {
     constexpr int kWidth = 20;
     const int filled = static_cast<int>(kWidth * r.step / std::max<std::int64_t>(1, r.total_steps));
     write_error(
-        "\r[{:#<{}}{:.<{}}] {}/{}  loss {:.4f}  lr {:.2e}  {:.1f} pages/s  waits {:.0f} %  {} of {}  {} left{}\x1b[K",
-        "", filled, "", kWidth - filled, r.step, r.total_steps, r.loss, r.learning_rate, r.pages_per_second,
-        100 * r.data_wait, Bytes(r.resident_bytes).c_str(), Bytes(r.budget_bytes).c_str(),
-        Duration(r.seconds_left).c_str(), Skipped(r.skipped_updates).c_str());
+        "\r[{:#<{}}{:.<{}}] {}/{}  loss {:.4f}  lr {:.2e}  {:.1f} pages/s  waits {:.0f} %  {}{} of {}  {} left{}\x1b[K",
+        "", filled, "", kWidth - filled, r.step, r.total_steps, r.mean_loss, r.learning_rate, r.pages_per_second,
+        100 * r.data_wait, r.on_device ? "host memory " : "", Bytes(r.resident_bytes).c_str(),
+        Bytes(r.budget_bytes).c_str(), Duration(r.seconds_left).c_str(), Skipped(r.skipped_updates).c_str());
     drawn_ = true;
     return;
   }
   if (!last && r.step % logging_steps_ != 0) return;
   write_error(
-      "step {}/{}  epoch {:.2f}  loss {:.4f}  lr {:.2e}  {:.1f} pages/s  waits {:.0f} %  memory {} of {}  {} left{}\n",
-      r.step, r.total_steps, r.epoch, r.loss, r.learning_rate, r.pages_per_second, 100 * r.data_wait,
-      Bytes(r.resident_bytes).c_str(), Bytes(r.budget_bytes).c_str(), Duration(r.seconds_left).c_str(),
-      Skipped(r.skipped_updates).c_str());
+      "step {}/{}  epoch {:.2f}  loss {:.4f}  lr {:.2e}  {:.1f} pages/s  waits {:.0f} %  {}memory {} of {}  {} "
+      "left{}\n",
+      r.step, r.total_steps, r.epoch, r.mean_loss, r.learning_rate, r.pages_per_second, 100 * r.data_wait,
+      r.on_device ? "host " : "", Bytes(r.resident_bytes).c_str(), Bytes(r.budget_bytes).c_str(),
+      Duration(r.seconds_left).c_str(), Skipped(r.skipped_updates).c_str());
 }
 
 void ProgressBar::on_evaluation(const StepReport& r, const Evaluation& evaluation) {

@@ -28,6 +28,7 @@ nlohmann::json to_json(const TrainerState& state) {
           {"micro_batch_size", state.micro_batch_size},
           {"examples", state.examples},
           {"max_length", state.max_length},
+          {"device", state.device},
           {"threads", state.threads},
           {"optim", state.optimizer},
           {"data", state.data},
@@ -207,6 +208,7 @@ TrainerState read_trainer_state(const fs::path& checkpoint) {
     state.examples = whole("examples");
     state.max_length = whole("max_length");
     state.threads = static_cast<int>(whole("threads"));
+    state.device = object.value("device", std::string());
     state.optimizer = object.value("optim", state.optimizer);
     state.data = object.value("data", std::string());
     state.options = object.value("options", std::string());

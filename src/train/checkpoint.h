@@ -27,7 +27,8 @@ struct TrainerState {
   std::int64_t micro_batch_size = 0;
   std::int64_t examples = 0;  // windows of the training data
   std::int64_t max_length = 0;
-  int threads = 0;
+  std::string device;                     // "cpu" or "cuda"; empty in checkpoints of old
+  int threads = 0;                        // of the CPU
   std::string optimizer = "adamw_torch";  // --optim; the only one when checkpoints did not name it
   std::string data;                       // fingerprint of the training windows; empty in checkpoints of old
   std::string options;       // learning rate and what shapes it, decay, clipping, as text; empty in checkpoints of old

@@ -34,6 +34,9 @@ std::string fingerprint(std::span<const Example> examples) {
   return fmt::format("{:016x}", hash);
 }
 
+// A NaN's sign means nothing, and "-nan" would be printed.
+double without_sign(double value) { return std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value; }
+
 // Of what trains, as far as results depend on it; empty where all does.
 std::string numeric_text(const ModelOptions& options) {
   std::string text;
@@ -69,6 +72,7 @@ Trainer::Trainer(const Session& session, const ModelBundle& bundle, const TrainD
             .micro_batch_size = session.plan().levers.micro_batch_size,
             .examples = static_cast<std::int64_t>(sampler_.size()),
             .max_length = data.train->options().windows.max_length,
+            .device = session.plan().host_peak_bytes > 0 ? "cuda" : "cpu",
             .threads = threads,
             .optimizer = std::string(optimizer_name(options.optim)),
             .data = fingerprint(data.train->examples()),
@@ -138,7 +142,8 @@ void Trainer::begin_from(const std::filesystem::path& resume) {
   differs("windows of training data", saved.examples, state_.examples);
   differs("--max-length", saved.max_length, state_.max_length);
   differs("updates in all", saved.total_steps, state_.total_steps);
-  differs("--threads", saved.threads, state_.threads);
+  if (!saved.device.empty()) differs("device", saved.device, state_.device);
+  if (saved.device.empty() || saved.device == state_.device) differs("threads", saved.threads, state_.threads);
   if (!saved.options.empty()) differs("options", saved.options, state_.options);
   if (!saved.data.empty() && saved.data != state_.data && saved.examples == state_.examples) {
     changes += fmt::format("{}other training data", changes.empty() ? "" : "; ");
@@ -235,8 +240,8 @@ double Trainer::run_update(const std::atomic<bool>& stop, bool& stopped) {
       if (faulty_) return loss;
       copy_ahead(kind);
       const PlannedProgram& planned = session_.planned(kind);
-      loss += double{program.tensor(planned.loss).get<float>()} / scaler_.scale();
-      if (last) gradient_norm_ = program.tensor(planned.gradient_norm).get<float>();
+      loss = without_sign(loss + double{program.tensor(planned.loss).get<float>()} / scaler_.scale());
+      if (last) gradient_norm_ = without_sign(program.tensor(planned.gradient_norm).get<float>());
     } catch (const EnvironmentError& error) {
       throw_unfinished(error);
     }
@@ -340,20 +345,23 @@ StepReport Trainer::report(double loss) const {
   const double rate = step_seconds_ > 0 ? static_cast<double>(pages_) / step_seconds_ : 0;
   const double pages_left = static_cast<double>(state_.total_steps - state_.step) *
                             static_cast<double>(sampler_.size()) / static_cast<double>(sampler_.updates_per_epoch());
-  return {.step = state_.step,
-          .total_steps = state_.total_steps,
-          .epoch = static_cast<double>(state_.step) / static_cast<double>(sampler_.updates_per_epoch()),
-          .loss = loss,
-          .learning_rate =
-              scheduled_learning_rate(options_, std::max<std::int64_t>(0, real_updates() - 1), state_.total_steps),
-          .gradient_norm = gradient_norm_,
-          .pages_per_second = rate,
-          .data_wait = data_wait(),
-          .seconds_left = rate > 0 ? pages_left / rate : 0,
-          .resident_bytes = resident_bytes(),
-          .budget_bytes = session_.plan().resident_budget_bytes(),
-          .loss_scale = scaler_.scale(),
-          .skipped_updates = state_.scaler.skipped};
+  return {
+      .step = state_.step,
+      .total_steps = state_.total_steps,
+      .epoch = static_cast<double>(state_.step) / static_cast<double>(sampler_.updates_per_epoch()),
+      .loss = loss,
+      .mean_loss = state_.interval_steps > 0 ? state_.interval_loss / static_cast<double>(state_.interval_steps) : loss,
+      .learning_rate =
+          scheduled_learning_rate(options_, std::max<std::int64_t>(0, real_updates() - 1), state_.total_steps),
+      .gradient_norm = gradient_norm_,
+      .pages_per_second = rate,
+      .data_wait = data_wait(),
+      .seconds_left = rate > 0 ? pages_left / rate : 0,
+      .resident_bytes = resident_bytes(),
+      .budget_bytes = session_.plan().resident_budget_bytes(),
+      .on_device = session_.plan().host_peak_bytes > 0,
+      .loss_scale = scaler_.scale(),
+      .skipped_updates = state_.scaler.skipped};
 }
 
 void Trainer::after_update(double loss, TrainSummary& summary) {

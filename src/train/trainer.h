@@ -29,6 +29,7 @@ struct StepReport {
   std::int64_t step = 0, total_steps = 0;  // updates done
   double epoch = 0;
   double loss = 0;           // mean over labelled tokens of the update
+  double mean_loss = 0;      // of the updates since the last line of metrics.jsonl: what its next one says
   double learning_rate = 0;  // that the update used
   double gradient_norm = 0;  // before clipping
   double pages_per_second = 0;
@@ -36,6 +37,7 @@ struct StepReport {
   double seconds_left = 0;
   std::size_t resident_bytes = 0;
   std::size_t budget_bytes = 0;  // of resident memory
+  bool on_device = false;        // which has memory beside the resident
   double loss_scale = 1;         // of --fp16
   std::int64_t skipped_updates = 0;
 };

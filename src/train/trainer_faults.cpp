@@ -115,7 +115,9 @@ void Trainer::after_fault(double loss) {
   if (fault && fault->kind == StepFault::Kind::kHeld) {
     remedy += fmt::format("begin from weights without such numbers; '{}' has them", fault->tensor);
   } else {
-    remedy += "lower --learning-rate, raise --warmup-ratio, or pass --on-nonfinite skip if a page is to blame";
+    remedy += options_.skip_nonfinite
+                  ? "lower --learning-rate, or raise --warmup-ratio"
+                  : "lower --learning-rate, raise --warmup-ratio, or pass --on-nonfinite skip if a page is to blame";
   }
   if (!good.empty()) {
     remedy +=

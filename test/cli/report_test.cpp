@@ -47,7 +47,8 @@ struct Wide {
     e.program = ProgramKind::kAccumulateAndStep;
     e.peak_position = 123456;
     e.nodes = 1234567;
-    e.peak_node = "layoutlmv3.encoder.layer.23.attention.output.dense.linear_weight_grad.with.a.very.long.name.at.the.end";
+    e.peak_node =
+        "layoutlmv3.encoder.layer.23.attention.output.dense.linear_weight_grad.with.a.very.long.name.at.the.end";
     e.peak_op = "linear_weight_grad";
     e.peak_phase = "backward";
     e.alive_bytes = e.transient_bytes = 1023 * kGiB;
@@ -59,12 +60,13 @@ struct Wide {
                          .bytes = 100 * kGiB});
     }
     e.phase_seconds = {1, 2, 3};
-    e.levers.push_back({.lever = "micro-batch",
-                        .choice = "524288 of 1048576 pages, 1048576 times an update",
-                        .why = "as little as the budget asks for, and a reason that goes on for longer than one line of it",
-                        .freed_bytes = -static_cast<std::int64_t>(1023 * kGiB),
-                        .extra_seconds = 100000,
-                        .alternative = "all 1048576 at once, nothing recomputed"});
+    e.levers.push_back(
+        {.lever = "micro-batch",
+         .choice = "524288 of 1048576 pages, 1048576 times an update",
+         .why = "as little as the budget asks for, and a reason that goes on for longer than one line of it",
+         .freed_bytes = -static_cast<std::int64_t>(1023 * kGiB),
+         .extra_seconds = 100000,
+         .alternative = "all 1048576 at once, nothing recomputed"});
     RunPlan other;
     other.levers = run.levers;
     other.budget_bytes = other.predicted_peak_bytes = 1023 * kMiB;
@@ -89,6 +91,21 @@ TEST(Reports, NumbersAreExactAndReadable) {
   const std::string text = explain_text(wide.request, wide.run, wide.explanation);
   EXPECT_NE(text.find(grouped_digits(1023 * kGiB + 1)), std::string::npos);
   EXPECT_NE(text.find("all others"), std::string::npos);
+}
+
+TEST(Reports, ProgressSaysWhoseMemory) {
+  StepReport report{.step = 1, .total_steps = 1};
+  report.loss = 5;
+  report.mean_loss = 2;
+  report.resident_bytes = report.budget_bytes = kGiB;
+  for (const bool on_device : {false, true}) {
+    report.on_device = on_device;
+    testing::internal::CaptureStderr();
+    ProgressBar(false, 1).on_step(report);
+    const std::string line = testing::internal::GetCapturedStderr();
+    EXPECT_THAT(line, testing::HasSubstr(on_device ? "  host memory 1.00 GiB of" : "  memory 1.00 GiB of"));
+    EXPECT_THAT(line, testing::HasSubstr("loss 2.0000"));
+  }
 }
 
 class PlanCommand : public ProgramTest {

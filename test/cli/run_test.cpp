@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <map>
 #include <thread>
 
 #include "program_fixture.h"
@@ -191,14 +192,14 @@ TEST_F(Run, ResumeWithoutACheckpointStartsAfresh) {
 }
 
 TEST_F(Run, InterruptedRunLeavesACheckpointAndGoesOn) {
-  for (const int signal : {SIGINT, SIGTERM}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     fs::remove_all(at("run"));
     // More updates than the test waits for.
     Process process(train_arguments("run", {"--max-steps", "100000", "--save-steps", "0"}), at("interrupted"));
     ASSERT_TRUE(appears(at("run/metrics.jsonl")));
     process.signal(signal);
     const Outcome outcome = process.wait();
-    expect_message(outcome, 130, {"--resume-from-checkpoint latest"});
+    expect_message(outcome, 130, {"--resume-from-checkpoint latest", "\nstopping after this update and saving; press"});
     std::vector<std::string> names;
     for (const auto& entry : fs::directory_iterator(at("run"))) names.push_back(entry.path().filename().string());
     const auto saved = std::find_if(names.begin(), names.end(),
@@ -210,6 +211,71 @@ TEST_F(Run, InterruptedRunLeavesACheckpointAndGoesOn) {
     ASSERT_EQ(resumed.code, 0) << resumed.err;
     EXPECT_EQ(nlohmann::json::parse(resumed.out).at("steps"), step + 2);
   }
+}
+
+TEST_F(Run, GoesOnWhenItsTerminalIsGoneUnderNohup) {
+  std::signal(SIGHUP, SIG_IGN);  // what nohup does, and children inherit
+  Process process(train_arguments("run", {"--max-steps", "100000", "--save-steps", "0"}), at("hung"));
+  std::signal(SIGHUP, SIG_DFL);
+  ASSERT_TRUE(appears(at("run/metrics.jsonl")));
+  process.signal(SIGHUP);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  const auto before = fs::file_size(at("run/metrics.jsonl"));
+  for (int i = 0; i < 6000 && fs::file_size(at("run/metrics.jsonl")) == before; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  process.signal(SIGKILL);
+  EXPECT_EQ(process.wait().code, 128 + SIGKILL) << "it had ended by itself";
+}
+
+TEST_F(Run, AModelIsNotWrittenOverWhatItIsMadeOf) {
+  make_model();
+  const std::string weights = file_bytes(at("model/model.safetensors"));
+  Arguments train = train_arguments("pages/../model/", {"--max-steps", "1"});
+  *std::find(train.begin(), train.end(), "layoutlmv3-tiny") = path("model");
+  expect_message(run(train), 2, {"--output-dir", "take the place of what it is made of"});
+  fs::create_directory_symlink("model", at("link"));
+  expect_message(run({"init", "--model", path("model"), "--labels", "O,B-X", "--output-dir", path("link")}), 2,
+                 {"--output-dir", "take the place of what it is made of"});
+  EXPECT_TRUE(file_bytes(at("model/model.safetensors")) == weights);
+}
+
+TEST_F(Run, WhereNothingIsLeftNothingIsWritten) {
+  ASSERT_EQ(run(train_arguments("run", {"--max-steps", "4", "--save-steps", "2"})).code, 0);
+  const auto contents = [&] {
+    std::map<std::string, std::string> all;
+    for (const auto& entry : fs::recursive_directory_iterator(at("run"))) {
+      if (entry.is_regular_file()) all[entry.path()] = file_bytes(entry.path());
+    }
+    return all;
+  };
+  const std::map<std::string, std::string> before = contents();
+  const Arguments resume =
+      train_arguments("run", {"--max-steps", "1", "--resume-from-checkpoint", path("run/checkpoint-2"), "--json"});
+  const Outcome outcome = run(resume);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, testing::HasSubstr("nothing is left to train"));
+  EXPECT_EQ(nlohmann::json::parse(outcome.out).at("steps"), 4);
+  EXPECT_TRUE(contents() == before);
+  // The model that a run lacks is written, and so is one that stands further than what the last run left.
+  fs::remove(at("run/model.safetensors"));
+  EXPECT_EQ(run(resume).code, 0);
+  EXPECT_TRUE(file_bytes(at("run/model.safetensors")) == file_bytes(at("run/checkpoint-2/model.safetensors")));
+  EXPECT_EQ(run(train_arguments("run", {"--max-steps", "4", "--resume-from-checkpoint", "latest"})).code, 0);
+  EXPECT_TRUE(file_bytes(at("run/model.safetensors")) == before.at(path("run/model.safetensors")));
+}
+
+TEST_F(Run, AResumedRunKeepsItsMicroBatch) {
+  Arguments first = train_arguments("run", {"--max-steps", "1", "--save-steps", "1"});
+  const auto batch = std::find(first.begin(), first.end(), "--train-batch-size") + 1;
+  *batch = "4";
+  ASSERT_EQ(run(first).code, 0);
+  *batch = "2";
+  first.insert(first.end(), {"--resume-from-checkpoint", "latest"});
+  *(std::find(first.begin(), first.end(), "--max-steps") + 1) = "9";
+  expect_message(
+      run(first), 2,
+      {"where:   --train-batch-size", path("run/checkpoint-1"), "micro-batches of 4", "pass --train-batch-size 4"});
 }
 
 TEST_F(Run, KilledAndResumedEqualsUninterrupted) {

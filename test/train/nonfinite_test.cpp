@@ -200,7 +200,10 @@ TEST(NonFinite, SkippingDoesNotOutliveTheWeights) {
   SmallRun run(folder.make("run"));
   lose_weights(run);
   run.options.skip_nonfinite = true;
-  EXPECT_TRUE(has(diverge(run).what, "does not help"));
+  const Problem problem = diverge(run);
+  EXPECT_TRUE(has(problem.what, "does not help"));
+  EXPECT_FALSE(has(problem.remedy, "--on-nonfinite")) << problem.remedy;
+  EXPECT_FALSE(has(problem.found, "-nan")) << problem.found;
 }
 
 TEST(NonFinite, LookingAtEveryOutputChangesNoBit) {

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "formats/safetensors.h"
 #include "trainer_fixture.h"
 
@@ -135,6 +136,40 @@ TEST(Trainer, MetricsHaveEachUpdateOnceAfterAResume) {
           << key << " of line " << i;
     }
   }
+}
+
+TEST(Trainer, TheScreenSaysTheMeanThatMetricsSay) {
+  const ScratchFolder folder;
+  SmallRun run(folder.make("run"));
+  run.options.logging_steps = 3;
+  run.train();
+  const std::vector<nlohmann::json> lines = read_lines(run.options.output_dir / "metrics.jsonl");
+  ASSERT_EQ(lines.size(), 2U);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const std::size_t last = 3 * i + 2;
+    EXPECT_FLOAT_EQ(run.reports[last].mean_loss, lines[i].at("loss").get<double>());
+    EXPECT_DOUBLE_EQ(run.reports[last].mean_loss,
+                     (run.reports[last - 2].loss + run.reports[last - 1].loss + run.reports[last].loss) / 3);
+  }
+}
+
+TEST(Trainer, ARunThatGoesOnElsewhereSaysWhere) {
+  const ScratchFolder folder;
+  SmallRun run(folder.make("run"));
+  run.options.save_steps = 2;
+  run.train();
+  const fs::path state = checkpoint_path(run.options.output_dir, 4) / "trainer_state.json";
+  nlohmann::json json = nlohmann::json::parse(file_bytes(state));
+  EXPECT_EQ(json.at("device"), "cpu");
+  json["device"] = "cuda";
+  json["threads"] = 7;  // which is then nobody's business
+  std::ofstream(state) << json.dump();
+  std::string log;
+  const LogSink old = set_log_sink([&log](LogLevel, std::string_view line) { log += line; });
+  run.train(checkpoint_path(run.options.output_dir, 4));
+  set_log_sink(old);
+  EXPECT_NE(log.find("device: cuda then, cpu now"), std::string::npos) << log;
+  EXPECT_EQ(log.find("threads"), std::string::npos) << log;
 }
 
 TEST(Trainer, BestModelIsTheOneSaved) {
