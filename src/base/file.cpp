@@ -25,13 +25,15 @@ std::string free_space(const std::filesystem::path& path) {
 // `doing`: to what, "write a file".
 [[noreturn]] void throw_write_error(const std::filesystem::path& path, std::string_view doing, int error) {
   const bool full = error == ENOSPC || error == EDQUOT;
-  throw EnvironmentError({.what = fmt::format("cannot {}", doing),
-                          .where = path.string(),
-                          .found = fmt::format("{}{}", std::strerror(error), full ? free_space(path) : std::string()),
-                          .remedy = full ? "free some disk space, or write elsewhere"
-                                    : error == EFBIG
-                                        ? "raise the limit on the size of files (ulimit -f), or write elsewhere"
-                                        : "check the path and its permissions"});
+  throw EnvironmentError(
+      {.what = fmt::format("cannot {}", doing),
+       .where = path.string(),
+       .found =
+           fmt::format("{}{}", std::strerror(error), full && !is_special_file(path) ? free_space(path) : std::string()),
+       .remedy = full             ? "free some disk space, or write elsewhere"
+                 : error == EFBIG ? "raise the limit on the size of files (ulimit -f), or write elsewhere"
+                 : error == EPIPE ? "its reader ended early: let it read to the end"
+                                  : "check the path and its permissions"});
 }
 
 // The N of /proc/self/fd/N, where /dev/stdout leads; below 0 for other paths. Opening that name again would write over

@@ -195,8 +195,7 @@ void run_train(const Invocation& invocation, RunOptions& options, const std::str
                         .where = "--train-batch-size",
                         .found = fmt::format("{}; {} was written with micro-batches of {}",
                                              options.train.train_batch_size, resume->string(), saved.micro_batch_size),
-                        .allowed = fmt::format("{}, as that run had, or {} and more", saved.train_batch_size,
-                                               saved.micro_batch_size),
+                        .allowed = fmt::format("{} or more", saved.micro_batch_size),
                         .remedy = fmt::format("pass --train-batch-size {}, or begin a new run from its weights with "
                                               "--model {}",
                                               saved.train_batch_size, resume->string())});
