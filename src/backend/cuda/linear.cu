@@ -40,10 +40,18 @@ __global__ void decode(const std::uint8_t* weight, T* to, std::int64_t rows, std
 
 // Zeros in the rows that are not real; the others copied, if they are elsewhere.
 template <typename T>
-__global__ void fill_tail(const T* from, T* to, Rows rows) {
-  const std::int64_t real = rows.elements();
-  for (std::int64_t i = first_item() + (from == to ? real : 0); i < rows.capacity * rows.columns; i += item_stride()) {
-    to[i] = i < real ? from[i] : from_float<T>(0);
+struct Tail {
+  const T* from;
+  T* to;
+  Rows rows;
+};
+// Of both operands of a product, blockIdx.y being which.
+template <typename T>
+__global__ void fill_tails(Tail<T> a, Tail<T> b) {
+  const Tail<T> tail = blockIdx.y == 0 ? a : b;
+  const std::int64_t real = tail.rows.elements(), end = tail.rows.capacity * tail.rows.columns;
+  for (std::int64_t i = first_item() + (tail.from == tail.to ? real : 0); i < end; i += item_stride()) {
+    tail.to[i] = i < real ? tail.from[i] : from_float<T>(0);
   }
 }
 
@@ -231,22 +239,20 @@ class WeightGradient {
       return;
     }
     std::byte* const scratch = Parts::begin(a);
-    const T* operands[2] = {input<T>(a, 0), input<T>(a, 1)};
-    for (std::size_t i = 0; i < 2 && a.row_count != nullptr; ++i) {
-      const Rows rows = rows_of(a, a.inputs[i]);
+    const auto tail = [&](std::size_t i) {
       // Rows that are not real are the kernel's to write (graph/op.h).
-      T* const to = copies_[i] ? reinterpret_cast<T*>(scratch + copy_at_[i]) : const_cast<T*>(operands[i]);
-      launch(context_.stream(), fill_tail<T>,
-             {.blocks = blocks_for(rows.capacity * rows.columns, kThreads), .threads = kThreads}, operands[i], to,
-             rows);
-      operands[i] = to;
+      T* const from = const_cast<T*>(input<T>(a, i));
+      return Tail<T>{from, copies_[i] ? reinterpret_cast<T*>(scratch + copy_at_[i]) : from, rows_of(a, a.inputs[i])};
+    };
+    const Tail<T> dy = tail(0), x = tail(1);
+    if (a.row_count != nullptr) {
+      const std::int64_t wider = std::max(dy.rows.columns, x.rows.columns);
+      launch(context_.stream(), fill_tails<T>,
+             {.blocks = blocks_for(dy.rows.capacity * wider, kThreads), .threads = kThreads, .blocks_y = 2}, dy, x);
     }
-    matmuls_.run(product_, shape.inner,
-                 {.a = operands[0],
-                  .b = operands[1],
-                  .addend = has_sum_ ? dw : nullptr,
-                  .c = dw,
-                  .workspace = scratch + workspace_at_});
+    const MatmulBuffers buffers{
+        .a = dy.to, .b = x.to, .addend = has_sum_ ? dw : nullptr, .c = dw, .workspace = scratch + workspace_at_};
+    matmuls_.run(product_, shape.inner, buffers);
   }
 
  private:
