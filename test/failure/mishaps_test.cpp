@@ -6,6 +6,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
 #include <random>
 #include <thread>
 
@@ -23,7 +24,29 @@ bool appears(const fs::path& path) {
   return fs::exists(path);
 }
 
-class Mishap : public FinishedRun {};
+class Mishap : public FinishedRun {
+ protected:
+  // Of a run until something goes wrong, which keeps two checkpoints.
+  Arguments endless(const std::string& output) {
+    return train_arguments(output, {"--max-steps", "100000", "--save-steps", "1", "--save-total-limit", "2"});
+  }
+  std::int64_t last_checkpoint(const std::string& output) {
+    std::int64_t last = 0;
+    for (const auto& entry : fs::directory_iterator(at(output))) {
+      const std::string name = entry.path().filename().string();
+      if (name.starts_with("checkpoint-")) last = std::max<std::int64_t>(last, std::stoll(name.substr(11)));
+    }
+    return last;
+  }
+  void expect_goes_on(const std::string& output) {
+    const std::int64_t last = last_checkpoint(output);
+    const Outcome resumed = run(train_arguments(
+        output, {"--max-steps", std::to_string(last + 1), "--save-steps", "1", "--resume-from-checkpoint", "latest"}));
+    EXPECT_EQ(resumed.code, 0) << resumed.err;
+    EXPECT_THAT(resumed.err,
+                testing::HasSubstr("resuming from " + path(output + "/checkpoint-" + std::to_string(last))));
+  }
+};
 
 TEST_F(Mishap, KilledAtAnyMomentItResumesBitForBit) {
   const auto begin = Clock::now();
@@ -45,37 +68,43 @@ TEST_F(Mishap, KilledAtAnyMomentItResumesBitForBit) {
   }
 }
 
+TEST_F(Mishap, ADiskThatIsTooSmallIsSaidBeforeTheFirstUpdate) {
+  const fs::path disk = at("disk");
+  fs::create_directories(disk);
+  if (::mount("none", disk.c_str(), "tmpfs", 0, "size=26m") != 0) GTEST_SKIP() << "nothing can be mounted here";
+  const Outcome refused = run(arguments("disk/run"));
+  expect_message(refused, 5, {"the disk has no room", path("disk/run"), "26.0 MiB free", "--save-steps 0"});
+  EXPECT_FALSE(fs::exists(disk / "run/metrics.jsonl"));
+  EXPECT_EQ(::umount(disk.c_str()), 0);
+}
+
 TEST_F(Mishap, AFullDiskIsSaidAndNothingThatWasSavedIsLost) {
   const fs::path disk = at("disk");
   fs::create_directories(disk);
-  // Room for one checkpoint and half of another.
-  if (::mount("none", disk.c_str(), "tmpfs", 0, "size=26m") != 0) GTEST_SKIP() << "nothing can be mounted here";
-  const Outcome full = run(arguments("disk/run"));
-  expect_message(full, 5, {"No space left on device", "free there", "--resume-from-checkpoint latest, from update 1"});
-  expect_good_checkpoints("disk/run");
-  EXPECT_TRUE(fs::exists(disk / "run/checkpoint-1"));
-  EXPECT_FALSE(fs::exists(disk / "run/checkpoint-2.tmp"));
-  EXPECT_EQ(::mount("none", disk.c_str(), "tmpfs", MS_REMOUNT, "size=64m"), 0);
-  expect_resumes("disk/run");
+  if (::mount("none", disk.c_str(), "tmpfs", 0, "size=128m") != 0) GTEST_SKIP() << "nothing can be mounted here";
+  Process process(endless("disk/run"), at("full"));
+  ASSERT_TRUE(appears(disk / "run/checkpoint-1"));
+  std::ofstream others(disk / "others");  // somebody else's, without end
+  const std::string block(1 << 20, 'x');
+  while (others.write(block.data(), static_cast<std::streamsize>(block.size())).flush()) {
+  }
+  expect_message(process.wait(), 5,
+                 {"No space left on device", "free there", "--resume-from-checkpoint latest, from update "});
+  others.close();
+  fs::remove(disk / "others");
+  const std::string torn = "run/checkpoint-" + std::to_string(last_checkpoint("disk/run") + 1) + ".tmp";
+  EXPECT_FALSE(fs::exists(disk / torn));
+  expect_goes_on("disk/run");
   EXPECT_EQ(::umount(disk.c_str()), 0);
 }
 
 TEST_F(Mishap, APageThatVanishesEndsTheRunFromItsLastCheckpoint) {
-  Arguments endless = train_arguments("run", {"--max-steps", "100000", "--save-steps", "1", "--save-total-limit", "2"});
-  Process process(endless, at("vanished"));
+  Process process(endless("run"), at("vanished"));
   ASSERT_TRUE(appears(at("run/checkpoint-1")));
   fs::rename(at("pages/images"), at("pages/elsewhere"));
   expect_message(process.wait(), 3, {"cannot open a page's image", path("pages/images/"), "No such file or directory"});
   fs::rename(at("pages/elsewhere"), at("pages/images"));
-  std::int64_t last = 0;
-  for (const auto& entry : fs::directory_iterator(at("run"))) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with("checkpoint-")) last = std::max<std::int64_t>(last, std::stoll(name.substr(11)));
-  }
-  const Outcome resumed = run(train_arguments(
-      "run", {"--max-steps", std::to_string(last + 1), "--save-steps", "1", "--resume-from-checkpoint", "latest"}));
-  EXPECT_EQ(resumed.code, 0) << resumed.err;
-  EXPECT_THAT(resumed.err, testing::HasSubstr("resuming from " + path("run/checkpoint-" + std::to_string(last))));
+  expect_goes_on("run");
 }
 
 TEST_F(Mishap, StandardErrorThatTakesNothingChangesNothing) {
