@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/reference/reference_backend.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/process.h"
 #include "cli/usage.h"
 #ifdef PLIMSOLL_HAS_CUDA
@@ -91,6 +93,12 @@ Device open_device(const Invocation& invocation, const DeviceOptions& options) {
   } else {
     auto cpu = std::make_unique<CpuBackend>(invocation.threads);
     device.threads = cpu->threads();
+    if (device.threads > std::max(16, 4 * available_cores())) {
+      log_warning(
+          fmt::format("--threads {} on {} processors: more than four threads each make it slower, and each holds "
+                      "memory that no plan knows of",
+                      device.threads, available_cores()));
+    }
     device.backend = std::move(cpu);
   }
   return device;

@@ -2,6 +2,7 @@
 #include "cli/report.h"
 
 #include "base/bytes.h"
+#include "base/process.h"
 #include "cli/explain_text.h"
 #include "cli/sweep_chart.h"
 #include "program_fixture.h"
@@ -151,6 +152,14 @@ TEST_F(PlanCommand, PlansForAMachineOfAnySize) {
             512 * kMiB);
   expect_message(plan({"--device-memory", "256MiB"}), 2, {"--device-memory", "256 MiB"});
   expect_message(plan({"--device-memory", "8GiB", "--budget", "1GiB"}), 2, {"--device-memory", "--budget 1GiB"});
+}
+
+TEST_F(PlanCommand, SaysThatThreadsAreTooMany) {
+  EXPECT_EQ(plan({}).err.find("--threads"), std::string::npos);
+  const std::string threads = std::to_string(std::max(17, 4 * available_cores() + 1));
+  const Outcome outcome = run({"plan", "--model", "layoutlmv3-tiny", "--data", path("pages/train.jsonl"), "--budget",
+                               "4GiB", "--threads", threads});
+  EXPECT_NE(outcome.err.find("--threads " + threads + " on "), std::string::npos) << outcome.err;
 }
 
 TEST_F(PlanCommand, ARefusalFitsEightyColumnsToo) {
