@@ -171,7 +171,8 @@ struct cudaDeviceProp {
 struct cudaFuncAttributes {
   int maxDynamicSharedSizeBytes;
 };
-enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize, cudaFuncAttributePreferredSharedMemoryCarveout };
+inline constexpr int cudaSharedmemCarveoutMaxShared = 100;  // percent
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
 cudaError_t cudaMalloc(void** address, std::size_t bytes);
 cudaError_t cudaFree(void* address);

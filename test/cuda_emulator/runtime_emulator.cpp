@@ -104,7 +104,10 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* ke
   attributes->maxDynamicSharedSizeBytes = static_cast<int>(cuda_emulator::allowed_shared_bytes(kernel));
   return cudaSuccess;
 }
-cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, int value) {
+cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value) {
+  if (attribute == cudaFuncAttributePreferredSharedMemoryCarveout) {
+    return value >= -1 && value <= 100 ? cudaSuccess : cudaErrorInvalidValue;
+  }
   const auto bytes = static_cast<std::size_t>(value);
   if (bytes > cuda_emulator::most_shared_bytes()) return cudaErrorInvalidValue;
   cuda_emulator::allowed_shared_bytes()[kernel] = bytes;

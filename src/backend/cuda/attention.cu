@@ -129,10 +129,10 @@ __global__ void __launch_bounds__(AttentionForm<T, kWidth>::kThreads, AttentionF
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     const float total = row_total(sum[i]);
-    factor[i] = total > 0 ? shape.keep_scale / total : 0.0F;
+    factor[i] = total == 0 ? 0.0F : shape.keep_scale / total;  // a NaN stays one, whatever dropout took away
     const std::int64_t row = block.warp_first() + block.lane / 4 + 8 * i;
     if (block.lane % 4 == 0 && row < block.end) {
-      log_sum_exp[row * shape.heads + block.head] = total > 0 ? largest[i] * kLn2 + logf(total) : -INFINITY;
+      log_sum_exp[row * shape.heads + block.head] = total == 0 ? -INFINITY : largest[i] * kLn2 + logf(total);
     }
   }
   store_rows<T>(out, factor[0], factor[1], block.row_of(output, block.warp_first()), block.real(block.warp_first()),

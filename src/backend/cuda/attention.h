@@ -22,8 +22,8 @@ template <typename T, int kWidth>
 struct AttentionForm {
   static constexpr bool kHalf = sizeof(T) == 2;
   static constexpr int kWarps = kHalf ? 4 : 2, kThreads = kWarps * static_cast<int>(kWarp), kRows = 16 * kWarps;
-  // Blocks that a multiprocessor's registers have room for, and, before Hopper, its shared memory: ptxas spills where it
-  // hopes for one more.
+  // Blocks that a multiprocessor's registers have room for, and, before Hopper, its shared memory: ptxas spills where
+  // it hopes for one more.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
   static constexpr int kBlocksAtOnce = kHalf ? 2 : 4;
 #else
@@ -176,7 +176,7 @@ class SharedPieces {
 struct alignas(16) RowFacts {
   std::int32_t coordinates[kTables];
   std::int32_t mask;  // of keys: 0 if masked, or no row
-  // What scores of a key are added to.
+  // What a key's scores are added to. Where a masked key's are not finite they are NaN: its rows, too, must be numbers.
   __device__ float shut() const { return mask != 0 ? 0.0F : -INFINITY; }
 };
 // Of queries, for the gradient.
@@ -412,7 +412,8 @@ auto for_width(std::int64_t head_size, const Make& make) {
   return make(std::integral_constant<int, 128>{});
 }
 
-// Above 48 KiB a kernel has to be told; it keeps the most that any node of the process needs.
+// Above 48 KiB a kernel has to be told; it keeps the most that any node of the process needs. As many blocks as
+// registers have room for want nearly all that a multiprocessor divides between shared memory and cache.
 template <typename Function>
 void allow_shared_memory(const Context& context, Function* kernel, std::size_t bytes) {
   context.gpu().check_shared_memory(bytes, "attention",
@@ -423,6 +424,9 @@ void allow_shared_memory(const Context& context, Function* kernel, std::size_t b
   check_cuda(cudaFuncGetAttributes(&attributes, kernel), kWhat);
   if (bytes <= static_cast<std::size_t>(attributes.maxDynamicSharedSizeBytes)) return;
   check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)), kWhat);
+  check_cuda(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared),
+      kWhat);
 }
 
 }  // namespace plimsoll::cuda

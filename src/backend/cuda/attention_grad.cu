@@ -41,21 +41,6 @@ struct RowSums {
   float* v_norm;
 };
 
-// *to += value in shared memory, for all lanes at once, where `adds`. A branch that compilers make of it takes more
-// instructions than the addition.
-#if defined(__CUDA_ARCH__)
-__device__ inline void add_where(bool adds, unsigned* to, unsigned value) {
-  asm volatile("{ .reg .pred adds; setp.ne.u32 adds, %0, 0; @adds red.shared.add.u32 [%1], %2; }" ::"r"(
-                   static_cast<unsigned>(adds)),
-               "r"(shared_address(to)), "r"(value)
-               : "memory");
-}
-#endif
-template <typename Sum>
-__device__ inline void add_where(bool adds, Sum* to, Sum value) {
-  if (adds) atomicAdd(to, value);
-}
-
 // A lane's sums of one of its rows become 0.
 template <int kOutBlocks>
 __device__ inline void clear_row(int row, float (&a)[kOutBlocks][4], float (&b)[kOutBlocks][4]) {
@@ -286,7 +271,7 @@ class TableSums {
       const bool before = entry == tables.low[t], behind = entry == tables.high[t];
       if (before) before_[t] += value;
       if (behind) behind_[t] += value;
-      add_where(!before && !behind, sum_at(entry), value);
+      if (!before && !behind) atomicAdd(sum_at(entry), value);
     }
   }
 
