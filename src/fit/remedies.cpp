@@ -210,7 +210,11 @@ std::vector<Remedy> find_remedies(const FitRequest& request, const RunPlan& smal
     std::string flags = change.flags;
     constexpr std::string_view kHostBudget = "--host-budget";
     if (const std::size_t at = flags.find(kHostBudget); at != std::string::npos) {
-      const std::size_t mebibytes = (plan->host_peak_bytes + kVariationBytes) / kMiB + 1;
+      // The process holds less while plans are estimated; a thirty-first of what leaves the device is left to rounding.
+      const auto process = [](const RunPlan& of) { return of.host_items.empty() ? 0 : of.host_items.front().bytes; };
+      const std::size_t growth = process(smallest) - std::min(process(smallest), process(*plan));
+      const std::size_t host = plan->host_peak_bytes + growth + plan->offload.bytes() / 31 + kVariationBytes;
+      const std::size_t mebibytes = host / kMiB + 1;
       flags.insert(at + kHostBudget.size(), fmt::format(" {}MiB", mebibytes));
     }
     const std::size_t needed = smallest_plan(trial, backend).predicted_peak_bytes;
