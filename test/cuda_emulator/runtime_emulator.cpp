@@ -114,13 +114,15 @@ cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute
   return cudaSuccess;
 }
 
-cudaError_t cudaMalloc(void** address, std::size_t bytes) {
+// Memory that `owner` then knows of.
+static cudaError_t take(std::map<void*, std::size_t>& owner, void** address, std::size_t bytes) {
   if (cuda_emulator::is_capturing()) return cudaErrorStreamCaptureUnsupported;
   *address = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   if (*address == nullptr) return cudaErrorMemoryAllocation;
-  cuda_emulator::allocations()[*address] = bytes;
+  owner[*address] = bytes;
   return cudaSuccess;
 }
+cudaError_t cudaMalloc(void** address, std::size_t bytes) { return take(cuda_emulator::allocations(), address, bytes); }
 // --- graphs ----------------------------------------------------------------------------------------------------------
 
 struct CUgraph_st {
@@ -246,13 +248,7 @@ cudaError_t cudaFree(void* address) {
   std::free(address);
   return cudaSuccess;
 }
-cudaError_t cudaMallocHost(void** address, std::size_t bytes) {
-  if (cuda_emulator::is_capturing()) return cudaErrorStreamCaptureUnsupported;
-  *address = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
-  if (*address == nullptr) return cudaErrorMemoryAllocation;
-  cuda_emulator::pinned()[*address] = bytes;
-  return cudaSuccess;
-}
+cudaError_t cudaMallocHost(void** address, std::size_t bytes) { return take(cuda_emulator::pinned(), address, bytes); }
 cudaError_t cudaFreeHost(void* address) {
   cuda_emulator::pinned().erase(address);
   std::free(address);
