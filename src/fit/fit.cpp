@@ -106,6 +106,8 @@ double recomputed_seconds(const Levers& levers) {
   return seconds;
 }
 
+std::size_t usual_budget(std::size_t held_bytes, std::size_t free_bytes) { return free_bytes / 20 * 19 + held_bytes; }
+
 void settle(RunPlan& run, Backend& backend) {
   if (!backend.device_use()) return;
   const auto item = [&run](std::string_view name) -> std::size_t& {

@@ -47,6 +47,10 @@ struct BudgetOption {
 // What the process holds varies from run to run by some hundred KiB; a budget that a refusal names has room for that.
 inline constexpr std::size_t kVariationBytes = 1 * kMiB;
 
+// A budget where none is asked for: what is held, and all that is free now, less a twentieth for the rest of the
+// machine.
+std::size_t usual_budget(std::size_t held_bytes, std::size_t free_bytes);
+
 struct FitRequest {
   StepOptions step;                              // its `update` and `recompute` are the search's to set
   std::int64_t train_batch_size = 1;             // samples an update, the effective batch

@@ -136,7 +136,7 @@ std::vector<Change> known_changes(const FitRequest& request) {
   // What the host may hold is then what it needs; the flag says how much that is.
   add("host budget", "the host holds more of what the device has no room for", "--host-budget", Effect::kNone,
       [](FitRequest& r) {
-        const std::size_t available = available_memory_bytes() / 20 * 19;
+        const std::size_t available = usual_budget(0, available_memory_bytes());
         const bool is_limit =
             r.offload == OffloadTarget::kHost && r.host_budget_bytes > 0 && r.host_budget_bytes < available;
         r.host_budget_bytes = available;

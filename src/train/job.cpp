@@ -255,8 +255,6 @@ LoaderOptions loader_options(const MemoryRequest& memory) {
           .slots = 0};
 }
 
-std::size_t usual_budget(std::size_t held_bytes, std::size_t free_bytes) { return free_bytes / 20 * 19 + held_bytes; }
-
 namespace {
 
 // A device's tensors may go to the host's memory unless somebody says no.

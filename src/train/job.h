@@ -110,9 +110,6 @@ RunData open_run_data(const ModelBundle& bundle, const DataRequest& request, con
 
 LoaderOptions loader_options(const MemoryRequest& memory);
 
-// Where none is asked for: what is held, and all that is free now, less a twentieth for the rest of the machine.
-std::size_t usual_budget(std::size_t held_bytes, std::size_t free_bytes);
-
 // The budget that --budget gives, or what the machine can give now.
 std::size_t resolve_budget(const MemoryRequest& memory);
 // Where the backend computes in memory of its own, makes both budgets definite: of the device, and of the host, whose
