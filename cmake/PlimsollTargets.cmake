@@ -1,7 +1,8 @@
 # plimsoll_library(NAME [DEPENDS lib...] [LINK external...])
 #   One folder of src/ = one library: every *.cpp of the current folder (not of its subfolders).
 # plimsoll_test(NAME [WITHOUT file...] [DEPENDS lib...] [LINK external...])
-#   One folder of test/ = one GoogleTest program test_NAME from its *.cpp files, but for those of a library beside it.
+#   One folder of test/ = one GoogleTest program test_NAME from its *.cpp files, but for those of a library beside it,
+#   and one ctest test NAME.1, NAME.2, ... per core.
 
 add_library(plimsoll_flags INTERFACE)
 set(plimsoll_options -Wall -Wextra -Wshadow -Wnon-virtual-dtor)
@@ -39,7 +40,11 @@ function(plimsoll_library name)
   endif()
 endfunction()
 
-include(GoogleTest)
+# A test program runs whole, in as many shards as there are cores: cases are short beside the start of a process. Each
+# shard writes a line per case to its tally, which scripts/test.sh counts.
+cmake_host_system_information(RESULT PLIMSOLL_TEST_SHARDS QUERY NUMBER_OF_LOGICAL_CORES)
+set(PLIMSOLL_TEST_TALLIES "${CMAKE_BINARY_DIR}/Testing/tallies")
+file(MAKE_DIRECTORY "${PLIMSOLL_TEST_TALLIES}")
 function(plimsoll_test name)
   cmake_parse_arguments(ARG "" "" "DEPENDS;LINK;WITHOUT" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp")
@@ -49,12 +54,14 @@ function(plimsoll_test name)
   endif()
   list(TRANSFORM ARG_DEPENDS PREPEND plimsoll_)
   add_executable(test_${name} ${sources})
-  target_link_libraries(test_${name} PRIVATE plimsoll_flags ${ARG_DEPENDS} ${ARG_LINK} GTest::gtest GTest::gmock GTest::gtest_main)
+  target_link_libraries(test_${name} PRIVATE plimsoll_flags plimsoll_test_harness ${ARG_DEPENDS} ${ARG_LINK}
+    GTest::gtest GTest::gmock)
   target_include_directories(test_${name} PRIVATE "${CMAKE_SOURCE_DIR}/test")
-  # Where a test finds its golden files, and the optional shared data beside the checkout.
-  target_compile_definitions(test_${name} PRIVATE
-    PLIMSOLL_SOURCE_DIR="${CMAKE_SOURCE_DIR}" PLIMSOLL_TEST_DATA_DIR="${CMAKE_SOURCE_DIR}/test/data"
-    PLIMSOLL_SHARED_DIR="${CMAKE_SOURCE_DIR}/../shared")
-  gtest_discover_tests(test_${name} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60
-    PROPERTIES TIMEOUT 600 ENVIRONMENT "GOMP_SPINCOUNT=2000")  # as the program itself: see src/cli/main
+  foreach(index RANGE 1 ${PLIMSOLL_TEST_SHARDS})
+    math(EXPR shard "${index} - 1")
+    set(tally "${PLIMSOLL_TEST_TALLIES}/${name}.${index}")
+    add_test(NAME ${name}.${index} COMMAND test_${name})
+    set_tests_properties(${name}.${index} PROPERTIES TIMEOUT 1500 ENVIRONMENT  # GOMP_SPINCOUNT as the program itself: see src/cli/main
+      "GOMP_SPINCOUNT=2000;GTEST_TOTAL_SHARDS=${PLIMSOLL_TEST_SHARDS};GTEST_SHARD_INDEX=${shard};PLIMSOLL_TEST_TALLY=${tally}")
+  endforeach()
 endfunction()

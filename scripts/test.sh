@@ -1,8 +1,41 @@
 #!/usr/bin/env bash
-# Builds and runs every test. `scripts/test.sh asan` does so under the address and undefined-behaviour sanitizers.
+# Builds and runs every test, and counts their cases. `scripts/test.sh asan` does so under the address and
+# undefined-behaviour sanitizers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 preset=${1:-release}
 scripts/install_dependencies.sh
 scripts/build.sh "$preset"
-ctest --preset "$preset" --parallel "$(nproc)"
+tallies=build/$preset/Testing/tallies
+rm -f "$tallies"/*
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+status=0
+ctest --preset "$preset" --parallel "$(nproc)" | tee "$log" || status=$?
+
+# A test of ctest's that keeps no tally is one case. A program that crashed has begun a case without ending it, and has
+# cases that never began: all of them failed.
+awk -v tallies="$tallies" '
+  function add(what) { count[what]++ }
+  FILENAME == log_file {
+    if (match($0, /Test +#[0-9]+: [^ ]+/)) {
+      split(substr($0, RSTART, RLENGTH), words, " "); name = words[length(words)]
+      if (system("test -e " tallies "/" name) == 0) next
+      if (/Skipped/) { add("skipped"); print "SKIPPED: " name } else if (/Passed/) add("passed"); else { add("failed"); print "FAILED: " name }
+    }
+    next
+  }
+  $1 == "cases" { expected += $2; next }
+  $1 == "begin" { begun[FILENAME] = $2; next }
+  {
+    add($1); ended++; begun[FILENAME] = ""
+    if ($1 == "failed") print "FAILED: " $2
+    if ($1 == "skipped") print "SKIPPED: " $2
+  }
+  END {
+    for (file in begun) if (begun[file] != "") print "CRASHED: " begun[file]
+    count["failed"] += expected - ended
+    printf "%d passed, %d failed, %d skipped\n", count["passed"], count["failed"], count["skipped"]
+    exit count["failed"] > 0
+  }' log_file="$log" "$log" "$tallies"/* || status=1
+exit "$status"

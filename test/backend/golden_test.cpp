@@ -9,6 +9,7 @@
 #include "backend/reference/reference_backend.h"
 #include "formats/safetensors.h"
 #include "graph/update_form.h"
+#include "harness/paths.h"
 
 namespace plimsoll::test {
 namespace {
@@ -18,7 +19,7 @@ constexpr Tolerance kDouble = {.relative = 1e-13, .absolute = 1e-14, .reason = "
 
 class OpGolden : public testing::Test {
  protected:
-  OpGolden() : file_(PLIMSOLL_TEST_DATA_DIR "/ops.safetensors") {}
+  OpGolden() : file_(test_data_dir() / "ops.safetensors") {}
 
   std::vector<double> golden(const std::string& name) const {
     const TensorType& type = file_.at(name).type;

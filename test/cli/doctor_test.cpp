@@ -1,5 +1,6 @@
 // `plimsoll doctor` as a user runs it.
 #include "cli/program_fixture.h"
+#include "harness/paths.h"
 
 namespace plimsoll::test {
 namespace {
@@ -7,7 +8,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-const std::string kLogs = std::string(PLIMSOLL_SOURCE_DIR) + "/test/doctor/logs/";
+const std::string kLogs = source_dir().string() + "/test/doctor/logs/";
 
 class DoctorTest : public ProgramTest {};
 
@@ -70,7 +71,7 @@ TEST_F(DoctorTest, SaysWhatItDoesNotKnow) {
 }
 
 TEST_F(DoctorTest, ReadsASnapshot) {
-  const std::string snapshot = std::string(PLIMSOLL_SOURCE_DIR) + "/test/doctor/snapshot.pickle";
+  const std::string snapshot = source_dir().string() + "/test/doctor/snapshot.pickle";
   const Outcome outcome = run({"doctor", "--snapshot", snapshot});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   for (const char* part : {"peak 568 MiB", "/work/train.py:71 train_one_epoch", "grows from step to step",

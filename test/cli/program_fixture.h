@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/paths.h"
 #include "support/scratch_folder.h"
 
 namespace plimsoll::test {
@@ -43,7 +44,7 @@ class Process {
  public:
   Process(const Arguments& arguments, const fs::path& log) : log_(log) {
     std::vector<char*> argv;
-    std::string program = PLIMSOLL_PROGRAM;
+    std::string program = program_path().string();
     Arguments copy = arguments;
     argv.push_back(program.data());
     for (std::string& argument : copy) argv.push_back(argument.data());

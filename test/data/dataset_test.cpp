@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "data/pages_fixture.h"
+#include "harness/paths.h"
 
 namespace plimsoll {
 namespace {
@@ -239,7 +240,7 @@ TEST(Dataset, NoticesFilesThatChange) {
 }
 
 TEST(Dataset, ReadsRealReceipts) {
-  const fs::path path = fs::path(PLIMSOLL_SHARED_DIR) / "data/sroie/validation.jsonl";
+  const fs::path path = shared_dir() / "data/sroie/validation.jsonl";
   if (!fs::exists(path)) GTEST_SKIP() << path << " is not there";
   auto source = std::shared_ptr<const PageSource>(open_pages(path, {}));
   const LabelSet labels = LabelSet::from_pages(*source);

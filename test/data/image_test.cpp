@@ -12,6 +12,7 @@
 #include "data/image_processor.h"
 #include "data/pages_fixture.h"
 #include "data/resample.h"
+#include "harness/paths.h"
 
 namespace plimsoll {
 namespace {
@@ -21,7 +22,7 @@ using test::caught;
 using test::ScratchFolder;
 using testing::HasSubstr;
 
-const fs::path kImages = fs::path(PLIMSOLL_TEST_DATA_DIR) / "images";
+const fs::path kImages = test_data_dir() / "images";
 
 ImageProcessorConfig sized(int height, int width) {
   ImageProcessorConfig config;

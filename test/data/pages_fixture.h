@@ -10,6 +10,7 @@
 
 #include "data/image_processor.h"
 #include "data/windows.h"
+#include "harness/paths.h"
 #include "support/scratch_folder.h"
 
 namespace plimsoll::test {
@@ -29,7 +30,7 @@ inline ImageProcessor small_processor() {
 }
 
 inline std::string image_file(const std::string& name) {
-  return (std::filesystem::path(PLIMSOLL_TEST_DATA_DIR) / "images" / name).string();
+  return (test_data_dir() / "images" / name).string();
 }
 
 // The error of type E that `run` throws; a failed test if it throws none.

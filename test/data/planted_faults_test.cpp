@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "data/check.h"
 #include "draw/synth.h"
+#include "harness/paths.h"
 
 namespace plimsoll {
 namespace {
@@ -304,7 +305,7 @@ TEST_F(PlantedFaults, CleanDataHasNone) {
   };
   const SynthSummary drawn = synthesize({.output_dir = folder_.path() / "drawn", .count = 60, .seed = 5});
   expect_clean(drawn.train_file, true);
-  const fs::path sroie = fs::path(PLIMSOLL_SHARED_DIR) / "data" / "sroie";
+  const fs::path sroie = shared_dir() / "data" / "sroie";
   if (!fs::exists(sroie)) GTEST_SKIP() << "drawn pages are clean; " << sroie << " is not there";
   expect_clean(sroie / "train.jsonl", false);
   expect_clean(sroie / "validation.jsonl", true);

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/philox.h"
+#include "harness/paths.h"
 
 namespace plimsoll {
 namespace {
@@ -30,7 +31,7 @@ Ids encode(const Tokenizer& tokenizer, std::string_view word) {
 }
 
 json golden() {
-  return json::parse(read_text_file(std::filesystem::path(PLIMSOLL_TEST_DATA_DIR) / "tokenizer_golden.json"));
+  return json::parse(read_text_file(test_data_dir() / "tokenizer_golden.json"));
 }
 
 TEST(Tokenizer, EqualsHuggingFaceOnRandomUnicodeWords) {
@@ -43,7 +44,7 @@ TEST(Tokenizer, EqualsHuggingFaceOnRandomUnicodeWords) {
 }
 
 TEST(Tokenizer, EqualsHuggingFaceOnAllReceipts) {
-  const std::filesystem::path shared = std::filesystem::path(PLIMSOLL_SHARED_DIR) / "data";
+  const std::filesystem::path shared = shared_dir() / "data";
   if (!std::filesystem::exists(shared / "sroie") || !std::filesystem::exists(shared / "layoutlmv3-base")) {
     GTEST_SKIP() << "no receipts or LayoutLMv3 tokenizer below " << shared;
   }

@@ -7,10 +7,11 @@
 #include <string>
 
 #include "doctor/diagnosis.h"
+#include "harness/paths.h"
 
 namespace plimsoll::doctor {
 
-inline std::filesystem::path logs() { return std::filesystem::path(PLIMSOLL_SOURCE_DIR) / "test" / "doctor" / "logs"; }
+inline std::filesystem::path logs() { return source_dir() / "test" / "doctor" / "logs"; }
 inline std::filesystem::path unseen_logs() { return logs().parent_path() / "unseen"; }
 
 inline std::string text_of(const std::filesystem::path& path) {

@@ -9,6 +9,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "harness/paths.h"
 #include "support/expect_error.h"
 #include "support/scratch_folder.h"
 
@@ -19,7 +20,7 @@ namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-fs::path snapshot_path() { return fs::path(PLIMSOLL_SOURCE_DIR) / "test" / "doctor" / "snapshot.pickle"; }
+fs::path snapshot_path() { return source_dir() / "test" / "doctor" / "snapshot.pickle"; }
 
 std::string bytes_of(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "finished_run.h"
+#include "harness/paths.h"
 #include "support/sanitizer.h"
 
 namespace plimsoll {
@@ -108,11 +109,11 @@ TEST_F(Mishap, APageThatVanishesEndsTheRunFromItsLastCheckpoint) {
 }
 
 TEST_F(Mishap, StandardErrorThatTakesNothingChangesNothing) {
-  std::string command = PLIMSOLL_PROGRAM;
+  std::string command = program_path().string();
   for (const std::string& argument : arguments("run")) command += " '" + argument + "'";
   EXPECT_EQ(std::system((command + " >/dev/null 2>/dev/full").c_str()), 0);
   expect_results("run");
-  const int wrong = std::system((std::string(PLIMSOLL_PROGRAM) + " train >/dev/null 2>/dev/full").c_str());
+  const int wrong = std::system((program_path().string() + " train >/dev/null 2>/dev/full").c_str());
   EXPECT_TRUE(WIFEXITED(wrong) && WEXITSTATUS(wrong) == 2) << wrong;
 }
 

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "formats/tensor_source.h"
+#include "harness/paths.h"
 #include "support/scratch_folder.h"
 
 namespace plimsoll {
@@ -23,7 +24,7 @@ namespace plimsoll {
 using test::ScratchFolder;
 
 inline std::filesystem::path golden(std::string_view name) {
-  return std::filesystem::path(PLIMSOLL_TEST_DATA_DIR) / "formats" / name;
+  return test_data_dir() / "formats" / name;
 }
 
 // A number's bytes as they lie in a file.

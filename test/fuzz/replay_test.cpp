@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "formats/allocation_guard.h"
 #include "fuzz/targets.h"
+#include "harness/paths.h"
 
 namespace plimsoll::fuzz {
 
@@ -19,7 +20,7 @@ class Corpus : public testing::TestWithParam<Named> {};
 
 TEST_P(Corpus, IsReadOrRefused) {
   int inputs = 0;
-  const auto folder = std::filesystem::path(PLIMSOLL_SOURCE_DIR) / "test/fuzz/corpus" / GetParam().name;
+  const auto folder = source_dir() / "test/fuzz/corpus" / GetParam().name;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     const std::string input = read_text_file(entry.path());
     const AllocationGuard guard;
@@ -35,7 +36,7 @@ INSTANTIATE_TEST_SUITE_P(Fuzz, Corpus, testing::ValuesIn(kTargets),
 
 TEST(CorpusFolders, HaveATargetEach) {
   for (const auto& entry :
-       std::filesystem::directory_iterator(std::filesystem::path(PLIMSOLL_SOURCE_DIR) / "test/fuzz/corpus")) {
+       std::filesystem::directory_iterator(source_dir() / "test/fuzz/corpus")) {
     const std::string name = entry.path().filename().string();
     EXPECT_TRUE(std::ranges::any_of(kTargets, [&](const Named& target) { return target.name == name; })) << name;
   }

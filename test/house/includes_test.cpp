@@ -9,6 +9,8 @@
 #include <sstream>
 #include <string>
 
+#include "harness/paths.h"
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -16,7 +18,7 @@ using Table = std::map<std::string, std::set<std::string>>;
 
 Table read_table() {
   Table table;
-  std::ifstream file(fs::path(PLIMSOLL_SOURCE_DIR) / "docs" / "architecture.md");
+  std::ifstream file(plimsoll::source_dir() / "docs" / "architecture.md");
   const std::regex row(R"(^\| `([a-z/]+)` \|.*\| ?([a-z/, ]*) ?\|$)");
   for (std::string line; std::getline(file, line);) {
     std::smatch match;
@@ -50,7 +52,7 @@ std::string folder_of(const Table& table, const std::string& path) {
 TEST(House, EveryIncludeFollowsTheTable) {
   const Table table = read_table();
   ASSERT_GE(table.size(), 15U) << "docs/architecture.md has lost its table";
-  const fs::path root = fs::path(PLIMSOLL_SOURCE_DIR) / "src";
+  const fs::path root = plimsoll::source_dir() / "src";
   const std::regex include(R"re(^\s*#include "([^"]+)")re");
   int checked = 0;
   for (const auto& entry : fs::recursive_directory_iterator(root)) {

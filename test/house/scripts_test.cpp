@@ -7,9 +7,11 @@
 #include <sstream>
 #include <string>
 
+#include "harness/paths.h"
+
 namespace {
 
-const std::string kScripts = std::string(PLIMSOLL_SOURCE_DIR) + "/scripts/";
+const std::string kScripts = plimsoll::source_dir().string() + "/scripts/";
 
 // What it prints, and its exit status. "nowhere" is no preset: nothing is built, whatever the script makes of the rest.
 int build(const std::string& arguments, std::string& text) {

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <map>
 
+#include "harness/paths.h"
 #include "model/layoutlmv3.h"
 #include "support/expect_error.h"
 #include "support/scratch_folder.h"
@@ -17,7 +18,7 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-const fs::path kGolden = fs::path(PLIMSOLL_TEST_DATA_DIR) / "model";
+const fs::path kGolden = test_data_dir() / "model";
 
 LayoutLMv3Config parse(json object) {
   object["model_type"] = "layoutlmv3";
@@ -227,7 +228,7 @@ TEST(Presets, ParametersAreAsManyAsInTransformers) {
 }
 
 TEST(Presets, BaseHasThePublishedShape) {
-  const fs::path published = fs::path(PLIMSOLL_SHARED_DIR) / "data" / "layoutlmv3-base";
+  const fs::path published = shared_dir() / "data" / "layoutlmv3-base";
   if (!fs::exists(published / "config.json")) GTEST_SKIP() << published << " is not here";
   LayoutLMv3Config config = read_config(published), preset = preset_config("layoutlmv3-base");
   config.labels = preset.labels;

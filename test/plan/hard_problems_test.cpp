@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "graph/build.h"
+#include "harness/paths.h"
 #include "plan/memory_plan.h"
 #include "plan/packing.h"
 #include "plan/packing_search.h"
@@ -50,7 +51,7 @@ Problem read_problem(const std::filesystem::path& path) {
 }
 
 TEST(PublishedProblems, AreSolvedWithinTheirCapacity) {
-  const std::filesystem::path folder = std::filesystem::path(PLIMSOLL_SHARED_DIR) / "data" / "minimalloc";
+  const std::filesystem::path folder = shared_dir() / "data" / "minimalloc";
   if (!std::filesystem::is_directory(folder)) GTEST_SKIP() << folder << " is not there";
   double total = 0;
   for (char name = 'A'; name <= 'K'; ++name) {

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "formats/safetensors.h"
+#include "harness/paths.h"
 #include "support/expect_error.h"
 #include "train/gradients.h"
 #include "train/trainer_fixture.h"
@@ -64,13 +65,13 @@ PartsRequest adapters(std::int64_t rank = 4, double dropout = 0) {
 std::vector<float> logits_of(const ModelBundle& bundle, const fs::path& folder) {
   CpuBackend backend(1);
   const fs::path output = folder / "gradients.safetensors";
-  compute_gradients(bundle, fs::path(PLIMSOLL_TEST_DATA_DIR) / "model" / "linear" / "batch0.safetensors", output,
+  compute_gradients(bundle, test_data_dir() / "model" / "linear" / "batch0.safetensors", output,
                     backend);
   return read_file(output).at("logits");
 }
 
 ModelBundle golden_model() {
-  const fs::path directory = fs::path(PLIMSOLL_TEST_DATA_DIR) / "model" / "linear";
+  const fs::path directory = test_data_dir() / "model" / "linear";
   ModelBundle bundle;
   bundle.origin = directory.string();
   bundle.config = read_config(directory);

@@ -5,6 +5,8 @@
 
 #include <vector>
 
+#include "harness/paths.h"
+
 namespace plimsoll {
 namespace {
 
@@ -15,7 +17,7 @@ std::span<const std::int32_t> integers(const Batch& batch, std::string_view name
 }
 
 TEST(BatchFile, LeavesPaddingOut) {
-  const fs::path folder = fs::path(PLIMSOLL_TEST_DATA_DIR) / "model" / "linear";
+  const fs::path folder = test_data_dir() / "model" / "linear";
   const LayoutLMv3Config config = read_config(folder);
   const auto whole = read_batch_file(folder / "batch0.safetensors", config);
   const auto packed = read_batch_file(folder / "batch0.safetensors", config, false);

@@ -12,6 +12,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/reference/reference_backend.h"
 #include "formats/safetensors.h"
+#include "harness/paths.h"
 
 namespace plimsoll {
 namespace {
@@ -38,7 +39,7 @@ double distance(const std::vector<float>& a, const std::vector<float>& b) {
 
 // The golden directories hold no tokenizer, which gradients do not need.
 ModelBundle golden_model(const std::string& head) {
-  const fs::path directory = fs::path(PLIMSOLL_TEST_DATA_DIR) / "model" / head;
+  const fs::path directory = test_data_dir() / "model" / head;
   ModelBundle bundle;
   bundle.config = read_config(directory);
   bundle.weights = std::make_shared<WeightsFile>(open_weights(directory));
@@ -46,7 +47,7 @@ ModelBundle golden_model(const std::string& head) {
 }
 
 void compare_with_golden(const std::string& head, Backend& backend) {
-  const fs::path directory = fs::path(PLIMSOLL_TEST_DATA_DIR) / "model" / head;
+  const fs::path directory = test_data_dir() / "model" / head;
   const fs::path output = fs::path(testing::TempDir()) / ("gradients_" + head + std::string(backend.name()) + ".safetensors");
   compute_gradients(golden_model(head), directory / "batch0.safetensors", output, backend);
   const SafetensorsReader found(output), expected(directory / "reference.safetensors");

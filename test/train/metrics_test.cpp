@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "harness/paths.h"
 
 namespace plimsoll {
 namespace {
@@ -51,7 +52,7 @@ void expect_scores(const EntityScores& scores, const nlohmann::json& golden,
 // Made by tools/make_golden.py with seqeval: random BIO and IOBES sequences, I- without B-, changes of type, bare tags.
 TEST(EntityMetrics, EqualsSeqeval) {
   const auto golden = nlohmann::json::parse(
-      read_text_file(std::filesystem::path(PLIMSOLL_TEST_DATA_DIR) / "metrics.json"));
+      read_text_file(test_data_dir() / "metrics.json"));
   ASSERT_GT(golden["cases"].size(), 20U);
   std::size_t index = 0;
   for (const auto& item : golden["cases"]) {

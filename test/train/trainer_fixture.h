@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
+#include "harness/paths.h"
 #include "support/far_backend.h"
 #include "support/scratch_folder.h"
 #include "train/job.h"
@@ -35,7 +36,7 @@ inline std::string file_bytes(const fs::path& path) {
 
 // Pages of unequal length whose labels follow from their words: there is something to learn.
 inline fs::path write_pages(const fs::path& folder, int count = 7) {
-  const fs::path image = fs::path(PLIMSOLL_TEST_DATA_DIR) / "images" / "rgb.png";
+  const fs::path image = test_data_dir() / "images" / "rgb.png";
   const fs::path path = folder / "pages.jsonl";
   std::ofstream file(path);
   for (int page = 0; page < count; ++page) {

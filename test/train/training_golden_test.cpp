@@ -9,6 +9,7 @@
 #include "backend/reference/reference_backend.h"
 #include "base/dropout.h"
 #include "fit/session.h"
+#include "harness/paths.h"
 #include "train/batch_binding.h"
 #include "train/batch_file.h"
 #include "train/model_bundle.h"
@@ -17,7 +18,7 @@ namespace plimsoll {
 namespace {
 
 void expect_golden_training(const std::string& head, Backend& backend, std::size_t updates) {
-  const std::filesystem::path directory = std::filesystem::path(PLIMSOLL_TEST_DATA_DIR) / "model" / head;
+  const std::filesystem::path directory = test_data_dir() / "model" / head;
   std::ifstream file(directory / "training.json");
   const nlohmann::json golden = nlohmann::json::parse(file);
   const ModelBundle bundle = open_weights_only(directory.string());

@@ -1,0 +1,16 @@
+// Where a test finds its files. Paths are compiled into one file of this library, so that the objects of a test do not
+// depend on where the checkout lies and a compiler cache can share them between checkouts.
+//
+//   const std::filesystem::path golden = test_data_dir() / "model" / "linear";
+#pragma once
+
+#include <filesystem>
+
+namespace plimsoll {
+
+std::filesystem::path source_dir();     // the checkout
+std::filesystem::path test_data_dir();  // test/data: golden files
+std::filesystem::path shared_dir();     // optional data beside the checkout; tests that use it skip where it is absent
+std::filesystem::path program_path();   // plimsoll as this build made it
+
+}  // namespace plimsoll
