@@ -24,7 +24,7 @@ enum class ExitCode : int {
   kBudget = 4,        // does not fit the memory budget
   kEnvironment = 5,   // device, disk, memory, permissions
   kDiverged = 6,      // loss or gradients are no longer finite
-  kInterrupted = 130  // stopped by a signal, after a clean checkpoint
+  kInterrupted = 130  // stopped by SIGINT, after a clean checkpoint; by another signal: 128 + its number
 };
 
 struct Problem {
@@ -71,7 +71,10 @@ class DivergedError : public Error {
 };
 class InterruptedError : public Error {
  public:
-  explicit InterruptedError(Problem problem) : Error(ExitCode::kInterrupted, std::move(problem)) {}
+  // `signal`: the one that ended the run. The exit code is 128 + its number, as shells report it.
+  static constexpr int kSigInt = 2;
+  explicit InterruptedError(Problem problem, int signal = kSigInt)
+      : Error(static_cast<ExitCode>(128 + signal), std::move(problem)) {}
 };
 // A broken invariant of our own: never the user's fault.
 class InternalError : public Error {

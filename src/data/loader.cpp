@@ -1,5 +1,7 @@
 #include "data/loader.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/error.h"
@@ -26,7 +28,8 @@ BatchShape with_pixel_bytes(BatchShape shape) {
 Loader::Loader(const Dataset& dataset, BatchSequence& sequence, const BatchShape& shape, std::int64_t pad_to,
                LoaderOptions options)
     : dataset_(dataset), sequence_(sequence), pad_to_(pad_to) {
-  check(options.workers >= 0 && options.workers <= 64, "a loader has a sensible number of workers");
+  check(options.workers >= 0 && options.workers <= kMaxWorkers,
+        [&] { return fmt::format("a loader has 0 to {} workers, not {}", kMaxWorkers, options.workers); });
   check(sequence.samples_per_micro_batch() <= shape.max_samples, "a batch has room for a micro-batch's samples");
   check(static_cast<std::size_t>(shape.pixels_per_sample()) == dataset.image_processor().pixel_count(),
         "a batch's images have the size that the image processor makes");

@@ -24,8 +24,11 @@
 
 namespace plimsoll {
 
+// The most threads that a loader may have.
+inline constexpr int kMaxWorkers = 64;
+
 struct LoaderOptions {
-  int workers = 2;  // 0: `next` itself loads
+  int workers = 2;  // 0: `next` itself loads; at most kMaxWorkers
   int slots = 0;    // batches that exist; 0: workers + 1 (one in use while each worker fills another)
 };
 
