@@ -24,6 +24,7 @@ enum class ExitCode : int {
   kBudget = 4,        // does not fit the memory budget
   kEnvironment = 5,   // device, disk, memory, permissions
   kDiverged = 6,      // loss or gradients are no longer finite
+  kUnrecognised = 7,  // `doctor` does not recognise the failure in a log
   kInterrupted = 130  // stopped by SIGINT, after a clean checkpoint; by another signal: 128 + its number
 };
 
