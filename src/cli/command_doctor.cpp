@@ -49,6 +49,7 @@ void run_doctor(const Invocation& invocation, const DoctorOptions& options) {
   }
   if (!options.log.empty()) {
     const doctor::Diagnosis diagnosis = read_log(options.log);
+    if (diagnosis.rule == nullptr && !diagnosis.no_failure) invocation.exit_code = ExitCode::kUnrecognised;
     if (invocation.json) return print_json(diagnosis_json(diagnosis));
     return print_line(diagnosis_text(diagnosis, options.log == "-" ? "standard input" : options.log));
   }
@@ -90,8 +91,9 @@ void add_doctor(CLI::App& app, Invocation& invocation) {
       "Plimsoll needs. A log is read as it streams by, whatever its size and bytes:\n"
       "  python train.py 2>&1 | tee train.log;  plimsoll doctor train.log\n"
       "  dmesg | plimsoll doctor -\n"
-      "Nothing in a snapshot is run. It answers \"not recognised\" rather than guess, and \"perhaps\" where a later\n"
-      "error is none that it knows.");
+      "Nothing in a snapshot is run. It answers \"not recognised\" (exit code 7) rather than guess, and \"perhaps\" "
+      "where\n"
+      "the log also holds an error that it does not know. Exit code 0: it knows the failure, or nothing failed.");
   command->callback(
       [&invocation, options] { invocation.action = [&invocation, options] { run_doctor(invocation, *options); }; });
 }

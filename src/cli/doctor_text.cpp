@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/bytes.h"
+#include "doctor/advice.h"
 
 namespace plimsoll {
 
@@ -40,6 +41,13 @@ std::string quote(const Evidence& evidence) { return fmt::format("    {:>6}: {}\
 
 void say(std::string& out, const char* head, std::string_view text) {
   if (!text.empty()) out += fmt::format("{:<12}{}\n", head, wrapped(text, 12));
+}
+
+// One a line; numbered where there are several, for they are ranked.
+void say_list(std::string& out, const char* head, std::span<const std::string> list) {
+  if (list.size() == 1) return say(out, head, list.front());
+  for (std::size_t i = 0; i < list.size(); ++i)
+    out += fmt::format("{:<12}{}\n", i == 0 ? head : "", wrapped(fmt::format("{}. {}", i + 1, list[i]), 15));
 }
 
 nlohmann::json evidence_json(std::span<const Evidence> evidence) {
@@ -167,14 +175,13 @@ std::string diagnosis_text(const Diagnosis& d, const std::string& name) {
     also += fmt::format("    {:>6}: {} ({})\n", other.trigger.line, other.rule->what, other.rule->name);
   if (d.no_failure) {
     out = fmt::format("no failure found in {} ({} lines): ", name, d.lines);
-    if (d.others.empty()) return out + "it ends like a run that came to its end";
-    return out + "the run outlived what is listed here\n" + also.substr(0, also.size() - 1);
+    if (d.others.empty()) return out + "it shows training and no error";
+    return out + "the run went on after what is listed here\n" + also.substr(0, also.size() - 1);
   }
   if (d.rule == nullptr) {
-    out =
-        fmt::format("not recognised: none of the failures that Plimsoll knows explains {} ({} lines)\n", name, d.lines);
+    out = fmt::format("not recognised: Plimsoll knows no failure that explains {} ({} lines)\n", name, d.lines);
     if (!d.errors.empty()) {
-      out += "what looks like an error there:\n";
+      out += "errors in it:\n";
       for (const Evidence& evidence : d.errors) out += quote(evidence);
     }
     return out + also +
@@ -186,15 +193,16 @@ std::string diagnosis_text(const Diagnosis& d, const std::string& name) {
   if (d.unexplained) out += quote(*d.unexplained);
   out += "evidence\n";
   for (const Evidence& evidence : d.evidence) out += quote(evidence);
-  const std::vector<std::string> numbers = explain(d.numbers);
+  const std::vector<std::string> numbers = meanings(d);
   if (!numbers.empty()) {
     out += "numbers\n";
     for (const std::string& line : numbers) out += "    " + line + "\n";
   }
-  say(out, "cause", rule.cause);
+  say_list(out, "cause", causes(d));
   say(out, "confirm", rule.confirm);
-  say(out, "fix", rule.fix);
-  say(out, "plimsoll", rule.command);
+  say_list(out, "fix", fixes(d));
+  say(out, "note", note(d));
+  say(out, "plimsoll", command(d));
   return out + also + fmt::format("({}; {} lines of {})", rule.name, d.lines, name);
 }
 
@@ -218,11 +226,12 @@ nlohmann::json diagnosis_json(const Diagnosis& d) {
                  {"what", d.rule->what},
                  {"evidence", evidence_json(d.evidence)},
                  {"numbers", numbers_json(d.numbers)},
-                 {"meaning", explain(d.numbers)},
-                 {"cause", d.rule->cause},
+                 {"meaning", meanings(d)},
+                 {"causes", causes(d)},
                  {"confirm", d.rule->confirm},
-                 {"fix", d.rule->fix},
-                 {"command", d.rule->command}});
+                 {"fixes", fixes(d)},
+                 {"note", note(d)},
+                 {"command", command(d)}});
   return object;
 }
 

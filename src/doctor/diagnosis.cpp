@@ -16,12 +16,12 @@
 namespace plimsoll::doctor {
 namespace {
 
-// Of one pattern: its first hit in each of the first tracebacks.
+// How many hits of one pattern are kept: its first one in each of the first tracebacks.
 constexpr std::size_t kMaxHits = 64;
 constexpr std::size_t kMaxErrors = 3, kMaxContext = 4;
 // An out-of-memory message may be wrapped by a terminal or be a small table.
 constexpr std::size_t kMessageLines = 12, kMessageBytes = 4096;
-// Of a log's exceptions the last ones are kept.
+// How many exceptions of a log are kept: the last ones.
 constexpr std::size_t kMaxExceptions = 256;
 
 struct Hit {
@@ -29,7 +29,9 @@ struct Hit {
   std::uint64_t chain = 0;      // the same of those that follow from one another
   std::uint64_t updates = 0;    // how many losses had been printed
   bool told = false;            // on an error's line, or in a traceback
+  bool inside = false;          // in a traceback
   bool warns = false;           // on a line that calls itself a warning
+  std::size_t weight = 0;       // how many characters of the line the pattern names
   Evidence evidence{};
 };
 
@@ -41,8 +43,12 @@ constexpr std::string_view kLinks[] = {"the above exception was the direct cause
 constexpr std::string_view kThreads[] = {"^exception in thread"},
                            kAfter[] = {"^exception ignored in", "^error in atexit"};
 // Only a run that came to its end prints these.
-constexpr std::string_view kClosings[] = {"train_runtime", "training completed",
-                                          "stopped: `max_epochs=", "stopped: `max_steps="};
+constexpr std::string_view kClosings[] = {"train_runtime",        "training completed",
+                                          "training complete",    "training finished",
+                                          "finished training",    "done training",
+                                          "^trained *updates in", "stopped: `max_epochs=",
+                                          "stopped: `max_steps=", "***** eval metrics *****",
+                                          "exits successfully"};
 constexpr std::string_view kExits[] = {"exit status 0$", "exit status: 0$", "exit code 0$", "exit code: 0$",
                                        "exited with code 0$"};
 // Trackers repeat the last losses when a run ends, however it ends.
@@ -50,16 +56,27 @@ constexpr std::string_view kTrackers[] = {"^wandb:*", "^comet *", "run summary:"
 // How what is left of a program ends when it is ended from outside.
 constexpr std::string_view kTeardown[] = {"signalexception", "keyboardinterrupt", "brokenpipeerror",
                                           "connectionreseterror", "dataloader worker*exited unexpectedly"};
-// Where numbers may follow.
+// Words after which the numbers of an out-of-memory message may follow.
 constexpr std::string_view kOutOfMemory[] = {
     "anon-rss",           "out of memory",        "tried to allocate", "outofmemory", "would exceed allowed memory",
     "unable to allocate", "can't allocate memory"};
 
-// What other programs say in passing: TensorFlow, which transformers loads where it is installed, about libraries that
-// it lacks; pip about versions.
-constexpr std::string_view kElsewhere[] = {"tensorflow/stream_executor/", "tensorflow/core/",
-                                           "tensorflow/compiler/",        "external/local_",
-                                           "which is incompatible",       "which is not installed"};
+// Harmless messages of other programs: TensorFlow, which transformers loads where it is installed, reports libraries
+// that it does not find, and pip reports versions.
+constexpr std::string_view kElsewhere[] = {"tensorflow/stream_executor/",
+                                           "tensorflow/core/",
+                                           "tensorflow/compiler/",
+                                           "external/local_",
+                                           "cuda_driver.cc:",
+                                           "cuda_dnn.cc:",
+                                           "cuda_blas.cc:",
+                                           "cuda_fft.cc:",
+                                           "computation_placer.cc:",
+                                           "tf-trt warning",
+                                           "which is incompatible",
+                                           "which is not installed",
+                                           "pip's dependency resolver",
+                                           "'messagefactory' object has no attribute 'getprototype'"};
 
 // "ValueError: …" as Python names what ended a traceback; no "mean absolute error: 0.1".
 bool names_exception(std::string_view text) {
@@ -107,9 +124,10 @@ bool is_error(std::string_view small) {
     if (!is_name && end < small.size() && std::isdigit(static_cast<unsigned char>(small[end])) != 0) continue;
     return small.find("warning") == std::string_view::npos;
   }
-  return small.find("terminate called") != std::string_view::npos ||
-         small.find("segmentation fault") != std::string_view::npos || small.ends_with("error") ||
-         small.starts_with("fatal");
+  for (const std::string_view words :
+       {"terminate called", "segmentation fault", "core dumped", "returned non-zero exit status", "aborted ("})
+    if (small.find(words) != std::string_view::npos) return true;
+  return small.ends_with("error") || small.starts_with("fatal");
 }
 
 std::string printable(std::string_view text, std::size_t limit) {
@@ -143,6 +161,17 @@ std::string printable(std::string_view text, std::size_t limit) {
   return out;
 }
 
+std::string printable_around(std::string_view text, Match match) {
+  // The text after a match says more than the text before it.
+  constexpr std::size_t kBefore = kMaxQuoteBytes / 4;
+  if (text.size() <= kMaxQuoteBytes || match.end <= kMaxQuoteBytes) return printable(text);
+  std::size_t begin = match.begin < kBefore ? 0 : match.begin - kBefore;
+  begin = std::min(begin, text.size() - kMaxQuoteBytes);
+  // A character of several bytes stays whole.
+  while (begin < text.size() && (static_cast<unsigned char>(text[begin]) & 0xC0U) == 0x80) ++begin;
+  return "…" + printable(text.substr(begin));
+}
+
 class LogReader::Impl {
  public:
   Impl() { hits_.resize(known_.patterns.size()); }
@@ -151,6 +180,11 @@ class LogReader::Impl {
 
   Diagnosis finish() {
     lines_.finish();
+    if (in_traceback_ && !passing_ && !is_after_) {  // the log is cut there
+      story_.errors.push_back(last_);
+      story_.error_updates = story_.updates;
+    }
+    facts_ = facts_reader_.facts();
     std::vector<Finding> findings;
     std::set<int> explained;
     for (const Rule& rule : all_rules()) {
@@ -164,6 +198,7 @@ class LogReader::Impl {
     Diagnosis diagnosis = judge(std::move(findings), story_);
     diagnosis.lines = lines_.lines();
     diagnosis.bytes = lines_.bytes();
+    diagnosis.facts = facts_;
     if (diagnosis.rule != nullptr && diagnosis.rule->reads_numbers) diagnosis.numbers = numbers_;
     return diagnosis;
   }
@@ -181,6 +216,7 @@ class LogReader::Impl {
     std::map<std::string_view, int> number{};
     std::set<int> out_of_memory{}, elsewhere{}, links{}, threads{}, after{}, closings{}, exits{}, trackers{},
         teardown{};
+    std::map<int, std::size_t> facts{};  // of a pattern, which fact it begins
     int traceback = 0;
   };
   // Made once, for every reader.
@@ -203,6 +239,8 @@ class LogReader::Impl {
       add(kExits, made.exits);
       add(kTrackers, made.trackers);
       add(kTeardown, made.teardown);
+      const auto& facts = LogFactsReader::patterns();
+      for (std::size_t i = 0; i < facts.size(); ++i) made.facts.emplace(made.patterns.add(facts[i]), i);
       made.patterns.prepare();
       return made;
     }();
@@ -213,10 +251,14 @@ class LogReader::Impl {
   }
   void on_line(std::uint64_t number, std::string_view text) {
     if (is_context_line(text, notebook_)) return;
-    const std::string small = to_small_letters(text);
+    std::string small = to_small_letters(text);
+    if (const std::string row = read_table_row(small); !row.empty()) small = row;
     found_.clear();
     known_.patterns.find(small, search_, [&](int pattern) { found_.push_back(pattern); });
     if (found_one_of(known_.elsewhere)) return;
+    for (const int pattern : found_)
+      if (const auto fact = known_.facts.find(pattern); fact != known_.facts.end())
+        facts_reader_.read(fact->second, number, small);
     follow_losses(number, text, small);
     follow_tracebacks(text, small);
     if (is_after_) {
@@ -225,7 +267,7 @@ class LogReader::Impl {
     }
     const bool ends_traceback = ends_traceback_here(text);
     const bool error = is_error(small), told = error || in_traceback_;
-    for (const int pattern : found_) keep_hit(pattern, number, text, told);
+    for (const int pattern : found_) keep_hit(pattern, number, text, small, told);
     follow_message(small);
     if (!passing_ && !only_warns(text) &&
         ((ends_traceback && is_exception_name(text.substr(prefix_.size()))) || names_exception(text))) {
@@ -233,6 +275,7 @@ class LogReader::Impl {
       story_.exceptions.push_back(
           {{number, printable(text)}, chain_, story_.updates, found_, found_one_of(known_.teardown)});
     }
+    if (in_traceback_) last_ = {number, printable(text)};
     if (ends_traceback) in_traceback_ = false;
     if (error && !passing_) {
       std::vector<Evidence>& errors = story_.errors;
@@ -245,7 +288,7 @@ class LogReader::Impl {
     if (found_one_of(known_.trackers)) return;
     if (found_one_of(known_.closings)) story_.closing_line = number;
     if (found_one_of(known_.exits)) story_.exit_line = story_.closing_line = number;
-    // What sums a run up says nothing of its last step.
+    // A line that sums a run up says nothing about its last step.
     if (story_.closing_line == number) return;
     const LossLine losses = read_losses(small);
     run_up_.add(losses, number, text, small);
@@ -257,11 +300,44 @@ class LogReader::Impl {
       loss_ = losses.loss;
     }
   }
+  // Rewrites a row of the Trainer's table in a notebook as a line that names its losses: below the heading "Step
+  // Training Loss  Validation Loss" the row "500  0.4127  0.3920" becomes "'loss': 0.4127, 'eval_loss': 0.3920". Empty
+  // for every other line.
+  std::string read_table_row(std::string_view small) {
+    if (small.find("training loss") != std::string_view::npos && small.size() < 200) {
+      const std::size_t begin = std::min(small.find_first_not_of(" |"), small.size());
+      const bool names_columns = small.find_first_of(":=") == std::string_view::npos;
+      in_table_ =
+          names_columns && (small.substr(begin).starts_with("step") || small.substr(begin).starts_with("epoch"));
+      return {};
+    }
+    if (!in_table_) return {};
+    std::vector<std::string_view> cells;
+    for (std::size_t begin = 0; (begin = small.find_first_not_of(" \t|", begin)) != std::string_view::npos;) {
+      const std::size_t end = std::min(small.find_first_of(" \t|", begin), small.size());
+      cells.push_back(small.substr(begin, end - begin));
+      begin = end;
+    }
+    if (cells.empty() || (cells.size() == 1 && cells[0].find_first_not_of("-:") == std::string_view::npos)) return {};
+    const auto is_cell = [](std::string_view cell) {
+      return cell == "nan" || cell == "inf" || cell == "no" || cell == "log" ||
+             cell.find_first_not_of("0123456789.,e+-:") == std::string_view::npos;
+    };
+    in_table_ = std::all_of(cells.begin(), cells.end(), is_cell);
+    if (!in_table_ || cells.size() < 2 || cells[0].find_first_of("0123456789") == std::string_view::npos) return {};
+    if (cells[1] == "no") return {};
+    std::string row = "'loss': " + std::string(cells[1]);
+    if (cells.size() > 2) row += ", 'eval_loss': " + std::string(cells[2]);
+    return row;
+  }
   // Where a traceback begins, and of which chain it is.
   void follow_tracebacks(std::string_view text, std::string_view small) {
     if (found_one_of(known_.links)) linked_ = true;
     if (found_one_of(known_.threads)) passing_next_ = true;
     if (found_one_of(known_.after)) is_after_ = passing_next_ = true;
+    // What stands before the heading is a launcher's prefix only if the next line has it too; else it is a progress
+    // bar.
+    if (begins_traceback_ && !text.starts_with(prefix_)) prefix_.clear();
     begins_traceback_ = std::find(found_.begin(), found_.end(), known_.traceback) != found_.end();
     if (!begins_traceback_) return;
     ++tracebacks_;
@@ -281,11 +357,11 @@ class LogReader::Impl {
     text.remove_prefix(prefix_.size());
     return !text.empty() && text[0] != ' ';
   }
-  void keep_hit(int pattern, std::uint64_t number, std::string_view text, bool told) {
+  void keep_hit(int pattern, std::uint64_t number, std::string_view text, std::string_view small, bool told) {
     std::vector<Hit>& hits = hits_[static_cast<std::size_t>(pattern)];
     if (!hits.empty() && hits.back().traceback == tracebacks_ &&
         story_.updates < hits.back().updates + kUpdatesAfterSurvival) {
-      // What was printed says more than the source line that a traceback shows of it, an error more than a warning.
+      // A printed message says more than the source line that a traceback shows, and an error more than a warning.
       const bool was_source = hits.back().evidence.text.starts_with("raise ");
       if ((was_source && !printable(text).starts_with("raise ")) || (hits.back().warns && !only_warns(text)))
         hits.pop_back();
@@ -293,7 +369,16 @@ class LogReader::Impl {
         return;
     }
     if (hits.size() == kMaxHits) hits.pop_back();  // the first and the last ones
-    hits.push_back({tracebacks_, chain_, story_.updates, told, only_warns(text), {number, printable(text)}});
+    const std::string_view pattern_text = known_.patterns.text(pattern);
+    const Match match = find_match(pattern_text, small).value_or(Match{});
+    hits.push_back({tracebacks_,
+                    chain_,
+                    story_.updates,
+                    told,
+                    in_traceback_,
+                    only_warns(text),
+                    pattern_text.size(),
+                    {number, printable_around(text, match)}});
   }
   // Numbers of out-of-memory messages: the last one's that tells any, unless one before it was never outlived.
   void follow_message(std::string_view small) {
@@ -337,7 +422,7 @@ class LogReader::Impl {
   // The first place where the rule holds, or the first after the run had outlived that, or that is more than a warning.
   std::optional<Finding> try_rule(const Rule& rule) {
     if (message_lines_ > 0) end_message();
-    if (rule.holds != nullptr && !rule.holds(numbers_)) return {};
+    if (rule.holds != nullptr && !rule.holds(numbers_, facts_)) return {};
     if (first(rule.without_anywhere, {}) != nullptr) return {};
     if (rule.run_up != RunUp::kAny && rule.run_up != run_up_.kind()) return {};
     std::vector<const Hit*> triggers;
@@ -350,7 +435,10 @@ class LogReader::Impl {
       if (found && trigger->updates < found->updates + kUpdatesAfterSurvival &&
           (!only_warns(found->trigger.text) || trigger->warns))
         continue;
-      Finding finding{&rule, trigger->evidence, trigger->updates, trigger->chain, trigger->told, {}};
+      Finding finding{&rule,         trigger->evidence, trigger->updates, trigger->chain,
+                      trigger->told, trigger->inside,   trigger->weight,  {}};
+      for (const Hit* other : triggers)
+        if (other->evidence.line == trigger->evidence.line) finding.weight = std::max(finding.weight, other->weight);
       bool holds = first(rule.without, trigger->traceback) == nullptr;
       const auto require = [&](const AnyOf& group, std::optional<std::uint64_t> where, bool errors) {
         const Hit* hit = first(group, where, 0, errors);
@@ -383,15 +471,19 @@ class LogReader::Impl {
   bool linked_ = false, passing_next_ = false;  // the next traceback is the last one's; is no program's end
   bool notebook_ = false, passing_ = false;     // the last traceback is a notebook's; is no program's end
   bool is_after_ = false;                       // what is read fails while a program is taken down
+  bool in_table_ = false;                       // of losses, in a notebook
   bool begins_traceback_ = false;               // in the line that is being read
   bool in_traceback_ = false;                   // its exception has not come yet
   std::string prefix_;                          // of its lines
+  Evidence last_;                               // its last line
   std::string message_;
   std::size_t message_lines_ = 0;  // still to be read of the out-of-memory message
   OomNumbers numbers_;
   std::uint64_t numbers_updates_ = 0;
   std::string loss_;  // the last one
   RunUpReader run_up_;
+  LogFactsReader facts_reader_;
+  LogFacts facts_;
   Story story_;
   LineReader lines_{[this](std::uint64_t number, std::string_view text) { on_line(number, text); }};
 };

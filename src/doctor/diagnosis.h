@@ -15,7 +15,9 @@
 #include <string_view>
 #include <vector>
 
+#include "doctor/log_facts.h"
 #include "doctor/oom_message.h"
+#include "doctor/pattern.h"
 #include "doctor/rule.h"
 
 namespace plimsoll::doctor {
@@ -32,6 +34,8 @@ struct Finding {
   std::uint64_t updates = 0;        // losses that had been printed by then
   std::uint64_t chain = 0;          // the tracebacks that Python says are of one failure have one number
   bool told = false;                // the trigger is an error's line, or stands in a traceback
+  bool inside = false;              // it stands in a traceback
+  std::size_t weight = 0;           // of the trigger's text, how much the pattern says
   std::vector<Evidence> context{};  // what the rule found besides, in the log's order
 };
 
@@ -41,6 +45,7 @@ struct Diagnosis {
   bool no_failure = false;     // nothing failed but what the run outlived: see `others`
   std::vector<Evidence> evidence{};
   OomNumbers numbers{};           // of the out-of-memory message, where the root cause is one
+  LogFacts facts{};               // what else the log says of the run
   std::vector<Finding> others{};  // also seen, and neither the root nor a vaguer word for it
   // Where nothing was recognised: what looks like an error, first the exception that no rule explains.
   std::vector<Evidence> errors{};
@@ -70,5 +75,7 @@ bool is_error(std::string_view small);
 
 // A line as it may be printed: control characters and what is no UTF-8 replaced, cut at `limit` bytes.
 std::string printable(std::string_view text, std::size_t limit = kMaxQuoteBytes);
+// The same of a longer line around the match in it, which is what the line is quoted for.
+std::string printable_around(std::string_view text, Match match);
 
 }  // namespace plimsoll::doctor

@@ -36,17 +36,19 @@ Bytes first(std::initializer_list<Bytes> several) {
   return {};
 }
 
-// "Process 123 has 20.81 GiB memory in use." for every process but the one that failed.
-Bytes other_processes(std::string_view text) {
-  Bytes sum;
+// "Process 123 has 20.81 GiB memory in use." of every process.
+std::vector<MemoryHolder> memory_holders(std::string_view text) {
+  std::vector<MemoryHolder> holders;
   while (true) {
     const std::size_t place = text.find("process ");
-    if (place == std::string_view::npos) return sum;
+    if (place == std::string_view::npos) return holders;
     text.remove_prefix(place + 8);
     std::size_t digits = 0;
-    while (digits < text.size() && is_digit(text[digits])) ++digits;
+    std::uint64_t process = 0;
+    while (digits < text.size() && is_digit(text[digits]) && digits < 12)
+      process = 10 * process + static_cast<std::uint64_t>(text[digits++] - '0');
     if (digits == 0 || !text.substr(digits).starts_with(" has ")) continue;
-    if (const Bytes held = read_bytes_at(text.substr(digits + 5))) sum = sum.value_or(0) + *held;
+    if (const Bytes held = read_bytes_at(text.substr(digits + 5))) holders.push_back({process, *held});
   }
 }
 
@@ -113,13 +115,15 @@ OomNumbers read_oom_message(std::string_view message) {
     n.unallocated = *n.reserved - *n.allocated;
   if (n.unallocated && n.allocated && !n.reserved) n.reserved = *n.allocated + *n.unallocated;
   if (n.process && n.total && *n.process > *n.total) n.process.reset();
-  n.others = other_processes(text);
+  n.holders = memory_holders(text);
+  for (const MemoryHolder& holder : n.holders) n.others = n.others.value_or(0) + holder.bytes;
   // "Process 7 has …" names processes by their number in another namespace: in a container it may be the failing one.
   if (n.others && !n.process) {
     if (n.reserved && *n.others > *n.reserved)
       n.others = *n.others - *n.reserved;
     else if (n.reserved)
       n.others.reset();
+    if (!n.others) n.holders.clear();
   }
   const Bytes held = n.process ? n.process : n.reserved;
   if (!n.others && n.total && n.free && held && *held + *n.free < *n.total) n.others = *n.total - *n.free - *held;
@@ -151,6 +155,8 @@ std::vector<std::string> explain(const OomNumbers& n) {
     say(fmt::format("elsewhere    {:>10}  other processes, and what no allocator counts (CUDA context, libraries)",
                     size(n.others)));
   }
+  for (const MemoryHolder& holder : n.holders)
+    say(fmt::format("             {:>10}  of that held by process {}", size(holder.bytes), holder.process));
   if (n.resident) say(fmt::format("resident     {:>10}  of the killed process", size(n.resident)));
   if (wants_more_than_all(n)) {
     say("One piece is larger than the whole device: no setting of the allocator helps, only a smaller batch or shape.");

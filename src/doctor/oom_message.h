@@ -10,19 +10,25 @@
 
 namespace plimsoll::doctor {
 
+// A process that the message names, and what it holds on the device.
+struct MemoryHolder {
+  std::uint64_t process = 0, bytes = 0;
+};
+
 // In bytes; nothing where the message does not say. `process`: all that the failing process holds on the device.
 struct OomNumbers {
   std::optional<std::uint64_t> tried, total, free, process, allocated, reserved, unallocated, limit;
   std::optional<std::uint64_t> others;    // held by other processes: said by the message, or what remains
   std::optional<std::uint64_t> resident;  // of the process that the kernel killed
+  std::vector<MemoryHolder> holders;      // in the message's order
 
   // Whether the message says how much was wanted and how much the device has.
   bool tells() const { return tried.has_value() && total.has_value(); }
   bool empty() const { return !tried && !total && !resident && !allocated; }
 };
 
-// From the message as one text, its line breaks blanks. Numbers that make no sense (an unsigned difference below zero,
-// as WSL prints it) are left out.
+// Reads the message as one text, with blanks for line breaks. Numbers that make no sense (an unsigned difference below
+// zero, as WSL prints it) are left out.
 OomNumbers read_oom_message(std::string_view text);
 
 // What the numbers mean, a line each.

@@ -36,26 +36,37 @@ std::string to_small_letters(std::string_view text) {
   return small;
 }
 
-bool matches(std::string_view pattern, std::string_view small_letters) {
-  std::string_view line = trimmed(small_letters);
+std::optional<Match> find_match(std::string_view pattern, std::string_view small_letters) {
+  const std::string_view whole = trimmed(small_letters);
+  std::string_view line = whole;
+  const auto offset = [&](std::string_view part) {
+    return static_cast<std::size_t>(part.data() - small_letters.data());
+  };
   const bool at_begin = pattern.starts_with('^'), at_end = pattern.ends_with('$');
   if (at_begin) pattern.remove_prefix(1);
   if (at_end) pattern.remove_suffix(1);
-  bool first = true;
+  std::optional<std::size_t> begin;
   while (true) {
     const std::size_t star = std::min(pattern.find('*'), pattern.size());
     const std::string_view piece = pattern.substr(0, star);
-    const bool last = star == pattern.size();
+    const bool first = !begin, last = star == pattern.size();
     if (last && at_end) {
-      return first && at_begin ? line == piece : line.ends_with(piece);
+      const bool ends = first && at_begin ? line == piece : line.ends_with(piece);
+      if (!ends) return {};
+      const std::size_t place = offset(line) + line.size() - piece.size();
+      return Match{begin.value_or(place), place + piece.size()};
     }
     const std::size_t place = line.find(piece);
-    if (place == std::string_view::npos || (first && at_begin && place != 0)) return false;
-    if (last) return true;
+    if (place == std::string_view::npos || (first && at_begin && place != 0)) return {};
+    if (first) begin = offset(line) + place;
     line.remove_prefix(place + piece.size());
+    if (last) return Match{*begin, offset(line)};
     pattern.remove_prefix(star + 1);
-    first = false;
   }
+}
+
+bool matches(std::string_view pattern, std::string_view small_letters) {
+  return find_match(pattern, small_letters).has_value();
 }
 
 int PatternSet::add(std::string_view pattern) {

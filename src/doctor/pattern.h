@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -18,7 +19,12 @@
 
 namespace plimsoll::doctor {
 
-// Whether one line, in small letters, is as `pattern` says. Linear in the line for each piece.
+// Where the pattern's first piece begins in a line and its last one ends.
+struct Match {
+  std::size_t begin = 0, end = 0;
+};
+// Where one line, in small letters, is as `pattern` says; nothing where it is not. Linear in the line for each piece.
+std::optional<Match> find_match(std::string_view pattern, std::string_view small_letters);
 bool matches(std::string_view pattern, std::string_view small_letters);
 
 std::string to_small_letters(std::string_view text);
@@ -38,6 +44,7 @@ class PatternSet {
   // Calls `found` once for every pattern that the line matches, in no order.
   void find(std::string_view small_letters, Search& search, const std::function<void(int pattern)>& found) const;
   std::size_t size() const { return patterns_.size(); }
+  std::string_view text(int pattern) const { return patterns_[static_cast<std::size_t>(pattern)]; }
 
  private:
   struct Node {

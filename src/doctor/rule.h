@@ -5,12 +5,13 @@
 //    .when = {"bus error*shared memory"},           one line that matches one of these (doctor/pattern.h)
 //    .with = {{"dataloader", "worker"}},            and, in the same traceback, of every group one
 //    .refines = {"worker-crash"},                   says more than that rule does
-//    .what = "…", .cause = "…", .confirm = "…", .fix = "…", .command = "plimsoll train …"}
+//    .what = "…", .cause = "…\n…", .confirm = "…", .fix = "…", .command = "plimsoll train …"}
 #pragma once
 
 #include <string_view>
 #include <vector>
 
+#include "doctor/log_facts.h"
 #include "doctor/oom_message.h"
 
 namespace plimsoll::doctor {
@@ -35,22 +36,24 @@ struct Rule {
   std::string_view name{};
   Level level = Level::kCause;
   AnyOf when{};
-  std::vector<AnyOf> with{};                           // in the same traceback as `when`
-  std::vector<AnyOf> anywhere{};                       // somewhere in the log
-  AnyOf without{};                                     // nowhere in the same traceback
-  AnyOf without_anywhere{};                            // nowhere in the log
-  bool (*holds)(const OomNumbers& numbers) = nullptr;  // of the numbers in the out-of-memory message
-  RunUp run_up = RunUp::kAny;                          // what the losses before must have done
-  bool quotes_losses = false;                          // the answer quotes them, and the first that is no number
-  bool from_outside = false;                           // the program was ended by another one
-  bool heals = false;                                  // losses above 0 after it say that it has passed
-  bool reads_numbers = false;                          // the answer tells the numbers of that message
-  std::vector<std::string_view> refines{};             // rules that say less of the same: they give way
-  std::vector<std::string_view> leads_to{};            // causes that follow from this one: they cast no doubt on it
+  std::vector<AnyOf> with{};      // in the same traceback as `when`
+  std::vector<AnyOf> anywhere{};  // somewhere in the log
+  AnyOf without{};                // nowhere in the same traceback
+  AnyOf without_anywhere{};       // nowhere in the log
+  // Must hold for the out-of-memory message's numbers and for what else the log says about the run.
+  bool (*holds)(const OomNumbers& numbers, const LogFacts& facts) = nullptr;
+  RunUp run_up = RunUp::kAny;                // what the losses before must have done
+  bool quotes_losses = false;                // the answer quotes them, and the first that is no number
+  bool from_outside = false;                 // the program was ended by another one
+  bool heals = false;                        // losses above 0 after it say that it has passed
+  bool reads_numbers = false;                // the answer tells the numbers of that message
+  bool saves_memory = false;                 // after `fix`, what saves a training run's memory (doctor/advice.h)
+  std::vector<std::string_view> refines{};   // rules that say less of the same: they give way
+  std::vector<std::string_view> leads_to{};  // causes that follow from this one: they cast no doubt on it
   std::string_view what{};
-  std::string_view cause{};
+  std::string_view cause{};  // one a line, the likeliest first
   std::string_view confirm{};
-  std::string_view fix{};
+  std::string_view fix{};      // one a line, the cheapest first
   std::string_view command{};  // which command of Plimsoll avoids it; empty where none does
 };
 
@@ -65,7 +68,10 @@ std::vector<Rule> install_rules();
 std::vector<Rule> parallel_rules();
 std::vector<Rule> number_rules();
 std::vector<Rule> data_rules();
+std::vector<Rule> load_rules();
 std::vector<Rule> model_rules();
+std::vector<Rule> trainer_rules();
+std::vector<Rule> package_rules();
 std::vector<Rule> own_rules();
 
 }  // namespace plimsoll::doctor

@@ -15,7 +15,7 @@ std::vector<Rule> data_rules() {
                 "shape*is invalid for input of size*512"},
        .refines = {"broadcast", "sequence-warning"},
        .what = "a page has more tokens than the model has positions",
-       .cause = "The tokenizer was not told to truncate, and the model's buffers (position and type ids, the visual "
+       .cause = "The tokenizer was not told to truncate: the model's buffers (positions, type ids, the visual "
                 "tokens beside 512 text tokens) have 512 places",
        .confirm = "input_ids.shape[1] of the failing batch: over 512?",
        .fix = "truncation=True, max_length=512, with stride and return_overflowing_tokens=True so that nothing is lost",
@@ -152,31 +152,12 @@ std::vector<Rule> data_rules() {
        .fix = "padding='max_length' in the processor, or DataCollatorForTokenClassification, with bbox padded by [0, "
               "0, 0, 0]; drop text columns",
        .command = "plimsoll train packs pages of any length without padding"},
-      {.name = "head-size",
-       .when = {"size mismatch for classifier", "size mismatch for *copying a param with shape",
-                "adding `ignore_mismatched_sizes", "size mismatch for*out_proj"},
-       .refines = {"state-dict"},
-       .what = "the checkpoint's head has another number of labels than the model",
-       .cause = "The checkpoint was fine-tuned with other labels than num_labels here",
-       .confirm = "the first dimension of both shapes in the message: labels there and here",
-       .fix = "the same num_labels and id2label as the checkpoint, to go on with it; ignore_mismatched_sizes=True, to "
-              "begin a new head",
-       .command = "plimsoll train --labels …; it says which labels a checkpoint has"},
-      {.name = "state-dict",
-       .when = {"error(s) in loading state_dict", "missing key(s) in state_dict", "unexpected key(s) in state_dict"},
-       .what = "the checkpoint's tensors are not this model's",
-       .cause = "Names with a prefix (\"module.\" of DDP, \"_orig_mod.\" of torch.compile, \"model.\"), another class "
-                "or size of model, or another version of transformers",
-       .confirm = "compare list(state_dict)[:5] with list(model.state_dict())[:5]",
-       .fix = "strip the prefix; save with model.module.save_pretrained; build the model from the checkpoint's own "
-              "config.json",
-       .command = "plimsoll train names the tensors that are missing or not expected"},
       {.name = "ocr-and-boxes",
        .when = {"cannot provide bounding boxes if you initialized", "cannot provide word labels if you initialized",
                 "you initialized the image processor with apply_ocr",
                 "initialized the feature extractor with apply_ocr", "apply_ocr set to true"},
        .refines = {"words-and-boxes"},
-       .what = "the processor does its own OCR, and was given boxes or labels besides",
+       .what = "the processor does its own OCR, and was also given boxes or labels",
        .cause = "apply_ocr is True unless told: then words and boxes come from Tesseract, and yours have no place",
        .confirm = "processor.image_processor.apply_ocr",
        .fix = "LayoutLMv3Processor.from_pretrained(…, apply_ocr=False)",
@@ -287,7 +268,7 @@ std::vector<Rule> data_rules() {
        .when = {"keyerror: 'b-", "keyerror: 'i-", "keyerror: 's-", "keyerror: 'e-", "keyerror: \"b-", "keyerror: \"i-",
                 "keyerror: 'o'", "a label is not in the label set", "a label's number is not in the label set"},
        .refines = {"plimsoll-error", "worker-exception"},
-       .what = "the data has a label that the label list has not",
+       .what = "the data has a label that is not in the label list",
        .cause =
            "The list was made from the training part only, or from another data set; or names differ in case or spaces",
        .confirm = "set(all labels of all parts) - set(label2id)",

@@ -26,7 +26,7 @@ const AnyOf kEmbeddingOrAssert = {"index out of range in self",
 
 // `rules`, and those of the libraries' calls that fail because an assertion has broken the context before them.
 std::vector<std::string_view> with_what_follows(std::vector<std::string_view> rules) {
-  rules.insert(rules.end(), {"cublas-not-initialized", "cublas-failed", "cudnn-failed"});
+  rules.insert(rules.end(), {"cublas-not-initialized", "cublas-failed", "cudnn-failed", "oom-cublas", "cublas-old"});
   return rules;
 }
 
@@ -100,10 +100,13 @@ std::vector<Rule> device_rules() {
        .when = kEmbeddingIndex,
        .refines = with_what_follows({"device-assert", "worker-exception"}),
        .what = "an index is too large (or negative) for an embedding's table",
-       .cause = "Of LayoutLM's tables: boxes outside 0 to 1000, a page of more than 512 tokens, or a token id beyond "
-                "the vocabulary",
+       .cause = "A box outside 0 to 1000, where the model reads boxes (LayoutLM)\n"
+                "A token id beyond the vocabulary: another model's tokenizer, or tokens added without "
+                "resize_token_embeddings\n"
+                "A page of more tokens than the model has positions (512)",
        .confirm = kBlocking,
-       .fix = "check bbox.max() <= 1000, input_ids.shape[1] <= 512, input_ids.max() < vocab_size, all of them >= 0",
+       .fix = "check bbox.max() <= 1000, input_ids.max() < vocab_size and input_ids.shape[1] <= 512, all of "
+              "them >= 0",
        .command = "plimsoll check --model DIR --data pages.jsonl names file, page, word, value and limit before "
                   "anything runs"},
       {.name = "embedding-long-page",
@@ -126,15 +129,15 @@ std::vector<Rule> device_rules() {
        .without = {"input_val >= zero && input_val <= one"},
        .refines = with_what_follows({"device-assert", "embedding-index", "embedding-long-page", "worker-exception"}),
        .what = "a label's number is not below the number of classes",
-       .cause = "The model was made with fewer labels than the data has (num_labels is 2 unless told), ids begin at 1, "
-                "or padding is labelled with something other than -100",
+       .cause = "The model was made with fewer labels than the data has (num_labels is 2 unless set)\n"
+                "Ids begin at 1, or padding is labelled with something other than -100",
        .confirm = "labels.min(), labels.max() against model.config.num_labels; only -100 may be negative",
        .fix = "from_pretrained(…, num_labels=len(label_list), id2label=…, label2id=…); pad labels with -100",
        .command =
            "plimsoll check --model DIR --data pages.jsonl --labels …; plimsoll train takes the labels from the data"},
       {.name = "bce-range",
-       .when = {"input_val >= zero && input_val <= one", "all elements of input should be between 0 and 1",
-                "all elements of target should be between 0 and 1"},
+       .when = {"input_val >= zero && input_val <= one", "input >= 0. && *input <= 1", "input >= 0 && input <= 1",
+                "all elements of input should be between 0 and 1", "all elements of target should be between 0 and 1"},
        .refines = with_what_follows({"device-assert", "label-index"}),
        .what = "binary cross-entropy got numbers outside 0 to 1",
        .cause = "BCELoss was given logits without a sigmoid, or NaN",
@@ -174,8 +177,9 @@ std::vector<Rule> device_rules() {
                 "device-side assertions were triggered"},
        .refines = with_what_follows({}),
        .what = "an assertion failed inside a CUDA kernel; the log does not hold its text",
-       .cause = "Nearly always an index out of range: a label not below num_labels, a box outside 0 to 1000, a page "
-                "longer than 512 tokens, a token id beyond the vocabulary",
+       .cause = "A label not below num_labels, or padding labelled with something other than -100\n"
+                "A box outside 0 to 1000, where the model reads boxes (LayoutLM)\n"
+                "A token id beyond the vocabulary, or a page longer than the model's 512 positions",
        .confirm = kBlocking,
        .fix = "run one epoch of the data on the CPU; after an assertion the process must be started again, nothing on "
               "the GPU works any more",

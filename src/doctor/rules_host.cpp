@@ -144,8 +144,8 @@ std::vector<Rule> host_rules() {
                 "dataloader worker*killed by signal: terminated", "dataloader worker*killed by signal: hangup",
                 "dataloader worker*killed by signal: interrupt"},
        .what = "a data loader worker ended without a word",
-       .cause = "Killed from outside (memory), crashed in native code, or ended by sys.exit; the lines before it may "
-                "say more",
+       .cause = "It was killed from outside: memory or /dev/shm ran out\n"
+                "It crashed in native code, or ended by sys.exit; the lines before it may say more",
        .confirm = "dmesg -T | tail; run with num_workers=0 to see the error itself",
        .fix = "num_workers=0 first; then fewer workers, or the error that it shows",
        .command = "plimsoll check --data pages.jsonl"},
@@ -263,9 +263,11 @@ std::vector<Rule> host_rules() {
                 "exit_code=137",   "exitcode=-9",         "received sigkill",
                 "signal 9",        "signal: 9",           "signal: killed"},
        .from_outside = true,
+       .refines = {"child-failed"},
        .what = "the process was killed from outside (signal 9, exit code 137)",
-       .cause = "Nearly always the kernel's OOM killer or a container's memory limit: the host's memory, not the "
-                "GPU's. CUDA's own shortage raises an error instead",
+       .cause = "The host's memory ran out: the kernel's OOM killer or a container's limit ended it (a full GPU "
+                "raises an error instead)\n"
+                "Somebody, a scheduler or a launcher ended it with kill -9",
        .confirm = "dmesg -T | grep -iE 'oom|killed process'; in a container cat /sys/fs/cgroup/memory.events; `docker "
                   "inspect` says OOMKilled",
        .fix = "fewer data loader workers, data read lazily, a larger limit or machine",
@@ -283,6 +285,7 @@ std::vector<Rule> host_rules() {
        .level = Level::kConsequence,
        .when = {"^bus error", "bus error (core dumped)", "exitcode: -7", "exitcode : -7", "exitcode  : -7",
                 "exit code 135", "(sigbus)", "signals.sigbus", "signal 7", "signal: 7"},
+       .refines = {"child-failed"},
        .what = "a bus error: a page of a mapped file could not be had",
        .cause = "/dev/shm is full, a mapped file (safetensors, Arrow) was cut short or changed while it was read, or "
                 "its disk fails",
@@ -291,13 +294,15 @@ std::vector<Rule> host_rules() {
        .command = "plimsoll uses no /dev/shm and maps no file"},
       {.name = "segfault",
        .level = Level::kConsequence,
-       .when = {"0xc0000005", "windows fatal exception: access violation", "segmentation fault", "exit code 139",
-                "return code = -11", "return code -11", "exit code: 139", "exitcode: -11", "exitcode : -11",
-                "exitcode  : -11", "(sigsegv)", "signals.sigsegv", "signal 11", "signal: 11", "exit code -11",
-                "code 139", "status 139"},
+       .when = {"0xc0000005", "windows fatal exception: access violation", "segmentation fault",
+                "exit status 3221225477", "exit code 139", "return code = -11", "return code -11", "exit code: 139",
+                "exitcode: -11", "exitcode : -11", "exitcode  : -11", "(sigsegv)", "signals.sigsegv", "signal 11",
+                "signal: 11", "exit code -11", "code 139", "status 139"},
+       .refines = {"child-failed"},
        .what = "a crash in native code (segmentation fault)",
-       .cause = "Libraries that were built for one another's other versions (PyTorch, CUDA extensions, OpenCV, "
-                "protobuf imported before), a damaged file, or a stack too small",
+       .cause = "Libraries that were built for other versions of one another: PyTorch, CUDA extensions, OpenCV, "
+                "protobuf\n"
+                "A damaged file, or a stack that is too small",
        .confirm = "python -X faulthandler train.py names the Python line; import the packages one by one",
        .fix = "a fresh environment with one PyTorch and extensions built for it; ulimit -s unlimited"},
       {.name = "terminated",
@@ -306,7 +311,8 @@ std::vector<Rule> host_rules() {
                 "exitcode  : -15", "signal 15", "signal: 15", "sending process*sigterm", "signals.sigterm",
                 "received 15 death signal"},
        .what = "the process was asked to end (SIGTERM)",
-       .cause = "A launcher ended it because another rank had failed, or a scheduler stopped the job",
+       .cause = "A launcher ended it because another rank had failed\n"
+                "A scheduler or a user stopped the job",
        .confirm = "which rank failed first: the earliest error in all ranks' logs",
        .fix = "look at that rank's log"},
       {.name = "interrupted",

@@ -3,10 +3,17 @@
 
 namespace plimsoll::doctor {
 
+namespace {
+
+bool is_newer_than_build(const OomNumbers&, const LogFacts& facts) { return facts.gpu_newer_than_build(); }
+
+}  // namespace
+
 std::vector<Rule> install_rules() {
   return {
       {.name = "no-kernel-image",
-       .when = {"device kernel image is invalid", "no kernel image is available", "cudaerrornokernelimagefordevice",
+       .when = {"device kernel image is invalid", "invalid value for --gpu-architecture", "nvrtc: error: invalid value",
+                "no kernel image is available", "cudaerrornokernelimagefordevice",
                 "not compatible with the current pytorch installation", "cuda_error_no_binary_for_gpu",
                 "hiperrornobinaryforgpu", "invalid device function"},
        .what = "the program holds no kernels for this GPU",
@@ -83,21 +90,28 @@ std::vector<Rule> install_rules() {
       {.name = "no-driver",
        .when = {"found no nvidia driver", "libcuda.so.1: cannot open shared object",
                 "couldn't communicate with the nvidia driver", "libnvidia-ml.so.1: cannot open",
-                "could not find libcuda", "failed to initialize nvml", "could not select device driver",
-                "nvidia-smi: command not found", "nvml shared library not found"},
-       .what = "no NVIDIA driver is to be found",
-       .cause = "None is installed, a kernel update left it behind, or a container was started without the GPU",
+                "could not find libcuda", "failed to initialize nvml", "nvidia-smi: command not found",
+                "nvml shared library not found"},
+       .what = "no NVIDIA driver found",
+       .cause = "None is installed\n"
+                "A kernel update left it behind\n"
+                "A container was started without the GPU",
        .confirm = "nvidia-smi on the host and in the container; ls /dev/nvidia*",
        .fix = "install the driver and reboot; containers: NVIDIA's container toolkit on the host and docker run --gpus "
               "all",
        .command = "plimsoll doctor; plimsoll train needs no GPU"},
       {.name = "no-device",
        .when = {"cuda driver initialization failed", "no cuda-capable device is detected", "cudaerrornodevice",
-                "no cuda gpus are available", "no gpu found. a gpu is needed"},
+                "no cuda gpus are available", "no gpu found. a gpu is needed", "no supported gpu backend found",
+                "gpuaccelerator can not run on your system", "cudaaccelerator can not run on your system",
+                "no gpus found!", "error: cuda is not available", "need at least one gpu",
+                "gpu is required to quantize", "no gpu or xpu found", "no gpu found!",
+                "runtimeerror: cuda is not available"},
        .refines = {"no-driver"},
-       .what = "CUDA is there, but sees no GPU",
-       .cause = "CUDA_VISIBLE_DEVICES hides it (set to nothing, -1 or a number that is not there), the job was given "
-                "none, or the container has no access to it",
+       .what = "CUDA is installed, but finds no GPU",
+       .cause = "CUDA_VISIBLE_DEVICES hides it (set to nothing, -1 or a number that does not exist)\n"
+                "The job or the notebook was given none\n"
+                "The container has no access to it",
        .confirm = "echo $CUDA_VISIBLE_DEVICES; nvidia-smi; ls -l /dev/nvidia*",
        .fix = "unset CUDA_VISIBLE_DEVICES; Slurm: --gres=gpu:1; Docker: --gpus all; a notebook: choose a runtime with "
               "a GPU",
@@ -122,22 +136,71 @@ std::vector<Rule> install_rules() {
        .command = "plimsoll reads pytorch_model.bin as data, whatever device it was saved on"},
       {.name = "cuda-unknown",
        .when = {"cuda unknown error - this may be due to an incorrectly set up environment",
-                "cuda error: unknown error", "cuda driver error: unknown error", "cudaerrorunknown",
+                "cuda error: unknown error", "cuda driver error: unknown error", "cuda internal error",
+                "cuda runtime error (30)", "error 999", "cuda_error_system_not_ready", "cudaerrorunknown",
                 "cuda_error_unknown", "initialization error*cuda", "cuda error: initialization error",
                 "cudaerrorinitializationerror"},
        .what = "CUDA could not be initialised",
-       .cause = "The nvidia_uvm module is stuck (after suspend), device files are missing or not permitted, CUDA was "
-                "used before fork, or CUDA_VISIBLE_DEVICES changed after the start",
+       .cause = "The nvidia_uvm module is stuck (after suspend), or device files are missing or not permitted\n"
+                "CUDA was used before fork, or CUDA_VISIBLE_DEVICES changed after the start\n"
+                "The driver was updated without a reboot",
        .confirm = "nvidia-smi works, but python -c 'import torch; torch.zeros(1).cuda()' in a fresh shell does not",
        .fix = "sudo modprobe -r nvidia_uvm && sudo modprobe nvidia_uvm; else reboot; start worker processes with spawn",
        .command = "plimsoll doctor"},
+      {.name = "gpu-newer-than-build",
+       .when = {"cublas_status_execution_failed", "cublas_status_not_supported", "cublas_status_arch_mismatch",
+                "cublas_status_internal_error", "cublas_status_invalid_value", "cublas runtime error",
+                "cublas_status_not_initialized", "cublas_status_alloc_failed", "cudnn_status_execution_failed",
+                "cudnn_status_mapping_error", "cudnn_status_not_initialized", "cudnn_status_internal_error",
+                "no kernel image is available", "unspecified launch failure", "misaligned address",
+                "illegal memory access", "invalid device function", "cudnn_status_arch_mismatch",
+                "unable to find an engine to execute"},
+       .anywhere = {{"is not compatible with the current pytorch installation"}},
+       .refines = {"cublas-failed", "cublas-not-initialized", "cublas-old", "oom-cublas", "cudnn-failed",
+                   "no-kernel-image", "launch-failure", "illegal-access", "gpu-newer-than-cuda"},
+       .what = "this GPU is newer (or older) than every kernel in the installed PyTorch",
+       .cause =
+           "PyTorch warned of it when it started: its build has no code for this compute capability, and the first "
+           "library call fails",
+       .confirm = "torch.cuda.get_device_capability() against torch.cuda.get_arch_list()",
+       .fix = "a PyTorch build whose list has it: for a newer GPU a newer PyTorch with a newer CUDA (RTX 30: cu111 or "
+              "later; RTX 40 and H100: cu118 or later; RTX 50 and B200: cu128 or later)",
+       .command = "plimsoll doctor compares the GPU with what its own binary holds"},
+      {.name = "gpu-newer-than-cuda",
+       .when = {"cublas_status_execution_failed", "cublas_status_not_supported", "cublas_status_arch_mismatch",
+                "cublas_status_internal_error", "cublas runtime error", "cublas_status_not_initialized",
+                "cudnn_status_execution_failed", "cudnn_status_mapping_error", "cudnn_status_not_initialized",
+                "no kernel image is available"},
+       .holds = is_newer_than_build,
+       .refines = {"cublas-failed", "cublas-not-initialized", "cublas-old", "cudnn-failed", "no-kernel-image"},
+       .what = "this GPU is newer than the CUDA that the installed PyTorch was built with",
+       .cause = "Its kernels and cuBLAS know no such compute capability; PyTorch's own warning is not in the log, its "
+                "version and the GPU's name are",
+       .confirm = "torch.cuda.get_device_capability() against torch.cuda.get_arch_list()",
+       .fix = "a newer PyTorch with a newer CUDA (RTX 30 and A100: cu111 or later; RTX 40 and H100: cu118 or later; "
+              "RTX 50 and B200: cu128 or later)",
+       .command = "plimsoll doctor compares the GPU with what its own binary holds"},
+      {.name = "cublas-old",
+       .when = {"cublas runtime error"},
+       .refines = {"cublas-failed"},
+       .what = "a matrix product failed inside cuBLAS (an old PyTorch)",
+       .cause = "The GPU is newer than the CUDA of that PyTorch: \"the GPU program failed to execute\" on an RTX 20 "
+                "with CUDA 9, or on an RTX 30 with CUDA 10\n"
+                "An earlier kernel's bad index (a token id beyond the vocabulary, a label not below num_labels)\n"
+                "The GPU's memory is full: \"resource allocation failed\"",
+       .confirm = "torch.version.cuda and torch.cuda.get_device_capability(); then the same batch on the CPU",
+       .fix = "a PyTorch whose CUDA is as new as the GPU; else repair the index, or make the batch smaller",
+       .command = "plimsoll doctor compares GPU and CUDA; plimsoll check --data pages.jsonl for indices"},
       {.name = "cublas-not-initialized",
        .when = {"cublas_status_not_initialized", "cublas*not initialized", "cusolver_status_not_initialized",
                 "hipblas_status_not_initialized"},
        .refines = {"cublas-failed"},
-       .what = "cuBLAS could not be started",
-       .cause = "Either the device has no memory left for its handle; or a kernel before it failed silently (a bad "
-                "index: a label not below num_labels, a box outside 0 to 1000); or another CUDA's libcublas was loaded",
+       .what = "cuBLAS could not be initialised",
+       .cause =
+           "The device has no memory left for its handle\n"
+           "A kernel before it failed, which CUDA reports late: a label not below num_labels, a token id beyond the "
+           "vocabulary, a box outside 0 to 1000\n"
+           "Another CUDA's libcublas was loaded (LD_LIBRARY_PATH)",
        .confirm = "first the CPU, or CUDA_LAUNCH_BLOCKING=1: does an index error come? Then nvidia-smi: is the device "
                   "full? Then LD_LIBRARY_PATH: does it name another CUDA?",
        .fix = "repair the index; make the batch smaller; unset LD_LIBRARY_PATH, pip uninstall nvidia-cublas-cu11 where "
@@ -149,8 +212,11 @@ std::vector<Rule> install_rules() {
                 "cusolver_status_internal", "cusparse_status"},
        .without = {"cublas_status_alloc_failed"},
        .what = "a matrix product failed inside cuBLAS",
-       .cause = "An earlier kernel's bad index that shows only here, NaN sizes or strides, mixed CUDA libraries "
-                "(nvidia-cublas of pip against the system's), or a product that the GPU cannot do in that type",
+       .cause =
+           "An earlier kernel's bad index that shows only here: a token id beyond the vocabulary, a box outside 0 to "
+           "1000, a label not below num_labels\n"
+           "The GPU is newer than the CUDA of this PyTorch, or cannot do the product in that type (bfloat16)\n"
+           "Two CUDAs are mixed: nvidia-cublas of pip and the system's, or LD_LIBRARY_PATH",
        .confirm = "the CPU, or CUDA_LAUNCH_BLOCKING=1: another error comes first? `plimsoll doctor`: two libcublas?",
        .fix = "repair that error; unset LD_LIBRARY_PATH; keep one CUDA's libraries; F32 instead of half precision on "
               "old GPUs",
@@ -172,8 +238,9 @@ std::vector<Rule> install_rules() {
                 "cudnn_status_execution_failed", "cudnn_status_internal_error", "cudnn_status_mapping_error",
                 "no valid execution plans built", "miopenstatus"},
        .what = "cuDNN could not start, or found no way to compute",
-       .cause = "The device has no memory left for its workspace: more often than not; else a GPU or driver that this "
-                "cuDNN does not serve, or an earlier kernel's failure",
+       .cause = "The device has no memory left for its workspace\n"
+                "The GPU is newer than this cuDNN or PyTorch, or the driver older\n"
+                "An earlier kernel's failure",
        .confirm =
            "half the batch passes? nvidia-smi shows the device full? torch.backends.cudnn.enabled = False works?",
        .fix = "a smaller batch or what holds the device ended; torch.backends.cudnn.benchmark = False; PyTorch and "
@@ -198,7 +265,7 @@ std::vector<Rule> install_rules() {
        .when = {"libgl.so.1: cannot open shared object", "libgthread-2.0.so.0: cannot open shared object",
                 "libsm.so.6: cannot open shared object", "libxext.so.6: cannot open shared object",
                 "libxrender.so.1: cannot open shared object"},
-       .what = "OpenCV asks for a library of the desktop that this system has not",
+       .what = "OpenCV needs a desktop library that is not installed",
        .cause = "opencv-python can open windows and needs their libraries; containers and servers lack them",
        .confirm = "python -c 'import cv2'",
        .fix =
@@ -214,20 +281,38 @@ std::vector<Rule> install_rules() {
        .fix = "rebuild or reinstall the extension for the PyTorch in use; unset LD_LIBRARY_PATH",
        .command = "plimsoll doctor shows duplicates on the library path"},
       {.name = "build-cuda-mismatch",
-       .when = {"error building extension", "ninja: build stopped", "mismatches the version that was used to compile",
-                "unsupported gpu architecture 'compute_", "cuda_home environment variable is not set",
-                "cuda_home does not exist, unable to compile", "error: command*nvcc*failed", "nvcc fatal",
-                "unsupported gnu version"},
+       .when = {"error building extension", "ninja: build stopped", "is not defined for option 'gpu-name'",
+                "cuda*mismatches the version", "nvcc was not found", "error: command*g++*failed",
+                "error: command*gcc*failed", "the detected cuda version",
+                "mismatches the version that was used to compile", "unsupported gpu architecture 'compute_",
+                "cuda_home environment variable is not set", "cuda_home does not exist, unable to compile",
+                "error: command*nvcc*failed", "nvcc fatal", "unsupported gnu version"},
        .what = "an extension cannot be compiled with this CUDA toolkit",
        .cause =
            "nvcc is missing, of another generation than PyTorch's CUDA, or too old for the GPU or too new a compiler",
        .confirm = "nvcc --version against torch.version.cuda; gcc --version",
        .fix = "install the toolkit that equals torch.version.cuda and set CUDA_HOME; or take a wheel that is built"},
       {.name = "bitsandbytes",
-       .when = {"cuda setup failed despite", "required library version not found: libbitsandbytes",
-                "libbitsandbytes*cannot open", "bitsandbytes was compiled without gpu support",
-                "requires the latest version of bitsandbytes", "requires bitsandbytes",
-                "bitsandbytes*8-bit quantization is not available", "libbitsandbytes_cpu.so: undefined symbol"},
+       .when = {"cuda setup failed despite",
+                "required library version not found: libbitsandbytes",
+                "libbitsandbytes*cannot open",
+                "no libcudart.so found",
+                "libcudart.so not found",
+                "could not find the bitsandbytes cuda binary",
+                "'nonetype' object has no attribute 'cadam",
+                "'nonetype' object has no attribute 'cquantize",
+                "'nonetype' object has no attribute 'cget_managed",
+                "'nonetype' object has no attribute 'cdequantize",
+                "'str2optimizer8bit_blockwise' is not defined",
+                "name 'str2optimizer",
+                "libbitsandbytes*undefined symbol",
+                "libcudart.so: cannot find",
+                "cublas api failed with status",
+                "bitsandbytes was compiled without gpu support",
+                "requires the latest version of bitsandbytes",
+                "requires bitsandbytes",
+                "bitsandbytes*8-bit quantization is not available",
+                "libbitsandbytes_cpu.so: undefined symbol"},
        .refines = {"undefined-symbol", "library-missing"},
        .what = "bitsandbytes has no library for this CUDA",
        .cause =
@@ -236,7 +321,11 @@ std::vector<Rule> install_rules() {
        .fix = "pip install -U bitsandbytes; see that torch.cuda.is_available()",
        .command = "plimsoll train --optim adamw_8bit needs no such package"},
       {.name = "flash-attention",
-       .when = {"flashattention only support", "flash attention 2.0 but", "flashattention2 has been toggled on",
+       .when = {"flashattention only support", "using it on a gpu requires flash attention",
+                "flashattention is only supported on", "flash_attn is not installed", "the package flash_attn",
+                "flashattention forward only supports", "flashattention backward", "no module named 'flash_attn",
+                "flash attention 2 is not available", "'fa2' attention", "flash_attn*undefined symbol",
+                "flash attention 2.0 but", "flashattention2 has been toggled on",
                 "package flash_attn seems to be not installed", "no module named 'flash_attn'", "flash_attn_2_cuda",
                 "expected is_sm*to be true", "flash attention only supports"},
        .refines = {"undefined-symbol", "module-missing"},
@@ -253,8 +342,10 @@ std::vector<Rule> install_rules() {
        .confirm = "strings $CONDA_PREFIX/lib/libstdc++.so.6 | grep GLIBCXX",
        .fix = "conda install -c conda-forge libstdcxx-ng; or a build for the older system"},
       {.name = "numpy-abi",
-       .when = {"compiled using numpy 1.x cannot be run in", "numpy.dtype size changed",
-                "numpy.core.multiarray failed to import", "_array_api not found", "numpy is not available"},
+       .when = {"compiled using numpy 1.x cannot be run in", "numpy.dtype size changed", "numpy.ndarray size changed",
+                "no module named 'numpy._core", "numpy.core.multiarray failed to import", "_array_api not found",
+                "numpy is not available"},
+       .refines = {"module-missing", "pickled-module"},
        .what = "a package was built for another generation of NumPy",
        .cause = "NumPy 2 with packages built for NumPy 1, or the reverse",
        .confirm = "pip list | grep -iE 'numpy|torch|opencv|pandas'",
@@ -263,7 +354,7 @@ std::vector<Rule> install_rules() {
        .when = {"module 'numpy' has no attribute", "`np.float_` was removed", "`np.float` was a deprecated alias",
                 "`np.bool` was a deprecated alias", "`np.int` was a deprecated alias",
                 "`np.object` was a deprecated alias"},
-       .refines = {"trainer-arguments"},
+       .refines = {"trainer-arguments", "module-attribute"},
        .what = "a package uses a name that NumPy has dropped",
        .cause = "np.float, np.int, np.bool and np.object went with NumPy 1.24, others with 2.0",
        .confirm = "pip show numpy; the traceback names the package",
@@ -272,6 +363,7 @@ std::vector<Rule> install_rules() {
       {.name = "pillow-names",
        .when = {"module 'pil.image' has no attribute", "'freetypefont' object has no attribute 'getsize'",
                 "'imagedraw' object has no attribute 'textsize'"},
+       .refines = {"module-attribute"},
        .what = "a package uses a name that Pillow has dropped",
        .cause = "Pillow 10 took away Image.LINEAR, ANTIALIAS, CUBIC, getsize and textsize; detectron2 and LayoutLM's "
                 "examples use them",
@@ -316,10 +408,26 @@ std::vector<Rule> install_rules() {
            "from there, weights and optimizer as saved); or a newer transformers, or the NumPy that wrote it",
        .command = "plimsoll train --resume-from-checkpoint reads its state as data, without pickle"},
       {.name = "damaged-file",
-       .when = {"pytorchstreamreader failed", "headertoolarge", "headertoosmall", "invalidheader",
-                "error while deserializing header", "metadataincompletebuffer", "invalid load key", "unpicklingerror",
-                "not a zip archive", "badzipfile", "incompletemetadata",
-                "unable to load weights from pytorch checkpoint file", "file in archive is not in a subdirectory",
+       .when = {"pytorchstreamreader failed",
+                "the file might be corrupted",
+                "storage has wrong size",
+                "tarfile.readerror",
+                "badgzipfile",
+                "zlib.error",
+                "incorrect header check",
+                "invalidheaderdeserialization",
+                "headertoolarge",
+                "headertoosmall",
+                "invalidheader",
+                "error while deserializing header",
+                "metadataincompletebuffer",
+                "invalid load key",
+                "unpicklingerror",
+                "not a zip archive",
+                "badzipfile",
+                "incompletemetadata",
+                "unable to load weights from pytorch checkpoint file",
+                "file in archive is not in a subdirectory",
                 "eoferror: ran out of input"},
        // A worker whose parent could not send it its work.
        .without = {"spawn_main", "multiprocessing/spawn.py", "multiprocessing\\spawn.py"},
@@ -330,60 +438,6 @@ std::vector<Rule> install_rules() {
        .fix = "git lfs pull, or download it again (force_download=True); of checkpoints take the one before",
        .command = "plimsoll train writes checkpoints aside and renames them when whole; it names the byte where a file "
                   "is torn"},
-      {.name = "hub-gated",
-       .when = {"gated repo", "cannot access gated", "401 client error", "403 client error",
-                "is not a local folder and is not a valid model identifier", "repository not found for url",
-                "invalid username or password", "repositorynotfounderror",
-                "doesn't exist on the hub or cannot be accessed"},
-       .refines = {"hub-unreachable"},
-       .what = "the hub does not give out that model or data set under this name",
-       .cause = "A misspelt name, a path that does not exist here, a private or gated model without a token, or a "
-                "folder of the same name in the working directory",
-       .confirm = "open https://huggingface.co/NAME in a browser",
-       .fix =
-           "correct the name, accept the model's terms and huggingface-cli login; give a full path for local folders",
-       .command = "plimsoll takes a directory: --model DIR"},
-      {.name = "hub-unreachable",
-       .when = {"couldn't connect to*huggingface", "cannot find the requested files in the*cache",
-                "localentrynotfounderror", "we couldn't connect to", "offline mode is enabled", "offlinemodeisenabled",
-                "maxretryerror*huggingface", "httpsconnectionpool*huggingface", "failed to resolve 'huggingface.co'",
-                "can't load tokenizer for", "can't load the model for", "can't load the configuration of",
-                "can't load config for", "can't load feature extractor for", "can't load image processor for",
-                "does not appear to have a file named"},
-       .what = "a model's files are neither here nor to be downloaded",
-       .cause = "No network (a compute node), a proxy, or a directory that lacks one of config.json, the weights, the "
-                "tokenizer's or the image processor's files",
-       .confirm = "ls the directory; curl -I https://huggingface.co",
-       .fix = "download on a machine with network, copy the directory, HF_HUB_OFFLINE=1; save processor and model into "
-              "the same directory",
-       .command = "plimsoll train --model DIR needs no network; it says which file is missing"},
-
-      {.name = "hub-server",
-       .when = {"server error*huggingface.co", "429 client error", "gateway time-out for url*huggingface"},
-       .refines = {"hub-unreachable", "hub-gated"},
-       .what = "the hub answers, but does not serve: overloaded, or too many requests from here",
-       .cause = "A 5xx is the hub's own failure and passes; 429 means that this address or token asks too often (many "
-                "jobs or workers at once)",
-       .confirm = "https://status.huggingface.co; the code in the message",
-       .fix =
-           "try again later; download once, then HF_HUB_OFFLINE=1 for the jobs; huggingface-cli login raises the limit",
-       .command = "plimsoll train --model DIR needs no network"},
-      {.name = "hub-code",
-       .when = {"contains custom code which must be executed",
-                "requires you to execute the dataset script in that repo",
-                "requires you to execute the configuration file in that repo"},
-       .what = "the model or data set brings Python code, and the library does not run it unasked",
-       .cause = "trust_remote_code is not set",
-       .confirm = "the message names the repository",
-       .fix = "read that code; then trust_remote_code=True, with a fixed revision; or a repository that needs none"},
-      {.name = "dataset-script",
-       .when = {"dataset scripts are no longer supported"},
-       .what = "the data set is a Python script, which datasets 4 no longer runs",
-       .cause = "Older data sets (FUNSD, CORD and DocLayNet among them) load by a script; datasets dropped that in 4.0",
-       .confirm = "pip show datasets; the message names the script",
-       .fix = "pip install 'datasets<4', or the copy in Parquet: load_dataset(NAME, revision='refs/convert/parquet') "
-              "where the hub has one",
-       .command = "plimsoll reads JSONL and images, and runs nothing"},
       {.name = "tokenizer-backend",
        .when = {"couldn't instantiate the backend tokenizer"},
        .what = "the fast tokenizer cannot be made",
@@ -429,8 +483,11 @@ std::vector<Rule> install_rules() {
       {.name = "transformers-too-old",
        .when = {"keyerror: 'layoutlmv3'", "does not recognize this architecture", "cannot import name 'layoutlmv3",
                 "tokenizer class layoutlmv3tokenizer does not exist", "unrecognized configuration class",
-                "unrecognized model in"},
-       .refines = {"module-missing", "label-name"},
+                "unrecognized model in", "tokenizer class*does not exist or is not currently imported",
+                "unrecognized image processor in", "unrecognized feature extractor in",
+                "unrecognized processing class in", "keyerror: 'qwen", "keyerror: 'llama", "keyerror: 'mistral",
+                "keyerror: 'gemma", "keyerror: 'phi", "keyerror: 'lilt'", "keyerror: 'udop'", "keyerror: 'deberta"},
+       .refines = {"module-missing", "label-name", "column-missing", "transformers-names"},
        .what = "this transformers does not know the model",
        .cause = "The model is newer than the installed transformers (LayoutLMv3 came with 4.18), or config.json lacks "
                 "its model_type",
@@ -443,7 +500,15 @@ std::vector<Rule> install_rules() {
                 "unexpected keyword argument 'tokenizer'", "unexpected keyword argument 'processing_class'",
                 "unexpected keyword argument 'num_items_in_batch'", "unexpected keyword argument 'dispatch_batches'",
                 "unexpected keyword argument 'no_cuda'", "unexpected keyword argument 'warmup_ratio'",
-                "compute_loss() got an unexpected keyword argument", "unexpected keyword argument 'dtype'"},
+                "compute_loss() got an unexpected keyword argument", "unexpected keyword argument 'dtype'",
+                "trainingarguments.__init__() got an unexpected keyword argument",
+                "trainer.__init__() got an unexpected keyword argument",
+                "sftconfig.__init__() got an unexpected keyword argument",
+                "accelerator.__init__() got an unexpected keyword argument",
+                "__init__() got an unexpected keyword argument 'logging_dir'",
+                "__init__() got an unexpected keyword argument 'use_seedable_sampler'",
+                "unwrap_model() got an unexpected keyword argument"},
+       .refines = {"unexpected-argument"},
        .what = "the script was written for another version of transformers",
        .cause =
            "Arguments were renamed: evaluation_strategy is eval_strategy since 4.41 (4.46 dropped the old name), "
@@ -461,7 +526,12 @@ std::vector<Rule> install_rules() {
        .fix = "pip install -U accelerate, then restart Python"},
       {.name = "module-missing",
        .when = {"requires the*library but it was not found", "modulenotfounderror: no module named",
-                "importerror: cannot import name", "importerror: *requires the*library but it was not found"},
+                "importerror: cannot import name", "importerror: *requires the*library but it was not found",
+                "requires the following packages that were not found", "you need to install the following dependencies",
+                "please install apex", "at least one of tensorflow 2.0 or pytorch should be installed",
+                "is not installed. please install", "please install it with `pip install",
+                "please install `pip install", "to support decoding images, please install", "error: no module named",
+                "importerror: please install", "importerror: using*requires"},
        .what = "a Python package is missing, or of another version",
        .cause = "It is not installed in the environment that runs, or a name was moved between versions",
        .confirm = "which python; python -m pip show NAME",

@@ -19,11 +19,21 @@ const AnyOf kOutOfMemory = {"cuda driver error: out of memory",
                             "cuda_error_out_of_memory",
                             "cudaerrormemoryallocation",
                             "mps backend out of memory",
+                            "triton error [cuda]: out of memory",
+                            "cuda failure 'out of memory'",
+                            "cuda failure 2 'out of memory'",
                             "cublas_status_alloc_failed"};
 
+bool is_larger_than_device(const OomNumbers& n, const LogFacts&) { return wants_more_than_all(n); }
+bool is_held_by_others(const OomNumbers& n, const LogFacts&) { return others_hold_much(n); }
 // Gaps count where the device is mostly this process's: else what others hold is what is missing.
-bool is_fragmented_by_itself(const OomNumbers& n) {
+bool is_fragmented_by_itself(const OomNumbers& n, const LogFacts&) {
   return is_fragmented(n) && !(n.others && n.reserved && *n.others > *n.reserved);
+}
+
+bool memory_grows(const OomNumbers&, const LogFacts& facts) { return facts.trend.grows; }
+bool is_held_by_hidden(const OomNumbers& n, const LogFacts& facts) {
+  return facts.has_hidden_process() && (!n.tells() || others_hold_much(n));
 }
 
 constexpr std::string_view kPlan =
@@ -37,7 +47,7 @@ std::vector<Rule> memory_rules() {
   return {
       {.name = "oom-larger-than-device",
        .when = kOutOfMemory,
-       .holds = wants_more_than_all,
+       .holds = is_larger_than_device,
        .reads_numbers = true,
        .refines = {"oom", "oom-forward", "oom-attention", "oom-backward", "oom-no-numbers"},
        .what = "one tensor is larger than the whole device",
@@ -48,17 +58,48 @@ std::vector<Rule> memory_rules() {
        .fix = "cut pages into windows of 512 tokens, resize images to 224 x 224, or make the batch smaller; no "
               "allocator setting can help",
        .command = "plimsoll plan --explain shows the largest tensors before the run"},
+      {.name = "oom-growth",
+       .when = kOutOfMemory,
+       .holds = memory_grows,
+       .reads_numbers = true,
+       .refines = {"oom", "oom-no-numbers", "oom-forward", "oom-attention", "oom-backward", "oom-loss",
+                   "oom-fragmentation", "oom-evaluation", "oom-optimizer-step"},
+       .what = "memory grew from line to line of the log until the device was full: something keeps tensors",
+       .cause =
+           "Tensors that still hold their graph are collected: losses added up without .item(), outputs in a list, "
+           "hidden states carried from step to step\n"
+           "Pages, and with them batches, become longer over the run\n"
+           "An evaluation between epochs that is not under torch.no_grad()",
+       .confirm = "torch.cuda.memory_allocated() after each epoch: it rises; then a snapshot and plimsoll doctor "
+                  "--snapshot FILE names the line that keeps them",
+       .fix = "total += loss.item(); .detach().cpu() what is kept; torch.no_grad() around evaluation\n"
+              "del outputs, loss at the end of a step",
+       .command = "plimsoll train has one arena of fixed size, and follows the process's memory over the run"},
+      {.name = "oom-zombie",
+       .when = kOutOfMemory,
+       .holds = is_held_by_hidden,
+       .reads_numbers = true,
+       .refines = {"oom", "oom-no-numbers", "oom-weights", "oom-forward", "oom-attention", "oom-backward", "oom-loss",
+                   "oom-other-processes"},
+       .what = "the device is full, held by a process that nvidia-smi does not list",
+       .cause = "A run that was killed left processes behind (data loader workers, other ranks)\n"
+                "The process is in another container or belongs to another user",
+       .confirm = "sudo fuser -v /dev/nvidia*; ps aux | grep python",
+       .fix = "kill what fuser lists: sudo fuser -k /dev/nvidia0, if all of it is yours\n"
+              "another GPU with CUDA_VISIBLE_DEVICES; else nvidia-smi --gpu-reset, or a reboot",
+       .command = "plimsoll doctor says who holds the device"},
       {.name = "oom-other-processes",
        .when = kOutOfMemory,
-       .holds = others_hold_much,
+       .holds = is_held_by_others,
        .reads_numbers = true,
        .refines = {"oom", "oom-no-numbers", "oom-weights", "oom-forward", "oom-attention", "oom-backward", "oom-loss"},
        .what = "the device is full, and much of it is held by other processes",
-       .cause = "Another run, a notebook whose kernel still lives, a dead run's leftover worker or a desktop holds the "
-                "memory that is missing",
-       .confirm = "nvidia-smi, or `plimsoll doctor`, lists who holds what",
-       .fix = "end the other processes (kill the process ids that nvidia-smi lists; restart notebook kernels), or "
-              "choose another GPU with CUDA_VISIBLE_DEVICES",
+       .cause = "Another run, a notebook whose kernel still lives, a dead run's leftover worker or a desktop "
+                "holds the memory that is missing",
+       .confirm = "nvidia-smi, or `plimsoll doctor`, lists who holds what; sudo fuser -v /dev/nvidia* finds "
+                  "processes that nvidia-smi does not list",
+       .fix = "end the other processes (restart notebook kernels), or choose another GPU with "
+              "CUDA_VISIBLE_DEVICES",
        .command = "plimsoll doctor; then plimsoll plan --device-memory with what is really free"},
       {.name = "oom-fragmentation",
        .when = kOutOfMemory,
@@ -74,18 +115,19 @@ std::vector<Rule> memory_rules() {
                 "reserved but unallocated than was asked for",
        .confirm = "torch.cuda.memory_summary(): \"inactive split\" is large; or dump a snapshot and run plimsoll "
                   "doctor --snapshot FILE",
-       .fix = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (PyTorch 2.1 or later; earlier max_split_size_mb:128), "
-              "and pad to few lengths (pad_to_multiple_of)",
+       .fix = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (PyTorch 2.1 or later; earlier "
+              "max_split_size_mb:128)\n"
+              "pad to few lengths: pad_to_multiple_of=64, or padding='max_length'",
        .command = "plimsoll train has one arena with fixed offsets, where nothing can be fragmented"},
       {.name = "oom-auto-batch-size",
        .when = {"no executable batch size found"},
        .reads_numbers = true,
+       .saves_memory = true,
        .refines = {"oom"},
        .what = "the batch size was halved down to zero, and nothing fitted",
-       .cause = "auto_find_batch_size tries smaller batches after each failure; weights, gradients and optimizer state "
-                "alone do not fit, or an earlier failure's tensors were never freed",
+       .cause = "Weights, gradients and the optimizer's state alone do not fit\n"
+                "An earlier failure's tensors were never freed, so that each smaller batch failed for them",
        .confirm = "run with batch size 1 in a fresh process, and look at where it fails",
-       .fix = "adamw_8bit or adafactor instead of AdamW, half precision, gradient checkpointing, or adapters (LoRA)",
        .command = kPlan},
       {.name = "oom-optimizer-step",
        .when = kOutOfMemory,
@@ -93,14 +135,16 @@ std::vector<Rule> memory_rules() {
                  "in optimizer_step"}},
        .without = {"in load_state_dict", "in _load_optimizer", "in _load_optimizer_and_scheduler"},
        .reads_numbers = true,
+       .saves_memory = true,
        .refines = {"oom", "oom-backward", "oom-no-numbers"},
        .what = "the device is full at the optimizer's step",
-       .cause = "AdamW makes its two moments (8 bytes a parameter) at its first step, after forward and backward had "
-                "fitted; multi-tensor (foreach) updates take copies besides",
+       .cause = "AdamW makes its two moments (8 bytes a parameter) at its first step, after forward and backward "
+                "had fitted\n"
+                "Multi-tensor (foreach) updates take copies besides",
        .confirm =
            "it fails at step 1, after a whole backward; 8 bytes x the number of parameters is about what is missing",
-       .fix = "an optimizer with smaller state (optim=adamw_8bit or adafactor), foreach=False, fewer trained "
-              "parameters (LoRA, frozen layers), or a smaller batch",
+       .fix = "an 8-bit optimizer: optim='adamw_8bit' (package bitsandbytes), or optim='adafactor'; with "
+              "torch's own AdamW foreach=False",
        .command =
            "plimsoll train --optim adamw_8bit --budget SIZE; the plan holds the optimizer's state before step 1"},
       {.name = "oom-evaluation",
@@ -130,12 +174,13 @@ std::vector<Rule> memory_rules() {
        .reads_numbers = true,
        .refines = {"oom", "oom-forward", "oom-attention", "oom-no-numbers", "oom-loss"},
        .what = "the device is full during evaluation",
-       .cause = "The Trainer keeps the logits of every evaluated batch on the device until the end; or the loop runs "
-                "without torch.no_grad(), or with a larger batch than training, beside training's state",
+       .cause = "The Trainer keeps the logits of every evaluated batch on the device until the end\n"
+                "The loop runs without torch.no_grad(), or with a larger batch than training, beside training's "
+                "state",
        .confirm = "memory grows with every evaluated batch (nvidia-smi -l 1); the first evaluation fails, training "
                   "steps do not",
-       .fix = "eval_accumulation_steps=1, preprocess_logits_for_metrics that returns argmax, a smaller "
-              "per_device_eval_batch_size, torch.no_grad()",
+       .fix = "a smaller per_device_eval_batch_size, torch.no_grad() in a loop of your own\n"
+              "eval_accumulation_steps=1, and preprocess_logits_for_metrics that returns argmax",
        .command = "plimsoll eval streams: it keeps counts, not logits; plimsoll train --eval-data plans evaluation "
                   "with training"},
       {.name = "oom-resume",
@@ -154,15 +199,21 @@ std::vector<Rule> memory_rules() {
        .command = "plimsoll train --resume-from-checkpoint fits whenever the run itself fitted"},
       {.name = "oom-save",
        .when = kOutOfMemory,
-       .with = {{"save_checkpoint", "in save_model", "in save_pretrained", "torch.save(", "_save_optimizer",
-                 "get_state_dict", "consolidate_state_dict", "full_state_dict", "gather_16bit"}},
+       .with = {{"save_checkpoint",       "in save_model",       "in save_pretrained",     "torch.save(",
+                 "_save_optimizer",       "get_state_dict",      "consolidate_state_dict", "full_state_dict",
+                 "gather_16bit",          "in state_dict",       ".state_dict()",          "_pre_state_dict_hook",
+                 "_post_state_dict_hook", "_unshard_fsdp_state", "safe_save_model",        "failed to clone() tensor",
+                 "in _save_checkpoint",   "_summon_full_params", "in _optim_state_dict",   "in full_optim_state_dict"}},
+       .without = {"in load_state_dict", "in _load_optimizer", "in load_checkpoint"},
        .reads_numbers = true,
-       .refines = {"oom", "oom-no-numbers"},
+       .refines = {"oom", "oom-no-numbers", "oom-forward", "oom-weights"},
        .what = "the device is full while a checkpoint is saved",
        .cause = "Saving gathers parameters or optimizer state on the device (FSDP's full state dict, ZeRO, EMA copies) "
                 "beside those in use",
        .confirm = "training steps pass, the failure comes at save_steps",
-       .fix = "save sharded, or offload to the CPU (FullStateDictConfig(offload_to_cpu=True, rank0_only=True))",
+       .fix = "save sharded (SHARDED_STATE_DICT), or offload to the CPU: "
+              "FullStateDictConfig(offload_to_cpu=True, rank0_only=True)\n"
+              "torch.cuda.empty_cache() before the save",
        .command = "plimsoll train writes checkpoints from its arena: saving takes no device memory of its own"},
       {.name = "oom-weights",
        .when = kOutOfMemory,
@@ -204,12 +255,13 @@ std::vector<Rule> memory_rules() {
        .when = kOutOfMemory,
        .with = {{"in cross_entropy", "crossentropyloss", "logits.float()", "log_softmax", "loss_function("}},
        .reads_numbers = true,
+       .saves_memory = true,
        .refines = {"oom", "oom-forward", "oom-no-numbers"},
        .what = "the device is full when the loss is computed",
-       .cause = "The logits, batch x length x classes in F32, and their softmax are the largest tensors where there "
-                "are many classes or a vocabulary",
+       .cause = "The logits (batch x length x classes in F32) and their softmax are the largest tensors where "
+                "there are many classes or a vocabulary",
        .confirm = "batch x length x classes x 4 bytes is near what was wanted",
-       .fix = "a smaller batch with gradient accumulation; compute the loss on labelled tokens only, or in pieces",
+       .fix = "the loss on labelled tokens only, or in pieces",
        .command = kPlan},
       {.name = "oom-attention",
        .when = kOutOfMemory,
@@ -217,39 +269,38 @@ std::vector<Rule> memory_rules() {
                  "attention_probs", "cogview_attention", "_attn("}},
        .without = {"in backward", "run_backward", "loss.backward("},
        .reads_numbers = true,
+       .saves_memory = true,
        .refines = {"oom", "oom-forward", "oom-no-numbers"},
        .what = "the device is full in attention",
-       .cause = "Attention's scores take batch x heads x length x length numbers, several times over: they grow with "
-                "the square of the length",
+       .cause = "Attention's scores take batch x heads x length x length numbers, several times over: they grow "
+                "with the square of the length",
        .confirm = "the traceback ends in the attention layer; half the length frees three quarters of it",
-       .fix = "a smaller batch with gradient accumulation, shorter windows, gradient checkpointing, or an attention "
-              "that never stores the scores (sdpa, flash)",
        .command = "plimsoll train keeps no attention scores, and picks the micro-batch that fits: --budget SIZE"},
       {.name = "oom-backward",
        .when = kOutOfMemory,
        .with = {{"in backward", "run_backward", ".backward("}},
        .reads_numbers = true,
+       .saves_memory = true,
        .refines = {"oom", "oom-forward", "oom-no-numbers"},
        .what = "the device is full in backward",
-       .cause = "All activations of the batch are still alive when the gradients come: the peak of a step without a "
-                "large optimizer",
+       .cause = "All activations of the batch are still alive when the gradients come: the peak of a step "
+                "without a large optimizer\n"
+                "The longest pages came just then",
        .confirm = "it fails in the first step, or when a long page comes by; half the batch passes",
-       .fix = "a smaller batch with gradient accumulation, gradient checkpointing "
-              "(model.gradient_checkpointing_enable()), bf16",
        .command = "plimsoll train --budget SIZE keeps the effective batch and picks the micro-batch and what to "
                   "compute again"},
       {.name = "oom-forward",
        .when = kOutOfMemory,
        .with = {{"in forward", ".forward(", "_call_impl", "in training_step", "in compute_loss"}},
        .reads_numbers = true,
+       .saves_memory = true,
        .refines = {"oom", "oom-no-numbers"},
        .what = "the device is full in forward: activations",
-       .cause = "Forward keeps the activations of every layer for backward; they grow with batch x length, beside "
-                "weights, gradients and optimizer state",
-       .confirm = "half the batch, or shorter pages, pass; if it comes after many steps, the longest page came then, "
-                  "or something keeps tensors (a list of losses without .item())",
-       .fix = "a smaller batch with gradient accumulation, gradient checkpointing, bf16; for growth from step to step: "
-              "plimsoll doctor --snapshot FILE",
+       .cause = "Forward keeps the activations of every layer for backward: they grow with batch x length, "
+                "beside weights, gradients and the optimizer's state\n"
+                "If it comes after many steps: the longest page came then, or something keeps tensors (a list of "
+                "losses without .item())",
+       .confirm = "half the batch, or shorter pages, pass; torch.cuda.memory_allocated() after each step does not rise",
        .command = "plimsoll train --budget SIZE: the longest page is known before the first step"},
       {.name = "oom-pinned",
        .when = {"pin memory thread*error", "cudahostalloc", "cuda error*pin_memory", "in pin_memory",
@@ -263,17 +314,22 @@ std::vector<Rule> memory_rules() {
        .command = "plimsoll train has a plan for host memory too"},
       {.name = "oom-cublas",
        .when = {"cublas_status_alloc_failed"},
-       .refines = {"oom", "oom-no-numbers", "oom-forward", "oom-backward"},
-       .what = "cuBLAS found no memory for its workspace: the device is full",
-       .cause = "PyTorch's allocator has taken the device's memory, and cuBLAS's own workspace, made at the first "
-                "matrix product, no longer fits; a bad index on the GPU before it can look the same",
-       .confirm = "half the batch passes; if not, run once with CUDA_LAUNCH_BLOCKING=1 or on the CPU and see whether "
-                  "an index error comes first",
-       .fix = "a smaller batch with gradient accumulation; or torch.cuda.set_per_process_memory_fraction(0.95), which "
-              "leaves room for libraries",
+       .saves_memory = true,
+       .refines = {"oom", "oom-no-numbers", "oom-forward", "oom-backward", "oom-attention", "oom-loss",
+                   "oom-evaluation"},
+       .what = "cuBLAS could not be started: the GPU's memory is full, or a bad index has broken the GPU's "
+               "context before",
+       .cause = "PyTorch's allocator has taken the GPU's memory, and cuBLAS's own workspace, made at the first "
+                "matrix product, no longer fits\n"
+                "An index out of range, which CUDA reports late: a token id beyond the vocabulary (tokens added "
+                "without resize_token_embeddings), a position, a token type or a label",
+       .confirm = "half the batch passes, or nvidia-smi shows the GPU nearly full: memory. Otherwise run one batch "
+                  "on the CPU: \"index out of range in self\" means a bad index",
+       .fix = "for an index: model.resize_token_embeddings(len(tokenizer)), truncation=True, labels below "
+              "num_labels",
        .command = kPlan},
       {.name = "oom-mps",
-       .when = {"mps backend out of memory"},
+       .when = {"mps backend out of memory", "invalid buffer size: ", "total bytes of ndarray > 2**32"},
        .reads_numbers = true,
        .refines = {"oom", "oom-forward", "oom-backward", "oom-weights", "oom-attention", "oom-loss"},
        .what = "the memory that macOS grants to the GPU is used up",
@@ -289,19 +345,22 @@ std::vector<Rule> memory_rules() {
                 "cudaerrormemoryallocation"},
        .refines = {"oom"},
        .what = "CUDA itself found no memory, outside PyTorch's allocator",
-       .cause = "The device was full before this process began (its context alone takes some hundred MiB), so another "
-                "process holds it; or a library (NCCL, cuDNN, a captured graph) asked for memory when PyTorch had all",
+       .cause = "Another process holds the device, which was full before this one began (its context alone takes "
+                "some hundred MiB)\n"
+                "A library (NCCL, cuDNN, a captured graph) asked for memory when PyTorch had all",
        .confirm = "nvidia-smi before the start: is the device nearly full?",
-       .fix = "end what holds the device, choose another with CUDA_VISIBLE_DEVICES, or make the batch smaller",
+       .fix = "end what holds the device (nvidia-smi; sudo fuser -v /dev/nvidia*), or choose another with "
+              "CUDA_VISIBLE_DEVICES\n"
+              "a smaller batch",
        .command = "plimsoll doctor says who holds the device"},
       {.name = "oom",
        .when = kOutOfMemory,
        .reads_numbers = true,
+       .saves_memory = true,
        .what = "the device's memory is full",
-       .cause = "Weights, gradients, optimizer state and activations together want more than the device has; the log "
-                "does not show at which point",
-       .confirm = "the traceback's frames say where: forward, backward, the optimizer's step, evaluation",
-       .fix = "a smaller batch with gradient accumulation, bf16, gradient checkpointing, an 8-bit optimizer",
+       .cause = "Weights, gradients, the optimizer's state and activations together need more than the device "
+                "has",
+       .confirm = "the traceback's frames say where it happened: forward, backward, the optimizer's step, evaluation",
        .command = kPlan},
   };
 }

@@ -34,8 +34,9 @@ std::vector<Rule> model_rules() {
        .fix = "LoraConfig(target_modules=['query', 'value'], modules_to_save=['classifier']), or 'all-linear'",
        .command = "plimsoll train --lora-rank 8 knows the layers"},
       {.name = "best-metric",
-       .when = {"the `metric_for_best_model` training argument is set to", "modelcheckpoint(monitor=*not found",
-                "modelcheckpoint(monitor=*could not find the monitored key", "early stopping conditioned on metric"},
+       .when = {"the `metric_for_best_model` training argument is set to", "keyerror: 'eval_",
+                "modelcheckpoint(monitor=*not found", "modelcheckpoint(monitor=*could not find the monitored key",
+                "early stopping conditioned on metric"},
        .what = "the metric that picks the best checkpoint is not among those that the evaluation returns",
        .cause =
            "Another name in compute_metrics (eval_f1 against eval_overall_f1), several evaluation sets, whose metrics "
@@ -62,7 +63,7 @@ std::vector<Rule> model_rules() {
        .fix = "another output_dir; --overwrite_output_dir, if nothing there is needed; or resume from its checkpoint"},
       {.name = "json-type",
        .when = {"is not json serializable"},
-       .what = "something that is saved as JSON holds a type that JSON has not",
+       .what = "something that JSON cannot hold is saved as JSON",
        .cause = "A NumPy number (int64 in id2label, float32 among metrics), a tensor, a path or a type in a config",
        .confirm = "the message names the type; which dictionary was being written?",
        .fix = "int(x), float(x), x.tolist() or str(x) where it is made: label2id = {name: int(i) for …}"},
@@ -74,7 +75,8 @@ std::vector<Rule> model_rules() {
        .confirm = "it goes away with one thread",
        .fix = "a tokenizer of its own for each thread (copy.deepcopy), or processes instead of threads"},
       {.name = "no-checkpoint",
-       .when = {"can't find a valid checkpoint at", "no valid checkpoint found in output directory"},
+       .when = {"can't find a valid checkpoint at", "len(self.ckpt_list)", "no valid checkpoint was found",
+                "no valid checkpoint found in output directory"},
        .what = "there is no checkpoint to resume from",
        .cause = "The directory is another one, or saving never came about",
        .confirm = "ls OUTPUT/checkpoint-*",
@@ -100,7 +102,7 @@ std::vector<Rule> model_rules() {
       {.name = "wrapped-model",
        .when = {"'dataparallel' object has no attribute", "'distributeddataparallel' object has no attribute",
                 "'fullyshardeddataparallel' object has no attribute"},
-       .what = "the model is asked for something that its parallel wrapper has not",
+       .what = "an attribute of the model is asked of its parallel wrapper",
        .cause =
            "DataParallel and its kin have forward only; the model itself is their .module. Several visible GPUs make "
            "the Trainer wrap without being asked",

@@ -14,7 +14,7 @@ constexpr std::string_view kFirstNaN =
     "plimsoll train --bf16 checks every step, names the first tensor that is not finite, its layer and pages, and "
     "stops (exit code 6)";
 
-// `rules`, and those that say that a loss is no number.
+// `rules`, and those that say that a loss is NaN.
 std::vector<std::string_view> with_nan(std::vector<std::string_view> rules) {
   rules.insert(rules.end(), {"nan-loss", "nan-diverged", "nan-overflow", "nan-at-start"});
   return rules;
@@ -30,13 +30,16 @@ std::vector<Rule> number_rules() {
        .quotes_losses = true,
        .heals = true,
        .what = "the loss or the gradients became NaN or infinite",
-       .cause =
-           "In order of frequency: half precision overflowed (fp16 instead of bf16), the learning rate is too high or "
-           "without warm-up, a batch without any labelled token (0 / 0), bad input (NaN in pixels, a degenerate box)",
-       .confirm = "find the first step where it is not finite; repeat that batch in F32: still NaN means data or "
-                  "learning rate, finite means overflow",
-       .fix = "bf16 or F32 instead of fp16; learning rate 1e-5 to 5e-5 with warm-up and max_grad_norm=1; leave out "
-              "windows whose labels are all -100; weights after the NaN are lost, go back a checkpoint",
+       .cause = "Half precision overflowed: fp16 instead of bf16\n"
+                "The learning rate is too high, or there is no warm-up\n"
+                "A batch has no labelled token: the loss is 0 / 0\n"
+                "The input is bad: NaN in pixels, a box without area, a checkpoint that was saved after a NaN",
+       .confirm = "find the first step where the loss is not finite, and repeat that batch in F32: still NaN means "
+                  "data or learning rate, finite means overflow",
+       .fix = "bf16=True (or F32) instead of fp16=True\n"
+              "a learning rate of 1e-5 to 5e-5, warmup_ratio=0.1, max_grad_norm=1\n"
+              "leave out windows whose labels are all -100; go back to a checkpoint from before, for the "
+              "weights since are lost",
        .command = kFirstNaN},
       {.name = "nan-diverged",
        .level = Level::kConsequence,
@@ -45,12 +48,13 @@ std::vector<Rule> number_rules() {
        .quotes_losses = true,
        .heals = true,
        .refines = {"nan-loss"},
-       .what = "training diverged: the loss or the gradients grew from line to line until they were no numbers",
-       .cause = "The learning rate is too high, there is no warm-up, or gradients are not clipped. Less often: half "
-                "precision (fp16) that overflows again and again, or bad labels in the batches where the rise begins",
+       .what = "training diverged: the loss or the gradients grew from line to line until they became NaN",
+       .cause = "The learning rate is too high, there is no warm-up, or gradients are not clipped\n"
+                "Half precision (fp16) overflows again and again\n"
+                "Labels are wrong in the batches where the rise begins",
        .confirm = "the same steps with a tenth of the learning rate: the loss falls",
-       .fix = "learning rate 1e-5 to 5e-5, warmup_ratio=0.1, max_grad_norm=1; then bf16 instead of fp16; go back to a "
-              "checkpoint from before the rise",
+       .fix = "a learning rate of 1e-5 to 5e-5, warmup_ratio=0.1, max_grad_norm=1\n"
+              "bf16=True instead of fp16=True; go back to a checkpoint from before the rise",
        .command = kFirstNaN},
       {.name = "nan-overflow",
        .level = Level::kConsequence,
@@ -80,12 +84,13 @@ std::vector<Rule> number_rules() {
        .quotes_losses = true,
        .heals = true,
        .refines = {"nan-loss"},
-       .what = "half precision overflowed: the losses were steady, and the next one was no number",
-       .cause = "fp16 ends at 65504: an activation or a gradient went beyond it. Less often: one batch whose labels "
-                "are all -100 (0 / 0) or whose input holds NaN, or a learning rate that is too high",
+       .what = "half precision overflowed: the loss was stable, then became NaN",
+       .cause = "fp16 ends at 65504, and an activation or a gradient went beyond it\n"
+                "The labels of one batch are all -100 (the loss is 0 / 0), or its input holds NaN\n"
+                "The learning rate is too high",
        .confirm = "repeat that batch in F32: finite means overflow, still NaN means data or weights",
-       .fix = "bf16=True instead of fp16=True (Ampere or newer), or F32; then a lower learning rate, max_grad_norm=1; "
-              "go back to a checkpoint from before",
+       .fix = "bf16=True instead of fp16=True (Ampere or newer), or F32\n"
+              "a lower learning rate, max_grad_norm=1; go back to a checkpoint from before",
        .command = kFirstNaN},
       {.name = "nan-at-start",
        .level = Level::kConsequence,
@@ -94,10 +99,11 @@ std::vector<Rule> number_rules() {
        .quotes_losses = true,
        .heals = true,
        .refines = {"nan-loss"},
-       .what = "the loss was no number from the first that was printed",
-       .cause = "Data, labels or weights: NaN in pixels, boxes without area, a batch whose labels are all -100 "
-                "(0 / 0), a checkpoint that was saved after a NaN, weights that were never set. Else fp16 that "
-                "overflows, or a learning rate that is far too high, before the first line is printed",
+       .what = "the loss was NaN from the first line that was printed",
+       .cause = "The data: NaN in pixels, boxes without area, a batch whose labels are all -100 (the loss is 0 / "
+                "0)\n"
+                "The weights: a checkpoint that was saved after a NaN, or weights that were never set\n"
+                "fp16 overflows, or the learning rate is far too high, before the first line is printed",
        .confirm = "one forward of the first batch in F32 before any update: torch.isfinite of each input, each weight, "
                   "the loss; (labels != -100).sum() > 0",
        .fix = "leave out or repair what is not finite; begin from weights that are; logging_steps=1 shows whether the "
@@ -119,7 +125,9 @@ std::vector<Rule> number_rules() {
        .heals = true,
        .refines = with_nan({}),
        .what = "the gradients are not finite",
-       .cause = "Half precision overflowed, the learning rate is too high, or the batch has no labels",
+       .cause = "Half precision overflowed\n"
+                "The learning rate is too high\n"
+                "The batch has no labels",
        .confirm = "torch.autograd.set_detect_anomaly(True) for one step",
        .fix =
            "GradScaler (fp16) or bf16; scaler.unscale_(optimizer) before clipping; a lower learning rate with warm-up",
@@ -204,11 +212,13 @@ std::vector<Rule> number_rules() {
       {.name = "no-gradient",
        .when = {"does not require grad and does not have a grad_fn"},
        .what = "the loss does not depend on anything that trains",
-       .cause = "All parameters are frozen, forward ran under no_grad, the loss was detached (.item(), argmax), or "
-                "gradient checkpointing with frozen embeddings loses the graph",
+       .cause = "All parameters are frozen\n"
+                "Gradient checkpointing with frozen embeddings (adapters) loses the graph\n"
+                "Forward ran under no_grad, or the loss was detached (.item(), argmax)",
        .confirm = "loss.requires_grad; [n for n, p in model.named_parameters() if p.requires_grad]",
-       .fix = "unfreeze what shall train; with adapters and checkpointing model.enable_input_require_grads() or "
-              "use_reentrant=False",
+       .fix = "with adapters and checkpointing: model.enable_input_require_grads(), or "
+              "gradient_checkpointing_kwargs={'use_reentrant': False}\n"
+              "unfreeze what shall train",
        .command = "plimsoll train --lora-rank 8 or --freeze PATTERN recomputes correctly"},
       {.name = "checkpoint-frozen-input",
        .level = Level::kNote,

@@ -13,8 +13,10 @@ std::vector<Rule> parallel_rules() {
                 "collective*timed out after"},
        .refines = {"nccl-error"},
        .what = "one rank waited in vain for the others (a collective timed out)",
-       .cause = "Another rank failed, or is somewhere else: evaluating, saving or downloading alone, out of batches "
-                "one step earlier, stuck in its data loader; rarely the network",
+       .cause = "Another rank failed: its own log says why\n"
+                "Another rank is somewhere else: evaluating, saving, downloading or tokenizing alone, out of "
+                "batches one step earlier, or stuck in its data loader\n"
+                "The links between the GPUs or nodes do not work",
        .confirm = "the ranks' last lines: who did not arrive at this SeqNum? TORCH_DISTRIBUTED_DEBUG=DETAIL, "
                   "TORCH_NCCL_TRACE_BUFFER_SIZE=2000, py-spy dump on the silent rank",
        .fix = "repair the rank that failed first; same number of batches on every rank (drop_last, join); work of rank "
@@ -44,8 +46,9 @@ std::vector<Rule> parallel_rules() {
                 "nccl communicator was aborted", "connection closed by remote peer", "call to ibv_",
                 "call to connect returned"},
        .what = "communication between the ranks failed",
-       .cause = "Another rank has ended (its own log says why), the network interface is the wrong one, peer access "
-                "between GPUs does not work, or /dev/shm is too small",
+       .cause = "Another rank has ended: its own log says why\n"
+                "The network interface is the wrong one, or peer access between GPUs does not work\n"
+                "/dev/shm is too small",
        .confirm = "NCCL_DEBUG=INFO; look for the first error in every rank's log",
        .fix = "the first rank's error; NCCL_SOCKET_IFNAME=eth0, NCCL_P2P_DISABLE=1 or NCCL_IB_DISABLE=1 to find the "
               "broken path; docker --shm-size"},

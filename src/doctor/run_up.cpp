@@ -8,7 +8,7 @@
 namespace plimsoll::doctor {
 namespace {
 
-// What a rise is: several-fold, and not in one line. A batch's gradients differ more than its loss.
+// A rise is several-fold, and not in one line. Gradients differ more from batch to batch than losses.
 constexpr double kLossFold = 3, kNormFold = 5;
 
 // The number behind the word that ends at `end`, with what may stand between.
@@ -59,7 +59,7 @@ double norm_in(std::string_view small) {
   return 0;
 }
 
-// From the smallest on, over two steps at least, of which few go down; the last step alone is no rise.
+// Looks at the values from the smallest on: they rise over at least two steps, few of which go down.
 bool rose(std::span<const double> values, double fold) {
   const auto low = std::min_element(values.begin(), values.end());
   const std::span<const double> rise(low, values.end());

@@ -20,7 +20,7 @@ using StackId = std::uint32_t;
 
 constexpr std::size_t kShownFrames = 6;
 constexpr std::size_t kMaxSamples = 32;
-// Of a dictionary that is looked into; those that PyTorch writes have about ten.
+// How many keys of a dictionary are looked at; those that PyTorch writes have about ten.
 constexpr std::size_t kMaxKeys = 64;
 // Fewer steps than this cannot show what grows.
 constexpr std::uint64_t kMinSteps = 4;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 #include <set>
 
 #include "doctor/pattern.h"
@@ -9,7 +10,7 @@
 namespace plimsoll::doctor {
 namespace {
 
-// As a word of its own: "[INFO|trainer.py:12]", "| WARN |"; no part of a path or name.
+// Whether the line holds it as a word of its own ("[INFO|trainer.py:12]", "| WARN |"), not as part of a path or name.
 bool says_word(std::string_view small, std::string_view word) {
   const auto is_letter = [&](std::size_t at) {
     return at < small.size() && (std::isalnum(static_cast<unsigned char>(small[at])) != 0 ||
@@ -29,17 +30,22 @@ bool is_torch_warning(std::string_view small) {
 }
 bool is_mild(const Finding& f) { return f.rule->level == Level::kNote || only_warns(f.trigger.text); }
 
+bool calls_itself_warning(std::string_view line) { return to_small_letters(line).find("warning") != std::string::npos; }
+
 class Judge {
  public:
   Judge(std::vector<Finding> findings, const Story& story) : findings_(std::move(findings)), story_(story) {}
 
   Diagnosis decide() {
     drop_vaguer_words();
+    drop_same_lines();
     order();
     Diagnosis diagnosis;
     const std::optional<Evidence> unexplained = unexplained_error();
-    if (findings_.empty() || is_over(findings_.front())) {
-      diagnosis.no_failure = !unexplained && ended_in_peace() && (!findings_.empty() || story_.closing_line > 0);
+    const bool at_peace = !unexplained && ended_in_peace();
+    if (findings_.empty() || is_over(findings_.front()) ||
+        (at_peace && made_progress() && is_mild(findings_.front()))) {
+      diagnosis.no_failure = at_peace && (!findings_.empty() || made_progress());
       diagnosis.others = std::move(findings_);
     } else if (unexplained && explains_little(findings_.front())) {
       diagnosis.others = std::move(findings_);
@@ -62,7 +68,12 @@ class Judge {
     return story_.exit_line > line && went_on(line, updates);
   }
   bool is_over(const Finding& f) const {
-    return is_mild(f) || f.rule->heals ? went_on(f.trigger.line, f.updates) : ended_well(f.trigger.line, f.updates);
+    const bool passes = is_mild(f) || f.rule->heals || calls_itself_warning(f.trigger.text);
+    return passes ? went_on(f.trigger.line, f.updates) : ended_well(f.trigger.line, f.updates);
+  }
+  // Whether the log shows training that works, or that has come to its end.
+  bool made_progress() const {
+    return story_.closing_line > 0 || (story_.finite && story_.updates >= kUpdatesAfterSurvival);
   }
   bool ended_in_peace() const {
     for (const Exception& e : story_.exceptions)
@@ -103,6 +114,23 @@ class Judge {
     std::set<std::string_view> refined;
     for (const Finding& f : findings_) refined.insert(f.rule->refines.begin(), f.rule->refines.end());
     std::erase_if(findings_, [&](const Finding& f) { return refined.contains(f.rule->name); });
+  }
+
+  // Several rules may read one line: they are about one failure, and one of them names it. A cause is kept before a
+  // consequence, and the rule with the longer words before the others.
+  void drop_same_lines() {
+    const auto says_more = [](const Finding& a, const Finding& b) {
+      if (a.rule->level != b.rule->level) return a.rule->level > b.rule->level;
+      return a.weight > b.weight;
+    };
+    std::map<std::uint64_t, const Finding*> best;
+    for (const Finding& f : findings_) {
+      const Finding*& known = best[f.trigger.line];
+      if (known == nullptr || says_more(f, *known)) known = &f;
+    }
+    std::set<const Rule*> kept;
+    for (const auto& [line, f] : best) kept.insert(f->rule);
+    std::erase_if(findings_, [&](const Finding& f) { return !kept.contains(f.rule); });
   }
 
   // Whether another cause came when the run had gone on after this one.
@@ -150,11 +178,11 @@ class Judge {
     const bool is_cause = root.rule->level == Level::kCause;
     diagnosis.unexplained = unexplained_error(is_cause ? root.trigger.line : 0, !is_cause);
     if (diagnosis.unexplained)
-      diagnosis.doubt = "an error there is none that Plimsoll knows, and may be the failure";
+      diagnosis.doubt = "the log also holds an error that Plimsoll does not know, and which may be the failure";
     else if (went_on(root.trigger.line, root.updates))
-      diagnosis.doubt = "losses follow it: the run outlived it, or its output reached the log late";
+      diagnosis.doubt = "losses follow it: the run went on after it, or its output reached the log late";
     else if (is_mild(root))
-      diagnosis.doubt = "it is no error, and the log tells no other";
+      diagnosis.doubt = "it is only a warning, and the log holds no error";
     else if (is_cause && disagrees(root))
       diagnosis.doubt = "another failure in the log may be the first: see \"also seen\"";
   }
@@ -165,6 +193,8 @@ class Judge {
         same(root.rule->refines.begin(), root.rule->refines.end());
     return std::any_of(findings_.begin() + 1, findings_.end(), [&](const Finding& f) {
       if (rank(f) != rank(root) || follows.contains(f.rule->name)) return false;
+      // Tracebacks that Python says are of one failure.
+      if (f.inside && root.inside && f.chain == root.chain) return false;
       const auto& refines = f.rule->refines;
       return f.trigger.line == root.trigger.line ||
              std::none_of(refines.begin(), refines.end(), [&](std::string_view name) { return same.contains(name); });
@@ -185,8 +215,8 @@ class Judge {
 
 bool only_warns(std::string_view line) {
   const std::string small = to_small_letters(line);
-  if (small.find("cuda initialization") != std::string::npos || small.find("nccl warn") != std::string::npos)
-    return false;
+  for (const std::string_view serious : {"cuda initialization", "nccl warn", "failed to clone() tensor"})
+    if (small.find(serious) != std::string::npos) return false;
   return small.find("warning") != std::string::npos || says_word(small, "warn") || says_word(small, "info") ||
          says_word(small, "debug") || is_torch_warning(small);
 }

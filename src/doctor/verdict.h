@@ -28,8 +28,8 @@ struct Story {
   std::vector<Evidence> errors{};  // lines that are an error's, the first and the last ones
 };
 
-// Whether a line calls itself a warning, or less: no such line ended a run. Save that CUDA tells in one why it found no
-// device, and that NCCL has no higher word.
+// Whether a line calls itself a warning, or less: no such line ended a run. Except that CUDA tells in one why it found
+// no device, NCCL has no higher word, and FSDP tells in one that it saves a file without some weights.
 bool only_warns(std::string_view line);
 
 // A run that printed so many further losses has outlived an error. Ranks that wait for a dead one print one at most.

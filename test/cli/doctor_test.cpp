@@ -43,11 +43,13 @@ TEST_F(DoctorTest, ReadsALogAndQuotesIt) {
 TEST_F(DoctorTest, SaysWhatItDoesNotKnow) {
   write_bytes(at("odd.log"), "step 1\nValueError: the moon is full\n");
   const Outcome outcome = run({"doctor", path("odd.log")});
-  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(outcome.code, 7);
+  EXPECT_EQ(run({"doctor", "--json", path("odd.log")}).code, 7);
   EXPECT_THAT(outcome.out, HasSubstr("not recognised"));
   EXPECT_THAT(outcome.out, HasSubstr("2: ValueError: the moon is full"));
   write_bytes(at("settings.log"), "retry_on: CUDA out of memory\nValueError: the moon is full\n");
   const Outcome doubtful = run({"doctor", path("settings.log")});
+  EXPECT_EQ(doubtful.code, 0);
   EXPECT_THAT(doubtful.out, HasSubstr("perhaps: the device's memory is full"));
   EXPECT_THAT(doubtful.out, HasSubstr("2: ValueError: the moon is full"));
   const nlohmann::json report = nlohmann::json::parse(run({"doctor", "--json", path("settings.log")}).out);

@@ -48,7 +48,16 @@ TEST(Verdict, ARunThatWentOnDidNotFail) {
   EXPECT_EQ(survived.others[0].rule->name, "oom");
   EXPECT_EQ(name_of(diagnose(kWarnedOom + kRuntime)), "no failure");
   EXPECT_EQ(name_of(diagnose(kLosses + kRuntime)), "no failure");
-  EXPECT_EQ(name_of(diagnose(kLosses)), "not recognised");
+  // Losses and no error: nothing says that it failed. One loss is too little to say so.
+  EXPECT_EQ(name_of(diagnose(kLosses)), "no failure");
+  EXPECT_EQ(name_of(diagnose("{'loss': 0.8117, 'epoch': 1.2}\n")), "not recognised");
+  EXPECT_EQ(name_of(diagnose(kSchedule + kLosses)), "no failure");
+  EXPECT_EQ(name_of(diagnose(kLosses + kSchedule)), "no failure");
+  // A log that is cut inside a traceback ends in a failure.
+  const Diagnosis cut = diagnose(kLosses + "Traceback (most recent call last):\n  File \"t.py\", line 3, in f\n");
+  EXPECT_EQ(name_of(cut), "not recognised");
+  ASSERT_FALSE(cut.errors.empty());
+  EXPECT_EQ(cut.errors.back().text, "File \"t.py\", line 3, in f");
   // Below a traceback losses may be older than it, for a program's output is buffered.
   const Diagnosis late = diagnose(kOom + kLosses + kRuntime);
   EXPECT_EQ(name_of(late), "oom");
@@ -71,6 +80,31 @@ TEST(Verdict, NaNIsNotOutlivedByMoreOfIt) {
   EXPECT_EQ(name_of(diagnose(kLosses + nan + "rank 1 exits with return code = 1\n")), "nan-loss");
 }
 
+// A gradient norm that is NaN once, as fp16's search for a scale makes it.
+TEST(Verdict, NaNThatHealsIsNoFailure) {
+  const std::string once = "{'loss': 0.7012, 'grad_norm': nan, 'learning_rate': 9e-06, 'epoch': 1.0}\n";
+  for (const std::string& log : {kLosses + once + kLosses, once + kLosses, kLosses + once + kLosses + kRuntime}) {
+    const Diagnosis diagnosis = diagnose(log);
+    EXPECT_EQ(name_of(diagnosis), "no failure") << log;
+  }
+  EXPECT_NE(name_of(diagnose(kLosses + once + once)), "no failure");
+}
+
+// Several rules read one exception's line, or the lines of one chain: they are one failure, told once, without doubt.
+TEST(Verdict, RulesOfOneLineDoNotCompete) {
+  const std::string trace = "Traceback (most recent call last):\n  File \"t.py\", line 3, in <module>\n    main()\n";
+  const Diagnosis metric = diagnose(
+      trace + "ImportError: cannot import name 'load_metric' from 'datasets' (/opt/conda/datasets/__init__.py)\n");
+  EXPECT_EQ(name_of(metric), "load-metric");
+  EXPECT_TRUE(is_sure(metric));
+  EXPECT_TRUE(metric.others.empty());
+  const Diagnosis chain = diagnose(
+      trace + "KeyError: 'eval_f1'\n\nDuring handling of the above exception, another exception occurred:\n\n" + trace +
+      "OSError: [Errno 28] No space left on device: 'out/trainer_state.json'\n");
+  EXPECT_EQ(name_of(chain), "best-metric");
+  EXPECT_TRUE(is_sure(chain)) << chain.doubt;
+}
+
 TEST(Verdict, AWarningIsNoExplanation) {
   const Diagnosis odd = diagnose(kSchedule + kOdd);
   EXPECT_EQ(name_of(odd), "not recognised");
@@ -79,6 +113,7 @@ TEST(Verdict, AWarningIsNoExplanation) {
   ASSERT_EQ(odd.others.size(), 1U);
   EXPECT_EQ(odd.others[0].rule->name, "scheduler-order");
   EXPECT_FALSE(is_sure(diagnose(kSchedule)));
+  EXPECT_EQ(name_of(diagnose(kSchedule)), "scheduler-order");
   // A warning of a cause ranks below a consequence that is an error.
   EXPECT_EQ(name_of(diagnose("[WARNING] rendezvous: the client socket has timed out, retrying\n"
                              "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.hpp:317\n")),

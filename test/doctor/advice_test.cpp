@@ -1,0 +1,152 @@
+// Advice depends on what the log says about the run: the model's family, the GPU, the batch.
+#include "doctor/advice.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "doctor/read_log.h"
+
+namespace plimsoll::doctor {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::Each;
+using testing::HasSubstr;
+using testing::Not;
+
+// Forward of that model runs out of the memory of a GPU with that many GiB, which is all its own.
+std::string oom_in(const std::string& model, double total) {
+  return "Traceback (most recent call last):\n"
+         "  File \"/opt/conda/lib/python3.10/site-packages/transformers/models/" +
+         model + "/modeling_" + model +
+         ".py\", line 655, in forward\n    layer_outputs = layer_module(\n"
+         "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 70.00 MiB (GPU 0; " +
+         fmt::format(
+             "{:.2f} GiB total capacity; {:.2f} GiB already allocated; 40.56 MiB free; {:.2f} GiB reserved in "
+             "total by PyTorch)\n",
+             total, total - 0.6, total - 0.55);
+}
+
+TEST(Advice, IsWhatTheFamilyCanTake) {
+  const Diagnosis layout = diagnose(oom_in("layoutlmv3", 14.75));
+  ASSERT_EQ(name_of(layout), "oom-forward");
+  const std::vector<std::string> fix = fixes(layout);
+  EXPECT_THAT(fix, Each(Not(HasSubstr("gradient_checkpointing=True"))));
+  EXPECT_THAT(fix, Each(Not(HasSubstr("attn_implementation"))));
+  for (const char* part : {"adamw_8bit", "freeze", "LoraConfig(target_modules=['query', 'value']", "max_length=256"})
+    EXPECT_THAT(fix, Contains(HasSubstr(part))) << part;
+  EXPECT_THAT(fix.front(), HasSubstr("per_device_train_batch_size"));
+  EXPECT_THAT(note(layout), HasSubstr("no gradient checkpointing, SDPA or flash attention for LayoutLMv3"));
+  const Diagnosis bert = diagnose(oom_in("bert", 14.75));
+  EXPECT_THAT(fixes(bert), Contains(HasSubstr("gradient_checkpointing=True")));
+  // Plimsoll does not train BERT.
+  EXPECT_EQ(command(bert), "");
+  EXPECT_EQ(note(bert), "");
+  const Diagnosis llama = diagnose(oom_in("llama", 23.65));
+  EXPECT_THAT(fixes(llama), Contains(HasSubstr("q_proj")));
+}
+
+TEST(Advice, IsWhatTheGpuCanTake) {
+  const auto has_bf16_advice = [](const std::string& log) {
+    const std::vector<std::string> list = fixes(diagnose(log));
+    return std::any_of(list.begin(), list.end(),
+                       [](const std::string& line) { return line.find("bf16=True") != std::string::npos; });
+  };
+  // A T4, by its size alone; by its name; and a V100 by name.
+  EXPECT_FALSE(has_bf16_advice(oom_in("layoutlmv3", 14.75)));
+  EXPECT_FALSE(has_bf16_advice("GPU 0: Tesla T4\n" + oom_in("layoutlmv3", 15.00)));
+  EXPECT_FALSE(has_bf16_advice("device: Tesla V100-SXM2-32GB\n" + oom_in("layoutlmv3", 32.00)));
+  EXPECT_TRUE(has_bf16_advice("NVIDIA A100-SXM4-40GB\n" + oom_in("layoutlmv3", 39.39)));
+  EXPECT_TRUE(has_bf16_advice("NVIDIA GeForce RTX 3090\n" + oom_in("layoutlmv3", 23.69)));
+  // Who trains in it already is not told to.
+  EXPECT_FALSE(has_bf16_advice("bf16=True,\nNVIDIA A100-SXM4-40GB\n" + oom_in("layoutlmv3", 39.39)));
+}
+
+TEST(Advice, NeverAsksForLessThanOnePage) {
+  const std::string oom = oom_in("layoutlmv3", 7.79);
+  EXPECT_THAT(fixes(diagnose("  Instantaneous batch size per device = 1\n" + oom)),
+              Each(Not(HasSubstr("per_device_train_batch_size"))));
+  EXPECT_THAT(fixes(diagnose("per_device_train_batch_size=1,\n" + oom)),
+              Each(Not(HasSubstr("per_device_train_batch_size"))));
+  EXPECT_THAT(fixes(diagnose("per_device_train_batch_size=8,\ngradient_accumulation_steps=2,\n" + oom)),
+              Contains(HasSubstr("per_device_train_batch_size=4 with gradient_accumulation_steps=4")));
+  EXPECT_THAT(fixes(diagnose("RuntimeError: No executable batch size found, reached zero.\n")),
+              Each(Not(HasSubstr("per_device_train_batch_size"))));
+}
+
+TEST(Advice, NamesThePlanThatFitsTheCard) {
+  EXPECT_THAT(command(diagnose("per_device_train_batch_size=4\n" + oom_in("layoutlmv3", 14.75))),
+              AllOf(HasSubstr("plimsoll plan --model DIR --data pages.jsonl --device cuda --device-memory 14.7GiB"),
+                    HasSubstr("--train-batch-size 4"), Not(HasSubstr("--lora-rank"))));
+  EXPECT_THAT(command(diagnose("microsoft/layoutlmv3-large\n" + oom_in("layoutlmv3", 3.95))),
+              HasSubstr("--lora-rank 8"));
+}
+
+TEST(Advice, UsesTheFactsInTheLog) {
+  const Diagnosis held = diagnose(
+      "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 15.77 "
+      "GiB of which 12.12 MiB is free. Process 31337 has 14.85 GiB memory in use. Including non-PyTorch memory, this "
+      "process has 912.00 MiB memory in use. Of the allocated memory 480.00 MiB is allocated by PyTorch, and 20.00 MiB "
+      "is reserved by PyTorch but unallocated.\n");
+  EXPECT_EQ(name_of(held), "oom-other-processes");
+  EXPECT_THAT(fixes(held).front(), AllOf(HasSubstr("process 31337"), HasSubstr("14.8"), HasSubstr("kill 31337")));
+  const Diagnosis driver = diagnose(
+      "RuntimeError: The NVIDIA driver on your system is too old (found version 10010). Please update your GPU "
+      "driver.\n");
+  EXPECT_EQ(name_of(driver), "driver-too-old");
+  EXPECT_THAT(meanings(driver), Contains(HasSubstr("CUDA 10.1")));
+  const Diagnosis newer = diagnose(text_of(logs() / "gpu-newer-than-cuda.log"));
+  EXPECT_EQ(name_of(newer), "gpu-newer-than-cuda");
+}
+
+TEST(Advice, CausesAreRankedOneALine) {
+  for (const Rule& rule : all_rules()) {
+    Diagnosis diagnosis;
+    diagnosis.rule = &rule;
+    EXPECT_FALSE(causes(diagnosis).empty()) << rule.name;
+    EXPECT_FALSE(fixes(diagnosis).empty()) << rule.name;
+    for (const std::string& cause : causes(diagnosis)) EXPECT_FALSE(cause.empty()) << rule.name;
+  }
+  EXPECT_GE(causes(diagnose(text_of(logs() / "oom-cublas.log"))).size(), 2U);
+}
+
+TEST(LogFacts, MemoryThatGrows) {
+  const auto trend = [](const std::vector<double>& values) {
+    std::string log;
+    for (std::size_t i = 0; i < values.size(); ++i)
+      log += "epoch " + std::to_string(i) + " loss 0.5 max mem: " + std::to_string(values[i]) + " MB\n";
+    return diagnose(log).facts.trend;
+  };
+  EXPECT_TRUE(trend({4000, 5000, 6000, 7000, 8000, 9000}).grows);
+  EXPECT_FALSE(trend({4000, 9000, 9000, 9000, 9000, 9000}).grows) << "a peak that stays is no leak";
+  EXPECT_FALSE(trend({9000, 9000, 8000, 9000, 9010, 9000}).grows);
+  EXPECT_FALSE(trend({4000, 9000, 4000, 9000, 4000, 9000}).grows);
+  EXPECT_FALSE(trend({4000, 9000}).grows);
+  std::vector<double> many;
+  for (int i = 0; i < 1000; ++i) many.push_back(4000 + 5 * i);
+  EXPECT_TRUE(trend(many).grows);
+}
+
+TEST(LogFacts, TellTheRun) {
+  const LogFacts f = diagnose(
+                         "***** Running training *****\n  Instantaneous batch size per device = 2\n"
+                         "  Gradient Accumulation steps = 4\nfp16=False,\nbf16=True,\n"
+                         "torch 2.0.1+cu117\nNVIDIA GeForce RTX 4090\n")
+                         .facts;
+  EXPECT_EQ(f.micro_batch, 2);
+  EXPECT_EQ(f.accumulation, 4);
+  EXPECT_FALSE(f.fp16);
+  EXPECT_TRUE(f.bf16);
+  EXPECT_EQ(f.torch_cuda, 11070);
+  ASSERT_NE(f.card, nullptr);
+  EXPECT_EQ(f.card->capability, 89);
+  EXPECT_FALSE(f.gpu_newer_than_build()) << "kernels for 8.6 run on 8.9";
+  EXPECT_TRUE(diagnose("1.7.1+cu101\nGeForce RTX 3090\n").facts.gpu_newer_than_build());
+  EXPECT_EQ(diagnose("the hash is 0xa100f\n").facts.card, nullptr);
+  EXPECT_EQ(diagnose("from transformers.models.layoutlmv3 import x, roberta\n").facts.family->name, "LayoutLMv3");
+}
+
+}  // namespace
+}  // namespace plimsoll::doctor
