@@ -346,7 +346,7 @@ class LogReader::Impl {
     passing_ = passing_next_ || (linked_ && passing_);
     linked_ = passing_next_ = false;
     // A notebook's: "IndexError        Traceback (most recent call last)".
-    notebook_ = small.find("error ") < small.find("traceback") || small.find("exception ") < small.find("traceback");
+    notebook_ = !small.ends_with("last):") && small.find("traceback") > 0 && small.find("─") == std::string_view::npos;
     in_traceback_ = small.ends_with("last):");
     prefix_ = text.substr(0, small.find("traceback (most"));
     if (to_small_letters(prefix_).ends_with("original ")) prefix_.resize(prefix_.size() - 9);

@@ -30,7 +30,8 @@ std::vector<Rule> data_rules() {
        .command = "plimsoll train cuts long pages into windows with overlap"},
       {.name = "matmul-shapes",
        .when = {"mat1 and mat2 shapes cannot be multiplied", "size mismatch, m1:", "mat1 dim 1 must match mat2 dim 0",
-                "expected size for first two dimensions of batch2 tensor", "incompatible matrix sizes"},
+                "expected size for first two dimensions of batch2 tensor", "incompatible matrix sizes",
+                "given normalized_shape="},
        .what = "a linear layer got rows of the wrong length",
        .cause = "A head made for another hidden size (768 of base, 1024 of large), a flattened tensor of another image "
                 "size, or a transposed input",

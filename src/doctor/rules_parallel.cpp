@@ -209,6 +209,7 @@ std::vector<Rule> parallel_rules() {
                 "pointer argument cannot be accessed from triton",
                 "must be on the same device",
                 "can't convert cuda",
+                "tensors must be cuda and dense",
                 "is not on the same device",
                 "placeholder storage has not been allocated on mps device",
                 "is on cpu but expected on"},
