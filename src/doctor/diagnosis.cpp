@@ -292,6 +292,9 @@ class LogReader::Impl {
     if (story_.closing_line == number) return;
     const LossLine losses = read_losses(small);
     run_up_.add(losses, number, text, small);
+    // NaN in evaluation is a failure of its own where training goes on with numbers.
+    for (const std::string_view name : {"eval_loss", "val_loss", "validation loss"})
+      if (small.find(name) != std::string_view::npos) story_.eval_finite = losses.finite || !story_.finite;
     if (!losses.finite) {
       story_.finite = false;
     } else if (!losses.loss.empty()) {

@@ -94,7 +94,7 @@ std::vector<Rule> data_rules() {
        .command = "plimsoll eval takes the names from the model"},
       {.name = "metric-average",
        .when = {"target is multiclass but average='binary'", "target is multiclass but average=\"binary\""},
-       .what = "a metric for two classes was given more",
+       .what = "a metric for two classes was given more than two",
        .cause = "scikit-learn's precision, recall and F1 average over two classes unless told otherwise",
        .confirm = "len(set(labels)) > 2",
        .fix = "average='macro', 'micro' or 'weighted'"},

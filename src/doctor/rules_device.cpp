@@ -26,7 +26,8 @@ const AnyOf kEmbeddingOrAssert = {"index out of range in self",
 
 // `rules`, and those of the libraries' calls that fail because an assertion has broken the context before them.
 std::vector<std::string_view> with_what_follows(std::vector<std::string_view> rules) {
-  rules.insert(rules.end(), {"cublas-not-initialized", "cublas-failed", "cudnn-failed", "oom-cublas", "cublas-old"});
+  rules.insert(rules.end(), {"cublas-not-initialized", "cublas-failed", "cudnn-failed", "oom-cublas", "cublas-old",
+                             "cublas-invalid-value"});
   return rules;
 }
 
@@ -56,7 +57,7 @@ std::vector<Rule> device_rules() {
                  "upper_position_embeddings", "right_position_embeddings", "lower_position_embeddings"}},
        .refines = with_what_follows(
            {"embedding-index", "embedding-long-page", "device-assert", "worker-exception", "position-index"}),
-       .what = "a box's coordinate, width or height is no index of the 2-D position table (0 to 1023)",
+       .what = "a box's coordinate, width or height is outside the 2-D position table (0 to 1023)",
        .cause = "Boxes outside 0 to 1000: pixels instead of thousandths, or right before left, whose width is negative",
        .confirm = "print bbox.min(), bbox.max(), (x2 - x1).min() and (y2 - y1).min() of the failing batch",
        .fix = "scale by the page's size: int(1000 * x / width), int(1000 * y / height), put left before right, and cut "
@@ -92,7 +93,7 @@ std::vector<Rule> device_rules() {
        .when = kEmbeddingOrAssert,
        .with = {{"self.token_type_embeddings("}},
        .refines = with_what_follows({"embedding-index", "embedding-long-page", "device-assert", "worker-exception"}),
-       .what = "a token type id is no index of the type table",
+       .what = "a token type id is outside the type table",
        .cause = "type_vocab_size is 1 for RoBERTa's kin (LayoutLMv3): BERT's 0 and 1 do not fit",
        .confirm = "token_type_ids.max() against model.config.type_vocab_size",
        .fix = "leave token_type_ids out, or use the model's own processor"},
@@ -185,6 +186,20 @@ std::vector<Rule> device_rules() {
               "the GPU works any more",
        .command =
            "plimsoll check --model DIR --data pages.jsonl reads all of it and names file, page, word, value and limit"},
+      {.name = "assert-in-loss",
+       .when = {"device-side assert triggered", "cudaerrorassert", "hiperrorassert"},
+       .with = {{"in cross_entropy", "nll_loss", "loss_fct(", "crossentropyloss(", "f.cross_entropy(",
+                 "in binary_cross_entropy", "self.criterion(", "criterion("}},
+       .refines = with_what_follows({"device-assert"}),
+       .what = "an assertion failed in a CUDA kernel when the loss was computed: most likely a label out of range",
+       .cause =
+           "A label not below num_labels (num_labels is 2 unless set), ids that begin at 1, or padding labelled with "
+           "something other than -100\n"
+           "An earlier kernel's bad index, which CUDA reports late: a token id beyond the vocabulary, a box outside 0 "
+           "to 1000",
+       .confirm = "labels.min(), labels.max() against model.config.num_labels; then the same batch on the CPU",
+       .fix = "from_pretrained(…, num_labels=len(label_list), id2label=…, label2id=…); pad labels with -100",
+       .command = "plimsoll check --model DIR --data pages.jsonl --labels …"},
       {.name = "illegal-access",
        .when = {"illegal memory access", "cudaerrorillegaladdress", "cudaerrormisalignedaddress", "misaligned address",
                 "warp illegal address", "illegal instruction was encountered", "cuda_error_illegal_address",
@@ -262,7 +277,7 @@ std::vector<Rule> device_rules() {
       {.name = "invalid-device",
        .when = {"invalid device ordinal", "cudaerrorinvaliddevice", "invalid device id",
                 "device >= 0 && device < num_gpus"},
-       .what = "a GPU was asked for that is not there",
+       .what = "a GPU was asked for that does not exist",
        .cause = "cuda:1 on a machine with one GPU, CUDA_VISIBLE_DEVICES that hides it (numbers begin at 0 among the "
                 "visible ones), or more ranks than GPUs",
        .confirm = "torch.cuda.device_count(); echo $CUDA_VISIBLE_DEVICES",

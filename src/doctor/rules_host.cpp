@@ -143,7 +143,7 @@ std::vector<Rule> host_rules() {
        .when = {"pin memory thread exited unexpectedly", "dataloader worker*exited unexpectedly",
                 "dataloader worker*killed by signal: terminated", "dataloader worker*killed by signal: hangup",
                 "dataloader worker*killed by signal: interrupt"},
-       .what = "a data loader worker ended without a word",
+       .what = "a data loader worker ended without an error message",
        .cause = "It was killed from outside: memory or /dev/shm ran out\n"
                 "It crashed in native code, or ended by sys.exit; the lines before it may say more",
        .confirm = "dmesg -T | tail; run with num_workers=0 to see the error itself",
@@ -154,7 +154,7 @@ std::vector<Rule> host_rules() {
                 "std::bad_alloc", "arraymemoryerror", "unable to allocate*for an array", "oserror: [errno 12]",
                 "cannot allocate memory", "realloc of size*failed"},
        .reads_numbers = true,
-       .what = "the host refused to give memory",
+       .what = "the host could not allocate memory",
        .cause = "An array on the CPU is larger than what is left: a data set turned into one tensor, logits of a whole "
                 "evaluation gathered, a limit (ulimit -v, a container), or overcommit switched off",
        .confirm = "the bytes in the message against `free -h` and ulimit -v",
@@ -286,7 +286,7 @@ std::vector<Rule> host_rules() {
        .when = {"^bus error", "bus error (core dumped)", "exitcode: -7", "exitcode : -7", "exitcode  : -7",
                 "exit code 135", "(sigbus)", "signals.sigbus", "signal 7", "signal: 7"},
        .refines = {"child-failed"},
-       .what = "a bus error: a page of a mapped file could not be had",
+       .what = "a bus error: a page of a mapped file could not be read",
        .cause = "/dev/shm is full, a mapped file (safetensors, Arrow) was cut short or changed while it was read, or "
                 "its disk fails",
        .confirm = "df -h /dev/shm; compare the file's size and checksum with the source's; dmesg for I/O errors",
@@ -305,6 +305,18 @@ std::vector<Rule> host_rules() {
                 "A damaged file, or a stack that is too small",
        .confirm = "python -X faulthandler train.py names the Python line; import the packages one by one",
        .fix = "a fresh environment with one PyTorch and extensions built for it; ulimit -s unlimited"},
+      {.name = "aborted",
+       .level = Level::kConsequence,
+       .when = {"(sigabrt)", "exitcode: -6", "exitcode : -6", "exitcode  : -6", "exit code -6", "return code = -6",
+                "signals.sigabrt", "signal 6 ", "signal: 6", "exit code 134", "aborted (core dumped)",
+                "fatal python error: aborted", "exitcode=-6"},
+       .refines = {"child-failed", "segfault"},
+       .what = "a process ended itself after an error in native code (SIGABRT)",
+       .cause = "A C++ exception or assertion, whose words stand in that process's output above: \"terminate called\", "
+                "\"what():\", a watchdog that timed out\n"
+                "Libraries that do not belong together",
+       .confirm = "that rank's own output, or python -X faulthandler",
+       .fix = "what the error above it needs"},
       {.name = "terminated",
        .level = Level::kConsequence,
        .when = {"received sigterm", "(sigterm)", "exit code 143", "exit code: 143", "exitcode: -15", "exitcode : -15",

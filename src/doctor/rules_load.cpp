@@ -188,7 +188,7 @@ std::vector<Rule> load_rules() {
                 "connect timeout=",
                 "connectionerror: (protocolerror",
                 "failed to establish a new connection"},
-       .what = "a model's files are neither here nor to be downloaded",
+       .what = "a model's files are not found here and cannot be downloaded",
        .cause = "No network (a compute node), a proxy, or a directory that lacks one of config.json, the weights, the "
                 "tokenizer's or the image processor's files",
        .confirm = "ls the directory; curl -I https://huggingface.co",
@@ -198,7 +198,7 @@ std::vector<Rule> load_rules() {
       {.name = "hub-server",
        .when = {"server error*huggingface.co", "429 client error", "gateway time-out for url*huggingface"},
        .refines = {"hub-unreachable", "hub-gated"},
-       .what = "the hub answers, but does not serve: overloaded, or too many requests from here",
+       .what = "the hub is overloaded, or gets too many requests from here",
        .cause = "A 5xx is the hub's own failure and passes; 429 means that this address or token asks too often (many "
                 "jobs or workers at once)",
        .confirm = "https://status.huggingface.co; the code in the message",

@@ -111,6 +111,21 @@ std::vector<Rule> number_rules() {
        .command =
            "plimsoll check --model DIR --data pages.jsonl names pages, boxes and labels that cannot be; plimsoll "
            "train names the first tensor that is not finite"},
+      {.name = "nan-evaluation",
+       .level = Level::kConsequence,
+       .when = {"'eval_loss': nan", "\"eval_loss\": nan", "'eval_loss': 'nan'", "eval_loss: nan", "eval_loss = nan",
+                "val_loss: nan", "val_loss=nan", "validation loss: nan"},
+       .without_anywhere = {"'loss': nan", "'loss': 0.0,", "'loss': 0.000000", "'loss': 'nan'", "train_loss: nan",
+                            "train_loss=nan", "'grad_norm': nan", "'grad_norm': 'nan'", "training loss: nan"},
+       .heals = true,
+       .refines = with_nan({}),
+       .what = "the loss is NaN in evaluation only",
+       .cause = "A batch of the evaluation has no labelled token: the loss is 0 / 0\n"
+                "Evaluation runs in half precision and overflows (fp16_full_eval=True, a model in half precision)\n"
+                "Pages of the evaluation hold NaN, or labels of another data set",
+       .confirm = "evaluate in F32, batch by batch; (labels != -100).sum() of each",
+       .fix = "leave out pages without labels, or give them label O; fp16_full_eval=False",
+       .command = "plimsoll eval ends with exit code 6 at a NaN, and names the first tensor"},
       {.name = "anomaly",
        .when = {"returned nan values in its"},
        .refines = with_nan({}),

@@ -12,7 +12,7 @@ std::vector<Rule> parallel_rules() {
                 "application timeout caused pair closure", "timed out waiting*milliseconds for recv operation",
                 "collective*timed out after"},
        .refines = {"nccl-error"},
-       .what = "one rank waited in vain for the others (a collective timed out)",
+       .what = "a collective timed out: one rank waited, and another did not arrive",
        .cause = "Another rank failed: its own log says why\n"
                 "Another rank is somewhere else: evaluating, saving, downloading or tokenizing alone, out of "
                 "batches one step earlier, or stuck in its data loader\n"

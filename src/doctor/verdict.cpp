@@ -67,12 +67,16 @@ class Judge {
   bool ended_well(std::uint64_t line, std::uint64_t updates) const {
     return story_.exit_line > line && went_on(line, updates);
   }
+  // Training that goes on with numbers does not heal a NaN in evaluation.
+  bool is_nan_in_evaluation(const Finding& f) const { return f.rule->heals && !story_.eval_finite; }
   bool is_over(const Finding& f) const {
     const bool passes = is_mild(f) || f.rule->heals || calls_itself_warning(f.trigger.text);
+    if (is_nan_in_evaluation(f)) return ended_well(f.trigger.line, f.updates);
     return passes ? went_on(f.trigger.line, f.updates) : ended_well(f.trigger.line, f.updates);
   }
   // Whether the log shows training that works, or that has come to its end.
   bool made_progress() const {
+    if (!story_.eval_finite) return false;
     return story_.closing_line > 0 || (story_.finite && story_.updates >= kUpdatesAfterSurvival);
   }
   bool ended_in_peace() const {
@@ -179,7 +183,8 @@ class Judge {
     diagnosis.unexplained = unexplained_error(is_cause ? root.trigger.line : 0, !is_cause);
     if (diagnosis.unexplained)
       diagnosis.doubt = "the log also holds an error that Plimsoll does not know, and which may be the failure";
-    else if (went_on(root.trigger.line, root.updates))
+    else if (went_on(root.trigger.line, root.updates) &&
+             (!is_nan_in_evaluation(root) || story_.closing_line > root.trigger.line))
       diagnosis.doubt = "losses follow it: the run went on after it, or its output reached the log late";
     else if (is_mild(root))
       diagnosis.doubt = "it is only a warning, and the log holds no error";

@@ -90,6 +90,16 @@ TEST(Verdict, NaNThatHealsIsNoFailure) {
   EXPECT_NE(name_of(diagnose(kLosses + once + once)), "no failure");
 }
 
+// Training that goes on with numbers does not heal a NaN in evaluation; a finite evaluation does.
+TEST(Verdict, NaNInEvaluationIsNotHealedByTraining) {
+  const std::string nan = "{'eval_loss': nan, 'eval_f1': 0.1, 'epoch': 1.0}\n",
+                    number = "{'eval_loss': 0.41, 'eval_f1': 0.7, 'epoch': 2.0}\n";
+  EXPECT_EQ(name_of(diagnose(kLosses + nan + kLosses)), "nan-evaluation");
+  EXPECT_TRUE(is_sure(diagnose(kLosses + nan + kLosses)));
+  EXPECT_EQ(name_of(diagnose(kLosses + nan + kLosses + number + kLosses)), "no failure");
+  EXPECT_FALSE(is_sure(diagnose(kLosses + nan + kRuntime)));
+}
+
 // Several rules read one exception's line, or the lines of one chain: they are one failure, told once, without doubt.
 TEST(Verdict, RulesOfOneLineDoNotCompete) {
   const std::string trace = "Traceback (most recent call last):\n  File \"t.py\", line 3, in <module>\n    main()\n";
