@@ -34,15 +34,23 @@ std::vector<Rule> model_rules() {
        .fix = "LoraConfig(target_modules=['query', 'value'], modules_to_save=['classifier']), or 'all-linear'",
        .command = "plimsoll train --lora-rank 8 knows the layers"},
       {.name = "best-metric",
-       .when = {"the `metric_for_best_model` training argument is set to", "keyerror: 'eval_",
-                "modelcheckpoint(monitor=*not found", "modelcheckpoint(monitor=*could not find the monitored key",
-                "early stopping conditioned on metric"},
+       .when = {"the `metric_for_best_model` training argument is set to", "keyerror: 'eval_"},
        .what = "the metric that picks the best checkpoint is not among those that the evaluation returns",
-       .cause =
-           "Another name in compute_metrics (eval_f1 against eval_overall_f1), several evaluation sets, whose metrics "
-           "bear their names, or no eval_loss, for the batches have no labels",
+       .cause = "compute_metrics returns it under another name: eval_f1 against eval_overall_f1\n"
+                "There is no eval_loss, for the batches have no labels (or under another name)\n"
+                "Several evaluation sets, whose metrics bear their names",
        .confirm = "the message, or the line that the last evaluation printed, lists the names",
-       .fix = "metric_for_best_model (or monitor=) as one of those; label_names=['labels'] if eval_loss is what lacks"},
+       .fix = "metric_for_best_model as one of those names\n"
+              "label_names=['labels'] if eval_loss is missing"},
+      // When training itself fails, Lightning raises this while it handles that failure.
+      {.name = "monitor-missing",
+       .when = {"modelcheckpoint(monitor=*not found", "modelcheckpoint(monitor=*could not find the monitored key",
+                "early stopping conditioned on metric"},
+       .without_anywhere = {"during handling of the above exception"},
+       .what = "the metric that Lightning's callback watches is not logged",
+       .cause = "self.log gives it another name, or is never reached: no validation loop runs, or not yet",
+       .confirm = "the message lists the metrics that are logged",
+       .fix = "monitor= as one of those names; self.log('val_loss', …) in validation_step"},
       {.name = "best-model-strategy",
        .when = {"load_best_model_at_end requires the sav"},
        .what = "load_best_model_at_end wants evaluations and checkpoints at the same steps",

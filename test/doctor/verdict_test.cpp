@@ -97,7 +97,7 @@ TEST(Verdict, NaNInEvaluationIsNotHealedByTraining) {
   EXPECT_EQ(name_of(diagnose(kLosses + nan + kLosses)), "nan-evaluation");
   EXPECT_TRUE(is_sure(diagnose(kLosses + nan + kLosses)));
   EXPECT_EQ(name_of(diagnose(kLosses + nan + kLosses + number + kLosses)), "no failure");
-  EXPECT_FALSE(is_sure(diagnose(kLosses + nan + kRuntime)));
+  EXPECT_NE(name_of(diagnose(kLosses + nan + kRuntime)), "no failure");
 }
 
 // Several rules read one exception's line, or the lines of one chain: they are one failure, told once, without doubt.
