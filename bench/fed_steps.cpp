@@ -112,7 +112,8 @@ class FedSteps {
 int run(int argc, char** argv) {
   CLI::App app("Times updates with and without the loader beside them");
   Settings settings;
-  app.add_option("--data", settings.data.data, "pages")->required();
+  std::string data;
+  app.add_option("--data", data, "pages")->required();
   app.add_option("--model", settings.model.model, "model")->capture_default_str();
   app.add_option("--tokenizer", settings.model.tokenizer, "tokenizer directory");
   app.add_option("--cache", settings.data.cache, "directory for the cache");
@@ -124,6 +125,7 @@ int run(int argc, char** argv) {
 
   CpuBackend backend(settings.threads);
   ModelBundle bundle = open_model(settings.model.model, settings.model.tokenizer, "");
+  settings.data.data = {data};
   resolve_labels(bundle, settings.model, settings.data);
   const std::unique_ptr<Dataset> dataset = open_dataset(bundle, settings.data, true, false);
   settings.memory.budget_bytes = std::size_t{4} << 30;

@@ -30,7 +30,7 @@ MEASURED = {"pages_per_second", "resident_bytes", "anonymous_bytes", "file_bytes
             "eval_seconds"}
 KINDS = {  # how many checkpoints stay, and what the run does
     "saves every update": (2, ["--save-steps", 1]),
-    "two micro-batches, every other update": (1, ["--save-steps", 2, "--per-device-train-batch-size", 1]),
+    "two micro-batches, every other update": (1, ["--save-steps", 2, "--micro-batch-size", 1]),
     "8-bit states, bf16, best model at end": (2, ["--save-steps", 1, "--optim", "adamw_8bit", "--bf16", "--eval-steps", 2,
                                                   "--load-best-model-at-end", "--metric-for-best-model", "loss"]),
     "adapters, a line every third update": (1, ["--save-steps", 1, "--lora-rank", 4, "--logging-steps", 3]),

@@ -27,8 +27,8 @@ ROWS = [
     ("`--optim adafactor`", 1, ["--optim", "adafactor"]),
     ("`--max-grad-norm 0 --offload`, 1 GiB", 1, ["--max-grad-norm", "0", "--budget", "1GiB", "--offload"]),
     ("`--max-grad-norm 0 --offload`, 640 MiB", 1, ["--max-grad-norm", "0", "--budget", "640MiB", "--offload"]),
-    ("nothing: 4 pages at once, clipped", 4, ["--per-device-train-batch-size", "4"]),
-    ("`--per-device-train-batch-size 1`", 4, ["--per-device-train-batch-size", "1"]),
+    ("nothing: 4 pages at once, clipped", 4, ["--micro-batch-size", "4"]),
+    ("`--micro-batch-size 1`", 4, ["--micro-batch-size", "1"]),
 ]
 GROUPS = [("parameters", ("parameters",)), ("optimizer", ("optimizer state",)),
           ("gradients", ("accumulated gradients", "gradients in flight")), ("activations", ("activations",)),

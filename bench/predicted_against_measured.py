@@ -30,8 +30,8 @@ LEVERS = [[], ["--gradient-checkpointing"], ["--recompute", "none"], *MODEL_LEVE
           ["--bf16"], ["--optim", "adamw_8bit"], ["--optim", "adamw_8bit", "--bf16", "--max-grad-norm", "0"],
           ["--optim", "adafactor"], ["--fp16"], ["--offload", "{work}"], ["--offload", "{work}", "--max-grad-norm", "0"],
           ["--max-grad-norm", "0"],
-          ["--update-mode", "two-passes", "--per-device-train-batch-size", "{batch}"],
-          ["--per-device-train-batch-size", "1"], ["--per-device-train-batch-size", "2"],
+          ["--update-mode", "two-passes", "--micro-batch-size", "{batch}"],
+          ["--micro-batch-size", "1"], ["--micro-batch-size", "2"],
           ["--eval-data", "{eval}"], ["--pad-to-max-length"],
           # More than the twenty of a GPU's bar, and the host's matter or seldom of use.
           ["--dataloader-num-workers", "3"], ["--max-grad-norm", "0", "--update-mode", "after-backward"]]

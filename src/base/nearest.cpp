@@ -6,10 +6,8 @@
 #include <utility>
 
 namespace plimsoll {
-namespace {
 
-// How many letters must change to make `a` of `b` (Levenshtein), two neighbours that changed places counting one.
-std::size_t distance(const std::string& a, const std::string& b) {
+std::size_t edit_distance(const std::string& a, const std::string& b) {
   std::vector<std::size_t> two(b.size() + 1), one(b.size() + 1), now(b.size() + 1);
   std::iota(one.begin(), one.end(), 0U);
   for (std::size_t i = 1; i <= a.size(); ++i) {
@@ -23,8 +21,6 @@ std::size_t distance(const std::string& a, const std::string& b) {
   return one.back();
 }
 
-}  // namespace
-
 std::string nearest(const std::string& given, const std::vector<std::string>& names) {
   std::string best;
   // A third of the letters may be wrong.
@@ -32,7 +28,7 @@ std::string nearest(const std::string& given, const std::vector<std::string>& na
   for (const std::string& name : names) {
     // "--save" for "--save-steps": as near as one wrong letter.
     const bool begins = given.size() > 4 && name.starts_with(given);
-    const std::size_t far = begins ? 1 : distance(given, name);
+    const std::size_t far = begins ? 1 : edit_distance(given, name);
     if (far < least) {
       least = far;
       best = name;

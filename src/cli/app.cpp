@@ -83,23 +83,30 @@ std::vector<std::string> ordered_arguments(const std::vector<std::string>& argum
 // Set where an output file's option names standard output: nothing else may then be written there.
 bool output_is_standard = false;
 
-int report(bool json, ExitCode code, const Problem& problem) {
+// How an error is printed: as text, and for --json as an object too; `train` prints it as its last event, in a line.
+struct ErrorForm {
+  bool json = false, event = false;
+};
+
+int report(ErrorForm form, ExitCode code, const Problem& problem) {
   // Not by what may have failed: print_line, or a print that throws.
   const auto print = [](std::FILE* file, const std::string& text) {
     std::fwrite(text.data(), 1, text.size(), file);
     std::fflush(file);
   };
   print(stderr, fmt::format("error: {}\n", format_problem(problem)));
-  if (json) {
-    const nlohmann::json object = {{"error",
-                                    {{"exit_code", static_cast<int>(code)},
-                                     {"what", problem.what},
-                                     {"where", problem.where},
-                                     {"found", problem.found},
-                                     {"allowed", problem.allowed},
-                                     {"remedy", problem.remedy}}}};
+  if (form.json) {
+    const nlohmann::json error = {{"exit_code", static_cast<int>(code)},
+                                  {"what", problem.what},
+                                  {"where", problem.where},
+                                  {"found", problem.found},
+                                  {"allowed", problem.allowed},
+                                  {"remedy", problem.remedy}};
+    nlohmann::ordered_json object;
+    if (form.event) object["event"] = "error";
+    object["error"] = error;
     print(output_is_standard ? stderr : stdout,
-          object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+          object.dump(form.event ? -1 : 2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   }
   return static_cast<int>(code);
 }
@@ -110,12 +117,13 @@ CLI::App* add_command(CLI::App& app, Invocation& invocation, const std::string& 
   CLI::App* command = app.add_subcommand(name, description);
   command->set_help_flag("-h,--help", "Print this manual")->group("General");
   command->option_defaults()->group("General");
-  command->add_flag("--json", invocation.json, "Print one JSON object instead of text");
-  whole_number(command->add_option("--threads", invocation.threads, "Compute threads (0: every core that may be used)"),
-               0, 1024)
+  command->add_flag("--json", invocation.json,
+                    "Print JSON instead of text: one object; of train, one a line while it goes");
+  whole_number(command->add_option("--threads", invocation.threads, "Compute threads (0: all available cores)"), 0,
+               1024)
       ->capture_default_str();
   // For --help: run_cli hands the file to `app`, because CLI11 reads config files at the top only.
-  command->add_option("--config", "Read options from this file, JSON or TOML; the command line wins over it")
+  command->add_option("--config", "Read options from this JSON or TOML file; the command line overrides it")
       ->type_name("FILE");
   command->option_defaults()->group(name);
   return command;
@@ -143,7 +151,7 @@ void print_line(const std::string& text) {
   throw EnvironmentError({.what = fmt::format("cannot write to {}", name),
                           .where = name,
                           .found = std::strerror(error),
-                          .remedy = error == EPIPE ? "its reader ended early: let it read to the end"
+                          .remedy = error == EPIPE ? "the program that reads it ended early: let it read to the end"
                                                    : "free some disk space, or send the output elsewhere"});
 }
 
@@ -172,12 +180,12 @@ void make_directory(const std::string& path, const std::string& option) {
   throw EnvironmentError({.what = "cannot write to a directory",
                           .where = option,
                           .found = fmt::format("{}: {}", path, error.message()),
-                          .allowed = "a directory that can be written, or a name for a new one",
-                          .remedy = "name another one, or change its permissions"});
+                          .allowed = "a writable directory, or a new one",
+                          .remedy = "choose another directory, or change its permissions"});
 }
 
 static int parse_and_run(int argc, const char* const* argv, bool json) {
-  const std::vector<std::string> arguments = dashed_arguments(argc, argv);
+  std::vector<std::string> arguments = dashed_arguments(argc, argv);
   Invocation invocation;
   CLI::App app(kDescription, "plimsoll");
   app.footer(std::string("\n") + kFooter);
@@ -203,6 +211,9 @@ static int parse_and_run(int argc, const char* const* argv, bool json) {
   app.set_config("--config")->group("");
   app.config_formatter(make_config_reader(app));
   app.allow_config_extras(CLI::config_extras_mode::error);
+  arguments = join_flag_values(app, arguments);
+  const std::size_t command = !arguments.empty() && arguments.front() == "--config" ? 2 : 0;
+  const ErrorForm form{.json = json, .event = arguments.size() > command && arguments[command] == "train"};
   try {
     check_arguments(app, arguments);
     app.parse(ordered_arguments(arguments));
@@ -210,29 +221,28 @@ static int parse_and_run(int argc, const char* const* argv, bool json) {
     return static_cast<int>(invocation.exit_code);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    return report(json, ExitCode::kUsage, usage_problem(error, arguments));
+    return report(form, ExitCode::kUsage, usage_problem(error, arguments));
   } catch (const Error& error) {
-    return report(json, error.exit_code(), error.problem());
+    return report(form, error.exit_code(), error.problem());
   } catch (const std::filesystem::filesystem_error& error) {
-    return report(json, ExitCode::kEnvironment,
-                  {.what = "a file or directory cannot be used",
+    return report(form, ExitCode::kEnvironment,
+                  {.what = "a file or directory cannot be accessed",
                    .where = error.path1().string(),
                    .found = error.code().message(),
                    .remedy = "check the path, its permissions and the disk"});
   } catch (const std::system_error& error) {
     const bool thread = error.code() == std::errc::resource_unavailable_try_again;
-    return report(json, ExitCode::kEnvironment,
-                  {.what = thread ? "the system does not let this process start another thread"
-                                  : "the system refused this process something",
+    return report(form, ExitCode::kEnvironment,
+                  {.what = thread ? "the system refuses to start another thread" : "a system call failed",
                    .found = error.code().message(),
                    .remedy = "raise its limits (ulimit -a, its container's), or pass --threads 1 and, where there are "
                              "loader workers, --dataloader-num-workers 0"});
   } catch (const std::bad_alloc&) {
     throw;  // to where nothing is allocated
   } catch (const std::exception& error) {
-    return report(json, ExitCode::kInternal,
+    return report(form, ExitCode::kInternal,
                   {.what = fmt::format("unexpected error: {}", error.what()),
-                   .remedy = "this is a bug in Plimsoll: please report it with the command that led here"});
+                   .remedy = "this is a bug in Plimsoll: please report it with the command that caused it"});
   }
 }
 
@@ -247,11 +257,12 @@ int report_no_memory(bool json) {
         "--budget\n");
   static_assert(static_cast<int>(ExitCode::kEnvironment) == 5);  // as the text says
   if (json) {
-    print(STDOUT_FILENO,
-          "{\n  \"error\": {\n    \"exit_code\": 5,\n    \"what\": \"the machine has no memory left for this "
-          "process\",\n    \"where\": \"\",\n    \"found\": \"an allocation that failed\",\n    \"allowed\": "
-          "\"\",\n    \"remedy\": \"close other programs, raise a limit on this one (ulimit -v, its container's), or "
-          "pass a smaller --budget\"\n  }\n}\n");
+    // In one line, as train's last event too.
+    print(
+        STDOUT_FILENO,
+        "{\"event\": \"error\", \"error\": {\"exit_code\": 5, \"what\": \"the machine has no memory left for this "
+        "process\", \"where\": \"\", \"found\": \"an allocation that failed\", \"allowed\": \"\", \"remedy\": \"close "
+        "other programs, raise a limit on this one (ulimit -v, its container's), or pass a smaller --budget\"}}\n");
   }
   return static_cast<int>(ExitCode::kEnvironment);
 }
@@ -261,7 +272,7 @@ int run_cli(int argc, const char* const* argv) {
   std::signal(SIGPIPE, SIG_IGN);
   // So is a file that grows beyond `ulimit -f`: write(2) then says so, and what is half written is removed.
   std::signal(SIGXFSZ, SIG_IGN);
-  const bool json = std::any_of(argv, argv + argc, [](const char* word) { return std::strcmp(word, "--json") == 0; });
+  const bool json = wants_json(argc, argv);
   try {
     return parse_and_run(argc, argv, json);
   } catch (const std::bad_alloc&) {  // also one while another error was being reported

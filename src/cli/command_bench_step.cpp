@@ -67,7 +67,7 @@ void run_bench_step(const Invocation& invocation, const BenchOptions& options) {
 }  // namespace
 
 void add_bench_step(CLI::App& app, Invocation& invocation) {
-  CLI::App* command = add_command(app, invocation, "bench-step", "Time one training step on a given batch");
+  CLI::App* command = add_command(app, invocation, "bench-step", "Time a training step on a given batch");
   auto options = std::make_shared<BenchOptions>();
   command->option_defaults()->group("Numbers");
   command->add_option("--model", options->model, "Hugging Face model directory, or a preset")
@@ -75,11 +75,11 @@ void add_bench_step(CLI::App& app, Invocation& invocation) {
       ->required();
   command
       ->add_option("--batch", options->batch,
-                   "safetensors, as grad takes it; its pages are one micro-batch, their padding is left out")
+                   "safetensors file as grad takes it; its pages are one micro-batch, without padding")
       ->type_name("FILE")
       ->required();
-  whole_number(command->add_option("--steps", options->steps, "How many steps"), 1, 10000)->capture_default_str();
-  one_of(command->add_option("--optim", options->optimizer, "The optimizer, as train takes it"),
+  whole_number(command->add_option("--steps", options->steps, "Number of steps"), 1, 10000)->capture_default_str();
+  one_of(command->add_option("--optim", options->optimizer, "Optimizer, as in train"),
          {"adamw_torch", "adamw_8bit", "adafactor"})
       ->type_name("NAME")
       ->capture_default_str();
@@ -87,10 +87,10 @@ void add_bench_step(CLI::App& app, Invocation& invocation) {
   add_device_option(command, options->device);
   command
       ->add_option("--kept-activations", options->kept_activations,
-                   "Compute forward values again in backward until forward keeps at most SIZE, or keep all (default: "
-                   "compute again what costs next to nothing)")
+                   "Recompute activations in backward until forward keeps at most SIZE; all: recompute none (default: "
+                   "recompute what costs almost nothing)")
       ->type_name("SIZE");
-  command->add_flag("--profile", options->profile, "Time each op");
+  command->add_flag("--profile", options->profile, "Print the time of each op");
   command->callback(
       [&invocation, options] { invocation.action = [&invocation, options] { run_bench_step(invocation, *options); }; });
 }

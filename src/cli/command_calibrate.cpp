@@ -26,7 +26,8 @@ void run_calibrate(const Invocation& invocation, const CalibrateOptions& options
 }  // namespace
 
 void add_calibrate(CLI::App& app, Invocation& invocation) {
-  CLI::App* command = add_command(app, invocation, "calibrate", "Measure this machine's speed, to compare plans by");
+  CLI::App* command =
+      add_command(app, invocation, "calibrate", "Measure this machine's speed, which plans are compared by");
   add_footer(
       command,
       "plan and train do this by themselves when they need it and keep the result in ~/.cache/plimsoll. Run it again\n"

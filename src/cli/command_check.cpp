@@ -58,9 +58,9 @@ nlohmann::json counts_json(const CheckReport& report) {
           {"longest_page_tokens", report.longest_page_tokens}};
 }
 
-std::string counts_text(const std::filesystem::path& path, const CheckReport& report) {
+std::string counts_text(const PagePaths& paths, const CheckReport& report) {
   return fmt::format("{}: {} pages, {} words ({} with a label), {} windows{}; the longest page has {} tokens\n",
-                     path.string(), report.pages, report.words, report.labelled_words, report.windows,
+                     listed(paths), report.pages, report.words, report.labelled_words, report.windows,
                      report.lost_words > 0 ? fmt::format(", {} words cut off", report.lost_words) : "",
                      report.longest_page_tokens);
 }
@@ -127,7 +127,7 @@ void run_check(const Invocation& invocation, CheckCommand& command) {
     if (is_special_file(command.fix)) {
       text += "the copy went where it cannot be read again, and is not checked";
     } else {
-      request.data.data = command.fix;
+      request.data.data = {command.fix};
       const Findings left = check_data(bundle, options.model, request).findings;
       errors = left.count(Severity::kError);
       text += verdict(left, " in " + command.fix);
@@ -144,23 +144,22 @@ void run_check(const Invocation& invocation, CheckCommand& command) {
 }  // namespace
 
 void add_check(CLI::App& app, Invocation& invocation) {
-  CLI::App* command = add_command(app, invocation, "check", "Read a whole data set and say what would break a run");
+  CLI::App* command =
+      add_command(app, invocation, "check", "Check a whole data set for everything that would break a run");
   auto options = std::make_shared<CheckCommand>();
   add_model_options(command, options->run);
   add_data_options(command, options->run);
   add_label_option(command, options->run);
-  command
-      ->add_option("--eval-data", options->run.eval_data,
-                   "Pages to evaluate on, checked too, and for pages that are in both")
-      ->type_name("FILE");
+  add_evaluation_data_option(command, options->run, "Evaluation pages: checked too, and for pages that are in both");
   command->option_defaults()->group("Check");
   command->add_flag("--decode-images", options->decode_images,
-                    "Decode every image too, not only its header: finds damaged, blank and BGR pictures");
-  whole_number(command->add_option("--places", options->places, "Places to list of each kind of finding"), 1, 1 << 20)
+                    "Decode every image, not only its header: finds damaged, blank and BGR images");
+  whole_number(command->add_option("--places", options->places, "How many places to list for each kind of finding"), 1,
+               1 << 20)
       ->capture_default_str();
   add_output_file(command, "--fix", options->fix,
-                  "Write a copy of --data there, with boxes mended where that needs no guess: corners swapped, 0 to 1 "
-                  "scaled, what lies outside by a pixel moved to the edge; OUT.changes.jsonl lists every change")
+                  "Write a copy of --data with boxes fixed where that needs no guessing: swapped corners, boxes from 0 "
+                  "to 1, boxes that leave the page by a pixel; OUT.changes.jsonl lists every change")
       ->type_name("OUT");
   add_footer(command,
              "Exit code 3 if there are errors (with --fix: in OUT, where that can be read again). train makes the same "

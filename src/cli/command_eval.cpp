@@ -32,17 +32,17 @@ void run_eval(const Invocation& invocation, RunOptions& options) {
 }  // namespace
 
 void add_eval(CLI::App& app, Invocation& invocation) {
-  CLI::App* command = add_command(app, invocation, "eval", "Entity-level precision, recall and F1 of a model");
+  CLI::App* command = add_command(app, invocation, "eval", "Compute entity-level precision, recall and F1 of a model");
   auto options = std::make_shared<RunOptions>();
   options->train.train_batch_size = 8;
   add_model_options(command, *options, false);
   add_data_options(command, *options);
   add_memory_options(command, *options);
-  whole_number(
-      command->add_option("--per-device-eval-batch-size", options->train.train_batch_size, "Pages at a time, at most"),
-      1, 1 << 16)
+  whole_number(command->add_option("--per-device-eval-batch-size", options->train.train_batch_size,
+                                   "At most this many pages at once"),
+               1, 1 << 16)
       ->capture_default_str();
-  add_footer(command, "Scores are those of seqeval in its default mode, over whole pages: windows are merged again.");
+  add_footer(command, "Scores equal seqeval's in its default mode, over whole pages (windows are merged).");
   command->callback(
       [&invocation, options] { invocation.action = [&invocation, options] { run_eval(invocation, *options); }; });
 }

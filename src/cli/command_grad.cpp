@@ -39,16 +39,18 @@ void run_grad(const Invocation& invocation, const GradOptions& options) {
 }  // namespace
 
 void add_grad(CLI::App& app, Invocation& invocation) {
-  CLI::App* command = add_command(app, invocation, "grad",
-                                  "One forward and backward of a given batch, dropout off: for checking the numbers");
+  CLI::App* command =
+      add_command(app, invocation, "grad",
+                  "Loss, logits and gradients of a given batch without dropout, to compare with other programs");
   auto options = std::make_shared<GradOptions>();
   command->option_defaults()->group("Numbers");
   command->add_option("--model", options->model, "Hugging Face model directory, or a preset")
       ->type_name("MODEL")
       ->required();
   command
-      ->add_option("--base-model", options->base_model,
-                   "Where the base model of an adapter lies, if not where the adapter says")
+      ->add_option(
+          "--base-model", options->base_model,
+          "Directory of the base model, if --model is an adapter (default: the one that adapter_config.json names)")
       ->type_name("DIR");
   command
       ->add_option(
@@ -57,13 +59,15 @@ void add_grad(CLI::App& app, Invocation& invocation) {
           "folder of .npy files")
       ->type_name("FILE")
       ->required();
-  add_output_file(command, "--output", options->output,
-                  "safetensors: loss, logits, every trained parameter's gradient under its Hugging Face name")
+  add_output_file(
+      command, "--output", options->output,
+      "safetensors file with loss, logits, and the gradient of every trained parameter under its Hugging Face name")
       ->required();
   add_device_option(command, options->device);
   add_backend_option(command, options->device);
-  command->add_flag("--train-relative-position-tables", options->train_tables,
-                    "Gradients of the relative position tables too, as unilm trains them (transformers does not)");
+  command->add_flag(
+      "--train-relative-position-tables", options->train_tables,
+      "Also compute gradients of the relative position tables, which unilm trains and transformers does not");
   add_precision_options(command, options->precision);
   command->callback(
       [&invocation, options] { invocation.action = [&invocation, options] { run_grad(invocation, *options); }; });

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "cli/command.h"
+#include "cli/first_lines.h"
 #include "cli/usage.h"
 #include "train/model_bundle.h"
 
@@ -30,6 +31,7 @@ void run_init(const Invocation& invocation, const InitOptions& options) {
   save_model(options.output_dir, bundle, {}, memory);
   const std::int64_t count = parameter_count(bundle.specs());
   if (invocation.json) return print_json({{"parameters", count}, {"output_dir", options.output_dir}});
+  if (const std::string line = weights_line(bundle); !line.empty()) print_line(line);
   print_line(
       fmt::format("{} parameters, {} labels, written to {}", count, bundle.config.num_labels(), options.output_dir));
 }
@@ -37,20 +39,23 @@ void run_init(const Invocation& invocation, const InitOptions& options) {
 }  // namespace
 
 void add_init(CLI::App& app, Invocation& invocation) {
-  CLI::App* command = add_command(app, invocation, "init", "Write a model as training would start from it");
+  CLI::App* command =
+      add_command(app, invocation, "init", "Write a new model directory, as training would start from it");
   auto options = std::make_shared<InitOptions>();
   command->option_defaults()->group("Model");
   command
       ->add_option("--model", options->model,
-                   "A preset (layoutlmv3-tiny, -small, -base, -large), or a model directory that gets a new head")
+                   "Preset with random weights (layoutlmv3-tiny, -small, -base, -large), or a model directory that "
+                   "gets a new head")
       ->type_name("MODEL")
       ->required();
-  command->add_option("--tokenizer", options->tokenizer, "tokenizer.json or its directory, in place of the model's own")
+  command->add_option("--tokenizer", options->tokenizer, "tokenizer.json or its directory, instead of the model's own")
       ->type_name("PATH");
-  command->add_option("--labels", options->labels, "Label names in order, comma separated or in a file")
+  command->add_option("--labels", options->labels, "Label names in order, separated by commas or in a file")
       ->type_name("NAMES");
-  whole_number(command->add_option("--seed", options->seed, "Fixes the fresh weights"), 0)->capture_default_str();
-  command->add_option("--output-dir", options->output_dir, "Where the Hugging Face model directory goes")
+  whole_number(command->add_option("--seed", options->seed, "Random seed of the new weights"), 0)
+      ->capture_default_str();
+  command->add_option("--output-dir", options->output_dir, "Hugging Face model directory to write")
       ->type_name("DIR")
       ->required();
   command->callback(

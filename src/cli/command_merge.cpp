@@ -13,7 +13,7 @@ struct MergeOptions {
 
 void run_merge(const Invocation& invocation, const MergeOptions& options) {
   if (!is_adapter(options.adapter)) {
-    throw UsageError({.what = "not an adapter",
+    throw UsageError({.what = "not an adapter directory",
                       .where = "--adapter",
                       .found = options.adapter,
                       .allowed = "a directory with adapter_config.json: what train --lora-rank or PEFT wrote",
@@ -39,17 +39,17 @@ void run_merge(const Invocation& invocation, const MergeOptions& options) {
 }  // namespace
 
 void add_merge(CLI::App& app, Invocation& invocation) {
-  CLI::App* command = add_command(app, invocation, "merge", "Fold an adapter into its base: a whole model directory");
+  CLI::App* command = add_command(app, invocation, "merge", "Merge an adapter into its base model");
   auto options = std::make_shared<MergeOptions>();
   command->option_defaults()->group("Model");
-  command->add_option("--adapter", options->adapter, "What train --lora-rank, or PEFT, wrote")
+  command->add_option("--adapter", options->adapter, "Adapter directory that train --lora-rank or PEFT wrote")
       ->type_name("DIR")
       ->required();
-  command->add_option("--model", options->model, "The base model's directory (default: the one that the adapter names)")
+  command->add_option("--model", options->model, "Base model directory (default: the one that the adapter names)")
       ->type_name("DIR");
-  command->add_option("--tokenizer", options->tokenizer, "tokenizer.json or its directory, in place of the model's own")
+  command->add_option("--tokenizer", options->tokenizer, "tokenizer.json or its directory, instead of the model's own")
       ->type_name("PATH");
-  command->add_option("--output-dir", options->output_dir, "Where the Hugging Face model directory goes")
+  command->add_option("--output-dir", options->output_dir, "Hugging Face model directory to write")
       ->type_name("DIR")
       ->required();
   add_footer(

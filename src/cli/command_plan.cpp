@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/devices.h"
 #include "cli/explain_text.h"
+#include "cli/first_lines.h"
 #include "cli/report.h"
 #include "cli/run_options.h"
 #include "cli/speeds.h"
@@ -62,7 +63,7 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
   options.resolve();
   if (!plan_options.device_memory.empty()) {
     if (!options.budget.empty()) {
-      throw UsageError({.what = "two options set the budget",
+      throw UsageError({.what = "two options set the memory budget",
                         .where = "--device-memory",
                         .found = fmt::format("{} and --budget {}", plan_options.device_memory, options.budget),
                         .allowed = "one of the two",
@@ -86,8 +87,17 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
   if (plan_options.sweep || !plan_options.svg.empty()) return print_sweep(invocation, plan_options, request, backend);
   if (!invocation.json && !device.summary.empty()) print_line(device.summary);
   RunPlan plan = fit(request, backend);
+  const std::int64_t updates = updates_of(options.train, *train);
   nlohmann::json json = plan_json(plan);
-  if (!plan_options.explain) return invocation.json ? print_json(json) : print_line(plan_table(plan));
+  json["updates"] = updates;
+  json["seconds"] = plan.seconds_per_update * static_cast<double>(updates);
+  json["random_weights"] = bundle.weights == nullptr;
+  if (!plan_options.explain && invocation.json) return print_json(json);
+  if (!invocation.json) {
+    if (!plan_options.explain) print_line(run_line(bundle, *train, options.train));
+    if (const std::string line = weights_line(bundle); !line.empty()) print_line(line);
+  }
+  if (!plan_options.explain) return print_line(plan_table(plan) + "\n" + duration_line(plan, updates));
   const Explanation explanation = explain_run(request, plan, backend);
   json["explanation"] = explain_json(request, explanation);
   if (invocation.json) return print_json(json);
@@ -97,22 +107,14 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
 }  // namespace
 
 void add_plan(CLI::App& app, Invocation& invocation) {
-  CLI::App* command =
-      add_command(app, invocation, "plan", "Say what a training run will need, item by item, without training");
+  CLI::App* command = add_command(app, invocation, "plan", "Print the memory plan of a training run, without training");
   auto options = std::make_shared<RunOptions>();
-  add_model_options(command, *options);
-  add_data_options(command, *options);
-  add_memory_options(command, *options);
-  add_batch_options(command, *options);
-  add_offload_option(command, *options);
-  add_training_options(command, *options);
-  add_parts_options(command, *options);
+  add_train_options(command, *options);
   auto plan = std::make_shared<PlanOptions>();
   command->option_defaults()->group("Plan");
-  command->add_flag(
-      "--explain", plan->explain,
-      "Every item in bytes, who is alive at the peak, the time, what each lever frees and costs, and what "
-      "other budgets would bring");
+  command->add_flag("--explain", plan->explain,
+                    "Every item in bytes, the tensors alive at the peak, time, what each option saves and costs, and "
+                    "what other budgets would bring");
   command
       ->add_option(
           "--device-memory", plan->device_memory,
@@ -122,9 +124,10 @@ void add_plan(CLI::App& app, Invocation& invocation) {
       ->type_name("SIZE");
   command->option_defaults()->group("Sweep");
   command->add_flag("--sweep", plan->sweep,
-                    "What budgets between the smallest and the largest useful one buy, as a table");
-  whole_number(command->add_option("--points", plan->points, "Budgets of the sweep"), 2, 1000)->capture_default_str();
-  add_output_file(command, "--svg", plan->svg, "Draw the sweep into this file");
+                    "Table of budgets from the smallest that works to the largest that helps, with their speed");
+  whole_number(command->add_option("--points", plan->points, "Number of budgets in the sweep"), 2, 1000)
+      ->capture_default_str();
+  add_output_file(command, "--svg", plan->svg, "Draw the sweep as an SVG chart into this file");
   add_footer(
       command,
       "Reads the data (the order of its pages decides how much a batch can hold), builds the step's graphs and lays\n"

@@ -134,18 +134,18 @@ void add_predict(CLI::App& app, Invocation& invocation) {
   add_model_options(command, *options, false);
   add_data_options(command, *options);
   add_memory_options(command, *options);
-  whole_number(
-      command->add_option("--per-device-eval-batch-size", options->train.train_batch_size, "Pages at a time, at most"),
-      1, 1 << 16)
+  whole_number(command->add_option("--per-device-eval-batch-size", options->train.train_batch_size,
+                                   "At most this many pages at once"),
+               1, 1 << 16)
       ->capture_default_str();
   command->option_defaults()->group("Output");
   add_output_file(command, "--output", predict->output,
                   "JSONL file: id, image, words, labels, probabilities, entities (default: standard output)");
   command
       ->add_option("--draw", predict->draw_dir,
-                   "Folder for pictures of the pages with the predicted fields drawn on them")
+                   "Directory for images of the pages with the predicted fields drawn on them")
       ->type_name("DIR");
-  whole_number(command->add_option("--draw-limit", predict->draw_limit, "Draw only this many pages (0: all)"), 0)
+  whole_number(command->add_option("--draw-limit", predict->draw_limit, "Draw at most this many pages (0: all)"), 0)
       ->capture_default_str();
   add_footer(
       command,

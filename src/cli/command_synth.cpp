@@ -25,17 +25,17 @@ void run_synth(const Invocation& invocation, SynthOptions options) {
 }  // namespace
 
 void add_synth(CLI::App& app, Invocation& invocation) {
-  CLI::App* command = add_command(app, invocation, "synth", "Draw receipts and forms with labels, to learn from");
+  CLI::App* command = add_command(app, invocation, "synth", "Generate labelled receipts and forms to try Plimsoll with");
   auto options = std::make_shared<SynthOptions>();
   command->option_defaults()->group("Pages");
-  command->add_option("--output", options->output_dir, "Folder for train.jsonl, validation.jsonl and images/")
+  command->add_option("--output", options->output_dir, "Directory for train.jsonl, validation.jsonl and images/")
       ->type_name("DIR")
       ->required();
-  whole_number(command->add_option("--count", options->count, "Pages, validation included"), 1, 1000000)
+  whole_number(command->add_option("--count", options->count, "Number of pages, validation pages included"), 1, 1000000)
       ->capture_default_str();
-  whole_number(command->add_option("--seed", options->seed, "Same seed, same bytes"), 0)->capture_default_str();
+  whole_number(command->add_option("--seed", options->seed, "Random seed: the same seed gives the same files"), 0)->capture_default_str();
   number(
-      command->add_option("--validation-fraction", options->validation_fraction, "Share of the pages that is held out"),
+      command->add_option("--validation-fraction", options->validation_fraction, "Fraction of the pages held out for validation"),
       0, 1)
       ->capture_default_str();
   command->callback([&invocation, options] {

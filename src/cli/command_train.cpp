@@ -13,7 +13,9 @@
 #include "base/process.h"
 #include "cli/command.h"
 #include "cli/devices.h"
+#include "cli/first_lines.h"
 #include "cli/report.h"
+#include "cli/run_events.h"
 #include "cli/run_options.h"
 #include "cli/speeds.h"
 #include "cli/usage.h"
@@ -98,13 +100,6 @@ nlohmann::json summary_json(const RunPlan& plan, const TrainSummary& summary, st
   return object;
 }
 
-// Updates of the whole run.
-std::int64_t updates_of(const TrainOptions& options, const Dataset& train) {
-  const std::int64_t per_epoch =
-      (static_cast<std::int64_t>(train.size()) + options.train_batch_size - 1) / options.train_batch_size;
-  return total_steps(options, per_epoch);
-}
-
 // Whether the checkpoint stands at the run's end, and the output directory holds a model at least as far: then nothing
 // is written, and what was is told.
 bool left_nothing(const Invocation& invocation, const TrainOptions& options, const Dataset& train,
@@ -117,7 +112,7 @@ bool left_nothing(const Invocation& invocation, const TrainOptions& options, con
   if (!written.is_object() || written.value("steps", std::int64_t{-1}) < saved.step) return false;
   log_info(fmt::format("nothing is left to train: {} stands at update {}, and {} were asked for; {} stays as it is",
                        resume.string(), saved.step, asked, options.output_dir.string()));
-  if (invocation.json) print_json(written);
+  if (invocation.json) print_event("end", written);
   return true;
 }
 
@@ -133,25 +128,36 @@ void train_planned(const Invocation& invocation, const RunOptions& options, cons
   nlohmann::json written_plan = plan_json(plan);
   written_plan["choices"] = choices_json(session.choices());
   write_text_file(output_dir / "plan.json", written_plan.dump(2) + "\n");
-  if (!invocation.json) {
+  if (invocation.json) {
+    const std::int64_t updates = updates_of(options.train, *train);
+    written_plan["updates"] = updates;
+    written_plan["seconds"] = plan.seconds_per_update * static_cast<double>(updates);
+    written_plan["random_weights"] = bundle.weights == nullptr;
+    written_plan["output_dir"] = output_dir.string();
+    written_plan.erase("choices");
+    print_event("plan", written_plan);
+  } else {
     if (!device.summary.empty()) print_line(device.summary);
-    print_line(fmt::format("{}: {} parameters, {} labels; {} pages in {} windows; {} updates of {} pages",
-                           bundle.origin, parameter_count(bundle.specs()), bundle.config.num_labels(),
-                           train->source().size(), train->size(), updates_of(options.train, *train),
-                           options.train.train_batch_size));
+    print_line(run_line(bundle, *train, options.train));
+    for (const std::string& line : {weights_line(bundle), defaults_line(options)}) {
+      if (!line.empty()) print_line(line);
+    }
     print_line(plan_table(plan));
+    print_line(duration_line(plan, updates_of(options.train, *train)));
   }
   stop_requested.store(false);
   stop_on_signals();
-  ProgressBar progress(invocation.json, options.train.logging_steps);
+  ProgressBar bar(invocation.json, options.train.logging_steps);
+  RunEvents events(options.train.logging_steps);
+  TrainObserver& progress = invocation.json ? static_cast<TrainObserver&>(events) : bar;
   Trainer trainer(session, bundle, {.train = train, .evaluation = evaluation}, options.train,
                   loader_options(options.memory), device.threads, progress);
   const TrainSummary summary = trainer.run(resume, stop_requested);
-  progress.clear();
+  bar.clear();
   const std::size_t measured = measured_peak_bytes(backend);
   const nlohmann::json object = summary_json(plan, summary, measured);
   write_text_file(output_dir / "summary.json", object.dump(2) + "\n");
-  if (invocation.json) return print_json(object);
+  if (invocation.json) return print_event("end", object);
   if (summary.evaluation) print_line(evaluation_table(*summary.evaluation));
   print_line(
       fmt::format("trained {} updates in {:.0f} s, {:.1f} pages/s, {:.1f} % of it waiting for data; the {} is in {}",
@@ -166,25 +172,19 @@ void train_planned(const Invocation& invocation, const RunOptions& options, cons
   }
 }
 
-void run_train(const Invocation& invocation, RunOptions& options, const std::string& resume_option) {
+void run_train(const Invocation& invocation, RunOptions& options) {
   options.resolve();
   const fs::path output_dir = options.train.output_dir;
   make_directory(options.train.output_dir, "--output-dir");
   const Device device = open_run_device(invocation, options);
   options.memory.speeds = machine_speeds(device, options.train.precision);
-  const std::optional<fs::path> resume = find_resume(resume_option, output_dir);
+  const std::optional<fs::path> resume = find_resume(options.resume_from_checkpoint, output_dir);
   ModelBundle bundle = open_model(options.model.model, options.model.tokenizer, options.model.base_model);
   refuse_replacing(options.train.output_dir, {options.model.model, bundle.base});
   options.resolve_padding(bundle.config);
   resolve_labels(bundle, options.model, options.data);
   choose_trained_parts(bundle, options.parts);
   check_weights(bundle);
-  if (options.eval_data.empty() && options.train.load_best_model_at_end) {
-    throw UsageError({.what = "the best model cannot be known without evaluation",
-                      .where = "--load-best-model-at-end",
-                      .found = "no --eval-data",
-                      .remedy = "pass --eval-data FILE"});
-  }
   const auto [train, evaluation] = open_run_data(bundle, options.data, options.eval_data);
   // The micro-batch belongs to a run's numbers: a resumed run keeps the one that it began with.
   if (resume) {
@@ -226,58 +226,8 @@ void run_train(const Invocation& invocation, RunOptions& options, const std::str
 void add_train(CLI::App& app, Invocation& invocation) {
   CLI::App* command = add_command(app, invocation, "train", "Fine-tune inside a memory budget");
   auto options = std::make_shared<RunOptions>();
-  auto resume = std::make_shared<std::string>();
-  add_model_options(command, *options);
-  add_data_options(command, *options);
-  command->option_defaults()->group("Output");
-  command
-      ->add_option("--output-dir", options->train.output_dir,
-                   "Checkpoints (checkpoint-N), the final model, metrics.jsonl, plan.json, summary.json")
-      ->type_name("DIR")
-      ->required();
-  add_memory_options(command, *options);
-  add_batch_options(command, *options);
-  add_offload_option(command, *options);
-  add_training_options(command, *options);
-  add_parts_options(command, *options);
-  TrainOptions& t = options->train;
-  command->option_defaults()->group("Checkpoints, evaluation, logs");
-  whole_number(
-      command->add_option("--logging-steps", t.logging_steps,
-                          "Updates between lines of metrics.jsonl, whose loss is the mean over them, as on the "
-                          "screen (0: one at the end)"),
-      0)
-      ->capture_default_str();
-  whole_number(command->add_option("--save-steps", t.save_steps, "Updates between checkpoints (0: none)"), 0)
-      ->capture_default_str();
-  whole_number(command->add_option("--save-total-limit", t.save_total_limit, "Keep this many checkpoints (0: all)"), 0)
-      ->capture_default_str();
-  whole_number(command->add_option("--eval-steps", t.eval_steps, "Updates between evaluations (0: after each epoch)"),
-               0)
-      ->capture_default_str();
-  command->add_flag("--load-best-model-at-end", t.load_best_model_at_end,
-                    "Save the best evaluated model, not the last");
-  one_of(command->add_option("--metric-for-best-model", t.metric_for_best_model, "f1, precision, recall or loss"),
-         {"f1", "precision", "recall", "loss", "eval_f1", "eval_precision", "eval_recall", "eval_loss"})
-      ->type_name("NAME")
-      ->capture_default_str();
-  command
-      ->add_option("--resume-from-checkpoint", *resume,
-                   "latest, or a checkpoint-N directory: continue bit for bit; latest with no checkpoint starts afresh")
-      ->type_name("WHICH");
-  command->option_defaults()->group("Numbers that are not finite");
-  one_of(
-      command->add_option("--on-nonfinite", options->on_nonfinite,
-                          "What an update whose loss or gradients are not finite does: stop the run, or skip itself, "
-                          "which changes no parameter"),
-      {"stop", "skip"})
-      ->type_name("WHAT")
-      ->capture_default_str();
-  command->add_flag("--detect-anomaly", t.detect_anomaly,
-                    "Look at every op's output, and at every index before it is used; slow, for hunting");
-  command->option_defaults()->group("Checkpoints, evaluation, logs");
-  command->add_flag("--log-order", t.log_order,
-                    "Write order.jsonl: the page and window of every sample of every update");
+  add_train_options(command, *options);
+  command->get_option("--output-dir")->required();
   add_footer(
       command,
       "Everything the run will hold is planned, allocated and touched before the first update. If it does not fit the\n"
@@ -288,9 +238,8 @@ void add_train(CLI::App& app, Invocation& invocation) {
       "again.\n"
       "Ctrl-C, SIGTERM and SIGHUP write a checkpoint and end with exit code 130; --resume-from-checkpoint latest\n"
       "continues.");
-  command->callback([&invocation, options, resume] {
-    invocation.action = [&invocation, options, resume] { run_train(invocation, *options, *resume); };
-  });
+  command->callback(
+      [&invocation, options] { invocation.action = [&invocation, options] { run_train(invocation, *options); }; });
 }
 
 }  // namespace plimsoll

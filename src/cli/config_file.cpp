@@ -36,16 +36,17 @@ class ConfigReader : public CLI::ConfigTOML {
       std::replace(item.name.begin(), item.name.end(), '_', '-');
       // The options are those of the command that was given.
       for (const CLI::App* command : app_.get_subcommands()) {
-        if (!item.parents.empty() && item.parents != std::vector<std::string>{command->get_name()}) {
-          throw UsageError({.what = "a section of the config file is not for this command",
+        if (!item.parents.empty() && !is_section_for(*command, item.parents)) {
+          throw UsageError({.what = "the config file has a section for another command",
                             .where = "--config",
                             .found = fmt::format("[{}]", fmt::join(item.parents, ".")),
-                            .allowed = fmt::format("no section, or [{}]", command->get_name()),
-                            .remedy = "give each command a file of its own"});
+                            .allowed = fmt::format("no section, or [{}]{}", command->get_name(),
+                                                   command->get_name() == "plan" ? " or [train]" : ""),
+                            .remedy = "use one config file per command"});
         }
-        if (command->get_option_no_throw("--" + item.name) == nullptr) {
-          throw UsageError(unknown_option_problem(*command, "--" + item.name, "--config"));
-        }
+        const CLI::Option* const option = command->get_option_no_throw("--" + item.name);
+        if (option == nullptr) throw UsageError(unknown_option_problem(*command, "--" + item.name, "--config"));
+        if (option->get_items_expected_max() <= 1) join(item.inputs);
         item.parents = {command->get_name()};
       }
     }
@@ -53,14 +54,27 @@ class ConfigReader : public CLI::ConfigTOML {
   }
 
  private:
+  // `plan` also reads what is meant for `train`: it plans that very run.
+  static bool is_section_for(const CLI::App& command, const std::vector<std::string>& section) {
+    return section.size() == 1 &&
+           (section.front() == command.get_name() || (command.get_name() == "plan" && section.front() == "train"));
+  }
+
+  // A list stands for names with commas between: --labels O,B-TOTAL,I-TOTAL.
+  static void join(std::vector<std::string>& values) {
+    std::string joined;
+    for (const std::string& value : values) joined += (joined.empty() ? "" : ",") + value;
+    values = {joined};
+  }
+
   static std::vector<CLI::ConfigItem> from_json(const std::string& text) {
     const auto object = parse_json(text, "--config");
     if (!object.is_object()) {
       throw UsageError({.what = "the config file is not a JSON object",
                         .where = "--config",
-                        .found = fmt::format("{} bytes that begin with a brace", text.size()),
+                        .found = fmt::format("{} bytes that begin with a brace and are not valid JSON", text.size()),
                         .allowed = R"({"learning_rate": 5e-5, "max_steps": 1000})",
-                        .remedy = "mend the file: a comma too many or a bracket that is not closed, mostly"});
+                        .remedy = "fix the JSON: usually it is an extra comma or an unclosed bracket"});
     }
     std::vector<CLI::ConfigItem> found;
     for (const auto& [name, value] : object.items()) {
@@ -68,18 +82,17 @@ class ConfigReader : public CLI::ConfigTOML {
       CLI::ConfigItem item;
       item.name = name;
       if (value.is_object()) {
-        throw UsageError({.what = "an option's value cannot be used",
+        throw UsageError({.what = "an option has an invalid value",
                           .where = fmt::format("--config, \"{}\"", name),
                           .found = value.dump().substr(0, 60),
                           .allowed = "a text, a number, true or false, or a list of names",
                           .remedy = "write each option beside the others: {\"max_steps\": 1000, …}"});
       }
-      // A list stands for names with commas between: --labels O,B-TOTAL,I-TOTAL.
-      std::string joined = value.is_array() ? std::string() : text_of(value);
       if (value.is_array()) {
-        for (const auto& part : value) joined += (joined.empty() ? "" : ",") + text_of(part);
+        for (const auto& part : value) item.inputs.push_back(text_of(part));
+      } else {
+        item.inputs.push_back(text_of(value));
       }
-      item.inputs.push_back(std::move(joined));
       found.push_back(std::move(item));
     }
     return found;

@@ -31,10 +31,10 @@ std::optional<int> gpu_index(const std::string& device) {
   int index = -1;
   const auto [rest, error] = std::from_chars(begin, end, index);
   if (!is_cuda || error != std::errc() || rest != end || index < 0) {
-    throw UsageError({.what = "there is no such kind of device",
+    throw UsageError({.what = "unknown device",
                       .where = "--device",
                       .found = fmt::format("'{}'", device),
-                      .allowed = "cpu, cuda, or cuda:N, which is GPU number N from 0"});
+                      .allowed = "cpu, cuda, or cuda:N for GPU number N, counted from 0"});
   }
   return index;
 }
@@ -49,7 +49,7 @@ Device open_gpu(int index, [[maybe_unused]] bool enforce_eager) {
   device.backend = std::move(backend);
   return device;
 #else
-  throw EnvironmentError({.what = "this program is built without CUDA: it computes on the CPU alone",
+  throw EnvironmentError({.what = "this program was built without CUDA: it computes on the CPU only",
                           .where = fmt::format("--device cuda:{}", index),
                           .allowed = "--device cpu",
                           .remedy =
@@ -63,15 +63,15 @@ Device open_gpu(int index, [[maybe_unused]] bool enforce_eager) {
 void add_device_option(CLI::App* command, DeviceOptions& options) {
   command
       ->add_option("--device", options.device,
-                   "What computes: cpu, cuda, or cuda:N for GPU number N (default: cpu, even where there is a GPU)")
+                   "Device to compute on: cpu, cuda, or cuda:N for GPU number N (default: cpu, even if there is a GPU)")
       ->type_name("NAME");
   command->add_flag("--enforce-eager", options.enforce_eager,
-                    "On a GPU, start kernels one by one instead of as recorded CUDA graphs: slower, the same numbers; "
-                    "with CUDA_LAUNCH_BLOCKING=1 a debugger stops at the kernel that fails. No effect on the CPU");
+                    "With --device cuda: launch kernels one by one instead of as CUDA graphs; slower, same numbers. "
+                    "With CUDA_LAUNCH_BLOCKING=1 a debugger stops at the failing kernel");
 }
 
 void add_backend_option(CLI::App* command, DeviceOptions& options) {
-  one_of(command->add_option("--backend", options.backend, "On the CPU: cpu, or reference (obvious loops, slow)"),
+  one_of(command->add_option("--backend", options.backend, "With --device cpu: cpu, or reference (simple loops, slow)"),
          {"cpu", "reference"})
       ->type_name("NAME")
       ->capture_default_str();
@@ -84,7 +84,7 @@ Device open_device(const Invocation& invocation, const DeviceOptions& options) {
                       .where = "--backend reference",
                       .found = fmt::format("--device {}", options.device),
                       .allowed = "one of the two",
-                      .remedy = "leave one of the two out"});
+                      .remedy = "leave out one of the two"});
   }
   if (gpu) return open_gpu(*gpu, options.enforce_eager);
   Device device{.backend = nullptr, .argument = "cpu", .name = processor_name(), .summary = {}};

@@ -104,6 +104,17 @@ std::string plan_table(const RunPlan& plan) {
   return text;
 }
 
+std::string duration_line(const RunPlan& plan, std::int64_t updates) {
+  const double seconds = plan.seconds_per_update * static_cast<double>(updates);
+  const std::string time = seconds < 60      ? fmt::format("{:.2g} s", seconds)
+                           : seconds < 86400 ? std::string(Duration(seconds).c_str())
+                                             : fmt::format("{:.1f} days", seconds / 86400);
+  return fmt::format("  {} update{} about {}{}", updates, updates == 1 ? " takes" : "s take", time,
+                     seconds < 60 || seconds >= 86400 ? ""
+                     : seconds < 3600                 ? " (minutes:seconds)"
+                                                      : " (hours:minutes:seconds)");
+}
+
 std::string evaluation_table(const Evaluation& evaluation) {
   std::string text = fmt::format("{:<16}{:>10}{:>10}{:>10}{:>10}\n", "label", "precision", "recall", "f1", "support");
   const auto row = [&](const std::string& name, const EntityScores& scores) {

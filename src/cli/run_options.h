@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
+#include "cli/batch_options.h"
 #include "cli/devices.h"
 #include "train/job.h"
 #include "train/options.h"
@@ -22,13 +23,14 @@ void add_precision_options(CLI::App* command, PrecisionOptions& options);
 struct RunOptions {
   ModelRequest model;
   DataRequest data;
-  std::string eval_data;
+  PagePaths eval_data;
   MemoryRequest memory;
   PartsRequest parts;
   TrainOptions train;
   DeviceOptions device;
 
   // As typed, until `resolve` reads them.
+  std::vector<std::string> data_files, eval_data_files;
   std::string box_format = "pixel";
   std::string budget, host_budget;
   std::string scheduler = "linear";
@@ -39,9 +41,9 @@ struct RunOptions {
   PrecisionOptions precision;
   std::string fp16_fallback = "none";
   std::string on_nonfinite = "stop";
-  std::int64_t train_batch_size = 0;  // 0: not given
-  std::int64_t micro_batch_size = 0;
-  std::int64_t accumulation_steps = 0;
+  BatchOptions batch;
+  bool trains = false;  // the command has options of a batch to train on
+  std::string resume_from_checkpoint;
   bool pad_to_max_length = false;
   std::string update_mode = "auto";
   std::string recompute = "auto";
@@ -49,6 +51,10 @@ struct RunOptions {
   bool gradient_checkpointing = false;
   bool augment = false;
 
+  const CLI::App* command = nullptr;  // that parsed them, where it trains or plans
+
+  // Whether an option was typed, or stands in the config file.
+  bool given(const std::string& option) const { return command != nullptr && command->count(option) > 0; }
   // Turns the typed texts into values; throws UsageError.
   void resolve();
   // --pad-to-max-length, once the model is known.
@@ -62,11 +68,14 @@ Device open_run_device(const Invocation& invocation, RunOptions& options);
 void add_model_options(CLI::App* command, RunOptions& options, bool presets = true);
 void add_label_option(CLI::App* command, RunOptions& options);
 void add_data_options(CLI::App* command, RunOptions& options);
+void add_evaluation_data_option(CLI::App* command, RunOptions& options, const std::string& description);
 void add_memory_options(CLI::App* command, RunOptions& options);
 void add_batch_options(CLI::App* command, RunOptions& options);
 void add_offload_option(CLI::App* command, RunOptions& options);
 void add_training_options(CLI::App* command, RunOptions& options);
 // --freeze and low-rank adapters.
 void add_parts_options(CLI::App* command, RunOptions& options);
+// All that a training run is asked for: what `train` takes, and `plan` too.
+void add_train_options(CLI::App* command, RunOptions& options);
 
 }  // namespace plimsoll

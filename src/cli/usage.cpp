@@ -5,36 +5,18 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "base/nearest.h"
+#include "cli/elsewhere.h"
 
 namespace plimsoll {
 namespace {
 
-// Names that people bring along from elsewhere.
-constexpr std::array<std::pair<const char*, const char*>, 18> kElsewhere = {{
-    {"--lr", "--learning-rate"},
-    {"--epochs", "--num-train-epochs"},
-    {"--batch-size", "--train-batch-size"},
-    {"--per-gpu-train-batch-size", "--per-device-train-batch-size"},
-    {"--model-name-or-path", "--model"},
-    {"--tokenizer-name", "--tokenizer"},
-    {"--train-file", "--data"},
-    {"--test-file", "--data"},
-    {"--dataset", "--data"},
-    {"--validation-file", "--eval-data"},
-    {"--memory", "--budget"},
-    {"--memory-budget", "--budget"},
-    {"--steps", "--max-steps"},
-    {"--scheduler", "--lr-scheduler-type"},
-    {"--resume", "--resume-from-checkpoint"},
-    {"--max-seq-length", "--max-length"},
-    {"--output", "--output-dir"},
-    {"--output-dir", "--output"},
-}};
 // What casts a whole model, master weights and all, elsewhere.
 constexpr std::array<const char*, 6> kWholeModelCasts = {"--half",      "--dtype",     "--torch-dtype",
                                                          "--pure-bf16", "--pure-fp16", "--fp16-full-train"};
@@ -46,7 +28,7 @@ bool parse_number(const std::string& text, Number& value) {
 }
 
 UsageError bad_value(const CLI::Option* option, const std::string& found, std::string allowed) {
-  return UsageError({.what = "an option's value cannot be used",
+  return UsageError({.what = "an option has an invalid value",
                      .where = option->get_name(),
                      .found = fmt::format("'{}'", found),
                      .allowed = std::move(allowed)});
@@ -58,6 +40,12 @@ std::vector<std::string> long_names(const CLI::App& command) {
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
   return names;
+}
+
+bool is_flag(const CLI::Option& option) { return option.get_items_expected_min() == 0; }
+
+bool has_positionals(const CLI::App& command) {
+  return !command.get_options([](const CLI::Option* each) { return !each->nonpositional(); }).empty();
 }
 
 std::vector<std::string> command_names(const CLI::App& app) {
@@ -110,37 +98,205 @@ CLI::Option* one_of(CLI::Option* option, std::vector<std::string> names) {
   });
 }
 
-Problem unknown_option_problem(const CLI::App& command, const std::string& given, const std::string& where) {
-  const std::vector<std::string> names = long_names(command);
-  std::string meant;
-  for (const auto& [elsewhere, here] : kElsewhere) {
-    if (given == elsewhere && std::find(names.begin(), names.end(), here) != names.end()) meant = here;
+std::optional<bool> truth_of(std::string_view word) {
+  const auto is = [word](std::string_view name) {
+    return std::ranges::equal(word, name,
+                              [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); });
+  };
+  for (const std::string_view name : {"true", "yes", "t", "y", "1"}) {
+    if (is(name)) return true;
   }
-  if (meant.empty()) meant = nearest(given, names);
-  Problem problem{.what = "no such option", .where = where, .found = given};
+  for (const std::string_view name : {"false", "no", "f", "n", "0"}) {
+    if (is(name)) return false;
+  }
+  return std::nullopt;
+}
+
+bool wants_json(int argc, const char* const* argv) {
+  bool wants = false;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == "--json") wants = i + 1 == argc || truth_of(argv[i + 1]).value_or(true);
+    if (word.starts_with("--json=")) wants = truth_of(word.substr(word.find('=') + 1)).value_or(true);
+  }
+  return wants;
+}
+
+std::vector<std::string> join_flag_values(const CLI::App& app, const std::vector<std::string>& arguments) {
+  std::vector<std::string> joined;
+  const CLI::App* command = nullptr;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    joined.push_back(arguments[i]);
+    if (command == nullptr) {
+      if (arguments[i] == "--config" && i + 1 < arguments.size()) joined.push_back(arguments[++i]);
+      command = find_command(app, arguments[i]);
+      continue;
+    }
+    const std::string& argument = arguments[i];
+    const std::size_t equals = argument.find('=');
+    const CLI::Option* option =
+        argument.starts_with("--") ? command->get_option_no_throw(argument.substr(0, equals)) : nullptr;
+    if (option == nullptr || argument == "--help") continue;
+    if (!is_flag(*option)) {
+      // Its value is no flag's, whatever it reads.
+      if (equals == std::string::npos && i + 1 < arguments.size()) joined.push_back(arguments[++i]);
+      continue;
+    }
+    const bool apart = equals == std::string::npos;
+    if (apart && i + 1 == arguments.size()) continue;
+    const std::optional<bool> truth = truth_of(apart ? arguments[i + 1] : argument.substr(equals + 1));
+    if (!truth) continue;
+    joined.back() = argument.substr(0, equals) + (*truth ? "=true" : "=false");
+    if (apart) ++i;
+  }
+  return joined;
+}
+
+namespace {
+
+std::vector<std::string> words_of(const std::string& name) {
+  std::vector<std::string> words;
+  for (std::size_t begin = name.find_first_not_of('-'); begin < name.size();) {
+    const std::size_t end = std::min(name.find('-', begin), name.size());
+    words.push_back(name.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return words;
+}
+
+std::string without(const std::string& name, bool (*drops)(char)) {
+  std::string kept;
+  std::ranges::copy_if(name, std::back_inserter(kept), [drops](char c) { return !drops(c); });
+  return kept;
+}
+
+// The only one that `fits`; empty: none, or several.
+template <typename Fits>
+std::string only_one(const std::vector<std::string>& names, const Fits& fits) {
+  std::string only;
+  for (const std::string& name : names) {
+    if (!fits(name)) continue;
+    if (!only.empty()) return {};
+    only = name;
+  }
+  return only;
+}
+
+}  // namespace
+
+std::string misspelt_option(const std::string& given, const std::vector<std::string>& names) {
+  constexpr auto kIsDash = [](char c) { return c == '-'; };
+  constexpr auto kIsNoDigit = [](char c) { return c < '0' || c > '9'; };
+  // A word that some option has is not misspelt: "save" of --save-steps is not "max".
+  std::set<std::string> known;
+  for (const std::string& name : names) {
+    for (std::string& word : words_of(name)) known.insert(std::move(word));
+  }
+  for (const ElsewhereOption& option : elsewhere_options()) {
+    for (std::string& word : words_of(std::string(option.name))) known.insert(std::move(word));
+  }
+  const std::vector<std::string> words = words_of(given);
+  const auto same_word = [&known](const std::string& word, const std::string& meant) {
+    if (word == meant || word + "s" == meant || word == meant + "s") return true;
+    if (known.contains(word)) return false;
+    constexpr std::size_t kLongWord = 6;
+    return edit_distance(word, meant) <= (meant.size() >= kLongWord ? 2U : 1U);
+  };
+  const auto is_misspelt = [&](const std::string& name) {
+    if (without(given, kIsNoDigit) != without(name, kIsNoDigit)) return false;  // --fp16 is not --bf16 misspelt
+    const std::string letters = without(given, kIsDash), meant = without(name, kIsDash);
+    if (letters == meant) return true;
+    const std::vector<std::string> right = words_of(name);
+    if (words.size() == 1 && right.size() > 1) return edit_distance(letters, meant) <= 2;  // --leraningrate
+    return words.size() == right.size() && std::ranges::equal(words, right, same_word);
+  };
+  // A part of one name alone: --gradient-check, --accumulation-steps.
+  const auto is_part = [&](const std::string& name) {
+    constexpr std::size_t kShortest = 5;
+    return given.size() >= kShortest &&
+           (name.starts_with(given) || (words.size() > 1 && name.ends_with(given.substr(1))));
+  };
+  const std::string misspelt = only_one(names, is_misspelt);
+  return misspelt.empty() ? only_one(names, is_part) : misspelt;
+}
+
+namespace {
+
+// The first of `options`, a list with spaces, that is among `names`.
+std::string first_of(std::string_view options, const std::vector<std::string>& names) {
+  while (!options.empty()) {
+    const std::size_t end = std::min(options.find(' '), options.size());
+    const std::string name(options.substr(0, end));
+    if (std::ranges::find(names, name) != names.end()) return name;
+    options.remove_prefix(std::min(end + 1, options.size()));
+  }
+  return {};
+}
+
+std::string remedy_for_unknown(const CLI::App& command, const std::string& given) {
+  const std::vector<std::string> names = long_names(command);
+  const ElsewhereOption* const known = find_elsewhere(given);
+  if (known != nullptr) {
+    if (const std::string here = first_of(known->here, names); !here.empty())
+      return fmt::format("did you mean {}?", here);
+  }
+  std::vector<std::string> owners;
+  for (const CLI::App* other : command.get_parent() == nullptr
+                                   ? std::vector<const CLI::App*>()
+                                   : command.get_parent()->get_subcommands([](const CLI::App*) { return true; })) {
+    if (other->get_option_no_throw(given) != nullptr) owners.push_back("plimsoll " + other->get_name());
+  }
+  if (!owners.empty()) {
+    return fmt::format("leave it out: it is an option of {}, not of plimsoll {}", fmt::join(owners, ", "),
+                       command.get_name());
+  }
+  if (known != nullptr && !known->note.empty()) return std::string(known->note);
+  const std::string meant = known == nullptr ? misspelt_option(given, names) : std::string();
+  if (!meant.empty()) return fmt::format("did you mean {}?", meant);
+  return fmt::format("Plimsoll has no equivalent; see plimsoll {} --help", command.get_name());
+}
+
+}  // namespace
+
+Problem unknown_option_problem(const CLI::App& command, const std::string& given, const std::string& where) {
+  Problem problem{.what = fmt::format("unknown option {}", given), .where = where, .found = given};
   problem.allowed = fmt::format("the options that plimsoll {} --help lists", command.get_name());
-  problem.remedy = meant.empty() ? "leave it out, or look for its name there" : fmt::format("did you mean {}?", meant);
+  problem.remedy = remedy_for_unknown(command, given);
   const std::string name = given.substr(0, given.find('='));
   if (std::find(kWholeModelCasts.begin(), kWholeModelCasts.end(), name) != kWholeModelCasts.end()) {
-    problem.what = "the whole model, its master weights too, cannot be cast to half precision for training";
+    problem.what = "training in pure half precision, master weights included, is not possible";
     problem.remedy =
-        "pass --bf16: activations and products are in bfloat16, and each weight keeps its F32 value. Without it AdamW "
-        "stands still: a step of less than 1/256 of a weight (bfloat16; 1/2048 in half precision) rounds to nothing, "
-        "and "
-        "squared gradients below 6e-8 become 0 in half precision";
+        "pass --bf16: activations and matrix products are in bfloat16, and each weight keeps its F32 value. With "
+        "weights in half precision AdamW makes no progress: a step of less than 1/256 of a weight (bfloat16; 1/2048 in "
+        "half precision) is rounded away, and squared gradients below 6e-8 become 0 in half precision";
   }
   return problem;
 }
 
+namespace {
+
+UsageError unexpected_argument(const std::string& argument, const std::string& after, bool after_flag) {
+  return UsageError({.what = after.empty() ? fmt::format("unexpected argument '{}'", argument)
+                                           : fmt::format("unexpected argument '{}' after {}", argument, after),
+                     .where = "command line",
+                     .found = argument,
+                     .allowed = after_flag ? fmt::format("{0}, {0} True or {0} False", after) : "--option value",
+                     .remedy = "leave it out, or name the option that it is for; a value with spaces needs quotes"});
+}
+
+}  // namespace
+
 void check_arguments(const CLI::App& app, const std::vector<std::string>& arguments) {
   const CLI::App* command = nullptr;
+  std::string after;  // the last option, or nothing
+  bool after_flag = false;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& argument = arguments[i];
     if (command == nullptr && argument.starts_with("-")) {
       if (argument == "--config") ++i;
       if (argument == "--help" || argument == "-h" || argument == "--version") return;
       if (argument == "--config" || argument.starts_with("--config=")) continue;
-      throw UsageError({.what = "an option before the command",
+      throw UsageError({.what = "an option stands before the command",
                         .where = "command line",
                         .found = argument,
                         .allowed = "plimsoll COMMAND --option value …",
@@ -151,18 +307,26 @@ void check_arguments(const CLI::App& app, const std::vector<std::string>& argume
       if (command != nullptr) continue;
       const std::vector<std::string> names = command_names(app);
       const std::string meant = nearest(argument, names);
-      throw UsageError({.what = "no such command",
+      throw UsageError({.what = "unknown command",
                         .where = "command line",
                         .found = argument,
                         .allowed = fmt::format("{}", fmt::join(names, ", ")),
-                        .remedy = meant.empty() ? "plimsoll --help tells what each does"
+                        .remedy = meant.empty() ? "plimsoll --help says what each does"
                                                 : fmt::format("did you mean plimsoll {}?", meant)});
+    }
+    if (!argument.starts_with("-") && !has_positionals(*command)) {
+      throw unexpected_argument(argument, after, after_flag);
     }
     if (!argument.starts_with("--") || argument.size() == 2) continue;
     const std::string name = argument.substr(0, argument.find('='));
     if (name == "--version") continue;
     const CLI::Option* option = command->get_option_no_throw(name);
     if (option == nullptr) throw UsageError(unknown_option_problem(*command, name, "command line"));
+    after = name;
+    after_flag = is_flag(*option);
+    if (after_flag && argument.size() > name.size() + 1 && !truth_of(argument.substr(name.size() + 1))) {
+      throw bad_value(option, argument.substr(name.size() + 1), "True or False (yes, no, 1, 0)");
+    }
     const bool takes_value = argument == name && option->get_items_expected_min() > 0;
     if (takes_value && (i + 1 == arguments.size() || arguments[i + 1].starts_with("--"))) {
       throw UsageError({.what = "an option has no value",
@@ -174,18 +338,22 @@ void check_arguments(const CLI::App& app, const std::vector<std::string>& argume
     const bool empty = argument.size() == name.size() + 1 || (takes_value && arguments[i + 1].empty());
     if (empty) {
       // Mostly a variable of a script that is not set: not the same as an option left out.
-      throw UsageError({.what = "an option's value is empty",
+      throw UsageError({.what = "an option has an empty value",
                         .where = name,
                         .found = "''",
-                        .allowed = "a value, or no such option",
+                        .allowed = "a value, or not the option at all",
                         .remedy = fmt::format("give {} a value or leave it out", name)});
+    }
+    if (takes_value) ++i;
+    if (option->get_items_expected_max() > 1) {  // --data a.jsonl b.jsonl
+      while (i + 1 < arguments.size() && !arguments[i + 1].starts_with("-")) ++i;
     }
   }
   if (command != nullptr) return;
   throw UsageError({.what = "no command given",
                     .where = "command line",
                     .allowed = fmt::format("{}", fmt::join(command_names(app), ", ")),
-                    .remedy = "plimsoll --help tells what each does, and shows a first run"});
+                    .remedy = "plimsoll --help says what each does, and shows a first run"});
 }
 
 Problem usage_problem(const CLI::ParseError& error, const std::vector<std::string>& arguments) {
@@ -197,27 +365,27 @@ Problem usage_problem(const CLI::ParseError& error, const std::vector<std::strin
     return text.substr(begin, text.find_first_of(": =", begin) - begin);
   };
   if (kind == "RequiredError") {
-    problem.what = "an option that the command needs is missing";
+    problem.what = "a required option is missing";
     problem.where = option_at(0);
-    problem.remedy = fmt::format("give {}; --help tells what it is", problem.where);
+    problem.remedy = fmt::format("give {}; --help explains it", problem.where);
   } else if (kind == "ArgumentMismatch") {
     problem.where = option_at(0);
     const bool twice = text.find("At Most") != std::string::npos;
     problem.what = twice ? "an option is given more than once" : "an option has no value";
     problem.allowed = twice ? "each option once" : fmt::format("{} VALUE", problem.where);
-    problem.remedy = twice ? "leave all but one out" : "write the value after the option";
+    problem.remedy = twice ? "keep one of them" : "write the value after the option";
   } else if (text.find("not expected") != std::string::npos) {  // its kind is the command's name
-    problem.what = "words that belong to no option";
+    problem.what = "unexpected argument";
     problem.found = text.substr(text.find(": ") == std::string::npos ? 0 : text.find(": ") + 2);
     problem.allowed = "--option value";
-    problem.remedy = "name the option that they are meant for; put values with spaces in quotes";
+    problem.remedy = "leave it out, or name the option that it is for; a value with spaces needs quotes";
   } else if (kind == "ConversionError") {
     const std::size_t begin = text.find("--");
-    problem.what = "an option's value cannot be used";
+    problem.what = "an option has an invalid value";
     if (begin != std::string::npos) problem.where = option_at(begin);
     const std::size_t equals = text.find(" = ");
     if (equals != std::string::npos) problem.found = fmt::format("'{}'", text.substr(equals + 3));
-    problem.allowed = "a value of the kind that --help names";
+    problem.allowed = "a value of the type that --help names";
   } else if (kind == "FileError") {
     problem.what = "the config file cannot be read";
     problem.where = "--config";

@@ -9,7 +9,9 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -21,6 +23,18 @@ CLI::Option* whole_number(CLI::Option* option, std::int64_t low, std::int64_t hi
 // Refuses all but finite numbers from `low` (or above `low`, with `open`) to `high`.
 CLI::Option* number(CLI::Option* option, double low, double high = 1e300, bool open = false);
 CLI::Option* one_of(CLI::Option* option, std::vector<std::string> names);
+
+// What a flag's value says, as HfArgumentParser reads it: true, yes, t, y, 1 or false, no, f, n, 0 in any case;
+// nullopt: none of these.
+std::optional<bool> truth_of(std::string_view word);
+// "--bf16 True" as "--bf16=true", for every flag of the command that is named.
+std::vector<std::string> join_flag_values(const CLI::App& app, const std::vector<std::string>& arguments);
+// Whether --json is asked for in arguments that nobody has parsed yet. Allocates nothing.
+bool wants_json(int argc, const char* const* argv);
+
+// Of the command's options, the one that `given` is a misspelling of; empty: none, or more than one. Every word of the
+// name must be nearly right: "--learnin-rate" is --learning-rate, but "--save-steps" is not "--max-steps".
+std::string misspelt_option(const std::string& given, const std::vector<std::string>& names);
 
 // A name that the command does not have: with the option that was probably meant.
 Problem unknown_option_problem(const CLI::App& command, const std::string& given, const std::string& where);

@@ -14,7 +14,7 @@
 // required). Warnings: "box-inverted", "box-fractions", "box-thousandths", "box-pixels", "box-order", "box-constant",
 // "box-mirrored", "word-boxes", "image-size", "image-damaged", "image-blank", "image-bgr", "word-without-tokens",
 // "words-lost", "window-ignored", "tokenizer-size", "tag-order", "label-unused", "label-untrained", "class-dominant",
-// "duplicate-page", "page-in-both". Infos: "long-page", "word-boxes".
+// "duplicate-page", "page-in-both", "words-shattered". Infos: "long-page", "word-boxes".
 #pragma once
 
 #include <algorithm>

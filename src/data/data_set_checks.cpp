@@ -114,6 +114,7 @@ void DataSetChecker::check_twice(const PageFacts& page) {
 CheckReport DataSetChecker::finish() {
   check_labels();
   check_box_habits();
+  check_tokens();
   report_.contents.assign(contents_.begin(), contents_.end());
   std::ranges::sort(report_.contents);
   return std::move(report_);
@@ -124,7 +125,7 @@ void DataSetChecker::check_labels() {
   std::uint64_t all = 0;
   for (const auto& [label, count] : report_.labels) all += count;
   if (all < kFewestWords) return;  // a handful of words says nothing about labels
-  const std::string where = source_.path().string();
+  const std::string where = listed(source_.paths());
   if (options_.labels != nullptr) {
     const std::set<std::string> seen = entities_in(report_.labels);
     std::set<std::string> said;
@@ -158,7 +159,7 @@ void DataSetChecker::check_box_habits() {
   constexpr double kFarthest = 1000, kNear = 750;
   constexpr int kLargePage = 1250;
   constexpr std::uint64_t kFewestBoxes = 20;
-  const std::string where = source_.path().string();
+  const std::string where = listed(source_.paths());
   const bool small = boxes_.right <= kFarthest && boxes_.bottom <= kFarthest;
   const bool reaching = boxes_.right >= kNear && boxes_.bottom >= kNear;
   constexpr std::uint64_t kFewestPages = 10;
@@ -195,6 +196,22 @@ void DataSetChecker::check_box_habits() {
   }
 }
 
+void DataSetChecker::check_tokens() {
+  // Text that the tokenizer was made for has one to three tokens a word.
+  constexpr std::uint64_t kFewestWords = 100, kMostTokens = 6;
+  if (report_.words < kFewestWords || report_.tokens <= kMostTokens * report_.words) return;
+  const double tokens = static_cast<double>(report_.tokens) / static_cast<double>(report_.words);
+  report_.findings.add(
+      Severity::kWarning, "words-shattered",
+      {.what = "words become many tokens each: the tokenizer may not suit the text",
+       .where = listed(source_.paths()),
+       .found = fmt::format("{:.1f} tokens a word", tokens),
+       .allowed = fmt::format("at most {}; one to three are usual", kMostTokens),
+       .remedy =
+           "check the language and the encoding of the text, and that each word is one word, not a line; or use a "
+           "model whose tokenizer knows the language"});
+}
+
 Findings compare_data(const CheckedData& train, const CheckedData& evaluation, std::size_t places_kept) {
   Findings findings(places_kept);
   // In the order of the pages to evaluate on.
@@ -219,7 +236,7 @@ Findings compare_data(const CheckedData& train, const CheckedData& evaluation, s
     if (known.empty() || known.count(entity) > 0) continue;
     findings.add(Severity::kWarning, "label-untrained",
                  {.what = "a label occurs in evaluation and never in training",
-                  .where = evaluation.source.path().string(),
+                  .where = listed(evaluation.source.paths()),
                   .found = entity,
                   .allowed = "labels that training sees",
                   .remedy = "add pages with it to the training data, or split the pages anew"});
@@ -233,7 +250,7 @@ Findings compare_data(const CheckedData& train, const CheckedData& evaluation, s
     };
     findings.add(Severity::kWarning, "word-boxes",
                  {.what = "training and evaluation differ in what a box is",
-                  .where = evaluation.source.path().string(),
+                  .where = listed(evaluation.source.paths()),
                   .found = fmt::format("{}, where training has {}", name(b), name(a)),
                   .allowed = "the same in both",
                   .remedy = "make the boxes of both in the same way"});

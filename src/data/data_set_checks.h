@@ -23,6 +23,7 @@ class DataSetChecker {
   void check_twice(const PageFacts& page);
   void check_labels();
   void check_box_habits();
+  void check_tokens();
 
   const PageSource& source_;
   const CheckOptions& options_;

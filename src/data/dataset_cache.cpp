@@ -49,11 +49,14 @@ void Dataset::add_to_key(const std::filesystem::path& image, CacheKey& key) {
 
 // Named after the data and the use that is made of it, so that other options replace the file and do not add one.
 std::filesystem::path Dataset::cache_path() const {
-  const std::filesystem::path data = std::filesystem::absolute(source_->path()).lexically_normal();
-  const std::string text = data.string();
+  std::string text;
+  for (const std::filesystem::path& path : source_->paths()) {
+    text += (text.empty() ? "" : "\n") + std::filesystem::absolute(path).lexically_normal().string();
+  }
   const int use = (options_.labels ? 1 : 0) + (options_.label_owned_words_only ? 2 : 0);
   const std::uint64_t hash = hash_bytes(std::as_bytes(std::span(text)), static_cast<std::uint64_t>(use));
-  return options_.cache.directory / fmt::format("{}-{:016x}.pages", data.stem().string(), hash);
+  const std::string name = std::filesystem::absolute(source_->paths().front()).lexically_normal().stem().string();
+  return options_.cache.directory / fmt::format("{}-{:016x}.pages", name, hash);
 }
 
 void Dataset::open_cache(CacheKey key) {

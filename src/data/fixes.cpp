@@ -34,7 +34,18 @@ bool is_blank(const std::string& line) { return line.find_first_not_of(" \t\r") 
 class Fixer {
  public:
   Fixer(const PageSource& source, BoxFormat format, fs::path out, bool segment_boxes, std::size_t places_kept)
-      : source_(source), format_(format), out_(std::move(out)), segment_boxes_(segment_boxes) {
+      : source_(source),
+        path_(source.paths().front()),
+        format_(format),
+        out_(std::move(out)),
+        segment_boxes_(segment_boxes) {
+    if (source.paths().size() > 1) {
+      throw UsageError({.what = "one file is mended at a time",
+                        .where = "--fix",
+                        .found = fmt::format("--data {}", listed(source.paths())),
+                        .allowed = "one JSONL file, or one folder of FUNSD",
+                        .remedy = "run check --fix for each file"});
+    }
     report_.changes = Findings(places_kept);
     // Beside a pipe or a device nothing is put.
     if (!is_special_file(out_)) report_.list = out_.string() + ".changes.jsonl";
@@ -42,17 +53,17 @@ class Fixer {
 
   FixReport run() {
     std::error_code error;
-    if (fs::equivalent(source_.path(), out_, error)) {
+    if (fs::equivalent(path_, out_, error)) {
       throw UsageError({.what = "the copy would take the original's place",
                         .where = "--fix",
                         .found = out_.string(),
                         .allowed = "another path than that of the data",
                         .remedy = "name a new file (or folder, for FUNSD)"});
     }
-    fs::is_directory(source_.path(), error) ? fs::create_directories(out_ / "annotations", error)
-                                            : fs::create_directories(fs::absolute(out_).parent_path(), error);
+    fs::is_directory(path_, error) ? fs::create_directories(out_ / "annotations", error)
+                                   : fs::create_directories(fs::absolute(out_).parent_path(), error);
     if (!report_.list.empty()) list_ = std::make_unique<OutputFile>(report_.list);
-    fs::is_directory(source_.path(), error) ? fix_folder() : fix_lines();
+    fs::is_directory(path_, error) ? fix_folder() : fix_lines();
     if (list_) list_->close();
     return std::move(report_);
   }
@@ -93,11 +104,11 @@ class Fixer {
   }
 
   void fix_lines() {
-    const fs::path from = fs::absolute(source_.path()).parent_path(),
+    const fs::path from = fs::absolute(path_).parent_path(),
                    to = is_special_file(out_) ? fs::current_path() : fs::absolute(out_).parent_path();
     std::error_code error;
     const bool moves = !fs::equivalent(from, to, error);
-    std::ifstream in(source_.path(), std::ios::binary);
+    std::ifstream in(path_, std::ios::binary);
     OutputFile file(out_);
     std::size_t index = 0;
     for (std::string line; std::getline(in, line);) {
@@ -107,7 +118,7 @@ class Fixer {
     }
     if (!in.eof()) {
       throw DataError({.what = "a file cannot be read to its end",
-                       .where = fmt::format("{}, after line {}", source_.path().string(), index),
+                       .where = fmt::format("{}, after line {}", path_.string(), index),
                        .remedy = "check the disk and the memory that is free; nothing was written"});
     }
     file.close();
@@ -131,7 +142,7 @@ class Fixer {
     if (const auto image = first_key(kImageKeys); !folder.empty() && image != json.end() && image->is_string()) {
       const fs::path written = image->template get<std::string>();
       if (written.is_relative()) {
-        *image = fs::absolute(source_.path().parent_path() / written)
+        *image = fs::absolute(path_.parent_path() / written)
                      .lexically_normal()
                      .lexically_proximate(folder.lexically_normal())
                      .string();
@@ -149,9 +160,9 @@ class Fixer {
   void fix_folder() {
     std::error_code error;
     if (!fs::exists(out_ / "images", error)) {
-      fs::create_directory_symlink(fs::absolute(source_.path() / "images"), out_ / "images", error);
+      fs::create_directory_symlink(fs::absolute(path_ / "images"), out_ / "images", error);
     }
-    for (const auto& entry : fs::directory_iterator(source_.path() / "annotations")) {
+    for (const auto& entry : fs::directory_iterator(path_ / "annotations")) {
       fs::copy(entry.path(), out_ / "annotations" / entry.path().filename(), fs::copy_options::overwrite_existing);
     }
     for (std::size_t index = 0; index < source_.size(); ++index) {
@@ -181,6 +192,7 @@ class Fixer {
   }
 
   const PageSource& source_;
+  fs::path path_;
   BoxFormat format_;
   fs::path out_;
   bool segment_boxes_;

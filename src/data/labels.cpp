@@ -173,7 +173,7 @@ LabelSet LabelSet::from_pages(const PageSource& pages) {
   }
   if (seen.empty()) {
     throw DataError({.what = "no page has labels",
-                     .where = pages.path().string(),
+                     .where = plimsoll::listed(pages.paths()),
                      .found = fmt::format("{} pages without `labels` or `ner_tags`", pages.size()),
                      .allowed = "one label per word",
                      .remedy = "add labels to the data, or name the label set with --labels"});

@@ -1,12 +1,15 @@
 #include "data/page_source.h"
 
 #include <fmt/format.h>
+#include <glob.h>
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 #include "base/bytes.h"
 #include "base/file.h"
+#include "data/file_kind.h"
 
 namespace plimsoll {
 namespace {
@@ -15,10 +18,14 @@ namespace fs = std::filesystem;
 
 class JsonlSource final : public PageSource {
  public:
-  JsonlSource(const fs::path& path, ReadOptions options) : file_(path), options_(std::move(options)) { index_lines(); }
+  // `id_prefix` stands before "line 3" as the id of a page that has none.
+  JsonlSource(const fs::path& path, ReadOptions options, std::string id_prefix)
+      : file_(path), options_(std::move(options)), id_prefix_(std::move(id_prefix)) {
+    index_lines();
+  }
 
   std::size_t size() const override { return lines_.size(); }
-  const fs::path& path() const override { return file_.path(); }
+  std::span<const fs::path> paths() const override { return {&file_.path(), 1}; }
   std::uint64_t longest_page_bytes() const override { return longest_; }
   std::uint64_t host_bytes() const override { return lines_.capacity() * sizeof(Line); }
 
@@ -27,7 +34,7 @@ class JsonlSource final : public PageSource {
     std::string text(line.length, '\0');
     file_.read_at(line.offset, std::as_writable_bytes(std::span(text.data(), text.size())));
     Page page = parse_jsonl_page(text, file_.path(), line.number, options_, faults);
-    if (page.id.empty()) page.id = fmt::format("line {}", line.number);
+    if (page.id.empty()) page.id = fmt::format("{}line {}", id_prefix_, line.number);
     return page;
   }
 
@@ -90,6 +97,7 @@ class JsonlSource final : public PageSource {
 
   InputFile file_;
   ReadOptions options_;
+  std::string id_prefix_;
   std::vector<Line> lines_;
   std::uint64_t longest_ = 0;
 };
@@ -111,7 +119,7 @@ class FunsdSource final : public PageSource {
   }
 
   std::size_t size() const override { return names_.size(); }
-  const fs::path& path() const override { return path_; }
+  std::span<const fs::path> paths() const override { return {&path_, 1}; }
   std::uint64_t longest_page_bytes() const override { return longest_; }
   std::uint64_t host_bytes() const override {
     std::uint64_t bytes = names_.capacity() * sizeof(std::string);
@@ -142,9 +150,41 @@ class FunsdSource final : public PageSource {
   std::uint64_t longest_ = 0;
 };
 
-}  // namespace
+// Several files or folders, one after the other.
+class ManySources final : public PageSource {
+ public:
+  explicit ManySources(std::vector<std::unique_ptr<PageSource>> sources) : sources_(std::move(sources)) {
+    for (const auto& source : sources_) {
+      paths_.insert(paths_.end(), source->paths().begin(), source->paths().end());
+      ends_.push_back(size() + source->size());
+    }
+  }
 
-std::unique_ptr<PageSource> open_pages(const fs::path& path, ReadOptions options) {
+  std::size_t size() const override { return ends_.empty() ? 0 : ends_.back(); }
+  std::span<const fs::path> paths() const override { return paths_; }
+  std::uint64_t longest_page_bytes() const override {
+    std::uint64_t longest = 0;
+    for (const auto& source : sources_) longest = std::max(longest, source->longest_page_bytes());
+    return longest;
+  }
+  std::uint64_t host_bytes() const override {
+    std::uint64_t bytes = sources_.capacity() * (sizeof(void*) + sizeof(std::size_t) + sizeof(fs::path));
+    for (const auto& source : sources_) bytes += source->host_bytes();
+    return bytes;
+  }
+
+  Page read(std::size_t index, PageFaults* faults) const override {
+    const auto source = static_cast<std::size_t>(std::ranges::upper_bound(ends_, index) - ends_.begin());
+    return sources_.at(source)->read(index - (source == 0 ? 0 : ends_[source - 1]), faults);
+  }
+
+ private:
+  std::vector<std::unique_ptr<PageSource>> sources_;
+  std::vector<std::size_t> ends_;  // pages up to each source's last
+  std::vector<fs::path> paths_;
+};
+
+std::unique_ptr<PageSource> open_one(const fs::path& path, const ReadOptions& options, std::string id_prefix) {
   std::error_code error;
   if (!fs::is_directory(path, error)) {
     if (options.segment_boxes) {
@@ -153,15 +193,66 @@ std::unique_ptr<PageSource> open_pages(const fs::path& path, ReadOptions options
                         .found = "not a folder",
                         .remedy = "leave --segment-boxes out, and write segment boxes into the JSONL file"});
     }
-    return std::make_unique<JsonlSource>(path, std::move(options));
+    refuse_other_data(path);
+    return std::make_unique<JsonlSource>(path, options, std::move(id_prefix));
   }
-  if (fs::is_directory(path / "annotations", error)) return std::make_unique<FunsdSource>(path, std::move(options));
+  if (fs::is_directory(path / "annotations", error)) return std::make_unique<FunsdSource>(path, options);
+  refuse_other_data(path);
   throw DataError({.what = "a data folder has no annotations folder in it",
                    .where = path.string(),
                    .allowed = "a JSONL file, or a folder with annotations/*.json and images/*.png (FUNSD)",
                    .remedy = fs::is_directory(path / "training_data", error)
                                  ? "name " + (path / "training_data").string()
                                  : "name the JSONL file itself"});
+}
+
+// As glob(3) has it; empty: nothing matches.
+std::vector<std::string> matches_of(const std::string& pattern) {
+  glob_t found{};
+  const int result = ::glob(pattern.c_str(), GLOB_ERR, nullptr, &found);
+  std::vector<std::string> names;
+  if (result == 0) names.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  ::globfree(&found);
+  if (result == GLOB_NOSPACE) throw std::bad_alloc();
+  return names;
+}
+
+}  // namespace
+
+std::string listed(std::span<const fs::path> paths) {
+  if (paths.empty()) return {};
+  if (paths.size() == 1) return paths[0].string();
+  if (paths.size() == 2) return fmt::format("{} and {}", paths[0].string(), paths[1].string());
+  return fmt::format("{} and {} more", paths[0].string(), paths.size() - 1);
+}
+
+PagePaths match_paths(const std::vector<std::string>& given) {
+  PagePaths paths;
+  for (const std::string& name : given) {
+    std::error_code error;
+    if (name.find_first_of("*?[") == std::string::npos || fs::exists(name, error)) {
+      paths.emplace_back(name);
+      continue;
+    }
+    const std::vector<std::string> names = matches_of(name);
+    if (names.empty()) {
+      throw DataError({.what = "no file matches a pattern",
+                       .where = name,
+                       .allowed = "a pattern of files: * stands for any part of a name, ? for one character, [0-9] for "
+                                  "one of several",
+                       .remedy = "check the pattern and the folder that it names"});
+    }
+    paths.insert(paths.end(), names.begin(), names.end());
+  }
+  return paths;
+}
+
+std::unique_ptr<PageSource> open_pages(const PagePaths& paths, const ReadOptions& options) {
+  check(!paths.empty(), "pages come from at least one file");
+  if (paths.size() == 1) return open_one(paths.front(), options, {});
+  std::vector<std::unique_ptr<PageSource>> sources;
+  for (const fs::path& path : paths) sources.push_back(open_one(path, options, path.string() + " "));
+  return std::make_unique<ManySources>(std::move(sources));
 }
 
 }  // namespace plimsoll

@@ -1,6 +1,6 @@
-// Where pages come from: a JSONL file or FUNSD's folder layout, read one page at a time.
+// Where pages come from: JSONL files or FUNSD's folder layout, one or several, read one page at a time.
 //
-// Invariant: the file is never held whole in memory; opening makes one pass over it and keeps 16
+// Invariant: a file is never held whole in memory; opening makes one pass over it and keeps 16
 // bytes a page. `read` is thread-safe and gives the same page for the same index every time.
 //
 //   auto source = open_pages("train.jsonl", {});
@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,16 @@
 #include "data/page.h"
 
 namespace plimsoll {
+
+// What --data names: at least one file or folder, whose pages follow one another in this order.
+using PagePaths = std::vector<std::filesystem::path>;
+
+// "a.jsonl", "a.jsonl and b.jsonl", or "a.jsonl and 3 more", for messages.
+std::string listed(std::span<const std::filesystem::path> paths);
+
+// The files and folders that `given` names, in that order; where a name has *, ? or [] and no file has it, those that
+// match, sorted. Throws DataError for a pattern that matches nothing.
+PagePaths match_paths(const std::vector<std::string>& given);
 
 struct ReadOptions {
   // Names of integer labels (`ner_tags`: 3 means label_names[3]); empty: labels must be names.
@@ -45,16 +56,21 @@ class PageSource {
   // and empty labels; what leaves no page, such as broken JSON, is thrown all the same.
   virtual Page read(std::size_t index, PageFaults* faults) const = 0;
   Page read(std::size_t index) const { return read(index, nullptr); }
-  virtual const std::filesystem::path& path() const = 0;
+  // The files or folders, in the order of their pages.
+  virtual std::span<const std::filesystem::path> paths() const = 0;
   // Bytes of the longest page as written, for the host memory plan.
   virtual std::uint64_t longest_page_bytes() const = 0;
   // What the source itself keeps in memory.
   virtual std::uint64_t host_bytes() const = 0;
 };
 
-// `path`: a JSONL file, or a folder with annotations/*.json and images/ (FUNSD). Throws DataError
-// for anything else.
-std::unique_ptr<PageSource> open_pages(const std::filesystem::path& path, ReadOptions options);
+// Each path is a JSONL file, or a folder with annotations/*.json and images/ (FUNSD). Throws DataError for anything
+// else, which says what it is where that can be told (data/file_kind.h). Of several files, a page without an id is
+// named after its file and line, not its line alone.
+std::unique_ptr<PageSource> open_pages(const PagePaths& paths, const ReadOptions& options);
+inline std::unique_ptr<PageSource> open_pages(const std::filesystem::path& path, const ReadOptions& options) {
+  return open_pages(PagePaths{path}, options);
+}
 
 // NaN, Infinity and -Infinity, which JSON does not have and Python writes, as strings; all else as it is.
 std::string quote_non_finite(std::string_view json);

@@ -98,10 +98,8 @@ std::vector<Change> known_changes(const FitRequest& request) {
     changes.push_back({std::move(kind), std::move(what), std::move(flags), effect, std::move(apply)});
   };
   // What was pinned is left to the search again.
-  add("micro-batch", "the micro-batch is chosen by the budget",
-      fmt::format("--train-batch-size {} --per-device-train-batch-size 0 --gradient-accumulation-steps 0",
-                  request.train_batch_size),
-      Effect::kNone, [](FitRequest& r) {
+  add("micro-batch", "the micro-batch is chosen by the budget", "--micro-batch-size 0", Effect::kNone,
+      [](FitRequest& r) {
         const bool pinned = r.micro_batch_size.has_value() && *r.micro_batch_size > 1;
         r.micro_batch_size.reset();
         return pinned;

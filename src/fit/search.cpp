@@ -118,8 +118,8 @@ class Search {
     if (request_.micro_batch_size) {
       const std::int64_t micro = *request_.micro_batch_size;
       if (micro < 1 || (request_.trains && micro > request_.train_batch_size)) {
-        throw UsageError({.what = "the micro-batch does not divide the work of an update",
-                          .where = "--per-device-train-batch-size",
+        throw UsageError({.what = "a micro-batch is a part of the effective batch",
+                          .where = "--micro-batch-size",
                           .found = fmt::format("{}", micro),
                           .allowed = fmt::format("1 to the effective batch, {}", request_.train_batch_size)});
       }

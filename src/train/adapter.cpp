@@ -212,8 +212,37 @@ Adapter open_adapter(const fs::path& directory, const LayoutLMv3Config& config) 
   return result;
 }
 
+namespace {
+
+// How this directory is opened, for whoever finds it.
+std::string readme(const ModelBundle& bundle) {
+  return fmt::format(R"(# A LoRA adapter for LayoutLMv3
+
+This directory holds an adapter of rank {} and a classification head for {} labels. The base model's weights are not in
+it: they are in `{}`.
+
+With PEFT (`pip install peft transformers`), from this directory:
+
+```python
+from peft import PeftModel
+from transformers import AutoConfig, LayoutLMv3ForTokenClassification
+
+config = AutoConfig.from_pretrained(".")  # the labels
+base = LayoutLMv3ForTokenClassification.from_pretrained("{}", config=config, ignore_mismatched_sizes=True)
+model = PeftModel.from_pretrained(base, ".").eval()
+```
+
+With Plimsoll: `plimsoll predict --model . --data pages.jsonl` (`--base-model DIR` if the base has moved), or
+`plimsoll merge --adapter . --output-dir merged` for a whole model that needs no adapter.
+)",
+                     bundle.options.lora.rank, bundle.config.num_labels(), bundle.base, bundle.base);
+}
+
+}  // namespace
+
 void save_adapter(const fs::path& directory, const ModelBundle& bundle, const ParameterMemory& memory) {
   write_text_file(directory / kConfigFile, config_of(bundle).dump(2) + "\n");
+  write_text_file(directory / "README.md", readme(bundle));
   std::vector<ParameterSpec> saved;
   for (ParameterSpec& spec : bundle.specs()) {
     if (!spec.adapter && !is_head_parameter(spec.name)) continue;

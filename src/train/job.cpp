@@ -136,28 +136,31 @@ void choose_trained_parts(ModelBundle& bundle, const PartsRequest& request) {
 
 namespace {
 
+bool all_folders(const PageSource& source) {
+  return std::ranges::all_of(source.paths(), [](const auto& path) { return std::filesystem::is_directory(path); });
+}
+
 // What `check` and a run that begins have in common. `names` give numbers in the data their meaning; `labels` (nullptr:
 // any) are those that may occur.
 DataCheck check_with(const ModelBundle& bundle, const CheckRequest& request, const std::vector<std::string>& names,
                      const LabelSet* labels, bool required) {
   const WordEncoder encoder = bundle.word_encoder();
-  const auto open = [&](const std::filesystem::path& path) {
+  const auto open = [&](const PagePaths& path) {
     return open_pages(path,
                       {.label_names = names, .segment_boxes = request.data.segment_boxes, .ignore_labels = !required});
   };
   const auto run = [&](const PageSource& source) {
-    return check_pages(source,
-                       {.box_format = request.data.box_format,
-                        .labels = labels,
-                        .labels_required = required,
-                        .encoder = &encoder,
-                        .vocab_size = bundle.config.vocab_size,
-                        .windows = window_options(request.data, bundle.config),
-                        .segments_known = std::filesystem::is_directory(source.path()) && !request.data.segment_boxes,
-                        .decode_images = request.decode_images,
-                        .places_kept = request.places_kept,
-                        .threads = request.threads,
-                        .on_progress = request.on_progress});
+    return check_pages(source, {.box_format = request.data.box_format,
+                                .labels = labels,
+                                .labels_required = required,
+                                .encoder = &encoder,
+                                .vocab_size = bundle.config.vocab_size,
+                                .windows = window_options(request.data, bundle.config),
+                                .segments_known = all_folders(source) && !request.data.segment_boxes,
+                                .decode_images = request.decode_images,
+                                .places_kept = request.places_kept,
+                                .threads = request.threads,
+                                .on_progress = request.on_progress});
   };
   const std::unique_ptr<PageSource> train = open(request.data.data);
   DataCheck result{.findings = Findings(request.places_kept), .train = run(*train)};
@@ -171,7 +174,7 @@ DataCheck check_with(const ModelBundle& bundle, const CheckRequest& request, con
 }
 
 // The same checks before a run: its warnings are logged, its errors end it.
-void refuse_bad_data(const ModelBundle& bundle, const DataRequest& request, const std::filesystem::path& evaluation,
+void refuse_bad_data(const ModelBundle& bundle, const DataRequest& request, const PagePaths& evaluation,
                      bool labels_required) {
   const LabelSet labels(bundle.config.labels, "the model's labels");
   const CheckRequest check{.data = request, .evaluation = evaluation, .threads = std::min(4, available_cores())};
@@ -179,7 +182,8 @@ void refuse_bad_data(const ModelBundle& bundle, const DataRequest& request, cons
                                            : check_with(bundle, check, {}, nullptr, false);
   for (const std::string& line : result.findings.to_lines(Severity::kWarning)) log_warning(line);
   if (result.findings.count(Severity::kError) > 0) {
-    throw result.findings.to_error(evaluation.empty() ? request.data.string() : "the two files");
+    throw result.findings.to_error(evaluation.empty() ? listed(request.data)
+                                                      : listed(request.data) + " and " + listed(evaluation));
   }
 }
 
@@ -201,13 +205,13 @@ std::unique_ptr<Dataset> open_checked(const ModelBundle& bundle, const DataReque
                                            std::move(options));
   if (dataset->size() == 0) {
     throw DataError({.what = "there are no pages",
-                     .where = request.data.string(),
+                     .where = listed(request.data),
                      .found = "an empty file",
                      .allowed = "at least one page"});
   }
   if (dataset->lost_words() > 0) {
     log_warning(fmt::format("--truncate cuts {} words off the ends of long pages of {}", dataset->lost_words(),
-                            request.data.string()));
+                            listed(request.data)));
   }
   return dataset;
 }
@@ -239,7 +243,7 @@ std::unique_ptr<Dataset> open_dataset(const ModelBundle& bundle, const DataReque
   return open_checked(bundle, request, with_labels, owned_only);
 }
 
-RunData open_run_data(const ModelBundle& bundle, const DataRequest& request, const std::filesystem::path& evaluation) {
+RunData open_run_data(const ModelBundle& bundle, const DataRequest& request, const PagePaths& evaluation) {
   refuse_bad_data(bundle, request, evaluation, true);
   RunData data{.train = open_checked(bundle, request, true, false), .evaluation = nullptr};
   if (evaluation.empty()) return data;
@@ -248,6 +252,11 @@ RunData open_run_data(const ModelBundle& bundle, const DataRequest& request, con
   held_out.augment.reset();
   data.evaluation = open_checked(bundle, held_out, true, true);
   return data;
+}
+
+std::int64_t updates_of(const TrainOptions& options, const Dataset& train) {
+  const auto windows = static_cast<std::int64_t>(train.size());
+  return total_steps(options, (windows + options.train_batch_size - 1) / options.train_batch_size);
 }
 
 LoaderOptions loader_options(const MemoryRequest& memory) {
@@ -384,6 +393,7 @@ nlohmann::json plan_json(const RunPlan& plan) {
           {"host_peak_bytes", plan.host_peak_bytes},
           {"host_budget_bytes", plan.host_budget_bytes},
           {"arena_bytes", plan.arena_bytes},
+          {"train_batch_size", plan.train_batch_size},
           {"micro_batch_size", plan.levers.micro_batch_size},
           {"gradient_accumulation_steps", plan.accumulation_steps},
           {"optim", optimizer_name(plan.optimizer)},

@@ -23,7 +23,7 @@
 namespace plimsoll {
 
 struct DataRequest {
-  std::filesystem::path data;
+  PagePaths data;
   BoxFormat box_format = BoxFormat::kPixel;
   bool segment_boxes = false;
   int max_length = 0;             // text tokens of a window; 0: as many as the model has positions for, at most 512
@@ -78,7 +78,7 @@ void choose_trained_parts(ModelBundle& bundle, const PartsRequest& request);
 
 struct CheckRequest {
   DataRequest data;
-  std::filesystem::path evaluation{};  // empty: none
+  PagePaths evaluation{};  // empty: none
   bool decode_images = false;
   std::size_t places_kept = Findings::kPlacesKept;
   int threads = 1;
@@ -106,7 +106,10 @@ std::unique_ptr<Dataset> open_dataset(const ModelBundle& bundle, const DataReque
 struct RunData {
   std::unique_ptr<Dataset> train, evaluation;
 };
-RunData open_run_data(const ModelBundle& bundle, const DataRequest& request, const std::filesystem::path& evaluation);
+RunData open_run_data(const ModelBundle& bundle, const DataRequest& request, const PagePaths& evaluation);
+
+// Updates of the whole run.
+std::int64_t updates_of(const TrainOptions& options, const Dataset& train);
 
 LoaderOptions loader_options(const MemoryRequest& memory);
 

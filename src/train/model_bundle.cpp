@@ -4,12 +4,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/nearest.h"
 #include "data/check.h"
+#include "data/file_kind.h"
 #include "train/adapter.h"
 
 namespace plimsoll {
@@ -95,6 +97,25 @@ WordEncoder ModelBundle::word_encoder() const {
 
 ModelBundle open_model(const std::string& model, const std::string& tokenizer, const std::string& base) {
   if (is_preset(model) && !is_directory(model)) return open_preset(model, tokenizer);
+  if (const std::optional<FileKind> kind = recognise_file(model)) {
+    throw UsageError({.what = "not a model directory",
+                      .where = "--model",
+                      .found = fmt::format("{}, {}", model, kind->name),
+                      .allowed =
+                          "a Hugging Face model directory (a folder with config.json and model.safetensors), or a "
+                          "preset",
+                      .remedy = model_remedy(*kind, model)});
+  }
+  std::error_code error;
+  if (std::filesystem::is_regular_file(model, error)) {  // config.json, mostly
+    throw UsageError({.what = "not a model directory",
+                      .where = "--model",
+                      .found = fmt::format("{}, a file", model),
+                      .allowed =
+                          "a Hugging Face model directory (a folder with config.json and model.safetensors), or a "
+                          "preset",
+                      .remedy = "name the directory that holds config.json"});
+  }
   if (!is_directory(model)) {
     const bool is_path = model.find('/') != std::string::npos;
     const std::string meant = is_path ? std::string() : nearest(model, preset_names());

@@ -12,7 +12,7 @@
 
 namespace plimsoll {
 
-enum class SchedulerType : std::uint8_t { kLinear, kCosine, kConstant };
+enum class SchedulerType : std::uint8_t { kLinear, kCosine, kConstant, kConstantWithWarmup };
 
 struct TrainOptions {
   std::filesystem::path output_dir;
@@ -21,6 +21,7 @@ struct TrainOptions {
   double num_train_epochs = 3;
   std::int64_t max_steps = 0;  // above 0: overrides num_train_epochs
   double warmup_ratio = 0;
+  std::int64_t warmup_steps = 0;  // updates; above 0: overrides warmup_ratio
   OptimizerKind optim = OptimizerKind::kAdamW;
   DType precision = DType::kF32;  // of the encoder's activations
   double fp16_initial_scale = GradScaler::kInitialScale;
@@ -40,12 +41,13 @@ struct TrainOptions {
   std::string metric_for_best_model = "f1";  // f1, precision, recall or loss
 };
 
-// "linear", "cosine" or "constant"; throws UsageError otherwise.
+// "linear", "cosine", "constant" or "constant_with_warmup"; throws UsageError otherwise.
 SchedulerType parse_scheduler_type(const std::string& name);
 std::string scheduler_type_name(SchedulerType type);
 
-// The learning rate of update `step` (0 for the first) of `total`: linear warm-up over ceil(total * warmup_ratio)
-// updates, then linear decay to 0, half a cosine to 0, or constant; as get_scheduler of `transformers`.
+// The learning rate of update `step` (0 for the first) of `total`: linear warm-up over `warmup_steps` or
+// ceil(total * warmup_ratio) updates, then linear decay to 0, half a cosine to 0, or constant; as get_scheduler of
+// `transformers`, whose "constant" has no warm-up.
 double scheduled_learning_rate(const TrainOptions& options, std::int64_t step, std::int64_t total);
 
 }  // namespace plimsoll

@@ -80,6 +80,7 @@ Trainer::Trainer(const Session& session, const ModelBundle& bundle, const TrainD
                 fmt::format("learning rate {} ({}, warm-up {}), weight decay {}, gradient norm at most {}, {}",
                             options.learning_rate, scheduler_type_name(options.lr_scheduler_type), options.warmup_ratio,
                             options.weight_decay, options.max_grad_norm, precision_name(options.precision)) +
+                (options.warmup_steps > 0 ? fmt::format(", warm-up of {} updates", options.warmup_steps) : "") +
                 numeric_text(bundle.options) + (data.train->options().augment ? ", augmented" : ""),
             .scaler = {},
             .best_metric = std::nullopt,

@@ -37,6 +37,10 @@ TEST_F(PartsTest, AdaptersAreTrainedOpenedAndMerged) {
   EXPECT_EQ(config.at("lora_alpha"), 4);  // twice the rank
   EXPECT_EQ(config.at("target_modules"), (nlohmann::json{"query", "value"}));
   EXPECT_EQ(config.at("base_model_name_or_path"), path("model"));
+  // It says how PEFT opens it.
+  EXPECT_THAT(file_bytes(at("adapter/README.md")),
+              testing::AllOf(testing::HasSubstr("PeftModel.from_pretrained(base, \".\")"),
+                             testing::HasSubstr("from_pretrained(\"" + path("model") + "\"")));
   const nlohmann::json summary = nlohmann::json::parse(file_bytes(at("adapter/summary.json")));
   EXPECT_LT(summary.at("trained_parameters").get<int>(), summary.at("parameters").get<int>() / 20);
 

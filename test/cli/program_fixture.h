@@ -130,6 +130,15 @@ class ProgramTest : public testing::Test {
   ScratchFolder folder_;
 };
 
+// The lines of train --json as objects, and the last of them.
+inline std::vector<nlohmann::json> events_of(const Outcome& outcome) {
+  std::vector<nlohmann::json> events;
+  std::istringstream lines(outcome.out);
+  for (std::string line; std::getline(lines, line);) events.push_back(nlohmann::json::parse(line));
+  return events;
+}
+inline nlohmann::json last_event(const Outcome& outcome) { return events_of(outcome).back(); }
+
 // One clear message: it begins with "error: ", comes once, and says all of `parts`.
 inline void expect_message(const Outcome& outcome, int code, const std::vector<std::string>& parts) {
   EXPECT_EQ(outcome.code, code) << outcome.out << outcome.err;

@@ -31,7 +31,7 @@ TEST_F(Run, TrainEvalPredict) {
   const std::string held_out = path("pages/validation.jsonl");
   const Outcome trained = run(train_arguments("run", {"--max-steps", "2", "--eval-data", held_out, "--json"}));
   ASSERT_EQ(trained.code, 0) << trained.err;
-  const nlohmann::json summary = nlohmann::json::parse(trained.out);
+  const nlohmann::json summary = last_event(trained);
   for (const char* key : {"predicted_peak_bytes", "measured_peak_bytes", "steps", "loss", "f1"}) {
     EXPECT_TRUE(summary.contains(key)) << key;
   }
@@ -76,7 +76,7 @@ TEST_F(Run, ACacheChangesNoWeight) {
     const Outcome trained = run(train_arguments(name, more));
     ASSERT_EQ(trained.code, 0) << trained.err;
     EXPECT_EQ(trained.err.find("making the cache") != std::string::npos, name == "made") << trained.err;
-    const nlohmann::json summary = nlohmann::json::parse(trained.out);
+    const nlohmann::json summary = last_event(trained);
     EXPECT_GE(summary.at("data_wait").get<double>(), 0);
     EXPECT_LE(summary.at("data_wait").get<double>(), 1);
     EXPECT_LE(summary.at("measured_peak_bytes").get<double>(), summary.at("budget_bytes").get<double>());
@@ -108,12 +108,145 @@ TEST_F(Run, AugmentedRunsResumeToTheSameBits) {
   EXPECT_FALSE(file_bytes(at("plain") / "model.safetensors") == whole);
 }
 
+// Programs read a run line by line, while it goes.
+TEST_F(Run, JsonComesAsLinesWhileARunGoes) {
+  const std::string held_out = path("pages/validation.jsonl");
+  const Outcome outcome =
+      run(train_arguments("run", {"--max-steps", "4", "--save-steps", "2", "--eval-data", held_out, "--eval-steps", "3",
+                                  "--logging-steps=2", "--json", "--num-train-epochs", "9"}));
+  EXPECT_EQ(outcome.code, 2);  // --logging-steps twice
+  EXPECT_EQ(last_event(outcome).at("event"), "error");
+  const auto events = events_of(run(train_arguments("run", {"--max-steps", "4", "--save-steps", "2", "--eval-data",
+                                                            held_out, "--eval-steps", "3", "--json", "True"})));
+  std::vector<std::string> kinds;
+  for (const nlohmann::json& event : events) {
+    std::string kind = event.at("event").get<std::string>();
+    if (event.contains("step")) kind += " " + std::to_string(event.at("step").get<int>());
+    kinds.push_back(std::move(kind));
+  }
+  EXPECT_THAT(kinds, testing::ElementsAre("plan", "step 1", "step 2", "checkpoint 2", "step 3", "evaluation 3",
+                                          "step 4", "evaluation 4", "checkpoint 4", "end"));
+  const nlohmann::json& plan = events.front();
+  EXPECT_EQ(plan.at("updates"), 4);
+  EXPECT_EQ(plan.at("train_batch_size"), 2);
+  EXPECT_TRUE(plan.at("random_weights").get<bool>());
+  EXPECT_EQ(plan.at("output_dir"), path("run"));
+  EXPECT_GT(plan.at("predicted_peak_bytes").get<double>(), 0);
+  // A step says what its line of metrics.jsonl says.
+  const nlohmann::json& step = events[2];
+  std::istringstream metrics(file_bytes(at("run/metrics.jsonl")));
+  std::string line;
+  for (int i = 0; i < 2; ++i) std::getline(metrics, line);
+  const nlohmann::json logged = nlohmann::json::parse(line);
+  for (const char* key : {"step", "epoch", "loss", "learning_rate", "grad_norm"})
+    EXPECT_EQ(step.at(key), logged.at(key)) << key;
+  EXPECT_EQ(step.at("total_steps"), 4);
+  EXPECT_GE(events[5].at("f1").get<double>(), 0);
+  EXPECT_EQ(events[3].at("path"), path("run/checkpoint-2"));
+  EXPECT_EQ(events.back().at("steps"), 4);
+  EXPECT_EQ(events.back().at("loss"), nlohmann::json::parse(file_bytes(at("run/summary.json"))).at("loss"));
+  // A run that cannot begin ends its lines with why.
+  const Outcome refused = run(train_arguments("run2", {"--json", "--max-length", "5000"}));
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_EQ(last_event(refused).at("event"), "error");
+  EXPECT_EQ(last_event(refused).at("error").at("where"), "--max-length");
+}
+
+// A preset is a shape: it must not pass for the published model, nor our defaults for Trainer's.
+TEST_F(Run, FirstLinesSayWhatMaySurprise) {
+  const Outcome preset = run(train_arguments("run", {"--max-steps", "1"}));
+  ASSERT_EQ(preset.code, 0) << preset.err;
+  EXPECT_THAT(preset.out, testing::HasSubstr("random weights: the preset layoutlmv3-tiny"));
+  EXPECT_THAT(preset.out, testing::HasSubstr("hf download microsoft/layoutlmv3-base "));
+  EXPECT_THAT(preset.out, testing::HasSubstr("--weight-decay 0.01 (there 0)"));
+  EXPECT_THAT(preset.out, testing::Not(testing::HasSubstr("--logging-steps")));  // given
+  EXPECT_THAT(preset.out, testing::HasSubstr("1 update takes about"));
+  const Outcome own = run(train_arguments("run2", {"--max-steps", "1", "--weight-decay", "0"}));
+  EXPECT_THAT(own.out, testing::Not(testing::HasSubstr("defaults that differ")));
+  const Arguments plan = {"plan", "--data", path("pages/train.jsonl"), "--budget", "4GiB", "--model"};
+  const auto planned = [&](const std::string& model) {
+    Arguments all = plan;
+    all.push_back(model);
+    const Outcome outcome = run(all);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.out;
+  };
+  EXPECT_THAT(planned("layoutlmv3-base"),
+              testing::HasSubstr("random weights: the preset layoutlmv3-base has the published model's shape"));
+  EXPECT_THAT(planned("layoutlmv3-tiny"), testing::HasSubstr("3 updates take about"));
+  EXPECT_THAT(planned(path("run")), testing::Not(testing::HasSubstr("random weights")));
+}
+
+TEST_F(Run, SeveralDataFilesAreOne) {
+  const std::vector<nlohmann::json> pages = read_pages("train.jsonl");
+  ASSERT_EQ(pages.size(), 4U);
+  write_pages("part-1.jsonl", {pages[0], pages[1]});
+  write_pages("part-2.jsonl", {pages[2], pages[3]});
+  const auto model_of = [&](const std::string& output, const Arguments& data, const Arguments& more = {}) {
+    Arguments arguments = train_arguments(output, {"--max-steps", "3"});
+    const auto at_data = std::find(arguments.begin(), arguments.end(), "--data") + 1;
+    arguments.insert(arguments.erase(at_data), data.begin(), data.end());
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.code == 0 ? file_bytes(at(output) / "model.safetensors") : std::string();
+  };
+  const std::string whole = model_of("whole", {path("pages/train.jsonl")});
+  const Arguments parts = {path("pages/part-1.jsonl"), path("pages/part-2.jsonl")};
+  EXPECT_TRUE(model_of("parts", parts) == whole);
+  EXPECT_TRUE(model_of("twice", {parts[0], "--data", parts[1]}) == whole);
+  EXPECT_TRUE(model_of("pattern", {path("pages/part-*.jsonl")}) == whole);
+  // A cache of its own, that the next run with the same files finds again, and not one of the first file.
+  const Arguments cache = {"--cache", path("cache")};
+  EXPECT_TRUE(model_of("cached", parts, cache) == whole);
+  EXPECT_TRUE(model_of("again", parts, cache) == whole);
+  EXPECT_FALSE(model_of("first", {parts[0]}, cache).empty());
+  int caches = 0;
+  for (const auto& entry : fs::directory_iterator(at("cache"))) caches += entry.path().extension() == ".pages" ? 1 : 0;
+  EXPECT_EQ(caches, 2);
+  write_bytes(at("run.json"), nlohmann::json({{"eval_data", parts}, {"max_steps", 1}}).dump());
+  Arguments configured = train_arguments("configured", {"--config", path("run.json")});
+  EXPECT_EQ(run(configured).code, 0);
+  const Outcome predicted =
+      run({"predict", "--model", path("whole"), "--data", parts[0], parts[1], "--budget", "1GiB"});
+  ASSERT_EQ(predicted.code, 0) << predicted.err;
+  std::istringstream lines(predicted.out);
+  std::size_t page = 0;
+  for (std::string line; std::getline(lines, line); ++page) {
+    EXPECT_EQ(nlohmann::json::parse(line).at("words"), pages.at(page).at("words"));
+  }
+  EXPECT_EQ(page, 4U);
+  // What is wrong is told by the file that has it.
+  nlohmann::json bad = pages[3];
+  bad["boxes"][0] = {0, 0, 1e6, 1e6};
+  write_pages("part-2.jsonl", {pages[2], bad});
+  const Outcome checked = run({"check", "--model", "layoutlmv3-tiny", "--data", parts[0], parts[1]});
+  EXPECT_EQ(checked.code, 3);
+  EXPECT_THAT(checked.out, testing::HasSubstr(parts[1] + ":2"));
+  expect_message(
+      run({"check", "--model", "layoutlmv3-tiny", "--data", parts[0], parts[1], "--fix", path("fixed.jsonl")}), 2,
+      {"one file is mended at a time"});
+  expect_message(run({"check", "--model", "layoutlmv3-tiny", "--data", path("pages/none-*.jsonl")}), 3,
+                 {"no file matches", "none-*.jsonl"});
+}
+
+TEST_F(Run, ResumeTrueIsTheLatestCheckpoint) {
+  ASSERT_EQ(run(train_arguments("run", {"--max-steps", "2", "--save-steps", "2"})).code, 0);
+  const Outcome resumed =
+      run(train_arguments("run", {"--max-steps", "3", "--resume_from_checkpoint", "True", "--json"}));
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_THAT(resumed.err, testing::HasSubstr("resuming from " + path("run/checkpoint-2")));
+  EXPECT_EQ(events_of(resumed)[1].at("step"), 3);
+  const Outcome fresh = run(train_arguments("fresh", {"--max-steps", "1", "--resume_from_checkpoint", "False"}));
+  EXPECT_EQ(fresh.code, 0) << fresh.err;
+}
+
 TEST_F(Run, LossesAreTheSameBitsAtFiveBudgets) {
   if (!kResidentSetIsSteady) GTEST_SKIP() << "a sanitizer's resident set is not the program's";
   constexpr int kBudgets = 5;
   const Outcome sweep = run({"plan", "--model", "layoutlmv3-small", "--data", path("pages/train.jsonl"), "--threads",
-                             "1", "--train-batch-size", "4", "--per-device-train-batch-size", "4", "--budget", "1TiB",
-                             "--sweep", "--points", std::to_string(kBudgets), "--json"});
+                             "1", "--train-batch-size", "4", "--micro-batch-size", "4", "--budget", "1TiB", "--sweep",
+                             "--points", std::to_string(kBudgets), "--json"});
   ASSERT_EQ(sweep.code, 0) << sweep.err;
   const nlohmann::json plans = nlohmann::json::parse(sweep.out).at("sweep");
   ASSERT_EQ(plans.size(), kBudgets);
@@ -122,7 +255,7 @@ TEST_F(Run, LossesAreTheSameBitsAtFiveBudgets) {
   std::vector<std::size_t> predicted;
   for (const nlohmann::json& plan : plans) {
     const std::string name = "run-" + std::to_string(losses.size());
-    Arguments arguments = train_arguments(name, {"--max-steps", "3", "--per-device-train-batch-size", "4"});
+    Arguments arguments = train_arguments(name, {"--max-steps", "3", "--micro-batch-size", "4"});
     const auto set = [&](const char* option, const std::string& value) {
       *(std::find(arguments.begin(), arguments.end(), option) + 1) = value;
     };
@@ -150,13 +283,13 @@ TEST_F(Run, OffloadsWhatTheBudgetAsksFor) {
   if (!kResidentSetIsSteady) GTEST_SKIP() << "a sanitizer's resident set is not the program's";
   fs::create_directories(at("disk"));
   const auto summary_of = [&](const std::string& output, const std::string& budget, const Arguments& more) {
-    Arguments arguments = train_arguments(
-        output, {"--max-steps", "3", "--max-grad-norm", "0", "--per-device-train-batch-size", "2", "--json"});
+    Arguments arguments =
+        train_arguments(output, {"--max-steps", "3", "--max-grad-norm", "0", "--micro-batch-size", "2", "--json"});
     arguments.insert(arguments.end(), more.begin(), more.end());
     *(std::find(arguments.begin(), arguments.end(), "--budget") + 1) = budget;
     const Outcome outcome = run(arguments);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
-    return outcome.code == 0 ? nlohmann::json::parse(outcome.out) : nlohmann::json();
+    return outcome.code == 0 ? last_event(outcome) : nlohmann::json();
   };
   const nlohmann::json plain = summary_of("plain", "1GiB", {});
   ASSERT_TRUE(plain.is_object());
@@ -209,7 +342,7 @@ TEST_F(Run, InterruptedRunLeavesACheckpointAndGoesOn) {
     const Outcome resumed = run(train_arguments(
         "run", {"--max-steps", std::to_string(step + 2), "--resume-from-checkpoint", "latest", "--json"}));
     ASSERT_EQ(resumed.code, 0) << resumed.err;
-    EXPECT_EQ(nlohmann::json::parse(resumed.out).at("steps"), step + 2);
+    EXPECT_EQ(last_event(resumed).at("steps"), step + 2);
   }
 }
 
@@ -255,7 +388,7 @@ TEST_F(Run, WhereNothingIsLeftNothingIsWritten) {
   const Outcome outcome = run(resume);
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.err, testing::HasSubstr("nothing is left to train"));
-  EXPECT_EQ(nlohmann::json::parse(outcome.out).at("steps"), 4);
+  EXPECT_EQ(last_event(outcome).at("steps"), 4);
   EXPECT_TRUE(contents() == before);
   // The model that a run lacks is written, and so is one that stands further than what the last run left.
   fs::remove(at("run/model.safetensors"));

@@ -1,8 +1,10 @@
 // Options: names, config files, what is not one.
 #include <array>
+#include <set>
 #include <sstream>
 #include <utility>
 
+#include "cli/elsewhere.h"
 #include "program_fixture.h"
 #include "support/sanitizer.h"
 
@@ -84,7 +86,8 @@ TEST_F(Usage, MisspeltNamesAreNamedAndCorrected) {
   expect_message(run({"train", "--half"}), 2, {"master weights", "pass --bf16"});
   expect_message(run({"train", "--torch-dtype", "float16"}), 2, {"master weights", "pass --bf16"});
   expect_message(run({"calibrate", "--bf16", "--fp16"}), 2, {"two precisions"});
-  expect_message(run({"synth", "--xyzzy", "1"}), 2, {"--xyzzy", "plimsoll synth --help"});
+  expect_message(run({"synth", "--xyzzy", "1"}), 2,
+                 {"unknown option --xyzzy", "Plimsoll has no equivalent; see plimsoll synth --help"});
   expect_message(run({"trian"}), 2, {"did you mean plimsoll train?"});
   expect_message(run({"--json", "check"}), 2, {"before the command"});
   expect_message(run({}), 2, {"synth, check, plan, train"});
@@ -99,6 +102,23 @@ TEST_F(Usage, ModelsThatAreNotThere) {
   expect_message(check("microsoft/layoutlmv3-base"), 2, {"hf download microsoft/layoutlmv3-base --local-dir"});
   fs::create_directories(at("models"));
   expect_message(check(path("models/mine")), 2, {"config.json and model.safetensors", "hf download"});
+}
+
+TEST_F(Usage, FilesThatAreNoModelAndNoData) {
+  write_bytes(at("model.safetensors"), std::string("\x10\0\0\0\0\0\0\0{\"a\": 1}", 16));
+  write_bytes(at("config.json"), "{}");
+  write_bytes(at("pages.parquet"), "PAR1....PAR1");
+  write_bytes(at("scan.png"), "\x89PNG\r\n\x1A\n....");
+  const auto check = [&](const std::string& model, const std::string& data) {
+    return run({"check", "--model", model, "--data", data});
+  };
+  expect_message(check(path("model.safetensors"), "x.jsonl"), 2,
+                 {"safetensors file", "name the directory that holds it"});
+  expect_message(check(path("config.json"), "x.jsonl"), 2, {"not a model directory", "name the directory"});
+  expect_message(check(path("pages.parquet"), "x.jsonl"), 2, {"a parquet file", "data belongs to --data"});
+  expect_message(check("layoutlmv3-tiny", path("pages.parquet")), 3, {"a parquet file", "tools/convert_dataset.py"});
+  expect_message(check("layoutlmv3-tiny", path("scan.png")), 3, {"a PNG picture", "tools/ocr_to_pages.py"});
+  expect_message(check("layoutlmv3-tiny", "nielsr/funsd"), 3, {"Hugging Face hub", "hf download nielsr/funsd"});
 }
 
 TEST_F(Usage, SizesHaveUnits) {
@@ -199,24 +219,182 @@ TEST_F(Usage, HelpIsAManual) {
   EXPECT_THAT(train, testing::HasSubstr("plimsoll train --model MODEL --data FILE --output-dir DIR [options]"));
 }
 
-TEST_F(Usage, BatchSizeFollowsFromItsParts) {
+// Hugging Face's meaning: per-device size times accumulation steps is the effective batch.
+TEST_F(Usage, BatchSizeIsPerDeviceSizeTimesAccumulationSteps) {
   draw_pages();
-  const Arguments plan = {"plan",     "--model", "layoutlmv3-tiny", "--data", path("pages/train.jsonl"),
-                          "--budget", "1GiB",    "--json"};
-  const auto planned = [&](const Arguments& more) {
-    Arguments all = plan;
+  const auto plan = [&](const Arguments& more) {
+    Arguments all = {"plan",     "--model", "layoutlmv3-tiny", "--data", path("pages/train.jsonl"),
+                     "--budget", "1GiB",    "--json"};
     all.insert(all.end(), more.begin(), more.end());
-    const Outcome outcome = run(all);
+    return run(all);
+  };
+  // Pages of an update.
+  const auto pages = [&](const Arguments& more) {
+    const Outcome outcome = plan(more);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
-    const nlohmann::json object = nlohmann::json::parse(outcome.out);
+    return nlohmann::json::parse(outcome.out).at("train_batch_size").get<int>();
+  };
+  EXPECT_EQ(pages({}), 8);
+  EXPECT_EQ(pages({"--per_device_train_batch_size", "2"}), 2);
+  EXPECT_EQ(pages({"--gradient-accumulation-steps", "2"}), 16);
+  EXPECT_EQ(pages({"--per-device-train-batch-size", "2", "--gradient-accumulation-steps", "3"}), 6);
+  EXPECT_EQ(pages({"--train-batch-size", "12"}), 12);
+  EXPECT_EQ(pages({"--train-batch-size", "12", "--per-device-train-batch-size", "3"}), 12);
+  EXPECT_EQ(pages({"--train-batch-size", "12", "--gradient-accumulation-steps", "4"}), 12);
+  EXPECT_EQ(pages({"--micro-batch-size", "4"}), 8);
+  const auto split = [&](const Arguments& more) {
+    const nlohmann::json object = nlohmann::json::parse(plan(more).out);
     return std::pair(object.at("micro_batch_size").get<int>(), object.at("gradient_accumulation_steps").get<int>());
   };
-  EXPECT_EQ(planned({"--per-device-train-batch-size", "1", "--gradient-accumulation-steps", "3"}), std::pair(1, 3));
-  EXPECT_EQ(planned({"--per_device_train_batch_size", "2"}), std::pair(2, 4));
-  Arguments contradiction = plan;
-  contradiction.insert(contradiction.end(), {"--train-batch-size", "8", "--per-device-train-batch-size", "3",
-                                             "--gradient-accumulation-steps", "2"});
-  expect_message(run(contradiction), 2, {"contradict", "leave one"});
+  EXPECT_EQ(split({"--per-device-train-batch-size", "6", "--micro-batch-size", "2"}), std::pair(2, 3));
+
+  const auto refused = [&](const Arguments& more, const std::vector<std::string>& parts) {
+    SCOPED_TRACE(more.front() + " " + more[1]);
+    expect_message(plan(more), 2, parts);
+  };
+  refused({"--train-batch-size", "8", "--per-device-train-batch-size", "3", "--gradient-accumulation-steps", "2"},
+          {"contradict", "where:   --train-batch-size", "8, beside 3 x 2 = 6 pages",
+           "pass --train-batch-size 6, or leave one"});
+  refused({"--train-batch-size", "8", "--per-device-train-batch-size", "3"},
+          {"contradict", "where:   --per-device-train-batch-size", "--train-batch-size 8"});
+  refused({"--train-batch-size", "8", "--gradient-accumulation-steps", "3"},
+          {"contradict", "where:   --gradient-accumulation-steps", "--train-batch-size 8"});
+  refused({"--per-device-train-batch-size", "2", "--micro-batch-size", "3"},
+          {"contradict", "where:   --micro-batch-size", "an update has 2 pages"});
+  refused({"--per-device-train-batch-size", "1048576", "--gradient-accumulation-steps", "1048576"},
+          {"too many pages", "at most 1048576"});
+}
+
+// As HfArgumentParser reads them.
+TEST_F(Usage, FlagsTakeTrueAndFalse) {
+  draw_pages();
+  const auto plan = [&](const Arguments& more) {
+    Arguments all = {"plan",     "--model", "layoutlmv3-tiny", "--data", path("pages/train.jsonl"),
+                     "--budget", "1GiB",    "--max-length",    "64"};
+    all.insert(all.end(), more.begin(), more.end());
+    return run(all);
+  };
+  const auto precision = [&](Arguments more) {
+    more.insert(more.end(), {"--json", "True"});
+    const Outcome outcome = plan(more);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return nlohmann::json::parse(outcome.out).at("precision").get<std::string>();
+  };
+  const std::string plain = precision({}), bf16 = precision({"--bf16"});
+  EXPECT_NE(plain, bf16);
+  for (const char* yes : {"True", "true", "yes", "T", "1"}) EXPECT_EQ(precision({"--bf16", yes}), bf16) << yes;
+  for (const char* no : {"False", "false", "No", "f", "0"}) EXPECT_EQ(precision({"--bf16", no}), plain) << no;
+  EXPECT_EQ(precision({"--bf16=True", "--fp16=False"}), bf16);
+  EXPECT_EQ(precision({"--bf16", "True", "--fp16", "False"}), bf16);
+  write_bytes(at("flags.json"), R"({"bf16": "True", "pad_to_max_length": false, "fp16": "no"})");
+  EXPECT_EQ(precision({"--config", path("flags.json")}), bf16);
+  EXPECT_THAT(plan({"--json", "False"}).out, testing::HasSubstr("memory plan"));
+  expect_message(plan({"--bf16", "maybe"}), 2,
+                 {"unexpected argument 'maybe' after --bf16", "--bf16 True or --bf16 False"});
+  expect_message(plan({"--bf16=maybe"}), 2, {"where:   --bf16", "'maybe'", "True or False"});
+  expect_message(plan({"stray"}), 2, {"unexpected argument 'stray' after --max-length"});
+  // Every flag of every command, whether it makes sense there or not: the value is never a stray word.
+  for (const char* name :
+       {"synth", "check", "plan", "train", "eval", "predict", "grad", "init", "merge", "calibrate"}) {
+    const std::string help = run({name, "--help"}).out;
+    std::istringstream lines(help);
+    for (std::string line; std::getline(lines, line);) {
+      const std::size_t begin = line.find("  --");
+      if (begin != 0) continue;
+      const std::string option = line.substr(2, line.find(' ', 2) - 2);
+      const bool is_flag = line.size() == option.size() + 2 || line.substr(option.size() + 2, 2) == "  ";
+      if (!is_flag) continue;
+      const Outcome outcome = run({name, option, "True", "--no-such-option"});
+      EXPECT_THAT(outcome.err, testing::HasSubstr("unknown option --no-such-option")) << name << " " << option;
+    }
+  }
+}
+
+TEST_F(Usage, GuessesDoNotCrossMeanings) {
+  const auto remedy = [&](const std::string& command, const std::string& option) {
+    const std::string err = run({command, option, "1"}).err;
+    const std::size_t begin = err.find("to do:");
+    return begin == std::string::npos ? err : err.substr(begin);
+  };
+  const std::vector<std::array<std::string, 3>> meant = {
+      {"train", "--learnin-rate", "did you mean --learning-rate?"},
+      {"train", "--leraning_rate", "did you mean --learning-rate?"},
+      {"train", "--learningrate", "did you mean --learning-rate?"},
+      {"train", "--max-step", "did you mean --max-steps?"},
+      {"train", "--train-epochs", "did you mean --num-train-epochs?"},
+      {"train", "--gradient-checkpoint", "did you mean --gradient-checkpointing?"},
+      {"train", "--r", "did you mean --lora-rank?"},
+      {"train", "--validation_file", "did you mean --eval-data?"},
+      {"eval", "--batch-size", "did you mean --per-device-eval-batch-size?"},
+      {"predict", "--output-dir", "did you mean --output?"},
+      // Names that are right elsewhere, and mean something else than what is spelt like them.
+      {"eval", "--save-steps", "it is an option of plimsoll plan, plimsoll train, not of plimsoll eval"},
+      {"predict", "--bf16", "not of plimsoll predict"},
+      {"train", "--cache-dir", "neither downloads nor uploads"},
+      {"train", "--adam-epsilon", "1e-8"},
+      {"train", "--fsdp", "one device"},
+      {"train", "--tf16", "Plimsoll has no equivalent; see plimsoll train --help"},
+      {"train", "--label-smoothing-factor", "Plimsoll has no equivalent; see plimsoll train --help"},
+      {"train", "--load", "Plimsoll has no equivalent"},
+  };
+  for (const auto& [command, option, expected] : meant) {
+    EXPECT_THAT(remedy(command, option), testing::HasSubstr(expected)) << command << " " << option;
+  }
+}
+
+// The table of other programs' options names options that exist.
+TEST_F(Usage, NamesFromElsewhereLeadToOptionsThatExist) {
+  std::string helps;
+  for (const char* name : {"synth", "check", "plan", "train", "eval", "predict", "init", "merge", "grad"}) {
+    helps += run({name, "--help"}).out;
+  }
+  std::set<std::string_view> seen;
+  for (const ElsewhereOption& option : elsewhere_options()) {
+    EXPECT_TRUE(option.name.starts_with("--")) << option.name;
+    EXPECT_TRUE(seen.insert(option.name).second) << option.name << " stands twice";
+    std::istringstream words{std::string(option.here)};
+    for (std::string here; words >> here;) {
+      EXPECT_NE(helps.find("\n  " + here + " "), std::string::npos) << option.name << " leads to " << here;
+    }
+  }
+}
+
+// `plan` answers for the run that `train` would be: its options and its config file are the same.
+TEST_F(Usage, PlanTakesAllThatTrainTakes) {
+  draw_pages();
+  std::vector<std::string> missing;
+  const std::string plan_help = run({"plan", "--help"}).out;
+  std::istringstream lines(run({"train", "--help"}).out);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("  --")) continue;
+    const std::string option = line.substr(2, line.find(' ', 2) - 2);
+    if (plan_help.find("\n  " + option) == std::string::npos) missing.push_back(option);
+  }
+  EXPECT_THAT(missing, testing::IsEmpty());
+  write_bytes(at("run.toml"), "[train]\noutput_dir = \"" + path("run") +
+                                  "\"\nsave_steps = 3\nlogging_steps = 1\nlog_order = true\nmax_steps = 20\n"
+                                  "labels = [\"O\", \"B-ADDRESS\", \"I-ADDRESS\", \"B-COMPANY\", \"I-COMPANY\", "
+                                  "\"B-DATE\", \"I-DATE\", \"B-TOTAL\", \"I-TOTAL\"]\n");
+  const Outcome planned = run({"plan", "--model", "layoutlmv3-tiny", "--data", path("pages/train.jsonl"), "--budget",
+                               "1GiB", "--config", path("run.toml"), "--json"});
+  ASSERT_EQ(planned.code, 0) << planned.err;
+  EXPECT_EQ(nlohmann::json::parse(planned.out).at("updates"), 20);
+  EXPECT_FALSE(fs::exists(at("run")));  // a plan writes nothing
+}
+
+TEST_F(Usage, MostLoaderWorkersAreTheSameEverywhere) {
+  draw_pages();
+  const auto plan = [&](const char* workers) {
+    return run({"plan", "--model", "layoutlmv3-tiny", "--data", path("pages/train.jsonl"), "--budget", "4GiB",
+                "--dataloader-num-workers", workers});
+  };
+  EXPECT_EQ(plan("64").code, 0);
+  expect_message(plan("65"), 2, {"where:   --dataloader-num-workers", "'65'", "-1 to 64"});
+  EXPECT_EQ(run(train_arguments("run", {"--max-steps", "1", "--dataloader-num-workers=64"})).code, 2);  // given twice
+  Arguments many = train_arguments("run", {"--max-steps", "1"});
+  *(std::find(many.begin(), many.end(), "--dataloader-num-workers") + 1) = "64";
+  const Outcome trained = run(many);
+  EXPECT_EQ(trained.code, 0) << trained.err;
 }
 
 TEST_F(Usage, APlanSweepsOverBudgets) {

@@ -90,6 +90,19 @@ TEST_F(CheckTest, GoodPagesHaveNoFindings) {
   EXPECT_EQ(report.longest_page_tokens, 3U);
 }
 
+// Words of which the tokenizer makes one token a byte, as it does of a language that it has never seen.
+TEST_F(CheckTest, WarnsOfWordsThatBecomeManyTokens) {
+  const auto found = [&](const std::string& word, int pages) {
+    std::string text;
+    for (int i = 0; i < pages; ++i) text += page(fmt::format("p{}", i), "[0, 0, 10, 10]", "O", word);
+    return run(text).findings;
+  };
+  EXPECT_EQ(found("abcdefgh", 120).count("words-shattered"), 1U);
+  EXPECT_THAT(found("abcdefgh", 120).to_text(), HasSubstr("8.0 tokens a word"));
+  EXPECT_EQ(found("abcdef", 120).count("words-shattered"), 0U);
+  EXPECT_EQ(found("abcdefgh", 50).count("words-shattered"), 0U) << "a few words prove nothing";
+}
+
 TEST_F(CheckTest, FindsEveryFaultAndGoesOn) {
   const ScratchFolder images;
   const CheckReport report =

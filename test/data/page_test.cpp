@@ -186,6 +186,53 @@ TEST(PageSource, RefusesWhatIsNoDataFile) {
   EXPECT_EQ(usage.exit_code(), ExitCode::kUsage);
 }
 
+TEST(PageSource, ReadsSeveralFilesAsOne) {
+  const ScratchFolder folder;
+  const auto line = [](const std::string& word, const std::string& id = "") {
+    return R"({"image": ")" + word + R"(.png", )" + (id.empty() ? "" : R"("id": ")" + id + R"(", )") +
+           R"("words": [")" + word + R"("], "boxes": [[1, 2, 3, 4]]})" + "\n";
+  };
+  const auto a = folder.write("one/a.jsonl", line("a0") + "\n" + line("a1", "x"));
+  const auto b = folder.write("two/b.jsonl", line("b0") + line("b1") + R"({"words": 7})" + "\n");
+  folder.write("funsd/annotations/c.json",
+               R"({"form": [{"label": "x", "words": [{"text": "c", "box": [1, 2, 3, 4]}]}]})");
+  const PagePaths paths = {a, b, folder.path() / "funsd"};
+  const auto source = open_pages(paths, {});
+  ASSERT_EQ(source->size(), 6U);
+  EXPECT_THAT(source->paths(), ElementsAre(a, b, folder.path() / "funsd"));
+  // Pages follow one another; images lie beside the file that names them.
+  EXPECT_THAT(source->read(1).words, ElementsAre("a1"));
+  EXPECT_THAT(source->read(2).words, ElementsAre("b0"));
+  EXPECT_THAT(source->read(5).words, ElementsAre("c"));
+  EXPECT_EQ(source->read(3).image, folder.path() / "two/b1.png");
+  // Messages and ids say which file it was.
+  EXPECT_EQ(place(source->read(1)), a.string() + ":3, page 'x'");
+  EXPECT_EQ(source->read(0).id, a.string() + " line 1");
+  EXPECT_EQ(source->read(3).id, b.string() + " line 2");
+  EXPECT_EQ(open_pages(b, {})->read(1).id, "line 2");
+  const auto error = caught<PageError>([&] { source->read(4); });
+  EXPECT_THAT(error.problem().where, HasSubstr("two/b.jsonl:3"));
+  EXPECT_THROW(source->read(6), std::out_of_range);
+  EXPECT_GE(source->longest_page_bytes(), open_pages(b, {})->longest_page_bytes());
+  EXPECT_GE(source->host_bytes(), open_pages(a, {})->host_bytes() + open_pages(b, {})->host_bytes());
+}
+
+TEST(PageSource, PatternsNameFilesInTheirOrder) {
+  const ScratchFolder folder;
+  for (const char* name : {"t-10.jsonl", "t-02.jsonl", "t-01.jsonl", "v.jsonl", "odd[1].jsonl"})
+    folder.write(name, "{}\n");
+  const std::string root = folder.path().string() + "/";
+  const auto match = [&](const std::vector<std::string>& given) { return match_paths(given); };
+  EXPECT_THAT(match({root + "t-*.jsonl"}), ElementsAre(root + "t-01.jsonl", root + "t-02.jsonl", root + "t-10.jsonl"));
+  EXPECT_THAT(match({root + "v.jsonl", root + "t-0?.jsonl"}),
+              ElementsAre(root + "v.jsonl", root + "t-01.jsonl", root + "t-02.jsonl"));
+  EXPECT_THAT(match({root + "odd[1].jsonl"}), ElementsAre(root + "odd[1].jsonl"));  // a file of that very name
+  EXPECT_THAT(match({root + "absent.jsonl"}), ElementsAre(root + "absent.jsonl"));  // whoever opens it says so
+  const auto error = caught<DataError>([&] { match({root + "x-*.jsonl"}); });
+  EXPECT_THAT(error.problem().where, HasSubstr("x-*.jsonl"));
+  EXPECT_TRUE(match({}).empty());
+}
+
 TEST(PageSource, ReadsFunsd) {
   const ScratchFolder folder;
   folder.write("annotations/b.json", R"({"form": []})");

@@ -123,7 +123,7 @@ TEST(Fit, APinnedMicroBatchThatMakesNoSense) {
   for (const std::int64_t micro : {-1, 0, 13}) {
     request.micro_batch_size = micro;
     expect_error<UsageError>([&] { fit(request, backend); },
-                             {"--per-device-train-batch-size", std::to_string(micro), "1 to the effective batch, 12"});
+                             {"--micro-batch-size", std::to_string(micro), "1 to the effective batch, 12"});
   }
 }
 

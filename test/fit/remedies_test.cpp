@@ -82,13 +82,12 @@ TEST(Remedies, UnpinTheMicroBatch) {
   request.budget_bytes = smallest.predicted_peak_bytes - kLoaderBytesPerSample;
   const std::vector<Remedy> remedies = find_remedies(request, smallest, backend);
   ASSERT_FALSE(remedies.empty());
-  EXPECT_NE(remedies.front().flags.find("--per-device-train-batch-size 0"), std::string::npos);
+  EXPECT_NE(remedies.front().flags.find("--micro-batch-size 0"), std::string::npos);
   EXPECT_EQ(remedies.front().effect, Effect::kNone);
   EXPECT_GE(remedies.front().saved_bytes, kLoaderBytesPerSample);
   EXPECT_LE(remedies.front().needed_bytes, request.budget_bytes);
-  expect_error<BudgetError>(
-      [&] { fit(request, backend); },
-      {"pass --budget ", "1. --train-batch-size 4 --per-device-train-batch-size 0", "saves ", "changes no result"});
+  expect_error<BudgetError>([&] { fit(request, backend); },
+                            {"pass --budget ", "1. --micro-batch-size 0", "saves ", "changes no result"});
 }
 
 TEST(Remedies, AreSortedByTimeThenByWhatTheyChange) {

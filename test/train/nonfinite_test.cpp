@@ -170,7 +170,7 @@ TEST(NonFinite, SkippingLeavesTheBadPageOut) {
   {
     const ModelBundle bundle = open_model(model.string());
     const auto data = open_dataset(
-        bundle, {.data = SmallRun(folder.make("data")).data_folder() / "pages.jsonl", .box_format = BoxFormat::k1000},
+        bundle, {.data = {SmallRun(folder.make("data")).data_folder() / "pages.jsonl"}, .box_format = BoxFormat::k1000},
         true, false);
     for (const Example& example : data->examples()) longest = std::max<std::int64_t>(longest, example.tokens);
     plant(model, kPositions, 48 * (bundle.config.pad_token_id + longest), 48, 3e38F);

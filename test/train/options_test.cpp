@@ -35,10 +35,22 @@ TEST(Schedule, Cosine) {
   expect_near(rates(SchedulerType::kCosine, 0.5, 4), {0, 4, 8, 4});
 }
 
+TEST(Schedule, WarmUpInUpdates) {
+  TrainOptions options{.learning_rate = 8, .warmup_ratio = 0.5, .warmup_steps = 2};
+  const auto rate = [&](std::int64_t step) { return scheduled_learning_rate(options, step, 6); };
+  expect_near({rate(0), rate(1), rate(2), rate(4)}, {0, 4, 8, 4});
+  options.lr_scheduler_type = SchedulerType::kConstantWithWarmup;
+  expect_near({rate(0), rate(1), rate(2), rate(5)}, {0, 4, 8, 8});
+  // A run that is shorter than its warm-up never gets to the peak.
+  options.warmup_steps = 12;
+  expect_near({rate(0), rate(5)}, {0, 8 * 5.0 / 12});
+}
+
 TEST(Schedule, ConstantKnowsNoWarmUp) { expect_near(rates(SchedulerType::kConstant, 0.5, 3), {8, 8, 8}); }
 
 TEST(Schedule, NamesAreThoseOfTransformers) {
-  for (const SchedulerType type : {SchedulerType::kLinear, SchedulerType::kCosine, SchedulerType::kConstant}) {
+  for (const SchedulerType type :
+       {SchedulerType::kLinear, SchedulerType::kCosine, SchedulerType::kConstant, SchedulerType::kConstantWithWarmup}) {
     EXPECT_EQ(parse_scheduler_type(scheduler_type_name(type)), type);
   }
   EXPECT_THROW(parse_scheduler_type("polynomial"), UsageError);

@@ -116,10 +116,10 @@ class SmallRun {
     ModelBundle bundle = model.empty() ? small_model() : open_model(model.string());
     choose_trained_parts(bundle, parts);
     const auto data =
-        open_dataset(bundle, {.data = pages_ / "pages.jsonl", .box_format = BoxFormat::k1000}, true, false);
+        open_dataset(bundle, {.data = {pages_ / "pages.jsonl"}, .box_format = BoxFormat::k1000}, true, false);
     std::unique_ptr<Dataset> held_out;
     if (evaluates) {
-      held_out = open_dataset(bundle, {.data = pages_ / "pages.jsonl", .box_format = BoxFormat::k1000}, true, true);
+      held_out = open_dataset(bundle, {.data = {pages_ / "pages.jsonl"}, .box_format = BoxFormat::k1000}, true, true);
     }
     // A device's budget holds its context too.
     const MemoryRequest memory{.budget_bytes = std::size_t{make_backend ? 4U : 1U} << 30,
@@ -152,7 +152,7 @@ class SmallRun {
   Evaluation evaluate(const ModelBundle& bundle) const {
     CpuBackend backend(1);
     const auto data =
-        open_dataset(bundle, {.data = pages_ / "pages.jsonl", .box_format = BoxFormat::k1000}, true, true);
+        open_dataset(bundle, {.data = {pages_ / "pages.jsonl"}, .box_format = BoxFormat::k1000}, true, true);
     const MemoryRequest memory{
         .budget_bytes = std::size_t{1} << 30, .micro_batch_size = micro_batch, .update = {}, .loader_workers = 1};
     const Session session(fit(fit_request(bundle, options, nullptr, data.get(), memory), backend), backend);

@@ -166,7 +166,7 @@ TEST_F(Allocation, NothingStaysAfterAnUpdate) {
     options.save_steps = 0;
     options.log_order = true;
     CpuBackend backend(1);
-    const DataRequest request{.data = folder.path() / "pages.jsonl", .box_format = BoxFormat::k1000};
+    const DataRequest request{.data = {folder.path() / "pages.jsonl"}, .box_format = BoxFormat::k1000};
     const auto data = open_dataset(bundle, request, true, false);
     MemoryRequest memory;
     memory.budget_bytes = std::size_t{1} << 30;

@@ -1,0 +1,46 @@
+#include "cli/first_lines.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace plimsoll {
+
+std::string run_line(const ModelBundle& bundle, const Dataset& train, const TrainOptions& options) {
+  return fmt::format("{}: {} parameters, {} labels; {} pages in {} windows; {} updates of {} pages", bundle.origin,
+                     parameter_count(bundle.specs()), bundle.config.num_labels(), train.source().size(), train.size(),
+                     updates_of(options, train), options.train_batch_size);
+}
+
+std::string weights_line(const ModelBundle& bundle) {
+  if (bundle.weights != nullptr) return {};
+  const bool published = bundle.origin == "layoutlmv3-base" || bundle.origin == "layoutlmv3-large";
+  const std::string name = published ? bundle.origin : "layoutlmv3-base";
+  // Lines of at most eighty columns, as in plan --explain.
+  return fmt::format(
+      "random weights: the preset {0} has {1}\n"
+      "  for pretrained weights: hf download microsoft/{2} \\\n"
+      "    --local-dir {2}, then pass --model ./{2}",
+      bundle.origin, published ? "the published model's shape only" : "no published weights", name);
+}
+
+std::string defaults_line(const RunOptions& options) {
+  std::vector<std::string> differing;
+  const auto add = [&](const char* option, const std::string& here, const char* there) {
+    if (!options.given(option)) differing.push_back(fmt::format("{} {} (there {})", option, here, there));
+  };
+  const TrainOptions& train = options.train;
+  add("--weight-decay", fmt::format("{:g}", train.weight_decay), "0");
+  add("--logging-steps", fmt::format("{}", train.logging_steps), "500");
+  if (!options.eval_data.empty() && !options.given("--eval-steps")) {
+    differing.emplace_back("an evaluation after each epoch (there none)");
+  }
+  if (train.load_best_model_at_end) add("--metric-for-best-model", train.metric_for_best_model, "loss");
+  if (options.parts.lora_rank > 0) {
+    add("--lora-alpha", fmt::format("{}, twice the rank", 2 * options.parts.lora_rank), "8");
+  }
+  if (differing.empty()) return {};
+  return fmt::format("defaults that differ from Hugging Face's: {}; docs/migration.md lists all",
+                     fmt::join(differing, ", "));
+}
+
+}  // namespace plimsoll
