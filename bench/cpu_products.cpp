@@ -1,6 +1,8 @@
 // Matrix products of the CPU backend beside one oneDNN matmul of exactly the real rows with packed weights, the best
-// that the library does. Columns: GFLOP/s of the product as a kernel runs it (packing and all parts of the rows
-// included), of the plain matmul, and their ratio.
+// that the library does, and beside the processor's own matrix rate (matrix_rate.h), measured in turn. Columns: GFLOP/s of
+// the product as a kernel runs it (packing and all parts of the rows included), of the plain matmul, their ratio, and both
+// over the processor's rate. The last line sums up the products of the base model over 2,836 rows (four full pages), each
+// as often as a layer has it, against the bar.
 //
 //   plimsoll_cpu_products [threads] [repetitions] [bf16]
 #include <fmt/format.h>
@@ -16,7 +18,9 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/dnnl_matmul.h"
+#include "backend/cpu/tile_product_bf16.h"
 #include "graph/build.h"
+#include "matrix_rate.h"
 
 namespace plimsoll {
 namespace {
@@ -64,8 +68,13 @@ void run(int threads, int repetitions, DType dtype) {
   const auto dweight = noise(backend, kWidest * kWidest);
   const auto scratch = backend.allocate(128 << 20);
   std::vector<std::unique_ptr<Kernel>> kernels;
-  fmt::print("{} threads, best of {}\n{:<20}{:>6}{:>12}{:>10}{:>10}{:>8}\n", backend.threads(), repetitions, "product",
-             "rows", "shape", "ours", "oneDNN", "ratio");
+  fmt::print("{} threads, best of {}\n{:<20}{:>6}{:>12}{:>10}{:>10}{:>8}{:>11}{:>8}\n", backend.threads(), repetitions,
+             "product", "rows", "shape", "ours", "oneDNN", "ratio", "ours/rate", "oneDNN");
+  // Of the base model's layer: query, key, value and the attention's output; the two of the feed-forward part.
+  const auto times_in_layer = [](std::int64_t inner, std::int64_t columns) {
+    return inner == 768 && columns == 768 ? 4 : inner * columns == 768 * 3072 ? 1 : 0;
+  };
+  double rate = 0, layer_flop = 0, layer_ours = 0, layer_library = 0;
 
   for (const std::array<std::int64_t, 2>& widths :
        std::vector<std::array<std::int64_t, 2>>{{768, 768}, {768, 3072}, {3072, 768}, {192, 768}}) {
@@ -114,6 +123,7 @@ void run(int threads, int repetitions, DType dtype) {
           floats(*x), floats(*dweight));
     }
     for (int i = 0; i < repetitions; ++i) {
+      rate = std::max(rate, best_matrix_rate(dtype, threads));
       for (Row& row : table) {
         row.ours_seconds = std::min(row.ours_seconds, time_of(row.ours, threads));
         row.library_seconds = std::min(row.library_seconds, time_of(row.library, threads));
@@ -121,11 +131,27 @@ void run(int threads, int repetitions, DType dtype) {
     }
     for (const Row& row : table) {
       const double flop = 2e-9 * static_cast<double>(row.rows * row.inner * row.columns);
-      fmt::print("{:<20}{:>6}{:>12}{:>10.1f}{:>10.1f}{:>8.3f}\n", row.name, row.rows,
-                 fmt::format("{}x{}", row.inner, row.columns), flop / row.ours_seconds, flop / row.library_seconds,
-                 row.library_seconds / row.ours_seconds);
+      const double ours = flop / row.ours_seconds, library = flop / row.library_seconds;
+      fmt::print("{:<20}{:>6}{:>12}{:>10.1f}{:>10.1f}{:>8.3f}{:>11.2f}{:>8.2f}\n", row.name, row.rows,
+                 fmt::format("{}x{}", row.inner, row.columns), ours, library, ours / library, ours / rate,
+                 library / rate);
+      if (row.rows != kCapacity) continue;
+      const int times = times_in_layer(row.inner, row.columns);
+      layer_flop += times * flop;
+      layer_ours += times * row.ours_seconds;
+      layer_library += times * row.library_seconds;
     }
   }
+  for (const MatrixUnit& unit : matrix_units(dtype)) {
+    fmt::print("{}: {:.1f} GFLOP/s in registers\n", unit.name, matrix_rate(unit, threads));
+  }
+  const bool tiles = multiplies_tiles();
+  const double bar = dtype == DType::kF32 ? 0.85 : tiles ? 0.70 : 0;
+  fmt::print("linear products of a layer, forward and gradients: {:.1f} GFLOP/s of {:.1f}, {:.2f} of the rate (oneDNN alone "
+             "{:.2f}); {}\n",
+             layer_flop / layer_ours, rate, layer_flop / layer_ours / rate, layer_flop / layer_library / rate,
+             bar == 0 ? "no bar for bf16 without AMX"
+                      : fmt::format("bar {:.2f}: {}", bar, layer_flop / layer_ours / rate >= bar ? "holds" : "misses"));
 }
 
 }  // namespace

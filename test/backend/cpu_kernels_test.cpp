@@ -181,8 +181,8 @@ TEST(CpuKernels, LongSumsAgreeWithTheReference) {
   expect_near_long(built.graph, found, expected);
 }
 
-// Heap calls of each node's second run.
-std::map<std::string, std::size_t> heap_calls(const Graph& graph, const BuiltCase& built) {
+// Bytes that each op's second run takes from the heap.
+std::map<std::string, std::size_t> heap_bytes(const Graph& graph, const BuiltCase& built) {
   CpuBackend cpu(2);
   std::vector<std::vector<std::byte>> memory(graph.values().size());
   std::vector<TensorView> views;
@@ -198,7 +198,7 @@ std::map<std::string, std::size_t> heap_calls(const Graph& graph, const BuiltCas
   }
   for (const auto& [value, list] : built.data) from_doubles(views[static_cast<std::size_t>(value)], list);
 
-  std::map<std::string, std::size_t> calls;
+  std::map<std::string, std::size_t> bytes;
   for (const Node& node : graph.nodes()) {
     const std::unique_ptr<Kernel> kernel = cpu.prepare(graph, node);
     std::vector<std::byte> scratch(kernel->scratch_bytes() + kAlignmentBytes);
@@ -217,18 +217,19 @@ std::map<std::string, std::size_t> heap_calls(const Graph& graph, const BuiltCas
     kernel->run(arguments);
     const NewCounter counter;
     kernel->run(arguments);
-    calls[std::string(op_name(node.op))] += counter.calls();
+    bytes[std::string(op_name(node.op))] += counter.bytes();
     EXPECT_LE(counter.largest_bytes(), std::size_t{4096}) << node.name;
   }
-  return calls;
+  return bytes;
 }
 
-// Our code takes nothing from the heap while it runs. oneDNN does, a few small pieces for each product.
+// Our code takes nothing from the heap while it runs. oneDNN takes some small pieces for each product, how many depends on
+// the processor; the plan counts 64 KiB for them.
 TEST(CpuKernels, RunningAllocatesNothing) {
   const BuiltCase built = long_case().build(DType::kF32, true);
-  for (const auto& [op, calls] : heap_calls(built.graph, built)) EXPECT_EQ(calls, 0U) << op;
+  for (const auto& [op, bytes] : heap_bytes(built.graph, built)) EXPECT_EQ(bytes, 0U) << op;
   const BuiltCase linear = products(300, 1100, 64, 64).build(DType::kF32, true);
-  for (const auto& [op, calls] : heap_calls(linear.graph, linear)) EXPECT_LE(calls, 40U) << op;
+  for (const auto& [op, bytes] : heap_bytes(linear.graph, linear)) EXPECT_LE(bytes, 64 * kKiB) << op;
 }
 
 // What recompute relies on.

@@ -7,11 +7,12 @@
 namespace {
 
 std::atomic<bool> g_counting = false;
-std::atomic<std::size_t> g_calls = 0, g_largest_bytes = 0;
+std::atomic<std::size_t> g_calls = 0, g_bytes = 0, g_largest_bytes = 0;
 
 void count(std::size_t bytes) {
   if (!g_counting) return;
   ++g_calls;
+  g_bytes += bytes;
   std::size_t largest = g_largest_bytes;
   while (largest < bytes && !g_largest_bytes.compare_exchange_weak(largest, bytes)) {
   }
@@ -37,11 +38,13 @@ namespace plimsoll::test {
 
 NewCounter::NewCounter() {
   g_calls = 0;
+  g_bytes = 0;
   g_largest_bytes = 0;
   g_counting = true;
 }
 NewCounter::~NewCounter() { g_counting = false; }
 std::size_t NewCounter::calls() const { return g_calls; }
+std::size_t NewCounter::bytes() const { return g_bytes; }
 std::size_t NewCounter::largest_bytes() const { return g_largest_bytes; }
 
 }  // namespace plimsoll::test

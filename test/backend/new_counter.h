@@ -12,6 +12,7 @@ class NewCounter {
   NewCounter(const NewCounter&) = delete;
   NewCounter& operator=(const NewCounter&) = delete;
   std::size_t calls() const;
+  std::size_t bytes() const;  // of all calls together, freed or not
   std::size_t largest_bytes() const;
 };
 

@@ -1,0 +1,312 @@
+#!/usr/bin/env python3
+"""What memory buys: time of an update against peak resident set, PyTorch with every saving beside Plimsoll's plans.
+
+PyTorch 2.13 with transformers trains LayoutLMv3 by each of the means that save memory on a CPU: a page at a time with
+accumulation, weights in bfloat16, torchao's 8-bit AdamW, PEFT adapters, jemalloc, torch.compile with
+activation_memory_budget at five values (and Intel's extension, in an environment of its own: --ipex-python). Plimsoll runs
+at four budgets of `plan --sweep` in each of its forms. All take turns in every round; a process counts its steps after a
+warm-up; peaks are the kernel's figure for the process (getrusage), the largest over the rounds; times are medians.
+
+  bench/frontier.py [--rounds 3] [--steps 2] [--shape base] [--only full adapters] [--ipex-python PATH]
+  bench/frontier.py --draw        draws the chart again from the last figures
+
+An update is four pages of 709 rows (512 text tokens, no padding, and 197 of the image), clipped, AdamW. Full fine-tuning
+is compared with full fine-tuning, adapters of rank 8 with adapters. Bars: at the peak of each of PyTorch's programs
+Plimsoll takes at most 0.6 of its time within that memory, and Plimsoll's smallest full fine-tuning takes at most 0.4 of
+the memory of PyTorch's smallest. Writes bench/out/frontier.json, a table, and docs/charts/frontier.svg.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from program import MIB, PLIMSOLL, REPOSITORY, run
+
+sys.path.insert(0, str(REPOSITORY / "tools"))
+
+LARGEST_TIME, LARGEST_PEAK = 0.6, 0.4
+PAGES, LENGTH, LABELS = 4, 512, 7
+BUDGETS_OF_COMPILE = (1.0, 0.75, 0.5, 0.25, 0.0)
+
+# name: (class, micro-batch, dtype of weights, optimizer, adapters, allocator, compile budget)
+PYTORCH = {
+    "eager": ("full", 4, "fp32", "adamw", False, None, None),
+    "eager, 1 x 4": ("full", 1, "fp32", "adamw", False, None, None),
+    "eager, 1 x 4, jemalloc": ("full", 1, "fp32", "adamw", False, "jemalloc", None),
+    "eager, 1 x 4, 8-bit AdamW": ("full", 1, "fp32", "8bit", False, "jemalloc", None),
+    "bf16 weights": ("full", 4, "bf16", "adamw", False, "jemalloc", None),
+    "bf16 weights, 1 x 4": ("full", 1, "bf16", "adamw", False, "jemalloc", None),
+    "bf16 weights, 1 x 4, 8-bit AdamW": ("full", 1, "bf16", "8bit", False, "jemalloc", None),
+    **{f"compile, budget {budget:g}": ("full", 4, "fp32", "adamw", False, "jemalloc", budget)
+       for budget in BUDGETS_OF_COMPILE},
+    "compile, budget 0, 1 x 4": ("full", 1, "fp32", "adamw", False, "jemalloc", 0.0),
+    "adapters": ("adapters", 4, "fp32", "adamw", True, "jemalloc", None),
+    "adapters, 1 x 4": ("adapters", 1, "fp32", "adamw", True, "jemalloc", None),
+    "adapters, bf16 weights, 1 x 4": ("adapters", 1, "bf16", "adamw", True, "jemalloc", None),
+}
+# name: (class, options of train)
+OURS = {
+    "AdamW": ("full", []),
+    "--bf16": ("full", ["--bf16"]),
+    "--optim adamw_8bit": ("full", ["--optim", "adamw_8bit"]),
+    "--max-grad-norm 0 --offload": ("full", ["--max-grad-norm", "0", "--offload", "WORK"]),
+    "--lora-rank 8": ("adapters", ["--lora-rank", "8"]),
+    "--lora-rank 8 --load-in-4bit": ("adapters", ["--lora-rank", "8", "--load-in-4bit"]),
+}
+
+
+def pytorch_worker(options):
+    import torch
+
+    import reference
+
+    _, micro, dtype, optimizer, adapters, _, budget = PYTORCH[options.worker]
+    torch.set_num_threads(options.threads)
+    torch.manual_seed(1)
+    if budget is not None:
+        import torch._functorch.config
+
+        torch._functorch.config.activation_memory_budget = budget
+    model = reference.load_model(options.model).to(getattr(torch, "bfloat16" if dtype == "bf16" else "float32")).train()
+    if adapters:
+        import peft
+
+        model = peft.get_peft_model(model, peft.LoraConfig(
+            r=8, lora_alpha=16, modules_to_save=["classifier"],
+            target_modules=["query", "key", "value", "attention.output.dense", "intermediate.dense", "output.dense"]))
+    groups = [{**group, "params": [p for p in group["params"] if p.requires_grad]}
+              for group in reference.parameter_groups(model, 0.01)]
+    if optimizer == "8bit":
+        from torchao.optim import AdamW8bit
+
+        step = AdamW8bit(groups, lr=1e-5)
+    else:
+        step = torch.optim.AdamW(groups, lr=1e-5, fused=True)
+    if options.ipex:
+        import intel_extension_for_pytorch as ipex
+
+        model, step = ipex.optimize(model, optimizer=step, dtype=getattr(torch, "bfloat16" if dtype == "bf16" else "float32"))
+    called = torch.compile(model) if budget is not None else model
+    whole = reference.read_batch(options.batch, dtype=next(model.parameters()).dtype)
+    pages = len(whole["input_ids"])
+    batches = [{name: value[i:i + micro] for name, value in whole.items()} for i in range(0, pages, micro)]
+    seconds = []
+    for _ in range(options.warm + options.steps):
+        begin = time.perf_counter()
+        step.zero_grad(set_to_none=True)
+        for batch in batches:
+            (called(**batch).loss * len(batch["input_ids"]) / pages).backward()
+        torch.nn.utils.clip_grad_norm_([p for group in groups for p in group["params"]], 1.0)
+        step.step()
+        seconds.append(time.perf_counter() - begin)
+    print(json.dumps({"seconds": seconds[options.warm:], "versions": reference.versions()}))
+
+
+def measured(command, environment):
+    """(the last line's JSON, peak resident bytes); None where the program failed, with its words."""
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen([str(part) for part in command], stdout=output, stderr=errors, env=environment)
+        _, status, usage = os.wait4(process.pid, 0)
+        output.seek(0)
+        errors.seek(0)
+        if os.waitstatus_to_exitcode(status) != 0:
+            print(f"  failed: {' '.join(map(str, command))}\n  {errors.read().strip()[-600:]}", file=sys.stderr, flush=True)
+            return None, 0
+        return output.read().strip(), usage.ru_maxrss * 1024
+
+
+def run_pytorch(options, name, model, batch):
+    from compare_pytorch import JEMALLOC
+
+    form = PYTORCH[name]
+    environment = dict(os.environ, OMP_NUM_THREADS=str(options.threads))
+    if form[5] == "jemalloc":
+        environment["LD_PRELOAD"] = str(JEMALLOC)
+        environment["MALLOC_CONF"] = "background_thread:true,metadata_thp:auto,dirty_decay_ms:1000,muzzy_decay_ms:1000"
+    compiled = form[6] is not None
+    python = [options.ipex_python, __file__, "--ipex"] if options.ipex_now else [sys.executable, __file__]
+    text, peak = measured([*python, "--worker", name, "--model", model, "--batch", batch, "--steps", options.steps,
+                           "--warm", 2 if compiled else 1, "--threads", options.threads], environment)
+    return None if text is None else {"seconds": statistics.median(json.loads(text.splitlines()[-1])["seconds"]), "peak": peak}
+
+
+def train_arguments(options, extra, budget):
+    extra = [str(options.work) if word == "WORK" else word for word in extra]
+    return ["--model", options.model, "--data", options.work / "pages" / "train.jsonl", "--max-length", LENGTH,
+            "--pad-to-max-length", "--train-batch-size", PAGES, "--threads", options.threads, *extra,
+            *(["--budget", budget] if budget else [])]
+
+
+def run_ours(options, extra, budget):
+    output = options.work / "run"
+    shutil.rmtree(output, ignore_errors=True)
+    text, peak = measured([options.plimsoll, "train", *train_arguments(options, extra, f"{budget // MIB + 1}MiB"),
+                           "--max-steps", options.steps + 1, "--logging-steps", 1, "--save-steps", 0, "--output-dir", output],
+                          dict(os.environ))
+    if text is None:
+        return None
+    lines = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
+    times = [PAGES / line["pages_per_second"] for line in lines if "pages_per_second" in line]
+    shutil.rmtree(output, ignore_errors=True)
+    return {"seconds": statistics.median(times[1:]), "peak": peak, "budget": budget}
+
+
+def budgets(options, extra):
+    """Four of the sweep's: the smallest, the largest, and two between, by what is needed."""
+    result = run(options.plimsoll, "plan", *train_arguments(options, extra, None), "--sweep", "--points", 12, "--json")
+    needed = sorted({plan["predicted_peak_bytes"] for plan in json.loads(result.stdout)["sweep"]})
+    return [needed[round(i * (len(needed) - 1) / 3)] for i in range(4)]
+
+
+def frontier(points):
+    """The points that no other beats in both."""
+    best, kept = float("inf"), []
+    for point in sorted(points, key=lambda point: (point["peak"], point["seconds"])):
+        if point["seconds"] < best:
+            best = point["seconds"]
+            kept.append(point)
+    return kept
+
+
+def judge(rows):
+    """Prints each comparison; whether every bar holds."""
+    holds = True
+    for kind in ("full", "adapters"):
+        theirs = [row for row in rows if row["class"] == kind and row["program"] == "pytorch"]
+        ours = [row for row in rows if row["class"] == kind and row["program"] == "plimsoll"]
+        if not theirs or not ours:
+            continue
+        for row in sorted(theirs, key=lambda row: row["peak"]):
+            within = [one for one in ours if one["peak"] <= row["peak"]]
+            if not within:
+                print(f"{kind}: {row['name']}: {row['peak'] / MIB:.0f} MiB, less than any of ours: FAILS")
+                holds = False
+                continue
+            best = min(within, key=lambda one: one["seconds"])
+            ratio = best["seconds"] / row["seconds"]
+            holds &= ratio <= LARGEST_TIME
+            print(f"{kind}: {row['name']}: {row['peak'] / MIB:.0f} MiB, {row['seconds']:.2f} s; within it ours "
+                  f"({best['name']}, {best['peak'] / MIB:.0f} MiB) {best['seconds']:.2f} s, {ratio:.2f} of its time "
+                  f"(bar {LARGEST_TIME}): {'holds' if ratio <= LARGEST_TIME else 'FAILS'}")
+        if kind == "full":
+            ratio = min(one["peak"] for one in ours) / min(row["peak"] for row in theirs)
+            holds &= ratio <= LARGEST_PEAK
+            print(f"{kind}: our smallest peak is {ratio:.2f} of PyTorch's smallest (bar {LARGEST_PEAK}): "
+                  f"{'holds' if ratio <= LARGEST_PEAK else 'FAILS'}")
+    return holds
+
+
+def chart(rows, path):
+    width, height, left, top = 620, 360, 60, 24
+    most_peak = max(row["peak"] for row in rows) * 1.05
+    most_time = max(row["seconds"] for row in rows) * 1.05
+    colors = {("pytorch", "full"): "#c2571a", ("pytorch", "adapters"): "#e0a458", ("plimsoll", "full"): "#1f6f8b",
+              ("plimsoll", "adapters"): "#5b8c2a"}
+
+    def place(row):
+        return left + width * row["peak"] / most_peak, top + height * (1 - row["seconds"] / most_time)
+
+    svg = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + width + 20} {top + height + 60}" '
+           'font-family="sans-serif" font-size="12">', '<rect width="100%" height="100%" fill="white"/>']
+    for i in range(6):
+        y = top + height * i / 5
+        svg.append(f'<line x1="{left}" x2="{left + width}" y1="{y:.1f}" y2="{y:.1f}" stroke="#ddd"/>'
+                   f'<text x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{most_time * (5 - i) / 5:.0f}</text>')
+        x = left + width * i / 5
+        svg.append(f'<text x="{x:.1f}" y="{top + height + 18}" text-anchor="middle">{most_peak * i / 5 / 1024 / MIB:.1f}</text>')
+    svg.append(f'<text x="{left + width / 2}" y="{top + height + 38}" text-anchor="middle">peak resident set, GiB</text>'
+               f'<text x="{left - 44}" y="{top - 8}">seconds of an update of {PAGES} pages</text>')
+    for index, ((program, kind), color) in enumerate(colors.items()):
+        of = [row for row in rows if (row["program"], row["class"]) == (program, kind)]
+        if not of:
+            continue
+        label = f"{'PyTorch' if program == 'pytorch' else 'Plimsoll'}, {'full fine-tuning' if kind == 'full' else 'adapters'}"
+        svg.append(f'<circle cx="{left + width - 190}" cy="{top + 10 + 18 * index}" r="4" fill="{color}"/>'
+                   f'<text x="{left + width - 180}" y="{top + 14 + 18 * index}">{label}</text>')
+        line = " ".join("{:.1f},{:.1f}".format(*place(row)) for row in frontier(of))
+        svg.append(f'<polyline points="{line}" fill="none" stroke="{color}" stroke-width="1.5"/>')
+        for row in of:
+            x, y = place(row)
+            svg.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{color}"><title>{row["name"]}</title></circle>')
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(svg + ["</svg>\n"]), encoding="utf-8")
+
+
+def collect(options):
+    from compare_pytorch import make
+
+    options.work.mkdir(parents=True, exist_ok=True)
+    options.model = options.work / f"{options.shape}-{LABELS}-labels"
+    if not (options.model / "config.json").exists():
+        make("make_model.py", "--shape", options.shape, "--labels", LABELS, "--output", options.model)
+    batch = options.work / f"filled-{PAGES}x{LENGTH}.safetensors"
+    make("make_batch.py", "--batch", PAGES, "--length", LENGTH, "--labels", LABELS, "--output", batch, "--fill")
+    if not (options.work / "pages").exists():
+        run(options.plimsoll, "synth", "--output", options.work / "pages", "--count", 20, "--validation-fraction", 0.2)
+    places = []
+    for name, (kind, extra) in OURS.items():
+        if kind in options.only:
+            places += [(kind, name, extra, budget) for budget in budgets(options, extra)]
+    theirs = [(name, False) for name, form in PYTORCH.items() if form[0] in options.only]
+    if options.ipex_python:
+        theirs += [(name, True) for name in ("eager", "eager, 1 x 4", "bf16 weights, 1 x 4") if "full" in options.only]
+    runs = {}
+    for round_ in range(options.rounds):
+        for kind, name, extra, budget in places:
+            row = run_ours(options, extra, budget)
+            if row:
+                runs.setdefault(("plimsoll", kind, f"{name}, {budget / MIB:.0f} MiB"), []).append(row)
+        for name, ipex in theirs:
+            options.ipex_now = ipex
+            row = run_pytorch(options, name, options.model, batch)
+            if row:
+                runs.setdefault(("pytorch", PYTORCH[name][0], name + (", IPEX" if ipex else "")), []).append(row)
+        print(f"round {round_ + 1} of {options.rounds} done", file=sys.stderr, flush=True)
+    return [{"program": program, "class": kind, "name": name, "peak": max(one["peak"] for one in of),
+             "seconds": statistics.median(one["seconds"] for one in of)} for (program, kind, name), of in runs.items()]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shape", default="base", choices=("tiny", "small", "base"))
+    parser.add_argument("--only", nargs="+", choices=("full", "adapters"), default=["full", "adapters"])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--plimsoll", type=Path, default=PLIMSOLL)
+    parser.add_argument("--work", type=Path, default=REPOSITORY / "build" / "bench")
+    parser.add_argument("--json", type=Path, default=REPOSITORY / "bench" / "out" / "frontier.json")
+    parser.add_argument("--chart", type=Path, default=REPOSITORY / "docs" / "charts" / "frontier.svg")
+    parser.add_argument("--draw", action="store_true", help="from the last figures")
+    parser.add_argument("--ipex-python", type=Path, help="a Python with Intel's extension 2.8 and its PyTorch")
+    for hidden in ("--worker", "--model", "--batch"):
+        parser.add_argument(hidden, help=argparse.SUPPRESS)
+    parser.add_argument("--warm", type=int, default=1, help=argparse.SUPPRESS)
+    parser.add_argument("--ipex", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker:
+        return pytorch_worker(options)
+    if options.draw:
+        rows = json.loads(options.json.read_text())["rows"]
+    else:
+        from compare_pytorch import processor
+
+        rows = collect(options)
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps({"processor": processor(), "threads": options.threads, "rows": rows}, indent=1) + "\n")
+    print("| | program | peak, MiB | an update, s |\n| --- | --- | ---: | ---: |")
+    for row in sorted(rows, key=lambda row: (row["class"], row["program"], row["peak"])):
+        print(f"| {row['class']} | {row['program']}: {row['name']} | {row['peak'] / MIB:.0f} | {row['seconds']:.2f} |")
+    chart(rows, options.chart)
+    return 0 if judge(rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,153 @@
+#include "matrix_rate.h"
+
+#include <omp.h>
+#include <time.h>
+
+#include <algorithm>
+
+#include "backend/cpu/tile_product_bf16.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace plimsoll {
+namespace {
+
+#if defined(__x86_64__)
+
+// The empty assembly makes the compiler keep each sum in a register and forget what it knows of its value.
+#define PLIMSOLL_KEEP(x) asm volatile("" : "+x"(x))
+#define PLIMSOLL_KEEP_WIDE(x) asm volatile("" : "+v"(x))
+
+constexpr int kSums = 12;  // more than latency (4 or 5 cycles) times instructions a cycle (2)
+
+__attribute__((target("avx2,fma"))) void run_avx2(std::int64_t rounds) {
+  __m256 a = _mm256_set1_ps(1e-9F), b = _mm256_set1_ps(0.5F);
+  PLIMSOLL_KEEP(a);
+  PLIMSOLL_KEEP(b);
+  __m256 sums[kSums];
+#pragma GCC unroll 12
+  for (int i = 0; i < kSums; ++i) sums[i] = _mm256_setzero_ps();
+  for (std::int64_t round = 0; round < rounds; ++round) {
+#pragma GCC unroll 12
+    for (int i = 0; i < kSums; ++i) {
+      sums[i] = _mm256_fmadd_ps(a, b, sums[i]);
+      PLIMSOLL_KEEP(sums[i]);
+    }
+  }
+}
+
+__attribute__((target("avx512f"))) void run_avx512(std::int64_t rounds) {
+  __m512 a = _mm512_set1_ps(1e-9F), b = _mm512_set1_ps(0.5F);
+  PLIMSOLL_KEEP_WIDE(a);
+  PLIMSOLL_KEEP_WIDE(b);
+  __m512 sums[kSums];
+#pragma GCC unroll 12
+  for (int i = 0; i < kSums; ++i) sums[i] = _mm512_setzero_ps();
+  for (std::int64_t round = 0; round < rounds; ++round) {
+#pragma GCC unroll 12
+    for (int i = 0; i < kSums; ++i) {
+      sums[i] = _mm512_fmadd_ps(a, b, sums[i]);
+      PLIMSOLL_KEEP_WIDE(sums[i]);
+    }
+  }
+}
+
+__attribute__((target("avx512f,avx512bf16"))) void run_avx512_bf16(std::int64_t rounds) {
+  __m512 bits = _mm512_set1_ps(0.5F);
+  PLIMSOLL_KEEP_WIDE(bits);
+  const auto a = (__m512bh)bits, b = (__m512bh)bits;
+  __m512 sums[kSums];
+#pragma GCC unroll 12
+  for (int i = 0; i < kSums; ++i) sums[i] = _mm512_setzero_ps();
+  for (std::int64_t round = 0; round < rounds; ++round) {
+#pragma GCC unroll 12
+    for (int i = 0; i < kSums; ++i) {
+      sums[i] = _mm512_dpbf16_ps(sums[i], a, b);
+      PLIMSOLL_KEEP_WIDE(sums[i]);
+    }
+  }
+}
+
+struct alignas(64) TileShapes {
+  std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
+  std::uint16_t row_bytes[16] = {};
+  std::uint8_t rows[16] = {};
+};
+
+// Two by two tiles of sums, as a product holds them; the operands' tiles are zeros, which take as long as numbers.
+__attribute__((target("amx-tile,amx-bf16"))) void run_amx(std::int64_t rounds) {
+  TileShapes shapes;
+  for (int i = 0; i < 8; ++i) {
+    shapes.rows[i] = 16;
+    shapes.row_bytes[i] = 64;
+  }
+  _tile_loadconfig(&shapes);
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  _tile_zero(4);
+  _tile_zero(5);
+  _tile_zero(6);
+  _tile_zero(7);
+  for (std::int64_t round = 0; round < rounds; ++round) {
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+  }
+  _tile_release();
+}
+
+#endif
+
+}  // namespace
+
+std::vector<MatrixUnit> matrix_units(DType dtype) {
+  std::vector<MatrixUnit> units;
+#if defined(__x86_64__)
+  constexpr double kFlop = 2.0 * kSums;
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) units.push_back({"AVX2", kFlop * 8, run_avx2});
+  if (__builtin_cpu_supports("avx512f")) units.push_back({"AVX-512", kFlop * 16, run_avx512});
+  if (dtype == DType::kBF16) {
+    if (__builtin_cpu_supports("avx512bf16")) units.push_back({"AVX512_BF16", kFlop * 32, run_avx512_bf16});
+    if (multiplies_tiles()) units.push_back({"AMX", 4 * 2.0 * 16 * 16 * 32, run_amx});
+  }
+#endif
+  return units;
+}
+
+double matrix_rate(const MatrixUnit& unit, int threads, double seconds) {
+  // One thread's own CPU time is disturbed less by other programs.
+  const auto now = [threads] {
+    timespec time{};
+    clock_gettime(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  };
+  // Rounds for about `seconds`, from a first look at one thread's time.
+  constexpr std::int64_t kProbe = 100'000;
+  const double begin = now();
+  unit.run(kProbe);
+  const double probe = std::max(now() - begin, 1e-6);
+  const auto rounds = static_cast<std::int64_t>(static_cast<double>(kProbe) * std::max(1.0, seconds / probe));
+  double slowest = 0;
+#pragma omp parallel num_threads(threads) reduction(max : slowest)
+  {
+#pragma omp barrier
+    const double start = now();
+    unit.run(rounds);
+    slowest = now() - start;
+  }
+  return 1e-9 * unit.flop_per_round * static_cast<double>(rounds) * threads / slowest;
+}
+
+double best_matrix_rate(DType dtype, int threads) {
+  double best = 0;
+  for (const MatrixUnit& unit : matrix_units(dtype)) best = std::max(best, matrix_rate(unit, threads));
+  return best;
+}
+
+}  // namespace plimsoll
