@@ -36,7 +36,10 @@ TEST(Schedule, Cosine) {
 }
 
 TEST(Schedule, WarmUpInUpdates) {
-  TrainOptions options{.learning_rate = 8, .warmup_ratio = 0.5, .warmup_steps = 2};
+  TrainOptions options;
+  options.learning_rate = 8;
+  options.warmup_ratio = 0.5;
+  options.warmup_steps = 2;
   const auto rate = [&](std::int64_t step) { return scheduled_learning_rate(options, step, 6); };
   expect_near({rate(0), rate(1), rate(2), rate(4)}, {0, 4, 8, 4});
   options.lr_scheduler_type = SchedulerType::kConstantWithWarmup;
