@@ -9,9 +9,9 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "formats/json.h"
 #include "formats/safetensors.h"
 #include "model/trained_parts.h"
+#include "train/adapter_config.h"
 
 namespace plimsoll {
 namespace {
@@ -19,51 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr const char* kConfigFile = "adapter_config.json";
 constexpr const char* kWeightsFile = "adapter_model.safetensors";
 constexpr const char* kWeightsBinFile = "adapter_model.bin";
-
-[[noreturn]] void refuse(const fs::path& path, const std::string& key, const json& config, std::string allowed) {
-  throw DataError({.what = fmt::format("{}: an adapter of a kind that Plimsoll does not know", kConfigFile),
-                   .where = fmt::format("{}, key \"{}\"", path.string(), key),
-                   .found = config.contains(key) ? config.at(key).dump() : "nothing",
-                   .allowed = std::move(allowed),
-                   .remedy = "merge it into its base with PEFT (merge_and_unload), and open the merged model"});
-}
-
-json read_config_file(const fs::path& directory) {
-  const fs::path path = directory / kConfigFile;
-  json config = parse_json(read_text_file(path, 1 << 24), path.string());
-  if (!config.is_object()) {
-    throw DataError({.what = "the adapter's config cannot be read",
-                     .where = path.string(),
-                     .found = "no JSON object",
-                     .allowed = "adapter_config.json as PEFT or plimsoll train writes it",
-                     .remedy = "copy the adapter again"});
-  }
-  return config;
-}
-
-bool has(const json& config, const char* key) { return config.contains(key) && !config.at(key).is_null(); }
-
-// What would make the adapter mean something else than y + alpha / r B A x.
-void refuse_other_kinds(const fs::path& path, const json& config) {
-  if (config.value("peft_type", json("LORA")) != "LORA") refuse(path, "peft_type", config, "\"LORA\"");
-  for (const char* key : {"use_dora", "use_rslora", "lora_bias", "fan_in_fan_out"}) {
-    if (has(config, key) && config.at(key) != false) refuse(path, key, config, "false");
-  }
-  for (const char* key : {"rank_pattern", "alpha_pattern"}) {
-    if (has(config, key) && !config.at(key).empty()) refuse(path, key, config, "nothing: one rank and alpha for all");
-  }
-  if (has(config, "bias") && config.at("bias") != "none") refuse(path, "bias", config, "\"none\"");
-}
-
-double number_of(const fs::path& path, const json& config, const char* key, double low, double high, bool whole) {
-  const bool good = has(config, key) && config.at(key).is_number() && (!whole || config.at(key).is_number_integer()) &&
-                    config.at(key).get<double>() >= low && config.at(key).get<double>() <= high;
-  if (!good) refuse(path, key, config, fmt::format("a {}number from {} to {}", whole ? "whole " : "", low, high));
-  return config.at(key).get<double>();
-}
 
 // The module of "base_model.model.<module>.lora_A.weight", empty for other names.
 std::string module_of(const std::string& tensor) {
@@ -101,16 +58,11 @@ std::set<std::string> modules_in(const WeightsFile& weights, const LayoutLMv3Con
 }
 
 // The modules that adapter_config.json asks for, as far as it names them one by one or by the end of their names.
-std::set<std::string> modules_asked_for(const json& adapter, const LayoutLMv3Config& config) {
+std::set<std::string> modules_asked_for(const AdapterConfig& adapter, const LayoutLMv3Config& config) {
   std::set<std::string> modules;
-  const bool plain = has(adapter, "target_modules") && adapter.at("target_modules").is_array() &&
-                     !has(adapter, "layers_to_transform") && !has(adapter, "exclude_modules");
-  if (!plain) return modules;
-  for (const json& target : adapter.at("target_modules")) {
-    if (!target.is_string()) continue;
-    const std::string text = target.get<std::string>();
+  for (const std::string& target : adapter.targets) {
     for (const LinearMap& map : encoder_linear_maps(config)) {
-      if (map.name == text || map.name.ends_with("." + text)) modules.insert(map.name);
+      if (map.name == target || map.name.ends_with("." + target)) modules.insert(map.name);
     }
   }
   return modules;
@@ -174,32 +126,21 @@ class ParameterReader {
 
 bool is_adapter(const fs::path& directory) {
   std::error_code error;
-  return fs::is_regular_file(directory / kConfigFile, error);
-}
-
-std::string adapter_base(const fs::path& directory) {
-  const json config = read_config_file(directory);
-  return has(config, "base_model_name_or_path") && config.at("base_model_name_or_path").is_string()
-             ? config.at("base_model_name_or_path").get<std::string>()
-             : std::string();
+  return fs::is_regular_file(directory / kAdapterConfigFile, error);
 }
 
 Adapter open_adapter(const fs::path& directory, const LayoutLMv3Config& config) {
-  const fs::path path = directory / kConfigFile;
-  const json adapter = read_config_file(directory);
-  refuse_other_kinds(path, adapter);
+  const AdapterConfig adapter = read_adapter_config(directory);
   Adapter result;
   result.base = adapter_base(directory);
-  result.lora.rank = static_cast<std::int64_t>(number_of(path, adapter, "r", 1, 65536, true));
-  result.lora.alpha = number_of(path, adapter, "lora_alpha", 0, 1e9, false);
-  if (has(adapter, "lora_dropout")) {
-    result.lora.dropout = number_of(path, adapter, "lora_dropout", 0, 0.999999, false);
-  }
+  result.lora.rank = adapter.rank;
+  result.lora.alpha = adapter.alpha;
+  result.lora.dropout = adapter.dropout;
   const bool safe = fs::exists(directory / kWeightsFile) || !fs::exists(directory / kWeightsBinFile);
   if (safe && !fs::exists(directory / kWeightsFile)) {
     throw DataError({.what = "the adapter has no weights",
                      .where = directory.string(),
-                     .found = fmt::format("{} alone", kConfigFile),
+                     .found = fmt::format("{} alone", kAdapterConfigFile),
                      .allowed = fmt::format("{} or {} beside it", kWeightsFile, kWeightsBinFile),
                      .remedy = "copy the adapter again"});
   }
@@ -207,7 +148,8 @@ Adapter open_adapter(const fs::path& directory, const LayoutLMv3Config& config) 
   result.lora.modules = modules_in(*result.weights, config);
   result.lora.modules.merge(modules_asked_for(adapter, config));
   if (result.lora.modules.empty()) {
-    refuse(path, "target_modules", adapter, "at least one linear map of the encoder's layers");
+    refuse_adapter_key(directory, "target_modules", {{"target_modules", adapter.targets}},
+                       "at least one linear map of the encoder's layers");
   }
   return result;
 }
@@ -241,7 +183,7 @@ With Plimsoll: `plimsoll predict --model . --data pages.jsonl` (`--base-model DI
 }  // namespace
 
 void save_adapter(const fs::path& directory, const ModelBundle& bundle, const ParameterMemory& memory) {
-  write_text_file(directory / kConfigFile, config_of(bundle).dump(2) + "\n");
+  write_text_file(directory / kAdapterConfigFile, config_of(bundle).dump(2) + "\n");
   write_text_file(directory / "README.md", readme(bundle));
   std::vector<ParameterSpec> saved;
   for (ParameterSpec& spec : bundle.specs()) {

@@ -22,8 +22,6 @@ struct Adapter {
 // Throws DataError for what is no adapter of an encoder's linear maps, or has parts that Plimsoll does not know. Shapes are
 // checked when parameters are loaded. `config`: of the model that it belongs to.
 Adapter open_adapter(const std::filesystem::path& directory, const LayoutLMv3Config& config);
-// base_model_name_or_path alone, before the model's config is known.
-std::string adapter_base(const std::filesystem::path& directory);
 
 // Writes both files. bundle.options.lora is enabled.
 void save_adapter(const std::filesystem::path& directory, const ModelBundle& bundle, const ParameterMemory& memory);

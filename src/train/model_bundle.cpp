@@ -13,6 +13,7 @@
 #include "data/check.h"
 #include "data/file_kind.h"
 #include "train/adapter.h"
+#include "train/adapter_config.h"
 
 namespace plimsoll {
 namespace {

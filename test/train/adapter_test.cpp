@@ -264,6 +264,12 @@ class WrongAdapter : public testing::Test {
     std::ofstream(adapter_ / "adapter_config.json") << config_.dump();
     expect_error<DataError>([&] { check_weights(open_weights_only(adapter_.string())); }, parts);
   }
+  void accepted() {
+    fs::remove(file_);
+    write_file(file_, values_, shapes_);
+    std::ofstream(adapter_ / "adapter_config.json") << config_.dump();
+    EXPECT_NO_THROW(check_weights(open_weights_only(adapter_.string()))) << config_.dump(2);
+  }
   const std::string query_ = "base_model.model.layoutlmv3.encoder.layer.0.attention.self.query";
 
   ScratchFolder folder_;
@@ -316,6 +322,64 @@ TEST_F(WrongAdapter, OfAnotherKind) {
     refused({"adapter_config.json", "key \"" + key + "\"", value.dump(), "allowed", "merge it into its base with PEFT"});
     config_ = good;
   }
+}
+
+// init_lora_weights that take a part of the base's weights into the adapter: on an untouched base it would count twice.
+TEST_F(WrongAdapter, OfAChangedBase) {
+  for (const std::string init : {"pissa", "pissa_niter_16", "olora", "corda", "loftq", "lora_ga", "mica", "of_next_year"}) {
+    config_["init_lora_weights"] = init;
+    refused({"changed", "adapter_config.json", "key \"init_lora_weights\"", "\"" + init + "\"", "allowed",
+             "path_initial_model_for_weight_conversion", "merge_and_unload"});
+  }
+  for (const nlohmann::json& init : {nlohmann::json(true), {false}, {nullptr}, {"gaussian"}, {"orthogonal"}, {"eva"}}) {
+    config_["init_lora_weights"] = init.is_array() ? init[0] : init;
+    accepted();
+  }
+}
+
+// The keys of test/data/adapter_config.json are all that PEFT 0.21.2 writes, at their defaults.
+TEST_F(WrongAdapter, WithAnyKeyThatIsNotUnderstood) {
+  nlohmann::json defaults = nlohmann::json::parse(file_bytes(test_data_dir() / "adapter_config.json"));
+  ASSERT_GE(defaults.size(), 40U);
+  const std::set<std::string> used = {"peft_type",      "task_type",       "base_model_name_or_path", "r", "lora_alpha",
+                                      "lora_dropout",   "target_modules",  "exclude_modules",
+                                      "layers_to_transform", "init_lora_weights"};
+  const std::set<std::string> harmless = {"auto_mapping",   "corda_config", "ensure_weight_tying", "eva_config",
+                                          "inference_mode", "layers_pattern", "loftq_config",      "lora_ga_config",
+                                          "megatron_core",  "modules_to_save", "peft_version",     "qalora_group_size",
+                                          "revision"};
+  for (const std::string& key : used) defaults[key] = config_.contains(key) ? config_[key] : nlohmann::json();
+  config_ = defaults;
+  accepted();
+  std::size_t refusals = 0;
+  for (const auto& [key, value] : defaults.items()) {
+    if (used.contains(key)) continue;
+    for (const nlohmann::json& other : {nlohmann::json("odd"), nlohmann::json{{"odd", 1}}, nlohmann::json(7)}) {
+      config_[key] = other;
+      if (harmless.contains(key)) {
+        accepted();
+      } else {
+        refused({"key \"" + key + "\"", other.dump(), "allowed", "merge it into its base with PEFT"});
+        ++refusals;
+      }
+    }
+    config_ = defaults;
+  }
+  EXPECT_EQ(refusals, 3U * (defaults.size() - used.size() - harmless.size()));
+  // Keys of a PEFT to come: what is switched off asks for nothing.
+  for (const nlohmann::json& off : {nlohmann::json(false), nlohmann::json()}) {
+    config_["use_next_years_lora"] = off;
+    accepted();
+  }
+  for (const nlohmann::json& on : {nlohmann::json(true), nlohmann::json::object(), nlohmann::json(1)}) {
+    config_["use_next_years_lora"] = on;
+    refused({"key \"use_next_years_lora\"", on.dump(), "PEFT"});
+  }
+}
+
+TEST_F(WrongAdapter, OfAnotherTask) {
+  config_["task_type"] = "SEQ_CLS";
+  refused({"key \"task_type\"", "SEQ_CLS", "TOKEN_CLS"});
 }
 
 TEST_F(WrongAdapter, WithoutItsBase) {

@@ -1,0 +1,173 @@
+#include "train/adapter_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "formats/json.h"
+
+namespace plimsoll {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+// The keys of LoraConfig in PEFT 0.21. First those whose values are used below, or by the caller.
+constexpr std::array<std::string_view, 10> kRead = {
+    "peft_type",     "task_type",      "base_model_name_or_path", "r", "lora_alpha", "lora_dropout", "init_lora_weights",
+    "target_modules", "exclude_modules", "layers_to_transform"};
+
+struct Harmless {
+  std::string_view key, why;  // why the adapter is the same whatever its value is
+};
+constexpr std::array<Harmless, 14> kHarmless = {{
+    {"auto_mapping", "it names the Python class of the base model"},
+    {"corda_config", "only init_lora_weights \"corda\" reads it, which is refused"},
+    {"ensure_weight_tying", "LayoutLMv3 has no tied weights"},
+    {"eva_config", "it chose the adapter's first weights, which have been trained since"},
+    {"inference_mode", "it says what PEFT trains, and not what the adapter computes"},
+    {"layers_pattern", "it only finds the layers that layers_to_transform counts, and the file's tensors say which those were"},
+    {"loftq_config", "only init_lora_weights \"loftq\" reads it, which is refused"},
+    {"lora_ga_config", "only init_lora_weights \"lora_ga\" reads it, which is refused"},
+    {"megatron_core", "it names a Python module, which only megatron_config makes use of"},
+    {"modules_to_save", "the file's tensors say which they were, and any but the head's is refused"},
+    {"peft_version", "it says who wrote the file"},
+    {"qalora_group_size", "only use_qalora reads it, which is refused"},
+    {"revision", "it belongs to the base model's name on the hub; the base is checked by its tensors' shapes"},
+    {"runtime_config", "it says where PEFT computes, and PEFT does not write it"},
+}};
+
+struct Neutral {
+  std::string_view key, value;  // the one value besides null that leaves the adapter as it is, as JSON
+};
+constexpr std::array<Neutral, 18> kNeutral = {{
+    {"alora_invocation_tokens", "null"},
+    {"alpha_pattern", "{}"},
+    {"arrow_config", "null"},
+    {"bias", "\"none\""},
+    {"fan_in_fan_out", "false"},
+    {"kasa_config", "null"},
+    {"layer_replication", "null"},
+    {"lora_bias", "false"},
+    {"megatron_config", "null"},
+    {"monteclora_config", "null"},
+    {"rank_pattern", "{}"},
+    {"target_parameters", "[]"},
+    {"trainable_token_indices", "null"},
+    {"use_bdlora", "null"},
+    {"use_dora", "false"},
+    {"use_qalora", "false"},
+    {"use_rslora", "false"},
+    {"velora_config", "null"},
+}};
+
+// Where training began. These leave the base model as it was, so that the adapter's weights are all there is to it.
+constexpr std::array<std::string_view, 3> kPlainInits = {"gaussian", "orthogonal", "eva"};
+
+bool has(const json& config, std::string_view key) {
+  const auto found = config.find(std::string(key));
+  return found != config.end() && !found->is_null();
+}
+
+json read_config_file(const fs::path& directory) {
+  const fs::path path = directory / kAdapterConfigFile;
+  json config = parse_json(read_text_file(path, 1 << 24), path.string());
+  if (!config.is_object()) {
+    throw DataError({.what = "the adapter's config cannot be read",
+                     .where = path.string(),
+                     .found = "no JSON object",
+                     .allowed = "adapter_config.json as PEFT or plimsoll train writes it",
+                     .remedy = "copy the adapter again"});
+  }
+  return config;
+}
+
+std::string base_of(const json& config) {
+  constexpr const char* kKey = "base_model_name_or_path";
+  return has(config, kKey) && config.at(kKey).is_string() ? config.at(kKey).get<std::string>() : std::string();
+}
+
+// PiSSA, OLoRA and their like take a part of the base model's weights into the adapter and leave the rest behind: on the
+// base as it was published, their adapters add that part a second time.
+void refuse_changed_base(const fs::path& directory, const json& config) {
+  constexpr const char* kKey = "init_lora_weights";
+  if (!has(config, kKey) || config.at(kKey).is_boolean()) return;
+  const json& value = config.at(kKey);
+  if (value.is_string() && std::ranges::find(kPlainInits, value.get<std::string>()) != kPlainInits.end()) return;
+  throw DataError(
+      {.what = "adapter_config.json: the adapter may belong to a base model whose weights were changed",
+       .where = fmt::format("{}, key \"{}\"", (directory / kAdapterConfigFile).string(), kKey),
+       .found = value.dump(),
+       .allowed = "true, false, \"gaussian\", \"orthogonal\" or \"eva\": those leave the base as it was",
+       .remedy = "in PEFT, save it as an ordinary adapter, with save_pretrained(DIR, "
+                 "path_initial_model_for_weight_conversion=INITIAL), or merge it into its base (merge_and_unload), and open that"});
+}
+
+// What would make the adapter mean something else than y + (alpha / r) B A x.
+void refuse_other_kinds(const fs::path& directory, const json& config) {
+  if (config.value("peft_type", json("LORA")) != "LORA") refuse_adapter_key(directory, "peft_type", config, "\"LORA\"");
+  if (has(config, "task_type") && config.at("task_type") != "TOKEN_CLS" &&
+      config.at("task_type") != "FEATURE_EXTRACTION") {
+    refuse_adapter_key(directory, "task_type", config, "\"TOKEN_CLS\", \"FEATURE_EXTRACTION\" or null");
+  }
+  for (const auto& [key, value] : config.items()) {
+    if (value.is_null() || std::ranges::find(kRead, key) != kRead.end()) continue;
+    if (std::ranges::find(kHarmless, key, &Harmless::key) != kHarmless.end()) continue;
+    const auto neutral = std::ranges::find(kNeutral, key, &Neutral::key);
+    if (neutral != kNeutral.end()) {
+      if (value == json::parse(neutral->value)) continue;
+      refuse_adapter_key(directory, key, config, std::string(neutral->value));
+    }
+    if (value == false) continue;  // a key of a later PEFT, switched off
+    refuse_adapter_key(directory, key, config, "a key that PEFT 0.21 knows, or one that is null or false");
+  }
+  refuse_changed_base(directory, config);
+}
+
+double number_of(const fs::path& directory, const json& config, const char* key, double low, double high, bool whole) {
+  const bool good = has(config, key) && config.at(key).is_number() && (!whole || config.at(key).is_number_integer()) &&
+                    config.at(key).get<double>() >= low && config.at(key).get<double>() <= high;
+  if (!good) {
+    refuse_adapter_key(directory, key, config, fmt::format("a {}number from {} to {}", whole ? "whole " : "", low, high));
+  }
+  return config.at(key).get<double>();
+}
+
+std::vector<std::string> targets_of(const json& config) {
+  std::vector<std::string> targets;
+  const bool plain = has(config, "target_modules") && config.at("target_modules").is_array() &&
+                     !has(config, "layers_to_transform") && !has(config, "exclude_modules");
+  if (!plain) return targets;
+  for (const json& target : config.at("target_modules")) {
+    if (target.is_string()) targets.push_back(target.get<std::string>());
+  }
+  return targets;
+}
+
+}  // namespace
+
+void refuse_adapter_key(const fs::path& directory, const std::string& key, const json& config, std::string allowed) {
+  throw DataError({.what = fmt::format("{}: an adapter of a kind that Plimsoll does not know", kAdapterConfigFile),
+                   .where = fmt::format("{}, key \"{}\"", (directory / kAdapterConfigFile).string(), key),
+                   .found = config.contains(key) ? config.at(key).dump() : "nothing",
+                   .allowed = std::move(allowed),
+                   .remedy = "merge it into its base with PEFT (merge_and_unload), and open the merged model"});
+}
+
+std::string adapter_base(const fs::path& directory) { return base_of(read_config_file(directory)); }
+
+AdapterConfig read_adapter_config(const fs::path& directory) {
+  const json config = read_config_file(directory);
+  refuse_other_kinds(directory, config);
+  AdapterConfig result;
+  result.rank = static_cast<std::int64_t>(number_of(directory, config, "r", 1, 65536, true));
+  result.alpha = number_of(directory, config, "lora_alpha", 0, 1e9, false);
+  if (has(config, "lora_dropout")) result.dropout = number_of(directory, config, "lora_dropout", 0, 0.999999, false);
+  result.targets = targets_of(config);
+  return result;
+}
+
+}  // namespace plimsoll
