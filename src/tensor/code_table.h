@@ -11,7 +11,8 @@
 //   const std::uint32_t bits = std::clamp(std::bit_cast<std::uint32_t>(std::abs(x)), kTable.kLowest, kTable.kOne);
 //   rank = (kTable.entries[(bits >> 17) - kTable.kFirstCell] + (bits & kTable.kRest)) >> 17;   // of the magnitude
 //
-// The rank counts the map's numbers from 0 upwards: 0 for 0. Ties have the lower rank, as in nearest_code.
+// The rank counts the map's numbers from 0 upwards: 0 for 0. Ties have the lower rank, as in nearest_code. For a code of
+// square_code, the rank of what is not 0 is then raised to 1 at least.
 #pragma once
 
 #include <array>

@@ -8,6 +8,7 @@
 //
 //   kSignedCodes[200];                                 // a number in [-1, 1]
 //   nearest_code(kSignedCodes, 0.25F);                 // the code whose number is nearest
+//   square_code(0.25F);                                // of kUnsignedCodes, for a second moment
 //
 // A block of kStateBlock consecutive elements is stored as its largest magnitude, `absmax`, and a code for each element
 // divided by it. An absmax of 0 means zeros, so that memory full of zero bytes does.
@@ -56,6 +57,13 @@ inline std::uint8_t nearest_code(const CodeMap& map, float x) {
     if (distance < least || (distance == least && std::abs(map[code]) < std::abs(map[best]))) best = code;
   }
   return static_cast<std::uint8_t>(best);
+}
+
+// The code of a second moment, in [0, 1]: the nearest one, but only 0 itself becomes 0. A second moment that vanished
+// beside a first moment which did not would move its parameter by the first moment over the optimizer's epsilon, thousands
+// of learning rates; the least code above 0 moves it less than it should.
+inline std::uint8_t square_code(float x) {
+  return std::max<std::uint8_t>(nearest_code(kUnsignedCodes, x), x > 0 ? 1 : 0);
 }
 
 }  // namespace plimsoll

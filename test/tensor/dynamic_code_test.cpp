@@ -53,6 +53,13 @@ TEST(DynamicCode, NearestIsExactOnTheMapItself) {
   EXPECT_EQ(nearest_code(kSignedCodes, -0.0F), 127);
   EXPECT_EQ(nearest_code(kSignedCodes, 1e-30F), 127);
   EXPECT_EQ(nearest_code(kUnsignedCodes, 1e-30F), 0);
+  // A second moment is 0 only where it is.
+  EXPECT_EQ(square_code(0.0F), 0);
+  for (const float x : {1e-45F, 1e-30F, 1.5e-7F}) EXPECT_EQ(square_code(x), 1) << x;
+  for (std::size_t code = 0; code < kUnsignedCodes.size(); ++code) {
+    EXPECT_EQ(square_code(kUnsignedCodes[code]), code);
+    EXPECT_EQ(square_code(1.0001F * kUnsignedCodes[code]), nearest_code(kUnsignedCodes, 1.0001F * kUnsignedCodes[code]));
+  }
 }
 
 // At most half a part of the number's decade: what an update loses of a moment.

@@ -137,6 +137,7 @@ double stored(double value, double absmax, bool has_sign) {
   const auto above = std::lower_bound(list.begin(), list.end(), x);
   double nearest = above == list.end() ? 1 : *above;
   if (above != list.begin() && above != list.end() && x - *(above - 1) <= *above - x) nearest = *(above - 1);
+  if (!has_sign && nearest == 0 && x > 0) nearest = list[1];  // a second moment does not vanish beside a first one
   if (value < 0 && nearest == 1) nearest = list[list.size() - 2];  // there is no -1
   return std::copysign(nearest * absmax, value);
 }

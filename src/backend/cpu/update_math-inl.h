@@ -137,6 +137,8 @@ struct CodeStep {
       const auto zero_code = hn::Set(di, 127);
       code = hn::IfThenElse(hn::Lt(x, hn::Zero(di)), hn::Sub(zero_code, hn::Min(code, zero_code)),
                             hn::Add(zero_code, code));
+    } else {  // as square_code has it: bits of 0 are 0, and other bits are at least 1
+      code = hn::Max(code, hn::Min(x, hn::Set(di, 1)));
     }
     hn::StoreU(hn::DemoteTo(du8, code), du8, codes + i);
   }

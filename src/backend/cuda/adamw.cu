@@ -103,7 +103,8 @@ __device__ std::uint8_t nearest(const CodeTables& tables, float x) {
     const std::int32_t rank = nearest_rank<17>(tables.signed_entries, fabsf(x));
     return static_cast<std::uint8_t>(x < 0 ? 127 - (rank < 127 ? rank : 127) : 127 + rank);
   } else {
-    return static_cast<std::uint8_t>(nearest_rank<16>(tables.unsigned_entries, fabsf(x)));
+    const std::int32_t rank = nearest_rank<16>(tables.unsigned_entries, x);
+    return static_cast<std::uint8_t>(rank == 0 && x > 0 ? 1 : rank);  // as square_code has it
   }
 }
 

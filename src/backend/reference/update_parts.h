@@ -69,7 +69,8 @@ class MomentParts {
     for (std::int64_t i = 0; i < count; ++i) largest = std::max(largest, std::abs(from[i]));
     absmax_[first / kStateBlock] = largest;
     for (std::int64_t i = 0; i < count; ++i) {
-      codes_[first + i] = nearest_code(map_, static_cast<float>(largest > 0 ? from[i] / largest : T{0}));
+      const auto x = static_cast<float>(largest > 0 ? from[i] / largest : T{0});
+      codes_[first + i] = &map_ == &kUnsignedCodes ? square_code(x) : nearest_code(map_, x);
     }
   }
 
