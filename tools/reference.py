@@ -187,19 +187,24 @@ def linear_schedule(update, updates, warmup_updates):
 
 
 class Trainer:
-    """One update at a time by the recipe that `plimsoll train` follows: AdamW, clipping, linear schedule.
+    """One update at a time by the recipe that `plimsoll train` follows: AdamW or Adafactor, clipping, linear schedule.
 
     An update's batch may be split into micro-batches; each loss is weighted by its labelled tokens, so that any split
     gives the loss of the whole batch.
     """
 
-    def __init__(self, model, learning_rate, updates, warmup_updates=0, weight_decay=0.01, max_grad_norm=1.0):
+    def __init__(self, model, learning_rate, updates, warmup_updates=0, weight_decay=0.01, max_grad_norm=1.0,
+                 optim="adamw_torch"):
         self.model = model
         self.learning_rate, self.updates, self.warmup_updates = learning_rate, updates, warmup_updates
         self.max_grad_norm = max_grad_norm
-        # The fused kernel is what transformers' Trainer takes by default with torch >= 2.8; same formula.
-        self.optimizer = torch.optim.AdamW(parameter_groups(model, weight_decay), lr=learning_rate,
-                                           betas=(0.9, 0.999), eps=1e-8, fused=True)
+        groups = parameter_groups(model, weight_decay)
+        if optim == "adafactor":  # as the Trainer calls it
+            self.optimizer = transformers.Adafactor(groups, lr=learning_rate, scale_parameter=False,
+                                                    relative_step=False)
+        else:
+            # The fused kernel is what transformers' Trainer takes by default with torch >= 2.8; same formula.
+            self.optimizer = torch.optim.AdamW(groups, lr=learning_rate, betas=(0.9, 0.999), eps=1e-8, fused=True)
         self.update = 0
 
     def step(self, micro_batches):

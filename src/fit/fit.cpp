@@ -59,7 +59,8 @@ std::vector<MemoryItem> persistent_items(const PersistentLayout& layout, const S
       if (!spec.trains) frozen_names.insert(spec.name);
     }
   }
-  std::size_t frozen = 0, parameters = 0, gradients = 0, moments = 0;
+  const OptimizerKind optimizer = step.optimizer.kind;
+  std::size_t frozen = 0, parameters = 0, gradients = 0, moments = 0, whole_moments = 0;
   for (const auto& [name, entry] : layout.entries()) {
     const std::size_t bytes = round_up(entry.type.bytes(), kAlignmentBytes);
     if (frozen_names.contains(name)) {
@@ -68,11 +69,12 @@ std::vector<MemoryItem> persistent_items(const PersistentLayout& layout, const S
       parameters += bytes;
     } else if (name.find(".gradient") != std::string::npos) {
       gradients += bytes;
+    } else if (optimizer == OptimizerKind::kAdamW8bit && !is_coded_state(name, entry.type)) {
+      whole_moments += bytes;
     } else {
       moments += bytes;
     }
   }
-  const OptimizerKind optimizer = step.optimizer.kind;
   const bool usual = optimizer == OptimizerKind::kAdamW;
   const DType code = step.model.frozen_weights;
   return {
@@ -80,6 +82,7 @@ std::vector<MemoryItem> persistent_items(const PersistentLayout& layout, const S
        frozen},
       {"parameters", parameters},
       {usual ? "optimizer state" : fmt::format("optimizer state ({})", optimizer_name(optimizer)), moments},
+      {"optimizer state in 32 bits (embeddings, small)", whole_moments},
       {"accumulated gradients", gradients}};
 }
 

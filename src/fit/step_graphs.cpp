@@ -1,8 +1,11 @@
 #include "fit/step_graphs.h"
 
 #include <array>
+#include <map>
+#include <string>
 
 #include "autodiff/autodiff.h"
+#include "tensor/dynamic_code.h"
 #include "transform/early_updates.h"
 #include "transform/recompute.h"
 
@@ -16,6 +19,23 @@ ValueId find_output(const Graph& graph, std::string_view node_name, std::size_t 
   }
   check(false, "the node is in the graph");
   return kNoValue;
+}
+
+ParameterFacts parameter_facts(const StepOptions& options) {
+  std::map<std::string, ParameterSpec> specs;
+  for (ParameterSpec& spec : parameter_specs(options.config, options.model)) {
+    const std::string name = spec.name;
+    specs.emplace(name, std::move(spec));
+  }
+  // A row of an embedding table has a gradient in few updates, and few rows have one in the same: beside the largest
+  // moment of other rows its own would vanish. So the tables keep floats, as with the Trainer of `transformers`; but the
+  // word embedding, by far the largest, is coded where each of its blocks lies within a row.
+  return {.factored_shape = [specs](const std::string& name) { return specs.at(name).file_shape; },
+          .takes_codes =
+              [specs](const std::string& name) {
+                return !is_embedding_table(name) ||
+                       (name == kWordEmbedding && specs.at(name).shape[1] % kStateBlock == 0);
+              }};
 }
 
 OffloadOptions offload_options(const OpSpeeds& speeds) {
@@ -92,7 +112,7 @@ StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const M
   if (kind != ProgramKind::kAccumulate) {
     OptimizerOptions optimizer = options.optimizer;
     optimizer.updates_early = kind == ProgramKind::kStep && options.update == UpdateMode::kInBackward;
-    append_optimizer(graph, gradients, optimizer);
+    append_optimizer(graph, gradients, optimizer, parameter_facts(options));
   }
   if (options.recompute_cheap) graph = recompute(graph, recompute_policy(options.recompute));
   if (kind == ProgramKind::kStep && options.update != UpdateMode::kAfterBackward) {

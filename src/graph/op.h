@@ -28,7 +28,7 @@ enum class Op : std::uint8_t {
   kEmbedding,         // table f[R,D], ids i32[n]                      -> f[n,D]        EmbeddingAttributes
   kSpatialEmbedding,  // x,y tables f[R,c], h,w tables f[R,s], bbox i32[n,4] -> f[n,D], D = 4c+2s:
                       //                                                  x(x0) y(y0) x(x1) y(y1) h(y1-y0) w(x1-x0),
-                      //                                                  sizes clipped to 0..R-1
+                      //                                                  sizes clipped (box_size.h)
   kPatchify,          // pixels f[B,C,Y,X]                             -> f[B*P, C*s*s] PatchAttributes; patch row-major,
                       //                                                  inside a patch channel, y, x
   kVisualEmbedding,   // patches f[B*P,D], cls f[1,1,D], positions f[1,P+1,D] -> f[B*V,D], V = P+1: cls first
@@ -94,7 +94,7 @@ enum class Op : std::uint8_t {
                    //                                                  m and v: f[...] each, or u8[...] codes and f[blocks]
   kAdamWRows,      // parameter [R,D], m, v, ids i32[c], count i32[1], rows f[c,D], learning_rate, step, clip
                    //                                                  -> as kAdamW; absent rows have gradient 0
-  kAdafactor,      // parameter, row mean f[..,M], column mean f[..,K] (of f[..,M,K]) or mean f[M] (of f[M]), gradient,
+  kAdafactor,      // parameter, row mean f[..,M], column mean f[..,K] (read as f[..,M,K]) or mean f[M] (of f[M]), gradient,
                    // learning_rate, step, clip                        -> parameter, means in their bytes
                    //                                                                                AdafactorAttributes
   kAdafactorRows,  // parameter [R,D], row mean f[R], column mean f[D], ids, count, rows, learning_rate, step, clip

@@ -113,13 +113,24 @@ void require_moments(const Rule& rule, const UpdateForm& form, const Shape& para
   }
 }
 
-// Means of Adafactor, in the same way.
+// Means of Adafactor, in the same way. Those of rows and of columns may factor the parameter in another shape than its
+// own (graph/update_form.h), but not one whose gradient comes by rows.
 void require_means(const Rule& rule, const UpdateForm& form, const Shape& shape, DType f) {
   const bool factored = shape.rank() >= 2;
   rule.require(shape.rank() >= 1 && form.state_parts == (factored ? 2U : 1U),
                "takes means of rows and columns, or one mean for a vector");
-  rule.expect(form.states(), {f, factored ? row_mean_shape(shape) : shape});
-  if (factored) rule.expect(form.states() + 1, {f, column_mean_shape(shape)});
+  if (!factored || form.by_rows) {
+    rule.expect(form.states(), {f, factored ? row_mean_shape(shape) : shape});
+    if (factored) rule.expect(form.states() + 1, {f, column_mean_shape(shape)});
+    return;
+  }
+  const TensorType &rows = rule.in(form.states()), &columns = rule.in(form.states() + 1);
+  rule.require(rows.dtype == f && columns.dtype == f, "has means of the gradient's type");
+  const std::size_t rank = rows.shape.rank();
+  bool alike = rank >= 1 && columns.shape.rank() == rank;
+  for (std::size_t i = 0; alike && i + 1 < rank; ++i) alike = rows.shape[i] == columns.shape[i];
+  rule.require(alike && rows.shape.elements() * columns.shape[rank - 1] == shape.elements(),
+               "has means of the rows and columns of a stack of matrices of as many elements as the parameter");
 }
 
 Types infer_parameter_update(const Rule& rule, const Node& node) {

@@ -33,6 +33,18 @@ UpdateForm update_form(const Graph& graph, const Node& node) {
   return form;
 }
 
+MatrixStack matrix_stack(const Graph& graph, const Node& node) {
+  const UpdateForm form = update_form(graph, node);
+  const std::int64_t elements = graph.type(node.inputs[0]).shape.elements();
+  if (form.state_parts < 2) return {elements == 0 ? 0 : 1, 1, elements};
+  const auto last = [&](std::size_t i) {
+    const Shape& shape = graph.type(node.inputs[i]).shape;
+    return shape[shape.rank() - 1];
+  };
+  const std::int64_t rows = last(form.states()), columns = last(form.states() + 1);
+  return {rows * columns == 0 ? 0 : elements / (rows * columns), rows, columns};
+}
+
 Shape row_mean_shape(const Shape& shape) { return without_axis(shape, shape.rank() - 1); }
 Shape column_mean_shape(const Shape& shape) { return without_axis(shape, shape.rank() - 2); }
 

@@ -5,9 +5,13 @@
 // Parameter parts: one tensor, or its bfloat16 half and what completes it, I16 (tensor/split_float.h). State parts: of
 // AdamW the two moments, each one tensor, or U8 codes and the blocks' largest magnitudes (tensor/dynamic_code.h); of
 // Adafactor the means of rows and of columns, or one tensor for a vector. Output i is input i, updated.
+//
+// Adafactor's means say how a parameter is factored: means of rows [.., M] and of columns [.., K] stand for a stack of
+// matrices [.., M, K], the parameter's elements in their order, whatever the parameter's own shape is.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "graph/graph.h"
 
@@ -33,6 +37,12 @@ struct UpdateForm {
 
 // Throws InternalError for another op, or where inputs are missing; the shape rule checks the rest.
 UpdateForm update_form(const Graph& graph, const Node& node);
+
+// The matrices that an adafactor node updates: those of its states, or, of a vector, one row.
+struct MatrixStack {
+  std::int64_t matrices = 0, rows = 0, columns = 0;  // rows and columns of one matrix
+};
+MatrixStack matrix_stack(const Graph& graph, const Node& node);
 
 // Shapes of Adafactor's states for a tensor of rank 2 or more: the last, or the last but one, dimension is left out.
 Shape row_mean_shape(const Shape& shape);

@@ -328,7 +328,7 @@ DType parameter_type(const ParameterSpec& spec, DType dtype, const ModelOptions&
   const bool encoder_weight = matrix && spec.name.find(".encoder.layer.") != std::string::npos;
   if (!spec.trains && is_coded(options.frozen_weights)) {
     if (encoder_weight) return options.frozen_weights;
-    if (spec.name == "layoutlmv3.embeddings.word_embeddings.weight") return DType::kQ8;
+    if (spec.name == kWordEmbedding) return DType::kQ8;
   }
   return dtype == DType::kBF16 && encoder_weight ? dtype : wide(dtype);
 }

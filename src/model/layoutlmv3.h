@@ -43,6 +43,9 @@ struct ModelOptions {
 std::vector<ParameterSpec> parameter_specs(const LayoutLMv3Config& config, const ModelOptions& options = {});
 // Whether a parameter of that name belongs to the classification head.
 inline bool is_head_parameter(const std::string& name) { return name.starts_with("classifier"); }
+// Whether it is a table that tokens or boxes are looked up in, an nn.Embedding of `transformers`.
+inline bool is_embedding_table(const std::string& name) { return name.ends_with("_embeddings.weight"); }
+inline constexpr const char* kWordEmbedding = "layoutlmv3.embeddings.word_embeddings.weight";
 std::int64_t parameter_count(const std::vector<ParameterSpec>& specs);
 
 struct ModelCapacity {

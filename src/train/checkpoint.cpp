@@ -292,7 +292,9 @@ void load_checkpoint(const fs::path& checkpoint, const ModelBundle& bundle, cons
                        .where = fmt::format("{}, tensor '{}'", file.path().string(), name),
                        .found = to_string(file.at(name).type),
                        .allowed = to_string(expected),
-                       .remedy = "resume with the model and options that the run began with"});
+                       .remedy = "resume with the model and options that the run began with; if an earlier version wrote "
+                                 "the checkpoint, begin a new run from its weights: --model " +
+                                 checkpoint.string()});
     }
     const TensorEntry& entry = file.at(name);
     std::uint64_t first = 0;  // element of the next piece

@@ -122,10 +122,11 @@ class UpdateInputs {
       }
     }
   }
-  void add_adafactor() {
+  // `factored`: the parameter's shape as it is factored.
+  void add_adafactor(const Shape& factored) {
     if (shape_.rank() < 2) return add(".exp_avg_sq", {f_, shape_});
-    add(".exp_avg_sq_row", {f_, row_mean_shape(shape_)});
-    add(".exp_avg_sq_col", {f_, column_mean_shape(shape_)});
+    add(".exp_avg_sq_row", {f_, row_mean_shape(factored)});
+    add(".exp_avg_sq_col", {f_, column_mean_shape(factored)});
   }
 
   std::vector<ValueId> inputs;
@@ -168,6 +169,10 @@ bool is_optimizer_state(std::string_view name) {
                      [&](std::string_view suffix) { return name.ends_with(suffix); });
 }
 
+bool is_coded_state(std::string_view name, const TensorType& type) {
+  return type.dtype == DType::kU8 || name.ends_with(".absmax");
+}
+
 Graph accumulate_gradients(const Graph& graph, std::int64_t row_capacity, Gradients& gradients) {
   Gradients sums;
   Graph result = Accumulator(graph, row_capacity, gradients).run(sums);
@@ -191,7 +196,8 @@ bool decays_by_default(const std::string& parameter) {
   return !contains("bias") && !contains("layernorm") && !contains("rmsnorm") && !is_norm();
 }
 
-ValueId append_optimizer(Graph& graph, const Gradients& gradients, const OptimizerOptions& options) {
+ValueId append_optimizer(Graph& graph, const Gradients& gradients, const OptimizerOptions& options,
+                         const ParameterFacts& facts) {
   check(!gradients.empty(), "there is something to train");
   check(!options.updates_early || !options.waits_for_norm(), "an early update knows the norm of its own gradient only");
   const ValueId learning_rate = graph.add_input(kLearningRateInput, {DType::kF32, {1}});
@@ -229,13 +235,15 @@ ValueId append_optimizer(Graph& graph, const Gradients& gradients, const Optimiz
     if (factored) {
       update.op = gradient.by_rows() ? Op::kAdafactorRows : Op::kAdafactor;
       update.attributes = AdafactorAttributes{.weight_decay = decay};
-      parts.add_adafactor();
+      const bool own_shape = gradient.by_rows() || !facts.factored_shape;
+      parts.add_adafactor(own_shape ? graph.type(parameter).shape : facts.factored_shape(name));
     } else {
       AdamWAttributes attributes = options.adamw;
       attributes.weight_decay = decay;
       update.op = gradient.by_rows() ? Op::kAdamWRows : Op::kAdamW;
       update.attributes = attributes;
-      const bool coded = options.kind == OptimizerKind::kAdamW8bit;
+      const bool coded =
+          options.kind == OptimizerKind::kAdamW8bit && (!facts.takes_codes || facts.takes_codes(name));
       parts.add_adamw(coded ? options.coded_from : std::numeric_limits<std::int64_t>::max());
     }
     update.inputs = std::move(parts.inputs);

@@ -22,7 +22,7 @@ Graph accumulate_gradients(const Graph& graph, std::int64_t row_capacity, Gradie
 
 enum class OptimizerKind : std::uint8_t {
   kAdamW,      // two moments, 8 bytes a parameter
-  kAdamW8bit,  // the same in 8-bit codes, 2.03 bytes a parameter; small tensors' moments stay as they are
+  kAdamW8bit,  // the same in 8-bit codes, 2.03 bytes a parameter; some tensors' moments stay as they are
   kAdafactor   // means of rows and of columns of the squared gradient; next to nothing
 };
 // As the `transformers` Trainer's --optim has them: "adamw_torch", "adamw_8bit", "adafactor".
@@ -49,6 +49,14 @@ struct OptimizerOptions {
 
   bool waits_for_norm() const { return clips || unscales; }
 };
+// What an optimizer has to know of the parameters beyond the graph.
+struct ParameterFacts {
+  // The shape by whose last two dimensions Adafactor factors a parameter with a dense gradient, of as many elements as
+  // the graph's; by default the graph's own.
+  std::function<Shape(const std::string& parameter)> factored_shape{};
+  // Whether kAdamW8bit holds the moments of a parameter of coded_from elements or more in codes; by default it does.
+  std::function<bool(const std::string& parameter)> takes_codes{};
+};
 // False for biases and layer norms, by the name patterns of the `transformers` Trainer (get_decay_parameter_names).
 bool decays_by_default(const std::string& parameter);
 
@@ -67,10 +75,13 @@ inline constexpr const char* kKeepGradientsInput = "keep_gradients";
 //   "<parameter>.low"                                              the rest of a parameter of BF16
 //   (tensor/split_float.h)
 // Returns the norm (before clipping), marked as an output.
-ValueId append_optimizer(Graph& graph, const Gradients& gradients, const OptimizerOptions& options);
+ValueId append_optimizer(Graph& graph, const Gradients& gradients, const OptimizerOptions& options,
+                         const ParameterFacts& facts = {});
 
 // True for the names above but ".low", which belongs to the parameter's value.
 bool is_optimizer_state(std::string_view name);
+// Of optimizer states: whether it holds a moment in codes, or what belongs to one.
+bool is_coded_state(std::string_view name, const TensorType& type);
 inline constexpr std::string_view kLowHalfSuffix = ".low";
 
 }  // namespace plimsoll

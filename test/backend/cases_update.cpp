@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <limits>
+#include <optional>
 
 #include "backend/op_case.h"
 #include "graph/update_form.h"
@@ -91,6 +92,7 @@ struct UpdateCase {
   Ids ids{};  // of updates by rows
   std::int64_t capacity = 0;
   std::int64_t first = 0, count = 0;  // of updates of a part
+  std::optional<Shape> factored{};    // of adafactor: the stack of matrices that the parameter is read as
 };
 
 class UpdateBuilder {
@@ -160,8 +162,9 @@ class UpdateBuilder {
 
   void add_means() {
     if (c_.shape.rank() == 1) return add_state("mean", {f_, c_.shape}, numbers(c_.shape.elements(), {0, 1}));
+    const Shape& factored = c_.factored.value_or(c_.shape);
     for (const auto& [name, shape] :
-         {std::pair{"row_mean", row_mean_shape(c_.shape)}, std::pair{"column_mean", column_mean_shape(c_.shape)}}) {
+         {std::pair{"row_mean", row_mean_shape(factored)}, std::pair{"column_mean", column_mean_shape(factored)}}) {
       add_state(name, {f_, shape}, numbers(shape.elements(), {0, 1}));
     }
   }
@@ -217,7 +220,16 @@ std::vector<OpCase> parameter_update_cases() {
     rows({9, 768}, {2, 3, 7}, 3, {"rows_of_whole_blocks", 9, 1e-3, 1.0});
     rows({5, 300}, {1, 4}, 3, {"rows_across_blocks", 9, 1e-3, 1.0, no_decay});
     rows({300, 67}, every_third, 120, {"many_rows", 30, 1e-3, 1.0});
-    if (means) continue;
+    if (means) {
+      const auto read_as = [&](Shape factored) { list.back().factored = factored; };
+      dense({6, 12}, {"as_a_stack", 5, 1e-3, 1.0});
+      read_as({6, 3, 2, 2});
+      dense({70, 192}, {"as_many_matrices", 2, 1e-3, 0.5});
+      read_as({70, 3, 8, 8});
+      dense({3, 4, 150}, {"as_one_matrix", 9, 1e-2, 1.0});
+      read_as({100, 18});
+      continue;
+    }
     const auto part = [&](std::int64_t first, std::int64_t count) {
       list.back().first = first;
       list.back().count = count;

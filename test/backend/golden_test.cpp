@@ -44,11 +44,11 @@ class OpGolden : public testing::Test {
     EXPECT_LE(used_tolerance(runner_->made(value), golden(name), tolerance), 1) << name;
   }
 
+  SafetensorsReader file_;
   Graph graph_;
   std::optional<GraphRunner> runner_;
 
  private:
-  SafetensorsReader file_;
   ReferenceBackend backend_;
   std::map<std::string, std::vector<double>> data_;
 };
@@ -160,13 +160,20 @@ TEST_F(OpGolden, ThreeClippedAdamWSteps) {
   expect_golden(v, "adamw.v_3", float_update);
 }
 
+// "flat stack" is the stack held as a matrix, as the patches' convolution is: its states alone say that it is a stack.
 TEST_F(OpGolden, ThreeAdafactorSteps) {
   const ValueId learning_rate = source("learning_rate", {DType::kF32, {1}}, {0x1p-9});
   const ValueId clip = source("clip", {DType::kF32, {1}}, {1.0});
-  std::map<std::string, ValueId> values;  // by the golden tensor's name
-  for (const std::string name : {"matrix", "stack", "vector"}) {
-    ValueId parameter = source("adafactor." + name, Role::kState);
-    const Shape shape = graph_.type(parameter).shape;
+  std::vector<std::pair<std::string, ValueId>> values;  // the golden tensor's name, and what must be equal to it
+  for (const std::string name : {"matrix", "stack", "flat stack", "vector"}) {
+    const bool is_flat = name == "flat stack";
+    const std::string golden_name = "adafactor." + (is_flat ? "stack" : name);
+    const Shape shape = file_.at(golden_name).type.shape;
+    const Shape held = is_flat ? Shape{shape[0], shape.elements() / shape[0]} : shape;
+    const auto held_source = [&](const std::string& tensor, Role role) {
+      return source(name + tensor, {DType::kF64, held}, golden(tensor), role);
+    };
+    ValueId parameter = held_source(golden_name, Role::kState);
     std::vector<ValueId> states;
     const auto add_state = [&](const std::string& part, Shape part_shape) {
       const std::vector<double> zeros(static_cast<std::size_t>(part_shape.elements()), 0.0);
@@ -181,7 +188,7 @@ TEST_F(OpGolden, ThreeAdafactorSteps) {
     for (const std::string step : {"1", "2", "3"}) {
       std::vector<ValueId> inputs = {parameter};
       inputs.insert(inputs.end(), states.begin(), states.end());
-      const ValueId gradient = source("adafactor." + name + ".gradient_" + step);
+      const ValueId gradient = held_source(golden_name + ".gradient_" + step, Role::kInput);
       const ValueId step_value = source(name + ".step" + step, {DType::kI32, {1}}, {std::stod(step)});
       inputs.insert(inputs.end(), {gradient, learning_rate, step_value, clip});
       const auto outputs = graph_.add_node({.op = Op::kAdafactor,
@@ -190,17 +197,15 @@ TEST_F(OpGolden, ThreeAdafactorSteps) {
                                             .inputs = inputs});
       parameter = outputs[0];
       states.assign(outputs.begin() + 1, outputs.end());
-      values["adafactor." + name + "_" + step] = parameter;
+      values.emplace_back(golden_name + "_" + step, parameter);
     }
-    if (shape.rank() < 2) {
-      values["adafactor." + name + ".exp_avg_sq"] = states[0];
-    } else {
-      values["adafactor." + name + ".exp_avg_sq_row"] = states[0];
-      values["adafactor." + name + ".exp_avg_sq_col"] = states[1];
-    }
+    const std::vector<std::string> parts = shape.rank() < 2
+                                               ? std::vector<std::string>{".exp_avg_sq"}
+                                               : std::vector<std::string>{".exp_avg_sq_row", ".exp_avg_sq_col"};
+    for (std::size_t i = 0; i < parts.size(); ++i) values.emplace_back(golden_name + parts[i], states[i]);
   }
   run();
-  ASSERT_EQ(values.size(), 14U);
+  ASSERT_EQ(values.size(), 19U);
   for (const auto& [name, value] : values) expect_golden(value, name);
 }
 

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 
 #include "fit/small_request.h"
+#include "graph/update_form.h"
 
 namespace plimsoll::test {
 namespace {
@@ -47,6 +49,55 @@ TEST(StepGraphs, EachKindHasWhatItIsFor) {
     EXPECT_EQ(step.gradient_norm != kNoValue && has_output(step, step.gradient_norm), updates);
     EXPECT_EQ(drops(step.graph), accumulates || updates);
     EXPECT_EQ(step.logits != kNoValue && has_output(step, step.logits), !accumulates && !updates);
+  }
+}
+
+std::map<std::string, TensorType> optimizer_states(const LayoutLMv3Config& config, OptimizerKind kind) {
+  StepOptions options{.config = config, .model = {}, .optimizer = {.kind = kind, .adamw = {}, .decays = {}}};
+  const StepGraph step = build_step_graph(ProgramKind::kStep, options, {.samples = 1, .text_rows = 20}, 20);
+  std::map<std::string, TensorType> states;
+  for (const Value& value : step.graph.values()) {
+    if (value.producer == kNoNode && is_optimizer_state(value.name)) states.emplace(value.name, value.type);
+  }
+  return states;
+}
+
+// As transformers' Adafactor factors them: over the last two dimensions of the tensor in the file.
+TEST(StepGraphs, AdafactorFactorsTensorsAsTheFileShapesThem) {
+  LayoutLMv3Config config = small_config();
+  const auto states = optimizer_states(config, OptimizerKind::kAdafactor);
+  std::size_t stacks = 0;
+  for (const ParameterSpec& spec : parameter_specs(config)) {
+    if (!spec.trains || spec.file_shape.rank() < 2) continue;
+    EXPECT_EQ(states.at(spec.name + ".exp_avg_sq_row").shape, row_mean_shape(spec.file_shape)) << spec.name;
+    EXPECT_EQ(states.at(spec.name + ".exp_avg_sq_col").shape, column_mean_shape(spec.file_shape)) << spec.name;
+    stacks += spec.file_shape.rank() > 2 ? 1U : 0U;
+  }
+  EXPECT_EQ(stacks, 3U);  // cls_token, pos_embed and the patches' convolution
+  const std::int64_t size = config.patch_size;
+  EXPECT_EQ(states.at("layoutlmv3.patch_embed.proj.weight.exp_avg_sq_row").shape, (Shape{config.hidden_size, 3, size}));
+}
+
+// A block of codes never holds two rows of an embedding table, whose gradients come in different updates.
+TEST(StepGraphs, EmbeddingTablesKeepFloatsBesideCodes) {
+  for (const std::string preset : {"layoutlmv3-tiny", "layoutlmv3-base"}) {
+    const LayoutLMv3Config config = preset_config(preset);
+    const auto states = optimizer_states(config, OptimizerKind::kAdamW8bit);
+    std::size_t tables = 0, coded = 0;
+    for (const ParameterSpec& spec : parameter_specs(config)) {
+      if (!spec.trains) continue;
+      const bool is_table = spec.name.find("_embeddings.") != std::string::npos;
+      const bool is_word = spec.name.find(".word_embeddings.") != std::string::npos;
+      const bool codes = is_table ? is_word && config.hidden_size % 256 == 0 : spec.shape.elements() >= 4096;
+      for (const char* moment : {".exp_avg", ".exp_avg_sq"}) {
+        EXPECT_EQ(states.at(spec.name + moment).dtype, codes ? DType::kU8 : DType::kF32) << preset << " " << spec.name;
+        EXPECT_EQ(states.contains(spec.name + moment + ".absmax"), codes) << preset << " " << spec.name;
+      }
+      tables += is_table ? 1U : 0U;
+      coded += codes ? 1U : 0U;
+    }
+    EXPECT_EQ(tables, 7U);
+    EXPECT_GT(coded, 10U);
   }
 }
 

@@ -1,7 +1,8 @@
-// Twenty AdamW updates of the golden models against PyTorch's (test/data/model/README.md).
+// Twenty updates of the golden models against PyTorch's AdamW and transformers' Adafactor (test/data/model/README.md).
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 
@@ -9,6 +10,7 @@
 #include "backend/reference/reference_backend.h"
 #include "base/dropout.h"
 #include "fit/session.h"
+#include "formats/safetensors.h"
 #include "harness/paths.h"
 #include "train/batch_binding.h"
 #include "train/batch_file.h"
@@ -17,9 +19,35 @@
 namespace plimsoll {
 namespace {
 
-void expect_golden_training(const std::string& head, Backend& backend, std::size_t updates) {
+std::vector<float> floats_of(const TensorSource& file, const std::string& name) {
+  std::vector<float> values(static_cast<std::size_t>(file.at(name).type.shape.elements()));
+  file.read(name, std::as_writable_bytes(std::span(values)));
+  return values;
+}
+
+// The tensors of more than two dimensions, each of which has gone the same way from where it began.
+void expect_same_ends(const std::filesystem::path& directory, const Session& session) {
+  const SafetensorsReader begins(directory / "model.safetensors"), ends(directory / "training_adafactor.safetensors");
+  ASSERT_EQ(ends.entries().size(), 3U);
+  for (const TensorEntry& entry : ends.entries()) {
+    const std::vector<float> begin = floats_of(begins, entry.name), end = floats_of(ends, entry.name);
+    const std::span<const float> found = session.persistent(entry.name).view().span<float>();
+    ASSERT_EQ(found.size(), end.size()) << entry.name;
+    double error = 0, way = 0;
+    for (std::size_t i = 0; i < end.size(); ++i) {
+      error += std::pow(double{found[i]} - double{end[i]}, 2);
+      way += std::pow(double{begin[i]} - double{end[i]}, 2);
+    }
+    EXPECT_GT(way, 0) << entry.name;
+    EXPECT_LE(std::sqrt(error), 1e-3 * std::sqrt(way)) << entry.name;
+  }
+}
+
+void expect_golden_training(const std::string& head, Backend& backend, std::size_t updates,
+                            OptimizerKind optimizer = OptimizerKind::kAdamW) {
   const std::filesystem::path directory = test_data_dir() / "model" / head;
-  std::ifstream file(directory / "training.json");
+  const bool is_adafactor = optimizer == OptimizerKind::kAdafactor;
+  std::ifstream file(directory / (is_adafactor ? "training_adafactor.json" : "training.json"));
   const nlohmann::json golden = nlohmann::json::parse(file);
   const ModelBundle bundle = open_weights_only(directory.string());
   std::vector<std::unique_ptr<Batch>> batches;
@@ -29,6 +57,7 @@ void expect_golden_training(const std::string& head, Backend& backend, std::size
   const BatchShape shape = batches[0]->shape();
   FitRequest request;
   request.step.config = bundle.config;
+  request.step.optimizer.kind = optimizer;
   request.step.optimizer.adamw.weight_decay = golden["recipe"]["weight_decay"].get<double>();
   request.train_batch_size = shape.max_samples;
   request.text_rows = [&](std::int64_t) { return shape.max_text_rows; };
@@ -55,6 +84,7 @@ void expect_golden_training(const std::string& head, Backend& backend, std::size
     const double norm = golden["gradient_norms"][update].get<double>();
     EXPECT_NEAR(*program.view(planned.gradient_norm).data<float>(), norm, 1e-4 * norm) << head << ", update " << update;
   }
+  if (is_adafactor) expect_same_ends(directory, session);
 }
 
 TEST(GoldenTraining, LinearHeadOnCpu) {
@@ -70,6 +100,16 @@ TEST(GoldenTraining, MlpHeadOnCpu) {
 TEST(GoldenTraining, ReferenceBackend) {
   ReferenceBackend backend;
   expect_golden_training("linear", backend, 20);
+}
+
+TEST(GoldenTraining, AdafactorOnCpu) {
+  CpuBackend backend(2);
+  expect_golden_training("linear", backend, 20, OptimizerKind::kAdafactor);
+}
+
+TEST(GoldenTraining, AdafactorOnReferenceBackend) {
+  ReferenceBackend backend;
+  expect_golden_training("linear", backend, 20, OptimizerKind::kAdafactor);
 }
 
 }  // namespace

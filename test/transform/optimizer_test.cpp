@@ -215,6 +215,37 @@ TEST(AppendOptimizer, EachKindHasItsStates) {
   EXPECT_EQ(factored.find_source("large.exp_avg"), kNoValue);
 }
 
+TEST(AppendOptimizer, TheModelSaysHowAParameterIsHeld) {
+  const auto graph_of = [](OptimizerKind kind, const ParameterFacts& facts) {
+    Graph graph;
+    Gradients gradients;
+    for (const char* name : {"one", "other"}) {
+      gradients[graph.add_parameter(name, {DType::kF32, {70, 192}})] = {
+          .dense = graph.add_input(std::string(name) + "?", {DType::kF32, {70, 192}})};
+    }
+    append_optimizer(graph, gradients, {.kind = kind, .adamw = {}, .decays = {}}, facts);
+    verify(graph);
+    return graph;
+  };
+  const auto shape_of = [](const std::string& name) { return name == "one" ? Shape{70, 3, 8, 8} : Shape{70, 192}; };
+  const Graph factored = graph_of(OptimizerKind::kAdafactor, {.factored_shape = shape_of});
+  EXPECT_EQ(state_type(factored, "one.exp_avg_sq_row").shape, (Shape{70, 3, 8}));
+  EXPECT_EQ(state_type(factored, "one.exp_avg_sq_col").shape, (Shape{70, 3, 8}));
+  EXPECT_EQ(state_type(factored, "other.exp_avg_sq_row").shape, (Shape{70}));
+  EXPECT_EQ(state_type(factored, "other.exp_avg_sq_col").shape, (Shape{192}));
+  const Graph coded = graph_of(OptimizerKind::kAdamW8bit,
+                               {.takes_codes = [](const std::string& name) { return name == "one"; }});
+  EXPECT_EQ(state_type(coded, "one.exp_avg").dtype, DType::kU8);
+  EXPECT_EQ(state_type(coded, "other.exp_avg").dtype, DType::kF32);
+  // Means of other numbers than the parameter's elements are of none of its shapes.
+  expect_error<InternalError>(
+      [&] {
+        graph_of(OptimizerKind::kAdafactor,
+                 {.factored_shape = [](const std::string&) { return Shape{70, 3, 8, 9}; }});
+      },
+      {"stack of matrices"});
+}
+
 TEST(AppendOptimizer, AParameterOfBF16IsCompletedByAState) {
   for (const OptimizerKind kind : {OptimizerKind::kAdamW, OptimizerKind::kAdamW8bit, OptimizerKind::kAdafactor}) {
     const Graph graph = graph_of_kind(kind, DType::kBF16);

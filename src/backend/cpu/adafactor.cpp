@@ -150,11 +150,8 @@ HWY_EXPORT(apply_row);
 struct RowBlocks {
   static constexpr std::int64_t kLeastRows = 64, kMostBlocks = 32;
 
-  explicit RowBlocks(const Shape& shape) {
-    const std::size_t rank = shape.rank();
-    width = shape[rank - 1];
-    matrix_rows = rank < 2 ? 1 : shape[rank - 2];
-    matrices = width * matrix_rows == 0 ? 0 : shape.elements() / (width * matrix_rows);
+  explicit RowBlocks(const MatrixStack& stack)
+      : width(stack.columns), matrix_rows(stack.rows), matrices(stack.matrices) {
     block_rows = std::max(kLeastRows, (matrix_rows + kMostBlocks - 1) / kMostBlocks);
     matrix_blocks = (matrix_rows + block_rows - 1) / block_rows;
   }
@@ -174,7 +171,7 @@ class AdafactorKernel {
   AdafactorKernel(const Graph& graph, const Node& node)
       : attributes_(std::get<AdafactorAttributes>(node.attributes)),
         form_(update_form(graph, node)),
-        blocks_(graph.type(node.inputs[0]).shape),
+        blocks_(matrix_stack(graph, node)),
         column_sums_at_(scratch_.add<double>(blocks_.blocks() * blocks_.width)),
         row_sums_at_(scratch_.add<double>(blocks_.blocks())),
         unit_sums_at_(scratch_.add<double>(blocks_.blocks())),

@@ -20,11 +20,8 @@ constexpr std::int64_t kUnitRows = 4 * kRowWarps;  // rows that a block adds up 
 struct Blocks {
   static constexpr std::int64_t kLeastRows = 16, kMostBlocks = 512;
 
-  Blocks(const Shape& shape, std::int64_t gradient_rows) {
-    const std::size_t rank = shape.rank();
-    width = shape[rank - 1];
-    matrix_rows = rank < 2 ? 1 : shape[rank - 2];
-    matrices = width * matrix_rows == 0 ? 0 : shape.elements() / (width * matrix_rows);
+  Blocks(const MatrixStack& stack, std::int64_t gradient_rows)
+      : width(stack.columns), matrix_rows(stack.rows), matrices(stack.matrices) {
     summed_rows = gradient_rows < 0 ? matrix_rows : gradient_rows;
     block_rows = std::max(kLeastRows, (summed_rows + kMostBlocks - 1) / kMostBlocks);
     matrix_blocks = (summed_rows + block_rows - 1) / block_rows;
@@ -231,7 +228,7 @@ class AdafactorLaunch {
       : context_(context),
         form_(update_form(graph, node)),
         gradient_(graph.type(node.inputs[form_.gradient_values()])),
-        blocks_(graph.type(node.inputs[0]).shape, form_.by_rows ? gradient_.shape[0] : -1),
+        blocks_(matrix_stack(graph, node), form_.by_rows ? gradient_.shape[0] : -1),
         row_squares_(scratch_.add<double>(blocks_.matrices * blocks_.matrix_rows)),
         column_squares_(scratch_.add<double>(blocks_.blocks() * blocks_.width)),
         unit_squares_(scratch_.add<double>(unit_blocks())),

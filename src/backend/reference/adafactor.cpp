@@ -3,7 +3,7 @@
 // parameter; decoupled weight decay.
 //
 // Of the squared gradient (+ eps) only the means of its rows, r, and of its columns, c, are kept, as moving averages; its
-// estimate is r c^T / mean(r). Tensors of rank above 2 are stacks of matrices. The gradient over the root of the
+// estimate is r c^T / mean(r). The states say of which stack of matrices (graph/update_form.h). The gradient over the root of the
 // estimate is the update, scaled down where the root mean square over the whole tensor is above clip_threshold.
 #include <algorithm>
 #include <cmath>
@@ -16,10 +16,12 @@ namespace {
 template <typename T>
 class Adafactor {
  public:
-  Adafactor(const UpdateForm& form, const AdafactorAttributes& attributes, const KernelArguments& a)
+  Adafactor(const UpdateForm& form, const MatrixStack& stack, const AdafactorAttributes& attributes,
+            const KernelArguments& a)
       : attributes_(attributes),
         parameter_(form, a.outputs),
-        width_(a.outputs[0].shape()[a.outputs[0].shape().rank() - 1]),
+        matrix_rows_(stack.rows),
+        width_(stack.columns),
         rows_(width_ == 0 ? 0 : parameter_.elements() / width_),
         gradient_(form.by_rows, width_, rows_, a.inputs.subspan(form.gradient())),
         states_(a.outputs.subspan(form.states())) {
@@ -53,7 +55,7 @@ class Adafactor {
   }
 
  private:
-  std::int64_t matrix_rows() const { return states_[0].shape()[states_[0].shape().rank() - 1]; }
+  std::int64_t matrix_rows() const { return matrix_rows_; }
   T gradient(std::int64_t i) const { return gradient_.at(i) * clip_; }
   double square(std::int64_t i) const { return double{gradient(i)} * double{gradient(i)} + attributes_.eps; }
   void average(T& state, double mean) const { state = state * decay_ + one_minus_decay_ * static_cast<T>(mean); }
@@ -98,7 +100,7 @@ class Adafactor {
 
   AdafactorAttributes attributes_;
   ParameterParts<T> parameter_;
-  std::int64_t width_, rows_;
+  std::int64_t matrix_rows_, width_, rows_;
   GradientRows<T> gradient_;
   std::span<const TensorView> states_;
   double learning_rate_;
@@ -110,9 +112,10 @@ class Adafactor {
 
 std::unique_ptr<Kernel> make_adafactor_kernel(const Graph& graph, const Node& node, DType dtype) {
   const UpdateForm form = update_form(graph, node);
+  const MatrixStack stack = matrix_stack(graph, node);
   const auto attributes = std::get<AdafactorAttributes>(node.attributes);
   return for_floating(dtype, [&]<typename T>(T) -> std::unique_ptr<Kernel> {
-    return make_kernel(node, [=](const KernelArguments& a) { Adafactor<T>(form, attributes, a).run(); });
+    return make_kernel(node, [=](const KernelArguments& a) { Adafactor<T>(form, stack, attributes, a).run(); });
   });
 }
 
