@@ -55,8 +55,8 @@ void add_grad(CLI::App& app, Invocation& invocation) {
   command
       ->add_option(
           "--batch", options->batch,
-          "input_ids, bbox, attention_mask, pixel_values, labels as transformers shapes them: safetensors, .npz, or a "
-          "folder of .npy files")
+          "input_ids, bbox, pixel_values and, if you like, attention_mask, labels, position_ids, token_type_ids as "
+          "transformers shapes them: safetensors, .npz, or a folder of .npy files")
       ->type_name("FILE")
       ->required();
   add_output_file(

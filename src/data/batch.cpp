@@ -124,6 +124,7 @@ void Batch::add_text_row(const TextToken& token, std::int32_t key) {
   input_ids_[text] = token.id;
   std::copy(token.box.begin(), token.box.end(), bbox_.begin() + static_cast<std::ptrdiff_t>(4 * text));
   position_ids_[text] = token.position;
+  token_type_ids_[text] = token.type;
   labels_[text] = token.label;
   predicts_[text] = token.predicts;
   text_row_index_[text] = static_cast<std::int32_t>(row);

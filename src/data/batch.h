@@ -131,6 +131,7 @@ class Batch {
   struct TextToken {
     std::int32_t id, position, label, predicts, coordinate, mask;
     Box1000 box;
+    std::int32_t type = 0;
   };
   void add_text_row(const TextToken& token, std::int32_t key);
   // The visual rows behind a sample's text, and the sample's end.

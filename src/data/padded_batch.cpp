@@ -26,15 +26,15 @@ void refuse(const Findings& findings, const std::string& where) {
 
 }  // namespace
 
-BatchShape padded_batch_shape(const PaddedTensors& tensors, std::int64_t patches_per_side, const std::string& where) {
+BatchShape padded_batch_shape(const PaddedTensors& tensors, const ImageShape& image, const std::string& where) {
   Findings findings;
-  check_tensor_types(tensors, patches_per_side, where, findings);
+  check_tensor_types(tensors, image.size, where, findings);
   refuse(findings, where);
   const std::int64_t batch = tensors.input_ids.shape()[0], tokens = tensors.input_ids.shape()[1];
   return {.max_samples = batch,
           .max_text_rows = batch * tokens,
-          .patches_per_side = patches_per_side,
-          .image_size = tensors.pixel_values.shape()[2],
+          .patches_per_side = image.patches_per_side,
+          .image_size = image.size,
           .channels = 3};
 }
 
@@ -60,6 +60,7 @@ class PaddedBatchPacker {
         for (std::size_t i = 0; i < 4; ++i) token.box[i] = read(tensors.bbox, 4 * at + static_cast<std::int64_t>(i));
         token.mask = read(tensors.attention_mask, at);
         token.label = tensors.labels.raw() != nullptr ? read(tensors.labels, at) : kIgnoredLabel;
+        token.type = tensors.token_type_ids.raw() != nullptr ? read(tensors.token_type_ids, at) : 0;
         token.predicts = kNoWord;
         token.coordinate = static_cast<std::int32_t>(t);
         batch.add_text_row(token, key);
@@ -78,10 +79,10 @@ class PaddedBatchPacker {
 
 void pack_padded(const PaddedTensors& tensors, const PaddedLimits& limits, const std::string& where, Batch& batch,
                  const PaddedRows& rows) {
-  const BatchShape shape = padded_batch_shape(tensors, batch.shape().patches_per_side, where);
+  const BatchShape shape =
+      padded_batch_shape(tensors, {batch.shape().image_size, batch.shape().patches_per_side}, where);
   check(shape.max_samples <= batch.shape().max_samples &&
-            (!rows.all || shape.max_text_rows <= batch.shape().max_text_rows) &&
-            shape.image_size == batch.shape().image_size,
+            (!rows.all || shape.max_text_rows <= batch.shape().max_text_rows),
         "the batch has room for the tensors");
   Findings findings;
   check_tensor_values(tensors, limits, PaddedBatchPacker::pad_id(batch), where, findings);

@@ -21,6 +21,7 @@ struct PaddedTensors {
   TensorView pixel_values;    // [B, 3, size, size]
   TensorView labels{};        // [B, T], -100 ignored; may be empty (raw() == nullptr)
   TensorView position_ids{};  // [B, T], as the model counts them; may be empty
+  TensorView token_type_ids{};  // [B, T]; may be empty: zeros
 };
 
 // What the model has rows for: nothing beyond reaches a kernel.
@@ -29,6 +30,7 @@ struct PaddedLimits {
   std::int64_t labels = 0;
   std::int64_t positions = 514;
   std::int64_t coordinates = 1024;
+  std::int64_t token_types = 1;
 };
 
 // Which of the T positions become rows, and how dropout tells the samples apart.
@@ -37,9 +39,15 @@ struct PaddedRows {
   std::int32_t first_key = 0;  // index of the first sample within the effective batch
 };
 
+// The images that the model takes.
+struct ImageShape {
+  std::int64_t size = 224;  // pixels per side
+  std::int64_t patches_per_side = 14;
+};
+
 // The shape of a batch that holds `tensors` exactly. Throws DataError (naming the tensor and `where`) unless their
 // types are right and fit together (data/tensor_checks.h).
-BatchShape padded_batch_shape(const PaddedTensors& tensors, std::int64_t patches_per_side, const std::string& where);
+BatchShape padded_batch_shape(const PaddedTensors& tensors, const ImageShape& image, const std::string& where);
 
 // Fills `batch`, whose shape has room. Throws DataError naming tensor, sample, token, value and limit.
 void pack_padded(const PaddedTensors& tensors, const PaddedLimits& limits, const std::string& where, Batch& batch,

@@ -110,6 +110,9 @@ class ValueChecker {
     if (tensors_.labels.raw() != nullptr && integer_at(tensors_.labels, at) != kIgnoredLabel) {
       within(tensors_.labels, at, "labels", "label-outside", 0, limits_.labels - 1);
     }
+    if (tensors_.token_type_ids.raw() != nullptr) {
+      within(tensors_.token_type_ids, at, "token_type_ids", "token-type-outside", 0, limits_.token_types - 1);
+    }
     const bool pad = integer_at(tensors_.input_ids, at) == pad_id_;
     const std::int64_t position = pad ? pad_id_ : pad_id_ + ++counted;
     if (position >= limits_.positions) {
@@ -159,7 +162,7 @@ class ValueChecker {
 
 }  // namespace
 
-void check_tensor_types(const PaddedTensors& tensors, std::int64_t patches_per_side, const std::string& where,
+void check_tensor_types(const PaddedTensors& tensors, std::int64_t image_size, const std::string& where,
                         Findings& findings) {
   const auto misshapen = [&](const TensorView& tensor, std::string_view name, std::string allowed) {
     findings.add(Severity::kError, "tensor-shape",
@@ -179,14 +182,15 @@ void check_tensor_types(const PaddedTensors& tensors, std::int64_t patches_per_s
   checker.check(tensors.attention_mask, "attention_mask", {DType::kI64, text}, "[B, S]", "[S, B]");
   checker.check(tensors.labels, "labels", {DType::kI64, text}, "[B, S]", "[S, B]");
   checker.check(tensors.position_ids, "position_ids", {DType::kI64, text}, "[B, S]", "[S, B]");
+  checker.check(tensors.token_type_ids, "token_type_ids", {DType::kI64, text}, "[B, S]", "[S, B]");
   const Shape& pixels = tensors.pixel_values.shape();
-  const std::int64_t size = pixels.rank() == 4 ? pixels[2] : 0;
-  if (size <= 0 || size % patches_per_side != 0) {
+  if (pixels.rank() != 4 || pixels[2] != image_size || pixels[3] != image_size) {
     return misshapen(tensors.pixel_values, "pixel_values",
-                     fmt::format("F32[{}, 3, size, size], size a multiple of {}", text[0], patches_per_side));
+                     fmt::format("F32[{}, 3, {}, {}]: the model's input_size is {}", text[0], image_size, image_size,
+                                 image_size));
   }
-  checker.check(tensors.pixel_values, "pixel_values", {DType::kF32, {text[0], 3, size, size}}, "[B, 3, size, size]",
-                "[3, B, size, size]");
+  checker.check(tensors.pixel_values, "pixel_values", {DType::kF32, {text[0], 3, image_size, image_size}},
+                "[B, 3, size, size]", "[3, B, size, size]");
 }
 
 void check_tensor_values(const PaddedTensors& tensors, const PaddedLimits& limits, std::int64_t pad_id,

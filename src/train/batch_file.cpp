@@ -1,8 +1,13 @@
 #include "train/batch_file.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/bytes.h"
@@ -55,7 +60,7 @@ std::unique_ptr<TensorSource> open_tensors(const std::filesystem::path& path) {
 // The file's tensors in memory, as pack_padded takes them.
 class BatchFile {
  public:
-  explicit BatchFile(const std::filesystem::path& path) : file_(open_tensors(path)) {}
+  explicit BatchFile(const std::filesystem::path& path) : file_(open_tensors(path)) { refuse_unknown(); }
 
   TensorView required(const std::string& name) { return read(file_->at(name)); }
   TensorView optional(const std::string& name) {
@@ -72,6 +77,22 @@ class BatchFile {
   }
 
  private:
+  // An input that were passed over would give numbers that are not those of the batch as it was given.
+  void refuse_unknown() const {
+    static constexpr std::array<std::string_view, 7> kInputs = {
+        "input_ids", "bbox", "attention_mask", "pixel_values", "labels", "position_ids", "token_type_ids"};
+    for (const TensorEntry& entry : file_->entries()) {
+      if (std::ranges::find(kInputs, entry.name) != kInputs.end()) continue;
+      const bool is_embeds = entry.name == "inputs_embeds";
+      throw DataError({.what = "a batch has a tensor that is not used",
+                       .where = fmt::format("{}, tensor '{}'", file_->path().string(), entry.name),
+                       .found = to_string(entry.type),
+                       .allowed = fmt::format("{}", fmt::join(kInputs, ", ")),
+                       .remedy = is_embeds ? "give input_ids: embeddings that are computed elsewhere are not taken"
+                                           : "leave it out of the file"});
+    }
+  }
+
   TensorView read(const TensorEntry& entry) {
     std::vector<std::byte>& bytes = memory_.emplace_back(entry.type.bytes());
     file_->read(entry.name, bytes);
@@ -94,6 +115,7 @@ PaddedTensors padded_tensors(BatchFile& file) {
   tensors.pixel_values = file.required("pixel_values");
   tensors.labels = file.optional("labels");
   tensors.position_ids = file.optional("position_ids");
+  tensors.token_type_ids = file.optional("token_type_ids");
   return tensors;
 }
 
@@ -101,7 +123,8 @@ PaddedLimits padded_limits(const LayoutLMv3Config& config) {
   return {.vocab_size = config.vocab_size,
           .labels = config.num_labels(),
           .positions = config.max_position_embeddings,
-          .coordinates = config.max_2d_position_embeddings};
+          .coordinates = config.max_2d_position_embeddings,
+          .token_types = config.type_vocab_size};
 }
 
 }  // namespace
@@ -111,7 +134,7 @@ std::unique_ptr<Batch> read_batch_file(const std::filesystem::path& path, const 
   constexpr std::size_t kRowStep = 16;
   BatchFile file(path);
   const PaddedTensors tensors = padded_tensors(file);
-  BatchShape shape = padded_batch_shape(tensors, config.grid(), path.string());
+  BatchShape shape = padded_batch_shape(tensors, {config.input_size, config.grid()}, path.string());
   if (!with_padding) {
     const auto real = std::ranges::count(tensors.attention_mask.span<std::int64_t>(), 1);
     shape.max_text_rows = static_cast<std::int64_t>(round_up(static_cast<std::size_t>(real), kRowStep));

@@ -12,7 +12,7 @@
 namespace plimsoll {
 
 // `input_ids` I64 [B, T], `bbox` I64 [B, T, 4], `pixel_values` F32 [B, 3, Y, X]; where present `attention_mask`,
-// `labels` and `position_ids`, I64 [B, T]. Every one of the T positions becomes a row, padding too; or, as training
+// `labels`, `position_ids` and `token_type_ids`, I64 [B, T]; any other tensor is refused by its name. Every one of the T positions becomes a row, padding too; or, as training
 // packs pages, those alone whose attention_mask is 1, in a batch that has room for just them (a multiple of 16 text
 // rows). Throws DataError naming file, tensor, place, value and range for anything that does not fit the model.
 std::unique_ptr<Batch> read_batch_file(const std::filesystem::path& path, const LayoutLMv3Config& config,

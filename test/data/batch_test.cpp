@@ -187,12 +187,15 @@ TEST(Batch, EveryArrayIsAlignedAndApart) {
   EXPECT_GE(Batch::host_bytes(kShape), bytes);
 }
 
+constexpr ImageShape kImage{.size = 4, .patches_per_side = 2};
+
 struct PaddedFixture {
   // Two pages of four tokens; the second has two pads.
   std::vector<std::int64_t> ids = {0, 50, 51, 2, 0, 60, 1, 1};
   std::vector<std::int64_t> mask = {1, 1, 1, 1, 1, 1, 0, 0};
   std::vector<std::int64_t> labels = {-100, 1, -100, -100, -100, 2, -100, -100};
   std::vector<std::int64_t> boxes = std::vector<std::int64_t>(32, 5);
+  std::vector<std::int64_t> types = {0, 1, 1, 0, 0, 0, 1, 0};
   std::vector<float> pixels = std::vector<float>(2 * 48, 0.25F);
 
   PaddedTensors tensors() {
@@ -201,14 +204,15 @@ struct PaddedFixture {
             .bbox = view(boxes, DType::kI64, {2, 4, 4}),
             .attention_mask = view(mask, DType::kI64, {2, 4}),
             .pixel_values = view(pixels, DType::kF32, {2, 3, 4, 4}),
-            .labels = view(labels, DType::kI64, {2, 4})};
+            .labels = view(labels, DType::kI64, {2, 4}),
+            .token_type_ids = view(types, DType::kI64, {2, 4})};
   }
-  static constexpr PaddedLimits kLimits{.vocab_size = 100, .labels = 3, .positions = 6};
+  static constexpr PaddedLimits kLimits{.vocab_size = 100, .labels = 3, .positions = 6, .token_types = 2};
 };
 
 TEST(PaddedBatch, KeepsEveryPosition) {
   PaddedFixture fixture;
-  const BatchShape shape = padded_batch_shape(fixture.tensors(), 2, "batch.safetensors");
+  const BatchShape shape = padded_batch_shape(fixture.tensors(), kImage, "batch.safetensors");
   EXPECT_EQ(shape.max_samples, 2);
   EXPECT_EQ(shape.max_text_rows, 8);
   EXPECT_EQ(shape.image_size, 4);
@@ -216,6 +220,7 @@ TEST(PaddedBatch, KeepsEveryPosition) {
   pack_padded(fixture.tensors(), PaddedFixture::kLimits, "batch.safetensors", batch);
   EXPECT_THAT(ints(batch, "input_ids"), ElementsAre(0, 50, 51, 2, 0, 60, 1, 1));
   EXPECT_THAT(ints(batch, "position_ids"), ElementsAre(2, 3, 4, 5, 2, 3, 1, 1));
+  EXPECT_THAT(ints(batch, "token_type_ids"), ElementsAre(0, 1, 1, 0, 0, 0, 1, 0));
   EXPECT_THAT(ints(batch, "key_mask"), ElementsAre(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 1, 1, 1, 1, 1));
   EXPECT_THAT(ints(batch, "labels"), ElementsAre(-100, 1, -100, -100, -100, 2, -100, -100));
   EXPECT_THAT(ints(batch, "sample_offsets"), ElementsAre(0, 9, 18));
@@ -227,9 +232,10 @@ TEST(PaddedBatch, KeepsEveryPosition) {
 
   fixture.labels.clear();
   PaddedTensors unlabelled = fixture.tensors();
-  unlabelled.labels = {};
+  unlabelled.labels = unlabelled.token_type_ids = {};
   pack_padded(unlabelled, PaddedFixture::kLimits, "batch.safetensors", batch);
   EXPECT_THAT(ints(batch, "labels"), Each(-100));
+  EXPECT_THAT(ints(batch, "token_type_ids"), Each(0));
 }
 
 TEST(PaddedBatch, LetsNothingBadThrough) {
@@ -237,7 +243,7 @@ TEST(PaddedBatch, LetsNothingBadThrough) {
     PaddedFixture fixture;
     spoil(fixture);
     return caught<DataError>([&] {
-             Batch batch(padded_batch_shape(fixture.tensors(), 2, "b"), kPad);
+             Batch batch(padded_batch_shape(fixture.tensors(), kImage, "b"), kPad);
              pack_padded(fixture.tensors(), PaddedFixture::kLimits, "b", batch);
            })
         .problem();
@@ -247,6 +253,8 @@ TEST(PaddedBatch, LetsNothingBadThrough) {
   EXPECT_EQ(problem([](PaddedFixture& f) { f.ids[1] = -1; }).found, "-1");
   EXPECT_EQ(problem([](PaddedFixture& f) { f.boxes[17] = 1024; }).allowed, "0 to 1023");
   EXPECT_EQ(problem([](PaddedFixture& f) { f.mask[7] = 2; }).allowed, "0 to 1");
+  EXPECT_EQ(problem([](PaddedFixture& f) { f.types[3] = 2; }).allowed, "0 to 1");
+  EXPECT_THAT(problem([](PaddedFixture& f) { f.types[3] = -1; }).where, HasSubstr("token 3, tensor 'token_type_ids'"));
   EXPECT_EQ(problem([](PaddedFixture& f) { f.labels[5] = 3; }).allowed, "0 to 2");
   EXPECT_THAT(problem([](PaddedFixture& f) { f.pixels[50] = std::numeric_limits<float>::quiet_NaN(); }).found,
               HasSubstr("nan"));
@@ -254,12 +262,19 @@ TEST(PaddedBatch, LetsNothingBadThrough) {
   PaddedFixture fixture;
   PaddedTensors tensors = fixture.tensors();
   tensors.bbox = TensorView({DType::kI64, {2, 4, 3}}, fixture.boxes.data());
-  const auto error = caught<DataError>([&] { padded_batch_shape(tensors, 2, "b"); });
+  const auto error = caught<DataError>([&] { padded_batch_shape(tensors, kImage, "b"); });
   EXPECT_EQ(error.problem().found, "I64[2, 4, 3]");
   EXPECT_EQ(error.problem().allowed, "I64[2, 4, 4]");
   tensors = fixture.tensors();
   tensors.pixel_values = TensorView({DType::kF32, {2, 3, 5, 5}}, fixture.pixels.data());
-  EXPECT_THROW(padded_batch_shape(tensors, 2, "b"), DataError);
+  EXPECT_THROW(padded_batch_shape(tensors, kImage, "b"), DataError);
+  // Patches would tile this one too, but there would be more of them than the model has positions.
+  std::vector<float> larger(2 * 3 * 8 * 8);
+  tensors.pixel_values = TensorView({DType::kF32, {2, 3, 8, 8}}, larger.data());
+  const auto size_error = caught<DataError>([&] { padded_batch_shape(tensors, kImage, "b"); });
+  EXPECT_THAT(size_error.problem().where, HasSubstr("'pixel_values'"));
+  EXPECT_THAT(size_error.problem().allowed, HasSubstr("[2, 3, 4, 4]"));
+  EXPECT_THAT(size_error.problem().allowed, HasSubstr("input_size is 4"));
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ struct Batch8 {
 
 Findings types(const PaddedTensors& tensors) {
   Findings findings(100);
-  check_tensor_types(tensors, 2, "batch.npz", findings);
+  check_tensor_types(tensors, kSize, "batch.npz", findings);
   return findings;
 }
 Findings values(const PaddedTensors& tensors) {
