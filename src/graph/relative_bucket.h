@@ -8,6 +8,9 @@
 
 namespace plimsoll {
 
+// The largest `max_distance`: kernels hold a table of all distances up to it.
+inline constexpr std::int64_t kMostRelativeDistance = 65536;
+
 // `relative` = key minus query; bins even and >= 4; result in 0..bins-1. Computed in float in `transformers`' order of
 // operations, so that distances on a bucket's edge fall on the same side.
 inline std::int32_t relative_bucket(std::int32_t relative, std::int32_t bins, std::int32_t max_distance) {

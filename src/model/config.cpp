@@ -5,9 +5,11 @@
 
 #include <algorithm>
 
+#include "base/dropout.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "formats/json.h"
+#include "graph/relative_bucket.h"
 
 namespace plimsoll {
 namespace {
@@ -133,7 +135,7 @@ LayoutLMv3Config parse_config(const json& object, const std::string& where) {
   reader.number("hidden_dropout_prob", c.hidden_dropout_prob, 0, 0.999);
   reader.number("attention_probs_dropout_prob", c.attention_probs_dropout_prob, 0, 0.999);
   reader.number("classifier_dropout", c.classifier_dropout, 0, 0.999);
-  reader.integer("max_position_embeddings", c.max_position_embeddings, 4, kMillion);
+  reader.integer("max_position_embeddings", c.max_position_embeddings, 4, kVisualCoordinate);
   reader.integer("type_vocab_size", c.type_vocab_size, 1, 1000);
   reader.number("initializer_range", c.initializer_range, 0, 100);
   reader.number("layer_norm_eps", c.layer_norm_eps, 1e-20, 1);
@@ -144,10 +146,10 @@ LayoutLMv3Config parse_config(const json& object, const std::string& where) {
   reader.integer("shape_size", c.shape_size, 1, kMillion);
   reader.boolean("has_relative_attention_bias", c.has_relative_attention_bias);
   reader.integer("rel_pos_bins", c.rel_pos_bins, 4, 10000);
-  reader.integer("max_rel_pos", c.max_rel_pos, 1, kMillion);
+  reader.integer("max_rel_pos", c.max_rel_pos, 1, kMostRelativeDistance);
   reader.boolean("has_spatial_attention_bias", c.has_spatial_attention_bias);
   reader.integer("rel_2d_pos_bins", c.rel_2d_pos_bins, 4, 10000);
-  reader.integer("max_rel_2d_pos", c.max_rel_2d_pos, 1, kMillion);
+  reader.integer("max_rel_2d_pos", c.max_rel_2d_pos, 1, kMostRelativeDistance);
   reader.integer("input_size", c.input_size, 1, 4096);
   reader.integer("num_channels", c.num_channels, 3, 3);
   read_patch_size(object, reader, c);

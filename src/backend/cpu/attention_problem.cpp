@@ -12,11 +12,11 @@
 namespace plimsoll {
 
 RelativeBuckets::RelativeBuckets(std::int64_t bins, std::int64_t max_distance) : bins_(bins), reach_(max_distance) {
-  check(bins >= 4 && bins % 2 == 0 && max_distance > bins / 4 && max_distance <= 65536, [&] {
+  check(bins >= 4 && bins % 2 == 0 && max_distance > bins / 4 && max_distance <= kMostRelativeDistance, [&] {
     return fmt::format(
-        "relative buckets need an even number of at least 4 bins and a largest distance from {} to 65536, not {} "
+        "relative buckets need an even number of at least 4 bins and a largest distance from {} to {}, not {} "
         "bins and {}",
-        bins / 4 + 1, bins, max_distance);
+        bins / 4 + 1, kMostRelativeDistance, bins, max_distance);
   });
   buckets_.reserve(static_cast<std::size_t>(entries()));
   for (std::int64_t t = -limit(); t <= limit(); ++t) {

@@ -6,6 +6,8 @@
 #include <array>
 #include <cstdint>
 
+#include "graph/box_size.h"
+
 namespace plimsoll {
 
 struct SpatialLookup {
@@ -13,15 +15,16 @@ struct SpatialLookup {
   std::int64_t row;
 };
 
-// Coordinates are rows of the tables (the data's reader has checked them); sizes are clipped to them.
+// Coordinates are rows of the tables (the data's reader has checked them).
 inline std::array<SpatialLookup, 6> spatial_lookups(const std::int32_t* box, std::int64_t table_rows) {
-  const std::int64_t x0 = box[0], y0 = box[1], x1 = box[2], y1 = box[3], last = table_rows - 1;
+  const std::int64_t x0 = box[0], y0 = box[1], x1 = box[2], y1 = box[3];
+  const std::int64_t largest = largest_box_size(table_rows);
   return {{{0, x0},
            {1, y0},
            {0, x1},
            {1, y1},
-           {2, std::clamp<std::int64_t>(y1 - y0, 0, last)},
-           {3, std::clamp<std::int64_t>(x1 - x0, 0, last)}}};
+           {2, std::clamp<std::int64_t>(y1 - y0, 0, largest)},
+           {3, std::clamp<std::int64_t>(x1 - x0, 0, largest)}}};
 }
 
 }  // namespace plimsoll

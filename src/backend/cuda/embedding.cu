@@ -3,6 +3,7 @@
 
 #include "backend/cuda/decode.h"
 #include "backend/cuda/grouped_sums.h"
+#include "graph/box_size.h"
 
 namespace plimsoll::cuda {
 namespace {
@@ -46,11 +47,11 @@ std::unique_ptr<Kernel> make_embedding_coded(const Context& context) {
 }
 
 // The six look-ups of a box, in the order of their columns: x(x0) y(y0) x(x1) y(y1) h(y1-y0) w(x1-x0). The row that
-// the `slot`-th one takes of its table; sizes are clipped to the table.
+// the `slot`-th one takes of its table; sizes are clipped as graph/box_size.h says.
 __device__ std::int32_t spatial_row(const std::int32_t* box, unsigned slot, std::int64_t table_rows) {
   if (slot < 4) return box[slot];
   const std::int32_t size = slot == 4 ? box[3] - box[1] : box[2] - box[0];
-  return std::clamp(size, 0, static_cast<std::int32_t>(table_rows) - 1);
+  return std::clamp(size, 0, static_cast<std::int32_t>(largest_box_size(table_rows)));
 }
 // 0..3: x, y, h, w.
 __device__ unsigned spatial_table(unsigned slot) { return slot < 4 ? slot % 2 : slot - 2; }

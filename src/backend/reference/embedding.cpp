@@ -4,6 +4,7 @@
 #include <array>
 
 #include "backend/reference/loop_kernel.h"
+#include "graph/box_size.h"
 
 namespace plimsoll::reference {
 namespace {
@@ -46,7 +47,9 @@ std::array<SpatialLookup, 6> spatial_lookups(const std::int32_t* box, std::int64
   for (const std::int64_t coordinate : {x0, y0, x1, y1}) {
     check(coordinate >= 0 && coordinate < table_rows, "a box coordinate is a row of the tables");
   }
-  const auto clipped = [&](std::int64_t size) { return std::clamp<std::int64_t>(size, 0, table_rows - 1); };
+  const auto clipped = [&](std::int64_t size) {
+    return std::clamp<std::int64_t>(size, 0, largest_box_size(table_rows));
+  };
   return {{{0, x0}, {1, y0}, {0, x1}, {1, y1}, {2, clipped(y1 - y0)}, {3, clipped(x1 - x0)}}};
 }
 

@@ -1,0 +1,13 @@
+// The widths and heights of boxes that have rows of their own in the spatial tables, as `transformers` clips them: to
+// 0 .. 1023, however many rows the tables have.
+//
+//   const std::int64_t row = std::clamp<std::int64_t>(x1 - x0, 0, largest_box_size(table_rows));
+#pragma once
+
+#include <cstdint>
+
+namespace plimsoll {
+
+constexpr std::int64_t largest_box_size(std::int64_t table_rows) { return table_rows < 1024 ? table_rows - 1 : 1023; }
+
+}  // namespace plimsoll
