@@ -37,7 +37,20 @@ std::string fingerprint(std::span<const Example> examples) {
 // A NaN's sign means nothing, and "-nan" would be printed.
 double without_sign(double value) { return std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value; }
 
-// Of what trains, as far as results depend on it; empty where all does.
+// A number of a JSON line: null where it is not finite.
+class JsonNumber {
+ public:
+  explicit JsonNumber(double value) : null_(!std::isfinite(value)), text_() {
+    *fmt::format_to_n(text_.data(), text_.size() - 1, "{:.9g}", value).out = '\0';
+  }
+  const char* c_str() const { return null_ ? "null" : text_.data(); }
+
+ private:
+  bool null_;
+  std::array<char, 32> text_;
+};
+
+// The options that change results, as text; empty where all parameters train.
 std::string numeric_text(const ModelOptions& options) {
   std::string text;
   for (const std::string& pattern : options.freeze) text += fmt::format(", frozen {}", pattern);
@@ -384,13 +397,12 @@ void Trainer::after_update(double loss, TrainSummary& summary) {
     std::array<char, 512> line;
     const auto out = fmt::format_to_n(
         line.data(), line.size(),
-        "{{\"step\": {}, \"epoch\": {:.6g}, \"loss\": {:.9g}, \"learning_rate\": {:.9g}, \"grad_norm\": {:.9g}, "
+        "{{\"step\": {}, \"epoch\": {:.6g}, \"loss\": {}, \"learning_rate\": {:.9g}, \"grad_norm\": {}, "
         "\"pages_per_second\": {:.5g}, \"data_wait\": {:.4f}, \"resident_bytes\": {}, \"anonymous_bytes\": {}, "
         "\"file_bytes\": {}, "
         "\"machine_free_bytes\": {}",
-        now.step, now.epoch,
-        state_.interval_loss / static_cast<double>(std::max<std::int64_t>(1, state_.interval_steps)), now.learning_rate,
-        std::isfinite(now.gradient_norm) ? now.gradient_norm : 0, now.pages_per_second, now.data_wait,
+        now.step, now.epoch, JsonNumber(now.mean_loss).c_str(), now.learning_rate,
+        JsonNumber(now.gradient_norm).c_str(), now.pages_per_second, now.data_wait,
         now.resident_bytes, memory.anonymous, memory.file_backed, memory.machine_free);
     const auto rest = line.size() - out.size;
     const auto end_of_line =

@@ -102,6 +102,34 @@ TEST(Fp16, SkipsUpdatesUntilTheScaleFits) {
   EXPECT_LT(run.reports.back().loss, run.reports.front().loss);
 }
 
+// The file says of an interval what the screen says of it, also where none of its updates was made.
+TEST(Fp16, TheFileSaysOfSkippedUpdatesWhatTheScreenSays) {
+  const ScratchFolder folder;
+  SmallRun run(folder.make("run"));
+  run.options.precision = DType::kF16;
+  run.options.fp16_initial_scale = 0x1p36;
+  run.options.max_steps = 24;
+  run.options.logging_steps = 2;
+  run.train();
+  std::istringstream lines(file_bytes(run.options.output_dir / "metrics.jsonl"));
+  std::size_t skipped = 0, made = 0;
+  for (std::string text; std::getline(lines, text);) {
+    const nlohmann::json line = nlohmann::json::parse(text);
+    const StepReport& report = run.reports.at(line.at("step").get<std::size_t>() - 1);
+    EXPECT_GT(report.mean_loss, 0.1);
+    EXPECT_NEAR(line.at("loss").get<double>(), report.mean_loss, 1e-8 * report.mean_loss) << text;
+    if (std::isfinite(report.gradient_norm)) {
+      EXPECT_GT(line.at("grad_norm").get<double>(), 0) << text;
+      ++made;
+    } else {
+      EXPECT_TRUE(line.at("grad_norm").is_null()) << text;
+      ++skipped;
+    }
+  }
+  EXPECT_GE(skipped, 2U);
+  EXPECT_GE(made, 2U);
+}
+
 TEST(Fp16, TheScheduleFollowsRealUpdates) {
   const ScratchFolder folder;
   SmallRun run(folder.make("run"));
