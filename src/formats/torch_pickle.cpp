@@ -18,6 +18,7 @@ using Kind = PickleValue::Kind;
 
 constexpr std::string_view kRebuildTensor = "torch._utils._rebuild_tensor_v2";
 constexpr std::string_view kRebuildParameter = "torch._utils._rebuild_parameter";
+constexpr std::string_view kRebuildParameterWithState = "torch._utils._rebuild_parameter_with_state";
 constexpr std::string_view kOrderedDict = "collections.OrderedDict";
 
 constexpr std::size_t kMaxKeyBytes = 64;  // of a storage: torch.save numbers them
@@ -38,9 +39,50 @@ const StorageClass* find_storage_class(std::string_view global) {
   return place == std::end(kStorageClasses) ? nullptr : place;
 }
 
+// Tensors that PyTorch writes and that are not read: what rebuilds them, or their storage's class.
+struct OtherTensor {
+  std::string_view global, what;
+};
+constexpr OtherTensor kOtherTensors[] = {
+    {"torch._utils._rebuild_tensor_v3", "numbers of a type that PyTorch has no storage class for"},
+    {"torch._utils._rebuild_sparse_tensor", "a sparse tensor"},
+    {"torch._utils._rebuild_qtensor", "a quantized tensor"},
+    {"torch._utils._rebuild_nested_tensor", "a nested tensor"},
+    {"torch._utils._rebuild_meta_tensor_no_storage", "a tensor without values, of the device 'meta'"},
+    {"torch._tensor._rebuild_from_type_v2", "a tensor of a subclass, or with attributes of its own"},
+    {"torch.ComplexFloatStorage", "complex numbers"},
+    {"torch.ComplexDoubleStorage", "complex numbers"},
+    {"torch.QInt8Storage", "a quantized tensor"},
+    {"torch.QUInt8Storage", "a quantized tensor"},
+    {"torch.QInt32Storage", "a quantized tensor"},
+    {"torch.QUInt4x2Storage", "a quantized tensor"},
+    {"torch.QUInt2x4Storage", "a quantized tensor"},
+    {"torch.storage.UntypedStorage", "numbers of a type that PyTorch has no storage class for"}};
+
+const OtherTensor* find_other_tensor(std::string_view global) {
+  const auto* place = std::find_if(std::begin(kOtherTensors), std::end(kOtherTensors),
+                                   [&](const OtherTensor& other) { return other.global == global; });
+  return place == std::end(kOtherTensors) ? nullptr : place;
+}
+
+// Names of values that stand beside tensors, or within the records of those that are not read.
+bool is_plain_value(std::string_view global) {
+  static constexpr std::string_view kNames[] = {
+      "Size",      "device",    "serialization._get_layout", "per_tensor_affine", "per_channel_affine",
+      "Tensor",    "float64",   "float32",   "float16",      "bfloat16",          "int64",
+      "int32",     "int16",     "int8",      "uint64",       "uint32",            "uint16",
+      "uint8",     "bool",      "complex32", "complex64",    "complex128",        "float8_e4m3fn",
+      "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn_x2"};
+  constexpr std::string_view kModule = "torch.";
+  return global.starts_with(kModule) &&
+         std::find(std::begin(kNames), std::end(kNames), global.substr(kModule.size())) != std::end(kNames);
+}
+
+// Names alone: nothing that a file names is ever called.
 bool is_allowed(std::string_view global) {
-  return global == kRebuildTensor || global == kRebuildParameter || global == kOrderedDict ||
-         find_storage_class(global) != nullptr;
+  return global == kRebuildTensor || global == kRebuildParameter || global == kRebuildParameterWithState ||
+         global == kOrderedDict || find_storage_class(global) != nullptr || find_other_tensor(global) != nullptr ||
+         is_plain_value(global);
 }
 
 // The pickle's tree becomes entries; every number in it is checked against the archive.
@@ -69,9 +111,13 @@ class StateDict {
     for (std::size_t i = 0; i + 1 < dict->pairs.size(); i += 2) {
       const PickleValue& key = pickle_[dict->pairs[i]];
       const PickleValue* value = &pickle_[dict->pairs[i + 1]];
-      if (is_call(*value, kRebuildParameter)) value = &argument(*value, 0);
-      if (key.kind != Kind::kText || !is_call(*value, kRebuildTensor)) continue;
+      if (is_call(*value, kRebuildParameter) || is_call(*value, kRebuildParameterWithState)) {
+        value = &argument(*value, 0);
+      }
+      if (key.kind != Kind::kText || value->kind != Kind::kCall) continue;
       name_ = key.text;
+      refuse_other_tensor(pickle_[value->items[0]].text, *value);
+      if (!is_call(*value, kRebuildTensor)) continue;
       // One text recalled as the name of each of a million tensors would be copied as often.
       if (!names.insert(dict->pairs[i]).second) refuse("a tensor's name comes twice");
       add(*value);
@@ -89,6 +135,23 @@ class StateDict {
                      .allowed = std::move(allowed),
                      .remedy = "the file is damaged, or holds more than a state dict: save the "
                                "model again, best as model.safetensors"});
+  }
+
+  // `call`: what rebuilds the tensor.
+  void refuse_other_tensor(std::string_view global, const PickleValue& call) const {
+    const OtherTensor* other = find_other_tensor(global);
+    if (other == nullptr) return;
+    std::string found(other->what);
+    for (const PickleRef ref : pickle_[call.items[1]].items) {  // the number type of _rebuild_tensor_v3
+      const PickleValue& argument = pickle_[ref];
+      if (argument.kind == Kind::kGlobal && is_plain_value(argument.text)) found += fmt::format(" ({})", argument.text);
+    }
+    throw DataError({.what = "a tensor of a kind that is not read",
+                     .where = fmt::format("{}, tensor '{}'", zip_.file().path().string(), name_),
+                     .found = std::move(found),
+                     .allowed = "dense tensors of F64, F32, F16, BF16, whole numbers up to 64 bits, or bool",
+                     .remedy = "no LayoutLMv3 model has such a weight: save the model's own state_dict(), or convert "
+                               "the tensor, for example with .to(torch.float32)"});
   }
 
   bool is_call(const PickleValue& value, std::string_view callee) const {
@@ -119,13 +182,19 @@ class StateDict {
 
   // ('storage', torch.FloatStorage, key, location, elements): the location (cpu, cuda:0) is where
   // the tensor lived when it was saved, and means nothing here.
-  Storage storage(const PickleValue& value) const {
+  // `call`: what rebuilds its tensor.
+  Storage storage(const PickleValue& call) const {
+    const PickleValue& value = argument(call, 0);
     const PickleValue& id = expect(pickle_[expect(value, Kind::kPersistent).items[0]], Kind::kTuple);
     if (id.items.size() < 5 || pickle_[id.items[0]].text != "storage") {
       refuse("a storage's record is not as torch.save writes it");
     }
-    const StorageClass* storage_class = find_storage_class(expect(pickle_[id.items[1]], Kind::kGlobal).text);
-    if (storage_class == nullptr) refuse("a storage of no known type");
+    const std::string& class_name = expect(pickle_[id.items[1]], Kind::kGlobal).text;
+    const StorageClass* storage_class = find_storage_class(class_name);
+    if (storage_class == nullptr) {
+      refuse_other_tensor(class_name, call);
+      refuse("a storage of no known type");
+    }
     const std::string& key = expect(pickle_[id.items[2]], Kind::kText).text;
     const std::uint64_t elements = size(pickle_[id.items[4]]);
     const ZipEntry* entry = key.size() > kMaxKeyBytes ? nullptr : zip_.find(prefix_ + "data/" + key);
@@ -147,7 +216,7 @@ class StateDict {
 
   // _rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks[, metadata])
   void add(const PickleValue& call) {
-    const Storage store = storage(argument(call, 0));
+    const Storage store = storage(call);
     const std::uint64_t offset = size(argument(call, 1));
     const PickleValue& sizes = expect(argument(call, 2), Kind::kTuple);
     const PickleValue& strides = expect(argument(call, 3), Kind::kTuple);
@@ -198,14 +267,29 @@ class StateDict {
   std::string name_;    // of the tensor being looked at
 };
 
-// Before 1.6 a file was a run of pickles, the first of them this number.
+constexpr std::size_t kStartBytes = 32;  // of a file, which tell what it is
+
+// A pickle of protocol 2 or later.
+bool is_binary_pickle(std::string_view start) { return start.size() > 2 && start[0] == '\x80' && start[1] >= 2 && start[1] <= 5; }
+
+// Before 1.6 a file was a run of pickles, the first of them the number 0x1950a86a20f9469cfc6c, in whatever protocol
+// torch.save was asked for; with _use_new_zipfile_serialization=False it still is.
+bool is_legacy(std::string_view start) {
+  constexpr std::string_view kText = "L119547037146038801333356L\n.", kBinary = "\x8a\x0al\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
+  if (start.starts_with(kText)) return true;
+  if (!is_binary_pickle(start)) return false;
+  constexpr std::size_t kFrameBytes = 9;  // of protocol 4 on: how long the pickle is
+  start.remove_prefix(2);
+  if (start.starts_with('\x95')) start.remove_prefix(std::min(kFrameBytes, start.size()));
+  return start.starts_with(kBinary);
+}
+
 const std::filesystem::path& refuse_other_formats(const std::filesystem::path& path) {
   const InputFile file(path);
   refuse_placeholder(file);
-  constexpr std::string_view kLegacyStart = "\x80\x02\x8a\x0al\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
-  std::string start(std::min<std::uint64_t>(file.size_bytes(), kLegacyStart.size()), '\0');
+  std::string start(std::min<std::uint64_t>(file.size_bytes(), kStartBytes), '\0');
   file.read_at(0, std::as_writable_bytes(std::span(start.data(), start.size())));
-  if (start == kLegacyStart) {
+  if (is_legacy(start)) {
     throw DataError({.what = "this file is in PyTorch's format from before version 1.6",
                      .where = path.string(),
                      .allowed = "the zip format that torch.save writes since 1.6, or safetensors",
@@ -214,9 +298,10 @@ const std::filesystem::path& refuse_other_formats(const std::filesystem::path& p
                                ".new')\", then rename the new file"});
   }
   if (!start.starts_with("PK")) {
-    throw DataError({.what = "this is no file that torch.save wrote",
+    throw DataError({.what = "this is not a file that torch.save wrote",
                      .where = path.string(),
-                     .found = "a file that does not begin as a zip archive",
+                     .found = is_binary_pickle(start) ? "a Python pickle, as pickle.dump writes it"
+                                                      : "a file that does not begin as a zip archive",
                      .allowed = "the zip format that torch.save writes, or safetensors",
                      .remedy = "the file is torn, or of another kind: get it again"});
   }

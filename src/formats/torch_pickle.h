@@ -3,7 +3,8 @@
 //
 // The archive holds NAME/data.pkl, a pickled state dict whose tensors refer to storages, and the
 // storages' bytes as NAME/data/KEY. Only the functions that rebuild tensors, parameters and
-// OrderedDict are known; any other name in the pickle is refused as code. Tensors may share a
+// OrderedDict are known; complex, quantized, sparse and other such tensors are refused by their
+// kind, any other name in the pickle as code. Tensors may share a
 // storage (tied weights) and may be strided views of one: read() gathers them row-major. A state
 // dict nested under "state_dict" is found; values that are no tensors are passed over.
 //

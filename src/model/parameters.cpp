@@ -20,12 +20,25 @@ namespace {
 
 constexpr std::string_view kPrefix = "layoutlmv3.";
 
+// "LayerNorm.weight" and "LayerNorm.bias" are "LayerNorm.gamma" and "LayerNorm.beta" in files of early BERT code, which
+// transformers renames as it loads them.
+std::string early_name(const std::string& name) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kNames = {
+      {{"LayerNorm.weight", "gamma"}, {"LayerNorm.bias", "beta"}}};
+  for (const auto& [now, then] : kNames) {
+    if (name.ends_with(now)) return name.substr(0, name.rfind('.') + 1) + std::string(then);
+  }
+  return name;
+}
+
 // The name under which the file has the parameter: with the model's prefix, or, in a bare encoder's file, without.
 std::optional<std::string> name_in_file(const WeightsFile& weights, const std::string& name) {
-  if (weights.find(name) != nullptr) return name;
-  if (!name.starts_with(kPrefix)) return std::nullopt;
-  std::string bare = name.substr(kPrefix.size());
-  if (weights.find(bare) != nullptr) return bare;
+  for (const std::string& full : {name, early_name(name)}) {
+    if (weights.find(full) != nullptr) return full;
+    if (!full.starts_with(kPrefix)) continue;
+    std::string bare = full.substr(kPrefix.size());
+    if (weights.find(bare) != nullptr) return bare;
+  }
   return std::nullopt;
 }
 

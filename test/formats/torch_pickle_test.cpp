@@ -120,8 +120,17 @@ TEST(TorchPickle, RefusesOtherFormatsWithARemedy) {
               AllOf(HasSubstr("before version 1.6"), HasSubstr("torch.save(torch.load(")));
   EXPECT_THAT(error_of("\x7f"
                        "ELF and so on"),
-              HasSubstr("no file that torch.save wrote"));
-  EXPECT_THAT(error_of(""), HasSubstr("no file that torch.save wrote"));
+              HasSubstr("not a file that torch.save wrote"));
+  EXPECT_THAT(error_of(""), HasSubstr("not a file that torch.save wrote"));
+  // The start of what torch.save writes with _use_new_zipfile_serialization=False, in each pickle_protocol.
+  const std::string number = "\x8a\x0al\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
+  const std::string frame("\x95\x0d\0\0\0\0\0\0\0", 9);
+  for (const std::string& start :
+       {std::string("L119547037146038801333356L\n.L1001L\n."), "\x80\x02" + number + "\x80\x02M\xe9\x03",
+        "\x80\x03" + number + "\x80\x03M\xe9\x03", "\x80\x04" + frame + number, "\x80\x05" + frame + number}) {
+    EXPECT_THAT(error_of(start), AllOf(HasSubstr("before version 1.6"), HasSubstr("torch.save(torch.load(")));
+  }
+  EXPECT_THAT(error_of("\x80\x03}q\x01X\x01"), AllOf(HasSubstr("not a file that torch.save wrote"), HasSubstr("pickle.dump")));
   EXPECT_THAT(error_of("version https://git-lfs.github.com/spec/v1\n"), HasSubstr("git lfs pull"));
   EXPECT_THAT(data_error([] { TorchPickleReader reader(golden("stored.npz")); }), HasSubstr("0 entries"));
 }
@@ -158,7 +167,7 @@ TEST(TorchPickle, RefusesRecordsThatLie) {
               HasSubstr("too many dimensions"));
   EXPECT_THAT(error_of(TensorRecord{.sizes = {0x7FFFFFFF, 0x7FFFFFFF, 0x7FFFFFFF}, .strides = {0, 0, 0}}),
               HasSubstr("larger than any file"));
-  EXPECT_THAT(error_of(TensorRecord{.storage_class = "ComplexFloatStorage"}), HasSubstr("would run code"));
+  EXPECT_THAT(error_of(TensorRecord{.storage_class = "FuzzyFloatStorage"}), HasSubstr("would run code"));
   const std::string tensor = pickled(TensorRecord{});
   // The call's arguments cut short, and a storage that is none.
   EXPECT_THAT(error_of(torch_archive(pickled_dict({{"w", "ctorch._utils\n_rebuild_tensor_v2\n)R"}}))),
@@ -169,6 +178,39 @@ TEST(TorchPickle, RefusesRecordsThatLie) {
               HasSubstr("comes twice"));
   EXPECT_THAT(error_of(torch_archive(pickled_dict({{"w", "N"}}))), HasSubstr("holds no tensors"));
   EXPECT_THAT(error_of(torch_archive("\x80\x02N.")), HasSubstr("no dictionary"));
+}
+
+// Tensors that PyTorch has and a state dict of weights has not: none of them is code, and each is called what it is.
+TEST(TorchPickle, CallsTensorsThatAreNotReadByTheirKind) {
+  for (const auto& [storage_class, kind] : {std::pair{"ComplexFloatStorage", "complex numbers"},
+                                            {"ComplexDoubleStorage", "complex numbers"},
+                                            {"QInt8Storage", "a quantized tensor"}}) {
+    EXPECT_THAT(error_of(TensorRecord{.storage_class = storage_class}),
+                AllOf(HasSubstr("not read"), HasSubstr("tensor 'w'"), HasSubstr(kind), HasSubstr("F32")));
+  }
+  const auto rebuilt = [](const std::string& global, const std::string& arguments) {
+    return error_of(torch_archive(pickled_dict({{"w", "c" + global + "\n(" + arguments + "tR"}})));
+  };
+  EXPECT_THAT(rebuilt("torch._utils\n_rebuild_tensor_v3", "K\x01" "ctorch\nfloat8_e4m3fn\n"),
+              AllOf(HasSubstr("tensor 'w'"), HasSubstr("torch.float8_e4m3fn")));
+  EXPECT_THAT(rebuilt("torch._utils\n_rebuild_sparse_tensor", "ctorch.serialization\n_get_layout\n"),
+              HasSubstr("a sparse tensor"));
+  EXPECT_THAT(rebuilt("torch._utils\n_rebuild_qtensor", "ctorch\nper_tensor_affine\n"), HasSubstr("a quantized tensor"));
+  EXPECT_THAT(rebuilt("torch._utils\n_rebuild_nested_tensor", ""), HasSubstr("a nested tensor"));
+  EXPECT_THAT(rebuilt("torch._utils\n_rebuild_meta_tensor_no_storage", "ctorch\nfloat32\n"), HasSubstr("without values"));
+  // Names beside these are code as before.
+  EXPECT_THAT(rebuilt("torch\nload", ""), AllOf(HasSubstr("would run code"), HasSubstr("'torch.load'")));
+  EXPECT_THAT(rebuilt("torch._utils\n_rebuild_tensor_v9", ""), HasSubstr("would run code"));
+}
+
+// A size, a device or a type beside the tensors is passed over, as other values that are no tensors.
+TEST(TorchPickle, PassesOverPlainValuesOfTorch) {
+  const ScratchFolder directory;
+  const TorchPickleReader reader(directory.write(
+      "pytorch_model.bin", torch_archive(pickled_dict({{"size", "ctorch\nSize\n(K\x02tR"},
+                                                       {"dtype", "ctorch\nfloat16\n"},
+                                                       {"w", pickled(TensorRecord{})}}))));
+  EXPECT_EQ(reader.entries().size(), 1U);
 }
 
 // Memory a million times the file's: a name of the pickle's length, recalled for each tensor.

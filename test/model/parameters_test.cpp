@@ -279,6 +279,39 @@ TEST(LoadParameters, ThePrefixMayBeMissing) {
   }
 }
 
+// As transformers renames them (conversion_mapping.py, "legacy"), with the prefix and without.
+TEST(LoadParameters, EarlyNamesOfLayerNormAreRead) {
+  const LayoutLMv3Config config = small_config();
+  const std::vector<ParameterSpec> specs = parameter_specs(config);
+  for (const bool prefixed : {true, false}) {
+    std::vector<TensorDeclaration> tensors = declarations(specs);
+    std::map<std::string, std::string> early;  // by today's name
+    std::size_t renamed = 0;
+    for (TensorDeclaration& tensor : tensors) {
+      const std::string name = tensor.name;
+      for (const auto& [now, then] : {std::pair<std::string, std::string>{"LayerNorm.weight", "LayerNorm.gamma"},
+                                      {"LayerNorm.bias", "LayerNorm.beta"}}) {
+        if (!name.ends_with(now)) continue;
+        tensor.name = name.substr(0, name.size() - now.size()) + then;
+        ++renamed;
+      }
+      if (!prefixed && tensor.name.starts_with("layoutlmv3.")) tensor.name = tensor.name.substr(11);
+      early[name] = tensor.name;
+    }
+    EXPECT_EQ(renamed, 8U);
+    const ScratchFolder folder;
+    write_weights((folder / "model.safetensors"), tensors);
+    const WeightsFile weights = open_weights((folder / "model.safetensors"));
+    Store store(specs);
+    const ParameterReport report = load_parameters(config, specs, {.weights = &weights}, store.memory());
+    EXPECT_TRUE(report.fresh.empty());
+    EXPECT_TRUE(report.unused.empty());
+    for (const auto& [name, values] : store.values) {
+      for (std::size_t i = 0; i < values.size(); ++i) ASSERT_EQ(values[i], element(early.at(name), i)) << name << " " << i;
+    }
+  }
+}
+
 TEST(LoadParameters, AMissingTensorIsNamed) {
   const LayoutLMv3Config config = small_config();
   const std::vector<ParameterSpec> specs = parameter_specs(config);
