@@ -7,13 +7,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <limits>
-#include <sstream>
 #include <string>
 
 #include "base/bytes.h"
@@ -22,7 +18,7 @@ namespace plimsoll {
 namespace {
 
 // The number after `key` in a file of "Key:   123 kB" lines, in bytes; 0 if absent.
-std::size_t kilobytes_of(const char* path, const std::string& key) {
+std::size_t kilobytes_of(const std::filesystem::path& path, const std::string& key) {
   std::ifstream file(path);
   std::string word;
   while (file >> word) {
@@ -32,30 +28,6 @@ std::size_t kilobytes_of(const char* path, const std::string& key) {
     return kilobytes * kKiB;
   }
   return 0;
-}
-
-// The first word of a file as a number; `missing` if there is none ("max").
-double number_in(const std::string& path, double missing) {
-  std::ifstream file(path);
-  double value = 0;
-  return file >> value ? value : missing;
-}
-
-// Cores that cgroup v2's "cpu.max" or v1's quota grant, rounded up; no limit: a large number.
-int cgroup_cores() {
-  constexpr int kNoLimit = 1 << 20;
-  double quota = -1, period = 0;
-  std::ifstream v2("/sys/fs/cgroup/cpu.max");
-  if (std::string word; v2 >> word) {
-    if (word == "max" || !(v2 >> period)) return kNoLimit;
-    quota = std::strtod(word.c_str(), nullptr);
-  } else {
-    std::ifstream quota_file("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"),
-        period_file("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
-    if (!(quota_file >> quota && period_file >> period)) return kNoLimit;
-  }
-  if (quota <= 0 || period <= 0) return kNoLimit;
-  return static_cast<int>(std::min<double>(kNoLimit, (quota + period - 1) / period));
 }
 
 }  // namespace
@@ -73,7 +45,7 @@ std::size_t resident_bytes() {
   return std::strtoull(after_size, nullptr, 10) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
-ProcessMemory process_memory() {
+ProcessMemory process_memory(const MemoryGroups& groups) {
   std::array<char, 4096> text{};
   const auto read_file = [&](const char* path) {
     text.fill(0);
@@ -92,7 +64,7 @@ ProcessMemory process_memory() {
   memory.anonymous = kilobytes("RssAnon:");
   memory.file_backed = kilobytes("RssFile:");
   read_file("/proc/meminfo");
-  memory.machine_free = kilobytes("MemAvailable:");
+  memory.machine_free = std::min<std::size_t>(kilobytes("MemAvailable:"), groups.room_bytes(memory.file_backed));
   return memory;
 }
 
@@ -104,22 +76,21 @@ bool reset_peak_resident() {
   return static_cast<bool>(file);
 }
 
-std::size_t available_memory_bytes() {
-  constexpr double kNone = std::numeric_limits<double>::infinity();
-  double available = static_cast<double>(kilobytes_of("/proc/meminfo", "MemAvailable:"));
-  const double limit2 = number_in("/sys/fs/cgroup/memory.max", kNone);
-  const double used2 = number_in("/sys/fs/cgroup/memory.current", 0);
-  const double limit1 = number_in("/sys/fs/cgroup/memory/memory.limit_in_bytes", kNone);
-  const double used1 = number_in("/sys/fs/cgroup/memory/memory.usage_in_bytes", 0);
-  available = std::min({available, limit2 - used2, limit1 - used1});
-  return available > 0 ? static_cast<std::size_t>(available) : 0;
+std::size_t available_memory_bytes(const std::filesystem::path& root) {
+  const std::size_t machine = kilobytes_of(root / "proc/meminfo", "MemAvailable:");
+  const std::size_t mapped = kilobytes_of(root / "proc/self/status", "RssFile:");
+  return std::min(machine, MemoryGroups(root).room_bytes(mapped));
+}
+
+std::size_t machine_memory_bytes(const std::filesystem::path& root) {
+  return kilobytes_of(root / "proc/meminfo", "MemTotal:");
 }
 
 int available_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
   const int cores = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
-  return std::max(1, std::min(cores, cgroup_cores()));
+  return std::max(1, std::min(cores, cgroup_cores().value_or(cores)));
 }
 
 void release_free_heap() { ::malloc_trim(0); }

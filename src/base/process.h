@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <string>
+
+#include "base/cgroup.h"
 
 namespace plimsoll {
 
@@ -15,15 +18,18 @@ bool reset_peak_resident();
 // Memory by kind, in bytes, asked for without allocating; 0 where /proc does not tell.
 struct ProcessMemory {
   std::size_t resident = 0, anonymous = 0, file_backed = 0;  // of this process: VmRSS, RssAnon, RssFile
-  std::size_t machine_free = 0;                              // MemAvailable
+  std::size_t machine_free = 0;  // MemAvailable, or less where one of its cgroups has less room
 };
-ProcessMemory process_memory();
+ProcessMemory process_memory(const MemoryGroups& groups);
 
 // Gives freed heap back to the system, so that resident_bytes() shows what is in use and not what has been.
 void release_free_heap();
 
-// What this process may still take: MemAvailable, or less where a cgroup (v2 or v1) sets a limit.
-std::size_t available_memory_bytes();
+// What this process may still take: MemAvailable, or less where a cgroup that it is in (base/cgroup.h) has less room.
+// `root` stands for "/" in tests.
+std::size_t available_memory_bytes(const std::filesystem::path& root = "/");
+// The machine's memory (MemTotal); 0 where /proc is missing.
+std::size_t machine_memory_bytes(const std::filesystem::path& root = "/");
 
 // Cores that this process may use: its affinity mask, or fewer where a cgroup sets a CPU quota. At least 1.
 int available_cores();

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/bytes.h"
+#include "base/cgroup.h"
 #include "base/process.h"
 #include "doctor/facts.h"
 
@@ -25,13 +26,6 @@ std::string first_line(const fs::path& path) {
   return line;
 }
 
-std::optional<std::uint64_t> number_in(const fs::path& path) {
-  std::ifstream file(path);
-  std::uint64_t value = 0;
-  if (file >> value) return value;
-  return {};
-}
-
 void read_memory(Facts& facts) {
   std::ifstream file("/proc/meminfo");
   std::string key, rest;
@@ -44,36 +38,13 @@ void read_memory(Facts& facts) {
   facts.available_bytes = available_memory_bytes();
 }
 
-// The tightest limit on the way from this process's cgroup (version 2) to the root; or version 1's own.
 void read_cgroup(Facts& facts) {
-  std::string path;
-  std::ifstream file("/proc/self/cgroup");
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("0::")) path = line.substr(3);
+  const MemoryGroups groups;
+  if (const auto limit = groups.least_limit()) {
+    facts.cgroup_limit_bytes = limit->limit_bytes;
+    facts.cgroup_used_bytes = limit->used_bytes;
   }
-  fs::path group = fs::path("/sys/fs/cgroup") / fs::path(path).relative_path();
-  for (int depth = 0; depth < 32; ++depth) {
-    const auto limit = number_in(group / "memory.max");  // "max" is no number
-    if (limit && (!facts.cgroup_limit_bytes || *limit < *facts.cgroup_limit_bytes)) {
-      facts.cgroup_limit_bytes = limit;
-      facts.cgroup_used_bytes = number_in(group / "memory.current");
-    }
-    if (!facts.cgroup_oom_kills) {
-      std::ifstream events(group / "memory.events");
-      std::string key;
-      for (std::uint64_t count = 0; events >> key >> count;) {
-        if (key == "oom_kill") facts.cgroup_oom_kills = count;
-      }
-    }
-    if (group == "/sys/fs/cgroup" || !group.has_relative_path()) break;
-    group = group.parent_path();
-  }
-  const auto limit1 = number_in("/sys/fs/cgroup/memory/memory.limit_in_bytes");
-  // Version 1 writes a huge number for "none".
-  if (!facts.cgroup_limit_bytes && limit1 && *limit1 < (std::uint64_t{1} << 50)) {
-    facts.cgroup_limit_bytes = limit1;
-    facts.cgroup_used_bytes = number_in("/sys/fs/cgroup/memory/memory.usage_in_bytes");
-  }
+  facts.cgroup_oom_kills = groups.oom_kills();
 }
 
 struct Space {

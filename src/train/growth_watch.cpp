@@ -19,8 +19,8 @@ std::string describe(const Growth& growth) {
   const std::string rate = format_bytes(static_cast<std::size_t>(growth.bytes_per_step)) + " an update";
   if (growth.suspect == Growth::Suspect::kOtherProcesses) {
     return fmt::format(
-        "the machine's free memory falls by {} and is down to {}, while this run does not grow: other processes "
-        "will have taken all of it by update {}; look at what else runs",
+        "the free memory of the machine, or of this run's cgroup, falls by {} and is down to {}, while this run does "
+        "not grow: other processes will have taken all of it by update {}; look at what else runs",
         rate, format_bytes(growth.bytes), growth.crosses_at);
   }
   return fmt::format(

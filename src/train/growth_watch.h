@@ -2,7 +2,7 @@
 // The plan says that nothing does; this is the second look.
 //
 //   GrowthWatch watch({.budget_bytes = budget, .total_steps = 9000});
-//   if (const auto growth = watch.add(step, seconds, process_memory())) log_warning(describe(*growth));
+//   if (const auto growth = watch.add(step, seconds, process_memory(groups))) log_warning(describe(*growth));
 //
 // Samples are cut into four quarters; memory grows where the quarters' medians rise by comparable amounts. A jump, an
 // outlier or growth that levels off is none. Allocates nothing.

@@ -388,7 +388,7 @@ void Trainer::after_update(double loss, TrainSummary& summary) {
   const bool end = state_.step == state_.total_steps;
   const bool logs = updates_now(options_.logging_steps) || end;
   ProcessMemory memory;
-  if (logs || step_seconds_ - growth_seconds_ >= 1) memory = process_memory();
+  if (logs || step_seconds_ - growth_seconds_ >= 1) memory = process_memory(groups_);
   if (step_seconds_ - growth_seconds_ >= 1) {
     growth_seconds_ = step_seconds_;
     if (const auto growth = growth_.add(state_.step, step_seconds_, memory)) log_warning(describe(*growth));

@@ -150,6 +150,7 @@ class Trainer {
   bool recorded_ = false;                           // the run's first faulty update
   std::int64_t skipped_in_a_row_ = 0;
   GrowthWatch growth_;
+  MemoryGroups groups_;
   double growth_seconds_ = 0;  // when memory was last looked at
   std::int64_t pages_ = 0;
   double step_seconds_ = 0;  // spent in updates, evaluation and saving left out

@@ -88,7 +88,7 @@ TEST(GrowthWatch, SaysNothingOfAShortRun) {
 }
 
 TEST(ProcessMemory, IsThisProcesss) {
-  const ProcessMemory memory = process_memory();
+  const ProcessMemory memory = process_memory(MemoryGroups());
   EXPECT_GT(memory.resident, kMiB);
   EXPECT_GT(memory.anonymous, 0U);
   EXPECT_LE(memory.anonymous, memory.resident);
