@@ -25,7 +25,10 @@ std::size_t parse_bytes(std::string_view text, std::string_view option) {
   for (const char c : text.substr(static_cast<std::size_t>(end - text.data()))) {
     if (c != ' ') unit += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   }
-  if (unit.empty() && number < static_cast<double>(kMiB)) throw fail(fmt::format("did you mean {:g}GiB?", number));
+  if (unit.empty() && number < static_cast<double>(kMiB)) {
+    constexpr double kManyGibibytes = 128;  // more than that in one GPU or workstation is rare
+    throw fail(fmt::format("did you mean {:g}{}?", number, number > kManyGibibytes ? "MiB" : "GiB"));
+  }
   double factor = unit.empty() || unit == "b" ? 1 : 0;
   double binary = 1, decimal = 1;
   for (const char* letter : {"k", "m", "g", "t"}) {

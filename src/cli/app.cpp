@@ -19,6 +19,7 @@
 #include "cli/config_file.h"
 #include "cli/manual.h"
 #include "cli/usage.h"
+#include "fit/fit.h"
 
 namespace plimsoll {
 namespace {
@@ -88,7 +89,9 @@ struct ErrorForm {
   bool json = false, event = false;
 };
 
-int report(ErrorForm form, ExitCode code, const Problem& problem) {
+// `more`: members of the error's object that this kind of error has beside the usual ones.
+int report(ErrorForm form, ExitCode code, const Problem& problem,
+           const nlohmann::json& more = nlohmann::json::object()) {
   // Not by what may have failed: print_line, or a print that throws.
   const auto print = [](std::FILE* file, const std::string& text) {
     std::fwrite(text.data(), 1, text.size(), file);
@@ -96,12 +99,13 @@ int report(ErrorForm form, ExitCode code, const Problem& problem) {
   };
   print(stderr, fmt::format("error: {}\n", format_problem(problem)));
   if (form.json) {
-    const nlohmann::json error = {{"exit_code", static_cast<int>(code)},
-                                  {"what", problem.what},
-                                  {"where", problem.where},
-                                  {"found", problem.found},
-                                  {"allowed", problem.allowed},
-                                  {"remedy", problem.remedy}};
+    nlohmann::json error = {{"exit_code", static_cast<int>(code)},
+                            {"what", problem.what},
+                            {"where", problem.where},
+                            {"found", problem.found},
+                            {"allowed", problem.allowed},
+                            {"remedy", problem.remedy}};
+    error.update(more);
     nlohmann::ordered_json object;
     if (form.event) object["event"] = "error";
     object["error"] = error;
@@ -222,6 +226,9 @@ static int parse_and_run(int argc, const char* const* argv, bool json) {
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     return report(form, ExitCode::kUsage, usage_problem(error, arguments));
+  } catch (const BudgetTooSmall& error) {
+    return report(form, error.exit_code(), error.problem(),
+                  nlohmann::json::object({{"smallest_budget_bytes", error.smallest_budget_bytes()}}));
   } catch (const Error& error) {
     return report(form, error.exit_code(), error.problem());
   } catch (const std::filesystem::filesystem_error& error) {

@@ -4,12 +4,16 @@
 #include <nlohmann/json.hpp>
 
 #include "backend/backend.h"
+#include "base/bytes.h"
 #include "plan/cost.h"
 
 namespace plimsoll {
 
+// The most that a process of its own holds while it measures.
+inline constexpr std::size_t kCalibrationBytes = 240 * kMiB;
+
 // Times every node of one LayoutLMv3-base layer's step in that precision, and the updates of each optimizer, a few times
-// over, and takes the best. Takes about two seconds and 200 MiB: meant for a process of its own, so that a run's memory
+// over, and takes the best. Takes about two seconds and kCalibrationBytes: meant for a process of its own, so that a run's memory
 // does not pay for it.
 OpSpeeds measure_speeds(Backend& backend, DType precision);
 

@@ -38,8 +38,9 @@ StepOptions step_options(const FitRequest& request, const Levers& levers) {
   return options;
 }
 
-PlannedProgram prepare_program(ProgramKind kind, const FitRequest& request, const Levers& levers,
-                               const ModelCapacity& capacity, Backend& backend, OffloadLayout& layout) {
+// Its kernels are prepared later.
+PlannedProgram build_program(ProgramKind kind, const FitRequest& request, const Levers& levers,
+                             const ModelCapacity& capacity, OffloadLayout& layout) {
   StepGraph step = build_step_graph(kind, step_options(request, levers), capacity, request.update_text_rows, &layout);
   return {.kind = kind,
           .capacity = capacity,
@@ -47,8 +48,23 @@ PlannedProgram prepare_program(ProgramKind kind, const FitRequest& request, cons
           .logits = step.logits,
           .gradient_norm = step.gradient_norm,
           .gradients = std::move(step.gradients),
-          .prepared = prepare(std::move(step.graph), backend),
+          .prepared = {.graph = std::move(step.graph), .kernels = {}, .recorder = nullptr},
           .plan = {}};
+}
+
+// Kernels take memory that grows with the rows that they are made for: those of a plan that cannot fit, or that no
+// budget asked for, would make the planner itself outgrow the budget. Without them the plan lacks their scratch.
+constexpr std::int64_t kRowsWithoutQuestion = 16'384;
+bool needs_kernels(const RunPlan& run, const FitRequest& request, std::size_t loader_bytes) {
+  std::int64_t rows = 0;
+  std::size_t arena = 0;
+  for (const PlannedProgram& program : run.programs) {
+    const Graph& graph = program.prepared.graph;
+    rows = std::max(rows, program.capacity.text_rows + program.capacity.samples * request.step.config.visual_tokens());
+    const std::vector<std::size_t> no_scratch(graph.nodes().size(), 0);
+    arena = std::max(arena, estimate_memory(graph, no_scratch, run.layout).arena_bytes());
+  }
+  return rows <= kRowsWithoutQuestion || arena + loader_bytes <= request.budget_bytes;
 }
 
 // Persistent bytes by purpose; names are those that transform/optimizer.h gives.
@@ -160,24 +176,25 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
     const ModelCapacity capacity{.samples = micro, .text_rows = request.text_rows(micro)};
     loader = request.loader_bytes ? request.loader_bytes(capacity) : 0;
     if (run.accumulation_steps == 1) {
-      run.programs.push_back(prepare_program(ProgramKind::kStep, request, levers, capacity, backend, run.offload));
+      run.programs.push_back(build_program(ProgramKind::kStep, request, levers, capacity, run.offload));
     } else {
-      run.programs.push_back(
-          prepare_program(ProgramKind::kAccumulate, request, levers, capacity, backend, run.offload));
-      run.programs.push_back(
-          prepare_program(ProgramKind::kAccumulateAndStep, request, levers, capacity, backend, run.offload));
+      run.programs.push_back(build_program(ProgramKind::kAccumulate, request, levers, capacity, run.offload));
+      run.programs.push_back(build_program(ProgramKind::kAccumulateAndStep, request, levers, capacity, run.offload));
     }
   }
   if (request.evaluates) {
     const ModelCapacity capacity{.samples = micro, .text_rows = request.evaluation_text_rows(micro)};
     if (request.loader_bytes) loader = std::max(loader, request.loader_bytes(capacity));
-    run.programs.push_back(prepare_program(ProgramKind::kEvaluate, request, levers, capacity, backend, run.offload));
+    run.programs.push_back(build_program(ProgramKind::kEvaluate, request, levers, capacity, run.offload));
   }
   for (const PlannedProgram& program : run.programs) run.layout.add(program.prepared.graph);
+  const bool prepares = depth == PlanDepth::kComplete || needs_kernels(run, request, loader);
   const PlannedProgram* largest = nullptr;
   for (PlannedProgram& program : run.programs) {
+    if (prepares) program.prepared = prepare(std::move(program.prepared.graph), backend);
     const Graph& graph = program.prepared.graph;
-    const std::vector<std::size_t> scratch = program.prepared.scratch_bytes();
+    std::vector<std::size_t> scratch = program.prepared.scratch_bytes();
+    scratch.resize(graph.nodes().size(), 0);
     program.plan = depth == PlanDepth::kComplete ? plan_memory(graph, scratch, run.layout)
                                                  : estimate_memory(graph, scratch, run.layout);
     if (program.kind != ProgramKind::kEvaluate) {
@@ -195,8 +212,9 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
   // Measured last: kernels, plans and graphs are then part of it; what planning has freed is not.
   release_free_heap();
   const bool to_file = run.offload.bytes() > 0 && run.offload_target == OffloadTarget::kFile;
-  const std::vector<MemoryItem> host = {{"process, libraries, data index", resident_bytes()},
+  const std::vector<MemoryItem> host = {{"process, libraries, data index", request.process_bytes()},
                                         {"loader buffers", loader},
+                                        {"drawing of pictures", request.drawing_bytes},
                                         {"offload thread and its buffer", to_file ? kOffloadThreadBytes : 0},
                                         {"reserve for libraries", kReserveBytes}};
   if (backend.device_use()) {

@@ -18,6 +18,8 @@
 
 #include "backend/backend.h"
 #include "base/bytes.h"
+#include "base/error.h"
+#include "base/process.h"
 #include "fit/calibration.h"
 #include "fit/step_graphs.h"
 #include "plan/memory_plan.h"
@@ -51,6 +53,18 @@ inline constexpr std::size_t kVariationBytes = 1 * kMiB;
 // machine.
 std::size_t usual_budget(std::size_t held_bytes, std::size_t free_bytes);
 
+// The budget of the memory that computes is too small.
+class BudgetTooSmall : public BudgetError {
+ public:
+  BudgetTooSmall(Problem problem, std::size_t smallest_budget_bytes)
+      : BudgetError(std::move(problem)), smallest_budget_bytes_(smallest_budget_bytes) {}
+  // The smallest that is known to be enough for the run as it was asked for.
+  std::size_t smallest_budget_bytes() const { return smallest_budget_bytes_; }
+
+ private:
+  std::size_t smallest_budget_bytes_;
+};
+
 struct FitRequest {
   StepOptions step;                              // its `update` and `recompute` are the search's to set
   std::int64_t train_batch_size = 1;             // samples an update, the effective batch
@@ -64,6 +78,10 @@ struct FitRequest {
   bool trains = true;                         // false: evaluation only
   bool pretrained = false;                    // the model has weights of its own: adapters make sense
   bool evaluates = false;
+  // The options that a run without evaluation leaves out ("--eval-data and --eval-steps"); empty: it cannot do without.
+  std::string evaluation_options = "--eval-data";
+  bool resumes = false;           // it goes on from a checkpoint, so only what changes no result may still change
+  std::int64_t least_window = 0;  // the shortest windows, in tokens, that its other options allow
   // The most text rows that any micro-batch of `micro` samples will hold; training and evaluation.
   std::function<std::int64_t(std::int64_t micro)> text_rows;
   std::function<std::int64_t(std::int64_t micro)> evaluation_text_rows;
@@ -71,10 +89,13 @@ struct FitRequest {
   std::int64_t update_text_rows = 0;
   // What the loader will hold for micro-batches of that capacity, and its worst decode.
   std::function<std::size_t(const ModelCapacity&)> loader_bytes;
-  std::size_t budget_bytes = 0;  // 0: no limit; of the device's memory where it has its own
+  std::size_t drawing_bytes = 0;  // what drawing a page holds beside the loader
+  std::size_t budget_bytes = 0;   // 0: no limit; of the device's memory where it has its own
   BudgetOption budget_option{};
   // Beside it, of the host's memory in a run on such a device; 0: no limit.
   std::size_t host_budget_bytes = 0;
+  // What the process holds at the moment that it is called; tests may say what they like.
+  std::function<std::size_t()> process_bytes = resident_bytes;
 };
 
 struct PlannedProgram {
@@ -150,6 +171,9 @@ std::size_t measured_peak_bytes(Backend& backend);
 // BudgetError with the smallest budget that works and the cheapest changes that fit this one (fit/remedies.h), and
 // UsageError if what is pinned makes no sense.
 RunPlan fit(const FitRequest& request, Backend& backend);
+
+// The same; nothing where fit() would refuse.
+std::optional<RunPlan> try_fit(const FitRequest& request, Backend& backend);
 
 // The same choice by estimates alone, without programs, so it cannot run; nothing if no plan fits.
 std::optional<RunPlan> choose_plan(const FitRequest& request, Backend& backend);

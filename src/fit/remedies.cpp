@@ -17,8 +17,19 @@ namespace {
 
 constexpr double kOrdinaryDiskSecondsPerByte = 1 / 500e6;
 
+// Whether what the other options freeze is there and leaves something to train.
+bool trains_something(const FitRequest& request) {
+  try {
+    check_trained_parts(request.step.config, request.step.model);
+    return true;
+  } catch (const UsageError&) {
+    return false;
+  }
+}
+
 // Windows of at most `length` tokens. There are more of them then; how many are in a batch stays as it is.
 bool shorten_windows(FitRequest& request, std::int64_t length) {
+  if (length < request.least_window) return false;
   const auto longest = [](const auto& rows) { return rows ? rows(1) : 0; };
   if (std::max(longest(request.text_rows), longest(request.evaluation_text_rows)) <= length) return false;
   const auto limit = [length](const std::function<std::int64_t(std::int64_t)>& rows) {
@@ -31,12 +42,14 @@ bool shorten_windows(FitRequest& request, std::int64_t length) {
 }
 
 bool take_model(FitRequest& request, const std::string& preset) {
+  // A preset has no weights to predict with, that adapters could be added to, or that could be held in few bits.
+  if (!request.trains || request.step.model.lora.enabled() || request.step.model.frozen_weights != DType::kF32) return false;
   const LayoutLMv3Config& now = request.step.config;
   LayoutLMv3Config smaller = preset_config(preset);
   if (smaller.hidden_size * smaller.num_hidden_layers >= now.hidden_size * now.num_hidden_layers) return false;
   smaller.labels = now.labels;
   request.step.config = std::move(smaller);
-  return true;
+  return trains_something(request);
 }
 
 bool take_optimizer(FitRequest& request, OptimizerKind kind) {
@@ -52,7 +65,7 @@ bool freeze(FitRequest& request, const std::string& pattern) {
   };
   const std::int64_t before = trained();
   request.step.model.freeze.push_back(pattern);
-  return request.trains && trained() > 0 && trained() < before;
+  return request.trains && trained() > 0 && trained() < before && trains_something(request);
 }
 
 bool take_adapters(FitRequest& request, std::int64_t rank) {
@@ -61,7 +74,7 @@ bool take_adapters(FitRequest& request, std::int64_t rank) {
   lora = {.rank = rank,
           .alpha = 2 * static_cast<double>(rank),
           .modules = lora_modules(request.step.config, {"all-linear"})};
-  return true;
+  return trains_something(request);
 }
 
 // Two changes as one, which does nothing if either does nothing.
@@ -125,9 +138,10 @@ std::vector<Change> known_changes(const FitRequest& request) {
         r.speeds.offload_read_seconds_per_byte = r.speeds.offload_write_seconds_per_byte = kOrdinaryDiskSecondsPerByte;
         return true;
       });
-  add("evaluation", "no evaluation while training (plimsoll eval does it afterwards)", "without --eval-data",
+  add("evaluation", "no evaluation while training (plimsoll eval does it afterwards)",
+      "without " + (request.evaluation_options.empty() ? "--eval-data" : request.evaluation_options),
       Effect::kNoEvaluation, [](FitRequest& r) {
-        const bool both_asked = r.trains && r.evaluates;
+        const bool both_asked = r.trains && r.evaluates && !r.evaluation_options.empty();
         r.evaluates = r.evaluates && !r.trains;
         return both_asked;
       });
@@ -153,7 +167,7 @@ std::vector<Change> known_changes(const FitRequest& request) {
       [](FitRequest& r) { return take_optimizer(r, OptimizerKind::kAdafactor); });
   // Its time is estimated with the speeds of the request's own precision.
   add("precision", "the encoder's activations in bfloat16", "--bf16", Effect::kNumerics, [](FitRequest& r) {
-    const bool is_wider = r.step.precision == DType::kF32;
+    const bool is_wider = r.trains && r.step.precision == DType::kF32;
     r.step.precision = DType::kBF16;
     return is_wider;
   });
@@ -179,6 +193,10 @@ std::vector<Change> known_changes(const FitRequest& request) {
     add("model", "a smaller model, from scratch", "--model " + name, Effect::kModel,
         [name](FitRequest& r) { return take_model(r, name); });
   }
+  // A run that goes on takes over what trains, how, and on which pages.
+  if (request.resumes) {
+    std::erase_if(changes, [](const Change& change) { return change.effect > Effect::kNoEvaluation; });
+  }
   return changes;
 }
 
@@ -196,11 +214,19 @@ std::vector<Remedy> find_remedies(const FitRequest& request, const RunPlan& smal
   FitRequest unlimited = request;
   unlimited.budget_bytes = 0;
   const std::optional<RunPlan> fastest = choose_plan(unlimited, backend);
-  std::vector<Remedy> found;
+  // What the process holds varies from run to run: what is promised has room for that.
+  FitRequest promised = request;
+  promised.budget_bytes -= std::min(promised.budget_bytes - 1, kVariationBytes);
+  struct Found {
+    Remedy remedy;
+    FitRequest trial;
+  };
+  std::vector<Found> found;
   std::vector<std::string> kinds;  // of those found
   enum class Outcome : std::uint8_t { kFits, kTooLarge, kNoChange };
+  const auto is_true = [&](const Found& each) { return try_fit(each.trial, backend).has_value(); };
   const auto try_change = [&](const Change& change) {
-    FitRequest trial = request;
+    FitRequest trial = promised;
     if (!change.apply(trial)) return Outcome::kNoChange;
     const std::optional<RunPlan> plan = choose_plan(trial, backend);
     if (!plan) return Outcome::kTooLarge;
@@ -217,12 +243,14 @@ std::vector<Remedy> find_remedies(const FitRequest& request, const RunPlan& smal
     }
     const std::size_t needed = smallest_plan(trial, backend).predicted_peak_bytes;
     const double seconds = fastest ? fastest->seconds_per_update : 0;
-    found.push_back({.what = change.what,
-                     .flags = flags,
-                     .effect = change.effect,
-                     .needed_bytes = needed,
-                     .saved_bytes = smallest.predicted_peak_bytes - std::min(needed, smallest.predicted_peak_bytes),
-                     .slower = seconds > 0 ? plan->seconds_per_update / seconds - 1 : 0});
+    found.push_back(
+        {.remedy = {.what = change.what,
+                    .flags = flags,
+                    .effect = change.effect,
+                    .needed_bytes = needed,
+                    .saved_bytes = smallest.predicted_peak_bytes - std::min(needed, smallest.predicted_peak_bytes),
+                    .slower = seconds > 0 ? plan->seconds_per_update / seconds - 1 : 0},
+         .trial = std::move(trial)});
     return Outcome::kFits;
   };
   std::vector<Change> not_enough;
@@ -230,20 +258,43 @@ std::vector<Remedy> find_remedies(const FitRequest& request, const RunPlan& smal
     if (std::find(kinds.begin(), kinds.end(), change.kind) != kinds.end()) continue;
     if (try_change(change) == Outcome::kTooLarge) not_enough.push_back(change);
   }
-  if (found.empty()) combine(not_enough, try_change, Outcome::kFits, Outcome::kNoChange);
-  std::stable_sort(found.begin(), found.end(), [](const Remedy& a, const Remedy& b) {
+  std::stable_sort(found.begin(), found.end(), [](const Found& a, const Found& b) {
     const auto key = [](const Remedy& r) {
       return std::tuple(slowness(r), r.effect, -static_cast<double>(r.saved_bytes));
     };
-    return key(a) < key(b);
+    return key(a.remedy) < key(b.remedy);
   });
-  if (found.size() <= count) return found;
+  // An estimate may promise what packing does not keep: what is named has been planned whole.
+  std::vector<Remedy> named;
+  std::vector<Found*> rest;
+  for (Found& each : found) {
+    if (named.size() == count) {
+      rest.push_back(&each);
+    } else if (is_true(each)) {
+      named.push_back(std::move(each.remedy));
+    }
+  }
   // Whatever it takes, one that changes as little as any.
-  const auto mildest = std::min_element(found.begin(), found.end(),
-                                        [](const Remedy& a, const Remedy& b) { return a.effect < b.effect; });
-  if (mildest - found.begin() >= static_cast<std::ptrdiff_t>(count)) found[count - 1] = *mildest;
-  found.resize(count);
-  return found;
+  std::ranges::stable_sort(rest, {}, [](const Found* each) { return each->remedy.effect; });
+  for (Found* const each : rest) {
+    if (each->remedy.effect >= std::ranges::min(named, {}, &Remedy::effect).effect) break;
+    if (!is_true(*each)) continue;
+    named.back() = std::move(each->remedy);
+    break;
+  }
+  if (!named.empty()) return named;
+  combine(
+      not_enough,
+      [&](const Change& change) {
+        found.clear();
+        const Outcome outcome = try_change(change);
+        if (outcome != Outcome::kFits || is_true(found.back())) return outcome;
+        found.clear();
+        return Outcome::kTooLarge;
+      },
+      Outcome::kFits, Outcome::kNoChange);
+  if (!found.empty()) named.push_back(std::move(found.back().remedy));
+  return named;
 }
 
 std::string remedies_text(const std::vector<Remedy>& remedies, std::size_t indent) {

@@ -2,8 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <memory>
 #include <span>
+#include <tuple>
 #include <utility>
 
 #include "base/bytes.h"
@@ -43,7 +46,7 @@ BudgetError host_too_small(const RunPlan& least) {
                       .remedy = fmt::format("pass --host-budget {}MiB, or fewer --dataloader-num-workers", mebibytes)});
 }
 
-BudgetError too_small(const FitRequest& request, const RunPlan& smallest, Backend& backend) {
+BudgetTooSmall too_small(const FitRequest& request, const RunPlan& smallest, Backend& backend) {
   std::string budget = format_bytes(request.budget_bytes), needed = format_bytes(smallest.predicted_peak_bytes);
   if (budget == needed) {  // to three digits
     budget = fmt::format("{} KiB", request.budget_bytes / kKiB);
@@ -53,65 +56,167 @@ BudgetError too_small(const FitRequest& request, const RunPlan& smallest, Backen
       fmt::format("{}; the smallest plan (micro-batch {}) needs {}:", budget, smallest.levers.micro_batch_size, needed);
   found += listed(smallest.items);
   const BudgetOption& option = request.budget_option;
-  const std::size_t mebibytes = option.value(smallest.predicted_peak_bytes + kVariationBytes) / kMiB + 1;
+  const std::size_t enough = smallest.predicted_peak_bytes + kVariationBytes;
+  const std::size_t mebibytes = option.value(enough) / kMiB + 1;
   const std::vector<Remedy> remedies = find_remedies(request, smallest, backend);
   std::string remedy = fmt::format("pass {} {}MiB", option.name, mebibytes);
   remedy += remedies.empty() ? ", since no change to the run is enough" : ", or change the run, cheapest first:";
-  return BudgetError({.what = "the run does not fit the memory budget",
-                      .where = option.name,
-                      .found = found,
-                      .allowed = fmt::format("{} MiB or more for this model and data", mebibytes),
-                      .remedy = remedy + remedies_text(remedies, 11)});
+  return BudgetTooSmall({.what = "the run does not fit the memory budget",
+                         .where = option.name,
+                         .found = found,
+                         .allowed = fmt::format("{} MiB or more for this model and data", mebibytes),
+                         .remedy = remedy + remedies_text(remedies, 11)},
+                        (enough / kMiB + 1) * kMiB);
 }
 
 class Search {
  public:
   Search(const FitRequest& request, Backend& backend) : request_(request), backend_(backend) {}
 
-  RunPlan run() { return complete(choose()); }
+  RunPlan run() {
+    std::optional<RunPlan> run = complete(find_families());
+    if (run) return std::move(*run);
+    if (least_complete_->fits_device()) throw host_too_small(*least_complete_);
+    throw too_small(request_, *least_complete_, backend_);
+  }
+
+  // The same, without the refusal: nothing if no plan fits once it is packed.
+  std::optional<RunPlan> try_run() { return complete(find_families()); }
 
   // The same without offsets; nothing if no plan fits.
   std::optional<RunPlan> choose() {
-    check_pins();
-    std::optional<RunPlan> best = search();
-    if (!smallest_) throw host_too_small(*least_of_host_);
-    return best;
+    std::vector<Family> families = find_families();
+    const auto best = fastest(families);
+    if (best == families.end()) return std::nullopt;
+    return best->offloads && !best->plan.levers.offload.empty() ? trim_offload(summary(best->plan)) : std::move(best->plan);
   }
 
   // Of all plans that have been looked at and that the host has room for.
   RunPlan take_smallest() { return std::move(*smallest_); }
 
  private:
-  std::optional<RunPlan> search() {
+  // Plans in the order in which a shrinking budget would take them: each needs less memory than the one before, and is no
+  // faster. From some position on they fit; `position` is the first that does, found by halving. More memory finds an
+  // earlier position or the same, since each one that is looked at fits a larger budget if it fits a smaller one: that
+  // is what keeps more memory from ever being slower.
+  struct Family {
+    std::function<Levers(std::size_t position)> levers;
+    std::size_t position = 0, count = 0, steps = 0;
+    bool offloads = false;
+    RunPlan plan{};  // at `position`, without offsets
+  };
+
+  std::vector<Family> find_families() {
+    check_pins();
+    std::vector<Family> families = search();
+    if (!smallest_) throw host_too_small(*least_of_host_);
+    return families;
+  }
+
+  std::vector<Family> search() {
     const std::vector<std::int64_t> sizes =
         request_.micro_batch_size ? std::vector{*request_.micro_batch_size} : candidates(request_.train_batch_size);
-    if (!request_.trains) return first_that_fits(sizes);
-    std::optional<RunPlan> best = request_.recompute == RecomputeMode::kLayers ? std::nullopt : first_that_fits(sizes);
-    const auto next = [&] {  // the position of the first size without recomputation that fits
-      std::size_t position = 0;
-      while (best && sizes[position] != best->levers.micro_batch_size) ++position;
-      return best ? position : sizes.size();
-    }();
-    if (next > 0) {
-      // Worth more than fewer micro-batches: the whole batch, the next larger one; and the smallest, which may be all
-      // there is.
-      std::vector<std::int64_t> larger = {sizes.front(), sizes[next - 1]};
-      if (!best) larger.push_back(sizes[sizes.size() / 2]);
-      std::sort(larger.begin(), larger.end(), std::greater<>());
-      larger.erase(std::unique(larger.begin(), larger.end()), larger.end());
-      for (const std::int64_t micro : larger) {
-        for (const UpdateMode mode : modes(micro)) {
-          take_faster(best, with_recomputation(micro, mode));
-          if (may_offload()) {
-            for (const Order order : {Order::kCheapestFirst, Order::kStatesFirst, Order::kRecomputeFirst}) {
-              take_faster(best, with_offload(micro, mode, order));
-            }
-          }
+    std::vector<Family> families;
+    // Fewer pages at a time, all else being equal.
+    add(families, {.levers = [this, sizes](std::size_t i) { return plain(sizes[i], modes(sizes[i]).front()); },
+                   .count = sizes.size()});
+    if (!request_.trains) return families;
+    const std::size_t next = families.empty() ? sizes.size() : families.front().position;
+    if (next == 0) return families;
+    // Worth more than fewer micro-batches: the whole batch, the next larger one; and the smallest, which may be all
+    // there is. Those that do not hang on the budget are looked at whatever it is.
+    std::vector<std::int64_t> larger = {sizes.front(), sizes[sizes.size() / 2], sizes.back(), sizes[next - 1]};
+    std::sort(larger.begin(), larger.end(), std::greater<>());
+    larger.erase(std::unique(larger.begin(), larger.end()), larger.end());
+    for (const std::int64_t micro : larger) {
+      for (const UpdateMode mode : modes(micro)) {
+        if (is_slower(families, plain(micro, mode))) continue;  // and what gives up more is slower still
+        if (request_.recompute == RecomputeMode::kAuto) {
+          add(families,
+              {.levers = [this, micro, mode](std::size_t count) { return recomputing(micro, mode, count); },
+               .count = ranking(micro).size() + 1});
+        } else {
+          add(families, {.levers = [this, micro, mode](std::size_t) { return plain(micro, mode); }, .count = 1});
+        }
+        if (!may_offload()) continue;
+        for (const Order order : {Order::kCheapestFirst, Order::kStatesFirst, Order::kRecomputeFirst}) {
+          const auto list = std::make_shared<const std::vector<Pull>>(pulls(micro, order));
+          add(families,
+              {.levers = [this, micro, mode, list](std::size_t count) { return pulling(micro, mode, *list, count); },
+               .count = list->size() + 1,
+               .offloads = true});
         }
       }
     }
-    if (best && !best->levers.offload.empty()) trim_offload(*best);
-    return best;
+    return families;
+  }
+
+  // Adds the family at the first position that fits; not at all if none does.
+  void add(std::vector<Family>& families, Family family) {
+    const std::size_t last = family.count - 1;
+    RunPlan plan = estimate(family.levers(last));
+    if (!plan.fits()) return;
+    std::size_t low = 0, high = last;
+    while (low < high) {
+      const std::size_t middle = low == 0 && high == last ? 0 : low + (high - low) / 2;  // most often all fits
+      RunPlan run = estimate(family.levers(middle));
+      if (run.fits()) {
+        plan = std::move(run);
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    family.position = high;
+    family.plan = std::move(plan);
+    families.push_back(std::move(family));
+  }
+
+  static std::vector<Family>::iterator fastest(std::vector<Family>& families) {
+    return std::ranges::min_element(families, {}, [](const Family& family) { return family.plan.seconds_per_update; });
+  }
+
+  bool is_slower(std::vector<Family>& families, const Levers& levers) {
+    if (families.empty()) return false;
+    return estimate(levers).seconds_per_update >= fastest(families)->plan.seconds_per_update;
+  }
+
+  // The fastest plan that fits with offsets. Packing may miss its bound by a little, and the process may have grown a
+  // little: then its family's next one takes its place. Nothing if none fits: then `least_complete_` is the smallest.
+  std::optional<RunPlan> complete(std::vector<Family> families) {
+    estimates_.clear();  // what the process holds is about to be measured
+    while (!families.empty()) {
+      const auto best = fastest(families);
+      if (best->offloads && !best->plan.levers.offload.empty()) {
+        if (std::optional<RunPlan> run = pack(trim_offload(summary(best->plan)).levers)) return run;
+      }
+      if (std::optional<RunPlan> run = pack(best->plan.levers)) return run;
+      if (!advance(*best)) families.erase(best);
+    }
+    // The one that a refusal names: the same whatever the budget is, so that the budget that it names is enough.
+    return pack(smallest_plan(request_, backend_).levers);
+  }
+
+  std::optional<RunPlan> pack(const Levers& levers) {
+    RunPlan run = plan_run(request_, levers, backend_);
+    if (run.fits()) return run;
+    least_complete_ = summary(run);
+    return std::nullopt;
+  }
+
+  // To the next plan that may fit; false if there is none. Step by step, so that more memory finds no later one than
+  // less memory does; after many steps, which a family of close neighbours would turn into minutes, to the last.
+  bool advance(Family& family) {
+    constexpr std::size_t kSteps = 12;
+    ++family.steps;
+    while (family.position + 1 < family.count) {
+      family.position = family.steps < kSteps ? family.position + 1 : family.count - 1;
+      RunPlan run = estimate(family.levers(family.position));
+      if (!run.fits()) continue;
+      family.plan = std::move(run);
+      return true;
+    }
+    return false;
   }
 
   void check_pins() const {
@@ -144,10 +249,16 @@ class Search {
   }
 
   RunPlan estimate(const Levers& levers) {
+    // Without offloads, how many values are computed again says which (of the ranking).
+    const std::tuple key(levers.micro_batch_size, levers.update, levers.recompute.size());
+    if (levers.offload.empty()) {
+      if (const auto known = estimates_.find(key); known != estimates_.end()) return summary(known->second);
+    }
     RunPlan run = plan_run(request_, levers, backend_, PlanDepth::kEstimate);
     if (!least_of_host_ || run.host_peak_bytes < least_of_host_->host_peak_bytes) least_of_host_ = summary(run);
     const bool is_smaller = !smallest_ || run.predicted_peak_bytes < smallest_->predicted_peak_bytes;
     if (run.fits_host() && is_smaller) smallest_ = summary(run);
+    if (levers.offload.empty()) estimates_.emplace(key, summary(run));
     return summary(run);
   }
   // Without the programs: their kernels hold memory that the next plan would count.
@@ -174,34 +285,10 @@ class Search {
     return copy;
   }
 
-  // The plan at the first position of [low, high] that fits, found by halving: from some position on they all do, and
-  // `last` is the one at `high`.
-  template <typename PlanAt>
-  static RunPlan first_of(std::size_t low, std::size_t high, RunPlan last, const PlanAt& plan_at) {
-    while (low < high) {
-      const std::size_t middle = low + (high - low) / 2;
-      RunPlan run = plan_at(middle);
-      if (run.fits()) {
-        last = std::move(run);
-        high = middle;
-      } else {
-        low = middle + 1;
-      }
-    }
-    return last;
-  }
-
-  // Without recomputation. Memory grows with the micro-batch, so the largest that fits is found by halving.
-  std::optional<RunPlan> first_that_fits(const std::vector<std::int64_t>& sizes) {
-    const auto plain = [&](std::size_t i) {
-      return estimate({.micro_batch_size = sizes[i], .update = modes(sizes[i]).front()});
-    };
-    RunPlan first = plain(0);
-    if (first.fits()) return first;
-    if (sizes.size() == 1) return std::nullopt;
-    RunPlan last = plain(sizes.size() - 1);
-    if (!last.fits()) return std::nullopt;
-    return first_of(1, sizes.size() - 1, std::move(last), plain);
+  // With as much recomputation as the user pins.
+  Levers plain(std::int64_t micro, UpdateMode mode) {
+    const bool all = request_.trains && request_.recompute == RecomputeMode::kLayers;
+    return {.micro_batch_size = micro, .update = mode, .recompute = all ? ranking(micro) : std::vector<Recomputation>()};
   }
 
   const std::vector<Recomputation>& ranking(std::int64_t micro) {
@@ -213,26 +300,15 @@ class Search {
     return position->second;
   }
 
-  // The fewest recomputations with which it fits.
-  std::optional<RunPlan> with_recomputation(std::int64_t micro, UpdateMode mode) {
+  Levers recomputing(std::int64_t micro, UpdateMode mode, std::size_t count) {
     const std::vector<Recomputation>& ranked = ranking(micro);
-    const auto first = [&](std::size_t count) {
-      return estimate({.micro_batch_size = micro,
-                       .update = mode,
-                       .recompute = {ranked.begin(), ranked.begin() + static_cast<std::ptrdiff_t>(count)}});
-    };
-    if (request_.recompute == RecomputeMode::kNone) {
-      RunPlan run = first(0);
-      return run.fits() ? std::optional(std::move(run)) : std::nullopt;
-    }
-    RunPlan best = first(ranked.size());
-    if (!best.fits()) return std::nullopt;
-    if (request_.recompute == RecomputeMode::kLayers) return best;
-    return first_of(0, ranked.size(), std::move(best), first);
+    return {.micro_batch_size = micro,
+            .update = mode,
+            .recompute = {ranked.begin(), ranked.begin() + static_cast<std::ptrdiff_t>(count)}};
   }
 
   // The last that was taken may be large, and make the first that were needless.
-  void trim_offload(RunPlan& best) {
+  RunPlan trim_offload(RunPlan best) {
     const std::vector<Offloading> all = best.levers.offload;
     const auto without = [&](std::size_t first) {
       Levers levers = best.levers;
@@ -250,6 +326,7 @@ class Search {
         high = middle - 1;
       }
     }
+    return best;
   }
 
   bool may_offload() const { return request_.trains && request_.offload != OffloadTarget::kNone; }
@@ -316,76 +393,30 @@ class Search {
     return all;
   }
 
-  // The fewest pulls in that order with which it fits.
-  std::optional<RunPlan> with_offload(std::int64_t micro, UpdateMode mode, Order order) {
-    const std::vector<Pull> list = pulls(micro, order);
-    const auto first = [&](std::size_t count) {
-      Levers levers{.micro_batch_size = micro, .update = mode};
-      if (request_.recompute == RecomputeMode::kLayers) levers.recompute = ranking(micro);
-      for (const Pull& pull : std::span(list).first(count)) {
-        if (pull.recomputation != nullptr) levers.recompute.push_back(*pull.recomputation);
-        if (pull.offloading != nullptr) levers.offload.push_back(*pull.offloading);
-      }
-      return estimate(levers);
-    };
-    RunPlan best = first(list.size());
-    if (!best.fits()) return std::nullopt;
-    return first_of(0, list.size(), std::move(best), first);
-  }
-
-  static void take_faster(std::optional<RunPlan>& best, std::optional<RunPlan> other) {
-    if (other && (!best || other->seconds_per_update < best->seconds_per_update)) best = std::move(other);
-  }
-
-  // The same plan with offsets. Packing may miss its bound by a little, and the process may have grown a little: then a
-  // few more recomputations make up for it.
-  RunPlan complete(std::optional<RunPlan> chosen) {
-    if (!chosen) {  // whole, because that is what must fit the budget that the refusal names
-      RunPlan run = plan_run(request_, smallest_->levers, backend_);
-      if (run.fits()) return run;
-      const RunPlan smallest = summary(run);
-      run = {};
-      throw too_small(request_, smallest, backend_);
+  Levers pulling(std::int64_t micro, UpdateMode mode, const std::vector<Pull>& list, std::size_t count) {
+    Levers levers = plain(micro, mode);
+    for (const Pull& pull : std::span(list).first(count)) {
+      if (pull.recomputation != nullptr) levers.recompute.push_back(*pull.recomputation);
+      if (pull.offloading != nullptr) levers.offload.push_back(*pull.offloading);
     }
-    for (;;) {
-      RunPlan run = plan_run(request_, chosen->levers, backend_);
-      if (run.fits()) return run;
-      Levers& levers = chosen->levers;
-      const bool may_recompute = request_.trains && request_.recompute == RecomputeMode::kAuto;
-      const std::size_t more =
-          may_recompute ? std::min(levers.recompute.size() + 4, ranking(levers.micro_batch_size).size()) : 0;
-      if (more <= levers.recompute.size()) {
-        if (offload_more(levers)) continue;
-        throw too_small(request_, summary(run), backend_);
-      }
-      const auto& ranked = ranking(levers.micro_batch_size);
-      levers.recompute.assign(ranked.begin(), ranked.begin() + static_cast<std::ptrdiff_t>(more));
-    }
-  }
-
-  // False if nothing is left.
-  bool offload_more(Levers& levers) {
-    if (!may_offload()) return false;
-    const std::size_t before = levers.offload.size();
-    for (const Offloading& next : offload_ranking(levers.micro_batch_size)) {
-      const bool taken = std::any_of(levers.offload.begin(), levers.offload.end(),
-                                     [&](const Offloading& known) { return known.name == next.name; });
-      if (!taken) levers.offload.push_back(next);
-      if (levers.offload.size() == before + 4) break;
-    }
-    return levers.offload.size() > before;
+    return levers;
   }
 
   const FitRequest& request_;
   Backend& backend_;
+  std::map<std::tuple<std::int64_t, UpdateMode, std::size_t>, RunPlan> estimates_;
   std::map<std::int64_t, std::vector<Recomputation>> rankings_;
   std::map<std::int64_t, std::vector<Offloading>> offload_rankings_;
-  std::optional<RunPlan> smallest_, least_of_host_;
+  std::optional<RunPlan> smallest_, least_of_host_, least_complete_;
 };
 
 }  // namespace
 
 RunPlan fit(const FitRequest& request, Backend& backend) { return Search(request, backend).run(); }
+
+std::optional<RunPlan> try_fit(const FitRequest& request, Backend& backend) {
+  return Search(request, backend).try_run();
+}
 
 std::optional<RunPlan> choose_plan(const FitRequest& request, Backend& backend) {
   return Search(request, backend).choose();

@@ -32,11 +32,17 @@ TEST(ParseBytes, RefusesTheRestNamingTheOption) {
 }
 
 TEST(ParseBytes, ANumberWithoutItsUnitIsNoBytes) {
-  try {
-    parse_bytes("4", "--budget");
-    ADD_FAILURE();
-  } catch (const UsageError& error) {
-    EXPECT_EQ(error.problem().remedy, "did you mean 4GiB?");
+  // The unit that was probably meant: no GPU has 200 GiB.
+  for (const auto& [text, remedy] : {std::pair{"4", "did you mean 4GiB?"},
+                                     {"80", "did you mean 80GiB?"},
+                                     {"200", "did you mean 200MiB?"},
+                                     {"1500", "did you mean 1500MiB?"}}) {
+    try {
+      parse_bytes(text, "--budget");
+      ADD_FAILURE();
+    } catch (const UsageError& error) {
+      EXPECT_EQ(error.problem().remedy, remedy);
+    }
   }
 }
 

@@ -1,0 +1,141 @@
+// What a budget buys, over forty budgets and every lever: more memory never hurts, and the budget that a refusal names
+// is enough.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+
+#include "backend/reference/reference_backend.h"
+#include "base/error.h"
+#include "fit/fit.h"
+#include "fit/small_request.h"
+#include "support/scratch_folder.h"
+
+namespace plimsoll::test {
+namespace {
+
+constexpr std::size_t kProcessBytes = 40 * kMiB;
+
+// Activations of many rows are most of it, and the process holds what it is said to hold.
+FitRequest long_request(std::int64_t batch) {
+  FitRequest request = small_request(batch);
+  request.step.config.num_hidden_layers = 2;
+  request.text_rows = [](std::int64_t micro) { return 3'000 * micro; };
+  request.evaluation_text_rows = [](std::int64_t micro) { return 3'500 * micro; };
+  request.update_text_rows = 3'000 * batch;
+  request.loader_bytes = [](const ModelCapacity& capacity) {
+    return static_cast<std::size_t>(capacity.samples) * kMiB / 8;
+  };
+  request.process_bytes = [] { return kProcessBytes; };
+  return request;
+}
+
+struct Case {
+  const char* name;
+  std::function<void(FitRequest&)> set;
+  bool pins_a_slower_way = false;  // then more memory may have room for what was asked for
+};
+
+// By the name that a failing case prints.
+std::vector<Case> cases() {
+  return {
+      {"auto", [](FitRequest&) {}},
+      {"no recomputation", [](FitRequest& r) { r.recompute = RecomputeMode::kNone; }},
+      {"layers", [](FitRequest& r) { r.recompute = RecomputeMode::kLayers; }},
+      {"unclipped", [](FitRequest& r) { r.step.optimizer.clips = false; }},
+      {"two passes", [](FitRequest& r) { r.update = UpdateMode::kTwoPasses; }, true},
+      {"after backward, no recomputation",
+       [](FitRequest& r) {
+         r.update = UpdateMode::kAfterBackward;
+         r.recompute = RecomputeMode::kNone;
+       }},
+      {"micro-batch of 2", [](FitRequest& r) { r.micro_batch_size = 2; }},
+      {"micro-batch of 3, layers",
+       [](FitRequest& r) {
+         r.micro_batch_size = 3;
+         r.recompute = RecomputeMode::kLayers;
+       }},
+      {"whole batch, no recomputation",
+       [](FitRequest& r) {
+         r.micro_batch_size = r.train_batch_size;
+         r.recompute = RecomputeMode::kNone;
+       }},
+      {"evaluates", [](FitRequest& r) { r.evaluates = true; }},
+      {"evaluation alone",
+       [](FitRequest& r) {
+         r.trains = false;
+         r.evaluates = true;
+       }},
+      {"bf16", [](FitRequest& r) { r.step.precision = DType::kBF16; }},
+      {"offload",
+       [](FitRequest& r) {
+         r.offload = OffloadTarget::kFile;
+         r.offload_directory = ".";
+         r.speeds.offload_read_seconds_per_byte = r.speeds.offload_write_seconds_per_byte = 1 / 500e6;
+       }},
+      {"offload, no recomputation", [](FitRequest& r) {
+         r.recompute = RecomputeMode::kNone;
+         r.offload = OffloadTarget::kFile;
+         r.offload_directory = ".";
+         r.speeds.offload_read_seconds_per_byte = r.speeds.offload_write_seconds_per_byte = 1 / 500e6;
+       }}};
+}
+
+class Budgets : public testing::TestWithParam<Case> {};
+
+TEST_P(Budgets, MoreMemoryNeverHurtsAndTheNamedBudgetRuns) {
+  ReferenceBackend backend;
+  FitRequest request = long_request(6);
+  GetParam().set(request);
+  request.budget_bytes = 0;
+  const std::size_t most = choose_plan(request, backend)->predicted_peak_bytes + 2 * kMiB;
+  const std::size_t least = smallest_plan(request, backend).predicted_peak_bytes - 2 * kMiB;
+  ASSERT_LT(least, most);
+  std::optional<double> seconds;  // the least so far, from the first budget that was enough on
+  std::size_t last_refused = 0;
+  constexpr std::size_t kBudgets = 40;
+  for (std::size_t i = 0; i < kBudgets; ++i) {
+    request.budget_bytes = least + (most - least) * i / (kBudgets - 1);
+    const std::optional<RunPlan> run = try_fit(request, backend);
+    if (!run) {
+      EXPECT_FALSE(seconds.has_value()) << "less was enough: " << request.budget_bytes;
+      last_refused = request.budget_bytes;
+      continue;
+    }
+    EXPECT_LE(run->predicted_peak_bytes, request.budget_bytes);
+    // Estimates closer than a thousandth say nothing: then fewer micro-batches are taken.
+    if (seconds && !GetParam().pins_a_slower_way) {
+      EXPECT_LE(run->seconds_per_update, *seconds * 1.001) << request.budget_bytes;
+    }
+    seconds = std::min(run->seconds_per_update, seconds.value_or(run->seconds_per_update));
+  }
+  EXPECT_TRUE(seconds.has_value());
+  ASSERT_GT(last_refused, 0U);
+  // What the refusal names is enough, also for a process that holds half a MiB more.
+  for (const std::size_t budget : {std::size_t{kMiB}, last_refused}) {
+    request.budget_bytes = budget;
+    std::size_t named = 0;
+    try {
+      fit(request, backend);
+      ADD_FAILURE() << "not refused";
+    } catch (const BudgetTooSmall& error) {
+      named = error.smallest_budget_bytes();
+    }
+    EXPECT_GT(named, budget);
+    FitRequest again = request;
+    again.budget_bytes = named;
+    again.process_bytes = [] { return kProcessBytes + kMiB / 2; };
+    EXPECT_TRUE(try_fit(again, backend).has_value()) << named;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Levers, Budgets, testing::ValuesIn(cases()), [](const testing::TestParamInfo<Case>& tested) {
+  std::string name = tested.param.name;
+  std::replace_if(
+      name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+  return name;
+});
+
+}  // namespace
+}  // namespace plimsoll::test
