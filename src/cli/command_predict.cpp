@@ -10,6 +10,7 @@
 #include "cli/devices.h"
 #include "cli/run_options.h"
 #include "cli/usage.h"
+#include "data/image.h"
 #include "draw/annotate.h"
 #include "fit/session.h"
 #include "train/predictor.h"
@@ -89,6 +90,13 @@ void run_predict(const Invocation& invocation, RunOptions& options, const Predic
   const ModelBundle bundle = open_trained_model(options.model.model, options.model.tokenizer, options.model.base_model);
   check_weights(bundle);
   const auto dataset = open_dataset(bundle, options.data, false, false);
+  if (!predict.draw_dir.empty()) {
+    ImageLimits largest;
+    for (std::size_t i = 0; i < dataset->source().size(); ++i) {
+      largest.include(read_image_info(dataset->source().read(i).image));
+    }
+    options.memory.drawing_bytes = drawing_bytes(largest.width, largest.height) + largest.decode_bytes;
+  }
   Session session(fit(fit_request(bundle, options.train, nullptr, dataset.get(), options.memory), backend), backend);
   load_model(bundle, options.train.seed, [&](const std::string& name) { return session.parameter(name); });
   // Labels in the data, where it has any, are only drawn as right or wrong.

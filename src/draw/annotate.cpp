@@ -4,16 +4,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <map>
 #include <set>
 #include <span>
 #include <utility>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "data/image.h"
 #include "data/page.h"
+#include "data/resample.h"
 #include "draw/cairo.h"
 #include "draw/fonts.h"
 
@@ -23,8 +27,21 @@ namespace {
 using draw::Context;
 using draw::Surface;
 
-// Cairo's own limit on an image's sides.
-constexpr int kLongestSide = 32767;
+// Pictures are for people to look at: larger pages are drawn smaller, so that drawing has a bound.
+constexpr int kLongestSide = 2000;
+// The most rows of the picture that the legend takes: what does not fit is left out.
+constexpr int kHighestLegend = 400;
+// Fonts, paths and the PNG encoder, as measured.
+constexpr std::size_t kDrawingHeap = 6 * kMiB;
+
+struct Size {
+  int width, height;
+};
+Size drawn_size(int width, int height) {
+  const double scale = std::min(1.0, static_cast<double>(kLongestSide) / std::max(width, height));
+  const auto scaled = [scale](int side) { return std::max(1, static_cast<int>(std::lround(side * scale))); };
+  return {scaled(width), scaled(height)};
+}
 
 struct Colour {
   double red, green, blue;
@@ -48,6 +65,27 @@ std::string safe_text(const std::string& text) {
   std::replace_if(
       safe.begin(), safe.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }, '?');
   return safe;
+}
+
+// Piece by piece as it is encoded, so that no whole file is held.
+void write_png(cairo_surface_t* surface, OutputFile& file) {
+  struct State {
+    OutputFile& file;
+    std::exception_ptr error{};  // waits here: none may pass through Cairo, which is C
+  } state{file};
+  const auto pass_on = [](void* closure, const unsigned char* data, unsigned length) {
+    State& s = *static_cast<State*>(closure);
+    try {
+      s.file.write(std::as_bytes(std::span(data, length)));
+      return CAIRO_STATUS_SUCCESS;
+    } catch (...) {
+      s.error = std::current_exception();
+      return CAIRO_STATUS_WRITE_ERROR;
+    }
+  };
+  const cairo_status_t status = cairo_surface_write_to_png_stream(surface, pass_on, &state);
+  if (state.error) std::rethrow_exception(state.error);
+  draw::check_cairo(status, "encode a PNG image");
 }
 
 struct Rectangle {
@@ -85,7 +123,9 @@ class Annotator {
     for (const Mark& mark : marks_) draw_tag(mark);
     draw_legend();
     draw::check_cairo(cairo_status(context_.get()), "draw an annotated page");
-    write_text_file(page_.output_png, draw::encode_png(surface_.get()));
+    OutputFile file(page_.output_png);
+    write_png(surface_.get(), file);
+    file.close();
   }
 
  private:
@@ -146,32 +186,43 @@ class Annotator {
 
   void open_page() {
     const std::unique_ptr<ImageRows> image = open_image(page_.image);
-    width_ = image->width(), height_ = image->height();
+    const Size size = drawn_size(image->width(), image->height());
+    width_ = size.width, height_ = size.height;
+    across_ = static_cast<double>(width_) / image->width(), down_ = static_cast<double>(height_) / image->height();
     font_size_ = std::clamp(std::min(width_, height_) / 45.0, 9.0, 40.0);
-    const int legend_height = static_cast<int>(std::ceil(legend_rows() * 1.8 * font_size_ + font_size_));
-    if (width_ > kLongestSide || height_ + legend_height > kLongestSide) {
-      throw DataError({.what = "an image is too large to be drawn on",
-                       .where = page_.image.string(),
-                       .found = fmt::format("{} x {} pixels", width_, height_),
-                       .allowed = fmt::format("sides of at most {} pixels", kLongestSide - legend_height),
-                       .remedy = "shrink the image"});
-    }
+    const int legend_height =
+        std::min(kHighestLegend, static_cast<int>(std::ceil(legend_rows() * 1.8 * font_size_ + font_size_)));
     surface_ = draw::make_surface(CAIRO_FORMAT_RGB24, width_, height_ + legend_height);
-    unsigned char* data = cairo_image_surface_get_data(surface_.get());
-    const auto stride = static_cast<std::size_t>(cairo_image_surface_get_stride(surface_.get()));
-    std::vector<std::uint8_t> rgb(3 * static_cast<std::size_t>(width_));
-    for (int y = 0; y < height_; ++y) {
-      image->next_row(rgb);
-      auto* row = reinterpret_cast<std::uint32_t*>(data + static_cast<std::size_t>(y) * stride);
-      for (std::size_t x = 0; x < static_cast<std::size_t>(width_); ++x) {
-        row[x] = std::uint32_t{rgb[3 * x]} << 16 | std::uint32_t{rgb[3 * x + 1]} << 8 | rgb[3 * x + 2];
-      }
-    }
-    cairo_surface_mark_dirty(surface_.get());
+    read_pixels(*image);
     context_ = make_text_context(surface_.get());
     cairo_set_source_rgb(context_.get(), 1, 1, 1);
     cairo_rectangle(context_.get(), 0, height_, width_, legend_height);
     cairo_fill(context_.get());
+  }
+
+  // Scaled row by row as they are decoded. The scaled bytes, three a pixel, come into the last part of the surface's own
+  // memory and are spread out to four from the front: no pixel is overwritten before it is read, since the legend's rows
+  // lie behind.
+  void read_pixels(ImageRows& image) {
+    unsigned char* const data = cairo_image_surface_get_data(surface_.get());
+    const auto stride = static_cast<std::size_t>(cairo_image_surface_get_stride(surface_.get()));
+    const auto width = static_cast<std::size_t>(width_), height = static_cast<std::size_t>(height_);
+    const std::size_t bytes = stride * static_cast<std::size_t>(cairo_image_surface_get_height(surface_.get()));
+    const std::size_t scaled = 3 * width * height;
+    std::uint8_t* rgb = data + (bytes - scaled);
+    Resampler resampler;
+    resampler.begin(image.width(), image.height(), width_, height_, {rgb, scaled});
+    for (int y = 0; y < image.height(); ++y) {
+      image.next_row(resampler.row());
+      resampler.take_row();
+    }
+    for (std::size_t y = 0; y < height; ++y) {
+      auto* row = reinterpret_cast<std::uint32_t*>(data + y * stride);
+      for (std::size_t x = 0; x < width; ++x, rgb += 3) {
+        row[x] = std::uint32_t{rgb[0]} << 16 | std::uint32_t{rgb[1]} << 8 | rgb[2];
+      }
+    }
+    cairo_surface_mark_dirty(surface_.get());
   }
 
   Context make_text_context(cairo_surface_t* surface) const {
@@ -234,8 +285,8 @@ class Annotator {
 
   Rectangle box_of(std::size_t word) const {
     const auto& [x0, y0, x1, y1] = page_.words[word].box;
-    const auto across = [&](double x) { return std::clamp(x, 0.0, static_cast<double>(width_)); };
-    const auto down = [&](double y) { return std::clamp(y, 0.0, static_cast<double>(height_)); };
+    const auto across = [&](double x) { return std::clamp(x * across_, 0.0, static_cast<double>(width_)); };
+    const auto down = [&](double y) { return std::clamp(y * down_, 0.0, static_cast<double>(height_)); };
     return {across(std::min(x0, x1)), down(std::min(y0, y1)), across(std::max(x0, x1)), down(std::max(y0, y1))};
   }
 
@@ -337,7 +388,8 @@ class Annotator {
   std::vector<Mark> marks_;
   std::map<std::string, Colour> colours_;
   std::vector<std::string> legend_;
-  int width_ = 0, height_ = 0;
+  int width_ = 0, height_ = 0;    // of the page as it is drawn
+  double across_ = 1, down_ = 1;  // its pixels for each of the image's
   double font_size_ = 12;
   Surface surface_;
   Context context_;
@@ -366,5 +418,11 @@ std::vector<WordSpan> entity_spans(const std::vector<std::string>& labels) {
 }
 
 void draw_annotated_page(const AnnotatedPage& page) { Annotator(page).draw(); }
+
+std::size_t drawing_bytes(int width, int height) {
+  const int wide = std::min(width, kLongestSide), high = std::min(height, kLongestSide);
+  const std::size_t surface = 4 * static_cast<std::size_t>(wide) * static_cast<std::size_t>(high + kHighestLegend);
+  return surface + Resampler::host_bytes(width, height, wide, high) + kDrawingHeap;
+}
 
 }  // namespace plimsoll

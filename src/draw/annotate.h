@@ -40,8 +40,12 @@ struct WordSpan {
 };
 std::vector<WordSpan> entity_spans(const std::vector<std::string>& labels);
 
-// Writes `output_png` aside, then renames it. Boxes are cut to the page. Throws DataError (the image cannot be read, is
-// too large to draw, a box or confidence is not a number), EnvironmentError (font, disk).
+// Writes `output_png` aside, then renames it. A page with a side of more than 2000 pixels is drawn smaller. Boxes are cut
+// to the page. Throws DataError (the image cannot be read, a box or confidence is not a number), EnvironmentError (font,
+// disk).
 void draw_annotated_page(const AnnotatedPage& page);
+
+// The most that drawing a page of up to that size holds, beside what its decoder does (ImageInfo::decode_bytes).
+std::size_t drawing_bytes(int width, int height);
 
 }  // namespace plimsoll

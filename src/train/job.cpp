@@ -288,20 +288,58 @@ std::size_t resolve_budget(const MemoryRequest& memory) {
   return memory.budget_bytes > 0 ? memory.budget_bytes : usual_budget(resident_bytes(), available_memory_bytes());
 }
 
+namespace {
+
+// Beyond the least limit of its cgroups a process is killed; beyond the machine's memory it swaps, or is killed.
+void check_host_budget(std::size_t budget_bytes, const char* option, const MemoryRequest& memory) {
+  if (budget_bytes == 0) return;
+  if (const auto limit = MemoryGroups(memory.root).least_limit(); limit && limit->limit_bytes < budget_bytes) {
+    const std::string found = fmt::format("{}, but the cgroup {} allows {}", format_bytes(budget_bytes),
+                                          limit->directory, format_bytes(limit->limit_bytes));
+    if (!memory.plans_only) {
+      throw BudgetError({.what = "the budget is above what this process may hold",
+                         .where = option,
+                         .found = found,
+                         .allowed = fmt::format("at most {} MiB", limit->limit_bytes / kMiB),
+                         .remedy = fmt::format("leave {} out, which takes what is free, or raise the limit (docker run "
+                                               "--memory, Kubernetes resources.limits.memory, Slurm --mem)",
+                                               option)});
+    }
+    log_warning(fmt::format("{} {}: a run here would be refused", option, found));
+    return;
+  }
+  const std::size_t machine = machine_memory_bytes(memory.root);
+  if (machine == 0 || budget_bytes <= machine) return;
+  log_warning(fmt::format("{} {} is above the machine's memory of {}{}", option, format_bytes(budget_bytes),
+                          format_bytes(machine),
+                          memory.plans_only ? "" : ": a run that needs so much would be killed"));
+}
+
+}  // namespace
+
 void resolve_device_memory(MemoryRequest& memory, Backend& backend) {
   if (const std::optional<DeviceUse> use = backend.device_use()) {
     resolve_host_offload(memory, backend);
+    check_host_budget(memory.host_budget_bytes, "--host-budget", memory);
+    const std::size_t device = use->held_bytes + use->free_bytes;
+    if (memory.budget_bytes > device && !memory.other_machine) {
+      log_warning(fmt::format("{} {} is above the {} of the GPU's memory that nobody else holds",
+                              memory.budget_option.name, format_bytes(memory.budget_bytes), format_bytes(device)));
+    }
     if (memory.budget_bytes == 0) memory.budget_bytes = usual_budget(use->held_bytes, use->free_bytes);
     if (memory.host_budget_bytes == 0) {
       memory.host_budget_bytes = usual_budget(resident_bytes(), available_memory_bytes());
     }
-  } else if (memory.host_budget_bytes > 0) {
+    return;
+  }
+  if (memory.host_budget_bytes > 0) {
     throw UsageError({.what = "a run on the CPU has one budget",
                       .where = "--host-budget",
                       .found = format_bytes(memory.host_budget_bytes),
                       .allowed = "--budget, which is of the host's memory there",
                       .remedy = "leave --host-budget out, or pass --device cuda"});
   }
+  if (!memory.other_machine) check_host_budget(memory.budget_bytes, memory.budget_option.name, memory);
 }
 
 FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, const Dataset* train,
@@ -330,6 +368,14 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
   request.trains = train != nullptr;
   request.pretrained = bundle.weights != nullptr;
   request.evaluates = evaluation != nullptr;
+  if (options.load_best_model_at_end) {
+    request.evaluation_options = {};
+  } else if (options.eval_steps > 0) {
+    request.evaluation_options = "--eval-data and --eval-steps";
+  }
+  request.resumes = memory.resumes;
+  request.least_window = memory.least_window;
+  request.drawing_bytes = memory.drawing_bytes;
   request.budget_bytes = resolve_budget(memory);
   request.budget_option = memory.budget_option;
   request.host_budget_bytes = memory.host_budget_bytes;

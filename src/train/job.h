@@ -63,6 +63,13 @@ struct MemoryRequest {
   std::filesystem::path offload_directory{};  // for a file
   bool forbids_offload = false;               // also where it would be allowed unasked, to the host
   TransferSpeed host_speed{};                 // of OffloadTarget::kHost
+  bool plans_only = false;                    // no run follows: a budget that this machine lacks is no error
+  bool other_machine = false;                 // the budget is another machine's (plan --device-memory)
+  std::optional<std::int64_t> kept_micro_batch_size{};  // of the checkpoint that the run goes on from
+  bool resumes = false;                                 // FitRequest's members of these names
+  std::int64_t least_window = 0;
+  std::size_t drawing_bytes = 0;
+  std::filesystem::path root = "/";  // where /proc and /sys are; tests may pretend
 };
 
 // Parses "512" tokens and so on against the model; throws UsageError if the model has fewer positions.
@@ -117,7 +124,8 @@ LoaderOptions loader_options(const MemoryRequest& memory);
 std::size_t resolve_budget(const MemoryRequest& memory);
 // Where the backend computes in memory of its own, makes both budgets definite: of the device, and of the host, whose
 // memory then takes what leaves the device's. Throws UsageError for a budget of the host's where it does not, and for
-// a file where it does.
+// a file where it does; BudgetError for a budget above the limit of one of the process's cgroups. Warns of one above
+// the machine's memory.
 void resolve_device_memory(MemoryRequest& memory, Backend& backend);
 
 // The request that `fit` answers, for training (with `evaluation` or without) or for evaluation alone (`train`

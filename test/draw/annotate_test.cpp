@@ -148,6 +148,24 @@ TEST(Annotate, TakesAnyBoxAndAnyText) {
   EXPECT_EQ(read_rgb(scratch / "empty.png").width, 64);
 }
 
+TEST(Annotate, DrawsLargePagesSmaller) {
+  const ScratchFolder scratch;
+  const fs::path image = write_blank(scratch / "page.png", 2500, 5000);
+  draw_annotated_page({.image = image,
+                       .words = {{.box = {500, 2500, 1500, 2700}, .label = "B-TOTAL"}},
+                       .output_png = scratch / "out.png"});
+  const RgbImage out = read_rgb(scratch / "out.png");
+  EXPECT_EQ(out.width, 1000);
+  EXPECT_GT(out.height, 2000);  // the legend lies below
+  // The box is where it was on the page, at two fifths of its size; the rest is as white as it was.
+  EXPECT_GT(out.coloured_pixels(210, 1005, 590, 1075), 350 * 60);
+  EXPECT_EQ(out.coloured_pixels(0, 0, 1000, 900), 0);
+  EXPECT_EQ(out.coloured_pixels(0, 1150, 1000, 1990), 0);
+  EXPECT_EQ(out.bytes.front(), 255);
+  EXPECT_LT(drawing_bytes(2500, 5000), std::size_t{26} << 20);
+  EXPECT_LT(drawing_bytes(30000, 6000), std::size_t{30} << 20);
+}
+
 TEST(Annotate, RefusesWhatCannotBeDrawn) {
   const ScratchFolder scratch;
   write_text_file(scratch / "text.png", "no picture");

@@ -1,9 +1,13 @@
 // Budgets that nobody gave, where the memory is a device's.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "base/bytes.h"
 #include "base/process.h"
 #include "support/expect_error.h"
+#include "support/scratch_folder.h"
 #include "train/job.h"
 
 namespace plimsoll::test {
@@ -53,6 +57,51 @@ TEST(DeviceBudgets, OfTheHostAreOne) {
   memory.host_budget_bytes = kGiB;
   expect_error<UsageError>([&] { resolve_device_memory(memory, host); },
                            {"--host-budget", "1.00 GiB", "--device cuda"});
+}
+
+// A machine of 8 GiB, whose process is in a group of 400 MiB inside another group.
+class LimitedBudgets : public testing::Test {
+ protected:
+  LimitedBudgets() {
+    write("proc/meminfo", "MemTotal: 8388608 kB\nMemAvailable: 8000000 kB\n");
+    write("proc/self/cgroup", "0::/job/step\n");
+    write("sys/fs/cgroup/job/memory.max", "419430400\n");
+    write("sys/fs/cgroup/job/step/memory.max", "max\n");
+  }
+  void write(const std::string& path, const std::string& text) const {
+    std::filesystem::create_directories((folder_ / path).parent_path());
+    std::ofstream(folder_ / path) << text;
+  }
+  // What is said, on standard error, of a budget that is taken.
+  std::string resolve(std::size_t budget, bool plans_only) {
+    MemoryRequest memory;
+    memory.budget_bytes = budget;
+    memory.plans_only = plans_only;
+    memory.root = folder_.path();
+    testing::internal::CaptureStderr();
+    try {
+      resolve_device_memory(memory, host_);
+    } catch (...) {
+      testing::internal::GetCapturedStderr();
+      throw;
+    }
+    return testing::internal::GetCapturedStderr();
+  }
+  SomeBackend host_{std::nullopt};
+  ScratchFolder folder_;
+};
+
+TEST_F(LimitedBudgets, AboveTheCgroupsLimitAreRefused) {
+  EXPECT_EQ(resolve(400 * kMiB, false), "");
+  expect_error<BudgetError>([&] { resolve(401 * kMiB, false); }, {"--budget", "401 MiB", "job", "400 MiB", "Slurm"});
+  // A plan is made for wherever its run may go.
+  EXPECT_NE(resolve(401 * kMiB, true).find("would be refused"), std::string::npos);
+}
+
+TEST_F(LimitedBudgets, AboveTheMachinesMemoryDrawAWarning) {
+  write("sys/fs/cgroup/job/memory.max", "max\n");
+  EXPECT_EQ(resolve(8 * kGiB, false), "");
+  EXPECT_NE(resolve(9 * kGiB, false).find("above the machine's memory of 8.00 GiB"), std::string::npos);
 }
 
 TEST(DeviceOffload, GoesToTheHostUnlessItIsForbidden) {
