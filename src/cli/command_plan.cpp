@@ -61,6 +61,8 @@ void print_sweep(const Invocation& invocation, const PlanOptions& options, const
 
 void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptions& plan_options) {
   options.resolve();
+  options.memory.plans_only = true;
+  options.memory.other_machine = !plan_options.device_memory.empty();
   if (!plan_options.device_memory.empty()) {
     if (!options.budget.empty()) {
       throw UsageError({.what = "two options set the memory budget",
@@ -76,7 +78,8 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
   }
   const Device device = open_run_device(invocation, options);
   Backend& backend = *device.backend;
-  options.memory.speeds = machine_speeds(device, options.train.precision);
+  options.memory.speeds = machine_speeds(device, options.train.precision,
+                                         options.memory.other_machine ? 0 : options.memory.budget_bytes);
   ModelBundle bundle = open_model(options.model.model, options.model.tokenizer, options.model.base_model);
   options.resolve_padding(bundle.config);
   resolve_labels(bundle, options.model, options.data);
@@ -101,7 +104,7 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
   const Explanation explanation = explain_run(request, plan, backend);
   json["explanation"] = explain_json(request, explanation);
   if (invocation.json) return print_json(json);
-  print_line(explain_text(request, plan, explanation));
+  print_line(explain_text(request, plan, explanation) + "\n" + duration_line(plan, updates));
 }
 
 }  // namespace

@@ -6,7 +6,9 @@
 #include <csignal>
 #include <filesystem>
 #include <string_view>
+#include <utility>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -116,14 +118,29 @@ bool left_nothing(const Invocation& invocation, const TrainOptions& options, con
   return true;
 }
 
+// A resumed run keeps the micro-batch that it began with, where that fits.
+RunPlan plan_run_or_resume(FitRequest request, std::optional<std::int64_t> kept_micro_batch, Backend& backend) {
+  if (!kept_micro_batch) return fit(request, backend);
+  const std::optional<std::int64_t> asked = std::exchange(request.micro_batch_size, kept_micro_batch);
+  if (std::optional<RunPlan> run = try_fit(request, backend)) return std::move(*run);
+  request.micro_batch_size = asked;
+  RunPlan run = fit(request, backend);
+  log_warning(
+      fmt::format("the budget of {} has no room for the micro-batch of {} that the checkpoint was written with: it is {} "
+                  "now, so numbers may differ in their last bits",
+                  format_bytes(run.budget_bytes), *kept_micro_batch, run.levers.micro_batch_size));
+  return run;
+}
+
 // Plans and runs, from the beginning or from a checkpoint.
 void train_planned(const Invocation& invocation, const RunOptions& options, const ModelBundle& bundle,
                    const Dataset* train, const Dataset* evaluation, const Device& device,
                    const std::optional<fs::path>& resume) {
   const fs::path output_dir = options.train.output_dir;
   Backend& backend = *device.backend;
-  Session session(fit(fit_request(bundle, options.train, train, evaluation, options.memory), backend), backend,
-                  known_choices(resume, cache_directory()));
+  Session session(plan_run_or_resume(fit_request(bundle, options.train, train, evaluation, options.memory),
+                                     options.memory.kept_micro_batch_size, backend),
+                  backend, known_choices(resume, cache_directory()));
   const RunPlan& plan = session.plan();
   nlohmann::json written_plan = plan_json(plan);
   written_plan["choices"] = choices_json(session.choices());
@@ -177,7 +194,7 @@ void run_train(const Invocation& invocation, RunOptions& options) {
   const fs::path output_dir = options.train.output_dir;
   make_directory(options.train.output_dir, "--output-dir");
   const Device device = open_run_device(invocation, options);
-  options.memory.speeds = machine_speeds(device, options.train.precision);
+  options.memory.speeds = machine_speeds(device, options.train.precision, options.memory.budget_bytes);
   const std::optional<fs::path> resume = find_resume(options.resume_from_checkpoint, output_dir);
   ModelBundle bundle = open_model(options.model.model, options.model.tokenizer, options.model.base_model);
   refuse_replacing(options.train.output_dir, {options.model.model, bundle.base});
@@ -186,7 +203,7 @@ void run_train(const Invocation& invocation, RunOptions& options) {
   choose_trained_parts(bundle, options.parts);
   check_weights(bundle);
   const auto [train, evaluation] = open_run_data(bundle, options.data, options.eval_data);
-  // The micro-batch belongs to a run's numbers: a resumed run keeps the one that it began with.
+  // The micro-batch belongs to a run's numbers: a resumed run keeps the one that it began with, if it can.
   if (resume) {
     const TrainerState saved = read_trainer_state(*resume);
     if (left_nothing(invocation, options.train, *train, *resume, saved)) return;
@@ -200,7 +217,8 @@ void run_train(const Invocation& invocation, RunOptions& options) {
                                               "--model {}",
                                               saved.train_batch_size, resume->string())});
     }
-    options.memory.micro_batch_size = saved.micro_batch_size;
+    options.memory.resumes = true;
+    options.memory.kept_micro_batch_size = saved.micro_batch_size;
   }
 
   if (options.fp16_fallback == "none" || options.train.precision != DType::kF16) {
@@ -216,7 +234,7 @@ void run_train(const Invocation& invocation, RunOptions& options) {
     log_warning(
         fmt::format("{} ({}): continuing in {}", error.problem().what, error.problem().found, options.fp16_fallback));
     const std::optional<fs::path> checkpoint = find_resume("latest", output_dir);
-    if (checkpoint) fallback.memory.micro_batch_size = read_trainer_state(*checkpoint).micro_batch_size;
+    if (checkpoint) fallback.memory.kept_micro_batch_size = read_trainer_state(*checkpoint).micro_batch_size;
     train_planned(invocation, fallback, bundle, train.get(), evaluation.get(), device, checkpoint);
   }
 }

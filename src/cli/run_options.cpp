@@ -375,6 +375,8 @@ void RunOptions::resolve() {
   for (const std::string& pattern : freeze) {
     for (std::string& name : names_in(pattern)) parts.freeze.push_back(std::move(name));
   }
+  constexpr std::int64_t kAroundOverlap = 3;  // <s>, </s> and a token beyond the overlap
+  if (data.stride >= 0) memory.least_window = data.stride + kAroundOverlap;
   memory.forbids_offload = offload == "none";
   if (!offload.empty() && offload != "none") {
     memory.offload = OffloadTarget::kFile;

@@ -11,9 +11,11 @@
 #include <cstdlib>
 #include <optional>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "fit/calibration.h"
 #include "formats/json.h"
 
@@ -95,9 +97,23 @@ OpSpeeds calibrate(const Device& device, DType precision) {
   return speeds;
 }
 
-OpSpeeds machine_speeds(const Device& device, DType precision) {
+OpSpeeds machine_speeds(const Device& device, DType precision, std::size_t budget_bytes) {
   const fs::path path = speeds_path(device, precision);
   if (const auto known = read_speeds(path, device)) return *known;
+  // This process waits meanwhile, and what limits it (a budget, a cgroup) counts both.
+  const std::optional<DeviceUse> use = device.backend->device_use();
+  const std::size_t held = use ? use->held_bytes : resident_bytes();
+  const std::size_t free = use ? use->free_bytes : available_memory_bytes();
+  const std::size_t room =
+      budget_bytes == 0 ? free : std::min(free, budget_bytes - std::min(budget_bytes, held));
+  const std::size_t needed = kCalibrationBytes + (use ? held : 0);  // a second context
+  if (!path.empty() && room < needed) {
+    log_info(fmt::format("plans are compared by typical speeds: to measure this machine's takes {} for a moment, and {} "
+                         "are left; plimsoll calibrate{} measures them once, outside a run",
+                         format_bytes(needed), format_bytes(room),
+                         device.argument == "cpu" ? "" : " --device " + device.argument));
+    return typical_speeds();
+  }
   if (!path.empty() && run_calibrate(device, precision)) {
     if (const auto measured = read_speeds(path, device)) return *measured;
   }

@@ -19,7 +19,8 @@ std::filesystem::path speeds_path(const Device& device, DType precision);
 OpSpeeds calibrate(const Device& device, DType precision);
 
 // From the file, if it belongs to this processor or GPU; else `plimsoll calibrate` is run, so that its memory is not
-// this process's; where that fails, typical speeds, with a warning.
-OpSpeeds machine_speeds(const Device& device, DType precision);
+// this process's. Where both processes together would hold more than `budget_bytes` (0: than what is free), or where
+// that fails, typical speeds, said so.
+OpSpeeds machine_speeds(const Device& device, DType precision, std::size_t budget_bytes);
 
 }  // namespace plimsoll

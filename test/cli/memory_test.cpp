@@ -1,0 +1,298 @@
+// Budgets as users meet them: refusals, what they name, and what is held while a command runs.
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+#include <regex>
+
+#include "base/bytes.h"
+#include "base/cgroup.h"
+#include "cli/program_fixture.h"
+
+namespace plimsoll::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+class MemoryTest : public ProgramTest {
+ protected:
+  // Runs with `more` in the environment, in the group whose cgroup.procs is given; the most memory that it or a process
+  // that it started has held.
+  struct Measured {
+    Outcome outcome;
+    std::size_t peak_bytes = 0;
+  };
+  Measured measure(const Arguments& arguments, const std::vector<std::pair<std::string, std::string>>& more = {},
+                   const fs::path& group = {}) const {
+    std::vector<char*> argv;
+    Arguments all = arguments;
+    std::string program = program_path().string();
+    argv.push_back(program.data());
+    for (std::string& argument : all) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    const std::string out = path("measured.out"), err = path("measured.err");
+    const pid_t child = ::fork();
+    if (child == 0) {
+      if (!group.empty()) std::ofstream(group / "cgroup.procs") << ::getpid() << std::flush;
+      for (const auto& [name, value] : more) ::setenv(name.c_str(), value.c_str(), 1);
+      ::dup2(::open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644), STDOUT_FILENO);
+      ::dup2(::open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644), STDERR_FILENO);
+      ::execv(argv[0], argv.data());
+      ::_exit(127);
+    }
+    int status = 0;
+    rusage usage{};
+    ::wait4(child, &status, 0, &usage);
+    return {{WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), file_bytes(out), file_bytes(err)},
+            static_cast<std::size_t>(usage.ru_maxrss) * kKiB};
+  }
+  std::size_t smallest_budget(Arguments arguments) const {
+    arguments.emplace_back("--json");
+    const Outcome refused = run(arguments);
+    EXPECT_EQ(refused.code, 4) << refused.err;
+    return nlohmann::json::parse(refused.out).at("error").at("smallest_budget_bytes").get<std::size_t>();
+  }
+};
+
+Arguments with_budget(Arguments arguments, std::size_t mebibytes) {
+  const auto at = std::find(arguments.begin(), arguments.end(), "--budget");
+  *(at + 1) = std::to_string(mebibytes) + "MiB";
+  return arguments;
+}
+
+TEST_F(MemoryTest, TheErrorObjectNamesABudgetThatRuns) {
+  draw_pages();
+  const Arguments arguments = train_arguments("run", {"--max-steps", "1"});
+  const std::size_t named = smallest_budget(with_budget(arguments, 20));
+  EXPECT_EQ(named % kMiB, 0U);
+  const Measured ran = measure(with_budget(arguments, named / kMiB));
+  EXPECT_EQ(ran.outcome.code, 0) << ran.outcome.err;
+  EXPECT_LE(ran.peak_bytes, named);
+}
+
+TEST_F(MemoryTest, AResumedRunWithASmallerBudgetIsPlannedAnew) {
+  draw_pages();
+  const Arguments first = train_arguments("run", {"--max-steps", "1", "--save-steps", "1"});
+  ASSERT_EQ(run(first).code, 0);
+  const Arguments second = train_arguments("run", {"--max-steps", "2", "--resume-from-checkpoint", "latest"});
+  // The smallest budget of the run as it began, with one page at a time, has no room for two.
+  const std::size_t named = smallest_budget(with_budget(train_arguments("new", {"--max-steps", "1"}), 20));
+  const Outcome resumed = run(with_budget(second, named / kMiB));
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_THAT(resumed.err, HasSubstr("no room for the micro-batch of 2"));
+  EXPECT_THAT(resumed.err, HasSubstr("last bits"));
+}
+
+// What stands between the numbers and the explanations of a refusal's remedies: options to pass, or to leave out.
+std::vector<std::string> printed_remedies(const std::string& message) {
+  std::vector<std::string> remedies;
+  std::istringstream lines(message);
+  const std::regex numbered(R"(^\s+\d\. (.*)$)"), option(R"(^\s+(--.*)$)");
+  std::smatch match;
+  bool open = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (std::regex_match(line, match, numbered)) {
+      remedies.push_back(match[1]);
+      open = true;
+    } else if (open && std::regex_match(line, match, option)) {
+      remedies.back() += " " + match[1].str();  // a long one goes on
+    } else {
+      open = false;
+    }
+  }
+  return remedies;
+}
+
+// The arguments with a remedy followed: an option that is there already is replaced.
+Arguments followed(Arguments arguments, const std::string& remedy, const fs::path& directory) {
+  const auto drop = [&](const std::string& name) {
+    const auto at = std::find(arguments.begin(), arguments.end(), name);
+    if (at == arguments.end()) return;
+    const bool has_value = at + 1 != arguments.end() && !(at + 1)->starts_with("--");
+    arguments.erase(at, at + (has_value ? 2 : 1));
+  };
+  std::istringstream words(remedy);
+  std::vector<std::string> added;
+  bool leaves_out = false;
+  for (std::string word; words >> word;) {
+    std::erase(word, '\'');
+    if (word == "without") {
+      leaves_out = true;
+    } else if (word == "and") {
+      continue;
+    } else if (word.starts_with("--")) {
+      drop(word);
+      if (!leaves_out) added.push_back(word);
+    } else {
+      leaves_out = false;
+      added.push_back(word == "DIR" ? directory.string() : word);
+    }
+    if (word.starts_with("--") && leaves_out) continue;
+  }
+  arguments.insert(arguments.end(), added.begin(), added.end());
+  return arguments;
+}
+
+TEST_F(MemoryTest, EveryRemedyThatIsPrintedWorks) {
+  draw_pages();
+  make_model();
+  ASSERT_EQ(run(train_arguments("started", {"--max-steps", "1", "--save-steps", "1"})).code, 0);
+  const auto of_model = [&](const Arguments& more) {
+    Arguments all = train_arguments("run", {"--max-steps", "1"});
+    *(std::find(all.begin(), all.end(), "--model") + 1) = path("model");
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  const std::string validation = path("pages/validation.jsonl");
+  const std::vector<Arguments> runs = {
+      train_arguments("run", {"--max-steps", "1"}),
+      train_arguments("run", {"--max-steps", "1", "--eval-data", validation, "--eval-steps", "1"}),
+      train_arguments("run", {"--max-steps", "1", "--eval-data", validation, "--load-best-model-at-end"}),
+      train_arguments("run", {"--max-steps", "1", "--recompute", "none", "--stride", "100"}),
+      train_arguments("run", {"--max-steps", "1", "--update-mode", "after-backward", "--optim", "adafactor"}),
+      train_arguments("run", {"--max-steps", "1", "--freeze", "layoutlmv3.encoder.layer.1.*"}),
+      of_model({}),
+      of_model({"--lora-rank", "4", "--recompute", "none"}),
+      of_model({"--freeze", "classifier.*", "--bf16"}),
+      train_arguments("started", {"--max-steps", "2", "--resume-from-checkpoint", "latest", "--recompute", "none",
+                                  "--eval-data", validation}),
+      with_budget(eval_arguments(), 1024)};
+  int tried = 0;
+  for (const Arguments& arguments : runs) {
+    const std::size_t least = smallest_budget(with_budget(arguments, 20)) / kMiB;
+    std::string label;
+    for (const std::string& argument : arguments) label += argument + " ";
+    for (const std::size_t less : {2, 6, 12}) {
+      const Arguments tight = with_budget(arguments, least - less);
+      const Outcome refused = run(tight);
+      if (refused.code == 0) continue;  // the named budget has a little to spare
+      ASSERT_EQ(refused.code, 4) << label << refused.err;
+      for (const std::string& remedy : printed_remedies(refused.err)) {
+        ++tried;
+        const Outcome outcome = run(followed(tight, remedy, at("")));
+        EXPECT_EQ(outcome.code, 0) << label << "\nwith " << remedy << "\n" << outcome.err;
+        fs::remove_all(at("run"));
+      }
+    }
+  }
+  EXPECT_GT(tried, 20);
+}
+
+TEST_F(MemoryTest, PredictionDrawsLargePagesWithinTheBudget) {
+  draw_pages();
+  make_model();
+  // One page whose picture has 36 million pixels: 144 MiB as a drawing of its own size.
+  std::vector<nlohmann::json> pages = read_pages("validation.jsonl");
+  pages.resize(1);
+  const std::string huge = path("pages/huge.pgm");
+  {
+    std::ofstream file(huge, std::ios::binary);
+    file << "P5\n6000 6000\n255\n" << std::string(36'000'000, '\xF0');
+  }
+  pages[0]["image"] = huge;
+  write_pages("huge.jsonl", pages);
+  const Arguments arguments = {"predict",   "--model",   path("model"),     "--data",   path("pages/huge.jsonl"),
+                               "--output",  path("out"), "--draw",          path("drawn"),
+                               "--threads", "1",         "--budget",        "1MiB",
+                               "--dataloader-num-workers", "1"};
+  const std::size_t named = smallest_budget(arguments);
+  EXPECT_LT(named, 200 * kMiB);
+  const Measured drawn = measure(with_budget(arguments, named / kMiB));
+  ASSERT_EQ(drawn.outcome.code, 0) << drawn.outcome.err;
+  EXPECT_LE(drawn.peak_bytes, named);
+  EXPECT_FALSE(fs::is_empty(at("drawn")));
+}
+
+TEST_F(MemoryTest, SpeedsAreMeasuredOnlyWhereTheBudgetHasRoom) {
+  draw_pages();
+  const fs::path cache = at("cache");
+  const std::vector<std::pair<std::string, std::string>> environment = {{"XDG_CACHE_HOME", cache.string()}};
+  const Arguments arguments = train_arguments("run", {"--max-steps", "1"});
+  const Measured tight = measure(with_budget(arguments, 100), environment);
+  EXPECT_EQ(tight.outcome.code, 0) << tight.outcome.err;
+  EXPECT_THAT(tight.outcome.err, HasSubstr("typical speeds"));
+  EXPECT_THAT(tight.outcome.err, HasSubstr("plimsoll calibrate"));
+  EXPECT_LE(tight.peak_bytes, 100 * kMiB);
+  EXPECT_FALSE(fs::exists(cache / "plimsoll"));
+  const Measured calibrated = measure({"calibrate", "--threads", "1"}, environment);
+  EXPECT_EQ(calibrated.outcome.code, 0) << calibrated.outcome.err;
+  EXPECT_LE(calibrated.peak_bytes, 240 * kMiB);  // kCalibrationBytes
+  fs::remove_all(at("run"));
+  const Measured known = measure(with_budget(arguments, 100), environment);
+  EXPECT_EQ(known.outcome.code, 0) << known.outcome.err;
+  EXPECT_THAT(known.outcome.err, Not(HasSubstr("typical speeds")));
+}
+
+TEST_F(MemoryTest, APlanSaysHowManyUpdatesAndHowLong) {
+  draw_pages();
+  Arguments arguments = {"plan", "--model", "layoutlmv3-tiny", "--data", path("pages/train.jsonl"), "--train-batch-size",
+                         "2",    "--num-train-epochs", "5", "--budget", "1GiB", "--threads", "1"};
+  const Outcome text = run(arguments);
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("10 updates, about "));
+  arguments.emplace_back("--json");
+  const nlohmann::json plan = nlohmann::json::parse(run(arguments).out);
+  EXPECT_EQ(plan.at("updates"), 10);
+  EXPECT_DOUBLE_EQ(plan.at("seconds").get<double>(), 10 * plan.at("seconds_per_update").get<double>());
+}
+
+TEST_F(MemoryTest, PlanningALargeBatchStaysWithinTheBudget) {
+  draw_pages();
+  for (const auto& [batch, mebibytes] : {std::pair{16'000, 300}, std::pair{200'000, 400}}) {
+    const Measured planned = measure({"plan", "--model", "layoutlmv3-tiny", "--data", path("pages/train.jsonl"),
+                                      "--train-batch-size", std::to_string(batch), "--budget",
+                                      std::to_string(mebibytes) + "MiB", "--threads", "1"});
+    EXPECT_EQ(planned.outcome.code, 0) << planned.outcome.err;
+    EXPECT_LE(planned.peak_bytes, static_cast<std::size_t>(mebibytes) * kMiB) << batch;
+  }
+}
+
+// A group of 400 MiB around a group without a limit; `inner` is empty where this machine lets no test make groups.
+class NestedGroups {
+ public:
+  NestedGroups() {
+    std::error_code failed;
+    std::vector<CgroupDirectory> own = cgroup_directories("memory");
+    std::erase_if(own, [&](const CgroupDirectory& each) { return !fs::exists(each.path / "memory.stat", failed); });
+    if (own.empty()) return;
+    outer_ = own.back().path / ("plimsoll-cli-test-" + std::to_string(::getpid()));
+    if (!fs::create_directory(outer_, failed)) return;
+    const bool version2 = own.back().version == 2;
+    if (version2) std::ofstream(outer_ / "cgroup.subtree_control") << "+memory" << std::flush;
+    std::ofstream limit(outer_ / (version2 ? "memory.max" : "memory.limit_in_bytes"));
+    if (!fs::create_directory(outer_ / "inner", failed) || !(limit << 400 * kMiB << std::flush)) return;
+    inner = outer_ / "inner";
+  }
+  ~NestedGroups() {
+    std::error_code failed;
+    if (outer_.empty()) return;
+    fs::remove(outer_ / "inner", failed);
+    fs::remove(outer_, failed);
+  }
+  NestedGroups(const NestedGroups&) = delete;
+  NestedGroups& operator=(const NestedGroups&) = delete;
+  fs::path inner;
+
+ private:
+  fs::path outer_;
+};
+
+TEST_F(MemoryTest, AGroupAboveTheProcesssOwnLimitsEveryCommand) {
+  const NestedGroups groups;
+  if (groups.inner.empty()) GTEST_SKIP() << "this machine lets no test make groups";
+  draw_pages();
+  const Arguments plan = {"plan", "--model",  "layoutlmv3-tiny", "--data",
+                          path("pages/train.jsonl"), "--json", "--threads", "1"};
+  const Measured planned = measure(plan, {}, groups.inner);
+  ASSERT_EQ(planned.outcome.code, 0) << planned.outcome.err;
+  EXPECT_LE(nlohmann::json::parse(planned.outcome.out).at("budget_bytes").get<std::size_t>(), 400 * kMiB);
+  const Measured refused = measure(train_arguments("run"), {}, groups.inner);
+  expect_message(refused.outcome, 4, {"--budget", "1.00 GiB", "400 MiB"});
+  const Measured doctor = measure({"doctor"}, {}, groups.inner);
+  EXPECT_THAT(doctor.outcome.out, HasSubstr("allows 400 MiB"));
+}
+
+}  // namespace
+}  // namespace plimsoll::test
