@@ -31,6 +31,7 @@ target_include_directories(plimsoll_dnnl SYSTEM INTERFACE "${PLIMSOLL_DNNL_INCLU
 target_link_libraries(plimsoll_dnnl INTERFACE "${PLIMSOLL_DNNL_LIBRARY}")
 pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
 pkg_check_modules(JPEG REQUIRED IMPORTED_TARGET libjpeg)
+pkg_check_modules(PNG REQUIRED IMPORTED_TARGET libpng)
 pkg_check_modules(LEPT REQUIRED IMPORTED_TARGET lept)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)

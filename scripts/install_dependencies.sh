@@ -7,7 +7,7 @@ packages=(
   g++ cmake ninja-build pkg-config            # the build
   libfmt-dev nlohmann-json3-dev libcli11-dev  # text, JSON, options
   libdnnl-dev libhwy-dev                      # matrix products, portable SIMD
-  libleptonica-dev libjpeg-dev libcairo2-dev libfontconfig-dev libpcre2-dev zlib1g-dev libxxhash-dev
+  libleptonica-dev libjpeg-dev libpng-dev libcairo2-dev libfontconfig-dev libpcre2-dev zlib1g-dev libxxhash-dev
   libgtest-dev libgmock-dev libbenchmark-dev  # tests and benchmarks
   fonts-dejavu-core fonts-liberation          # the fonts of drawn receipts
 )

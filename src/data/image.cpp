@@ -4,6 +4,7 @@
 #include <leptonica/allheaders.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <mutex>
 #include <new>
@@ -13,6 +14,8 @@
 #include "base/file.h"
 #include "data/image_end.h"
 #include "data/image_jpeg.h"
+#include "data/image_orientation.h"
+#include "data/image_png.h"
 
 namespace plimsoll {
 namespace {
@@ -110,24 +113,17 @@ bool has_several_scans(const InputFile& file) {
   return true;
 }
 
-// With a tRNS chunk Leptonica widens a palette to RGBA.
-bool has_png_transparency(const InputFile& file) {
-  std::uint64_t at = 8;
-  std::array<std::byte, 8> head{};  // length, kind
-  while (at + head.size() <= file.size_bytes()) {
-    file.read_at(at, head);
-    const std::string_view kind(reinterpret_cast<const char*>(head.data()) + 4, 4);
-    if (kind == "tRNS") return true;
-    if (kind == "IDAT" || kind == "IEND") return false;
-    std::uint64_t length = 0;
-    for (std::size_t i = 0; i < 4; ++i) length = length * 256 + std::to_integer<std::uint64_t>(head[i]);
-    at += 12 + length;
-  }
-  return false;
+// The byte of the header that says so.
+bool is_png_interlaced(const InputFile& file) {
+  constexpr std::uint64_t kInterlace = 28;
+  std::array<std::byte, 1> value{};
+  if (kInterlace >= file.size_bytes()) return false;
+  file.read_at(kInterlace, value);
+  return value[0] != std::byte{0};
 }
 
-// Upper bound of the bytes alive at the decoder's peak, from how Leptonica and the libraries below it work; compared
-// with measured peaks when it was written (0.4 to 0.98 of the bound for PNG and colour TIFF).
+// Upper bound of the bytes alive at the decoder's peak, from how the libraries work; compared with measured peaks when
+// it was written (0.4 to 0.98 of the bound for colour TIFF).
 std::uint64_t bound_decode_bytes(const ImageInfo& info, const InputFile& file) {
   const auto width = static_cast<std::uint64_t>(info.width), height = static_cast<std::uint64_t>(info.height);
   const int depth = info.samples_per_pixel > 1 ? 32 : std::min(info.bits_per_sample, 16);
@@ -135,12 +131,7 @@ std::uint64_t bound_decode_bytes(const ImageInfo& info, const InputFile& file) {
   const std::uint64_t widest = 4 * width * height;
   constexpr std::uint64_t kTables = 512 * kKiB;  // decoder state
   const std::uint64_t row = 16 * width;          // one row in the widest form, and its filtered twin
-  if (info.format == "png") {
-    // libpng holds all rows (gray with alpha widened to four bytes) and Leptonica copies them.
-    const auto samples = static_cast<std::uint64_t>(info.samples_per_pixel == 2 ? 4 : info.samples_per_pixel);
-    const std::uint64_t rows = width * samples * static_cast<std::uint64_t>(std::max(info.bits_per_sample, 8)) / 8;
-    return (has_png_transparency(file) ? widest : pix) + (rows + 16) * height + row + kTables;
-  }
+  if (info.format == "png") return png_decode_bytes(info.width, info.height, is_png_interlaced(file));
   if (info.format == "jpeg") {
     const auto blocks = (width + 15) / 16 * 16 * ((height + 15) / 16 * 16);
     const std::uint64_t coefficients =
@@ -200,10 +191,11 @@ Header read_header(const fs::path& path, const InputFile& file) {
   ImageInfo& info = header.info;
   info.format = format_name(header.format);
   int palette = 0;
-  const bool read = holds_with_memory(kHeaderBytes, [&] {
-    return pixReadHeader(path.c_str(), &header.format, &info.width, &info.height, &info.bits_per_sample,
-                         &info.samples_per_pixel, &palette) == 0;
-  });
+  if (info.format == "jpeg") read_jpeg_header(path, info);
+  const bool read = info.format == "jpeg" || holds_with_memory(kHeaderBytes, [&] {
+                      return pixReadHeader(path.c_str(), &header.format, &info.width, &info.height,
+                                           &info.bits_per_sample, &info.samples_per_pixel, &palette) == 0;
+                    });
   if (!read || info.width <= 0 || info.height <= 0) {
     throw unreadable(path, "the header of a page's image cannot be read", fmt::format("{} data", info.format));
   }
@@ -228,15 +220,11 @@ Header read_header(const fs::path& path, const InputFile& file) {
     throw unreadable(path, "a page's image ends too early",
                      fmt::format("{} of {} data, its end is missing", format_bytes(file.size_bytes()), info.format));
   }
-  if (info.format == "png" && info.samples_per_pixel == 1 && !info.palette && has_png_transparency(file)) {
-    // Leptonica looks such gray values up in a palette that is not there, and gives a black page.
-    throw ImageError("image-kind", {.what = "a page's image is a gray PNG with a transparent gray level",
-                                    .where = path.string(),
-                                    .found = "a gray PNG with a tRNS chunk",
-                                    .allowed = "gray without transparency, palette, RGB or RGBA",
-                                    .remedy = "save it again without transparency"});
-  }
   info.decode_bytes = bound_decode_bytes(info, file);
+  info.orientation = read_orientation(file, info.format);
+  if (exchanges_sides(info.orientation)) std::swap(info.width, info.height);
+  // Leptonica turns a TIFF by itself, which is in its bound.
+  if (info.format != "tiff") info.decode_bytes += turning_bytes(info.orientation, info.width, info.height);
   return header;
 }
 
@@ -314,7 +302,8 @@ ImageInfo read_image_info(const fs::path& path) { return read_header(path, open_
 
 std::unique_ptr<ImageRows> open_image(const fs::path& path) {
   const Header header = read_header(path, open_file(path));
-  if (header.format == IFF_JFIF_JPEG) return open_jpeg(path);
+  if (header.format == IFF_JFIF_JPEG) return turned(open_jpeg(path), header.info.orientation);
+  if (header.format == IFF_PNG) return turned(open_png(path), header.info.orientation);
   Pix* pix = nullptr;
   const bool decoded = holds_with_memory(header.info.decode_bytes, [&] {
     pix = pixRead(path.c_str());
@@ -324,8 +313,9 @@ std::unique_ptr<ImageRows> open_image(const fs::path& path) {
   return std::make_unique<WholeImage>(pix);
 }
 
-ImageError broken_image(const fs::path& path, std::string_view format) {
-  return unreadable(path, "a page's image cannot be decoded", fmt::format("broken {} data", format));
+ImageError broken_image(const fs::path& path, std::string_view format, std::string_view why) {
+  return unreadable(path, "a page's image cannot be decoded",
+                    fmt::format("broken {} data{}{}", format, why.empty() ? "" : ": ", why));
 }
 
 }  // namespace plimsoll

@@ -1,9 +1,10 @@
 // Page images: a header read that costs nothing, then rows whose decoding takes memory that was known before it began.
 //
-// libjpeg decodes JPEG a few rows at a time, Leptonica everything else whole (PNG, TIFF, PNM, BMP). Pixels come out as
-// `PIL.Image.open(path).convert("RGB")` gives them: a palette is looked up, gray is repeated, alpha is dropped, no EXIF
-// rotation. One difference on purpose: 16-bit gray keeps its high byte, where Pillow clips everything above 255 to
-// white.
+// libjpeg decodes JPEG and libpng PNG a few rows at a time, Leptonica everything else whole (TIFF, PNM, BMP). Pixels
+// come out as `PIL.ImageOps.exif_transpose(PIL.Image.open(path)).convert("RGB")` gives them, as Hugging Face's loaders
+// do: an image is turned as its EXIF orientation says and viewers show it, a palette is looked up, gray is repeated,
+// alpha is dropped. Width and height, and boxes in pixels, are those of the turned image. One difference on purpose:
+// 16-bit gray keeps its high byte, where Pillow clips everything above 255 to white.
 //
 //   const ImageInfo info = read_image_info(path);   // throws before anything large is read
 //   const auto image = open_image(path);            // holds at most info.decode_bytes from here on
@@ -24,7 +25,8 @@ namespace plimsoll {
 inline constexpr std::uint64_t kMaxImagePixels = 200'000'000;
 
 struct ImageInfo {
-  int width = 0, height = 0;
+  int width = 0, height = 0;  // as it is shown
+  int orientation = 1;        // EXIF's, 1 to 8: how the file's rows were turned for that
   int bits_per_sample = 0, samples_per_pixel = 0;
   bool palette = false;
   std::string format;              // "png", "jpeg", "tiff", "pnm", "bmp"

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "data/tiff_numbers.h"
+
 namespace plimsoll {
 namespace {
 
@@ -16,32 +18,6 @@ bool lacks_mark(const InputFile& file, std::string_view mark) {
   file.read_at(file.size_bytes() - count, std::as_writable_bytes(std::span(tail.data(), count)));
   return std::string_view(tail.data(), count).find(mark) == std::string_view::npos;
 }
-
-// Numbers of a TIFF file in its own byte order (TIFF 6.0, section 2).
-class TiffNumbers {
- public:
-  explicit TiffNumbers(const InputFile& file) : file_(file), big_(byte(0).value_or(0) == 'M') {}
-
-  std::optional<std::uint64_t> at(std::uint64_t offset, int bytes) const {
-    std::uint64_t value = 0;
-    for (int i = 0; i < bytes; ++i) {
-      const auto next = byte(offset + static_cast<std::uint64_t>(big_ ? i : bytes - 1 - i));
-      if (!next) return std::nullopt;
-      value = value << 8 | *next;
-    }
-    return value;
-  }
-
- private:
-  std::optional<unsigned> byte(std::uint64_t offset) const {
-    if (offset >= file_.size_bytes()) return std::nullopt;
-    std::array<std::byte, 1> value{};
-    file_.read_at(offset, value);
-    return std::to_integer<unsigned>(value[0]);
-  }
-  const InputFile& file_;
-  bool big_;
-};
 
 // The values of one entry of a TIFF directory; nullopt if they lie beyond the end of the file.
 std::optional<std::vector<std::uint64_t>> entry_values(const TiffNumbers& tiff, std::uint64_t entry) {

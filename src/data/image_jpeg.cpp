@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <csetjmp>
 #include <cstdio>
+#include <cstring>
 #include <new>
 // After cstdio, whose names it uses:
 #include <jerror.h>
@@ -15,14 +16,19 @@ struct Decoder {
   jpeg_decompress_struct state;
   jpeg_error_mgr errors;
   std::jmp_buf failed;
+  char message[JMSG_LENGTH_MAX] = "";
 };
 
 // libjpeg must not return from here, and exceptions must not pass through it.
-void fail(j_common_ptr state) { std::longjmp(static_cast<Decoder*>(state->client_data)->failed, 1); }
+void fail(j_common_ptr state) {
+  auto* const decoder = static_cast<Decoder*>(state->client_data);
+  decoder->errors.format_message(state, decoder->message);
+  std::longjmp(decoder->failed, 1);
+}
 void print_nothing(j_common_ptr) {}
 
 // Each of these jumps back into itself when libjpeg fails, and has nothing that would have to be destroyed.
-bool start(Decoder& decoder, std::FILE* file) {
+bool read_header(Decoder& decoder, std::FILE* file) {
   decoder.state.err = jpeg_std_error(&decoder.errors);
   decoder.errors.error_exit = fail;
   decoder.errors.output_message = print_nothing;
@@ -30,7 +36,11 @@ bool start(Decoder& decoder, std::FILE* file) {
   if (setjmp(decoder.failed) != 0) return false;
   jpeg_create_decompress(&decoder.state);
   jpeg_stdio_src(&decoder.state, file);
-  jpeg_read_header(&decoder.state, TRUE);
+  return jpeg_read_header(&decoder.state, TRUE) == JPEG_HEADER_OK;
+}
+
+bool start(Decoder& decoder) {
+  if (setjmp(decoder.failed) != 0) return false;
   decoder.state.out_color_space = JCS_RGB;
   return jpeg_start_decompress(&decoder.state) != 0;
 }
@@ -53,7 +63,21 @@ struct Destroy {
 // What libjpeg gave up on: memory that ran out is no fault of the file's.
 [[noreturn]] void throw_error(const std::filesystem::path& path, const Decoder& decoder) {
   if (decoder.errors.msg_code == JERR_OUT_OF_MEMORY) throw std::bad_alloc();
-  throw broken_image(path, "jpeg");
+  throw broken_image(path, "jpeg", decoder.message);
+}
+
+struct OpenJpeg {
+  std::unique_ptr<Decoder, Destroy> decoder;  // after the header
+  std::unique_ptr<std::FILE, Close> file;
+};
+
+OpenJpeg open_header(const std::filesystem::path& path) {
+  OpenJpeg jpeg{.decoder = std::unique_ptr<Decoder, Destroy>(new Decoder()),
+                .file = std::unique_ptr<std::FILE, Close>(std::fopen(path.c_str(), "rbe"))};
+  if (jpeg.file == nullptr && errno == ENOMEM) throw std::bad_alloc();
+  if (jpeg.file == nullptr) throw broken_image(path, "jpeg", std::strerror(errno));
+  if (!read_header(*jpeg.decoder, jpeg.file.get())) throw_error(path, *jpeg.decoder);
+  return jpeg;
 }
 
 class JpegRows final : public ImageRows {
@@ -80,12 +104,17 @@ class JpegRows final : public ImageRows {
 }  // namespace
 
 std::unique_ptr<ImageRows> open_jpeg(const std::filesystem::path& path) {
-  std::unique_ptr<Decoder, Destroy> decoder(new Decoder());
-  std::unique_ptr<std::FILE, Close> file(std::fopen(path.c_str(), "rbe"));
-  if (file == nullptr && errno == ENOMEM) throw std::bad_alloc();
-  if (file == nullptr) throw broken_image(path, "jpeg");
-  if (!start(*decoder, file.get())) throw_error(path, *decoder);
-  return std::make_unique<JpegRows>(path, std::move(file), std::move(decoder));
+  OpenJpeg jpeg = open_header(path);
+  if (!start(*jpeg.decoder)) throw_error(path, *jpeg.decoder);
+  return std::make_unique<JpegRows>(path, std::move(jpeg.file), std::move(jpeg.decoder));
+}
+
+void read_jpeg_header(const std::filesystem::path& path, ImageInfo& info) {
+  const OpenJpeg jpeg = open_header(path);
+  info.width = static_cast<int>(jpeg.decoder->state.image_width);
+  info.height = static_cast<int>(jpeg.decoder->state.image_height);
+  info.bits_per_sample = 8;
+  info.samples_per_pixel = jpeg.decoder->state.num_components;
 }
 
 }  // namespace plimsoll

@@ -102,6 +102,9 @@ std::vector<Fault> page_faults() {
       set("image", "image-kind", image_file("refused_cmyk.jpg")),
       set("image", "image-too-large", image_file("refused_bomb.png")),
       set("image", "image-size", image_file("rgb.png")),
+      set("image", "image-turned", image_file("exif_6.jpg"), {"image-size"}),
+      set("image", "image-turned", image_file("exif_8.png"), {"image-size"}),
+      set("image", "image-turned", image_file("orientation_3.tif"), {"image-size"}),
       boxes("as fractions", "box-fractions",
             [=](double a, double b, double c, double d) {
               return Json{a / kW, b / kH, c / kW, d / kH};
