@@ -40,8 +40,8 @@ constexpr const char* kFooter =
     "When something failed, here or in PyTorch: plimsoll doctor; plimsoll doctor train.log\n"
     "\n"
     "Exit codes: 0 done, 2 usage, 3 bad data or file, 4 does not fit the budget, 5 device or environment,\n"
-    "6 diverged, 130 interrupted after a clean checkpoint, 1 a bug in Plimsoll. Errors go to standard error; with "
-    "--json\n"
+    "6 diverged, 128 + N ended by signal N after a clean checkpoint (130: Ctrl-C), 1 a bug in Plimsoll. Errors go to\n"
+    "standard error; with --json "
     "also as an object to standard output. `plimsoll COMMAND --help` tells the rest.";
 
 // "--train_batch_size" is as good as "--train-batch-size".

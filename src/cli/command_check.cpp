@@ -1,11 +1,11 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <chrono>
 
 #include "base/file.h"
 #include "base/process.h"
 #include "cli/command.h"
+#include "cli/page_bar.h"
 #include "cli/run_options.h"
 #include "cli/usage.h"
 #include "data/fixes.h"
@@ -20,33 +20,6 @@ struct CheckCommand {
   bool decode_images = false;
   std::int64_t places = static_cast<std::int64_t>(Findings::kPlacesKept);
   std::string fix;
-};
-
-// One line on a terminal, redrawn; nothing elsewhere.
-class CheckBar {
- public:
-  explicit CheckBar(bool quiet) : shown_(!quiet && ::isatty(STDERR_FILENO) == 1) {}
-  ~CheckBar() { clear(); }
-  CheckBar(const CheckBar&) = delete;
-  CheckBar& operator=(const CheckBar&) = delete;
-
-  void clear() {
-    if (drawn_) fmt::print(stderr, "\r\x1b[K");
-    drawn_ = false;
-  }
-  void draw(std::size_t done, std::size_t pages) {
-    const auto now = Clock::now();
-    if (!shown_ || now - last_ < std::chrono::milliseconds(100)) return;
-    constexpr std::size_t kWidth = 20;
-    const std::size_t filled = kWidth * done / std::max<std::size_t>(pages, 1);
-    fmt::print(stderr, "\r[{:#<{}}{:.<{}}] {}/{} pages checked\x1b[K", "", filled, "", kWidth - filled, done, pages);
-    last_ = now;
-    drawn_ = true;
-  }
-
- private:
-  bool shown_, drawn_ = false;
-  Clock::time_point last_{};
 };
 
 nlohmann::json counts_json(const CheckReport& report) {
@@ -93,10 +66,11 @@ void run_check(const Invocation& invocation, CheckCommand& command) {
   RunOptions& options = command.run;
   options.resolve();
   ModelBundle bundle = open_model(options.model.model, options.model.tokenizer, options.model.base_model);
-  CheckBar bar(invocation.json);
+  PageBar bar("pages checked", invocation.json);
   CheckRequest request{.data = options.data,
                        .evaluation = options.eval_data,
                        .decode_images = command.decode_images,
+                       .decoding_bytes = std::uint64_t{1} << 30,
                        .places_kept = static_cast<std::size_t>(command.places),
                        .threads = invocation.threads > 0 ? invocation.threads : available_cores(),
                        .on_progress = [&bar](std::size_t done, std::size_t pages) { bar.draw(done, pages); }};

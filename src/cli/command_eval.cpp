@@ -18,9 +18,17 @@ void run_eval(const Invocation& invocation, RunOptions& options) {
   const auto dataset = open_dataset(bundle, options.data, true, true);
   Session session(fit(fit_request(bundle, options.train, nullptr, dataset.get(), options.memory), backend), backend);
   load_model(bundle, options.train.seed, [&](const std::string& name) { return session.parameter(name); });
-  const Evaluation evaluation = evaluate(session, bundle.config, *dataset, loader_options(options.memory));
+  // A page that cannot be read costs that page; the exit code says so.
+  std::vector<SkippedPage> skipped;
+  const PredictControl control{.on_bad_page = [&skipped](const BadPageError& error) {
+    skipped.push_back({.evaluation = true, .page = error.page(), .problem = error.problem()});
+  }};
+  const Evaluation evaluation = evaluate(session, bundle.config, *dataset, loader_options(options.memory), control);
+  log_skipped_pages(skipped);
+  if (!skipped.empty()) invocation.exit_code = ExitCode::kData;
   if (invocation.json) {
     nlohmann::json object = to_json(evaluation);
+    if (!skipped.empty()) object["skipped_pages"] = skipped_pages_json(skipped);
     object["predicted_peak_bytes"] = session.plan().predicted_peak_bytes;
     object["measured_peak_bytes"] = measured_peak_bytes(backend);
     return print_json(object);
@@ -42,7 +50,10 @@ void add_eval(CLI::App& app, Invocation& invocation) {
                                    "At most this many pages at once"),
                1, 1 << 16)
       ->capture_default_str();
-  add_footer(command, "Scores equal seqeval's in its default mode, over whole pages (windows are merged).");
+  add_footer(
+      command,
+      "Scores equal seqeval's in its default mode, over whole pages (windows are merged). A page whose image cannot\n"
+      "be decoded is left out and named; the exit code is then 3.");
   command->callback(
       [&invocation, options] { invocation.action = [&invocation, options] { run_eval(invocation, *options); }; });
 }

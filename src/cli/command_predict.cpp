@@ -6,8 +6,10 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "cli/command.h"
 #include "cli/devices.h"
+#include "cli/report.h"
 #include "cli/run_options.h"
 #include "cli/usage.h"
 #include "data/image.h"
@@ -106,8 +108,15 @@ void run_predict(const Invocation& invocation, RunOptions& options, const Predic
   if (!predict.output.empty()) file = std::make_unique<OutputFile>(predict.output);
   std::int64_t done = 0;
   std::set<std::string> names;
+  // A page that cannot be read costs that page; the exit code says so.
+  std::vector<SkippedPage> skipped;
+  const PredictControl control{.on_bad_page = [&skipped](const BadPageError& error) {
+    skipped.push_back({.page = error.page(), .problem = error.problem()});
+    log_warning(fmt::format("a page cannot be read and is left out: {}", describe(skipped.back())));
+  }};
   predict_pages(
-      session, bundle.config, *dataset, loader_options(options.memory), [&](const PagePrediction& prediction) {
+      session, bundle.config, *dataset, loader_options(options.memory),
+      [&](const PagePrediction& prediction) {
         Page page = pages->read(prediction.page);
         if (page.width == 0 || page.height == 0) read_page_image_info(page);
         const std::vector<std::string> labels = label_names(prediction, bundle.config.labels, page.words.size());
@@ -122,10 +131,15 @@ void run_predict(const Invocation& invocation, RunOptions& options, const Predic
                     fs::path(predict.draw_dir) / picture_name(page.id, names));
         }
         ++done;
-      });
+      },
+      control);
   if (file) file->close();
+  log_skipped_pages(skipped);
+  if (!skipped.empty()) invocation.exit_code = ExitCode::kData;
   if (invocation.json && file) {
-    print_json({{"pages", done}, {"output", predict.output}, {"pictures", predict.draw_dir}});
+    nlohmann::json object = {{"pages", done}, {"output", predict.output}, {"pictures", predict.draw_dir}};
+    if (!skipped.empty()) object["skipped_pages"] = skipped_pages_json(skipped);
+    print_json(object);
   } else if (file) {
     print_line(fmt::format("{} pages predicted, written to {}{}", done, predict.output,
                            predict.draw_dir.empty() ? "" : ", drawn in " + predict.draw_dir));
@@ -160,7 +174,9 @@ void add_predict(CLI::App& app, Invocation& invocation) {
       "One line a page, in the order of the data. `labels` has one name per word, `probabilities` that label's share,\n"
       "`entities` what adjoining words make up: label, text, begin and end (words, end not included). Labels in the "
       "data\n"
-      "are not needed; where there are some, --draw marks what differs.\n"
+      "are not needed; where there are some, --draw marks what differs. A page whose image cannot be decoded is named "
+      "and\n"
+      "left out; the exit code is then 3.\n"
       "\n"
       "  plimsoll predict --model run --data new.jsonl --output found.jsonl --draw pictures");
   command->callback([&invocation, options, predict] {

@@ -1,11 +1,6 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <atomic>
-#include <cerrno>
-#include <csignal>
 #include <filesystem>
-#include <string_view>
 #include <utility>
 
 #include "base/bytes.h"
@@ -16,9 +11,11 @@
 #include "cli/command.h"
 #include "cli/devices.h"
 #include "cli/first_lines.h"
+#include "cli/page_bar.h"
 #include "cli/report.h"
 #include "cli/run_events.h"
 #include "cli/run_options.h"
+#include "cli/signals.h"
 #include "cli/speeds.h"
 #include "cli/usage.h"
 #include "formats/json.h"
@@ -28,27 +25,6 @@ namespace plimsoll {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Set by the signal handler, read by the step loop.
-std::atomic<bool> stop_requested{false};
-
-void request_stop(int signal) {
-  stop_requested.store(true);
-  // What is safe in a handler: write(2), of a text that stands.
-  constexpr std::string_view kText =
-      "\nstopping after this update and saving; press Ctrl-C (or send the signal) again to end at once\n";
-  const int error = errno;
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kText.data(), kText.size());
-  errno = error;
-  std::signal(signal, SIG_DFL);  // a second one ends the process at once
-}
-
-void stop_on_signals() {
-  std::signal(SIGINT, request_stop);
-  std::signal(SIGTERM, request_stop);
-  // A terminal that is gone; nohup has it ignored, and so it stays.
-  if (std::signal(SIGHUP, request_stop) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
-}
 
 std::optional<fs::path> find_resume(const std::string& resume, const fs::path& output_dir) {
   if (resume.empty()) return std::nullopt;
@@ -89,6 +65,7 @@ nlohmann::json summary_json(const RunPlan& plan, const TrainSummary& summary, st
       {"precision", precision_name(plan.precision)},
       {"loss", summary.last_loss}};
   if (plan.precision == DType::kF16 || summary.skipped_updates > 0) object["skipped_updates"] = summary.skipped_updates;
+  if (!summary.skipped_pages.empty()) object["skipped_pages"] = skipped_pages_json(summary.skipped_pages);
   if (plan.host_budget_bytes > 0) object["host_measured_peak_bytes"] = peak_resident_bytes();
   if (summary.device_busy) object["device_busy"] = *summary.device_busy;
   if (summary.evaluation) {
@@ -109,7 +86,7 @@ bool left_nothing(const Invocation& invocation, const TrainOptions& options, con
   const std::int64_t asked = updates_of(options, train);
   const fs::path summary = options.output_dir / "summary.json";
   const bool has_model = fs::exists(options.output_dir / "model.safetensors") || is_adapter(options.output_dir);
-  if (saved.step < asked || !has_model || !fs::exists(summary)) return false;
+  if (saved.step < asked || saved.evaluation_due || !has_model || !fs::exists(summary)) return false;
   const nlohmann::json written = parse_json(read_text_file(summary), summary.string());
   if (!written.is_object() || written.value("steps", std::int64_t{-1}) < saved.step) return false;
   log_info(fmt::format("nothing is left to train: {} stands at update {}, and {} were asked for; {} stays as it is",
@@ -125,10 +102,10 @@ RunPlan plan_run_or_resume(FitRequest request, std::optional<std::int64_t> kept_
   if (std::optional<RunPlan> run = try_fit(request, backend)) return std::move(*run);
   request.micro_batch_size = asked;
   RunPlan run = fit(request, backend);
-  log_warning(
-      fmt::format("the budget of {} has no room for the micro-batch of {} that the checkpoint was written with: it is {} "
-                  "now, so numbers may differ in their last bits",
-                  format_bytes(run.budget_bytes), *kept_micro_batch, run.levers.micro_batch_size));
+  log_warning(fmt::format(
+      "the budget of {} has no room for the micro-batch of {} that the checkpoint was written with: it is {} "
+      "now, so numbers may differ in their last bits",
+      format_bytes(run.budget_bytes), *kept_micro_batch, run.levers.micro_batch_size));
   return run;
 }
 
@@ -162,18 +139,18 @@ void train_planned(const Invocation& invocation, const RunOptions& options, cons
     print_line(plan_table(plan));
     print_line(duration_line(plan, updates_of(options.train, *train)));
   }
-  stop_requested.store(false);
-  stop_on_signals();
+  Interrupt& interrupt = interrupt_on_signals();
   ProgressBar bar(invocation.json, options.train.logging_steps);
   RunEvents events(options.train.logging_steps);
   TrainObserver& progress = invocation.json ? static_cast<TrainObserver&>(events) : bar;
   Trainer trainer(session, bundle, {.train = train, .evaluation = evaluation}, options.train,
                   loader_options(options.memory), device.threads, progress);
-  const TrainSummary summary = trainer.run(resume, stop_requested);
+  const TrainSummary summary = trainer.run(resume, interrupt);
   bar.clear();
   const std::size_t measured = measured_peak_bytes(backend);
   const nlohmann::json object = summary_json(plan, summary, measured);
   write_text_file(output_dir / "summary.json", object.dump(2) + "\n");
+  log_skipped_pages(summary.skipped_pages);
   if (invocation.json) return print_event("end", object);
   if (summary.evaluation) print_line(evaluation_table(*summary.evaluation));
   print_line(
@@ -189,8 +166,20 @@ void train_planned(const Invocation& invocation, const RunOptions& options, cons
   }
 }
 
+// Opens the data once every page's image was decoded, unless the user or a cache, which decodes them, makes that
+// needless. Pages that a resumed run has skipped are not looked at again.
+RunData open_pages_to_train(const Invocation& invocation, const RunOptions& options, const ModelBundle& bundle,
+                            const std::optional<fs::path>& resume) {
+  PageBar bar("pages' images decoded (--no-decode-images begins without)", invocation.json, true);
+  return open_run_data(bundle, options.data, options.eval_data,
+                       {.decode_images = !options.no_decode_images,
+                        .skipped = resume ? read_trainer_state(*resume).skipped_pages : std::vector<SkippedPage>(),
+                        .on_progress = [&bar](std::size_t done, std::size_t pages) { bar.draw(done, pages); }});
+}
+
 void run_train(const Invocation& invocation, RunOptions& options) {
   options.resolve();
+  save_on_signal();
   const fs::path output_dir = options.train.output_dir;
   make_directory(options.train.output_dir, "--output-dir");
   const Device device = open_run_device(invocation, options);
@@ -202,7 +191,7 @@ void run_train(const Invocation& invocation, RunOptions& options) {
   resolve_labels(bundle, options.model, options.data);
   choose_trained_parts(bundle, options.parts);
   check_weights(bundle);
-  const auto [train, evaluation] = open_run_data(bundle, options.data, options.eval_data);
+  const auto [train, evaluation] = open_pages_to_train(invocation, options, bundle, resume);
   // The micro-batch belongs to a run's numbers: a resumed run keeps the one that it began with, if it can.
   if (resume) {
     const TrainerState saved = read_trainer_state(*resume);
@@ -254,8 +243,11 @@ void add_train(CLI::App& app, Invocation& invocation) {
       "the\n"
       "message names the op, the tensor and the pages, and plimsoll replay OUTPUT-DIR/nonfinite-step-N shows it "
       "again.\n"
-      "Ctrl-C, SIGTERM and SIGHUP write a checkpoint and end with exit code 130; --resume-from-checkpoint latest\n"
-      "continues.");
+      "SIGINT (Ctrl-C), SIGTERM, SIGHUP and SIGXCPU write a checkpoint of the last finished update within a second and "
+      "end\n"
+      "with exit code 128 + the signal's number (130, 143, 129, 152); --resume-from-checkpoint latest continues. "
+      "SIGUSR1\n"
+      "writes one too, and the run goes on. An evaluation that is under way is made again then.");
   command->callback(
       [&invocation, options] { invocation.action = [&invocation, options] { run_train(invocation, *options); }; });
 }

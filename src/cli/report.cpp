@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/bytes.h"
+#include "base/log.h"
 
 namespace plimsoll {
 namespace {
@@ -100,7 +101,8 @@ std::string plan_table(const RunPlan& plan) {
     if (states > 0) text += fmt::format("{} of optimizer state", format_bytes(states));
     if (values > 0) text += fmt::format("{}{} of forward values", states > 0 ? " and " : "", format_bytes(values));
   }
-  text += fmt::format("\n  an update takes about {:.2g} s", plan.seconds_per_update);
+  text += fmt::format("\n  an update takes about {:.2g} s; a save that a signal asks for begins within about {:.2g} s",
+                      plan.seconds_per_update, plan.seconds_to_save);
   return text;
 }
 
@@ -133,6 +135,13 @@ std::string peak_line(const RunPlan& plan, std::size_t measured_bytes) {
   return fmt::format("peak memory{}: predicted {}, measured {} ({:+.1f} %), budget {}",
                      plan.host_peak_bytes > 0 ? " of the GPU" : "", format_bytes(plan.predicted_peak_bytes),
                      format_bytes(measured_bytes), error, format_bytes(plan.budget_bytes));
+}
+
+void log_skipped_pages(const std::vector<SkippedPage>& pages) {
+  if (pages.empty()) return;
+  log_warning(fmt::format("{} page{} could not be read and {} left out:", pages.size(), pages.size() == 1 ? "" : "s",
+                          pages.size() == 1 ? "was" : "were"));
+  for (const SkippedPage& page : pages) log_warning("  " + describe(page));
 }
 
 ProgressBar::ProgressBar(bool quiet, std::int64_t logging_steps)

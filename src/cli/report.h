@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <string>
+#include <vector>
 
 #include "fit/fit.h"
 #include "train/evaluation.h"
@@ -18,6 +19,9 @@ std::string duration_line(const RunPlan& plan, std::int64_t updates);
 std::string evaluation_table(const Evaluation& evaluation);
 // "predicted peak 1.21 GiB, measured 1.19 GiB (-1.4 %), budget 1.50 GiB"
 std::string peak_line(const RunPlan& plan, std::size_t measured_bytes);
+
+// Names the pages that could not be read, as warnings; nothing where there are none.
+void log_skipped_pages(const std::vector<SkippedPage>& pages);
 
 // The progress bar: one line that is redrawn on a terminal, a line now and then elsewhere. Writes to standard error.
 class ProgressBar : public TrainObserver {

@@ -268,6 +268,7 @@ void add_log_options(CLI::App* command, RunOptions& o) {
   command->add_flag(
       "--detect-anomaly", t.detect_anomaly,
       "Check every op's output for NaN and infinities, and every index before it is used; slow, for debugging");
+  add_bad_page_options(command, o);
   command->option_defaults()->group("Checkpoints, evaluation, logs");
   command->add_flag("--log-order", t.log_order, "Write order.jsonl: the pages and windows of every update");
 }
@@ -305,6 +306,19 @@ DType PrecisionOptions::resolve() const {
 void add_precision_options(CLI::App* command, PrecisionOptions& options) {
   command->add_flag("--bf16", options.bf16, "Activations in bfloat16; weights keep full F32 precision");
   command->add_flag("--fp16", options.fp16, "Activations in half precision, with loss scaling");
+}
+
+void add_bad_page_options(CLI::App* command, RunOptions& o) {
+  command->option_defaults()->group("Pages that cannot be read");
+  command->add_flag("--no-decode-images", o.no_decode_images,
+                    "Do not decode every page's image before the first update: the run begins sooner, and meets broken "
+                    "images on its way");
+  one_of(command->add_option("--on-bad-page", o.on_bad_page,
+                             "What a page does that could be read when the run began and cannot be read any more: skip "
+                             "(it is left out from then on, and named), or stop (save, and end with exit code 3)"),
+         {"skip", "stop"})
+      ->type_name("WHAT")
+      ->capture_default_str();
 }
 
 void RunOptions::resolve() {
@@ -347,6 +361,7 @@ void RunOptions::resolve() {
   train.lr_scheduler_type = parse_scheduler_type(scheduler);
   train.optim = parse_optimizer(optimizer);
   train.skip_nonfinite = on_nonfinite == "skip";
+  train.stop_on_bad_page = on_bad_page == "stop";
   train.precision = precision.resolve();
   if (fp16_fallback != "none" && train.precision != DType::kF16) {
     throw UsageError({.what = "there is no --fp16 to fall back from",

@@ -41,6 +41,8 @@ struct RunOptions {
   PrecisionOptions precision;
   std::string fp16_fallback = "none";
   std::string on_nonfinite = "stop";
+  std::string on_bad_page = "skip";
+  bool no_decode_images = false;
   BatchOptions batch;
   bool trains = false;  // the command has options of a batch to train on
   std::string resume_from_checkpoint;
@@ -73,6 +75,8 @@ void add_memory_options(CLI::App* command, RunOptions& options);
 void add_batch_options(CLI::App* command, RunOptions& options);
 void add_offload_option(CLI::App* command, RunOptions& options);
 void add_training_options(CLI::App* command, RunOptions& options);
+// What a training run does about pages that cannot be read.
+void add_bad_page_options(CLI::App* command, RunOptions& options);
 // --freeze and low-rank adapters.
 void add_parts_options(CLI::App* command, RunOptions& options);
 // All that a training run is asked for: what `train` takes, and `plan` too.

@@ -27,12 +27,13 @@ CheckReport check_pages(const PageSource& source, const CheckOptions& options) {
   constexpr std::size_t kBlockPages = 16;
   const std::size_t pages = source.size(), blocks = (pages + kBlockPages - 1) / kBlockPages;
   DataSetChecker whole(source, options);
+  ByteGate decoding(options.decoding_bytes);
   std::size_t done = 0;
   run_in_order<BlockReport>(
       blocks, options.threads,
       [&](std::size_t block) {
         BlockReport report(options.places_kept);
-        PageChecker checker(source, options);
+        PageChecker checker(source, options, decoding);
         const std::size_t begin = block * kBlockPages, end = std::min(begin + kBlockPages, pages);
         for (std::size_t i = begin; i < end; ++i) checker.check(i, report);
         return report;

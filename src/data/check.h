@@ -12,9 +12,10 @@
 // "image-unreadable", "image-kind", "image-too-large"), "page-unreadable", "box-outside", "labels-missing",
 // "empty-page", "page-too-long", "token-outside", "tokenizer-size", and "duplicate-id" (a warning where labels are not
 // required). Warnings: "box-inverted", "box-fractions", "box-thousandths", "box-pixels", "box-order", "box-constant",
-// "box-mirrored", "word-boxes", "image-size", "image-damaged", "image-blank", "image-bgr", "word-without-tokens",
-// "words-lost", "window-ignored", "tokenizer-size", "tag-order", "label-unused", "label-untrained", "class-dominant",
-// "duplicate-page", "page-in-both", "words-shattered". Infos: "long-page", "word-boxes".
+// "box-mirrored", "word-boxes", "image-size", "image-turned", "image-damaged", "image-blank", "image-bgr",
+// "word-without-tokens", "words-lost", "window-ignored", "tokenizer-size", "tag-order", "label-unused",
+// "label-untrained", "class-dominant", "duplicate-page", "page-in-both", "words-shattered". Infos: "long-page",
+// "word-boxes".
 #pragma once
 
 #include <algorithm>
@@ -25,6 +26,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/byte_gate.h"
+#include "base/bytes.h"
 #include "data/findings.h"
 #include "data/labels.h"
 #include "data/page_source.h"
@@ -39,8 +42,10 @@ struct CheckOptions {
   const WordEncoder* encoder = nullptr;  // absent: nothing is said about tokens
   std::int64_t vocab_size = 0;           // rows of the word embedding; 0: not known
   WindowOptions windows{};
-  bool segments_known = false;  // the data knows which words form a segment, and was asked for words' boxes
-  bool decode_images = false;   // decode each image too, instead of its header only
+  bool segments_known = false;              // the data knows which words form a segment, and was asked for words' boxes
+  bool decode_images = false;               // decode each image too, instead of its header only
+  std::uint64_t decoding_bytes = 4 * kMiB;  // that decoders may hold together; a larger image is decoded alone
+  std::vector<std::uint32_t> skipped{};     // pages, ascending, whose images and boxes are not looked at
   std::size_t places_kept = Findings::kPlacesKept;
   int threads = 1;
   // Called now and then with the number of pages done, by one thread at a time.

@@ -72,9 +72,17 @@ Dataset::Dataset(std::shared_ptr<const PageSource> source, WordEncoder encoder, 
   scan();
 }
 
+bool Dataset::is_skipped(std::size_t page) const {
+  return std::ranges::binary_search(options_.skipped, static_cast<std::uint32_t>(page));
+}
+
 void Dataset::read_page(std::size_t index, Scratch& scratch) const {
   scratch.page = source_->read(index);
   Page& page = scratch.page;
+  if (is_skipped(index)) {
+    page.width = page.height = 1;
+    std::ranges::fill(page.boxes, Box{});  // in pixels of an image that nobody can ask for its size
+  }
   if (options_.box_format == BoxFormat::kPixel && page.width == 0) read_page_image_info(page);
   scratch.tokens.assign(page, encoder_);
   cut_windows(scratch.tokens, options_.windows, scratch.windows);
@@ -88,7 +96,7 @@ void Dataset::scan() {
   for (std::size_t p = 0; p < source_->size(); ++p) {
     read_page(p, scratch);
     const Page& page = scratch.page;
-    image_limits_.include(read_page_image_info(scratch.page));
+    if (!is_skipped(p)) image_limits_.include(read_page_image_info(scratch.page));
     if (cached) add_to_key(page.image, key);
     const auto windows = static_cast<std::uint16_t>(
         std::min<std::size_t>(scratch.windows.size(), std::numeric_limits<std::uint16_t>::max()));

@@ -65,6 +65,8 @@ struct DatasetOptions {
   // A seed: each epoch sees its pages a little different (data/augment.h). Not with a cache, which has them as they
   // are.
   std::optional<std::uint64_t> augment{};
+  // Pages, ascending, that nobody will load: their text is read, their images are not looked at.
+  std::vector<std::uint32_t> skipped{};
 };
 
 class Dataset {
@@ -112,6 +114,7 @@ class Dataset {
   std::uint64_t workers_host_bytes(int threads, std::uint64_t decoding_bytes) const;
 
  private:
+  bool is_skipped(std::size_t page) const;
   // Page, its size if it is needed, tokens and windows; checks boxes and labels.
   void read_page(std::size_t page, Scratch& scratch) const;
   void encode(const Example& example, const Scratch& scratch, EncodedExample& out) const;

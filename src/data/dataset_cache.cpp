@@ -72,6 +72,7 @@ void Dataset::open_cache(CacheKey key) {
         Scratch scratch;
         scratch.decoding = &decoding;
         EncodedExample example;
+        if (is_skipped(page)) return;  // its entry is never read
         read_page(page, scratch);
         const auto pixels = out.first(processor_.pixel_count());
         load_pixels(scratch, {reinterpret_cast<std::uint8_t*>(pixels.data()), pixels.size()});

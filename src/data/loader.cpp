@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <system_error>
 
 #include "base/error.h"
+#include "base/log.h"
 
 namespace plimsoll {
 namespace {
@@ -42,9 +45,19 @@ Loader::Loader(const Dataset& dataset, BatchSequence& sequence, const BatchShape
     worker.scratch.decoding = &decoding_;
     worker.item.examples.reserve(static_cast<std::size_t>(sequence.samples_per_micro_batch()));
   }
-  if (options.workers == 0) return;
+  if (options.workers > 0) start_workers();
+}
+
+void Loader::start_workers() {
+  int started = 0;
   try {
-    for (Worker& worker : workers_) worker.thread = std::thread([this, &worker] { run(worker); });
+    for (Worker& worker : workers_) {
+      worker.thread = std::thread([this, &worker] { run(worker); });
+      ++started;
+    }
+  } catch (const std::system_error& error) {
+    log_warning(fmt::format("the system started {} of {} threads that load pages ({}): the same batches come, later",
+                            started, workers_.size(), error.code().message()));
   } catch (...) {
     stop();  // those that began already
     throw;
@@ -64,7 +77,7 @@ void Loader::stop() {
   }
 }
 
-void Loader::fill(std::uint64_t index, Worker& worker, Slot& slot) {
+bool Loader::fill(std::uint64_t index, Worker& worker, Slot& slot, const Interrupt* interrupt) {
   slot.error = nullptr;
   try {
     sequence_.get(index, worker.item);
@@ -72,10 +85,15 @@ void Loader::fill(std::uint64_t index, Worker& worker, Slot& slot) {
     batch.begin(worker.item.info);
     std::int32_t key = worker.item.first_key;
     for (const std::uint32_t index_of_example : worker.item.examples) {
+      if (stop_.load(std::memory_order_relaxed) || (interrupt != nullptr && interrupt->pending())) return false;
       const Example& example = dataset_.examples()[index_of_example];
       // Pixels first: a sample that cannot be loaded is not half in the batch.
-      dataset_.load(index_of_example, worker.scratch, worker.example, batch.pixel_bytes(batch.samples()),
-                    worker.item.info.epoch);
+      try {
+        dataset_.load(index_of_example, worker.scratch, worker.example, batch.pixel_bytes(batch.samples()),
+                      worker.item.info.epoch);
+      } catch (const DataError& error) {
+        throw BadPageError(example.page, error.problem());
+      }
       batch.add(
           worker.example,
           {.example = index_of_example, .page = example.page, .window = example.window, .windows = example.windows},
@@ -85,6 +103,7 @@ void Loader::fill(std::uint64_t index, Worker& worker, Slot& slot) {
   } catch (...) {
     slot.error = std::current_exception();
   }
+  return true;
 }
 
 void Loader::run(Worker& worker) {
@@ -96,38 +115,53 @@ void Loader::run(Worker& worker) {
     const std::uint64_t index = next_fill_++;
     Slot& slot = slot_of(index);
     lock.unlock();
-    fill(index, worker, slot);
+    if (!fill(index, worker, slot, nullptr)) return;
     lock.lock();
     slot.ready = true;
     filled_.notify_one();
   }
 }
 
-const Batch* Loader::next() {
-  if (next_use_ >= sequence_.size()) return nullptr;
+Loader::Slot* Loader::next_slot(const Interrupt* interrupt) {
   Slot& slot = slot_of(next_use_);
   if (!workers_.front().thread.joinable()) {
-    if (slot.error == nullptr) fill(next_use_, workers_.front(), slot);
-    if (slot.error != nullptr) std::rethrow_exception(slot.error);
-    ++next_use_;
-    return &slot.batch;
+    if (slot.error == nullptr && !fill(next_use_, workers_.front(), slot, interrupt)) return nullptr;
+    return &slot;
   }
   std::unique_lock lock(mutex_);
   if (released_ < next_use_) {
     slot_of(released_++).ready = false;
     freed_.notify_one();
   }
-  filled_.wait(lock, [&slot] { return slot.ready; });
-  if (slot.error != nullptr) std::rethrow_exception(slot.error);
-  ++next_use_;
-  return &slot.batch;
+  // A signal handler cannot wake a thread that waits here, so it looks by itself.
+  constexpr std::chrono::milliseconds kLook{20};
+  const auto is_ready = [&slot] { return slot.ready; };
+  if (interrupt == nullptr) filled_.wait(lock, is_ready);
+  while (!slot.ready) {
+    if (interrupt->pending()) return nullptr;
+    filled_.wait_for(lock, kLook, is_ready);
+  }
+  return &slot;
+}
+
+const Batch* Loader::next(const Interrupt* interrupt) {
+  while (next_use_ < sequence_.size()) {
+    Slot* const slot = next_slot(interrupt);
+    if (slot == nullptr) return nullptr;
+    if (slot->error != nullptr) std::rethrow_exception(slot->error);
+    ++next_use_;
+    // A micro-batch whose pages are all left out is passed over, unless it stands for the whole update.
+    const MicroBatchInfo& info = slot->batch.info();
+    if (slot->batch.samples() > 0 || (info.samples_in_update == 0 && info.micro_batch == 0)) return &slot->batch;
+  }
+  return nullptr;
 }
 
 const Batch* Loader::peek() {
   if (next_use_ >= sequence_.size() || !workers_.front().thread.joinable()) return nullptr;
   const std::lock_guard lock(mutex_);
   const Slot& slot = slot_of(next_use_);
-  return slot.ready && slot.error == nullptr ? &slot.batch : nullptr;
+  return slot.ready && slot.error == nullptr && slot.batch.samples() > 0 ? &slot.batch : nullptr;
 }
 
 std::uint64_t Loader::host_bytes(const Dataset& dataset, const BatchSequence& sequence, const BatchShape& shape,

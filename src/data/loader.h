@@ -4,10 +4,11 @@
 // memory is taken at construction, but for what reading a page and decoding its image take for a moment, which
 // `host_bytes` counts at its largest.
 //
-//   Loader loader(dataset, sequence, shape, {.workers = 2});
+//   Loader loader(dataset, sequence, shape, 0, {.workers = 2});
 //   while (const Batch* batch = loader.next()) step(*batch);   // valid until the next call
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -18,6 +19,8 @@
 
 #include "base/byte_gate.h"
 #include "base/bytes.h"
+#include "base/error.h"
+#include "base/interrupt.h"
 #include "data/batch.h"
 #include "data/dataset.h"
 #include "data/sampler.h"
@@ -32,10 +35,24 @@ struct LoaderOptions {
   int slots = 0;    // batches that exist; 0: workers + 1 (one in use while each worker fills another)
 };
 
+// More pages than this in a row that cannot be read are no fault of the pages: their disk or folder is gone.
+inline constexpr int kMostBadPagesInARow = 20;
+
+// A page that could be read when the data set was opened, and cannot be read now. The message names it.
+class BadPageError : public DataError {
+ public:
+  BadPageError(std::uint32_t page, Problem problem) : DataError(std::move(problem)), page_(page) {}
+  std::uint32_t page() const { return page_; }  // its index in the data set's source
+
+ private:
+  std::uint32_t page_;
+};
+
 class Loader {
  public:
   // `dataset` and `sequence` must outlive the loader. `shape` must hold the sequence's largest micro-batch; pixels are
-  // bytes, whatever it says.
+  // bytes, whatever it says. Where the system starts fewer threads than it was asked for, a warning says so and the
+  // loader works with those, or without any.
   Loader(const Dataset& dataset, BatchSequence& sequence, const BatchShape& shape, std::int64_t pad_to,
          LoaderOptions options);
   // Stops the workers and waits for them (at most the page each is loading).
@@ -43,9 +60,11 @@ class Loader {
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  // The next batch, valid until the next call; nullptr at the end. Rethrows, in its turn, what a worker threw while
-  // filling this batch; every later call throws it again.
-  const Batch* next();
+  // The next batch, valid until the next call; nullptr at the end, or while `interrupt` is pending and the batch is not
+  // there yet. Rethrows, in its turn, what a worker threw while filling this batch, a BadPageError for a page that
+  // cannot be read; every later call throws it again. A batch without samples stands for an update whose pages are all
+  // left out.
+  const Batch* next(const Interrupt* interrupt = nullptr);
   // What `next` will return, if it is there already; nullptr: not yet, or nothing, or an error. The batch in use stays.
   const Batch* peek();
 
@@ -67,8 +86,12 @@ class Loader {
     std::thread thread;
   };
 
+  void start_workers();
   void stop();
-  void fill(std::uint64_t index, Worker& worker, Slot& slot);
+  // False where it was given up, because the loader ends or `interrupt` is pending.
+  bool fill(std::uint64_t index, Worker& worker, Slot& slot, const Interrupt* interrupt);
+  // The slot of the next micro-batch, filled; nullptr: interrupted.
+  Slot* next_slot(const Interrupt* interrupt);
   void run(Worker& worker);
   Slot& slot_of(std::uint64_t index) { return *slots_[index % slots_.size()]; }
 
@@ -84,7 +107,7 @@ class Loader {
   std::uint64_t next_fill_ = 0;  // the first micro-batch that no worker has taken
   std::uint64_t next_use_ = 0;   // the next to be handed out
   std::uint64_t released_ = 0;   // handed out and back again: next_use_, or one less while a batch is in use
-  bool stop_ = false;
+  std::atomic<bool> stop_{false};
 };
 
 }  // namespace plimsoll

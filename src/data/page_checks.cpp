@@ -33,6 +33,23 @@ std::uint64_t content_hash(const Page& page) {
   return std::max<std::uint64_t>(hash, 1);
 }
 
+Problem turned_image_problem(const Page& page, const ImageInfo& info) {
+  constexpr const char* kHow[] = {"mirrored",
+                                  "turned by 180 degrees",
+                                  "turned upside down and mirrored",
+                                  "mirrored and turned by 90 degrees",
+                                  "turned by 90 degrees clockwise",
+                                  "mirrored and turned by 90 degrees",
+                                  "turned by 90 degrees counterclockwise"};
+  return {.what = "a page's image has an EXIF orientation, and is turned as viewers show it",
+          .where = fmt::format("{}, image {}", place(page), page.image.string()),
+          .found = fmt::format("orientation {}: {}", info.orientation, kHow[info.orientation - 2]),
+          .allowed = fmt::format("boxes measured on the turned image of {} x {} pixels", info.width, info.height),
+          .remedy =
+              "fine if boxes fit the image as a viewer shows it; otherwise turn the boxes, or write the image "
+              "again without the orientation"};
+}
+
 // "TOTAL" of "I-TOTAL"; empty for what is no inside tag.
 std::string_view inside_entity(std::string_view label) {
   return label.starts_with("I-") ? label.substr(2) : std::string_view();
@@ -73,8 +90,10 @@ void PageChecker::check_page(Page& page, std::size_t index) {
          .allowed = "at least one",
          .remedy = "leave the page out, or read its text first (OCR)"});
   }
-  check_image(page);
-  check_page_boxes(page);
+  if (!std::ranges::binary_search(options_.skipped, static_cast<std::uint32_t>(index))) {
+    check_image(page);
+    check_page_boxes(page);
+  }
   check_labels(page);
   check_tokens(page);
 }
@@ -84,17 +103,23 @@ void PageChecker::check_image(Page& page) {
   const int width = page.width, height = page.height;
   try {
     const ImageInfo info = read_page_image_info(page);
+    if (info.orientation != 1) add(Severity::kWarning, "image-turned", turned_image_problem(page, info));
     if (width > 0 && options_.box_format == BoxFormat::kPixel && (width != info.width || height != info.height)) {
       add(Severity::kWarning, "image-size",
           {.what = "a page's width and height are not its image's",
            .where = place(page),
            .found = fmt::format("{} x {}", width, height),
            .allowed = fmt::format("{} x {} pixels", info.width, info.height),
-           .remedy = width == info.height && height == info.width
-                         ? "exchange width and height, or turn the image as its EXIF rotation says"
-                         : "fine if boxes were measured at the size given; otherwise write the image's size"});
+           .remedy = width != info.height || height != info.width
+                         ? "fine if boxes were measured at the size given; otherwise write the image's size"
+                     : info.orientation != 1
+                         ? "boxes that were measured before the image was turned must be turned as well"
+                         : "exchange width and height"});
     }
-    if (options_.decode_images) check_pixels(page, block_->findings);
+    if (options_.decode_images) {
+      const ByteGate::Pass pass(decoding_, info.decode_bytes);
+      check_pixels(page, block_->findings);
+    }
   } catch (const ImageError& error) {
     Problem problem = error.problem();
     // open_image knows the file only.

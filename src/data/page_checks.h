@@ -1,6 +1,6 @@
 // What can be said of one page by itself: its values, boxes, labels, image and tokens.
 //
-//   PageChecker checker(*source, options);        // one a thread: it keeps buffers
+//   PageChecker checker(*source, options, gate);  // one a thread: it keeps buffers
 //   BlockReport block(options.places_kept);
 //   for (std::size_t i = begin; i < end; ++i) checker.check(i, block);
 //
@@ -39,7 +39,9 @@ struct BlockReport {
 
 class PageChecker {
  public:
-  PageChecker(const PageSource& source, const CheckOptions& options) : source_(source), options_(options) {}
+  // `decoding`, which all threads share, bounds what their decoders hold.
+  PageChecker(const PageSource& source, const CheckOptions& options, ByteGate& decoding)
+      : source_(source), options_(options), decoding_(decoding) {}
 
   // Adds page `index`. Faults of the page become findings; nothing is thrown for them.
   void check(std::size_t index, BlockReport& block);
@@ -55,6 +57,7 @@ class PageChecker {
 
   const PageSource& source_;
   const CheckOptions& options_;
+  ByteGate& decoding_;
   BlockReport* block_ = nullptr;  // the one being filled
   PageTokens tokens_;
   std::vector<Window> windows_;

@@ -28,6 +28,15 @@ Sampler::Sampler(std::span<const Example> examples, const SamplerOptions& option
   check(options.train_batch_size > 0, "an update has at least one sample");
 }
 
+void Sampler::leave_out(std::uint32_t page) {
+  const auto at = std::ranges::lower_bound(left_out_, page);
+  if (at == left_out_.end() || *at != page) left_out_.insert(at, page);
+}
+
+bool Sampler::leaves_out(std::uint32_t example) const {
+  return leaves_out_any() && std::ranges::binary_search(left_out_, examples_[example].page);
+}
+
 std::int64_t Sampler::updates_per_epoch() const {
   const auto count = static_cast<std::int64_t>(size());
   return (count + options_.train_batch_size - 1) / options_.train_batch_size;
@@ -136,6 +145,31 @@ void BatchSequence::get(std::uint64_t index, Item& item) {
                .micro_batches = static_cast<std::uint32_t>(sampler_.micro_batches_in_update(update, micro_)),
                .samples_in_update = static_cast<std::int64_t>(samples.size()),
                .labelled_in_update = sampler_.labelled_tokens(samples)};
+  if (sampler_.leaves_out_any()) remove_left_out(samples, begin, item);
+}
+
+void BatchSequence::remove_left_out(std::span<const std::uint32_t> update, std::size_t begin, Item& item) const {
+  const auto micro = static_cast<std::size_t>(micro_);
+  MicroBatchInfo& info = item.info;
+  info.micro_batch = info.micro_batches = 0;
+  info.samples_in_update = info.labelled_in_update = 0;
+  item.first_key = 0;
+  for (std::size_t first = 0; first < update.size(); first += micro) {
+    const auto samples = update.subspan(first, std::min(micro, update.size() - first));
+    std::int32_t kept = 0;
+    for (const std::uint32_t example : samples) {
+      if (sampler_.leaves_out(example)) continue;
+      ++kept;
+      info.labelled_in_update += sampler_.labelled_tokens({&example, 1});
+    }
+    info.samples_in_update += kept;
+    if (first < begin) item.first_key += kept;
+    if (first < begin && kept > 0) ++info.micro_batch;
+    if (kept > 0) ++info.micro_batches;
+  }
+  std::erase_if(item.examples, [this](std::uint32_t example) { return sampler_.leaves_out(example); });
+  // Of an update that has lost all, the first micro-batch stands for the whole, and the others for nothing.
+  if (info.samples_in_update == 0) info.micro_batch = begin == 0 ? 0 : 1;
 }
 
 std::uint64_t BatchSequence::host_bytes() const { return epochs_.size() * sampler_.size() * sizeof(std::uint32_t); }

@@ -10,6 +10,11 @@
 //   sampler.epoch_order(3, order);
 //   sampler.update(order, 7);                       // the eighth update's examples
 //   sampler.largest_text_rows(0, 12, 2);            // what the plan must hold: exact, over all micro-batches
+//   sampler.leave_out(17);                          // a page that cannot be read any more
+//
+// A page that is left out leaves a gap: its update has fewer samples and divides its loss by fewer tokens, and every
+// other sample stays in the micro-batch that it would be in. So nothing grows beyond the plan, and what a run does
+// depends on the pages left out alone.
 #pragma once
 
 #include <array>
@@ -39,6 +44,10 @@ class Sampler {
   Sampler(std::span<const Example> examples, const SamplerOptions& options);
 
   const SamplerOptions& options() const { return options_; }
+  // Of every update from now on; not while a BatchSequence is in use.
+  void leave_out(std::uint32_t page);
+  bool leaves_out(std::uint32_t example) const;
+  bool leaves_out_any() const { return !left_out_.empty(); }
   std::size_t size() const { return examples_.size(); }
   std::int64_t updates_per_epoch() const;
   // Micro-batches of update `update` of an epoch, and of a whole epoch.
@@ -60,6 +69,7 @@ class Sampler {
  private:
   std::span<const Example> examples_;
   SamplerOptions options_;
+  std::vector<std::uint32_t> left_out_;  // pages, ascending
 };
 
 // The micro-batches of a run, or of what is left of it, one after the other. Thread-safe: loader threads ask for them
@@ -84,7 +94,9 @@ class BatchSequence {
 
   std::uint64_t size() const { return size_; }
   std::int64_t samples_per_micro_batch() const { return micro_; }
-  // Micro-batch `index` < size(). Allocates nothing once `item.examples` has its capacity.
+  // Micro-batch `index` < size(). Allocates nothing once `item.examples` has its capacity. Where pages are left out,
+  // micro-batches that hold others are numbered anew; one that holds none comes without examples, and with
+  // `samples_in_update` 0 and `micro_batch` 0 for the first of an update that has lost all.
   void get(std::uint64_t index, Item& item);
   std::uint64_t host_bytes() const;
 
@@ -93,6 +105,9 @@ class BatchSequence {
     std::uint64_t number = ~std::uint64_t{0};
     std::vector<std::uint32_t> order;
   };
+  // Takes the pages left out away from a micro-batch that begins at sample `begin` of its update.
+  void remove_left_out(std::span<const std::uint32_t> update, std::size_t begin, Item& item) const;
+
   const Sampler& sampler_;
   std::int64_t micro_;
   Range range_;

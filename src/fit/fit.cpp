@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/offload_file.h"
 #include "base/process.h"
+#include "graph/update_form.h"
 #include "model/trained_parts.h"
 
 namespace plimsoll {
@@ -154,6 +155,26 @@ std::size_t measured_peak_bytes(Backend& backend) {
   return use ? use->held_bytes : peak_resident_bytes();
 }
 
+namespace {
+
+// Between two looks at an interrupt: the longest node, or all of them from the first that changes a parameter on.
+double longest_seconds(const PreparedGraph& prepared, const OpSpeeds& speeds, double row_share) {
+  const Graph& graph = prepared.graph;
+  const double whole = estimate_seconds(graph, speeds, row_share);
+  if (prepared.recorder != nullptr) return whole;
+  double longest = 0, before = 0;
+  bool updates = false;
+  for (const Node& node : graph.nodes()) {
+    const double seconds = speeds.seconds(graph, node) * (node.row_count == kNoValue ? 1 : row_share);
+    updates = updates || is_parameter_update(node.op);
+    if (!updates) before += seconds;
+    longest = std::max(longest, seconds);
+  }
+  return updates ? std::max(longest, whole - before) : longest;
+}
+
+}  // namespace
+
 RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backend, PlanDepth depth) {
   RunPlan run;
   run.levers = levers;
@@ -197,6 +218,8 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
     scratch.resize(graph.nodes().size(), 0);
     program.plan = depth == PlanDepth::kComplete ? plan_memory(graph, scratch, run.layout)
                                                  : estimate_memory(graph, scratch, run.layout);
+    run.seconds_to_save = std::max(run.seconds_to_save, longest_seconds(program.prepared, request.speeds,
+                                                                        real_row_share(request, program.capacity)));
     if (program.kind != ProgramKind::kEvaluate) {
       const std::int64_t runs = program.kind == ProgramKind::kAccumulate ? run.accumulation_steps - 1 : 1;
       run.seconds_per_update += static_cast<double>(runs) *

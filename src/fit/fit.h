@@ -138,6 +138,7 @@ struct RunPlan {
   // On a device with memory of its own: what the process is predicted to hold on the host, and may.
   std::size_t host_peak_bytes = 0, host_budget_bytes = 0;
   double seconds_per_update = 0;       // estimated, with every row of every micro-batch real
+  double seconds_to_save = 0;          // the longest that a run goes on before it can save: see Program::run
   std::vector<MemoryItem> items;       // add up to predicted_peak_bytes
   std::vector<MemoryItem> host_items;  // add up to host_peak_bytes
 

@@ -278,6 +278,7 @@ class Search {
     copy.host_budget_bytes = run.host_budget_bytes;
     copy.host_items = run.host_items;
     copy.seconds_per_update = run.seconds_per_update;
+    copy.seconds_to_save = run.seconds_to_save;
     copy.items = run.items;
     copy.offload = run.offload;
     copy.offload_target = run.offload_target;

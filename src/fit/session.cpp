@@ -45,6 +45,10 @@ TensorType Session::state_type(const std::string& name) const {
   return offloaded != plan_.offload.states().end() ? offloaded->second.type : plan_.layout.at(name).type;
 }
 
+void Session::finish_transfers() const {
+  if (store_ != nullptr) store_->drain();
+}
+
 void Session::visit_offloaded(const OffloadLayout::State& state, bool fills, const OffloadStore::Visit& visit) const {
   store_->drain();
   for (const OffloadLayout::Piece& piece : state.pieces) store_->visit(piece.offset, piece.bytes, fills, visit);

@@ -40,6 +40,9 @@ class Session {
   // A parameter's place, whatever form the run keeps it in.
   ParameterPlace parameter(const std::string& name) const;
 
+  // Waits for the transfers of a program that was not run to its end.
+  void finish_transfers() const;
+
   // An optimizer state, in memory or offloaded, between steps: its type, and its bytes in order, in one piece or in
   // many, shown to `visit` to be read, or to be filled. Throw EnvironmentError where the offload file fails.
   TensorType state_type(const std::string& name) const;

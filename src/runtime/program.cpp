@@ -79,6 +79,8 @@ Program::Program(PreparedGraph prepared, MemoryPlan plan, const DeviceMemory& me
                       .row_count = node.row_count == kNoValue ? nullptr : view(node.row_count).data<std::int32_t>(),
                       .counter = counter});
   }
+  const auto first = std::ranges::find_if(graph.nodes(), [](const Node& node) { return is_parameter_update(node.op); });
+  first_update_ = static_cast<std::size_t>(first - graph.nodes().begin());
   if (prepared_.recorder != nullptr) join_updates();
 }
 
@@ -161,6 +163,20 @@ void Program::run() const {
   };
   if (prepared_.recorder == nullptr) return start();
   prepared_.recorder->run(level, start);
+}
+
+bool Program::run(const Interrupt& interrupt) const {
+  if (prepared_.recorder != nullptr) {
+    if (interrupt.pending()) return false;
+    run();
+    return true;
+  }
+  const std::int64_t level = row_level();
+  for (std::size_t n = 0; n < calls_.size(); ++n) {
+    if (n <= first_update_ && interrupt.pending()) return false;
+    run_node(n, level);
+  }
+  return true;
 }
 
 void Program::run_node(std::size_t node) const { run_node(node, row_level()); }

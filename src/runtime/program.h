@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "base/interrupt.h"
 #include "graph/graph.h"
 #include "plan/memory_plan.h"
 
@@ -45,6 +46,11 @@ class Program {
   // as many as set_rows said, rounded up to one of kRowLevels shares of the capacity: the work done follows the rows
   // that are real, and a device that records has few variants to record.
   void run() const;
+  // The same, but gives up between two nodes when `interrupt` is pending and no parameter has been changed yet: then
+  // returns false. From first_update() on the run is finished. A recorded program is one call and is not cut.
+  bool run(const Interrupt& interrupt) const;
+  // The first node that changes a parameter; node_count() where none does.
+  std::size_t first_update() const { return first_update_; }
   // Runs one node; for profiling and for finding the first bad tensor.
   void run_node(std::size_t node) const;
   // Until the kernels that were started have ended. Throws DeviceError if one has failed.
@@ -102,6 +108,7 @@ class Program {
   const DeviceMemory* arena_;
   std::vector<TensorView> views_;
   std::vector<Call> calls_;
+  std::size_t first_update_ = 0;
   std::vector<Joined> joined_;                // in order
   mutable std::vector<RowCount> row_counts_;  // what lies in the arena, as far as the host wrote it
   Transfers* transfers_;

@@ -40,6 +40,8 @@ nlohmann::json to_json(const TrainerState& state) {
           {"interval_steps", state.interval_steps},
           {"best_metric", state.best_metric ? nlohmann::json(*state.best_metric) : nlohmann::json()},
           {"best_global_step", state.best_step},
+          {"evaluation_due", state.evaluation_due},
+          {"skipped_pages", skipped_pages_json(state.skipped_pages)},
           {"choices", choices_json(state.choices)}};
 }
 
@@ -219,6 +221,8 @@ TrainerState read_trainer_state(const fs::path& checkpoint) {
     state.interval_steps = whole("interval_steps");
     if (!object.at("best_metric").is_null()) state.best_metric = object.at("best_metric").get<double>();
     state.best_step = whole("best_global_step");
+    state.evaluation_due = object.value("evaluation_due", false);
+    state.skipped_pages = parse_skipped_pages(object.value("skipped_pages", nlohmann::json::array()));
     state.choices = parse_choices(object.value("choices", nlohmann::json()), path.string() + ", \"choices\"");
     if (state.step < 0 || !(state.scaler.scale > 0) || state.scaler.skipped < 0 || state.micro_batch_size < 1 ||
         state.train_batch_size < state.micro_batch_size) {

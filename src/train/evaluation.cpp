@@ -12,6 +12,9 @@ nlohmann::json scores_json(const EntityScores& scores) {
   return {{"f1", scores.f1}, {"precision", scores.precision}, {"recall", scores.recall}, {"support", scores.support}};
 }
 
+Evaluation evaluate_once(const Session& session, const LayoutLMv3Config& config, const Dataset& dataset,
+                         const LoaderOptions& loader, const PredictControl& control);
+
 }  // namespace
 
 double Evaluation::metric(const std::string& name) const {
@@ -28,28 +31,51 @@ double Evaluation::metric(const std::string& name) const {
 bool smaller_is_better(const std::string& metric) { return metric == "loss" || metric == "eval_loss"; }
 
 Evaluation evaluate(const Session& session, const LayoutLMv3Config& config, const Dataset& dataset,
-                    const LoaderOptions& loader) {
+                    const LoaderOptions& loader, const PredictControl& control) {
+  PredictControl now{.skipped = control.skipped, .interrupt = control.interrupt};
+  for (int bad_in_a_row = 0;;) {
+    try {
+      return evaluate_once(session, config, dataset, loader, now);
+    } catch (const BadPageError& error) {
+      const bool none_left = now.skipped.size() + 1 >= dataset.source().size();
+      if (!control.on_bad_page || ++bad_in_a_row >= kMostBadPagesInARow || none_left) throw;
+      control.on_bad_page(error);
+      now.skipped.push_back(error.page());
+    }
+  }
+}
+
+namespace {
+
+Evaluation evaluate_once(const Session& session, const LayoutLMv3Config& config, const Dataset& dataset,
+                         const LoaderOptions& loader, const PredictControl& control) {
   const auto begin = std::chrono::steady_clock::now();
   EntityMetrics metrics(config.labels);
-  const auto outside = static_cast<std::int32_t>(
-      std::find(config.labels.begin(), config.labels.end(), "O") - config.labels.begin());
+  const auto outside =
+      static_cast<std::int32_t>(std::find(config.labels.begin(), config.labels.end(), "O") - config.labels.begin());
   std::vector<std::int32_t> gold, predicted;
-  const PredictionTotals totals = predict_pages(session, config, dataset, loader, [&](const PagePrediction& page) {
-    gold.clear();
-    predicted.clear();
-    for (std::size_t w = 0; w < page.labels.size(); ++w) {
-      if (page.gold[w] == kIgnoredLabel) continue;
-      gold.push_back(page.gold[w]);
-      predicted.push_back(page.labels[w] >= 0 ? page.labels[w] : outside);
-    }
-    metrics.add_page(gold, predicted);
-  });
+  const PredictionTotals totals = predict_pages(
+      session, config, dataset, loader,
+      [&](const PagePrediction& page) {
+        gold.clear();
+        predicted.clear();
+        for (std::size_t w = 0; w < page.labels.size(); ++w) {
+          if (page.gold[w] == kIgnoredLabel) continue;
+          gold.push_back(page.gold[w]);
+          predicted.push_back(page.labels[w] >= 0 ? page.labels[w] : outside);
+        }
+        metrics.add_page(gold, predicted);
+      },
+      control);
   Evaluation result{.overall = metrics.overall(), .per_label = metrics.per_type()};
   result.loss = totals.labelled_tokens > 0 ? totals.loss_sum / static_cast<double>(totals.labelled_tokens) : 0;
   result.pages = totals.pages;
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  result.interrupted = totals.interrupted;
   return result;
 }
+
+}  // namespace
 
 nlohmann::json to_json(const Evaluation& evaluation) {
   nlohmann::json object = scores_json(evaluation.overall);

@@ -149,7 +149,7 @@ DataCheck check_with(const ModelBundle& bundle, const CheckRequest& request, con
     return open_pages(path,
                       {.label_names = names, .segment_boxes = request.data.segment_boxes, .ignore_labels = !required});
   };
-  const auto run = [&](const PageSource& source) {
+  const auto run = [&](const PageSource& source, bool evaluation) {
     return check_pages(source, {.box_format = request.data.box_format,
                                 .labels = labels,
                                 .labels_required = required,
@@ -158,16 +158,18 @@ DataCheck check_with(const ModelBundle& bundle, const CheckRequest& request, con
                                 .windows = window_options(request.data, bundle.config),
                                 .segments_known = all_folders(source) && !request.data.segment_boxes,
                                 .decode_images = request.decode_images,
+                                .decoding_bytes = request.decoding_bytes,
+                                .skipped = indices_of(request.skipped, evaluation),
                                 .places_kept = request.places_kept,
                                 .threads = request.threads,
                                 .on_progress = request.on_progress});
   };
   const std::unique_ptr<PageSource> train = open(request.data.data);
-  DataCheck result{.findings = Findings(request.places_kept), .train = run(*train)};
+  DataCheck result{.findings = Findings(request.places_kept), .train = run(*train, false)};
   result.findings.merge(result.train.findings);
   if (request.evaluation.empty()) return result;
   const std::unique_ptr<PageSource> evaluation = open(request.evaluation);
-  result.evaluation = run(*evaluation);
+  result.evaluation = run(*evaluation, true);
   result.findings.merge(result.evaluation->findings);
   result.findings.merge(compare_data({*train, result.train}, {*evaluation, *result.evaluation}, request.places_kept));
   return result;
@@ -175,9 +177,14 @@ DataCheck check_with(const ModelBundle& bundle, const CheckRequest& request, con
 
 // The same checks before a run: its warnings are logged, its errors end it.
 void refuse_bad_data(const ModelBundle& bundle, const DataRequest& request, const PagePaths& evaluation,
-                     bool labels_required) {
+                     bool labels_required, const RunDataOptions& options = {}) {
   const LabelSet labels(bundle.config.labels, "the model's labels");
-  const CheckRequest check{.data = request, .evaluation = evaluation, .threads = std::min(4, available_cores())};
+  CheckRequest check{.data = request,
+                     .evaluation = evaluation,
+                     .decode_images = options.decode_images,
+                     .skipped = options.skipped,
+                     .threads = std::min(4, available_cores())};
+  if (options.decode_images) check.on_progress = options.on_progress;
   const DataCheck result = labels_required ? check_with(bundle, check, labels.names(), &labels, true)
                                            : check_with(bundle, check, {}, nullptr, false);
   for (const std::string& line : result.findings.to_lines(Severity::kWarning)) log_warning(line);
@@ -188,7 +195,7 @@ void refuse_bad_data(const ModelBundle& bundle, const DataRequest& request, cons
 }
 
 std::unique_ptr<Dataset> open_checked(const ModelBundle& bundle, const DataRequest& request, bool with_labels,
-                                      bool owned_only) {
+                                      bool owned_only, const std::vector<std::uint32_t>& skipped = {}) {
   std::shared_ptr<const PageSource> source =
       open_pages(request.data, {.label_names = with_labels ? bundle.config.labels : std::vector<std::string>(),
                                 .segment_boxes = request.segment_boxes,
@@ -196,6 +203,7 @@ std::unique_ptr<Dataset> open_checked(const ModelBundle& bundle, const DataReque
   DatasetOptions options{.box_format = request.box_format, .windows = window_options(request, bundle.config)};
   if (with_labels) options.labels = LabelSet(bundle.config.labels, "the model's labels");
   options.label_owned_words_only = owned_only;
+  options.skipped = skipped;
   if (request.augment) {
     options.augment = request.augment;
   } else {
@@ -243,14 +251,19 @@ std::unique_ptr<Dataset> open_dataset(const ModelBundle& bundle, const DataReque
   return open_checked(bundle, request, with_labels, owned_only);
 }
 
-RunData open_run_data(const ModelBundle& bundle, const DataRequest& request, const PagePaths& evaluation) {
-  refuse_bad_data(bundle, request, evaluation, true);
-  RunData data{.train = open_checked(bundle, request, true, false), .evaluation = nullptr};
+RunData open_run_data(const ModelBundle& bundle, const DataRequest& request, const PagePaths& evaluation,
+                      const RunDataOptions& options) {
+  RunDataOptions checks = options;
+  // A cache decodes every image once, when it is made.
+  if (!request.cache.empty() && !request.augment) checks.decode_images = false;
+  refuse_bad_data(bundle, request, evaluation, true, checks);
+  RunData data{.train = open_checked(bundle, request, true, false, indices_of(options.skipped, false)),
+               .evaluation = nullptr};
   if (evaluation.empty()) return data;
   DataRequest held_out = request;
   held_out.data = evaluation;
   held_out.augment.reset();
-  data.evaluation = open_checked(bundle, held_out, true, true);
+  data.evaluation = open_checked(bundle, held_out, true, true, indices_of(options.skipped, true));
   return data;
 }
 
@@ -454,6 +467,7 @@ nlohmann::json plan_json(const RunPlan& plan) {
             {"optimizer_state_bytes", plan.offload.state_bytes()},
             {"activation_bytes", plan.offload.activation_bytes()}}},
           {"seconds_per_update", plan.seconds_per_update},
+          {"seconds_to_save", plan.seconds_to_save},
           {"items", listed(plan.items)},
           {"host_items", listed(plan.host_items)},
           {"programs", programs}};

@@ -19,6 +19,7 @@
 #include "fit/fit.h"
 #include "train/model_bundle.h"
 #include "train/options.h"
+#include "train/skipped_pages.h"
 
 namespace plimsoll {
 
@@ -87,6 +88,8 @@ struct CheckRequest {
   DataRequest data;
   PagePaths evaluation{};  // empty: none
   bool decode_images = false;
+  std::vector<SkippedPage> skipped{};                      // whose images are not looked at
+  std::uint64_t decoding_bytes = Dataset::kDecodingBytes;  // that images may take together while they are decoded
   std::size_t places_kept = Findings::kPlacesKept;
   int threads = 1;
   std::function<void(std::size_t done, std::size_t pages)>
@@ -113,7 +116,13 @@ std::unique_ptr<Dataset> open_dataset(const ModelBundle& bundle, const DataReque
 struct RunData {
   std::unique_ptr<Dataset> train, evaluation;
 };
-RunData open_run_data(const ModelBundle& bundle, const DataRequest& request, const PagePaths& evaluation);
+struct RunDataOptions {
+  bool decode_images = false;                                              // every page's, unless a cache decodes them
+  std::vector<SkippedPage> skipped{};                                      // that a resumed run goes on without
+  std::function<void(std::size_t done, std::size_t pages)> on_progress{};  // of decoding
+};
+RunData open_run_data(const ModelBundle& bundle, const DataRequest& request, const PagePaths& evaluation,
+                      const RunDataOptions& options = {});
 
 // Updates of the whole run.
 std::int64_t updates_of(const TrainOptions& options, const Dataset& train);

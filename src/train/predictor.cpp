@@ -46,6 +46,10 @@ class PageMerger {
     ++pages_;
     open_ = false;
   }
+  // The page is never handed out, whatever was added of it.
+  void discard(std::uint32_t page) {
+    if (current_.page == page) open_ = false;
+  }
   std::int64_t pages() const { return pages_; }
 
  private:
@@ -76,25 +80,28 @@ BatchShape batch_shape(const LayoutLMv3Config& config, const ModelCapacity& capa
 }
 
 PredictionTotals predict_pages(const Session& session, const LayoutLMv3Config& config, const Dataset& dataset,
-                               const LoaderOptions& options,
-                               const std::function<void(const PagePrediction&)>& on_page) {
+                               const LoaderOptions& options, const std::function<void(const PagePrediction&)>& on_page,
+                               const PredictControl& control) {
   const PlannedProgram& planned = session.planned(ProgramKind::kEvaluate);
   const Program& program = session.program(ProgramKind::kEvaluate);
   const std::int64_t micro = planned.capacity.samples;
-  const Sampler sampler(dataset.examples(), {.seed = 0, .train_batch_size = micro, .shuffle = false});
-  BatchSequence sequence(sampler, micro, {.epoch = 0, .update = 0, .updates = sampler.updates_per_epoch()});
-  Loader loader(dataset, sequence, batch_shape(config, planned.capacity), 0, options);
+  Sampler sampler(dataset.examples(), {.seed = 0, .train_batch_size = micro, .shuffle = false});
+  for (const std::uint32_t page : control.skipped) sampler.leave_out(page);
   std::unique_ptr<BatchBinding> binding;
   PageMerger merger(on_page);
   PredictionTotals totals;
   HostCopy logits(program.tensor(planned.logits));
   const auto width = static_cast<std::size_t>(logits.view().shape()[1]);
-  while (const Batch* batch = loader.next()) {
+  const auto run = [&](const Batch* batch) {
     if (!binding) binding = std::make_unique<BatchBinding>(program, *batch);
     binding->copy(*batch);
     binding->set_loss_scale(1);
     binding->set_dropout_key({0, 0});
-    program.run();
+    if (control.interrupt == nullptr) {
+      program.run();
+    } else if (!program.run(*control.interrupt)) {
+      return false;
+    }
     logits.refresh();
     totals.loss_sum += program.tensor(planned.loss).get<float>();
     totals.labelled_tokens += batch->labelled_tokens();
@@ -110,8 +117,29 @@ PredictionTotals predict_pages(const Session& session, const LayoutLMv3Config& c
       }
       merger.end_sample(reference);
     }
+    return true;
+  };
+  std::int64_t done = 0;  // micro-batches
+  int bad_in_a_row = 0;
+  while (done < sampler.updates_per_epoch() && !totals.interrupted) {
+    BatchSequence sequence(sampler, micro, {.epoch = 0, .update = done, .updates = sampler.updates_per_epoch() - done});
+    Loader loader(dataset, sequence, batch_shape(config, planned.capacity), 0, options);
+    try {
+      while (done < sampler.updates_per_epoch()) {
+        const Batch* const batch = loader.next(control.interrupt);
+        totals.interrupted = batch == nullptr || (batch->samples() > 0 && !run(batch));
+        if (totals.interrupted) break;
+        if (batch->samples() > 0) bad_in_a_row = 0;
+        ++done;
+      }
+    } catch (const BadPageError& error) {
+      if (!control.on_bad_page || ++bad_in_a_row >= kMostBadPagesInARow) throw;
+      control.on_bad_page(error);
+      sampler.leave_out(error.page());
+      merger.discard(error.page());
+    }
   }
-  merger.flush();
+  if (!totals.interrupted) merger.flush();
   totals.pages = merger.pages();
   return totals;
 }

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "base/interrupt.h"
 #include "data/dataset.h"
 #include "data/loader.h"
 #include "fit/session.h"
@@ -25,13 +26,24 @@ struct PredictionTotals {
   double loss_sum = 0;  // over labelled tokens
   std::int64_t labelled_tokens = 0;
   std::int64_t pages = 0;
+  bool interrupted = false;  // there are more pages than these
+};
+
+// What may come between the first page and the last.
+struct PredictControl {
+  std::vector<std::uint32_t> skipped{};  // indices of pages to leave out
+  // Told of a page that cannot be read, which is then left out; if this is empty, or kMostBadPagesInARow pages in a row
+  // cannot be read, the error is thrown.
+  std::function<void(const BadPageError&)> on_bad_page{};
+  const Interrupt* interrupt = nullptr;
 };
 
 // How batches of a data set look for a model and a plan.
 BatchShape batch_shape(const LayoutLMv3Config& config, const ModelCapacity& capacity);
 
-// `on_page` is called once for each page that has a window, in the data's order.
+// `on_page` is called once for each page that has a window and is not left out, in the data's order.
 PredictionTotals predict_pages(const Session& session, const LayoutLMv3Config& config, const Dataset& dataset,
-                               const LoaderOptions& loader, const std::function<void(const PagePrediction&)>& on_page);
+                               const LoaderOptions& loader, const std::function<void(const PagePrediction&)>& on_page,
+                               const PredictControl& control = {});
 
 }  // namespace plimsoll

@@ -98,6 +98,8 @@ Trainer::Trainer(const Session& session, const ModelBundle& bundle, const TrainD
             .scaler = {},
             .best_metric = std::nullopt,
             .best_step = 0,
+            .evaluation_due = false,
+            .skipped_pages = {},
             .choices = session.choices()};
   for (const auto& [name, entry] : session.plan().layout.entries()) {
     if (entry.role == Role::kState && is_optimizer_state(name)) state_names_.push_back(name);
@@ -166,7 +168,7 @@ void Trainer::begin_from(const std::filesystem::path& resume) {
     log_warning(fmt::format("this run differs from the one that wrote {}, so it will not continue bit for bit: {}",
                             resume.string(), changes));
   }
-  if (saved.step >= state_.total_steps) {
+  if (saved.step >= state_.total_steps && !saved.evaluation_due) {
     log_info(fmt::format("nothing is left to train: {} stands at update {}, and {} were asked for", resume.string(),
                          saved.step, state_.total_steps));
   }
@@ -178,6 +180,9 @@ void Trainer::begin_from(const std::filesystem::path& resume) {
   state_.interval_steps = saved.interval_steps;
   state_.best_metric = saved.best_metric;
   state_.best_step = saved.best_step;
+  state_.evaluation_due = saved.evaluation_due && data_.evaluation != nullptr;
+  state_.skipped_pages = saved.skipped_pages;
+  for (const std::uint32_t page : indices_of(state_.skipped_pages, false)) sampler_.leave_out(page);
   saved_step_ = saved.step;
 }
 
@@ -191,6 +196,7 @@ void Trainer::open_logs(bool resumed) {
 
 void Trainer::restart_loader() {
   loader_.reset();
+  loader_is_stale_ = false;
   copied_ = nullptr;
   const std::int64_t per_epoch = sampler_.updates_per_epoch();
   sequence_ =
@@ -236,22 +242,28 @@ void Trainer::copy_ahead(ProgramKind kind) {
   copied_ = next;
 }
 
-double Trainer::run_update(const std::atomic<bool>& stop, bool& stopped) {
-  double loss = 0;
+Trainer::UpdateEnd Trainer::run_update(const Interrupt& interrupt, double& loss) {
+  loss = 0;
   faulty_ = false;
   fault_.reset();
+  pages_before_ = pages_;
+  wait_seconds_before_ = wait_seconds_;
   for (;;) {
     const auto wait_time = Clock::now();
-    const Batch* batch = loader_->next();
+    const Batch* batch = loader_->next(&interrupt);
     wait_seconds_ += seconds_since(wait_time);
-    check(batch != nullptr, "the loader has a batch for every update");
+    if (batch == nullptr) {
+      check(interrupt.pending(), "the loader has a batch for every update");
+      return UpdateEnd::kDropped;
+    }
+    if (batch->samples() == 0) return UpdateEnd::kWithoutPages;
     const MicroBatchInfo& info = batch->info();
     const bool last = info.micro_batch + 1 == info.micro_batches;
     const ProgramKind kind = step_program(session_, last);
     try {
       const Program& program = bind(*batch);
-      run_program(program, kind);
-      if (faulty_) return loss;
+      if (!run_program(program, kind, interrupt)) return UpdateEnd::kDropped;
+      if (faulty_) return UpdateEnd::kWhole;
       copy_ahead(kind);
       const PlannedProgram& planned = session_.planned(kind);
       loss = without_sign(loss + double{program.tensor(planned.loss).get<float>()} / scaler_.scale());
@@ -262,26 +274,23 @@ double Trainer::run_update(const std::atomic<bool>& stop, bool& stopped) {
     if (!scaler_.on() && !(std::isfinite(loss) && (!last || std::isfinite(gradient_norm_)))) {
       faulty_ = true;
       if (!last) gradient_norm_ = std::numeric_limits<double>::quiet_NaN();  // which nobody knows
-      return loss;
+      return UpdateEnd::kWhole;
     }
     if (last) update_scale(*batch);
     pages_ += batch->samples();
     if (order_) log_order(*batch, info.micro_batch == 0, last);
-    if (last) return loss;
-    if (stop.load(std::memory_order_relaxed)) {
-      // Nothing of this update has reached the parameters: the checkpoint is that of the last whole one.
-      stopped = true;
-      return loss;
-    }
+    if (last) return UpdateEnd::kWhole;
+    if (interrupt.pending()) return UpdateEnd::kDropped;
   }
 }
 
-void Trainer::run_program(const Program& program, ProgramKind kind) {
-  if (!options_.detect_anomaly) return program.run();
+bool Trainer::run_program(const Program& program, ProgramKind kind, const Interrupt& interrupt) {
+  if (!options_.detect_anomaly) return program.run(interrupt);
   std::optional<CheckedRun>& checked = checked_[static_cast<std::size_t>(kind)];
   if (!checked) checked.emplace(program);
   fault_ = checked->run(scaler_.on());
   faulty_ = fault_.has_value();
+  return true;
 }
 
 // The device that computes a step may fail within it, as may the disk that it reads and writes: states then belong to
@@ -378,7 +387,7 @@ StepReport Trainer::report(double loss) const {
       .skipped_updates = state_.scaler.skipped};
 }
 
-void Trainer::after_update(double loss, TrainSummary& summary) {
+void Trainer::after_update(double loss) {
   if (!skipped_) {
     state_.interval_loss += loss;
     ++state_.interval_steps;
@@ -402,28 +411,36 @@ void Trainer::after_update(double loss, TrainSummary& summary) {
         "\"file_bytes\": {}, "
         "\"machine_free_bytes\": {}",
         now.step, now.epoch, JsonNumber(now.mean_loss).c_str(), now.learning_rate,
-        JsonNumber(now.gradient_norm).c_str(), now.pages_per_second, now.data_wait,
-        now.resident_bytes, memory.anonymous, memory.file_backed, memory.machine_free);
+        JsonNumber(now.gradient_norm).c_str(), now.pages_per_second, now.data_wait, now.resident_bytes,
+        memory.anonymous, memory.file_backed, memory.machine_free);
     const auto rest = line.size() - out.size;
     const auto end_of_line =
         scaler_.on() ? fmt::format_to_n(out.out, rest, ", \"loss_scale\": {:.6g}, \"skipped_updates\": {}}}",
                                         now.loss_scale, now.skipped_updates)
-        : options_.skip_nonfinite ? fmt::format_to_n(out.out, rest, ", \"skipped_updates\": {}}}", now.skipped_updates)
-                                  : fmt::format_to_n(out.out, rest, "}}");
+        : options_.skip_nonfinite || now.skipped_updates > 0
+            ? fmt::format_to_n(out.out, rest, ", \"skipped_updates\": {}}}", now.skipped_updates)
+            : fmt::format_to_n(out.out, rest, "}}");
     metrics_->write({line.data(), out.size + end_of_line.size});
     state_.interval_loss = 0;
     state_.interval_steps = 0;
   }
   const bool epoch_end = state_.step % sampler_.updates_per_epoch() == 0;
   const bool evaluates = options_.eval_steps > 0 ? updates_now(options_.eval_steps) : epoch_end;
-  if (data_.evaluation != nullptr && (evaluates || end)) evaluate_now(now, summary);
-  if (updates_now(options_.save_steps)) save(false);
+  state_.evaluation_due = data_.evaluation != nullptr && (evaluates || end);
+  if (!state_.evaluation_due && updates_now(options_.save_steps)) save(false);
 }
 
-void Trainer::evaluate_now(const StepReport& now, TrainSummary& summary) {
+void Trainer::evaluate_now(TrainSummary& summary, const Interrupt& interrupt) {
   // The loader's buffers are given back: the plan holds one loader at a time.
   loader_.reset();
-  summary.evaluation = evaluate(session_, bundle_.config, *data_.evaluation, loader_options_);
+  const Evaluation evaluation =
+      evaluate(session_, bundle_.config, *data_.evaluation, loader_options_, evaluation_control(interrupt));
+  if (evaluation.interrupted) return;
+  summary.evaluation = evaluation;
+  state_.evaluation_due = false;
+  saved_step_ = -1;  // what was saved before does not know of this evaluation
+  bad_pages_in_a_row_ = 0;
+  const StepReport now = report(summary.last_loss);
   nlohmann::json line = {{"step", now.step}, {"epoch", now.epoch}};
   const nlohmann::json scores = to_json(*summary.evaluation);
   for (const auto& [key, value] : scores.items()) line["eval_" + key] = value;
@@ -436,7 +453,7 @@ void Trainer::evaluate_now(const StepReport& now, TrainSummary& summary) {
     state_.best_step = state_.step;
     if (options_.load_best_model_at_end) save(false);
   }
-  if (state_.step < state_.total_steps) restart_loader();
+  if (updates_now(options_.save_steps)) save(false);
 }
 
 void Trainer::throw_unwritten(const std::string& what, const EnvironmentError& error) const {
@@ -477,7 +494,7 @@ void Trainer::save(bool force) {
   observer_.on_checkpoint(path);
 }
 
-TrainSummary Trainer::run(const std::optional<std::filesystem::path>& resume, const std::atomic<bool>& stop) {
+TrainSummary Trainer::run(const std::optional<std::filesystem::path>& resume, Interrupt& interrupt) {
   TrainSummary summary;
   remove_torn_checkpoints(options_.output_dir);
   if (resume) {
@@ -498,39 +515,53 @@ TrainSummary Trainer::run(const std::optional<std::filesystem::path>& resume, co
   growth_ = GrowthWatch({.budget_bytes = session_.plan().resident_budget_bytes(), .total_steps = state_.total_steps});
   const std::int64_t first = state_.step;
   const auto begin_time = Clock::now();
-  if (state_.step < state_.total_steps) restart_loader();
-  while (state_.step < state_.total_steps) {
-    const auto step_time = Clock::now();
-    bool stopped = stop.load(std::memory_order_relaxed);
-    double loss = 0;
-    if (!stopped) loss = run_update(stop, stopped);
-    if (stopped) {
-      save(false);
-      throw InterruptedError({.what = fmt::format("interrupted after update {} of {}", state_.step, state_.total_steps),
-                              .where = checkpoint_path(options_.output_dir, state_.step).string(),
-                              .remedy = "continue with --resume-from-checkpoint latest"});
+  while (state_.step < state_.total_steps || state_.evaluation_due) {
+    interrupt.set_saved(saved_step_ == state_.step);
+    if (interrupt.pending()) {
+      obey(interrupt);
+      continue;
     }
+    if (state_.evaluation_due) {
+      evaluate_now(summary, interrupt);
+      continue;
+    }
+    if (loader_ == nullptr || loader_is_stale_) restart_loader();
+    const auto step_time = Clock::now();
+    double loss = 0;
+    UpdateEnd end = UpdateEnd::kWhole;
+    try {
+      end = run_update(interrupt, loss);
+    } catch (const BadPageError& error) {
+      end = UpdateEnd::kDropped;
+      skip_page(error, false);
+    }
+    if (end == UpdateEnd::kDropped) {
+      drop_update();
+      continue;
+    }
+    if (end == UpdateEnd::kWithoutPages) {
+      loss = std::numeric_limits<double>::quiet_NaN();  // which nobody computed
+      pass_over_update();
+    }
+    if (end == UpdateEnd::kWhole) bad_pages_in_a_row_ = 0;
     if (faulty_) after_fault(loss);
     ++state_.step;
-    if (faulty_ && state_.step < state_.total_steps) restart_loader();  // which stood within the update
+    loader_is_stale_ |= faulty_;
     step_seconds_ += seconds_since(step_time);
     if (!skipped_) summary.last_loss = loss;
-    after_update(loss, summary);
+    after_update(loss);
   }
   loader_.reset();
   if (options_.save_steps > 0) save(false);
   const ParameterMemory memory = [this](const std::string& name) { return session_.parameter(name); };
-  if (options_.load_best_model_at_end && state_.best_metric && state_.best_step != state_.step) {
-    load_checkpoint_parameters(checkpoint_path(options_.output_dir, state_.best_step), bundle_, memory);
-    if (data_.evaluation != nullptr) {
-      summary.evaluation = evaluate(session_, bundle_.config, *data_.evaluation, loader_options_);
-    }
-  }
+  const bool takes_best = options_.load_best_model_at_end && state_.best_metric && state_.best_step != state_.step;
+  if (takes_best) load_checkpoint_parameters(checkpoint_path(options_.output_dir, state_.best_step), bundle_, memory);
   try {
     save_model(options_.output_dir, bundle_, original_, memory);
   } catch (const EnvironmentError& error) {
     throw_unwritten("the model cannot be written at the end", error);
   }
+  if (takes_best && data_.evaluation != nullptr) evaluate_best(summary, interrupt);
   summary.steps = state_.step;
   summary.steps_here = state_.step - first;
   summary.pages_here = pages_;
@@ -540,6 +571,7 @@ TrainSummary Trainer::run(const std::optional<std::filesystem::path>& resume, co
   summary.best_metric = state_.best_metric;
   summary.best_step = state_.best_step;
   summary.skipped_updates = state_.scaler.skipped;
+  summary.skipped_pages = state_.skipped_pages;
   return summary;
 }
 

@@ -1,16 +1,19 @@
 // Trainer: a planned run, from its first update or from a checkpoint, to its last.
 //
-//   Trainer trainer(session, bundle, {.train = &train_data, .evaluation = &eval_data}, options, observer);
-//   TrainSummary summary = trainer.run(resume, stop);
+//   Trainer trainer(session, bundle, {.train = &train_data, .evaluation = &eval_data}, options, loader, threads,
+//   observer); TrainSummary summary = trainer.run(resume, interrupt);
 //
 // The step loop allocates nothing; whatever a step needs was planned. A checkpoint holds all that the rest of the run
 // depends on, so that a resumed run ends with the same bits as one that was never stopped.
+//
+// A page that cannot be read any more is left out of its update and of all later ones: the update begins anew without
+// it, so that what a run does depends on the pages that it left out and on nothing else.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <optional>
 
+#include "base/interrupt.h"
 #include "data/loader.h"
 #include "data/sampler.h"
 #include "fit/session.h"
@@ -67,8 +70,9 @@ struct TrainSummary {
   double data_wait = 0;               // as in StepReport
   std::optional<double> device_busy;  // share of the updates' time in which a device of its own worked on them
   double last_loss = 0;
-  std::int64_t skipped_updates = 0;      // over the whole run
-  std::optional<Evaluation> evaluation;  // of the model that was saved
+  std::int64_t skipped_updates = 0;        // over the whole run
+  std::vector<SkippedPage> skipped_pages;  // the same
+  std::optional<Evaluation> evaluation;    // of the model that was saved
   std::optional<double> best_metric;
   std::int64_t best_step = 0;
 };
@@ -81,19 +85,22 @@ class Trainer {
   Trainer(const Session& session, const ModelBundle& bundle, const TrainData& data, const TrainOptions& options,
           const LoaderOptions& loader, int threads, TrainObserver& observer);
 
-  // Fills parameters and optimizer state (from `resume`, or fresh), trains, saves. `stop` asks for a clean end: a
-  // checkpoint of the last whole update is written, then InterruptedError. When loss or gradients are not finite, the
+  // Fills parameters and optimizer state (from `resume`, or fresh), trains, saves. When `interrupt` is pending, an
+  // evaluation or an update that has changed no parameter yet is dropped, and a checkpoint of the last whole update is
+  // written; then InterruptedError, or the run goes on with what it dropped. When loss or gradients are not finite, the
   // first such update is run again node by node and recorded (train/step_record.h); then DivergedError, or with
   // `skip_nonfinite` the next update. With a gradient scaler such updates are skipped, until the scale collapses: then
   // a checkpoint is written and ScaleCollapsedError thrown.
-  TrainSummary run(const std::optional<std::filesystem::path>& resume, const std::atomic<bool>& stop);
+  TrainSummary run(const std::optional<std::filesystem::path>& resume, Interrupt& interrupt);
 
  private:
+  enum class UpdateEnd : std::uint8_t { kWhole, kDropped, kWithoutPages };
+
   void begin_afresh();
   void begin_from(const std::filesystem::path& checkpoint);
   void open_logs(bool resumed);
   void restart_loader();
-  double run_update(const std::atomic<bool>& stop, bool& stopped);
+  UpdateEnd run_update(const Interrupt& interrupt, double& loss);
   std::string pages_of(const Batch& batch) const;
   StepScalars scalars(const Batch& batch) const;
   const Program& bind(const Batch& batch);
@@ -104,19 +111,31 @@ class Trainer {
   std::filesystem::path write_record(StepRecord& record, double loss);
   // Throws, or leaves the update out.
   void after_fault(double loss);
+  // An update that was given up before it changed a parameter.
+  void drop_update();
+  // An update whose pages are all left out.
+  void pass_over_update();
+  // Saves; then throws InterruptedError, or returns where the run is to go on.
+  void obey(Interrupt& interrupt);
+  // Leaves a page out from now on, or saves and throws.
+  void skip_page(const BadPageError& error, bool evaluation);
+  PredictControl evaluation_control(const Interrupt& interrupt);
   // Updates that have changed the parameters: what schedule and bias correction go by.
   std::int64_t real_updates() const { return state_.step - state_.scaler.skipped; }
   // After a whole update: skipped or not.
   void update_scale(const Batch& batch);
-  void after_update(double loss, TrainSummary& summary);
+  void after_update(double loss);
   void log_order(const Batch& batch, bool first, bool last);
-  void evaluate_now(const StepReport& report, TrainSummary& summary);
+  void evaluate_now(TrainSummary& summary, const Interrupt& interrupt);
+  // The model that was saved, where that is not the last one.
+  void evaluate_best(TrainSummary& summary, Interrupt& interrupt);
   void save(bool force);
   StepReport report(double loss) const;
   double data_wait() const { return step_seconds_ > 0 ? wait_seconds_ / step_seconds_ : 0; }
   std::optional<double> device_busy() const;
   bool updates_now(std::int64_t every) const { return every > 0 && state_.step % every == 0; }
-  void run_program(const Program& program, ProgramKind kind);
+  // False where it was dropped.
+  bool run_program(const Program& program, ProgramKind kind, const Interrupt& interrupt);
   [[noreturn]] void throw_unfinished(const EnvironmentError& error) const;
   [[noreturn]] void throw_unwritten(const std::string& what, const EnvironmentError& error) const;
   WrittenBytes written_bytes() const;
@@ -138,6 +157,7 @@ class Trainer {
   std::unique_ptr<BatchSequence> sequence_;
   std::unique_ptr<Loader> loader_;
   std::vector<std::optional<BatchBinding>> bindings_;  // by ProgramKind
+  bool loader_is_stale_ = false;                       // it stands within an update that begins anew
   const Batch* copied_ = nullptr;                      // lies in its program's inputs already
   std::unique_ptr<JsonLinesLog> metrics_, order_;
   std::string order_line_;
@@ -151,8 +171,11 @@ class Trainer {
   std::int64_t skipped_in_a_row_ = 0;
   GrowthWatch growth_;
   MemoryGroups groups_;
-  double growth_seconds_ = 0;  // when memory was last looked at
+  double growth_seconds_ = 0;   // when memory was last looked at
+  int bad_pages_in_a_row_ = 0;  // without a whole update or evaluation between them
   std::int64_t pages_ = 0;
+  std::int64_t pages_before_ = 0;  // the update that is under way
+  double wait_seconds_before_ = 0;
   double step_seconds_ = 0;  // spent in updates, evaluation and saving left out
   double wait_seconds_ = 0;  // of these, waiting for the loader
 };

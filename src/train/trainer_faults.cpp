@@ -1,7 +1,8 @@
-// What a trainer does about an update whose numbers are not finite.
+// What a trainer does about an update whose numbers are not finite, a page that cannot be read, and a signal.
 #include <fmt/format.h>
 
 #include <cmath>
+#include <csignal>
 #include <limits>
 
 #include "base/error.h"
@@ -17,6 +18,21 @@ namespace fs = std::filesystem;
 
 // Whoever skips wants to live through a bad batch, not through a model that is lost.
 constexpr std::int64_t kMostSkippedInARow = 20;
+
+std::string signal_name(int signal) {
+  switch (signal) {
+    case SIGHUP:
+      return "SIGHUP";
+    case SIGINT:
+      return "SIGINT";
+    case SIGTERM:
+      return "SIGTERM";
+    case SIGXCPU:
+      return "SIGXCPU";
+    default:
+      return fmt::format("signal {}", signal);
+  }
+}
 
 }  // namespace
 
@@ -62,6 +78,8 @@ fs::path Trainer::record_fault(double loss, StepRecord& record) {
     return write_record(record, loss);
   } catch (const EnvironmentError& error) {
     problem = fmt::format("{}, {}", error.problem().what, error.problem().found);
+  } catch (const DataError& error) {  // a page that cannot be read a second time
+    problem = fmt::format("{}, {}", error.problem().what, error.problem().where);
   } catch (const fs::filesystem_error& error) {
     problem = error.what();
   }
@@ -141,6 +159,84 @@ void Trainer::after_fault(double loss) {
     throw InternalError(std::move(problem));
   }
   throw DivergedError(std::move(problem));
+}
+
+void Trainer::drop_update() {
+  session_.finish_transfers();
+  pages_ = pages_before_;
+  wait_seconds_ = wait_seconds_before_;
+  loader_is_stale_ = true;
+}
+
+void Trainer::pass_over_update() {
+  skipped_ = true;
+  gradient_norm_ = std::numeric_limits<double>::quiet_NaN();
+  ++state_.scaler.skipped;
+  if (scaler_.on()) scaler_ = GradScaler(state_.scaler);
+}
+
+void Trainer::obey(Interrupt& interrupt) {
+  save(false);
+  const int signal = interrupt.end_signal();
+  if (signal == 0) return interrupt.clear_save();
+  throw InterruptedError({.what = fmt::format("interrupted by {} after update {} of {}", signal_name(signal),
+                                              state_.step, state_.total_steps),
+                          .where = checkpoint_path(options_.output_dir, state_.step).string(),
+                          .remedy = "continue with --resume-from-checkpoint latest"},
+                         signal);
+}
+
+void Trainer::skip_page(const BadPageError& error, bool evaluation) {
+  const SkippedPage page{.evaluation = evaluation, .page = error.page(), .problem = error.problem()};
+  ++bad_pages_in_a_row_;
+  const PageSource& source = (evaluation ? data_.evaluation : data_.train)->source();
+  const bool none_left = indices_of(state_.skipped_pages, evaluation).size() + 1 >= source.size();
+  const bool gone = bad_pages_in_a_row_ >= kMostBadPagesInARow || none_left;
+  if (!options_.stop_on_bad_page && !gone) {
+    log_warning(fmt::format("a page cannot be read any more and is left out from now on: {}", describe(page)));
+    state_.skipped_pages.push_back(page);
+    saved_step_ = -1;  // what was saved before does not know of it
+    if (!evaluation) sampler_.leave_out(page.page);
+    return;
+  }
+  // Those of a folder that is gone are tried again when the run goes on.
+  if (gone)
+    state_.skipped_pages.resize(state_.skipped_pages.size() - static_cast<std::size_t>(bad_pages_in_a_row_ - 1));
+  save(false);
+  Problem problem = error.problem();
+  problem.what = none_left && bad_pages_in_a_row_ > 1 ? "no page is left that can be read: " + problem.what
+                 : gone && bad_pages_in_a_row_ > 1
+                     ? fmt::format("{} pages in a row cannot be read: {}", bad_pages_in_a_row_, problem.what)
+                     : "a page cannot be read any more: " + problem.what;
+  problem.remedy = fmt::format("{}{}mend it, then continue with --resume-from-checkpoint latest, from update {}{}",
+                               problem.remedy, problem.remedy.empty() ? "" : "; ", state_.step,
+                               gone ? "" : "; or pass --on-bad-page skip to go on without such pages");
+  throw DataError(std::move(problem));
+}
+
+PredictControl Trainer::evaluation_control(const Interrupt& interrupt) {
+  return {.skipped = indices_of(state_.skipped_pages, true),
+          .on_bad_page = [this](const BadPageError& error) { skip_page(error, true); },
+          .interrupt = &interrupt};
+}
+
+void Trainer::evaluate_best(TrainSummary& summary, Interrupt& interrupt) {
+  interrupt.set_saved(true);
+  // All that there is to save is saved: nothing is to be done for a page but to name it.
+  PredictControl control = evaluation_control(interrupt);
+  control.on_bad_page = [this](const BadPageError& error) {
+    state_.skipped_pages.push_back({.evaluation = true, .page = error.page(), .problem = error.problem()});
+    log_warning(
+        fmt::format("a page cannot be read any more and is not evaluated: {}", describe(state_.skipped_pages.back())));
+  };
+  summary.evaluation = evaluate(session_, bundle_.config, *data_.evaluation, loader_options_, control);
+  if (!summary.evaluation->interrupted) return;
+  throw InterruptedError(
+      {.what = fmt::format("interrupted by {} after the best model was saved, before it was evaluated once more",
+                           signal_name(interrupt.end_signal())),
+       .where = options_.output_dir.string(),
+       .remedy = fmt::format("nothing is lost; plimsoll eval --model {} evaluates it", options_.output_dir.string())},
+      interrupt.end_signal());
 }
 
 }  // namespace plimsoll

@@ -332,7 +332,8 @@ TEST_F(Run, InterruptedRunLeavesACheckpointAndGoesOn) {
     ASSERT_TRUE(appears(at("run/metrics.jsonl")));
     process.signal(signal);
     const Outcome outcome = process.wait();
-    expect_message(outcome, 130, {"--resume-from-checkpoint latest", "\nstopping after this update and saving; press"});
+    expect_message(outcome, 128 + signal,
+                   {"--resume-from-checkpoint latest", "\nsaving the last finished update, then ending; press"});
     std::vector<std::string> names;
     for (const auto& entry : fs::directory_iterator(at("run"))) names.push_back(entry.path().filename().string());
     const auto saved = std::find_if(names.begin(), names.end(),

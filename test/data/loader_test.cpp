@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <thread>
 
 #include "data/pages_fixture.h"
@@ -189,8 +190,99 @@ TEST_F(LoaderTest, RethrowsInOrder) {
   for (const int workers : {0, 1, 4}) {
     Loader loader(*dataset_, sequence, shape(), 0, {.workers = workers});
     for (std::uint64_t i = 0; i < first_bad; ++i) ASSERT_NE(loader.next(), nullptr);
-    EXPECT_THROW(loader.next(), ImageError);
-    EXPECT_THROW(loader.next(), ImageError) << "and again";
+    try {
+      loader.next();
+      ADD_FAILURE() << "a page that is gone was loaded";
+    } catch (const BadPageError& error) {
+      EXPECT_EQ(error.page(), spoilt);
+      EXPECT_THAT(error.problem().where, testing::HasSubstr(fmt::format("data.jsonl:{}", spoilt + 1)));
+    }
+    EXPECT_THROW(loader.next(), BadPageError) << "and again";
+  }
+}
+
+// What is left of an update: the same samples in the same micro-batches, numbered and counted without the gaps.
+TEST_F(LoaderTest, LeavesPagesOut) {
+  const BatchSequence::Range range = two_epochs();
+  for (const std::int64_t micro : {1, 2, 4, 6}) {
+    BatchSequence whole(*sampler_, micro, range);
+    Sampler fewer(dataset_->examples(), sampler_->options());
+    BatchSequence::Item item;
+    whole.get(0, item);
+    const std::uint32_t first = dataset_->examples()[item.examples.front()].page;
+    for (const std::uint32_t page : {first, 3U, 4U}) fewer.leave_out(page);
+    BatchSequence sequence(fewer, micro, range);
+    ASSERT_EQ(sequence.size(), whole.size());
+    struct Update {
+      std::int64_t samples = 0, labelled = 0;
+      std::uint32_t micro_batches = 0;
+    };
+    std::map<std::pair<std::uint64_t, std::uint64_t>, Update> updates;
+    BatchSequence::Item kept;
+    for (std::uint64_t i = 0; i < whole.size(); ++i) {
+      whole.get(i, item);
+      sequence.get(i, kept);
+      std::erase_if(item.examples, [&](std::uint32_t example) { return fewer.leaves_out(example); });
+      EXPECT_EQ(kept.examples, item.examples);
+      if (kept.examples.empty()) continue;
+      Update& update = updates[{kept.info.epoch, kept.info.update}];
+      EXPECT_EQ(kept.first_key, update.samples);
+      EXPECT_EQ(kept.info.micro_batch, update.micro_batches);
+      ++update.micro_batches;
+      update.samples += static_cast<std::int64_t>(kept.examples.size());
+      update.labelled += fewer.labelled_tokens(kept.examples);
+    }
+    for (std::uint64_t i = 0; i < sequence.size(); ++i) {
+      sequence.get(i, kept);
+      const Update& update = updates[{kept.info.epoch, kept.info.update}];
+      EXPECT_EQ(kept.info.samples_in_update, update.samples);
+      EXPECT_EQ(kept.info.labelled_in_update, update.labelled);
+      if (!kept.examples.empty()) {
+        EXPECT_EQ(kept.info.micro_batches, update.micro_batches);
+      }
+    }
+  }
+}
+
+// A batch without samples stands for an update that has lost all its pages; it comes once.
+TEST_F(LoaderTest, AnUpdateWithoutPagesIsSeen) {
+  BatchSequence sequence(*sampler_, 2, two_epochs());
+  BatchSequence::Item item;
+  for (std::uint64_t i = 3; i < 6; ++i) {  // the second update: three micro-batches of two
+    sequence.get(i, item);
+    ASSERT_EQ(item.info.update, 2U);
+    for (const std::uint32_t example : item.examples) sampler_->leave_out(dataset_->examples()[example].page);
+  }
+  for (const int workers : {0, 2}) {
+    Loader loader(*dataset_, sequence, shape(), 0, {.workers = workers});
+    std::vector<std::uint64_t> empty;
+    std::uint64_t last = 0;
+    while (const Batch* batch = loader.next()) {
+      if (batch->samples() == 0) empty.push_back(batch->info().update);
+      if (batch->info().epoch == 1) last = batch->info().update;
+    }
+    EXPECT_EQ(empty, std::vector<std::uint64_t>{2}) << workers << " workers";
+    EXPECT_EQ(last, 3U);
+  }
+}
+
+// Whoever waits for a batch, or makes it, looks at the interrupt; what comes later is what would have come.
+TEST_F(LoaderTest, AnInterruptEndsTheWait) {
+  const auto expected = load_all({.workers = 0});
+  BatchSequence sequence(*sampler_, 4, two_epochs());
+  for (const int workers : {0, 1, 3}) {
+    Loader loader(*dataset_, sequence, shape(), 0, {.workers = workers});
+    Interrupt interrupt, quiet;
+    interrupt.request_save();
+    std::vector<std::string> all;
+    while (all.size() < expected.size()) {
+      if (const Batch* batch = loader.next(all.size() % 2 == 0 ? &interrupt : &quiet)) {
+        all.push_back(bytes_of(*batch));
+      } else if (const Batch* later = loader.next()) {
+        all.push_back(bytes_of(*later));
+      }
+    }
+    EXPECT_EQ(all, expected) << workers << " workers";
   }
 }
 

@@ -1,11 +1,12 @@
-// What happens to a run from outside: kills, signals, a full disk, a page that vanishes, standard error that nobody
-// reads.
+// What happens to a run from outside: kills, signals, a full disk, pages that vanish or are damaged, standard error
+// that nobody reads.
 #include <sys/mount.h>
 #include <sys/resource.h>
 
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <random>
 #include <thread>
@@ -27,6 +28,14 @@ bool appears(const fs::path& path) {
 
 class Mishap : public FinishedRun {
  protected:
+  // Whether a program that is running has printed the text, within half a minute.
+  bool says(const std::string& log, const std::string& text) {
+    for (int i = 0; i < 6000; ++i) {
+      if (fs::exists(at(log)) && file_bytes(at(log)).find(text) != std::string::npos) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return false;
+  }
   // Of a run until something goes wrong, which keeps two checkpoints.
   Arguments endless(const std::string& output) {
     return train_arguments(output, {"--max-steps", "100000", "--save-steps", "1", "--save-total-limit", "2"});
@@ -99,13 +108,165 @@ TEST_F(Mishap, AFullDiskIsSaidAndNothingThatWasSavedIsLost) {
   EXPECT_EQ(::umount(disk.c_str()), 0);
 }
 
-TEST_F(Mishap, APageThatVanishesEndsTheRunFromItsLastCheckpoint) {
+TEST_F(Mishap, AFolderOfPagesThatVanishesEndsTheRunFromItsLastCheckpoint) {
   Process process(endless("run"), at("vanished"));
   ASSERT_TRUE(appears(at("run/checkpoint-1")));
   fs::rename(at("pages/images"), at("pages/elsewhere"));
-  expect_message(process.wait(), 3, {"cannot open a page's image", path("pages/images/"), "No such file or directory"});
+  expect_message(process.wait(), 3,
+                 {"no page is left that can be read", "cannot open a page's image", path("pages/images/"),
+                  "No such file or directory", "--resume-from-checkpoint latest"});
   fs::rename(at("pages/elsewhere"), at("pages/images"));
   expect_goes_on("run");
+}
+
+// Each signal saves, and its number is the exit code; the run that goes on ends with the bits of one that nothing
+// disturbed.
+TEST_F(Mishap, EverySignalThatEndsARunSavesIt) {
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGXCPU}) {
+    SCOPED_TRACE(::strsignal(signal));
+    Process process(arguments("run"), at("signal"));
+    ASSERT_TRUE(says("signal.err", "step 1/3"));
+    process.signal(signal);
+    // The kernel repeats this one every second, which must not end the save.
+    if (signal == SIGXCPU) process.signal(signal);
+    const Outcome outcome = process.wait();
+    if (outcome.code == 0) {
+      ADD_FAILURE() << "the run ended before the signal came";
+    } else {
+      expect_message(outcome, 128 + signal, {"interrupted by SIG", "--resume-from-checkpoint latest"});
+      EXPECT_THAT(outcome.err, testing::HasSubstr("saving the last finished update, then ending"));
+    }
+    expect_resumes("run");
+    fs::remove_all(at("run"));
+  }
+}
+
+TEST_F(Mishap, ASignalDuringAnEvaluationDoesNotWaitForItsEnd) {
+  std::vector<nlohmann::json> pages, once = read_pages("validation.jsonl");
+  for (int i = 0; i < 60; ++i) {
+    nlohmann::json page = once[static_cast<std::size_t>(i) % once.size()];
+    page["id"] = std::to_string(i);
+    pages.push_back(page);
+  }
+  write_pages("long.jsonl", pages);
+  const auto with_long_evaluation = [&](Arguments all) {
+    *(std::find(all.begin(), all.end(), path("pages/validation.jsonl"))) = path("pages/long.jsonl");
+    all.insert(all.end(), {"--eval-steps", "1"});
+    return all;
+  };
+  const Outcome whole = run(with_long_evaluation(arguments("long")));
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  Process process(with_long_evaluation(arguments("run")), at("signal"));
+  ASSERT_TRUE(says("signal.err", "step 1/3"));
+  process.signal(SIGTERM);
+  expect_message(process.wait(), 128 + SIGTERM, {"interrupted by SIGTERM after update 1 of 3"});
+  const nlohmann::json state = nlohmann::json::parse(file_bytes(at("run/checkpoint-1/trainer_state.json")));
+  EXPECT_TRUE(state["evaluation_due"].get<bool>()) << "the evaluation was finished first";
+  const Outcome resumed = run(with_long_evaluation(resuming("run")));
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(difference(results_of(at("run")), results_of(at("long"))), "");
+}
+
+TEST_F(Mishap, SigUsr1SavesAndTheRunGoesOn) {
+  Arguments all = arguments("run");
+  *(std::find(all.begin(), all.end(), "--save-steps") + 1) = "3";
+  Process process(all, at("signal"));
+  for (const char* step : {"step 1/3", "step 2/3"}) {
+    ASSERT_TRUE(says("signal.err", step));
+    process.signal(SIGUSR1);
+  }
+  const Outcome outcome = process.wait();
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, testing::HasSubstr("saving the last finished update, then going on"));
+  EXPECT_THAT(outcome.err,
+              testing::AnyOf(testing::HasSubstr("run/checkpoint-1\n"), testing::HasSubstr("run/checkpoint-2\n")));
+  expect_results("run");
+}
+
+// Every picture is decoded before the first update, which finds what its header does not show.
+TEST_F(Mishap, ABrokenPictureIsRefusedBeforeTheFirstUpdate) {
+  const std::string image = read_pages("train.jsonl")[1]["image"];
+  const fs::path picture = at("pages") / image;
+  const std::string whole = file_bytes(picture);
+  std::string broken = whole;
+  broken[whole.size() / 2] = static_cast<char>(broken[whole.size() / 2] ^ 4);
+  write_bytes(picture, broken);
+  const std::string name = fs::path(image).filename().string();
+  expect_message(run(arguments("refused")), 3, {"train.jsonl:2", name, "cannot be decoded"});
+  EXPECT_FALSE(fs::exists(at("refused/metrics.jsonl")));
+
+  Arguments unseen = arguments("skipped");
+  unseen.push_back("--no-decode-images");
+  const Outcome skipped = run(unseen);
+  EXPECT_EQ(skipped.code, 0) << skipped.err;
+  EXPECT_THAT(skipped.err, testing::HasSubstr("a page cannot be read any more and is left out from now on: "));
+  EXPECT_THAT(skipped.err, testing::HasSubstr("1 page could not be read and was left out:"));
+  const nlohmann::json summary = nlohmann::json::parse(file_bytes(at("skipped/summary.json")));
+  ASSERT_EQ(summary["skipped_pages"].size(), 1U);
+  EXPECT_THAT(summary["skipped_pages"][0]["where"].get<std::string>(), testing::HasSubstr("train.jsonl:2"));
+
+  unseen[static_cast<std::size_t>(std::find(unseen.begin(), unseen.end(), path("skipped")) - unseen.begin())] =
+      path("stopped");
+  unseen.insert(unseen.end(), {"--on-bad-page", "stop"});
+  expect_message(run(unseen), 3, {"a page cannot be read any more", "train.jsonl:2", "--on-bad-page skip"});
+  write_bytes(picture, whole);
+  Arguments resumed = unseen;
+  resumed.insert(resumed.end(), {"--resume-from-checkpoint", "latest"});
+  EXPECT_EQ(run(resumed).code, 0);
+  expect_results("stopped");
+}
+
+// It is named when it is met and in the closing lines, and a run that is resumed goes on without it.
+TEST_F(Mishap, APageThatIsCutWhileTheRunGoesOnCostsThatPage) {
+  Process process(endless("run"), at("cut"));
+  ASSERT_TRUE(appears(at("run/checkpoint-1")));
+  const std::string image = read_pages("train.jsonl")[2]["image"];
+  const std::string whole = file_bytes(at("pages") / image);
+  fs::resize_file(at("pages") / image, whole.size() / 2);
+  ASSERT_TRUE(says("cut.err", "left out from now on"));
+  const std::int64_t met = last_checkpoint("run");
+  ASSERT_TRUE(appears(at("run") / ("checkpoint-" + std::to_string(met + 2))));
+  process.signal(SIGTERM);
+  expect_message(process.wait(), 128 + SIGTERM, {"interrupted by SIGTERM"});
+  const std::int64_t last = last_checkpoint("run");
+  Arguments more = train_arguments(
+      "run", {"--max-steps", std::to_string(last + 2), "--save-steps", "1", "--resume-from-checkpoint", "latest"});
+  const Outcome resumed = run(more);
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_THAT(resumed.err, testing::HasSubstr("1 page could not be read and was left out:"));
+  EXPECT_THAT(resumed.err, testing::HasSubstr("train.jsonl:3"));
+}
+
+// The other pages are told, and the exit code says that one is missing.
+TEST_F(Mishap, PredictAndEvalGoOnWithoutAPictureThatCannotBeDecoded) {
+  make_model();
+  const std::string image = read_pages("train.jsonl")[1]["image"];
+  std::string bytes = file_bytes(at("pages") / image);
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 4);
+  write_bytes(at("pages") / image, bytes);
+  const std::string place = path("pages/train.jsonl") + ":2";
+  Arguments predict = eval_arguments("pages/train.jsonl");
+  predict.front() = "predict";
+  predict.insert(predict.end(), {"--output", path("found.jsonl")});
+  const Outcome predicted = run(predict);
+  EXPECT_EQ(predicted.code, 3) << predicted.err;
+  EXPECT_THAT(predicted.err, testing::HasSubstr("1 page could not be read and was left out:"));
+  EXPECT_THAT(predicted.err, testing::HasSubstr(place));
+  EXPECT_THAT(predicted.err, testing::HasSubstr("broken png data: "));
+  std::vector<std::string> ids, expected;
+  std::ifstream found(at("found.jsonl"));
+  for (std::string line; std::getline(found, line);) ids.push_back(nlohmann::json::parse(line)["id"]);
+  for (const nlohmann::json& page : read_pages("train.jsonl")) expected.push_back(page["id"]);
+  expected.erase(expected.begin() + 1);
+  EXPECT_EQ(ids, expected) << "every other page, once, in order";
+
+  Arguments eval = eval_arguments("pages/train.jsonl");
+  eval.push_back("--json");
+  const Outcome evaluated = run(eval);
+  EXPECT_EQ(evaluated.code, 3) << evaluated.err;
+  const nlohmann::json scores = nlohmann::json::parse(evaluated.out);
+  EXPECT_EQ(scores["pages"], expected.size());
+  EXPECT_THAT(scores["skipped_pages"][0]["where"].get<std::string>(), testing::HasSubstr(place));
 }
 
 TEST_F(Mishap, StandardErrorThatTakesNothingChangesNothing) {

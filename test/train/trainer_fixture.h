@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
-#include <atomic>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -77,7 +77,7 @@ class StopAfter : public TrainObserver {
   explicit StopAfter(std::int64_t at = -1) : at_(at) {}
   void on_step(const StepReport& report) override {
     reports.push_back(report);
-    if (report.step == at_) stop.store(true);
+    if (report.step == at_) stop.request_end(SIGINT);
     if (then) then(report);
   }
   void on_checkpoint(const fs::path&) override {
@@ -85,7 +85,7 @@ class StopAfter : public TrainObserver {
     const rlimit small{256 << 10, 256 << 10};
     ::setrlimit(RLIMIT_FSIZE, &small);
   }
-  std::atomic<bool> stop{false};
+  Interrupt stop;
   bool limits_files = false;  // from the first checkpoint on, to 256 KiB
   std::vector<StepReport> reports;
   std::function<void(const StepReport&)> then;  // after each update
@@ -115,12 +115,9 @@ class SmallRun {
     Backend& backend = other ? *other : far_memory ? static_cast<Backend&>(far) : near;
     ModelBundle bundle = model.empty() ? small_model() : open_model(model.string());
     choose_trained_parts(bundle, parts);
-    const auto data =
-        open_dataset(bundle, {.data = {pages_ / "pages.jsonl"}, .box_format = BoxFormat::k1000}, true, false);
-    std::unique_ptr<Dataset> held_out;
-    if (evaluates) {
-      held_out = open_dataset(bundle, {.data = {pages_ / "pages.jsonl"}, .box_format = BoxFormat::k1000}, true, true);
-    }
+    const PagePaths pages = {pages_ / "pages.jsonl"};
+    const auto [data, held_out] = open_run_data(bundle, {.data = pages, .box_format = BoxFormat::k1000},
+                                                evaluates ? pages : PagePaths(), {.skipped = skipped});
     // A device's budget holds its context too.
     const MemoryRequest memory{.budget_bytes = std::size_t{make_backend ? 4U : 1U} << 30,
                                .micro_batch_size = micro_batch,
@@ -138,6 +135,7 @@ class SmallRun {
     observer.then = on_step;
     Trainer trainer(session, bundle, {.train = data.get(), .evaluation = held_out.get()}, options,
                     loader_options(memory), 1, observer);
+    if (with_interrupt) with_interrupt(observer.stop);
     try {
       const TrainSummary summary = trainer.run(resume, observer.stop);
       reports = observer.reports;
@@ -184,7 +182,9 @@ class SmallRun {
   std::optional<UpdateMode> update;
   RecomputeMode recompute = RecomputeMode::kAuto;
   bool evaluates = false;
+  std::vector<SkippedPage> skipped;  // that the run is resumed without
   std::function<void(const StepReport&)> on_step;
+  std::function<void(Interrupt&)> with_interrupt;            // before the run begins
   bool far_memory = false;                                   // in a FarBackend
   std::function<std::unique_ptr<Backend>()> make_backend{};  // of another one; empty: the CPU's
   fs::path cache;                                            // of choices; empty: none

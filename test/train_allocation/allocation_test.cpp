@@ -175,7 +175,8 @@ TEST_F(Allocation, NothingStaysAfterAnUpdate) {
     const Session session(fit(fit_request(bundle, options, data.get(), nullptr, memory), backend), backend);
     CountingObserver observer;
     Trainer trainer(session, bundle, {.train = data.get()}, options, loader_options(memory), 1, observer);
-    trainer.run(std::nullopt, std::atomic<bool>{false});
+    Interrupt interrupt;
+    trainer.run(std::nullopt, interrupt);
     EXPECT_EQ(observer.updates, 7);
     EXPECT_LE(observer.live, 0) << "bytes stay after an update, micro-batches of " << micro;
     EXPECT_LE(observer.peak, kInFlight) << "micro-batches of " << micro;

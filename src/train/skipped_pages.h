@@ -1,0 +1,31 @@
+// Pages that a run goes on without, because they could be read when it began and cannot be read any more.
+//
+// A page that was skipped once stays so to the run's end, in a run that is resumed as well: the checkpoint names it.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+
+namespace plimsoll {
+
+struct SkippedPage {
+  bool evaluation = false;  // a page to evaluate on, not to train on
+  std::uint32_t page = 0;   // its index in the data set's source
+  Problem problem{};
+};
+
+// [{"data": "train", "index": 16, "what": …, "where": …, "found": …}], and back. `parse` throws nlohmann's exceptions.
+nlohmann::json skipped_pages_json(const std::vector<SkippedPage>& pages);
+std::vector<SkippedPage> parse_skipped_pages(const nlohmann::json& json);
+
+// "train.jsonl:17, page 'a12', image a12.png: a page's image cannot be decoded (broken png data)"
+std::string describe(const SkippedPage& page);
+
+// Indices of the pages of one data set, ascending.
+std::vector<std::uint32_t> indices_of(const std::vector<SkippedPage>& pages, bool evaluation);
+
+}  // namespace plimsoll
