@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -68,7 +69,8 @@ void rename_into_place(const std::filesystem::path& aside, const std::filesystem
 }  // namespace
 
 InputFile::InputFile(const std::filesystem::path& path) : path_(path) {
-  descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Without O_NONBLOCK, opening a pipe waits for somebody who writes to it. It changes nothing for regular files.
+  descriptor_ = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   struct stat info {};
   if (descriptor_ < 0 || ::fstat(descriptor_, &info) != 0) {
     const int open_error = errno;
@@ -121,6 +123,8 @@ void InputFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
   }
 }
 
+std::filesystem::path aside_path(const std::filesystem::path& path) { return path.string() + ".plimsoll.tmp"; }
+
 OutputFile::OutputFile(const std::filesystem::path& path) : path_(path) {
   if (is_special_file(path)) {
     const int own = own_descriptor(link_target(path));
@@ -132,17 +136,44 @@ OutputFile::OutputFile(const std::filesystem::path& path) : path_(path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path_, ignored)) throw_write_error(path, "write a file", EISDIR);
   if (std::filesystem::is_symlink(path_, ignored)) throw_write_error(path, "write a file", ELOOP);
-  aside_ = path_.string() + ".tmp";
-  descriptor_ = ::open(aside_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) throw_write_error(path, "create a file", errno);
+  open_aside();
+}
+
+// A process that was killed may have left the file: then nobody holds its lock, and it is written over. While another
+// process renames or removes it, the name may come to mean another file than the one that was opened: then once more.
+void OutputFile::open_aside() {
+  const std::filesystem::path aside = aside_path(path_);
+  for (;;) {
+    descriptor_ = ::open(aside.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (descriptor_ < 0) throw_write_error(path_, "create a file", errno);
+    const bool locked = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
+    if (!locked && errno == EWOULDBLOCK) {
+      ::close(std::exchange(descriptor_, -1));
+      throw EnvironmentError({.what = "another process is writing this file",
+                              .where = path_.string(),
+                              .found = fmt::format("{}, locked by that process", aside.string()),
+                              .remedy = "wait for it to end, or write elsewhere"});
+    }
+    struct stat opened {
+    }, named{};
+    const bool same = ::fstat(descriptor_, &opened) == 0 && ::lstat(aside.c_str(), &named) == 0 &&
+                      opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
+    if (same) break;
+    ::close(std::exchange(descriptor_, -1));
+  }
+  aside_ = aside;
+  if (::ftruncate(descriptor_, 0) != 0) throw_write_error(path_, "create a file", errno);
 }
 
 OutputFile::~OutputFile() {
-  if (descriptor_ >= 0) ::close(descriptor_);
+  // While the lock is held, so that nobody else's file is removed.
   if (!aside_.empty()) ::unlink(aside_.c_str());
+  if (descriptor_ >= 0) ::close(descriptor_);
 }
 
 void OutputFile::write(std::span<const std::byte> bytes) {
+  hasher_.add(bytes);
+  written_bytes_ += bytes.size();
   while (!bytes.empty()) {
     const ssize_t count = ::write(descriptor_, bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) continue;
@@ -163,12 +194,15 @@ void OutputFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes
 
 void OutputFile::write(std::string_view text) { write(std::as_bytes(std::span(text.data(), text.size()))); }
 
-void OutputFile::close() {
+FileSum OutputFile::close() {
+  const FileSum sum{written_bytes_, hasher_.digest()};
   if (!aside_.empty() && ::fsync(descriptor_) != 0) throw_write_error(path_, "sync a file", errno);
+  if (!aside_.empty()) {
+    rename_into_place(aside_, path_);
+    aside_.clear();
+  }
   if (::close(std::exchange(descriptor_, -1)) != 0) throw_write_error(path_, "close a file", errno);
-  if (aside_.empty()) return;
-  rename_into_place(aside_, path_);
-  aside_.clear();
+  return sum;
 }
 
 std::string read_text_file(const std::filesystem::path& path, std::uint64_t limit_bytes) {
@@ -184,10 +218,10 @@ std::string read_text_file(const std::filesystem::path& path, std::uint64_t limi
   return text;
 }
 
-void write_text_file(const std::filesystem::path& path, std::string_view text) {
+FileSum write_text_file(const std::filesystem::path& path, std::string_view text) {
   OutputFile file(path);
   file.write(text);
-  file.close();
+  return file.close();
 }
 
 bool is_special_file(const std::filesystem::path& path) {

@@ -7,10 +7,12 @@
 #include <span>
 #include <string>
 
+#include "base/hash.h"
+
 namespace plimsoll {
 
 // A file opened for reading at any offset (pread: thread-safe, no shared cursor). Throws DataError if it cannot be
-// opened.
+// opened; for a pipe that nobody writes to at once, too.
 class InputFile {
  public:
   explicit InputFile(const std::filesystem::path& path);
@@ -32,11 +34,20 @@ class InputFile {
   std::uint64_t size_bytes_ = 0;
 };
 
-// Replaces the file `path` in one step, at `close`: until then bytes go to `path`.tmp, which is gone if `close` was not
-// reached. A link stays a link: what it points to is replaced. What is there and no regular file (a pipe, a device, one
-// of this process's descriptors such as /dev/stdout) is written to as it is, neither synced nor renamed nor removed.
-// Writes by write(2), no buffer of its own. Throws EnvironmentError (disk full, permissions) naming path and bytes
-// free.
+// The length of a file and the fingerprint of its bytes (base/hash.h).
+struct FileSum {
+  std::uint64_t bytes = 0, hash = 0;
+  friend bool operator==(const FileSum&, const FileSum&) = default;
+};
+
+// Where an OutputFile's bytes are until it is closed: beside `path`, under a name that nobody else uses.
+std::filesystem::path aside_path(const std::filesystem::path& path);
+
+// Replaces the file `path` in one step, at `close`: until then bytes go to aside_path(path), which is removed if
+// `close` is not reached. Two processes cannot write the same file at once: the second gets an EnvironmentError. A link
+// stays a link: what it points to is replaced. What is there and no regular file (a pipe, a device, one of this
+// process's descriptors such as /dev/stdout) is written to as it is, neither synced nor renamed nor removed. Writes by
+// write(2), no buffer of its own. Throws EnvironmentError (disk full, permissions) naming path and bytes free.
 class OutputFile {
  public:
   explicit OutputFile(const std::filesystem::path& path);
@@ -48,20 +59,25 @@ class OutputFile {
   void write(std::string_view text);
   // Over what was written before, in a regular file.
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
-  // After the last byte: fsync, rename to `path`, fsync of the directory.
-  void close();
+  // After the last byte: fsync, rename to `path`, fsync of the directory. Returns the sum of what `write` wrote; bytes
+  // of `write_at` are not in it.
+  FileSum close();
 
  private:
+  void open_aside();
+
   std::filesystem::path path_;
   std::filesystem::path aside_{};  // empty: written straight through
   int descriptor_ = -1;
+  Hasher hasher_;
+  std::uint64_t written_bytes_ = 0;
 };
 
 // The whole file as text; throws DataError if missing or longer than `limit_bytes`.
 std::string read_text_file(const std::filesystem::path& path, std::uint64_t limit_bytes = 1ULL << 30);
 
 // An OutputFile of one piece.
-void write_text_file(const std::filesystem::path& path, std::string_view text);
+FileSum write_text_file(const std::filesystem::path& path, std::string_view text);
 
 // Whether something is at `path`, links followed, that is no regular file: only OutputFile's bytes can be put there,
 // and not read again.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "data/tokenizer_vocabulary.h"
 
 namespace plimsoll {
@@ -217,7 +218,18 @@ std::string Tokenizer::decode(std::span<const std::int32_t> ids, bool keep_speci
   return text;
 }
 
-void Tokenizer::save(const std::filesystem::path& directory) const { write_tokenizer_files(definition_, directory); }
+FileSums Tokenizer::save(const std::filesystem::path& directory) const {
+  return write_tokenizer_files(definition_, directory);
+}
+
+std::uint64_t Tokenizer::fingerprint() const {
+  std::uint64_t hash = 0;
+  for (const TokenizerFile& file : tokenizer_files(definition_)) {
+    for (const std::string* text : {&file.name, &file.content})
+      hash = hash_bytes(std::as_bytes(std::span(*text)), hash);
+  }
+  return hash;
+}
 
 std::size_t Tokenizer::memory_bytes() const {
   std::size_t bytes = bpe_.memory_bytes() + whole_pieces_.memory_bytes() +

@@ -69,7 +69,9 @@ class Tokenizer {
 
   // Writes files that `transformers` loads with the same ids. A tokenizer that was read from files is written back byte
   // for byte with the files found beside it; the embedded one as tokenizer.json and tokenizer_config.json.
-  void save(const std::filesystem::path& directory) const;
+  FileSums save(const std::filesystem::path& directory) const;
+  // Of the names and bytes of the files that `save` would write.
+  std::uint64_t fingerprint() const;
 
   // What this object holds on the heap, for the memory plan (within some per cent).
   std::size_t memory_bytes() const;

@@ -153,10 +153,12 @@ std::vector<TokenizerFile> tokenizer_files(const TokenizerDefinition& definition
   return files;
 }
 
-void write_tokenizer_files(const TokenizerDefinition& definition, const std::filesystem::path& directory) {
+FileSums write_tokenizer_files(const TokenizerDefinition& definition, const std::filesystem::path& directory) {
+  FileSums sums;
   for (const TokenizerFile& file : tokenizer_files(definition)) {
-    write_text_file(directory / file.name, file.content);
+    sums[file.name] = write_text_file(directory / file.name, file.content);
   }
+  return sums;
 }
 
 }  // namespace plimsoll

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "data/tokenizer_bpe.h"
+#include "formats/checksums.h"
 
 namespace plimsoll {
 
@@ -66,6 +67,6 @@ TokenizerDefinition read_tokenizer_files(const std::filesystem::path& path);
 // The files' contents to write for this tokenizer: those it was read from, or else a tokenizer.json made here; a
 // tokenizer_config.json that makes `transformers` choose LayoutLMv3Tokenizer is added where there is none.
 std::vector<TokenizerFile> tokenizer_files(const TokenizerDefinition& definition);
-void write_tokenizer_files(const TokenizerDefinition& definition, const std::filesystem::path& directory);
+FileSums write_tokenizer_files(const TokenizerDefinition& definition, const std::filesystem::path& directory);
 
 }  // namespace plimsoll

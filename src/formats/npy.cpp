@@ -221,6 +221,10 @@ NpzReader::NpzReader(const std::filesystem::path& path) : TensorSource(path), zi
   set_entries(std::move(entries));
 }
 
+void NpzReader::verify() const {
+  for (const ZipEntry& entry : zip_.entries()) zip_.verify(entry);
+}
+
 void NpzReader::read_range(std::size_t index, std::uint64_t first_element, std::span<std::byte> destination) const {
   const TensorEntry& entry = entries()[index];
   zip_.read(*zip_entries_[index], entry.offset_bytes + first_element * dtype_bytes(entry.type.dtype), destination);

@@ -36,6 +36,8 @@ class NpzReader : public TensorSource {
  public:
   explicit NpzReader(const std::filesystem::path& path);
 
+  void verify() const override;
+
  private:
   void read_range(std::size_t index, std::uint64_t first_element, std::span<std::byte> destination) const override;
 

@@ -295,13 +295,13 @@ void SafetensorsWriter::write(std::span<const std::byte> bytes) {
   current_done_bytes_ += bytes.size();
 }
 
-void SafetensorsWriter::finish() {
+FileSum SafetensorsWriter::finish() {
   while (current_ < tensors_.size() && current_done_bytes_ == tensors_[current_].type.bytes()) {
     ++current_;
     current_done_bytes_ = 0;
   }
   check(current_ == tensors_.size(), "every declared tensor was written");
-  file_.close();
+  return file_.close();
 }
 
 }  // namespace plimsoll

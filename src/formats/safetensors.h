@@ -57,7 +57,7 @@ class SafetensorsWriter {
   // staging buffer), but no piece may reach into the next tensor.
   void write(std::span<const std::byte> bytes);
   // After the last byte, as OutputFile::close: a writer destroyed before leaves `path` as it was.
-  void finish();
+  FileSum finish();
 
  private:
   std::vector<TensorDeclaration> tensors_;

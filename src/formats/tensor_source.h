@@ -52,6 +52,10 @@ class TensorSource {
   // holds: for tensors that pass through a staging buffer. `entry` is one of entries().
   void read_elements(const TensorEntry& entry, std::uint64_t first_element, std::span<std::byte> destination) const;
 
+  // Reads the whole file once and compares it with the checksums that its container has (the CRC-32 of a zip archive's
+  // entries; safetensors has none). Throws DataError naming what is damaged.
+  virtual void verify() const {}
+
  protected:
   explicit TensorSource(std::filesystem::path path) : path_(std::move(path)) {}
   // Called once, at the end of opening; throws DataError if a name comes twice.

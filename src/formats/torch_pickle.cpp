@@ -347,6 +347,10 @@ TorchPickleReader::TorchPickleReader(const std::filesystem::path& path)
   set_entries(std::move(state.entries));
 }
 
+void TorchPickleReader::verify() const {
+  for (const ZipEntry& entry : zip_.entries()) zip_.verify(entry);
+}
+
 void TorchPickleReader::read_range(std::size_t index, std::uint64_t first_element,
                                    std::span<std::byte> destination) const {
   const TensorEntry& entry = entries()[index];

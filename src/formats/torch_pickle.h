@@ -26,6 +26,8 @@ class TorchPickleReader : public TensorSource {
   // format before 1.6.
   explicit TorchPickleReader(const std::filesystem::path& path);
 
+  void verify() const override;
+
   // Where a tensor's elements lie: element (i, j, …) at offset_bytes + width * (i*strides[0] + …).
   struct Layout {
     std::array<std::int64_t, Shape::kMaxRank> strides{};  // in elements

@@ -160,6 +160,10 @@ void WeightsFile::read_as_f32(std::string_view name, std::int64_t first_element,
   }
 }
 
+void WeightsFile::verify() const {
+  for (const auto& source : sources_) source->verify();
+}
+
 std::vector<std::filesystem::path> WeightsFile::files() const {
   std::vector<std::filesystem::path> paths;
   for (const auto& source : sources_) paths.push_back(source->path());

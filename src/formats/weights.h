@@ -27,6 +27,7 @@ class WeightsFile : public TensorSource {
   // The same of `destination`.size() elements from `first` on.
   void read_as_f32(std::string_view name, std::int64_t first, std::span<float> destination,
                    std::span<std::byte> staging) const;
+  void verify() const override;
   // The files that hold the tensors, in the order first named.
   std::vector<std::filesystem::path> files() const;
 

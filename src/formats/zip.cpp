@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <memory>
+#include <optional>
 
 #include "base/bytes.h"
 #include "base/error.h"
@@ -170,7 +170,8 @@ ZipReader::ZipReader(const std::filesystem::path& path) : file_(path) {
     ZipEntry entry{.name = std::string(reinterpret_cast<const char*>(rest.data()) + kCentralBytes, name_bytes),
                    .deflated = method == Z_DEFLATED,
                    .stored_bytes = load_little_endian<std::uint32_t>(rest, 20),
-                   .bytes = load_little_endian<std::uint32_t>(rest, 24)};
+                   .bytes = load_little_endian<std::uint32_t>(rest, 24),
+                   .crc = load_little_endian<std::uint32_t>(rest, 16)};
     if ((flags & kEncryptedFlags) != 0 || (method != 0 && method != Z_DEFLATED)) {
       throw DataError({.what = "a zip entry is encrypted, or packed by a method unknown here",
                        .where = fmt::format("{}, entry '{}'", path.string(), entry.name),
@@ -213,6 +214,56 @@ const ZipEntry* ZipReader::find(std::string_view name) const {
   return place == entries_.end() || place->name != name ? nullptr : &*place;
 }
 
+namespace {
+
+std::uint32_t crc_of(std::uint32_t before, std::span<const std::byte> bytes) {
+  return static_cast<std::uint32_t>(crc32_z(before, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
+
+// Inflates an entry from its start, piece by piece.
+class Inflater {
+ public:
+  Inflater(const InputFile& file, const ZipEntry& entry) : file_(file), entry_(entry) {
+    if (inflateInit2(&stream_, -MAX_WBITS) != Z_OK) {  // negative: raw deflate, no zlib header
+      throw EnvironmentError({.what = "zlib cannot start", .where = file_.path().string()});
+    }
+  }
+  ~Inflater() { inflateEnd(&stream_); }
+  Inflater(const Inflater&) = delete;
+  Inflater& operator=(const Inflater&) = delete;
+
+  // The next bytes of the content; false if the entry ends before `out` is full, or is torn.
+  bool read(std::span<std::byte> out) {
+    while (!out.empty()) {
+      if (stream_.avail_in == 0) {
+        const auto count = std::min<std::uint64_t>(input_.size(), entry_.stored_bytes - offset_);
+        if (count == 0) return false;
+        file_.read_at(entry_.offset_bytes + offset_, std::span(input_).first(count));
+        offset_ += count;
+        stream_.next_in = reinterpret_cast<Bytef*>(input_.data());
+        stream_.avail_in = static_cast<uInt>(count);
+      }
+      const auto target = out.first(std::min<std::size_t>(out.size(), 1U << 30));
+      stream_.next_out = reinterpret_cast<Bytef*>(target.data());
+      stream_.avail_out = static_cast<uInt>(target.size());
+      const int result = inflate(&stream_, Z_NO_FLUSH);
+      out = out.subspan(target.size() - stream_.avail_out);
+      const bool ended = result == Z_STREAM_END && !out.empty();
+      if (ended || (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR)) return false;
+    }
+    return true;
+  }
+
+ private:
+  const InputFile& file_;
+  const ZipEntry& entry_;
+  z_stream stream_{};
+  std::array<std::byte, 16384> input_{};
+  std::uint64_t offset_ = 0;  // of the stored bytes
+};
+
+}  // namespace
+
 void ZipReader::read(const ZipEntry& entry, std::uint64_t skip, std::span<std::byte> destination) const {
   const auto torn = [&] {
     refuse(file_.path(), "a zip entry is torn, or shorter than it should be",
@@ -220,40 +271,45 @@ void ZipReader::read(const ZipEntry& entry, std::uint64_t skip, std::span<std::b
            fmt::format("{} bytes from byte {}", destination.size(), skip));
   };
   if (skip > entry.bytes || destination.size() > entry.bytes - skip) torn();
-  if (!entry.deflated) return file_.read_at(entry.offset_bytes + skip, destination);
+  if (entry.deflated) {
+    Inflater inflater(file_, entry);
+    std::array<std::byte, 16384> skipped{};
+    for (std::uint64_t left = skip; left > 0;) {
+      const auto count = std::min<std::uint64_t>(left, skipped.size());
+      if (!inflater.read(std::span(skipped).first(count))) torn();
+      left -= count;
+    }
+    if (!inflater.read(destination)) torn();
+  } else {
+    file_.read_at(entry.offset_bytes + skip, destination);
+  }
+  if (skip == 0 && destination.size() == entry.bytes) compare_crc(entry, crc_of(0, destination));
+}
 
-  z_stream stream{};
-  if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) {  // negative: raw deflate, no zlib header
-    throw EnvironmentError({.what = "zlib cannot start", .where = file_.path().string()});
-  }
-  const std::unique_ptr<z_stream, int (*)(z_stream*)> closer(&stream, &inflateEnd);
-  std::array<std::byte, 16384> input{}, skipped{};
-  std::uint64_t offset = 0;
-  while (!destination.empty()) {
-    if (stream.avail_in == 0) {
-      const auto count = std::min<std::uint64_t>(input.size(), entry.stored_bytes - offset);
-      if (count == 0) torn();
-      file_.read_at(entry.offset_bytes + offset, std::span(input).first(count));
-      offset += count;
-      stream.next_in = reinterpret_cast<Bytef*>(input.data());
-      stream.avail_in = static_cast<uInt>(count);
+void ZipReader::verify(const ZipEntry& entry) const {
+  if (entry.crc == 0) return;
+  std::optional<Inflater> inflater;
+  if (entry.deflated) inflater.emplace(file_, entry);
+  std::array<std::byte, 65536> piece{};
+  std::uint32_t crc = 0;
+  for (std::uint64_t done = 0; done < entry.bytes;) {
+    const auto bytes = std::span(piece).first(std::min<std::uint64_t>(piece.size(), entry.bytes - done));
+    if (!inflater) {
+      file_.read_at(entry.offset_bytes + done, bytes);
+    } else if (!inflater->read(bytes)) {
+      refuse(file_.path(), "a zip entry is torn, or shorter than it should be", fmt::format("'{}'", entry.name),
+             fmt::format("{} bytes", entry.bytes));
     }
-    const bool skipping = skip > 0;
-    const std::span<std::byte> target = skipping
-                                            ? std::span(skipped).first(std::min<std::uint64_t>(skip, skipped.size()))
-                                            : destination.first(std::min<std::size_t>(destination.size(), 1U << 30));
-    stream.next_out = reinterpret_cast<Bytef*>(target.data());
-    stream.avail_out = static_cast<uInt>(target.size());
-    const int result = inflate(&stream, Z_NO_FLUSH);
-    const std::size_t produced = target.size() - stream.avail_out;
-    if (skipping) {
-      skip -= produced;
-    } else {
-      destination = destination.subspan(produced);
-    }
-    const bool ended = result == Z_STREAM_END && !destination.empty();
-    if (ended || (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR)) torn();
+    crc = crc_of(crc, bytes);
+    done += bytes.size();
   }
+  compare_crc(entry, crc);
+}
+
+void ZipReader::compare_crc(const ZipEntry& entry, std::uint32_t crc) const {
+  if (entry.crc == 0 || entry.crc == crc) return;
+  refuse(file_.path(), "a zip entry's bytes are not those that were written",
+         fmt::format("'{}', CRC-32 {:08x}", entry.name, crc), fmt::format("CRC-32 {:08x}", entry.crc));
 }
 
 std::string ZipReader::read_all(const ZipEntry& entry, std::uint64_t limit_bytes) const {

@@ -221,9 +221,9 @@ ParameterReport check_parameters(const std::vector<ParameterSpec>& specs, const 
       specs, source, [](const ParameterSpec&, const WeightsFile&, const std::string&) {}, [](const ParameterSpec&) {});
 }
 
-void save_parameters(const std::filesystem::path& path, const LayoutLMv3Config& config,
-                     const std::vector<ParameterSpec>& specs, const ParameterSource& original,
-                     const ParameterMemory& memory) {
+FileSum save_parameters(const std::filesystem::path& path, const LayoutLMv3Config& config,
+                        const std::vector<ParameterSpec>& specs, const ParameterSource& original,
+                        const ParameterMemory& memory) {
   std::vector<TensorDeclaration> declarations;
   declarations.reserve(specs.size());
   for (const ParameterSpec& spec : specs) declarations.push_back({spec.name, {DType::kF32, spec.file_shape}});
@@ -249,7 +249,7 @@ void save_parameters(const std::filesystem::path& path, const LayoutLMv3Config& 
       writer.write(std::as_bytes(values));
     });
   }
-  writer.finish();
+  return writer.finish();
 }
 
 }  // namespace plimsoll

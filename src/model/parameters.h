@@ -50,8 +50,9 @@ void initialise_parameter(const LayoutLMv3Config& config, const ParameterSpec& s
 
 // Writes `path` (aside, synced, renamed) with each parameter in its file shape. `original`: where those come from that
 // memory does not hold exactly (frozen ones in BF16), which have never changed.
-void save_parameters(const std::filesystem::path& path, const LayoutLMv3Config& config,
-                     const std::vector<ParameterSpec>& specs, const ParameterSource& original,
-                     const ParameterMemory& memory);
+// Returns the file's sum.
+FileSum save_parameters(const std::filesystem::path& path, const LayoutLMv3Config& config,
+                        const std::vector<ParameterSpec>& specs, const ParameterSource& original,
+                        const ParameterMemory& memory);
 
 }  // namespace plimsoll

@@ -51,6 +51,33 @@ TEST(OutputFile, ReplacesInOneStepAndLeavesNothingWithoutClose) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1);
 }
 
+// What a process that was killed left is written over; what another one is writing is not, nor a user's own file.
+TEST(OutputFile, OnlyItsOwnBytesAreAside) {
+  const ScratchFolder folder;
+  const fs::path path = folder / "out", users = folder.write("out.tmp", "a user's own");
+  folder.write(aside_path(path).filename().string(), "left by a process that was killed, and longer");
+  OutputFile file(path);
+  file.write("whole");
+  EXPECT_THROW(OutputFile{path}, EnvironmentError) << "two at once";
+  EXPECT_TRUE(fs::exists(aside_path(path))) << "which is the first one's";
+  const FileSum sum = file.close();
+  EXPECT_EQ(read_text_file(path), "whole");
+  EXPECT_EQ(read_text_file(users), "a user's own");
+  EXPECT_EQ(sum.bytes, 5U);
+  EXPECT_EQ(sum.hash, hash_bytes(std::as_bytes(std::span("whole", 5))));
+  EXPECT_FALSE(fs::exists(aside_path(path)));
+  EXPECT_NO_THROW(OutputFile{path});
+}
+
+TEST(InputFile, APipeWithoutAWriterIsRefusedAtOnce) {
+  const ScratchFolder folder;
+  const fs::path path = folder / "pipe";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  ::alarm(20);  // opened in the usual way it would wait for ever
+  EXPECT_THROW(InputFile{path}, DataError);
+  ::alarm(0);
+}
+
 TEST(OutputFile, APipeIsWrittenThrough) {
   const ScratchFolder folder;
   const fs::path path = folder / "pipe";

@@ -81,7 +81,7 @@ TEST_F(PageCacheTest, IsMadeOnceAndReadAgain) {
   fs::remove(path_);
   open("k", 1);
   EXPECT_EQ(text(), first) << "whatever the number of threads";
-  EXPECT_FALSE(fs::exists(path_.string() + ".tmp"));
+  EXPECT_FALSE(fs::exists(aside_path(path_)));
 }
 
 TEST_F(PageCacheTest, AnotherKeyOrOtherPagesMakeItAgain) {
@@ -160,7 +160,7 @@ TEST_F(PageCacheTest, SaysWhenItCannotBeWritten) {
   std::signal(SIGXFSZ, old_action);
   EXPECT_THAT(full.problem().where, HasSubstr("a.pages"));
   EXPECT_FALSE(fs::exists(path_));
-  EXPECT_FALSE(fs::exists(path_.string() + ".tmp"));
+  EXPECT_FALSE(fs::exists(aside_path(path_)));
   EXPECT_EQ(right(open()), kPages);
 
   path_ = folder_.write("a file", "") / "a.pages";
@@ -173,7 +173,7 @@ TEST_F(PageCacheTest, LeavesNothingWhenAPageCannotBeMade) {
   };
   EXPECT_THROW(PageCache(path_, key_of("k"), sizes_, 2, fill), DataError);
   EXPECT_FALSE(fs::exists(path_));
-  EXPECT_FALSE(fs::exists(path_.string() + ".tmp"));
+  EXPECT_FALSE(fs::exists(aside_path(path_)));
 }
 
 }  // namespace

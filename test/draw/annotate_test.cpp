@@ -86,7 +86,7 @@ TEST(Annotate, ColoursWhereEntitiesAreAndNowhereElse) {
   EXPECT_EQ(out.coloured_pixels(0, 150, 300, 270), 0);
   EXPECT_GT(out.coloured_pixels(40, 80, 120, 99), 100) << "the tag above the entity";
   EXPECT_GT(out.coloured_pixels(0, 401, 300, out.height), 50) << "the legend";
-  EXPECT_FALSE(fs::exists(scratch / "out.png.tmp"));
+  EXPECT_FALSE(fs::exists(aside_path(scratch / "out.png")));
 }
 
 TEST(Annotate, MarksWhatDiffersFromTheGoldLabels) {

@@ -243,7 +243,7 @@ TEST(Synth, AStoppedRunLeavesNoListOfPages) {
   EXPECT_THROW(synthesize({.output_dir = root, .count = 6, .seed = 2, .threads = 2, .on_page = stop}), Stop);
   EXPECT_FALSE(fs::exists(root / "train.jsonl"));
   EXPECT_FALSE(fs::exists(root / "validation.jsonl"));
-  EXPECT_FALSE(fs::exists(root / "train.jsonl.tmp"));
+  EXPECT_FALSE(fs::exists(aside_path(root / "train.jsonl")));
 }
 
 TEST(Synth, RefusesSenselessOptions) {

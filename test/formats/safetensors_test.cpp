@@ -44,7 +44,7 @@ TEST(Safetensors, RoundTripKeepsOrderTypesBytesAndMetadata) {
   writer.write(std::as_bytes(std::span(&scalar, 1)));
   EXPECT_FALSE(std::filesystem::exists(path)) << "nothing is in place before finish()";
   writer.finish();
-  EXPECT_FALSE(std::filesystem::exists(path.string() + ".tmp"));
+  EXPECT_FALSE(std::filesystem::exists(aside_path(path)));
 
   const SafetensorsReader reader(path);
   std::vector<std::string> names;
@@ -86,7 +86,7 @@ TEST(Safetensors, AbandonedWriterLeavesTheOldFile) {
     EXPECT_THROW(writer.finish(), InternalError);
   }
   EXPECT_EQ(read_text_file(path), "old");
-  EXPECT_FALSE(std::filesystem::exists(path.string() + ".tmp"));
+  EXPECT_FALSE(std::filesystem::exists(aside_path(path)));
 }
 
 TEST(Safetensors, WriterRefusesMoreThanDeclared) {

@@ -105,6 +105,36 @@ TEST(Zip, RefusesTornFilesAtEveryLength) {
   }
 }
 
+TEST(Zip, AFlippedBitOfAnEntryIsSeenByItsChecksum) {
+  // Python's zipfile wrote both, with checksums: one deflated, one stored.
+  for (const char* name : {"deflated.npz", "stored.npz"}) {
+    const std::string content = read_text_file(golden(name));
+    const ScratchFolder directory;
+    const ZipReader whole(directory.write("x.zip", content));
+    for (const ZipEntry& entry : whole.entries()) {
+      SCOPED_TRACE(entry.name);
+      EXPECT_NE(entry.crc, 0U);
+      EXPECT_NO_THROW(whole.verify(entry));
+      for (const std::uint64_t byte : {entry.stored_bytes / 3, entry.stored_bytes / 2}) {
+        std::string flipped = content;
+        char& bit = flipped[entry.offset_bytes + byte];
+        bit = static_cast<char>(bit ^ 16);
+        const ZipReader zip(directory.write("flipped.zip", flipped));
+        const ZipEntry& damaged = *zip.find(entry.name);
+        EXPECT_THROW(zip.verify(damaged), DataError);
+        EXPECT_THROW(zip.read_all(damaged, 1 << 24), DataError);
+      }
+    }
+  }
+}
+
+TEST(Zip, AnEntryWithoutAChecksumIsReadAsItIs) {
+  // As torch.save writes it after torch.serialization.set_crc32_options(False): ZipBuilder writes 0, too.
+  const ScratchFolder directory;
+  const ZipReader zip(directory.write("x.zip", two_entries().finish()));
+  EXPECT_NO_THROW(zip.verify(*zip.find("b/first")));
+}
+
 TEST(Zip, RefusesADeflatedEntryThatIsTornOrClaimsTooMuch) {
   // Python's zipfile wrote the archive; the entry is deflated.
   std::string content = read_text_file(golden("deflated.npz"));

@@ -1,0 +1,159 @@
+#include "base/work_folder.h"
+
+#include <fcntl.h>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "base/error.h"
+#include "base/log.h"
+
+namespace plimsoll {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void throw_error(std::string what, const fs::path& path, const std::error_code& error) {
+  throw EnvironmentError({.what = std::move(what),
+                          .where = path.string(),
+                          .found = error.message(),
+                          .remedy = "check the path, its permissions and the disk"});
+}
+
+std::string this_process() {
+  std::array<char, 256> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
+  return fmt::format("process {} on {}, since {:%Y-%m-%d %H:%M:%S} UTC", ::getpid(), host.data(),
+                     fmt::gmtime(std::time(nullptr)));
+}
+
+std::string text_of(int descriptor) {
+  std::array<char, 512> text{};
+  const ssize_t count = ::pread(descriptor, text.data(), text.size(), 0);
+  std::string line(text.data(), count > 0 ? static_cast<std::size_t>(count) : 0);
+  while (!line.empty() && line.back() == '\n') line.pop_back();
+  return line.empty() ? "a process that has not written its name yet" : line;
+}
+
+// Where this process prints to: a shell makes the file before the process begins.
+bool is_own_output(const fs::path& path) {
+  struct stat file {};
+  if (::stat(path.c_str(), &file) != 0) return false;
+  return std::ranges::any_of(std::array{STDOUT_FILENO, STDERR_FILENO}, [&](int descriptor) {
+    struct stat own {};
+    return ::fstat(descriptor, &own) == 0 && own.st_ino == file.st_ino && own.st_dev == file.st_dev;
+  });
+}
+
+bool is_nobodys(const fs::path& path) {
+  constexpr std::array<std::string_view, 5> kNames = {".gitignore", ".gitkeep", ".DS_Store", "lost+found", ".plimsoll"};
+  constexpr std::array<std::string_view, 3> kLogs = {".log", ".out", ".err"};
+  std::error_code error;
+  const std::string name = path.filename().string(), extension = path.extension().string();
+  return std::ranges::find(kNames, name) != kNames.end() || is_own_output(path) ||
+         (std::ranges::find(kLogs, extension) != kLogs.end() && fs::is_regular_file(path, error));
+}
+
+}  // namespace
+
+bool looks_empty(const fs::path& directory) {
+  std::error_code error;
+  fs::directory_iterator entry(directory, error);
+  if (error) return error == std::errc::no_such_file_or_directory;
+  for (const fs::directory_iterator end; !error && entry != end; entry.increment(error)) {
+    if (!is_nobodys(entry->path())) return false;
+  }
+  return !error;
+}
+
+fs::path work_folder(const fs::path& directory) { return directory / ".plimsoll"; }
+
+fs::path make_work_directory(const fs::path& directory, const std::string& name) {
+  const fs::path path = work_folder(directory) / name;
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (!error) fs::create_directories(path, error);
+  if (error) throw_error("cannot create a directory for what is being written", path, error);
+  return path;
+}
+
+void remove_work_directory(const fs::path& directory, const std::string& name) {
+  const fs::path path = work_folder(directory) / name;
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (error) throw_error("cannot remove a directory", path, error);
+  ::rmdir(work_folder(directory).c_str());  // fails while there is something in it
+}
+
+void discard_work_directory(const fs::path& directory, const std::string& name) noexcept {
+  try {
+    remove_work_directory(directory, name);
+  } catch (...) {  // what is left is removed by the next process that writes there
+  }
+}
+
+DirectoryLock::DirectoryLock(const fs::path& directory, const std::string& option)
+    : directory_(directory), path_(work_folder(directory) / "lock") {
+  while (!try_to_lock(option)) {
+  }
+}
+
+// False if the file was removed by a process that ended meanwhile: then once more.
+bool DirectoryLock::try_to_lock(const std::string& option) {
+  std::error_code error;
+  fs::create_directories(work_folder(directory_), error);
+  if (error) throw_error("cannot lock a directory", directory_, error);
+  descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) {
+    if (errno == ENOENT) return false;  // the folder went between the two
+    throw_error("cannot lock a directory", path_, std::error_code(errno, std::generic_category()));
+  }
+  if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) {
+      log_warning(fmt::format("{} cannot be locked ({}): let no other process write there", directory_.string(),
+                              std::strerror(errno)));
+      return true;
+    }
+    const std::string holder = text_of(descriptor_);
+    ::close(std::exchange(descriptor_, -1));
+    throw UsageError({.what = "another process is writing to this directory",
+                      .where = option,
+                      .found = fmt::format("{}, held by {}", directory_.string(), holder),
+                      .allowed = "one process at a time",
+                      .remedy = "wait for it to end, stop it, or name another directory"});
+  }
+  struct stat opened {
+  }, named{};
+  const bool same = ::fstat(descriptor_, &opened) == 0 && ::lstat(path_.c_str(), &named) == 0 &&
+                    opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
+  if (!same) {
+    ::close(std::exchange(descriptor_, -1));
+    return false;
+  }
+  const std::string text = this_process() + "\n";
+  if (::ftruncate(descriptor_, 0) != 0 ||
+      ::pwrite(descriptor_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
+    log_warning(fmt::format("{} cannot be written, so that it does not name this process", path_.string()));
+  }
+  return true;
+}
+
+DirectoryLock::~DirectoryLock() {
+  if (descriptor_ < 0) return;
+  ::unlink(path_.c_str());  // while it is still held: whoever opened it finds another file under its name, or none
+  ::rmdir(work_folder(directory_).c_str());
+  ::close(descriptor_);
+}
+
+}  // namespace plimsoll
