@@ -194,7 +194,7 @@ class Judge:
                        if not any(each in text for each in part.split(" or "))]
         if directory.exists():
             for path in directory.glob("checkpoint-*"):
-                if not path.name.endswith(".tmp") and digests(path) != scenario.checkpoints.get(path.name):
+                if digests(path) != scenario.checkpoints.get(path.name):
                     faults.append(f"{path.name} is not what it should be")
         leaks = self.leaks_of(slot)
         if leaks:
@@ -239,7 +239,7 @@ def expected_of_call(event, number):
         return ["thread", os.strerror(errno.EAGAIN)]
     if name == "unlinkat":  # whose path is relative to a directory that is being removed: that one is named
         return [os.strerror(number)]
-    return [os.strerror(number), Path(path).name.removesuffix(".tmp")]
+    return [os.strerror(number), Path(path).name.removesuffix(".plimsoll.tmp")]
 
 
 def symbols(program, frames):
@@ -295,8 +295,8 @@ def main():
     options.checkpoints = {path.name: digests(path) for path in (options.work / "whole").glob("checkpoint-*")}
     base = options.work / "killed"
     shutil.copytree(options.work / "whole" / "checkpoint-1", base / "checkpoint-1")
-    shutil.copytree(options.work / "whole" / "checkpoint-2", base / "checkpoint-2.tmp")
-    (base / "checkpoint-2.tmp" / "trainer_state.json").unlink()
+    shutil.copytree(options.work / "whole" / "checkpoint-2", base / ".plimsoll" / "checkpoint-2")
+    (base / ".plimsoll" / "checkpoint-2" / "trainer_state.json").unlink()
     shutil.copy(options.work / "whole" / "metrics.jsonl", base)
     before = digests(base)
     scenarios = [scenario for scenario in (Scenario(options, "afresh", None, False), Scenario(options, "resumed", base, True))

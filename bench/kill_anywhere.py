@@ -53,7 +53,7 @@ def metrics(directory):
 def results(directory):
     """What a finished run leaves, without what differs from run to run by its nature."""
     files = digests(directory)
-    for name in ("metrics.jsonl", "summary.json", "plan.json"):
+    for name in ("metrics.jsonl", "summary.json", "plan.json", "args.json"):
         files[name] = "there" if name in files else "missing"
     return files
 
@@ -61,9 +61,10 @@ def results(directory):
 def phase(directory):
     """What the run was doing when it was killed, by what it left."""
     names = {path.name for path in directory.iterdir()} if directory.exists() else set()
-    if any(name.startswith("checkpoint-") and name.endswith(".tmp") for name in names):
+    unfinished = {path.name for path in directory.glob(".plimsoll/*")}
+    if any(name.startswith("checkpoint-") for name in unfinished):
         return SAVING
-    if any(name.endswith(".tmp") for name in names) or "config.json" in names:
+    if any(name.startswith("model") for name in unfinished) or "config.json" in names:
         return ENDING if any(name.startswith("checkpoint-") for name in names) else START
     written = directory / "metrics.jsonl"
     return BETWEEN if written.exists() and written.stat().st_size else START
@@ -103,7 +104,7 @@ def wait_for_save(process, directory, nth):
     seen = set()
     while process.poll() is None:
         if directory.exists():
-            seen |= {path.name for path in directory.glob("checkpoint-*.tmp")}
+            seen |= {path.name for path in directory.glob(".plimsoll/checkpoint-*")}
         if len(seen) >= nth:
             return
         time.sleep(0.0005)
@@ -113,7 +114,7 @@ def faults_of_checkpoints(kind, directory):
     """Of what carries a checkpoint's name after a kill."""
     faults = []
     for path in directory.glob("checkpoint-*"):
-        if not path.name.endswith(".tmp") and digests(path) != kind.checkpoints.get(path.name):
+        if digests(path) != kind.checkpoints.get(path.name):
             faults.append(f"{path.name} is not what it should be")
     return faults
 

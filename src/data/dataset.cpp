@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <system_error>
+
+#include "base/hash.h"
 
 namespace plimsoll {
 namespace {
@@ -88,6 +91,14 @@ void Dataset::read_page(std::size_t index, Scratch& scratch) const {
   cut_windows(scratch.tokens, options_.windows, scratch.windows);
 }
 
+void Dataset::add_to_fingerprint(const EncodedExample& example) {
+  for (const std::span<const std::byte> bytes :
+       {std::as_bytes(std::span(example.input_ids)), std::as_bytes(std::span(example.bbox))}) {
+    fingerprint_.tokens = hash_bytes(bytes, fingerprint_.tokens);
+  }
+  fingerprint_.labels = hash_bytes(std::as_bytes(std::span(example.labels)), fingerprint_.labels);
+}
+
 void Dataset::scan() {
   Scratch scratch;
   EncodedExample encoded;
@@ -98,6 +109,9 @@ void Dataset::scan() {
     const Page& page = scratch.page;
     if (!is_skipped(p)) image_limits_.include(read_page_image_info(scratch.page));
     if (cached) add_to_key(page.image, key);
+    std::error_code unread;  // who opens it says so
+    const std::uint64_t image_bytes = std::filesystem::file_size(page.image, unread);
+    fingerprint_.images = hash_bytes(std::as_bytes(std::span(&image_bytes, 1)), fingerprint_.images);
     const auto windows = static_cast<std::uint16_t>(
         std::min<std::size_t>(scratch.windows.size(), std::numeric_limits<std::uint16_t>::max()));
     if (scratch.windows.size() > windows || (windows > 1 && options_.windows.long_pages == LongPages::kRefuse)) {
@@ -112,6 +126,7 @@ void Dataset::scan() {
                       .tokens = static_cast<std::uint16_t>(window.end - window.begin + 2)};
       encode(example, scratch, encoded);
       if (cached) add_to_key(encoded, key);
+      add_to_fingerprint(encoded);
       const auto ignored = std::count(encoded.labels.begin(), encoded.labels.end(), kIgnoredLabel);
       example.labelled = static_cast<std::uint16_t>(example.tokens - ignored);
       longest_example_ = std::max(longest_example_, static_cast<int>(example.tokens));

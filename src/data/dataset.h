@@ -69,6 +69,13 @@ struct DatasetOptions {
   std::vector<std::uint32_t> skipped{};
 };
 
+// Tells data sets apart by what a run would read of them. Where the files lie, and when they were copied, is left out.
+struct DatasetFingerprint {
+  std::uint64_t tokens = 0;  // token ids and boxes of each window
+  std::uint64_t labels = 0;  // of each token
+  std::uint64_t images = 0;  // lengths of the pictures' files
+};
+
 class Dataset {
  public:
   // What decoders may hold together: a few photographs of receipts at a time, a drawn page alone, and scans at 300 dpi,
@@ -99,6 +106,7 @@ class Dataset {
   const WordEncoder& encoder() const { return encoder_; }
   // Words of pages cut short (kTruncate) that no example holds.
   std::uint64_t lost_words() const { return lost_words_; }
+  const DatasetFingerprint& fingerprint() const { return fingerprint_; }
   // Longest example, in tokens.
   int longest_example() const { return longest_example_; }
 
@@ -126,6 +134,7 @@ class Dataset {
   // The image of the page read last.
   void load_pixels(Scratch& scratch, std::span<std::uint8_t> out) const;
   void scan();
+  void add_to_fingerprint(const EncodedExample& example);
   // dataset_cache.cpp
   static void add_to_key(const EncodedExample& example, CacheKey& key);
   static void add_to_key(const std::filesystem::path& image, CacheKey& key);
@@ -143,6 +152,7 @@ class Dataset {
   std::unique_ptr<PageCache> cache_;
   std::uint64_t lost_words_ = 0;
   int longest_example_ = 0;
+  DatasetFingerprint fingerprint_;
 };
 
 // Header of a page's image; sets the page's width and height where the data did not say them. Throws ImageError that

@@ -182,21 +182,24 @@ With Plimsoll: `plimsoll predict --model . --data pages.jsonl` (`--base-model DI
 
 }  // namespace
 
-void save_adapter(const fs::path& directory, const ModelBundle& bundle, const ParameterMemory& memory) {
-  write_text_file(directory / kAdapterConfigFile, config_of(bundle).dump(2) + "\n");
-  write_text_file(directory / "README.md", readme(bundle));
+FileSums save_adapter(const fs::path& directory, const ModelBundle& bundle, const ParameterMemory& memory) {
+  FileSums sums;
+  sums[kAdapterConfigFile] = write_text_file(directory / kAdapterConfigFile, config_of(bundle).dump(2) + "\n");
+  sums["README.md"] = write_text_file(directory / "README.md", readme(bundle));
   std::vector<ParameterSpec> saved;
   for (ParameterSpec& spec : bundle.specs()) {
     if (!spec.adapter && !is_head_parameter(spec.name)) continue;
     spec.name.insert(0, kAdapterPrefix);
     saved.push_back(std::move(spec));
   }
-  save_parameters(directory / kWeightsFile, bundle.config, saved, {}, [&](const std::string& name) {
-    return memory(name.substr(std::string_view(kAdapterPrefix).size()));
-  });
+  sums[kWeightsFile] = save_parameters(
+      directory / kWeightsFile, bundle.config, saved, {},
+      [&](const std::string& name) { return memory(name.substr(std::string_view(kAdapterPrefix).size())); });
+  return sums;
 }
 
-void merge_adapter(const fs::path& directory, const ModelBundle& bundle) {
+FileSums merge_adapter(const fs::path& directory, const ModelBundle& bundle) {
+  verify_weights(bundle);
   const LoraOptions& lora = bundle.options.lora;
   const ParameterReader reader(bundle);
   std::map<std::string, ParameterSpec> adapters;
@@ -210,7 +213,7 @@ void merge_adapter(const fs::path& directory, const ModelBundle& bundle) {
       declarations.push_back({spec.name, {DType::kF32, spec.file_shape}});
     }
   }
-  save_model_parts(directory, bundle);
+  FileSums sums = save_model_parts(directory, bundle);
   SafetensorsWriter writer(directory / "model.safetensors", std::move(declarations));
   std::vector<float> values, a, b;
   for (const ParameterSpec& spec : merged) {
@@ -224,7 +227,8 @@ void merge_adapter(const fs::path& directory, const ModelBundle& bundle) {
     }
     writer.write(std::as_bytes(std::span(values)));
   }
-  writer.finish();
+  sums["model.safetensors"] = writer.finish();
+  return sums;
 }
 
 }  // namespace plimsoll

@@ -24,10 +24,10 @@ struct Adapter {
 Adapter open_adapter(const std::filesystem::path& directory, const LayoutLMv3Config& config);
 
 // Writes both files. bundle.options.lora is enabled.
-void save_adapter(const std::filesystem::path& directory, const ModelBundle& bundle, const ParameterMemory& memory);
+FileSums save_adapter(const std::filesystem::path& directory, const ModelBundle& bundle, const ParameterMemory& memory);
 
 // Writes a model directory whose weights are W + (alpha / rank) B A, computed in double and rounded once to F32; `bundle`
 // was opened from an adapter. No more than one tensor is held at a time, with its adapter.
-void merge_adapter(const std::filesystem::path& directory, const ModelBundle& bundle);
+FileSums merge_adapter(const std::filesystem::path& directory, const ModelBundle& bundle);
 
 }  // namespace plimsoll

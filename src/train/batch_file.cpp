@@ -60,7 +60,10 @@ std::unique_ptr<TensorSource> open_tensors(const std::filesystem::path& path) {
 // The file's tensors in memory, as pack_padded takes them.
 class BatchFile {
  public:
-  explicit BatchFile(const std::filesystem::path& path) : file_(open_tensors(path)) { refuse_unknown(); }
+  explicit BatchFile(const std::filesystem::path& path) : file_(open_tensors(path)) {
+    refuse_unknown();
+    file_->verify();
+  }
 
   TensorView required(const std::string& name) { return read(file_->at(name)); }
   TensorView optional(const std::string& name) {

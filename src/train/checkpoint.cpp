@@ -8,6 +8,9 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/log.h"
+#include "base/work_folder.h"
+#include "formats/checksums.h"
 #include "formats/json.h"
 #include "formats/safetensors.h"
 #include "train/adapter.h"
@@ -32,6 +35,9 @@ nlohmann::json to_json(const TrainerState& state) {
           {"threads", state.threads},
           {"optim", state.optimizer},
           {"data", state.data},
+          {"data_tokens", state.tokens},
+          {"data_labels", state.labels},
+          {"base_weights", state.base},
           {"options", state.options},
           {"loss_scale", state.scaler.scale},
           {"loss_scale_since_change", state.scaler.since_change},
@@ -59,27 +65,26 @@ std::optional<std::int64_t> step_of(const std::string& name) {
   return step;
 }
 
-void remove_directory(const fs::path& path) {
+// Loses its name first: a run that is killed here leaves no half of a checkpoint under a checkpoint's name.
+void remove_checkpoint(const fs::path& path) {
+  const fs::path directory = path.parent_path();
+  const std::string name = path.filename().string();
+  const fs::path aside = make_work_directory(directory, name);
   std::error_code error;
-  fs::remove_all(path, error);
+  fs::rename(path, aside, error);  // over the empty directory
   if (error) {
-    throw EnvironmentError({.what = "cannot remove a directory",
+    throw EnvironmentError({.what = "cannot remove a checkpoint",
                             .where = path.string(),
                             .found = error.message(),
                             .remedy = "check its permissions"});
   }
+  remove_work_directory(directory, name);
 }
 
-// Where a checkpoint is while it is not whole.
-fs::path aside_of(const fs::path& checkpoint) { return checkpoint.string() + ".tmp"; }
-
-// Loses its name first: a run that is killed here leaves no half of a checkpoint under a checkpoint's name.
-void remove_checkpoint(const fs::path& path) {
-  const fs::path aside = aside_of(path);
-  remove_directory(aside);
-  std::error_code error;
-  fs::rename(path, aside, error);
-  remove_directory(error ? path : aside);
+void verify_whole(const fs::path& checkpoint) {
+  if (verify_checkpoint(checkpoint)) return;
+  log_warning(fmt::format("{} has no {}: an older version wrote it, and damage to it would not be seen",
+                          checkpoint.string(), kChecksumsFile));
 }
 
 }  // namespace
@@ -92,18 +97,10 @@ fs::path save_checkpoint(const fs::path& output_dir, const TrainerState& state, 
                          const ParameterSource& original, const ParameterMemory& parameters,
                          const std::vector<std::string>& state_names, const StateAccess& states) {
   const fs::path final_path = checkpoint_path(output_dir, state.step);
-  const fs::path aside = aside_of(final_path);
-  remove_directory(aside);
-  std::error_code error;
-  fs::create_directories(aside, error);
-  if (error) {
-    throw EnvironmentError({.what = "cannot create a directory for a checkpoint",
-                            .where = aside.string(),
-                            .found = error.message(),
-                            .remedy = "check the path, its permissions and the disk"});
-  }
+  const std::string own_name = final_path.filename().string();
+  const fs::path aside = make_work_directory(output_dir, own_name);
   try {
-    save_model(aside, bundle, original, parameters);
+    FileSums sums = save_model(aside, bundle, original, parameters);
     std::vector<TensorDeclaration> tensors;
     tensors.reserve(state_names.size());
     for (const std::string& name : state_names) {
@@ -113,15 +110,17 @@ fs::path save_checkpoint(const fs::path& output_dir, const TrainerState& state, 
     for (const std::string& name : state_names) {
       states.read(name, [&](std::span<const std::byte> bytes) { writer.write(bytes); });
     }
-    writer.finish();
-    write_text_file(aside / kStateFile, to_json(state).dump(2) + "\n");
+    sums[kOptimizerFile] = writer.finish();
+    sums[kStateFile] = write_text_file(aside / kStateFile, to_json(state).dump(2) + "\n");
+    write_checksums(aside, sums);
     sync_directory(aside);
     // The same step may have been saved before, by a run that was resumed from an older one.
     replace_directory(aside, final_path);
   } catch (...) {
-    fs::remove_all(aside, error);  // a full disk must not stay full of half a checkpoint
+    discard_work_directory(output_dir, own_name);  // a full disk must not stay full of half a checkpoint
     throw;
   }
+  remove_work_directory(output_dir, own_name);
   return final_path;
 }
 
@@ -157,38 +156,17 @@ void rotate_checkpoints(const fs::path& output_dir, std::int64_t limit, std::int
 
 void remove_torn_checkpoints(const fs::path& output_dir) {
   std::error_code error;
-  std::vector<fs::path> torn;
-  for (const auto& entry : fs::directory_iterator(output_dir, error)) {
+  std::vector<std::string> torn;
+  for (const auto& entry : fs::directory_iterator(work_folder(output_dir), error)) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with(kPrefix) && name.ends_with(".tmp")) torn.push_back(entry.path());
+    if (name.starts_with(kPrefix) || name.starts_with("nonfinite-step-")) torn.push_back(name);
   }
-  for (const fs::path& path : torn) remove_directory(path);
-}
-
-std::optional<fs::path> set_checkpoints_aside(const fs::path& output_dir) {
-  const std::vector<std::int64_t> steps = list_checkpoints(output_dir);
-  if (steps.empty()) return std::nullopt;
-  fs::path aside;
-  for (int i = 1; aside.empty() || fs::exists(aside); ++i) aside = output_dir / fmt::format("earlier-{}", i);
-  std::error_code error;
-  fs::create_directories(aside, error);
-  for (const std::int64_t step : steps) {
-    if (!error) fs::rename(checkpoint_path(output_dir, step), checkpoint_path(aside, step), error);
-  }
-  for (const char* name : {"metrics.jsonl", "order.jsonl", "summary.json"}) {
-    if (!error && fs::exists(output_dir / name)) fs::rename(output_dir / name, aside / name, error);
-  }
-  if (error) {
-    throw EnvironmentError({.what = "cannot move an earlier run's checkpoints out of the way",
-                            .where = aside.string(),
-                            .found = error.message(),
-                            .remedy = "name another --output-dir, or pass --resume-from-checkpoint latest"});
-  }
-  return aside;
+  for (const std::string& name : torn) remove_work_directory(output_dir, name);
 }
 
 TrainerState read_trainer_state(const fs::path& checkpoint) {
   const fs::path path = checkpoint / kStateFile;
+  verify_file(path, OtherLength::kRefuse);
   const std::string text = read_text_file(path, 1 << 26);
   const auto object = parse_json(text, path.string());
   try {
@@ -213,6 +191,9 @@ TrainerState read_trainer_state(const fs::path& checkpoint) {
     state.device = object.value("device", std::string());
     state.optimizer = object.value("optim", state.optimizer);
     state.data = object.value("data", std::string());
+    state.tokens = object.value("data_tokens", std::string());
+    state.labels = object.value("data_labels", std::string());
+    state.base = object.value("base_weights", std::string());
     state.options = object.value("options", std::string());
     state.scaler.scale = object.value("loss_scale", GradScaler::kInitialScale);
     state.scaler.since_change = object.contains("loss_scale") ? whole("loss_scale_since_change") : 0;
@@ -243,8 +224,10 @@ TrainerState read_trainer_state(const fs::path& checkpoint) {
   }
 }
 
-void load_checkpoint_parameters(const fs::path& checkpoint, const ModelBundle& bundle,
-                                const ParameterMemory& parameters) {
+namespace {
+
+void load_verified_parameters(const fs::path& checkpoint, const ModelBundle& bundle,
+                              const ParameterMemory& parameters) {
   const bool adapts = bundle.options.lora.enabled();
   if (is_adapter(checkpoint) != adapts) {
     throw DataError(
@@ -273,8 +256,17 @@ void load_checkpoint_parameters(const fs::path& checkpoint, const ModelBundle& b
   }
 }
 
+}  // namespace
+
+void load_checkpoint_parameters(const fs::path& checkpoint, const ModelBundle& bundle,
+                                const ParameterMemory& parameters) {
+  verify_whole(checkpoint);
+  load_verified_parameters(checkpoint, bundle, parameters);
+}
+
 void load_checkpoint(const fs::path& checkpoint, const ModelBundle& bundle, const ParameterMemory& parameters,
                      const std::vector<std::string>& state_names, const StateAccess& states) {
+  verify_whole(checkpoint);
   // As many labels of other names would fit the head and mean something else.
   const LayoutLMv3Config config = read_config(checkpoint);
   if (config.labels != bundle.config.labels) {
@@ -287,7 +279,7 @@ void load_checkpoint(const fs::path& checkpoint, const ModelBundle& bundle, cons
                    "weights, start a run with --model " +
                    checkpoint.string()});
   }
-  load_checkpoint_parameters(checkpoint, bundle, parameters);
+  load_verified_parameters(checkpoint, bundle, parameters);
   const SafetensorsReader file(checkpoint / kOptimizerFile);
   for (const std::string& name : state_names) {
     const TensorType expected = stored_type(states.type(name));

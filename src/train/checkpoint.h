@@ -1,6 +1,6 @@
-// Checkpoints: DIR/checkpoint-N holds a whole model directory, the optimizer's state and where the run stood. A
-// checkpoint appears in one rename, so whatever carries the name is complete; a run that is killed while writing leaves
-// only a "checkpoint-N.tmp", which the next run removes.
+// Checkpoints: DIR/checkpoint-N holds a whole model directory, the optimizer's state, where the run stood, and a
+// checksum of each of these files, which are compared when it is loaded. A checkpoint is written in DIR/.plimsoll
+// (base/work_folder.h) and appears in one rename, so whatever carries the name is complete.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +32,9 @@ struct TrainerState {
   int threads = 0;                        // of the CPU
   std::string optimizer = "adamw_torch";  // --optim; the only one when checkpoints did not name it
   std::string data;                       // fingerprint of the training windows; empty in checkpoints of old
+  // Fingerprints of what the windows hold: of token ids and boxes, of labels; of the weights that an adapter belongs
+  // to. Empty in checkpoints of old.
+  std::string tokens, labels, base;
   std::string options;       // learning rate and what shapes it, decay, clipping, as text; empty in checkpoints of old
   GradScaler::State scaler;  // of --fp16; as it begins in runs of other precisions
   // Losses summed since the last line of metrics.jsonl, so that the next line is the same after a resume.
@@ -62,25 +65,21 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& output_dir, c
 
 // Removes the oldest checkpoints beyond `limit` (0: none is removed), never the one of `keep_step`.
 void rotate_checkpoints(const std::filesystem::path& output_dir, std::int64_t limit, std::int64_t keep_step);
-// Removes what a killed run left half written.
+// Removes what a killed run left half written, in the work folder.
 void remove_torn_checkpoints(const std::filesystem::path& output_dir);
 
 // Steps of the checkpoints in output_dir, ascending.
 std::vector<std::int64_t> list_checkpoints(const std::filesystem::path& output_dir);
 std::filesystem::path checkpoint_path(const std::filesystem::path& output_dir, std::int64_t step);
 
-// Moves the checkpoints and metrics.jsonl of an earlier run out of the way of one that starts afresh, to
-// output_dir/earlier-N, and returns that path; nothing if there are no checkpoints. Mixed, `latest` and the limit on
-// their number would confuse the two runs.
-std::optional<std::filesystem::path> set_checkpoints_aside(const std::filesystem::path& output_dir);
-
-// Throws DataError for a missing or torn trainer_state.json, and for what in it makes no sense.
+// Throws DataError for a missing, torn or damaged trainer_state.json, and for what in it makes no sense.
 TrainerState read_trainer_state(const std::filesystem::path& checkpoint);
-// Fills parameters and states from a checkpoint. Throws DataError if it does not fit the model.
+// Compares all of the checkpoint's files with their checksums, then fills parameters and states from them. Throws
+// DataError if one is damaged, or does not fit the model.
 void load_checkpoint(const std::filesystem::path& checkpoint, const ModelBundle& bundle,
                      const ParameterMemory& parameters, const std::vector<std::string>& state_names,
                      const StateAccess& states);
-// The parameters alone, for the best model at the end.
+// The same of the parameters alone, for the best model at the end.
 void load_checkpoint_parameters(const std::filesystem::path& checkpoint, const ModelBundle& bundle,
                                 const ParameterMemory& parameters);
 

@@ -1,6 +1,7 @@
 #include "train/disk_need.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <system_error>
@@ -23,8 +24,26 @@ DiskNeed disk_need(const TrainOptions& options, std::int64_t step, std::int64_t 
   return need;
 }
 
+namespace {
+
+void check_file_limit(const TrainOptions& options, const WrittenBytes& written) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+  if (written.largest_file <= limit.rlim_cur) return;
+  throw EnvironmentError({.what = "the run will write larger files than this process may (ulimit -f)",
+                          .where = options.output_dir.string(),
+                          .found = fmt::format("a limit of {}", format_bytes(limit.rlim_cur)),
+                          .allowed = fmt::format("{} or more, the largest file", format_bytes(written.largest_file)),
+                          .remedy = limit.rlim_max == RLIM_INFINITY || limit.rlim_max >= written.largest_file
+                                        ? "raise it for this shell: ulimit -f unlimited"
+                                        : "ask who runs the machine for a higher limit (ulimit -H -f)"});
+}
+
+}  // namespace
+
 void check_disk(const TrainOptions& options, std::int64_t step, std::int64_t total_steps, std::int64_t existing,
                 const WrittenBytes& written) {
+  check_file_limit(options, written);
   std::error_code error;
   const std::filesystem::space_info space = std::filesystem::space(options.output_dir, error);
   if (error || space.capacity == 0) return;

@@ -11,6 +11,7 @@ namespace plimsoll {
 // Sizes of what a run writes, bytes.
 struct WrittenBytes {
   std::uint64_t checkpoint = 0, model = 0;  // each; a checkpoint holds a model too
+  std::uint64_t largest_file = 0;           // of all that are written
 };
 
 struct DiskNeed {
@@ -24,8 +25,8 @@ struct DiskNeed {
 DiskNeed disk_need(const TrainOptions& options, std::int64_t step, std::int64_t total_steps, std::int64_t existing,
                    const WrittenBytes& written);
 
-// Throws EnvironmentError if the disk of options.output_dir has less than that free; says what would fit. A disk that
-// does not tell has room.
+// Throws EnvironmentError if the disk of options.output_dir has less than that free, or if the process may not write
+// files as large as the largest (`ulimit -f`); says what would fit. A disk that does not tell has room.
 void check_disk(const TrainOptions& options, std::int64_t step, std::int64_t total_steps, std::int64_t existing,
                 const WrittenBytes& written);
 // The same of a disk with so much free.

@@ -14,6 +14,7 @@
 #include "data/file_kind.h"
 #include "train/adapter.h"
 #include "train/adapter_config.h"
+#include "train/model_place.h"
 
 namespace plimsoll {
 namespace {
@@ -54,6 +55,21 @@ ModelBundle open_preset(const std::string& name, const std::string& tokenizer) {
   return bundle;
 }
 
+// Calls `open` with the directory that has the model's files; again, if those were put in place meanwhile.
+template <typename Open>
+ModelBundle open_at_place(const std::string& model, const Open& open) {
+  const std::filesystem::path place = model_place(model);
+  ModelBundle bundle;
+  try {
+    bundle = open(place.string());
+  } catch (const DataError&) {
+    if (place == model || is_directory(place.string())) throw;
+    bundle = open(model);
+  }
+  bundle.origin = model;
+  return bundle;
+}
+
 // An adapter and the base model that it names.
 ModelBundle open_with_adapter(const std::string& model, const std::string& base) {
   ModelBundle bundle;
@@ -78,11 +94,52 @@ ModelBundle open_with_adapter(const std::string& model, const std::string& base)
                                bundle.base)});
   }
   const bool own_config = std::filesystem::exists(std::filesystem::path(model) / "config.json");
-  bundle.config = read_config(own_config ? model : bundle.base);
+  const std::string base_place = model_place(bundle.base).string();
+  verify_model_files(base_place, false);
+  bundle.config = read_config(own_config ? model : base_place);
   Adapter adapter = open_adapter(model, bundle.config);
   bundle.options.lora = std::move(adapter.lora);
   bundle.adapter = std::move(adapter.weights);
-  bundle.weights = std::make_shared<WeightsFile>(open_weights(bundle.base));
+  bundle.weights = std::make_shared<WeightsFile>(open_weights(base_place));
+  return bundle;
+}
+
+ModelBundle open_weights_at(const std::string& model, const std::string& base) {
+  verify_model_files(model, false);
+  if (is_adapter(model)) return open_with_adapter(model, base);
+  if (!base.empty()) {
+    throw UsageError({.what = "the model is no adapter and has no base",
+                      .where = "--base-model",
+                      .found = fmt::format("{}, with --model {}", base, model),
+                      .allowed = "--base-model beside a --model that holds adapter_config.json",
+                      .remedy = "leave --base-model out, or name the adapter's directory with --model"});
+  }
+  ModelBundle bundle;
+  bundle.config = read_config(model);
+  bundle.weights = std::make_shared<WeightsFile>(open_weights(model));
+  return bundle;
+}
+
+ModelBundle open_model_at(const std::string& model, const std::string& tokenizer, const std::string& base) {
+  ModelBundle bundle = open_weights_at(model, base);
+  // An adapter that PEFT wrote has neither tokenizer nor image processor of its own.
+  const auto with = [&](std::initializer_list<const char*> files) {
+    const bool own = bundle.base.empty() || std::any_of(files.begin(), files.end(), [&](const char* file) {
+                       return std::filesystem::exists(std::filesystem::path(model) / file);
+                     });
+    return own ? model : model_place(bundle.base).string();
+  };
+  const std::string words = tokenizer.empty() ? with({"tokenizer.json", "vocab.json"}) : tokenizer;
+  bundle.tokenizer = std::make_shared<Tokenizer>(Tokenizer::from_directory(words));
+  check_tokenizer(bundle, words);
+  bundle.image = ImageProcessorConfig::from_model(with({"preprocessor_config.json", "processor_config.json"}));
+  if (bundle.image.height != bundle.config.input_size || bundle.image.width != bundle.config.input_size) {
+    throw DataError({.what = "the image processor does not match the model",
+                     .where = model,
+                     .found = fmt::format("images of {} x {} pixels", bundle.image.width, bundle.image.height),
+                     .allowed = fmt::format("input_size = {} as in config.json", bundle.config.input_size),
+                     .remedy = "use the processor files that the model was trained with"});
+  }
   return bundle;
 }
 
@@ -137,26 +194,7 @@ ModelBundle open_model(const std::string& model, const std::string& tokenizer, c
                                      on_hub ? model : "microsoft/layoutlmv3-base")
                        : fmt::format("did you mean {}?", meant)});
   }
-  ModelBundle bundle = open_weights_only(model, base);
-  // An adapter that PEFT wrote has neither tokenizer nor image processor of its own.
-  const auto with = [&](std::initializer_list<const char*> files) {
-    const bool own = bundle.base.empty() || std::any_of(files.begin(), files.end(), [&](const char* file) {
-                       return std::filesystem::exists(std::filesystem::path(model) / file);
-                     });
-    return own ? model : bundle.base;
-  };
-  const std::string words = tokenizer.empty() ? with({"tokenizer.json", "vocab.json"}) : tokenizer;
-  bundle.tokenizer = std::make_shared<Tokenizer>(Tokenizer::from_directory(words));
-  check_tokenizer(bundle, words);
-  bundle.image = ImageProcessorConfig::from_model(with({"preprocessor_config.json", "processor_config.json"}));
-  if (bundle.image.height != bundle.config.input_size || bundle.image.width != bundle.config.input_size) {
-    throw DataError({.what = "the image processor does not match the model",
-                     .where = model,
-                     .found = fmt::format("images of {} x {} pixels", bundle.image.width, bundle.image.height),
-                     .allowed = fmt::format("input_size = {} as in config.json", bundle.config.input_size),
-                     .remedy = "use the processor files that the model was trained with"});
-  }
-  return bundle;
+  return open_at_place(model, [&](const std::string& place) { return open_model_at(place, tokenizer, base); });
 }
 
 ModelBundle open_trained_model(const std::string& model, const std::string& tokenizer, const std::string& base) {
@@ -172,19 +210,7 @@ ModelBundle open_trained_model(const std::string& model, const std::string& toke
 
 ModelBundle open_weights_only(const std::string& model, const std::string& base) {
   if (is_preset(model) && !is_directory(model)) return open_preset(model, "");
-  if (is_adapter(model)) return open_with_adapter(model, base);
-  if (!base.empty()) {
-    throw UsageError({.what = "the model is no adapter and has no base",
-                      .where = "--base-model",
-                      .found = fmt::format("{}, with --model {}", base, model),
-                      .allowed = "--base-model beside a --model that holds adapter_config.json",
-                      .remedy = "leave --base-model out, or name the adapter's directory with --model"});
-  }
-  ModelBundle bundle;
-  bundle.origin = model;
-  bundle.config = read_config(model);
-  bundle.weights = std::make_shared<WeightsFile>(open_weights(model));
-  return bundle;
+  return open_at_place(model, [&](const std::string& place) { return open_weights_at(place, base); });
 }
 
 void set_labels(ModelBundle& bundle, const LabelSet& labels) {
@@ -211,21 +237,39 @@ void check_weights(const ModelBundle& bundle) {
   }
 }
 
+void verify_weights(const ModelBundle& bundle) {
+  for (const auto& weights : {bundle.weights, bundle.adapter}) {
+    if (weights == nullptr) continue;
+    for (const std::filesystem::path& file : weights->files()) {
+      // A model that has been put in its place meanwhile is read by descriptors that are open already.
+      if (std::filesystem::exists(file)) verify_file(file);
+    }
+    weights->verify();
+  }
+}
+
 void load_model(const ModelBundle& bundle, std::uint64_t seed, const ParameterMemory& memory) {
+  verify_weights(bundle);
   load_parameters(bundle.config, bundle.specs(), bundle.source(seed), memory);
 }
 
-void save_model_parts(const std::filesystem::path& directory, const ModelBundle& bundle) {
-  write_text_file(directory / "config.json", config_json(bundle.config).dump(2) + "\n");
-  bundle.tokenizer->save(directory);
-  write_text_file(directory / "preprocessor_config.json", bundle.image.to_json());
+FileSums save_model_parts(const std::filesystem::path& directory, const ModelBundle& bundle) {
+  FileSums sums = bundle.tokenizer->save(directory);
+  sums["config.json"] = write_text_file(directory / "config.json", config_json(bundle.config).dump(2) + "\n");
+  sums["preprocessor_config.json"] = write_text_file(directory / "preprocessor_config.json", bundle.image.to_json());
+  return sums;
 }
 
-void save_model(const std::filesystem::path& directory, const ModelBundle& bundle, const ParameterSource& original,
-                const ParameterMemory& memory) {
-  save_model_parts(directory, bundle);
-  if (bundle.options.lora.enabled()) return save_adapter(directory, bundle, memory);
-  save_parameters(directory / "model.safetensors", bundle.config, bundle.specs(), original, memory);
+FileSums save_model(const std::filesystem::path& directory, const ModelBundle& bundle, const ParameterSource& original,
+                    const ParameterMemory& memory) {
+  FileSums sums = save_model_parts(directory, bundle);
+  if (bundle.options.lora.enabled()) {
+    sums.merge(save_adapter(directory, bundle, memory));
+  } else {
+    sums["model.safetensors"] =
+        save_parameters(directory / "model.safetensors", bundle.config, bundle.specs(), original, memory);
+  }
+  return sums;
 }
 
 }  // namespace plimsoll

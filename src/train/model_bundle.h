@@ -12,6 +12,7 @@
 #include "data/labels.h"
 #include "data/tokenizer.h"
 #include "data/windows.h"
+#include "formats/checksums.h"
 #include "formats/weights.h"
 #include "model/config.h"
 #include "model/parameters.h"
@@ -55,14 +56,19 @@ void set_labels(ModelBundle& bundle, const LabelSet& labels);
 // Says at once what is missing or misshapen in the weights, before anything is allocated.
 void check_weights(const ModelBundle& bundle);
 
-// Fills the parameters from the weights, or from `seed`.
+// Reads the files of the weights once, and compares them with checksums.json beside them, or with what checksums their
+// format has of its own. Throws DataError if one is damaged.
+void verify_weights(const ModelBundle& bundle);
+
+// Verifies the weights, then fills the parameters from them, or from `seed`.
 void load_model(const ModelBundle& bundle, std::uint64_t seed, const ParameterMemory& memory);
 
-// Writes config.json, model.safetensors, the tokenizer's files and preprocessor_config.json into `directory`, which exists.
-// With adapters, they and the head take the weights' place (train/adapter.h). `original`: as save_parameters has it.
-void save_model(const std::filesystem::path& directory, const ModelBundle& bundle, const ParameterSource& original,
-                const ParameterMemory& memory);
+// Writes config.json, model.safetensors, the tokenizer's files and preprocessor_config.json into `directory`, which
+// exists. With adapters, they and the head take the weights' place (train/adapter.h). `original`: as save_parameters
+// has it. Returns the files' sums.
+FileSums save_model(const std::filesystem::path& directory, const ModelBundle& bundle, const ParameterSource& original,
+                    const ParameterMemory& memory);
 // The same without weights.
-void save_model_parts(const std::filesystem::path& directory, const ModelBundle& bundle);
+FileSums save_model_parts(const std::filesystem::path& directory, const ModelBundle& bundle);
 
 }  // namespace plimsoll

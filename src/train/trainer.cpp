@@ -16,6 +16,8 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/process.h"
+#include "train/model_place.h"
+#include "train/run_directory.h"
 
 namespace plimsoll {
 namespace {
@@ -32,6 +34,19 @@ std::string fingerprint(std::span<const Example> examples) {
     hash = hash_bytes(std::as_bytes(std::span(values)), hash);
   }
   return fmt::format("{:016x}", hash);
+}
+
+std::string hex(std::uint64_t hash) { return fmt::format("{:016x}", hash); }
+
+// Of the base model's weights, which an adapter is no use without and does not hold; empty without adapters.
+std::string base_fingerprint(const ModelBundle& bundle) {
+  if (!bundle.options.lora.enabled() || bundle.weights == nullptr) return {};
+  std::uint64_t hash = 0;
+  for (const std::filesystem::path& file : bundle.weights->files()) {
+    const std::uint64_t sum = sum_of_file(file).hash;
+    hash = hash_bytes(std::as_bytes(std::span(&sum, 1)), hash);
+  }
+  return hex(hash);
 }
 
 // A NaN's sign means nothing, and "-nan" would be printed.
@@ -89,6 +104,9 @@ Trainer::Trainer(const Session& session, const ModelBundle& bundle, const TrainD
             .threads = threads,
             .optimizer = std::string(optimizer_name(options.optim)),
             .data = fingerprint(data.train->examples()),
+            .tokens = hex(data.train->fingerprint().tokens),
+            .labels = hex(data.train->fingerprint().labels),
+            .base = base_fingerprint(bundle),
             .options =
                 fmt::format("learning rate {} ({}, warm-up {}), weight decay {}, gradient norm at most {}, {}",
                             options.learning_rate, scheduler_type_name(options.lr_scheduler_type), options.warmup_ratio,
@@ -161,9 +179,16 @@ void Trainer::begin_from(const std::filesystem::path& resume) {
   if (!saved.device.empty()) differs("device", saved.device, state_.device);
   if (saved.device.empty() || saved.device == state_.device) differs("threads", saved.threads, state_.threads);
   if (!saved.options.empty()) differs("options", saved.options, state_.options);
-  if (!saved.data.empty() && saved.data != state_.data && saved.examples == state_.examples) {
-    changes += fmt::format("{}other training data", changes.empty() ? "" : "; ");
+  const auto changed = [&](const char* what, const std::string& then, const std::string& now) {
+    if (!then.empty() && then != now) changes += fmt::format("{}{}", changes.empty() ? "" : "; ", what);
+    return !then.empty() && then != now;
+  };
+  // Other windows have other tokens and labels: that is one change, not three.
+  if (saved.examples == state_.examples && !changed("other training data", saved.data, state_.data)) {
+    changed("other words or boxes in the training data", saved.tokens, state_.tokens);
+    changed("other labels on the words of the training data", saved.labels, state_.labels);
   }
+  changed("other weights of the adapter's base model", saved.base, state_.base);
   if (!changes.empty()) {
     log_warning(fmt::format("this run differs from the one that wrote {}, so it will not continue bit for bit: {}",
                             resume.string(), changes));
@@ -465,13 +490,17 @@ void Trainer::throw_unwritten(const std::string& what, const EnvironmentError& e
 
 WrittenBytes Trainer::written_bytes() const {
   // Configuration, tokenizer, where the run stands: a few MiB at most.
-  WrittenBytes written{.checkpoint = 0, .model = 4 * kMiB};
+  constexpr std::uint64_t kSmallFiles = 4 * kMiB;
+  WrittenBytes written{.checkpoint = 0, .model = kSmallFiles};
   for (const ParameterSpec& spec : bundle_.specs()) {
     if (bundle_.options.lora.enabled() && !spec.trains) continue;  // an adapter leaves them out
     written.model += static_cast<std::uint64_t>(spec.shape.elements()) * dtype_bytes(DType::kF32);
   }
-  written.checkpoint = written.model;
-  for (const std::string& name : state_names_) written.checkpoint += states().type(name).bytes();
+  std::uint64_t state_bytes = 0;
+  for (const std::string& name : state_names_) state_bytes += states().type(name).bytes();
+  written.checkpoint = written.model + state_bytes;
+  // Weights are one file, the optimizer's state another; a run that is interrupted writes both.
+  written.largest_file = std::max(written.model - kSmallFiles, state_bytes) + 64 * kKiB;  // its header
   return written;
 }
 
@@ -496,18 +525,12 @@ void Trainer::save(bool force) {
 
 TrainSummary Trainer::run(const std::optional<std::filesystem::path>& resume, Interrupt& interrupt) {
   TrainSummary summary;
-  remove_torn_checkpoints(options_.output_dir);
+  recover_run_directory(options_.output_dir);
   if (resume) {
     begin_from(*resume);
   } else {
     begin_afresh();
-    if (const auto aside = set_checkpoints_aside(options_.output_dir)) {
-      log_warning(
-          fmt::format("{} holds checkpoints of an earlier run: they are now in {}; to continue that run instead, end "
-                      "this one and pass --resume-from-checkpoint {}",
-                      options_.output_dir.string(), aside->string(),
-                      checkpoint_path(*aside, list_checkpoints(*aside).back()).string()));
-    }
+    if (const auto aside = set_run_aside(options_.output_dir)) log_warning(set_aside_text(options_.output_dir, *aside));
   }
   check_disk(options_, state_.step, state_.total_steps,
              static_cast<std::int64_t>(list_checkpoints(options_.output_dir).size()), written_bytes());
@@ -557,7 +580,8 @@ TrainSummary Trainer::run(const std::optional<std::filesystem::path>& resume, In
   const bool takes_best = options_.load_best_model_at_end && state_.best_metric && state_.best_step != state_.step;
   if (takes_best) load_checkpoint_parameters(checkpoint_path(options_.output_dir, state_.best_step), bundle_, memory);
   try {
-    save_model(options_.output_dir, bundle_, original_, memory);
+    write_model(options_.output_dir,
+                [&](const std::filesystem::path& aside) { return save_model(aside, bundle_, original_, memory); });
   } catch (const EnvironmentError& error) {
     throw_unwritten("the model cannot be written at the end", error);
   }

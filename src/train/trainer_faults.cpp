@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/work_folder.h"
 #include "train/batch_file.h"
 #include "train/trainer.h"
 
@@ -38,16 +39,17 @@ std::string signal_name(int signal) {
 
 // The update changed nothing where its gradients were not finite, so running it again meets the same numbers.
 fs::path Trainer::write_record(StepRecord& record, double loss) {
-  const fs::path final_path = options_.output_dir / fmt::format("nonfinite-step-{}", state_.step + 1);
-  const fs::path aside = final_path.string() + ".tmp";
-  fs::remove_all(aside);
+  const std::string name = fmt::format("nonfinite-step-{}", state_.step + 1);
+  const fs::path final_path = options_.output_dir / name;
+  const fs::path aside = make_work_directory(options_.output_dir, name);
   fs::create_directories(aside / kRecordedModel);
   record.loss = loss;
   record.gradient_norm = gradient_norm_;
   record.padded = options_.pad_to > 0;
   record.choices = session_.choices();
-  save_model(aside / kRecordedModel, bundle_, original_,
-             [this](const std::string& name) { return session_.parameter(name); });
+  write_checksums(aside / kRecordedModel,
+                  save_model(aside / kRecordedModel, bundle_, original_,
+                             [this](const std::string& parameter) { return session_.parameter(parameter); }));
   loader_.reset();
   restart_loader();
   for (;;) {
@@ -69,6 +71,7 @@ fs::path Trainer::write_record(StepRecord& record, double loss) {
   write_step_record(aside, record, session_.plan(), bundle_.options);
   sync_directory(aside);
   replace_directory(aside, final_path);
+  remove_work_directory(options_.output_dir, name);
   return final_path;
 }
 
@@ -85,8 +88,7 @@ fs::path Trainer::record_fault(double loss, StepRecord& record) {
   }
   // A full disk must not hide what there is to say.
   log_warning(fmt::format("update {} went wrong and cannot be recorded: {}", state_.step + 1, problem));
-  std::error_code ignored;
-  fs::remove_all(options_.output_dir / fmt::format("nonfinite-step-{}.tmp", state_.step + 1), ignored);
+  discard_work_directory(options_.output_dir, fmt::format("nonfinite-step-{}", state_.step + 1));
   return {};
 }
 

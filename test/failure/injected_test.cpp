@@ -24,6 +24,10 @@ class Injected : public FinishedRun {
  protected:
   Outcome run_with(const std::string& output, const std::string& what, const std::string& place,
                    const std::string& how) {
+    return run_with(arguments(output), what, place, how);
+  }
+  Outcome run_with(const Arguments& command, const std::string& what, const std::string& place,
+                   const std::string& how) {
     // The first keeps the program from starting itself a second time, in which nothing would fail.
     const std::map<std::string, std::string> environment = {
         {"GOMP_SPINCOUNT", "2000"},    {"LD_PRELOAD", PLIMSOLL_INJECT_LIBRARY},
@@ -33,12 +37,13 @@ class Injected : public FinishedRun {
     for (const auto& [name, value] : environment) {
       if (!value.empty()) ::setenv(name.c_str(), value.c_str(), 1);
     }
-    Outcome outcome = run(arguments(output));
+    Outcome outcome = run(command);
     for (const auto& [name, value] : environment) ::unsetenv(name.c_str());
     return outcome;
   }
-  std::vector<Event> events(const std::string& what) {
-    EXPECT_EQ(run_with("recorded", what, "", "").code, 0);
+  std::vector<Event> events(const std::string& what) { return events(what, arguments("recorded")); }
+  std::vector<Event> events(const std::string& what, const Arguments& command) {
+    EXPECT_EQ(run_with(command, what, "", "").code, 0);
     std::vector<Event> events;
     std::istringstream lines(file_bytes(at("events")));
     for (std::string line; std::getline(lines, line);) {
@@ -90,6 +95,54 @@ TEST_F(Injected, AFailingCallOfEachKind) {
         << "half a write is no failure";
     expect_results("run");
   }
+}
+
+// A finished run goes on, and its model is replaced by the later one. Wherever the process is killed, eval sees one of
+// the two, whole, and what stands beside config.json, for other programs, is of one of them.
+TEST_F(Injected, KilledAtAnyCallOfTheLastSaveOneModelStands) {
+  const auto longer = [this](const std::string& output) {
+    Arguments all = resuming(output);
+    *(std::find(all.begin(), all.end(), "--max-steps") + 1) = "4";
+    return all;
+  };
+  const auto evaluated = [this](const std::string& model) {
+    const Outcome outcome = run({"eval", "--model", path(model), "--data", path("pages/validation.jsonl"), "--budget",
+                                 "1GiB", "--threads", "1", "--json"});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.code == 0 ? nlohmann::json::parse(outcome.out).at("loss").get<double>() : 0.0;
+  };
+  const auto model_of = [this](const std::string& model) {
+    return file_bytes(at(model + "/model.safetensors")) + file_bytes(at(model + "/checksums.json"));
+  };
+  fs::copy(at("whole"), at("longer"), fs::copy_options::recursive);
+  std::vector<Event> last_save = events("calls", longer("longer"));
+  last_save.erase(last_save.begin(), std::ranges::find_if(last_save, [](const Event& event) {
+                    return event.path.find(".plimsoll/model") != std::string::npos;
+                  }));
+  ASSERT_GT(last_save.size(), 30U);
+  const double before = evaluated("whole"), after = evaluated("longer");
+  ASSERT_NE(before, after);
+  const std::string models[] = {model_of("whole"), model_of("longer")};
+  bool seen_before = false, seen_after = false;
+  for (std::size_t i = 0; i < last_save.size(); i += 1 + last_save.size() / 24) {
+    SCOPED_TRACE(last_save[i].call + " " + last_save[i].path);
+    fs::remove_all(at("run"));
+    fs::copy(at("whole"), at("run"), fs::copy_options::recursive);
+    run_with(longer("run"), "calls", last_save[i].number, "kill");
+    ASSERT_TRUE(was_reached());
+    const double found = evaluated("run");
+    EXPECT_TRUE(found == before || found == after) << found;
+    seen_before |= found == before;
+    seen_after |= found == after;
+    if (fs::exists(at("run/config.json"))) {
+      const std::string model = model_of("run");
+      EXPECT_TRUE(model == models[0] || model == models[1]) << "a mixture";
+    }
+    EXPECT_EQ(run(longer("run")).code, 0);
+    EXPECT_EQ(evaluated("run"), after);
+    EXPECT_FALSE(fs::exists(at("run/.plimsoll")));
+  }
+  EXPECT_TRUE(seen_before && seen_after);
 }
 
 TEST_F(Injected, AFailingAllocation) {

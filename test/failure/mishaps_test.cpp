@@ -102,7 +102,7 @@ TEST_F(Mishap, AFullDiskIsSaidAndNothingThatWasSavedIsLost) {
                  {"No space left on device", "free there", "--resume-from-checkpoint latest, from update "});
   others.close();
   fs::remove(disk / "others");
-  const std::string torn = "run/checkpoint-" + std::to_string(last_checkpoint("disk/run") + 1) + ".tmp";
+  const std::string torn = "run/.plimsoll/checkpoint-" + std::to_string(last_checkpoint("disk/run") + 1);
   EXPECT_FALSE(fs::exists(disk / torn));
   expect_goes_on("disk/run");
   EXPECT_EQ(::umount(disk.c_str()), 0);
@@ -287,6 +287,7 @@ TEST_F(Mishap, ALimitOnMemoryIsNoCrash) {
     rlimit small = before;
     small.rlim_cur = mib << 20;
     ASSERT_EQ(::setrlimit(RLIMIT_AS, &small), 0);
+    fs::remove_all(at("run"));
     const Outcome outcome = run(arguments("run"));
     ASSERT_EQ(::setrlimit(RLIMIT_AS, &before), 0);
     const bool begun = outcome.err.find("error while loading shared libraries") == std::string::npos;

@@ -7,6 +7,7 @@
 #include <csignal>
 
 #include "base/error.h"
+#include "base/work_folder.h"
 #include "trainer_fixture.h"
 
 namespace plimsoll {
@@ -38,14 +39,15 @@ TEST(Checkpoint, TornOnesAreNeitherListedNorKept) {
   const ScratchFolder folder;
   make_checkpoint(folder.path(), 3);
   make_checkpoint(folder.path(), 4);
-  fs::rename(checkpoint_path(folder.path(), 4), folder.path() / "checkpoint-4.tmp");
+  fs::create_directories(work_folder(folder.path()));
+  fs::rename(checkpoint_path(folder.path(), 4), work_folder(folder.path()) / "checkpoint-4");
   fs::create_directories(folder.path() / "checkpoint-5");  // without a state
-  fs::create_directories(folder.path() / "notes.tmp");
+  fs::create_directories(folder.path() / "checkpoint-6.tmp");  // a user's own
   EXPECT_EQ(list_checkpoints(folder.path()), std::vector<std::int64_t>{3});
   remove_torn_checkpoints(folder.path());
-  EXPECT_FALSE(fs::exists(folder.path() / "checkpoint-4.tmp"));
+  EXPECT_FALSE(fs::exists(work_folder(folder.path())));
   EXPECT_TRUE(fs::exists(folder.path() / "checkpoint-3"));
-  EXPECT_TRUE(fs::exists(folder.path() / "notes.tmp"));
+  EXPECT_TRUE(fs::exists(folder.path() / "checkpoint-6.tmp"));
 }
 
 TEST(Checkpoint, StateThatIsCutOffIsRefused) {
@@ -121,7 +123,7 @@ TEST(Checkpoint, FullDiskLeavesEarlierOnesAndNoDebris) {
   EXPECT_EQ(save_on_a_full_disk(folder.path(), 100 << 10), 0);
   EXPECT_EQ(list_checkpoints(folder.path()), std::vector<std::int64_t>{4});
   EXPECT_FALSE(fs::exists(folder.path() / "checkpoint-8"));
-  EXPECT_FALSE(fs::exists(folder.path() / "checkpoint-8.tmp"));
+  EXPECT_FALSE(fs::exists(work_folder(folder.path()) / "checkpoint-8"));
   // With room, the same call succeeds.
   EXPECT_EQ(save_on_a_full_disk(folder.path(), 1 << 30), 1);
   EXPECT_EQ(list_checkpoints(folder.path()), (std::vector<std::int64_t>{4, 8}));

@@ -5,8 +5,8 @@
 //   write 64 PATH",
 //                          "stack 5f0a… frame frame …"), or for the one that failed ("failed …")
 //   PLIMSOLL_INJECT_AT     the event that fails: a call's number, from 1, or a stack's name; none: nothing fails
-//   PLIMSOLL_INJECT_HOW    calls: "short" (half of a write is written), or an error's number; allocations: "once", or
-//   "on"
+//   PLIMSOLL_INJECT_HOW    calls: "short" (half of a write is written), "kill" (the process is killed before the call),
+//   or an error's number; allocations: "once", or "on"
 //                          for all that follow as well
 //
 // Calls are those that change files, and pthread_create. Allocations are told apart by the eight innermost frames of
@@ -25,6 +25,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdarg>
 #include <cstdint>
 #include <cstdio>
@@ -38,7 +39,7 @@ constexpr int kFrames = 8;
 constexpr std::size_t kMostStacks = 1 << 20;
 
 enum class Mode { kOff, kCalls, kAllocations };
-enum class How { kError, kShort, kOnce, kOn };
+enum class How { kError, kShort, kKill, kOnce, kOn };
 
 // What the environment asks for; read before main.
 Mode asked = Mode::kOff;
@@ -112,6 +113,7 @@ __attribute__((constructor)) void read_environment() {
   if (which != nullptr) at = std::strtoull(which, nullptr, allocations ? 16 : 10);
   if (manner != nullptr) {
     how = std::strcmp(manner, "short") == 0  ? How::kShort
+          : std::strcmp(manner, "kill") == 0 ? How::kKill
           : std::strcmp(manner, "once") == 0 ? How::kOnce
           : std::strcmp(manner, "on") == 0   ? How::kOn
                                              : How::kError;
@@ -240,11 +242,12 @@ Fate fate_of(const char* name, const char* path, int file, std::size_t bytes, bo
     place[size > 0 ? size : 0] = 0;
   }
   const bool halves = how == How::kShort && can_be_short && bytes > 1;
-  const bool fails = at != 0 && (how == How::kError || halves);
+  const bool fails = at != 0 && (how == How::kError || how == How::kKill || halves);
   const int size = std::snprintf(line, sizeof line, "%s %lu %s %zu %s\n", fails ? "failed" : "call",
                                  static_cast<unsigned long>(number), name, bytes, place);
   log_line(line, static_cast<std::size_t>(size));
   errno = kept;
+  if (fails && how == How::kKill) ::kill(::getpid(), SIGKILL);
   if (!fails) return Fate::kPass;
   if (halves) return Fate::kHalve;
   errno = error_number;

@@ -1,0 +1,162 @@
+#include "train/run_directory.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/work_folder.h"
+#include "formats/checksums.h"
+#include "train/checkpoint.h"
+#include "train/model_place.h"
+
+namespace plimsoll {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr const char* kAside = "earlier";  // in the work folder, while entries are moved there
+constexpr std::array kRunFiles = {"metrics.jsonl", "order.jsonl", "plan.json", "summary.json", "args.json"};
+constexpr std::array kWeights = {"model.safetensors", "adapter_model.safetensors", "pytorch_model.bin"};
+// As Hugging Face names them: a directory that an older version wrote has no list of its own.
+constexpr std::array kModelFiles = {
+    "config.json", "adapter_config.json",     "tokenizer.json",    "tokenizer_config.json",    "vocab.json",
+    "merges.txt",  "special_tokens_map.json", "added_tokens.json", "preprocessor_config.json", "processor_config.json"};
+
+[[noreturn]] void throw_error(std::string what, const fs::path& path, const std::error_code& error) {
+  throw EnvironmentError({.what = std::move(what),
+                          .where = path.string(),
+                          .found = error.message(),
+                          .remedy = "check the path, its permissions and the disk"});
+}
+
+std::vector<fs::path> entries_of(const fs::path& directory) {
+  std::vector<fs::path> entries;
+  std::error_code error;
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
+    entries.push_back(entry->path());
+  }
+  const bool none = error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
+  if (error && !none) throw_error("cannot read a directory", directory, error);
+  return entries;
+}
+
+// "checkpoint-5" with the prefix "checkpoint-".
+bool is_numbered(const std::string& name, std::string_view prefix) {
+  return name.starts_with(prefix) && name.size() > prefix.size() &&
+         std::all_of(name.begin() + static_cast<std::ptrdiff_t>(prefix.size()), name.end(),
+                     [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
+// Whether Plimsoll wrote the file: "plan.json" is a name that others may think of too.
+bool has_key(const fs::path& path, const char* key) {
+  try {
+    if (!is_there(path)) return false;
+    const auto object = nlohmann::json::parse(read_text_file(path, 1 << 26), nullptr, false);
+    return object.is_object() && object.contains(key);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// Also where checkpoints alone were copied to (those of other trainers have the same names, and other keys), and where
+// nothing but earlier runs is left.
+bool holds_a_run(const fs::path& directory) {
+  if (is_there(work_folder(directory)) || has_key(directory / "args.json", "plimsoll") ||
+      has_key(directory / "plan.json", "predicted_peak_bytes")) {
+    return true;
+  }
+  return std::ranges::any_of(entries_of(directory), [](const fs::path& entry) {
+    const std::string name = entry.filename().string();
+    return (is_numbered(name, "checkpoint-") && has_key(entry / "trainer_state.json", "micro_batch_size")) ||
+           (is_numbered(name, "earlier-") && holds_a_run(entry));
+  });
+}
+
+bool holds_a_model(const fs::path& directory) {
+  const fs::path place = model_place(directory);
+  return std::ranges::any_of(kWeights, [&](const char* name) { return is_there(place / name); });
+}
+
+}  // namespace
+
+RunDirectoryState run_directory_state(const fs::path& output_dir) {
+  std::error_code error;
+  if (!fs::is_directory(output_dir, error)) return RunDirectoryState::kEmpty;  // whoever makes it says what it is
+  if (!holds_a_run(output_dir)) {
+    return looks_empty(output_dir) ? RunDirectoryState::kEmpty : RunDirectoryState::kForeign;
+  }
+  return holds_a_model(output_dir) ? RunDirectoryState::kFinished : RunDirectoryState::kUnfinished;
+}
+
+std::vector<fs::path> run_entries(const fs::path& output_dir) {
+  std::set<std::string> names(kRunFiles.begin(), kRunFiles.end());
+  names.insert(kModelFiles.begin(), kModelFiles.end());
+  names.insert(kWeights.begin(), kWeights.end());
+  names.insert(kChecksumsFile);
+  try {
+    for (const auto& [name, sum] : read_checksums(output_dir)) names.insert(name);
+  } catch (const DataError&) {  // a damaged list: the usual names do
+  }
+  std::vector<fs::path> found;
+  for (const fs::path& path : entries_of(output_dir)) {
+    const std::string name = path.filename().string();
+    const bool checkpoint = is_numbered(name, "checkpoint-") && is_there(path / "trainer_state.json");
+    const bool record = is_numbered(name, "nonfinite-step-") && is_there(path / "step.json");
+    if (names.contains(name) || checkpoint || record) found.push_back(path);
+  }
+  return found;
+}
+
+std::optional<fs::path> set_run_aside(const fs::path& output_dir) {
+  const fs::path aside = work_folder(output_dir) / kAside;
+  const bool goes_on = is_there(aside);  // a process was killed while it did this
+  if (!goes_on && list_checkpoints(output_dir).empty() && !holds_a_model(output_dir)) return std::nullopt;
+  finish_writing_model(output_dir);
+  fs::path place;
+  for (int i = 1; place.empty() || is_there(place); ++i) place = output_dir / fmt::format("earlier-{}", i);
+  std::error_code error;
+  fs::create_directories(aside, error);
+  for (const fs::path& entry : run_entries(output_dir)) {
+    if (!error) fs::rename(entry, aside / entry.filename(), error);
+  }
+  if (!error) fs::rename(aside, place, error);
+  if (error) {
+    throw EnvironmentError({.what = "cannot move an earlier run out of the way",
+                            .where = place.string(),
+                            .found = error.message(),
+                            .remedy = "name another --output-dir, or pass --resume-from-checkpoint latest"});
+  }
+  sync_directory(output_dir);
+  ::rmdir(work_folder(output_dir).c_str());  // fails where it is in use
+  return place;
+}
+
+std::string set_aside_text(const fs::path& output_dir, const fs::path& aside) {
+  return fmt::format(
+      "{} held an earlier run, which is now in {}; to continue that run instead, pass --output-dir {} "
+      "--resume-from-checkpoint latest",
+      output_dir.string(), aside.string(), aside.string());
+}
+
+void recover_run_directory(const fs::path& output_dir) {
+  if (!is_there(work_folder(output_dir))) return;
+  finish_writing_model(output_dir);
+  if (is_there(work_folder(output_dir) / kAside)) set_run_aside(output_dir);
+  remove_torn_checkpoints(output_dir);
+}
+
+}  // namespace plimsoll
