@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "cli/command.h"
 #include "cli/config_file.h"
 #include "cli/manual.h"
@@ -79,6 +80,23 @@ std::vector<std::string> ordered_arguments(const std::vector<std::string>& argum
   config.insert(config.end(), others.begin(), others.end());
   std::reverse(config.begin(), config.end());
   return config;
+}
+
+// CLI11 opens the file of --config by itself, and would wait for somebody who writes to a pipe.
+void check_config_file(const std::vector<std::string>& arguments) {
+  constexpr std::string_view kOption = "--config";
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const bool joined = arguments[i].starts_with("--config=");
+    const bool apart = arguments[i] == kOption && i + 1 < arguments.size();
+    if (!joined && !apart) continue;
+    const std::string path = joined ? arguments[i].substr(kOption.size() + 1) : arguments[i + 1];
+    if (!is_special_file(path)) continue;
+    throw UsageError({.what = "not a regular file",
+                      .where = std::string(kOption),
+                      .found = path,
+                      .allowed = "a JSON or TOML file",
+                      .remedy = "write the options to a file"});
+  }
 }
 
 // Set where an output file's option names standard output: nothing else may then be written there.
@@ -163,31 +181,6 @@ void print_json(const nlohmann::json& object) {
   print_line(object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
-void refuse_replacing(const std::string& output_dir, const std::vector<std::string>& sources) {
-  std::error_code error;
-  for (const std::string& source : sources) {
-    if (!std::filesystem::equivalent(output_dir, source, error)) continue;
-    throw UsageError({.what = "the new model would take the place of what it is made of",
-                      .where = "--output-dir",
-                      .found = output_dir,
-                      .allowed = "another directory than that of the model, of an adapter or of its base",
-                      .remedy = "name a new directory"});
-  }
-}
-
-void make_directory(const std::string& path, const std::string& option) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (!error && !std::filesystem::is_directory(path)) error = std::make_error_code(std::errc::not_a_directory);
-  if (!error && ::access(path.c_str(), W_OK | X_OK) != 0) error = std::error_code(errno, std::generic_category());
-  if (!error) return;
-  throw EnvironmentError({.what = "cannot write to a directory",
-                          .where = option,
-                          .found = fmt::format("{}: {}", path, error.message()),
-                          .allowed = "a writable directory, or a new one",
-                          .remedy = "choose another directory, or change its permissions"});
-}
-
 static int parse_and_run(int argc, const char* const* argv, bool json) {
   std::vector<std::string> arguments = dashed_arguments(argc, argv);
   Invocation invocation;
@@ -220,6 +213,7 @@ static int parse_and_run(int argc, const char* const* argv, bool json) {
   const ErrorForm form{.json = json, .event = arguments.size() > command && arguments[command] == "train"};
   try {
     check_arguments(app, arguments);
+    check_config_file(arguments);
     app.parse(ordered_arguments(arguments));
     invocation.action();
     return static_cast<int>(invocation.exit_code);

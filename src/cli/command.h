@@ -36,12 +36,6 @@ void print_json(const nlohmann::json& object);
 CLI::Option* add_output_file(CLI::App* command, const std::string& name, std::string& path,
                              const std::string& description);
 
-// Throws UsageError if `output_dir` is one of `sources`, however spelt: what is written there would replace it.
-void refuse_replacing(const std::string& output_dir, const std::vector<std::string>& sources);
-
-// Makes `path` and its parents; throws EnvironmentError naming `option` unless it can then be written to.
-void make_directory(const std::string& path, const std::string& option);
-
 void add_synth(CLI::App& app, Invocation& invocation);
 void add_check(CLI::App& app, Invocation& invocation);
 void add_plan(CLI::App& app, Invocation& invocation);

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/process.h"
 #include "cli/command.h"
+#include "cli/outputs.h"
 #include "cli/page_bar.h"
 #include "cli/run_options.h"
 #include "cli/usage.h"
@@ -65,6 +66,10 @@ std::string fix_text(const FixReport& fixed, const std::string& out) {
 void run_check(const Invocation& invocation, CheckCommand& command) {
   RunOptions& options = command.run;
   options.resolve();
+  const bool lists = !command.fix.empty() && !is_special_file(command.fix);
+  const std::vector<NamedPath> outputs = {{"--fix", command.fix},
+                                          {"--fix", lists ? command.fix + ".changes.jsonl" : std::string()}};
+  refuse_replacing(outputs, options.inputs());
   ModelBundle bundle = open_model(options.model.model, options.model.tokenizer, options.model.base_model);
   PageBar bar("pages checked", invocation.json);
   CheckRequest request{.data = options.data,
@@ -95,6 +100,8 @@ void run_check(const Invocation& invocation, CheckCommand& command) {
   if (!command.fix.empty()) {
     const auto source =
         open_pages(options.data.data, {.segment_boxes = options.data.segment_boxes, .ignore_labels = true});
+    refuse_replacing_images(outputs, *source);
+    if (std::filesystem::is_directory(source->paths().front())) make_directory_of(command.fix, "--fix", "check");
     const FixReport fixed =
         write_fixed(*source, options.data.box_format, command.fix, options.data.segment_boxes, request.places_kept);
     text += "\n" + fix_text(fixed, command.fix);

@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -18,11 +19,35 @@ struct DoctorOptions {
   std::string log, snapshot, directory = ".";
 };
 
+// A pipe that somebody writes to is a log as well (doctor <(kubectl logs POD)). One that nobody has opened for writing
+// within a second would be waited for without end, and is refused. `file` was opened without waiting; its first bytes
+// go to `reader`.
+void wait_for_writer(int file, const std::string& path, doctor::LogReader& reader) {
+  constexpr int kTries = 20;
+  for (int i = 0; i < kTries; ++i) {
+    char first = 0;
+    const ssize_t count = ::read(file, &first, 1);  // 0: the pipe has no writer
+    if (count > 0) reader.feed({&first, 1});
+    if (count != 0) return;
+    ::usleep(50000);
+  }
+  ::close(file);
+  throw DataError({.what = "nobody writes to the pipe that should hold the log",
+                   .where = path,
+                   .found = "a pipe without a writer",
+                   .remedy = "name a file that can be read, or - for standard input"});
+}
+
 // read(2), so that a pipe, a terminal and a file of many gigabytes are all the same.
 doctor::Diagnosis read_log(const std::string& path) {
   const bool standard_input = path == "-";
-  const int file = standard_input ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int file = standard_input ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   doctor::LogReader reader;
+  if (file >= 0 && !standard_input) {
+    struct stat info {};
+    if (::fstat(file, &info) == 0 && S_ISFIFO(info.st_mode)) wait_for_writer(file, path, reader);
+    ::fcntl(file, F_SETFL, 0);  // from here on reading waits for the writer
+  }
   std::vector<char> buffer(1 << 20);
   ssize_t count = file < 0 ? -1 : 0;
   do {

@@ -2,6 +2,7 @@
 
 #include "cli/command.h"
 #include "cli/devices.h"
+#include "cli/outputs.h"
 #include "cli/run_options.h"
 #include "cli/usage.h"
 #include "train/gradients.h"
@@ -17,6 +18,8 @@ struct GradOptions {
 };
 
 void run_grad(const Invocation& invocation, const GradOptions& options) {
+  refuse_replacing({{"--output", options.output}},
+                   {{"--batch", options.batch}, {"--model", options.model}, {"--base-model", options.base_model}});
   const Device device = open_device(invocation, options.device);
   // Gradients need config and weights; a directory without a tokenizer is as good.
   const ModelBundle bundle = open_weights_only(options.model, options.base_model);

@@ -4,10 +4,13 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/work_folder.h"
 #include "cli/command.h"
 #include "cli/first_lines.h"
+#include "cli/outputs.h"
 #include "cli/usage.h"
 #include "train/model_bundle.h"
+#include "train/model_place.h"
 
 namespace plimsoll {
 namespace {
@@ -19,16 +22,20 @@ struct InitOptions {
 
 void run_init(const Invocation& invocation, const InitOptions& options) {
   ModelBundle bundle = open_model(options.model, options.tokenizer);
-  refuse_replacing(options.output_dir, {options.model, bundle.base});
+  refuse_replacing(
+      {{"--output-dir", options.output_dir}},
+      {{"--model", options.model}, {"the adapter's base", bundle.base}, {"--tokenizer", options.tokenizer}});
   if (!options.labels.empty()) set_labels(bundle, LabelSet::parse(options.labels));
-  make_directory(options.output_dir, "--output-dir");
+  make_model_directory(options.output_dir, "--output-dir");
+  const DirectoryLock lock(options.output_dir, "--output-dir");
   std::map<std::string, std::vector<float>> values;
   for (const ParameterSpec& spec : bundle.specs()) {
     values[spec.name].resize(static_cast<std::size_t>(spec.shape.elements()));
   }
   const ParameterMemory memory = [&](const std::string& name) { return std::span<float>(values.at(name)); };
   load_model(bundle, options.seed, memory);
-  save_model(options.output_dir, bundle, {}, memory);
+  write_model(options.output_dir,
+              [&](const std::filesystem::path& aside) { return save_model(aside, bundle, {}, memory); });
   const std::int64_t count = parameter_count(bundle.specs());
   if (invocation.json) return print_json({{"parameters", count}, {"output_dir", options.output_dir}});
   if (const std::string line = weights_line(bundle); !line.empty()) print_line(line);

@@ -1,8 +1,11 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/work_folder.h"
 #include "cli/command.h"
+#include "cli/outputs.h"
 #include "train/adapter.h"
+#include "train/model_place.h"
 
 namespace plimsoll {
 namespace {
@@ -12,7 +15,7 @@ struct MergeOptions {
 };
 
 void run_merge(const Invocation& invocation, const MergeOptions& options) {
-  if (!is_adapter(options.adapter)) {
+  if (!is_adapter(model_place(options.adapter))) {
     throw UsageError({.what = "not an adapter directory",
                       .where = "--adapter",
                       .found = options.adapter,
@@ -20,10 +23,12 @@ void run_merge(const Invocation& invocation, const MergeOptions& options) {
                       .remedy = "a whole model needs no merging"});
   }
   const ModelBundle bundle = open_model(options.adapter, options.tokenizer, options.model);
-  refuse_replacing(options.output_dir, {options.adapter, bundle.base});
+  refuse_replacing({{"--output-dir", options.output_dir}},
+                   {{"--adapter", options.adapter}, {"--model", bundle.base}, {"--tokenizer", options.tokenizer}});
   check_weights(bundle);
-  make_directory(options.output_dir, "--output-dir");
-  merge_adapter(options.output_dir, bundle);
+  make_model_directory(options.output_dir, "--output-dir");
+  const DirectoryLock lock(options.output_dir, "--output-dir");
+  write_model(options.output_dir, [&](const std::filesystem::path& aside) { return merge_adapter(aside, bundle); });
   const LoraOptions& lora = bundle.options.lora;
   if (invocation.json) {
     return print_json({{"base_model", bundle.base},

@@ -61,6 +61,7 @@ void print_sweep(const Invocation& invocation, const PlanOptions& options, const
 
 void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptions& plan_options) {
   options.resolve();
+  refuse_replacing({{"--svg", plan_options.svg}}, options.inputs());
   options.memory.plans_only = true;
   options.memory.other_machine = !plan_options.device_memory.empty();
   if (!plan_options.device_memory.empty()) {
@@ -86,6 +87,7 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
   choose_trained_parts(bundle, options.parts);
   check_weights(bundle);
   const auto [train, evaluation] = open_run_data(bundle, options.data, options.eval_data);
+  refuse_replacing_images({{"--svg", plan_options.svg}}, train->source());
   const FitRequest request = fit_request(bundle, options.train, train.get(), evaluation.get(), options.memory);
   if (plan_options.sweep || !plan_options.svg.empty()) return print_sweep(invocation, plan_options, request, backend);
   if (!invocation.json && !device.summary.empty()) print_line(device.summary);

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "cli/command.h"
 #include "cli/devices.h"
+#include "cli/outputs.h"
 #include "cli/report.h"
 #include "cli/run_options.h"
 #include "cli/usage.h"
@@ -86,12 +87,14 @@ void draw_page(const Page& page, const std::vector<std::string>& labels, const P
 
 void run_predict(const Invocation& invocation, RunOptions& options, const PredictOptions& predict) {
   options.resolve();
-  if (!predict.draw_dir.empty()) make_directory(predict.draw_dir, "--draw");
+  refuse_replacing({{"--output", predict.output}, {"--draw", predict.draw_dir}}, options.inputs());
   const Device device = open_run_device(invocation, options);
   Backend& backend = *device.backend;
   const ModelBundle bundle = open_trained_model(options.model.model, options.model.tokenizer, options.model.base_model);
   check_weights(bundle);
   const auto dataset = open_dataset(bundle, options.data, false, false);
+  refuse_replacing_images({{"--output", predict.output}}, dataset->source());
+  if (!predict.draw_dir.empty()) make_directory_of(predict.draw_dir, "--draw", "predict");
   if (!predict.draw_dir.empty()) {
     ImageLimits largest;
     for (std::size_t i = 0; i < dataset->source().size(); ++i) {

@@ -2,6 +2,7 @@
 
 #include "base/bytes.h"
 #include "cli/command.h"
+#include "cli/outputs.h"
 #include "cli/usage.h"
 #include "draw/synth.h"
 
@@ -9,6 +10,7 @@ namespace plimsoll {
 namespace {
 
 void run_synth(const Invocation& invocation, SynthOptions options) {
+  make_directory_of(options.output_dir, "--output", "synth");
   const SynthSummary summary = synthesize(options);
   if (invocation.json) {
     return print_json({{"train_file", summary.train_file.string()},

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
@@ -8,18 +9,22 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/process.h"
+#include "base/work_folder.h"
 #include "cli/command.h"
 #include "cli/devices.h"
 #include "cli/first_lines.h"
+#include "cli/outputs.h"
 #include "cli/page_bar.h"
 #include "cli/report.h"
 #include "cli/run_events.h"
 #include "cli/run_options.h"
+#include "cli/run_record.h"
 #include "cli/signals.h"
 #include "cli/speeds.h"
 #include "cli/usage.h"
 #include "formats/json.h"
 #include "train/adapter.h"
+#include "train/run_directory.h"
 
 namespace plimsoll {
 namespace {
@@ -43,6 +48,76 @@ std::optional<fs::path> find_resume(const std::string& resume, const fs::path& o
   const fs::path path = checkpoint_path(output_dir, steps.back());
   log_info(fmt::format("resuming from {}", path.string()));
   return path;
+}
+
+// The directory of the run that wrote the checkpoint.
+fs::path run_of(const fs::path& checkpoint) {
+  std::error_code error;
+  return fs::canonical(checkpoint, error).parent_path();
+}
+
+// Whether the run goes on in the directory that the checkpoint lies in, rather than beginning there.
+bool goes_on_in(const fs::path& output_dir, const std::optional<fs::path>& resume) {
+  std::error_code error;
+  return resume && fs::equivalent(run_of(*resume), output_dir, error);
+}
+
+// Refuses what must not be written to, before anything is.
+void check_output_dir(const RunOptions& options) {
+  const fs::path& output_dir = options.train.output_dir;
+  refuse_replacing({{"--output-dir", output_dir}}, options.inputs());
+  if (run_directory_state(output_dir) != RunDirectoryState::kForeign) return;
+  throw UsageError({.what = "the directory holds files that no run of Plimsoll wrote",
+                    .where = "--output-dir",
+                    .found = output_dir.string(),
+                    .allowed = "a new or empty directory, or one of an earlier run",
+                    .remedy = "name a new directory; nothing was written"});
+}
+
+// What the checkpoint's numbers depend on, it knows itself; this tells of all options.
+void tell_changed_options(const CLI::App& command, const fs::path& resume) {
+  const fs::path path = run_of(resume) / "args.json";
+  std::error_code error;
+  if (!fs::exists(path, error)) return;
+  const std::string changes =
+      changed_options(parse_json(read_text_file(path, 1 << 26), path.string()), {{"options", options_json(command)}});
+  if (!changes.empty()) log_info(fmt::format("options differ from those of {}: {}", path.string(), changes));
+}
+
+// What would be lost, or pulled away from under the run, if it began where an earlier one is.
+void check_earlier_run(const RunOptions& options, const std::optional<fs::path>& resume) {
+  const fs::path& output_dir = options.train.output_dir;
+  const RunDirectoryState state = run_directory_state(output_dir);
+  if (goes_on_in(output_dir, resume)) return;
+  if (state == RunDirectoryState::kFinished && !options.overwrite_output_dir) {
+    const bool resumable = !list_checkpoints(output_dir).empty();
+    throw UsageError(
+        {.what = "the directory holds a finished run, whose model would be replaced",
+         .where = "--output-dir",
+         .found = output_dir.string(),
+         .allowed = "a new directory, or --overwrite-output-dir",
+         .remedy = fmt::format("name a new directory; or pass --overwrite-output-dir, which moves the finished "
+                               "run to {}{}",
+                               (output_dir / "earlier-N").string(),
+                               resumable ? "; or --resume-from-checkpoint latest, which goes on with it" : "")});
+  }
+  // What would be moved away must not be read by the run.
+  for (const NamedPath& input : options.inputs()) {
+    std::error_code error;
+    const fs::path path = fs::weakly_canonical(input.path, error);
+    for (const fs::path& entry : run_entries(output_dir)) {
+      const fs::path moved = fs::weakly_canonical(entry, error);
+      if (input.path.empty() ||
+          std::mismatch(moved.begin(), moved.end(), path.begin(), path.end()).first != moved.end()) {
+        continue;
+      }
+      throw UsageError({.what = "the earlier run in the directory would be moved away while it is read",
+                        .where = "--output-dir",
+                        .found = fmt::format("{}, and {} {}", output_dir.string(), input.option, input.path.string()),
+                        .allowed = "another directory than the earlier run's",
+                        .remedy = "name a new directory"});
+    }
+  }
 }
 
 nlohmann::json summary_json(const RunPlan& plan, const TrainSummary& summary, std::size_t measured) {
@@ -119,6 +194,13 @@ void train_planned(const Invocation& invocation, const RunOptions& options, cons
                                      options.memory.kept_micro_batch_size, backend),
                   backend, known_choices(resume, cache_directory()));
   const RunPlan& plan = session.plan();
+  if (!goes_on_in(output_dir, resume)) {
+    if (const auto aside = set_run_aside(output_dir)) log_warning(set_aside_text(output_dir, *aside));
+  }
+  write_text_file(
+      output_dir / "args.json",
+      run_record(*options.command, bundle, *train, evaluation, plan.host_peak_bytes > 0 ? "cuda" : "cpu").dump(2) +
+          "\n");
   nlohmann::json written_plan = plan_json(plan);
   written_plan["choices"] = choices_json(session.choices());
   write_text_file(output_dir / "plan.json", written_plan.dump(2) + "\n");
@@ -181,21 +263,26 @@ void run_train(const Invocation& invocation, RunOptions& options) {
   options.resolve();
   save_on_signal();
   const fs::path output_dir = options.train.output_dir;
-  make_directory(options.train.output_dir, "--output-dir");
+  check_output_dir(options);
+  make_directory(output_dir, "--output-dir");
+  const DirectoryLock lock(output_dir, "--output-dir");
+  recover_run_directory(output_dir);
+  const std::optional<fs::path> resume = find_resume(options.resume_from_checkpoint, output_dir);
   const Device device = open_run_device(invocation, options);
   options.memory.speeds = machine_speeds(device, options.train.precision, options.memory.budget_bytes);
-  const std::optional<fs::path> resume = find_resume(options.resume_from_checkpoint, output_dir);
   ModelBundle bundle = open_model(options.model.model, options.model.tokenizer, options.model.base_model);
-  refuse_replacing(options.train.output_dir, {options.model.model, bundle.base});
+  refuse_replacing({{"--output-dir", output_dir}}, {{"the adapter's base", bundle.base}});
   options.resolve_padding(bundle.config);
   resolve_labels(bundle, options.model, options.data);
   choose_trained_parts(bundle, options.parts);
   check_weights(bundle);
+  check_earlier_run(options, resume);
   const auto [train, evaluation] = open_pages_to_train(invocation, options, bundle, resume);
   // The micro-batch belongs to a run's numbers: a resumed run keeps the one that it began with, if it can.
   if (resume) {
     const TrainerState saved = read_trainer_state(*resume);
     if (left_nothing(invocation, options.train, *train, *resume, saved)) return;
+    tell_changed_options(*options.command, *resume);
     if (saved.micro_batch_size > options.train.train_batch_size) {
       throw UsageError({.what = "an update would be smaller than the micro-batch that the resumed run keeps",
                         .where = "--train-batch-size",

@@ -282,8 +282,11 @@ void add_train_options(CLI::App* command, RunOptions& o) {
   command->option_defaults()->group("Output");
   command
       ->add_option("--output-dir", o.train.output_dir,
-                   "Checkpoints (checkpoint-N), the final model, metrics.jsonl, plan.json, summary.json")
+                   "Checkpoints (checkpoint-N), the final model, metrics.jsonl, plan.json, summary.json, args.json")
       ->type_name("DIR");
+  command->add_flag("--overwrite-output-dir", o.overwrite_output_dir,
+                    "If --output-dir holds a finished run, move it, whole, to earlier-N in it and begin anew (default: "
+                    "refuse)");
   add_memory_options(command, o);
   add_batch_options(command, o);
   add_offload_option(command, o);
@@ -416,6 +419,16 @@ void RunOptions::resolve() {
     train.train_batch_size = batch.effective();
     if (batch.micro_batch_size > 0) memory.micro_batch_size = batch.micro_batch_size;
   }
+}
+
+std::vector<NamedPath> RunOptions::inputs() const {
+  std::vector<NamedPath> paths = {{"--model", model.model},
+                                  {"--tokenizer", model.tokenizer},
+                                  {"--base-model", model.base_model},
+                                  {"--labels", model.labels}};
+  for (const std::filesystem::path& path : data.data) paths.push_back({"--data", path});
+  for (const std::filesystem::path& path : eval_data) paths.push_back({"--eval-data", path});
+  return paths;
 }
 
 Device open_run_device(const Invocation& invocation, RunOptions& options) {

@@ -6,6 +6,7 @@
 
 #include "cli/batch_options.h"
 #include "cli/devices.h"
+#include "cli/outputs.h"
 #include "train/job.h"
 #include "train/options.h"
 
@@ -46,6 +47,7 @@ struct RunOptions {
   BatchOptions batch;
   bool trains = false;  // the command has options of a batch to train on
   std::string resume_from_checkpoint;
+  bool overwrite_output_dir = false;
   bool pad_to_max_length = false;
   std::string update_mode = "auto";
   std::string recompute = "auto";
@@ -59,6 +61,8 @@ struct RunOptions {
   bool given(const std::string& option) const { return command != nullptr && command->count(option) > 0; }
   // Turns the typed texts into values; throws UsageError.
   void resolve();
+  // All that the command reads, by the options that name it.
+  std::vector<NamedPath> inputs() const;
   // --pad-to-max-length, once the model is known.
   void resolve_padding(const LayoutLMv3Config& config);
 };

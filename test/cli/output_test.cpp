@@ -39,7 +39,7 @@ class Output : public ProgramTest {
     reader.join();
     ::close(held);
     EXPECT_TRUE(fs::is_fifo(fs::symlink_status(pipe)));
-    EXPECT_FALSE(fs::exists(pipe.string() + ".tmp"));
+    EXPECT_FALSE(fs::exists(pipe.string() + ".plimsoll.tmp"));
     return text;
   }
 

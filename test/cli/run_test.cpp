@@ -367,10 +367,10 @@ TEST_F(Run, AModelIsNotWrittenOverWhatItIsMadeOf) {
   const std::string weights = file_bytes(at("model/model.safetensors"));
   Arguments train = train_arguments("pages/../model/", {"--max-steps", "1"});
   *std::find(train.begin(), train.end(), "layoutlmv3-tiny") = path("model");
-  expect_message(run(train), 2, {"--output-dir", "take the place of what it is made of"});
+  expect_message(run(train), 2, {"--output-dir", "take the place of what --model names"});
   fs::create_directory_symlink("model", at("link"));
   expect_message(run({"init", "--model", path("model"), "--labels", "O,B-X", "--output-dir", path("link")}), 2,
-                 {"--output-dir", "take the place of what it is made of"});
+                 {"--output-dir", "take the place of what --model names"});
   EXPECT_TRUE(file_bytes(at("model/model.safetensors")) == weights);
 }
 
@@ -429,18 +429,20 @@ TEST_F(Run, KilledAndResumedEqualsUninterrupted) {
   EXPECT_TRUE(file_bytes(at("run/model.safetensors")) == file_bytes(at("whole/model.safetensors")));
 }
 
-TEST_F(Run, AFreshRunSetsAnEarlierOneAside) {
+TEST_F(Run, AFreshRunSetsAnUnfinishedOneAside) {
   ASSERT_EQ(run(train_arguments("run", {"--max-steps", "4", "--save-steps", "2"})).code, 0);
   const std::string metrics = file_bytes(at("run/metrics.jsonl"));
+  fs::remove(at("run/model.safetensors"));  // as if it had been killed before
   const Outcome second =
       run(train_arguments("run", {"--max-steps", "1", "--save-steps", "1", "--save-total-limit", "1"}));
   ASSERT_EQ(second.code, 0) << second.err;
-  EXPECT_THAT(second.err, testing::HasSubstr(path("run/earlier-1/checkpoint-4")));
+  EXPECT_THAT(second.err, testing::HasSubstr("--output-dir " + path("run/earlier-1")));
   EXPECT_TRUE(fs::exists(at("run/checkpoint-1")));
+  EXPECT_TRUE(fs::exists(at("run/earlier-1/checkpoint-4")));
   EXPECT_FALSE(fs::exists(at("run/checkpoint-4")));
   EXPECT_EQ(file_bytes(at("run/earlier-1/metrics.jsonl")), metrics);
   const Outcome back = run(train_arguments(
-      "run", {"--max-steps", "5", "--resume-from-checkpoint", path("run/earlier-1/checkpoint-4"), "--json"}));
+      "on", {"--max-steps", "5", "--resume-from-checkpoint", path("run/earlier-1/checkpoint-4"), "--json"}));
   EXPECT_EQ(back.code, 0) << back.err;
 }
 
@@ -460,6 +462,8 @@ TEST_F(Run, ResumingWithOtherLabelsOrATornStateIsRefused) {
   write_bytes(at("pages/train.jsonl"), before);
 
   const std::string state = file_bytes(at("run/checkpoint-4/trainer_state.json"));
+  fs::remove(
+      at("run/checkpoint-4/checksums.json"));  // as older versions wrote it: without, damage is seen by what it does
   write_bytes(at("run/checkpoint-4/trainer_state.json"), state.substr(0, state.size() / 2));
   expect_message(run(resume), 3, {path("run/checkpoint-4/trainer_state.json"), "another checkpoint"});
   nlohmann::json wrong = nlohmann::json::parse(state);
@@ -489,8 +493,8 @@ TEST_F(Run, AFileThatMayNotGrowIsNoCrash) {
   const Outcome full =
       run(train_arguments("run", {"--max-steps", "3", "--save-steps", "2", "--resume-from-checkpoint", "latest"}));
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
-  expect_message(full, 5, {"checkpoint-2.tmp", "ulimit -f", "--resume-from-checkpoint latest, from update 1"});
-  EXPECT_FALSE(fs::exists(at("run/checkpoint-2.tmp")));
+  expect_message(full, 5, {path("run"), "ulimit -f"});
+  EXPECT_FALSE(fs::exists(at("run/.plimsoll")));
   const Outcome resumed = run(train_arguments("run", {"--max-steps", "3", "--resume-from-checkpoint", "latest"}));
   EXPECT_EQ(resumed.code, 0) << resumed.err;
 }

@@ -1,0 +1,134 @@
+#include "cli/outputs.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <iterator>
+#include <string_view>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/work_folder.h"
+#include "train/run_directory.h"
+
+namespace plimsoll {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The same file, or the same directory, by whatever names.
+bool is_same(const fs::path& a, const fs::path& b) {
+  std::error_code error;
+  return fs::equivalent(a, b, error) && !error;
+}
+
+std::vector<fs::path> files_in(const fs::path& directory) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
+    files.push_back(entry->path());
+  }
+  return files;
+}
+
+// What is read from a directory that an option names: a model, with the run that made it, or pages (FUNSD).
+std::vector<fs::path> files_read_from(const fs::path& directory) {
+  std::error_code error;
+  if (!fs::is_directory(directory, error)) return {};
+  std::vector<fs::path> files = run_entries(directory);
+  for (const fs::path& path : files_in(directory)) {
+    const std::string name = path.filename().string();
+    const auto ends = [&name](std::string_view end) { return name.ends_with(end); };
+    if (ends(".safetensors") || ends(".bin") || ends(".index.json") || ends(".npy")) files.push_back(path);
+  }
+  for (const char* folder : {"annotations", "images"}) {
+    for (fs::path& path : files_in(directory / folder)) files.push_back(std::move(path));
+  }
+  return files;
+}
+
+bool is_there(const NamedPath& output) {
+  std::error_code error;
+  return !output.path.empty() && !is_special_file(output.path) && fs::exists(output.path, error);
+}
+
+[[noreturn]] void refuse(const NamedPath& output, const std::string& input) {
+  std::error_code error;
+  const bool directory = fs::is_directory(output.path, error);
+  throw UsageError({.what = fmt::format("the output would take the place of {}", input),
+                    .where = output.option,
+                    .found = output.path.string(),
+                    .allowed = directory ? "another directory than those that the command reads"
+                                         : "another file than those that the command reads",
+                    .remedy = directory ? "name a new directory" : "name a new file"});
+}
+
+[[noreturn]] void refuse_directory(const fs::path& path, const std::string& option, const std::string& allowed) {
+  throw UsageError({.what = "the directory holds files that this command did not write",
+                    .where = option,
+                    .found = path.string(),
+                    .allowed = allowed,
+                    .remedy = "name a new directory; nothing was written"});
+}
+
+}  // namespace
+
+void refuse_replacing(const std::vector<NamedPath>& outputs, const std::vector<NamedPath>& inputs) {
+  for (const NamedPath& output : outputs) {
+    if (!is_there(output)) continue;
+    for (const NamedPath& input : inputs) {
+      if (input.path.empty()) continue;
+      const std::string name = fmt::format("what {} names", input.option);
+      if (is_same(output.path, input.path)) refuse(output, name);
+      for (const fs::path& file : files_read_from(input.path)) {
+        if (is_same(output.path, file)) refuse(output, fmt::format("{}, a file of {}", file.string(), name));
+      }
+    }
+  }
+}
+
+void refuse_replacing_images(const std::vector<NamedPath>& outputs, const PageSource& pages) {
+  std::vector<NamedPath> there;
+  std::copy_if(outputs.begin(), outputs.end(), std::back_inserter(there), is_there);
+  for (std::size_t i = 0; i < (there.empty() ? 0 : pages.size()); ++i) {
+    const Page page = pages.read(i);
+    for (const NamedPath& output : there) {
+      if (is_same(output.path, page.image)) refuse(output, fmt::format("the image of {}", place(page)));
+    }
+  }
+}
+
+void make_directory(const fs::path& path, const std::string& option) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (!error && !fs::is_directory(path)) error = std::make_error_code(std::errc::not_a_directory);
+  if (!error && ::access(path.c_str(), W_OK | X_OK) != 0) error = std::error_code(errno, std::generic_category());
+  if (!error) return;
+  throw EnvironmentError({.what = "cannot write to a directory",
+                          .where = option,
+                          .found = fmt::format("{}: {}", path.string(), error.message()),
+                          .allowed = "a directory that can be written, or a name for a new one",
+                          .remedy = "name another one, or change its permissions"});
+}
+
+void make_directory_of(const fs::path& path, const std::string& option, const std::string& command) {
+  const fs::path mark = path / fmt::format(".made-by-plimsoll-{}", command);
+  std::error_code error;
+  if (fs::is_directory(path, error) && !looks_empty(path) && !fs::exists(mark, error)) {
+    refuse_directory(path, option, fmt::format("a new or empty directory, or one that plimsoll {} made", command));
+  }
+  make_directory(path, option);
+  write_text_file(mark, fmt::format("Files here were written by plimsoll {}, which may replace them.\n", command));
+}
+
+void make_model_directory(const fs::path& path, const std::string& option) {
+  std::error_code error;
+  if (fs::is_directory(path, error) && !looks_empty(path)) refuse_directory(path, option, "a new or empty directory");
+  make_directory(path, option);
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,27 @@
+// args.json: what a run was asked to do and with what, for whoever reads its results later, and for the run that goes
+// on from its checkpoints.
+//
+//   {"plimsoll": "1.0.0", "options": {"learning_rate": 5e-05, …}, "fingerprints": {"data": {…}, "model": "…", …}, …}
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "data/dataset.h"
+#include "train/model_bundle.h"
+
+namespace plimsoll {
+
+// Every option of the command by its Hugging Face name, with the value that was given or its default.
+nlohmann::json options_json(const CLI::App& command);
+
+// The whole of args.json. `evaluation`: nullptr without. Weights are read once, unless checksums.json has their sum.
+nlohmann::json run_record(const CLI::App& command, const ModelBundle& bundle, const Dataset& train,
+                          const Dataset* evaluation, const std::string& device);
+
+// The options that differ between two records, as text: "learning_rate: 5e-05 then, 1e-4 now; …". Where the run writes,
+// and from which checkpoint, is left out. Empty if none does.
+std::string changed_options(const nlohmann::json& then, const nlohmann::json& now);
+
+}  // namespace plimsoll

@@ -1,0 +1,202 @@
+// What a run does with the directory that it is given, and what it says of files that are not what was written.
+#include <sys/resource.h>
+
+#include <csignal>
+#include <map>
+#include <thread>
+
+#include "program_fixture.h"
+
+namespace plimsoll {
+namespace {
+
+using namespace test;
+
+class RunDirectory : public ProgramTest {
+ protected:
+  void SetUp() override { draw_pages(); }
+  std::map<std::string, std::string> files_in(const std::string& name) const {
+    std::map<std::string, std::string> files;
+    for (const auto& entry : fs::recursive_directory_iterator(at(name))) {
+      if (entry.is_regular_file()) {
+        files[entry.path().lexically_relative(at(name)).string()] = file_bytes(entry.path());
+      }
+    }
+    return files;
+  }
+  void flip(const std::string& name, std::size_t byte) const {
+    std::string bytes = file_bytes(at(name));
+    bytes.at(byte) = static_cast<char>(bytes.at(byte) ^ 2);
+    write_bytes(at(name), bytes);
+  }
+};
+
+TEST_F(RunDirectory, AFinishedRunIsReplacedOnlyWhenAsked) {
+  ASSERT_EQ(run(train_arguments("run", {"--max-steps", "2", "--save-steps", "1"})).code, 0);
+  const auto before = files_in("run");
+  Arguments again = train_arguments("run", {"--max-steps", "1"});
+  expect_message(run(again), 2, {"--output-dir", "a finished run", "--overwrite-output-dir", "earlier-N"});
+  EXPECT_EQ(files_in("run"), before);
+  // Neither "latest" nor somebody else's checkpoint makes it this run's directory.
+  fs::create_directory(at("elsewhere"));
+  fs::copy(at("run/checkpoint-1"), at("elsewhere/checkpoint-1"), fs::copy_options::recursive);
+  expect_message(
+      run(train_arguments("run", {"--max-steps", "2", "--resume-from-checkpoint", path("elsewhere/checkpoint-1")})), 2,
+      {"a finished run"});
+  EXPECT_EQ(files_in("run"), before);
+
+  again.push_back("--overwrite-output-dir");
+  write_bytes(at("run/my-notes.txt"), "a user's own");
+  const Outcome second = run(again);
+  ASSERT_EQ(second.code, 0) << second.err;
+  EXPECT_EQ(files_in("run/earlier-1"), before) << "whole";
+  EXPECT_EQ(file_bytes(at("run/my-notes.txt")), "a user's own");
+  EXPECT_FALSE(fs::exists(at("run/checkpoint-2")));
+  EXPECT_FALSE(fs::exists(at("run/.plimsoll")));
+  // The remedy of the warning: the earlier run goes on where it now is.
+  EXPECT_THAT(second.err,
+              testing::HasSubstr("pass --output-dir " + path("run/earlier-1") + " --resume-from-checkpoint latest"));
+  const Outcome back =
+      run(train_arguments("run/earlier-1", {"--max-steps", "3", "--resume-from-checkpoint", "latest"}));
+  EXPECT_EQ(back.code, 0) << back.err;
+  // A run that reads what would be moved away.
+  Arguments onto = train_arguments("run", {"--max-steps", "1", "--overwrite-output-dir"});
+  onto[2] = path("run/checkpoint-1");
+  expect_message(run(onto), 2, {"would be moved away while it is read", "--model"});
+}
+
+TEST_F(RunDirectory, LatestOfAFinishedRunWithoutCheckpointsIsNoLeaveToReplaceIt) {
+  ASSERT_EQ(run(train_arguments("run", {"--max-steps", "1", "--save-steps", "0"})).code, 0);
+  const auto before = files_in("run");
+  expect_message(run(train_arguments("run", {"--max-steps", "2", "--resume-from-checkpoint", "latest"})), 2,
+                 {"a finished run"});
+  EXPECT_EQ(files_in("run"), before);
+}
+
+TEST_F(RunDirectory, ARunThatIsRefusedMovesNothing) {
+  ASSERT_EQ(run(train_arguments("run", {"--max-steps", "1"})).code, 0);
+  const auto before = files_in("run");
+  Arguments small = train_arguments("run", {"--max-steps", "1", "--overwrite-output-dir"});
+  *(std::find(small.begin(), small.end(), "--budget") + 1) = "20MiB";
+  EXPECT_EQ(run(small).code, 4);
+  EXPECT_EQ(files_in("run"), before);
+}
+
+TEST_F(RunDirectory, AnAdapterAndAMergedModelGoBesideNoOther) {
+  make_model();
+  ASSERT_EQ(run(train_arguments("run", {"--max-steps", "1"})).code, 0);
+  const auto before = files_in("run");
+  Arguments adapter = train_arguments("run", {"--max-steps", "1", "--lora-rank", "2"});
+  adapter[2] = path("model");
+  expect_message(run(adapter), 2, {"a finished run"});
+  *std::find(adapter.begin(), adapter.end(), path("run")) = path("adapter");
+  ASSERT_EQ(run(adapter).code, 0);
+  expect_message(run({"merge", "--adapter", path("adapter"), "--output-dir", path("run")}), 2,
+                 {"--output-dir", "did not write"});
+  EXPECT_EQ(files_in("run"), before);
+  ASSERT_EQ(run({"merge", "--adapter", path("adapter"), "--output-dir", path("merged")}).code, 0);
+  expect_message(run({"merge", "--adapter", path("adapter"), "--output-dir", path("merged")}), 2, {"did not write"});
+}
+
+TEST_F(RunDirectory, TwoRunsDoNotShareOne) {
+  Process first(train_arguments("run", {"--max-steps", "100000", "--save-steps", "1", "--save-total-limit", "1"}),
+                at("first"));
+  for (int i = 0; i < 6000 && !fs::exists(at("run/checkpoint-1")); ++i) ::usleep(5000);
+  const Outcome second = run(train_arguments("run", {"--max-steps", "1", "--resume-from-checkpoint", "latest"}));
+  expect_message(second, 2,
+                 {"another process is writing to this directory", path("run"), "held by process ", " since "});
+  first.signal(SIGTERM);
+  EXPECT_GE(first.wait().code, 128);
+  EXPECT_FALSE(fs::exists(at("run/.plimsoll")));
+}
+
+TEST_F(RunDirectory, UsersOwnFilesWithOurKindOfNamesStay) {
+  ASSERT_EQ(run(train_arguments("run", {"--max-steps", "2", "--save-steps", "1"})).code, 0);
+  fs::create_directory(at("run/checkpoint-7.tmp"));
+  write_bytes(at("run/checkpoint-7.tmp/notes"), "a user's own");
+  write_bytes(at("run/plan.json.tmp"), "a user's own");
+  ASSERT_EQ(run(train_arguments("run", {"--max-steps", "3", "--resume-from-checkpoint", "latest"})).code, 0);
+  EXPECT_EQ(file_bytes(at("run/checkpoint-7.tmp/notes")), "a user's own");
+  EXPECT_EQ(file_bytes(at("run/plan.json.tmp")), "a user's own");
+}
+
+TEST_F(RunDirectory, DamageIsSeenByWhoeverReads) {
+  ASSERT_EQ(run(train_arguments("run", {"--max-steps", "2", "--save-steps", "2"})).code, 0);
+  const Arguments resume = train_arguments("run", {"--max-steps", "3", "--resume-from-checkpoint", "latest"});
+  for (const char* name : {"model.safetensors", "optimizer.safetensors", "config.json", "tokenizer.json",
+                           "preprocessor_config.json", "trainer_state.json"}) {
+    const std::string file = std::string("run/checkpoint-2/") + name;
+    flip(file, fs::file_size(at(file)) / 2);
+    expect_message(run(resume), 3, {"damaged", path(file)});
+    flip(file, fs::file_size(at(file)) / 2);
+  }
+  for (const char* name : {"model.safetensors", "config.json", "tokenizer.json"}) {
+    const std::string file = std::string("run/") + name;
+    flip(file, fs::file_size(at(file)) - 9);
+    Arguments eval = eval_arguments();
+    eval[2] = path("run");
+    expect_message(run(eval), 3, {"damaged", path(file)});
+    eval[0] = "predict";
+    expect_message(run(eval), 3, {"damaged", path(file)});
+    flip(file, fs::file_size(at(file)) - 9);
+  }
+  EXPECT_EQ(run(resume).code, 0);
+}
+
+TEST_F(RunDirectory, ALimitOnFilesIsFoundBeforeTheFirstUpdate) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit small = before;
+  small.rlim_cur = 1 << 20;  // less than the weights
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const Outcome refused = run(train_arguments("run", {"--max-steps", "3"}));
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  expect_message(refused, 5, {"ulimit -f", "1.00 MiB", path("run")});
+  EXPECT_FALSE(fs::exists(at("run/metrics.jsonl")));
+}
+
+TEST_F(RunDirectory, ArgsJsonHasAllOptionsAndAResumeSaysWhatChanged) {
+  ASSERT_EQ(run(train_arguments("run", {"--max-steps", "2", "--save-steps", "2", "--warmup-ratio", "0.5"})).code, 0);
+  const nlohmann::json record = nlohmann::json::parse(file_bytes(at("run/args.json")));
+  EXPECT_EQ(record.at("options").at("warmup_ratio"), 0.5);
+  EXPECT_EQ(record.at("options").at("learning_rate"), 1e-3);
+  EXPECT_EQ(record.at("options").at("seed"), 42);
+  EXPECT_EQ(record.at("options").at("bf16"), false);
+  EXPECT_EQ(record.at("options").at("model"), "layoutlmv3-tiny");
+  EXPECT_EQ(record.at("fingerprints").at("data").at("pages"), 4);
+  EXPECT_EQ(record.at("fingerprints").at("tokenizer").get<std::string>().size(), 16U);
+  EXPECT_TRUE(record.at("plimsoll").is_string());
+
+  // A label of one word is another: as many words, tokens and windows as before.
+  const std::string data = file_bytes(at("pages/train.jsonl"));
+  std::vector<nlohmann::json> pages = read_pages("train.jsonl");
+  for (nlohmann::json& label : pages.front()["labels"]) {
+    if (label == "B-TOTAL") label = "B-DATE";
+  }
+  write_pages("train.jsonl", pages);
+  const auto resume = [&](const Arguments& more) {
+    Arguments all = train_arguments("run", {"--resume-from-checkpoint", "latest", "--save-steps", "2"});
+    all.insert(all.end(), more.begin(), more.end());
+    return run(all);
+  };
+  const Outcome relabelled = resume({"--max-steps", "4", "--warmup-ratio", "0.5"});
+  EXPECT_EQ(relabelled.code, 0);
+  EXPECT_THAT(relabelled.err, testing::HasSubstr("other labels on the words of the training data"));
+  EXPECT_THAT(relabelled.err, testing::Not(testing::HasSubstr("other words")));
+  EXPECT_THAT(relabelled.err, testing::HasSubstr("max_steps: 2 then, 4 now"));
+  EXPECT_THAT(relabelled.err, testing::Not(testing::HasSubstr("warmup_ratio:")));
+
+  pages.front()["words"].front() = "Other";
+  write_pages("train.jsonl", pages);
+  const Outcome reworded = resume({"--max-steps", "6", "--warmup-ratio", "0.25"});
+  EXPECT_EQ(reworded.code, 0);
+  EXPECT_THAT(reworded.err, testing::AnyOf(testing::HasSubstr("other words or boxes in the training data"),
+                                           testing::HasSubstr("other training data")));
+  EXPECT_THAT(reworded.err, testing::HasSubstr("warmup_ratio: 0.5 then, 0.25 now"));
+
+  write_bytes(at("pages/train.jsonl"), data);
+  EXPECT_EQ(nlohmann::json::parse(file_bytes(at("run/args.json"))).at("options").at("warmup_ratio"), 0.25);
+}
+
+}  // namespace
+}  // namespace plimsoll
