@@ -9,14 +9,13 @@ test/data/model/README.md.
 
 import argparse
 import json
-import random
 import shutil
-import warnings
 from pathlib import Path
 from unittest import mock
 
 import torch
 
+import golden_metrics
 import receipts
 import reference
 
@@ -150,62 +149,6 @@ def make_relative(path):
     path.write_text(json.dumps(value, separators=(",", ":")) + "\n", encoding="utf-8")
 
 
-def random_labels(length, types, tags, generator):
-    """Sequences in which every tag follows every other: I- without B-, changes of type, E- and S- prefixes."""
-    labels = []
-    while len(labels) < length:
-        kind = generator.random()
-        if kind < 0.35:
-            labels.extend(["O"] * generator.randint(1, 3))
-        elif kind < 0.65:
-            name = generator.choice(types)
-            labels.extend([f"B-{name}"] + [f"I-{name}"] * generator.randint(0, 3))
-        else:
-            labels.append(f"{generator.choice(tags)}-{generator.choice(types)}")
-    return labels[:length]
-
-
-def make_metrics(path):
-    import numpy
-    from seqeval.metrics import classification_report, f1_score, precision_score, recall_score
-    from seqeval.metrics.sequence_labeling import get_entities
-
-    warnings.filterwarnings("ignore")
-    generator = random.Random(SEED)
-    cases = []
-    for index in range(24):
-        types = ["DATE", "TOTAL", "ADDRESS-LINE", "X"][:1 + index % 4]
-        tags = "BI" if index % 3 == 0 else "BIES"
-        pages = []
-        for _ in range(generator.randint(1, 5)):
-            gold = random_labels(generator.randint(1, 25), types, tags, generator)
-            predicted = list(gold)
-            for position in range(len(gold)):
-                if generator.random() < 0.25:
-                    predicted[position] = random_labels(1, types, tags, generator)[0]
-            pages.append([gold, predicted])
-        cases.append(pages)
-    cases.append([[["O", "O"], ["O", "O"]]])  # nothing to find
-    cases.append([[["O", "O"], ["B-X", "I-X"]]])  # nothing to find, something found
-    cases.append([[["B-X", "I-X"], ["O", "O"]]])  # nothing found
-    cases.append([[["I-X"], ["B-X"]], [["I-X"], ["I-X"]]])  # an entity never spans two pages
-    cases.append([[["B-", "I", "B", "HEADER", "O", "HEADER"], ["B", "I", "O", "HEADER", "HEADER", "TOTAL"]]])
-    golden = []
-    for pages in cases:
-        gold, predicted = [page[0] for page in pages], [page[1] for page in pages]
-        overall = {"precision": precision_score(gold, predicted), "recall": recall_score(gold, predicted),
-                   "f1": f1_score(gold, predicted), "support": len(get_entities(gold))}
-        names = {entity[0] for entity in get_entities(gold) + get_entities(predicted)}
-        report = classification_report(gold, predicted, output_dict=True) if names else {}
-        per_label = {name: {"precision": report[name]["precision"], "recall": report[name]["recall"],
-                            "f1": report[name]["f1-score"], "support": report[name]["support"]}
-                     for name in sorted(names)}
-        golden.append({"pages": pages, "overall": overall, "per_label": per_label})
-    value = {"versions": {"seqeval": "1.2.2", "numpy": numpy.__version__}, "seed": SEED, "cases": golden}
-    path.write_text(json.dumps(value, separators=(",", ":"), default=lambda number: number.item()) + "\n",
-                    encoding="utf-8")
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=reference.REPOSITORY / "test" / "data")
@@ -216,7 +159,7 @@ def main():
         shutil.rmtree(directory / head, ignore_errors=True)
     make_models(directory)
     make_relative(directory / "relative.json")
-    make_metrics(options.output / "metrics.json")
+    golden_metrics.make_metrics(options.output / "metrics.json")
     files = sorted(path for path in options.output.rglob("*") if path.is_file() and "model" in str(path.parent))
     for path in files + [options.output / "metrics.json"]:
         print(f"{path.stat().st_size:>9,}  {path.relative_to(options.output)}")

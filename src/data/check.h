@@ -8,14 +8,14 @@
 // Invariant: the report does not depend on the number of threads.
 //
 // Kinds, stable for machines. Errors: whatever PageError and ImageError name ("bad-json", "missing-key", "wrong-type",
-// "counts-differ", "box-shape", "not-finite", "not-utf8", "label-numbers", "label-unknown", "image-missing",
-// "image-unreadable", "image-kind", "image-too-large"), "page-unreadable", "box-outside", "labels-missing",
-// "empty-page", "page-too-long", "token-outside", "tokenizer-size", and "duplicate-id" (a warning where labels are not
-// required). Warnings: "box-inverted", "box-fractions", "box-thousandths", "box-pixels", "box-order", "box-constant",
-// "box-mirrored", "word-boxes", "image-size", "image-turned", "image-damaged", "image-blank", "image-bgr",
-// "word-without-tokens", "words-lost", "window-ignored", "tokenizer-size", "tag-order", "label-unused",
+// "counts-differ", "box-shape", "not-finite", "not-utf8", "label-numbers", "label-unknown", "label-scheme",
+// "image-missing", "image-unreadable", "image-kind", "image-too-large"), "page-unreadable", "box-outside",
+// "labels-missing", "empty-page", "page-too-long", "token-outside", "tokenizer-size", and "duplicate-id" (a warning
+// where labels are not required). Warnings: "box-inverted", "box-fractions", "box-thousandths", "box-pixels",
+// "box-order", "box-constant", "box-mirrored", "word-boxes", "image-size", "image-turned", "image-damaged",
+// "image-blank", "image-bgr", "word-without-tokens", "words-lost", "window-ignored", "tokenizer-size", "tag-order", "label-unused",
 // "label-untrained", "class-dominant", "duplicate-page", "page-in-both", "words-shattered". Infos: "long-page",
-// "word-boxes".
+// "word-boxes", "label-scheme" (names without tags; IOB1).
 #pragma once
 
 #include <algorithm>
@@ -56,6 +56,7 @@ struct CheckCounts {
   std::uint64_t pages = 0;  // that could be read
   std::uint64_t words = 0;
   std::uint64_t labelled_words = 0;  // with a label other than O
+  std::uint64_t begun_with_b = 0;    // entities in IOB that B- begins where IOB1 has I-
   std::uint64_t tokens = 0;
   std::uint64_t windows = 0;
   std::uint64_t longest_page_tokens = 0;

@@ -4,20 +4,27 @@
 
 #include <set>
 
+#include "base/counted.h"
+
 namespace plimsoll {
 namespace {
 
 // Most pages share boxes: then those that do not are the odd ones.
 bool segments_are_usual(const CheckCounts& counts) { return counts.segment_pages >= 4 * counts.word_pages; }
 
-std::string entity_of(const std::string& label) {
-  const bool tagged = label.size() > 2 && (label[0] == 'B' || label[0] == 'I') && label[1] == '-';
-  return tagged ? label.substr(2) : label;
+std::vector<std::string> names_of(const std::map<std::string, std::uint64_t>& labels) {
+  std::vector<std::string> names;
+  for (const auto& [label, count] : labels) names.push_back(label);
+  return names;
 }
 
-std::set<std::string> entities_in(const std::map<std::string, std::uint64_t>& labels) {
+std::string entity_of(const std::string& label, LabelScheme scheme) {
+  return label == "O" ? label : std::string(split_label(label, scheme).type);
+}
+
+std::set<std::string> entities_in(const std::map<std::string, std::uint64_t>& labels, LabelScheme scheme) {
   std::set<std::string> entities;
-  for (const auto& [label, count] : labels) entities.insert(entity_of(label));
+  for (const auto& [label, count] : labels) entities.insert(entity_of(label, scheme));
   return entities;
 }
 
@@ -35,6 +42,7 @@ void CheckCounts::add(const CheckCounts& other) {
   pages += other.pages;
   words += other.words;
   labelled_words += other.labelled_words;
+  begun_with_b += other.begun_with_b;
   tokens += other.tokens;
   windows += other.windows;
   longest_page_tokens = std::max(longest_page_tokens, other.longest_page_tokens);
@@ -75,6 +83,7 @@ void DataSetChecker::add(const BlockReport& block) {
   report_.add(block.counts);
   report_.findings.merge(block.findings);
   word_level_.merge(block.word_level);
+  inside_first_.merge(block.inside_first);
   boxes_.include(block.boxes);
   for (const auto& [label, count] : block.labels) report_.labels[label] += count;
   for (const PageFacts& page : block.pages) check_twice(page);
@@ -113,6 +122,7 @@ void DataSetChecker::check_twice(const PageFacts& page) {
 
 CheckReport DataSetChecker::finish() {
   check_labels();
+  check_scheme();
   check_box_habits();
   check_tokens();
   report_.contents.assign(contents_.begin(), contents_.end());
@@ -127,10 +137,11 @@ void DataSetChecker::check_labels() {
   if (all < kFewestWords) return;  // a handful of words says nothing about labels
   const std::string where = listed(source_.paths());
   if (options_.labels != nullptr) {
-    const std::set<std::string> seen = entities_in(report_.labels);
+    const LabelScheme scheme = label_scheme(options_.labels->names());
+    const std::set<std::string> seen = entities_in(report_.labels, scheme);
     std::set<std::string> said;
     for (const std::string& label : options_.labels->names()) {
-      const std::string entity = entity_of(label);
+      const std::string entity = entity_of(label, scheme);
       // "I-DATE" alone may be missing where every date is one word.
       if (seen.count(entity) > 0 || !said.insert(entity).second) continue;
       report_.findings.add(Severity::kWarning, "label-unused",
@@ -147,11 +158,46 @@ void DataSetChecker::check_labels() {
         Severity::kWarning, "class-dominant",
         {.what = "nearly all words have the same label",
          .where = where,
-         .found = fmt::format("{} on {:.1f} % of {} words", label,
-                              100.0 * static_cast<double>(count) / static_cast<double>(all), all),
+         .found = fmt::format("{} on {:.1f} % of {}", label,
+                              100.0 * static_cast<double>(count) / static_cast<double>(all), counted(all, "word")),
          .allowed = fmt::format("at most {} %", kDominantPercent),
          .remedy = "check that labels were read; judge by F1 per label, for accuracy says nothing here"});
   }
+}
+
+void DataSetChecker::check_scheme() {
+  const std::vector<std::string> names =
+      options_.labels != nullptr ? options_.labels->names() : names_of(report_.labels);
+  const std::string where = listed(source_.paths());
+  switch (label_scheme(names)) {
+    case LabelScheme::kMixed:
+      // Where the label set is known, each word that has an odd label has been named.
+      if (report_.findings.count("label-scheme") == 0) {
+        const bool in_data = options_.labels == nullptr;
+        report_.findings.add(in_data ? Severity::kError : Severity::kWarning, "label-scheme",
+                             mixed_labels_problem(where, odd_label(names)));
+      }
+      return;
+    case LabelScheme::kPlain:
+      report_.findings.add(Severity::kInfo, "label-scheme",
+                           {.what = "the labels have no B- or I-: each name is a whole type, and words in a row with "
+                                    "the same label are one entity",
+                            .where = where,
+                            .found = in_quotes(odd_label(names))});
+      return;
+    case LabelScheme::kIob:
+      if (report_.begun_with_b > 0 || inside_first_.empty()) break;
+      report_.findings.add(Severity::kInfo, "label-scheme",
+                           {.what = "the labels are IOB1: an entity begins with I-, and with B- only where it touches "
+                                    "another of its type",
+                            .where = where,
+                            .found = counted(inside_first_.count("tag-order"), "entity") + " that begin with I-"});
+      return;
+    case LabelScheme::kIobes:
+    case LabelScheme::kBilou:
+      break;
+  }
+  report_.findings.merge(inside_first_);
 }
 
 void DataSetChecker::check_box_habits() {
@@ -165,13 +211,13 @@ void DataSetChecker::check_box_habits() {
   constexpr std::uint64_t kFewestPages = 10;
   const bool thousandths = options_.box_format == BoxFormat::k1000;
   if (thousandths && boxes_.small_pages >= kFewestPages && boxes_.small_pages == boxes_.small_pages_filled) {
-    report_.findings.add(
-        Severity::kWarning, "box-pixels",
-        {.what = "all boxes look like pixels where thousandths of the page were expected",
-         .where = where,
-         .found = fmt::format("no box beyond its image's own pixels on {} images of less than 900", boxes_.small_pages),
-         .allowed = "0 to 1000 from edge to edge",
-         .remedy = "leave --box-format 1000 out, if the boxes are pixels"});
+    report_.findings.add(Severity::kWarning, "box-pixels",
+                         {.what = "all boxes look like pixels where thousandths of the page were expected",
+                          .where = where,
+                          .found = fmt::format("no box beyond its image's own pixels on {} of less than 900",
+                                               counted(boxes_.small_pages, "image")),
+                          .allowed = "0 to 1000 from edge to edge",
+                          .remedy = "leave --box-format 1000 out, if the boxes are pixels"});
   }
   if (!thousandths && boxes_.boxes >= kFewestBoxes && small && reaching &&
       std::min(boxes_.least_width, boxes_.least_height) >= kLargePage) {
@@ -190,7 +236,7 @@ void DataSetChecker::check_box_habits() {
     report_.findings.add(Severity::kInfo, "word-boxes",
                          {.what = "every word has a box of its own",
                           .where = where,
-                          .found = fmt::format("{} pages", report_.word_pages),
+                          .found = counted(report_.word_pages, "page"),
                           .allowed = "words' boxes, or those of their lines or fields (segments) on every page",
                           .remedy = "LayoutLMv3 was pretrained with segments' boxes, and scores higher with them"});
   }
@@ -231,8 +277,11 @@ Findings compare_data(const CheckedData& train, const CheckedData& evaluation, s
                   .allowed = "pages that training never sees",
                   .remedy = "take it out of one of the two, or the score is too good"});
   }
-  const std::set<std::string> known = entities_in(train.report.labels);
-  for (const std::string& entity : entities_in(evaluation.report.labels)) {
+  std::vector<std::string> names = names_of(train.report.labels);
+  for (const std::string& name : names_of(evaluation.report.labels)) names.push_back(name);
+  const LabelScheme scheme = label_scheme(names);
+  const std::set<std::string> known = entities_in(train.report.labels, scheme);
+  for (const std::string& entity : entities_in(evaluation.report.labels, scheme)) {
     if (known.empty() || known.count(entity) > 0) continue;
     findings.add(Severity::kWarning, "label-untrained",
                  {.what = "a label occurs in evaluation and never in training",

@@ -11,7 +11,7 @@ namespace plimsoll {
 class DataSetChecker {
  public:
   DataSetChecker(const PageSource& source, const CheckOptions& options)
-      : source_(source), options_(options), word_level_(options.places_kept) {
+      : source_(source), options_(options), word_level_(options.places_kept), inside_first_(options.places_kept) {
     report_.findings = Findings(options.places_kept);
   }
 
@@ -22,13 +22,14 @@ class DataSetChecker {
  private:
   void check_twice(const PageFacts& page);
   void check_labels();
+  void check_scheme();
   void check_box_habits();
   void check_tokens();
 
   const PageSource& source_;
   const CheckOptions& options_;
   CheckReport report_;
-  Findings word_level_;
+  Findings word_level_, inside_first_;
   BoxExtent boxes_;
   std::unordered_map<std::uint64_t, std::uint32_t> ids_, contents_;  // hash -> first page that has it
 };

@@ -9,7 +9,9 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "base/counted.h"
 #include "base/file.h"
+#include "data/label_scheme.h"
 #include "data/page_source.h"
 #include "formats/json.h"
 
@@ -147,10 +149,13 @@ std::optional<LabelSet> LabelSet::from_config(const fs::path& config_json) {
 }
 
 LabelSet LabelSet::from_names_seen(const std::set<std::string>& seen) {
+  const std::vector<std::string> all(seen.begin(), seen.end());
+  const LabelScheme scheme = label_scheme(all);
+  const std::string_view tags = scheme == LabelScheme::kIobes ? "BIES" : scheme == LabelScheme::kBilou ? "BILU" : "BI";
   std::set<std::string> entities, others;
   for (const std::string& name : seen) {
-    const bool tagged = name.size() > 2 && (name[0] == 'B' || name[0] == 'I') && name[1] == '-';
-    if (tagged) {
+    const bool tagged = name.size() > 2 && tags.find(name[0]) != tags.npos && name[1] == '-';
+    if (tagged && scheme != LabelScheme::kPlain) {
       entities.insert(name.substr(2));
     } else if (name != "O") {
       others.insert(name);
@@ -158,8 +163,7 @@ LabelSet LabelSet::from_names_seen(const std::set<std::string>& seen) {
   }
   std::vector<std::string> names = {"O"};
   for (const std::string& entity : entities) {
-    names.push_back("B-" + entity);
-    names.push_back("I-" + entity);
+    for (const char tag : tags) names.push_back(fmt::format("{}-{}", tag, entity));
   }
   names.insert(names.end(), others.begin(), others.end());
   return LabelSet(std::move(names), "labels of the data");
@@ -167,16 +171,20 @@ LabelSet LabelSet::from_names_seen(const std::set<std::string>& seen) {
 
 LabelSet LabelSet::from_pages(const PageSource& pages) {
   std::set<std::string> seen;
+  bool any_words = false;
   for (std::size_t i = 0; i < pages.size(); ++i) {
     Page page = pages.read(i);
+    any_words = any_words || !page.words.empty();
     for (std::string& label : page.labels) seen.insert(std::move(label));
   }
   if (seen.empty()) {
-    throw DataError({.what = "no page has labels",
-                     .where = plimsoll::listed(pages.paths()),
-                     .found = fmt::format("{} pages without `labels` or `ner_tags`", pages.size()),
+    throw DataError({.what = any_words ? "no page has labels" : "no page has words, which labels could belong to",
+                     .where = pages.size() > 0 ? place(pages.read(0)) : plimsoll::listed(pages.paths()),
+                     .found = fmt::format("{} without {}, this one first", counted(pages.size(), "page"),
+                                          any_words ? "`labels` or `ner_tags`" : "words"),
                      .allowed = "one label per word",
-                     .remedy = "add labels to the data, or name the label set with --labels"});
+                     .remedy = any_words ? "add labels to the data, or name the label set with --labels"
+                                         : "read the pages' text first (OCR), and label it"});
   }
   return from_names_seen(seen);
 }

@@ -30,9 +30,9 @@ class LabelSet {
   // `id2label` (or else `label2id`) of a config.json; nullopt if it has neither. Throws DataError
   // if the numbers have gaps, the names repeat, or the two contradict each other.
   static std::optional<LabelSet> from_config(const std::filesystem::path& config_json);
-  // From the names that occur: O first, then B- and I- of each entity in alphabetical order (both,
-  // even where the data has only one: held-out pages may have the other), then names of any other
-  // kind.
+  // From the names that occur: O first, then all tags of the names' scheme (B- and I-, in BIOES also E- and S-, in
+  // BILOU also L- and U-) for each entity in alphabetical order, even where the data has only some (held-out pages may
+  // have the others), then names of any other kind.
   static LabelSet from_names_seen(const std::set<std::string>& seen);
   // Reads every page; pages without labels are passed over. Throws DataError if no page has any, or
   // on a broken page.

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
+#include <span>
 #include <string_view>
 
+#include "base/counted.h"
 #include "data/dataset.h"
 #include "data/image_checks.h"
 
@@ -50,12 +53,20 @@ Problem turned_image_problem(const Page& page, const ImageInfo& info) {
               "again without the orientation"};
 }
 
-// "TOTAL" of "I-TOTAL"; empty for what is no inside tag.
-std::string_view inside_entity(std::string_view label) {
-  return label.starts_with("I-") ? label.substr(2) : std::string_view();
+}  // namespace
+
+Problem mixed_labels_problem(std::string where, std::string_view label) {
+  return {.what = "labels of different schemes are mixed",
+          .where = std::move(where),
+          .found = in_quotes(label),
+          .allowed = "one scheme: IOB1, IOB2, BIOES or BILOU with a tag before each type, or plain names throughout",
+          .remedy = "name all labels in one scheme: B-X for the first word of an X and I-X for the others, say"};
 }
 
-}  // namespace
+PageChecker::PageChecker(const PageSource& source, const CheckOptions& options, ByteGate& decoding)
+    : source_(source), options_(options), decoding_(decoding) {
+  if (options_.labels != nullptr) scheme_ = label_scheme(options_.labels->names());
+}
 
 void PageChecker::check(std::size_t index, BlockReport& block) {
   block_ = &block;
@@ -144,7 +155,7 @@ void PageChecker::check_page_boxes(const Page& page) {
         Severity::kWarning, "word-boxes",
         {.what = "a page has a box for each word where segment-level boxes are usual",
          .where = place(page),
-         .found = fmt::format("{} words, no two in a row with the same box", page.words.size()),
+         .found = counted(page.words.size(), "word") + ", no two in a row with the same box",
          .allowed = "all words of a line or field with the box of that line or field, as LayoutLMv3 was trained",
          .remedy =
              options_.segments_known ? "pass --segment-boxes" : "write segment-level boxes for all pages, or none"});
@@ -168,17 +179,79 @@ void PageChecker::check_labels(const Page& page) {
     ++block_->labels[label];
     if (options_.labels != nullptr && !options_.labels->find(label)) {
       add(Severity::kError, "label-unknown", unknown_label_problem(page, word, *options_.labels));
+    } else {
+      check_scheme(page, word);
     }
-    const std::string_view entity = inside_entity(label);
-    if (entity.empty()) continue;
-    const std::string before = word == 0 ? "O" : page.labels[word - 1];
-    if (before.empty() || before == label || (before.starts_with("B-") && before.substr(2) == entity)) continue;
-    add(Severity::kWarning, "tag-order",
-        {.what = "an entity begins with an I- label",
-         .where = place(page, word),
-         .found = fmt::format("{} after {}", label, word == 0 ? "the beginning" : before),
-         .allowed = fmt::format("B-{} first", entity),
-         .remedy = "label the first word of each entity with B-"});
+  }
+  check_tag_order(page);
+}
+
+// In a label set that mixes schemes, the names without a tag are the odd ones, and L- and U- beside E- and S-.
+void PageChecker::check_scheme(const Page& page, std::size_t word) {
+  if (scheme_ != LabelScheme::kMixed) return;
+  const std::string& label = page.labels[word];
+  const LabelScheme own = label_scheme(std::span(&label, 1));
+  if (own != LabelScheme::kPlain && own != LabelScheme::kBilou) return;
+  add(Severity::kError, "label-scheme", mixed_labels_problem(place(page, word), label));
+}
+
+// In BIOES and BILOU, B- and I- are followed by I-, E- or L- of their type, and nothing else is. In IOB an entity may
+// begin with I-, if the data is IOB1, which only all pages together show.
+void PageChecker::check_tag_order(const Page& page) {
+  const LabelScheme scheme = options_.labels != nullptr ? scheme_ : label_scheme(page.labels);
+  if (scheme == LabelScheme::kIob) return check_iob_order(page);
+  if (scheme != LabelScheme::kIobes && scheme != LabelScheme::kBilou) return;
+  const std::vector<std::string>& names = options_.labels != nullptr ? options_.labels->names() : page.labels;
+  const auto begins = [scheme](const std::string& name) {
+    return std::string_view("BSU").find(split_label(name, scheme).tag) != std::string_view::npos;
+  };
+  if (std::ranges::none_of(names, begins)) return;  // IOE1 and IOE2 have no tag for a beginning
+  std::optional<LabelParts> before = LabelParts{};
+  for (std::size_t word = 0; word <= page.labels.size(); ++word) {
+    const bool at_end = word == page.labels.size();
+    if (!at_end && page.labels[word].empty()) {
+      before.reset();
+      continue;
+    }
+    const LabelParts now = at_end ? LabelParts{} : split_label(page.labels[word], scheme);
+    const bool open = before && (before->tag == 'B' || before->tag == 'I');
+    const bool goes_on = now.tag == 'I' || now.tag == 'E' || now.tag == 'L';
+    if (before && (goes_on ? !open || before->type != now.type : open)) {
+      const std::string last = word == 0 ? "the beginning" : page.labels[word - 1];
+      const bool closing_is_e = scheme == LabelScheme::kIobes;
+      add(Severity::kWarning, "tag-order",
+          {.what = fmt::format("a label cannot follow the one before it in {}", scheme_name(scheme)),
+           .where = place(page, at_end ? word - 1 : word),
+           .found = fmt::format("{} after {}", at_end ? "the page's end" : page.labels[word], last),
+           .allowed = open ? fmt::format("I-{0} or {1}-{0}", before->type, closing_is_e ? 'E' : 'L')
+                           : fmt::format("O, B- or {}-", closing_is_e ? 'S' : 'U'),
+           .remedy = fmt::format("mend the label; a word by itself has {}-", closing_is_e ? 'S' : 'U')});
+    }
+    before = now;
+  }
+}
+
+void PageChecker::check_iob_order(const Page& page) {
+  std::optional<LabelParts> before = LabelParts{};
+  for (std::size_t word = 0; word < page.labels.size(); ++word) {
+    const std::string& label = page.labels[word];
+    if (label.empty()) {
+      before.reset();
+      continue;
+    }
+    const LabelParts now = split_label(label, LabelScheme::kIob);
+    const bool continues = before && before->tag != 'O' && before->type == now.type;
+    if (now.tag == 'B' && !continues) ++block_->counts.begun_with_b;
+    if (now.tag == 'I' && before && !continues) {
+      block_->inside_first.add(
+          Severity::kWarning, "tag-order",
+          {.what = "an entity begins with an I- label",
+           .where = place(page, word),
+           .found = fmt::format("{} after {}", label, word == 0 ? "the beginning" : page.labels[word - 1]),
+           .allowed = fmt::format("B-{} first", now.type),
+           .remedy = "label the first word of each entity with B-"});
+    }
+    before = now;
   }
 }
 
@@ -239,14 +312,15 @@ void PageChecker::check_length(const Page& page) {
       return add(Severity::kWarning, "words-lost",
                  {.what = "a page is cut short",
                   .where = place(page),
-                  .found = fmt::format("{} of {} words lost", lost, page.words.size()),
-                  .allowed = fmt::format("{} tokens", options_.windows.content()),
+                  .found = fmt::format("{} of {} lost", lost, counted(page.words.size(), "word")),
+                  .allowed = counted(options_.windows.content(), "token"),
                   .remedy = "let long pages be cut into windows instead: leave --truncate out"});
     case LongPages::kWindows:
-      return add(Severity::kInfo, "long-page",
-                 {.what = "a page is longer than the model sees at once, and is cut into windows",
-                  .where = place(page),
-                  .found = fmt::format("{} tokens, {} windows", tokens_.ids.size(), windows_.size())});
+      return add(
+          Severity::kInfo, "long-page",
+          {.what = "a page is longer than the model sees at once, and is cut into windows",
+           .where = place(page),
+           .found = fmt::format("{}, {}", counted(tokens_.ids.size(), "token"), counted(windows_.size(), "window"))});
   }
 }
 

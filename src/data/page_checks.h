@@ -15,6 +15,7 @@
 
 #include "data/box_checks.h"
 #include "data/check.h"
+#include "data/label_scheme.h"
 
 namespace plimsoll {
 
@@ -27,21 +28,24 @@ struct PageFacts {
 
 // Of pages in a row.
 struct BlockReport {
-  explicit BlockReport(std::size_t places_kept) : findings(places_kept), word_level(places_kept) {}
+  explicit BlockReport(std::size_t places_kept)
+      : findings(places_kept), word_level(places_kept), inside_first(places_kept) {}
 
   Findings findings;
   Findings word_level;  // "word-boxes" of pages without shared boxes, which count only beside pages that share them
+  Findings inside_first;  // "tag-order" of entities that begin with I-, which are right in IOB1
   CheckCounts counts;
   std::vector<PageFacts> pages;
   std::map<std::string, std::uint64_t> labels;  // occurrences
   BoxExtent boxes;
 };
 
+Problem mixed_labels_problem(std::string where, std::string_view label);
+
 class PageChecker {
  public:
   // `decoding`, which all threads share, bounds what their decoders hold.
-  PageChecker(const PageSource& source, const CheckOptions& options, ByteGate& decoding)
-      : source_(source), options_(options), decoding_(decoding) {}
+  PageChecker(const PageSource& source, const CheckOptions& options, ByteGate& decoding);
 
   // Adds page `index`. Faults of the page become findings; nothing is thrown for them.
   void check(std::size_t index, BlockReport& block);
@@ -51,6 +55,9 @@ class PageChecker {
   void check_image(Page& page);
   void check_page_boxes(const Page& page);
   void check_labels(const Page& page);
+  void check_scheme(const Page& page, std::size_t word);
+  void check_tag_order(const Page& page);
+  void check_iob_order(const Page& page);
   void check_tokens(const Page& page);
   void check_length(const Page& page);
   void add(Severity severity, std::string_view kind, Problem problem);
@@ -58,7 +65,8 @@ class PageChecker {
   const PageSource& source_;
   const CheckOptions& options_;
   ByteGate& decoding_;
-  BlockReport* block_ = nullptr;  // the one being filled
+  LabelScheme scheme_ = LabelScheme::kIob;  // of the label set, where there is one
+  BlockReport* block_ = nullptr;            // the one being filled
   PageTokens tokens_;
   std::vector<Window> windows_;
 };

@@ -144,8 +144,8 @@ class Annotator {
                          .found = to_string(word.box)});
       }
     }
-    const std::vector<WordSpan> found = entity_spans(labels);
-    const std::vector<WordSpan> wanted = has_gold_ ? entity_spans(gold) : std::vector<WordSpan>();
+    const std::vector<WordSpan> found = entity_spans(labels, page_.scheme);
+    const std::vector<WordSpan> wanted = has_gold_ ? entity_spans(gold, page_.scheme) : std::vector<WordSpan>();
     const auto among = [](const std::vector<WordSpan>& spans, const WordSpan& span) {
       return std::find(spans.begin(), spans.end(), span) != spans.end();
     };
@@ -397,25 +397,6 @@ class Annotator {
 };
 
 }  // namespace
-
-std::vector<WordSpan> entity_spans(const std::vector<std::string>& labels) {
-  std::vector<WordSpan> spans;
-  for (std::size_t i = 0; i < labels.size(); ++i) {
-    const std::string& label = labels[i];
-    if (label.empty() || label == "O") continue;
-    // A label without a B- or I- is an entity's bare name; it goes on as long as it is repeated.
-    const bool prefixed = label.size() > 2 && label[1] == '-' && (label[0] == 'B' || label[0] == 'I');
-    const std::string name = prefixed ? label.substr(2) : label;
-    const bool continues =
-        !(prefixed && label[0] == 'B') && !spans.empty() && spans.back().end == i && spans.back().name == name;
-    if (continues) {
-      spans.back().end = i + 1;
-    } else {
-      spans.push_back({name, i, i + 1});
-    }
-  }
-  return spans;
-}
 
 void draw_annotated_page(const AnnotatedPage& page) { Annotator(page).draw(); }
 

@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "data/label_scheme.h"
+
 namespace plimsoll {
 
 struct AnnotatedWord {
@@ -30,15 +32,9 @@ struct AnnotatedPage {
   // Entity names in the order that fixes their colours; names found on the page beyond these follow in alphabetical
   // order. Give it so that all pages of a run have the same colours.
   std::vector<std::string> entity_names{};
+  // How labels are read; by default each by itself, tagged or plain.
+  LabelScheme scheme = LabelScheme::kMixed;
 };
-
-// A run of words that labels make one: B-X starts it, and so does an I-X that continues no X; I-X words continue it.
-struct WordSpan {
-  std::string name{};
-  std::size_t begin = 0, end = 0;  // words, half-open
-  friend bool operator==(const WordSpan&, const WordSpan&) = default;
-};
-std::vector<WordSpan> entity_spans(const std::vector<std::string>& labels);
 
 // Writes `output_png` aside, then renames it. A page with a side of more than 2000 pixels is drawn smaller. Boxes are cut
 // to the page. Throws DataError (the image cannot be read, a box or confidence is not a number), EnvironmentError (font,

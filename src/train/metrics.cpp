@@ -1,25 +1,11 @@
 #include "train/metrics.h"
 
 #include <algorithm>
-#include <string_view>
 
 #include "base/error.h"
 
 namespace plimsoll {
 namespace {
-
-constexpr std::string_view kNoType = "_";
-
-// "B-DATE" -> "DATE", "DATE" -> "ATE", "B" and "B-" -> "_": what seqeval's split gives, oddities included, so that a label
-// set without tags gets the same (poor) scores here and there.
-std::string entity_type(const std::string& label) {
-  // The tag is one character, which UTF-8 may write in several bytes.
-  std::size_t begin = 1;
-  while (begin < label.size() && (static_cast<unsigned char>(label[begin]) & 0xC0U) == 0x80U) ++begin;
-  const std::size_t dash = label.find('-', begin);
-  const std::string type = label.substr(dash == std::string::npos ? begin : dash + 1);
-  return type.empty() ? std::string(kNoType) : type;
-}
 
 EntityScores scores_of(std::uint64_t gold, std::uint64_t predicted, std::uint64_t correct) {
   EntityScores scores;
@@ -37,60 +23,38 @@ EntityScores scores_of(std::uint64_t gold, std::uint64_t predicted, std::uint64_
 
 }  // namespace
 
-EntityMetrics::EntityMetrics(std::vector<std::string> label_names) {
-  types_.emplace_back(kNoType);
+EntityMetrics::EntityMetrics(std::vector<std::string> label_names)
+    : scheme_(label_scheme(label_names)), gold_(scheme_), predicted_(scheme_) {
+  const LabelParts outside;
+  types_.emplace_back(outside.type);
   for (const std::string& name : label_names) {
     if (name.empty()) {
       throw DataError({.what = "a label has no name",
                        .where = "the label set",
                        .found = "\"\"",
-                       .allowed = "\"O\", or a tag and a type such as \"B-DATE\"",
+                       .allowed = "\"O\", a type such as \"DATE\", or a tag and a type such as \"B-DATE\"",
                        .remedy = "name every label in the model's id2label"});
     }
-    types_.push_back(entity_type(name));
+    types_.emplace_back(split_label(name, scheme_).type);
   }
   std::sort(types_.begin(), types_.end());
   types_.erase(std::unique(types_.begin(), types_.end()), types_.end());
-  const auto index_of = [this](std::string_view type) {
-    return static_cast<std::int32_t>(std::lower_bound(types_.begin(), types_.end(), type) -
-                                     types_.begin());
+  const auto label = [this](const LabelParts& parts) {
+    const auto type = std::lower_bound(types_.begin(), types_.end(), parts.type) - types_.begin();
+    return Label{parts.tag, static_cast<std::int32_t>(type)};
   };
   labels_.reserve(label_names.size());
-  for (const std::string& name : label_names) {
-    labels_.push_back({name.front(), index_of(entity_type(name))});
-  }
-  outside_ = {'O', index_of(kNoType)};
+  for (const std::string& name : label_names) labels_.push_back(label(split_label(name, scheme_)));
+  outside_ = label(outside);
   counts_.resize(types_.size());
 }
 
-// conlleval's rules as a table of two questions. An entity ends before a word that begins one or is outside, after E and
-// S, and where the type changes; it begins with B and S, with I or E after a word that ended one or was outside, and
-// where the type changes. So I- without B- begins an entity, and E- without B- is one.
-bool EntityMetrics::Walker::advance(Label label, std::uint64_t position, Entity& ended) {
-  const char before = previous_.tag;
-  const char now = label.tag;
-  const bool type_changes = previous_.type != label.type;
-  const bool was_inside = before == 'B' || before == 'I';
-  const bool was_closed = before == 'E' || before == 'S' || before == 'O';
-
-  const bool ends = before == 'E' || before == 'S' ||
-                    (was_inside && (now == 'B' || now == 'S' || now == 'O')) ||
-                    (before != 'O' && before != '.' && type_changes);
-  const bool begins = now == 'B' || now == 'S' || (was_closed && (now == 'E' || now == 'I')) ||
-                      (now != 'O' && now != '.' && type_changes);
-  if (ends) ended = {previous_.type, begin_};
-  if (begins) begin_ = position;
-  previous_ = label;
-  return ends;
-}
-
 void EntityMetrics::advance(Label gold, Label predicted) {
-  Entity in_gold;
-  Entity in_prediction;
+  EntityWalker::Entity in_gold, in_prediction;
   const bool gold_ended = gold_.advance(gold, position_, in_gold);
   const bool prediction_ended = predicted_.advance(predicted, position_, in_prediction);
   ++position_;
-  const auto counts = [this](const Entity& entity) -> Counts& {
+  const auto counts = [this](const EntityWalker::Entity& entity) -> Counts& {
     return counts_[static_cast<std::size_t>(entity.type)];
   };
   if (gold_ended) ++counts(in_gold).gold;
@@ -107,7 +71,7 @@ void EntityMetrics::add_page(std::span<const std::int32_t> gold,
     return labels_[static_cast<std::size_t>(id)];
   };
   for (std::size_t word = 0; word < gold.size(); ++word) {
-    advance(label(gold[word]), label(predicted[word]));
+    advance(label(gold[word]), predicted[word] == kNoPrediction ? outside_ : label(predicted[word]));
   }
   advance(outside_, outside_);  // closes what is still open
 }
@@ -134,8 +98,8 @@ std::vector<EntityMetrics::Labelled> EntityMetrics::per_type() const {
 
 void EntityMetrics::reset() {
   std::fill(counts_.begin(), counts_.end(), Counts{});
-  gold_ = {};
-  predicted_ = {};
+  gold_ = EntityWalker(scheme_);
+  predicted_ = EntityWalker(scheme_);
   position_ = 0;
 }
 

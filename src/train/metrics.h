@@ -1,4 +1,5 @@
-// Entity-level precision, recall and F1, equal to seqeval's default (conlleval's rules), one page at a time.
+// Entity-level precision, recall and F1, equal to seqeval's, one page at a time. What an entity is follows from the
+// label set's scheme (data/label_scheme.h).
 //
 // An entity counts as found only if its type, its first and its last word are all right. Only counts are kept: memory
 // does not grow with the number of pages, and adding a page allocates nothing.
@@ -14,7 +15,12 @@
 #include <string>
 #include <vector>
 
+#include "data/label_scheme.h"
+
 namespace plimsoll {
+
+// In place of a predicted label: nothing was predicted for the word. It is outside every entity.
+inline constexpr std::int32_t kNoPrediction = -1;
 
 struct EntityScores {
   double precision = 0;         // 0 where nothing was predicted
@@ -33,13 +39,11 @@ class EntityMetrics {
     EntityScores scores;
   };
 
-  // `label_names[id]` as in the model's id2label: "O", or a tag B, I, E or S, a dash and a type. The first character is
-  // the tag, what follows the first dash the type ("_" if nothing does), as seqeval splits them. Throws DataError on an
-  // empty name.
+  // `label_names[id]` as in the model's id2label. Throws DataError on an empty name.
   explicit EntityMetrics(std::vector<std::string> label_names);
 
-  // Label ids of one page's words in reading order, both [words]; an entity never spans two pages. Throws InternalError
-  // on different lengths or ids outside the label set.
+  // Label ids of one page's words in reading order, both [words]; an entity never spans two pages. A predicted id may
+  // be kNoPrediction. Throws InternalError on different lengths or ids outside the label set.
   void add_page(std::span<const std::int32_t> gold, std::span<const std::int32_t> predicted);
 
   // Over all types together: seqeval's "micro avg".
@@ -50,39 +54,22 @@ class EntityMetrics {
   void reset();
 
  private:
-  struct Label {
-    char tag = 'O';
-    std::int32_t type = 0;  // index into types_
-  };
+  using Label = EntityWalker::Label;  // its type is an index into types_
   struct Counts {
     std::uint64_t gold = 0;
     std::uint64_t predicted = 0;
     std::uint64_t correct = 0;
   };
-  struct Entity {
-    std::int32_t type = 0;
-    std::uint64_t begin = 0;  // words since the first page, a gap of one between pages
-    friend bool operator==(const Entity&, const Entity&) = default;
-  };
-  // Walks over one sequence of labels, a word at a time.
-  class Walker {
-   public:
-    // Takes the label at `position`; true if an entity ended on the word before, which `ended` then describes.
-    bool advance(Label label, std::uint64_t position, Entity& ended);
-
-   private:
-    Label previous_{'O', -1};
-    std::uint64_t begin_ = 0;
-  };
 
   void advance(Label gold, Label predicted);
 
+  LabelScheme scheme_;
   std::vector<std::string> types_;  // sorted
   std::vector<Label> labels_;
   std::vector<Counts> counts_;  // by type
   Label outside_;
-  Walker gold_;
-  Walker predicted_;
+  EntityWalker gold_;
+  EntityWalker predicted_;
   std::uint64_t position_ = 0;
 };
 

@@ -79,6 +79,55 @@ class CheckTest : public testing::Test {
   WordEncoder encoder_ = letters_encoder();
 };
 
+TEST_F(CheckTest, SaysHowLabelsAreRead) {
+  // A page of five words.
+  const auto with_labels = [&](std::string_view id, const std::string& labels) {
+    const std::string box = "[0, 0, 10, 10]";
+    return fmt::format(
+        R"({{"id": "{0}", "image": "{1}", "width": 61, "height": 47, "words": ["A", "B", "C", "D", "E"], )"
+        R"("boxes": [{2}, {2}, {2}, {2}, {2}], "labels": [{3}]}})"
+        "\n",
+        id, image_file("rgb.png"), box, labels);
+  };
+  const auto orders = [&](const std::string& names, const std::string& labels) {
+    labels_ = LabelSet::parse(names);
+    const Findings found = run(with_labels("a", labels)).findings;
+    for (const Finding& finding : found.sorted()) {
+      if (finding.kind == "tag-order") return finding.places;
+    }
+    return std::vector<Finding::Place>();
+  };
+  const auto infos = [&](const std::string& names, const std::string& labels) {
+    labels_ = LabelSet::parse(names);
+    std::string what;
+    for (const Finding& finding : run(with_labels("a", labels)).findings.sorted()) {
+      if (finding.kind == "label-scheme" && finding.severity == Severity::kInfo) what += finding.first.what;
+    }
+    return what;
+  };
+
+  // IOB1: I- begins, and B- only where two entities of a type touch. One B- elsewhere, and it is IOB2 with faults.
+  EXPECT_THAT(orders("O,B-X,I-X", R"("I-X", "B-X", "I-X", "O", "I-X")"), testing::IsEmpty());
+  EXPECT_THAT(infos("O,B-X,I-X", R"("I-X", "B-X", "I-X", "O", "I-X")"), testing::HasSubstr("IOB1"));
+  EXPECT_EQ(orders("O,B-X,I-X", R"("I-X", "B-X", "O", "B-X", "I-X")").size(), 1U);
+  EXPECT_EQ(infos("O,B-X,I-X", R"("I-X", "B-X", "O", "B-X", "I-X")"), "");
+  EXPECT_THAT(infos("O,X", R"("X", "X", "X", "O", "O")"), testing::HasSubstr("whole type"));
+
+  const std::string bioes = "O,B-X,I-X,E-X,S-X,B-Y,I-Y,E-Y,S-Y", bilou = "O,B-X,I-X,L-X,U-X";
+  EXPECT_THAT(orders(bioes, R"("B-X", "I-X", "E-X", "S-Y", "S-X")"), testing::IsEmpty());
+  EXPECT_THAT(orders(bilou, R"("B-X", "L-X", "U-X", "U-X", "O")"), testing::IsEmpty());
+  const auto found = [](const std::vector<Finding::Place>& places) {
+    std::vector<std::string> all;
+    for (const Finding::Place& place : places) all.push_back(place.found);
+    return all;
+  };
+  EXPECT_THAT(found(orders(bioes, R"("B-X", "O", "E-X", "B-Y", "E-X")")),
+              testing::ElementsAre("O after B-X", "E-X after O", "E-X after B-Y"));
+  EXPECT_THAT(found(orders(bilou, R"("I-X", "L-X", "B-X", "U-X", "B-X")")),
+              testing::ElementsAre("I-X after the beginning", "U-X after B-X", "the page's end after B-X"));
+  EXPECT_THAT(found(orders("O,I-X,E-X", R"("E-X", "I-X", "E-X", "E-X", "O")")), testing::IsEmpty());  // IOE
+}
+
 TEST_F(CheckTest, GoodPagesHaveNoFindings) {
   const CheckReport report = run(page("a") + page("b", "[0, 0, 61, 47]", "B-X", "ABC"));
   EXPECT_TRUE(report.findings.empty()) << report.findings.to_text();

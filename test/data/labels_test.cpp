@@ -59,6 +59,11 @@ TEST(Labels, ComesFromDataInAFixedOrder) {
   const LabelSet labels = LabelSet::from_names_seen({"I-TOTAL", "B-TOTAL", "B-DATE", "O", "misc"});
   EXPECT_THAT(labels.names(), ElementsAre("O", "B-DATE", "I-DATE", "B-TOTAL", "I-TOTAL", "misc"));
 
+  EXPECT_THAT(LabelSet::from_names_seen({"O", "S-A", "B-B"}).names(),
+              ElementsAre("O", "B-A", "I-A", "E-A", "S-A", "B-B", "I-B", "E-B", "S-B"));
+  EXPECT_THAT(LabelSet::from_names_seen({"O", "U-A"}).names(), ElementsAre("O", "B-A", "I-A", "L-A", "U-A"));
+  EXPECT_THAT(LabelSet::from_names_seen({"O", "RATE", "E-MAIL"}).names(), ElementsAre("O", "E-MAIL", "RATE"));
+
   const ScratchFolder folder;
   const auto path = folder.write("a.jsonl", R"({"image": "a", "words": ["A"], "boxes": [[0,0,1,1]], "labels": ["B-Z"]})"
                                             "\n"

@@ -120,6 +120,16 @@ std::vector<Fault> word_faults() {
       label("a list", "wrong-type", Json::array({1})),
   };
   // The first word of a line is O, before it B-Y, and the last of a line B-Y, before it I-X.
+  // Names without a tag, and L- and U- beside E- and S-.
+  for (const char* odd : {"DATE", "U-X"}) {
+    Fault mixed = label(std::string("of another scheme, ") + odd, "label-scheme", odd);
+    mixed.options = [](CheckOptions& options) {
+      static const LabelSet kMixed = LabelSet::parse("O,B-X,I-X,B-Y,I-Y,E-X,U-X,DATE");
+      options.labels = &kMixed;
+    };
+    mixed.also = {"label-unused"};
+    faults.push_back(std::move(mixed));
+  }
   Fault inside = label("inside without a beginning", "tag-order", "I-Y");
   inside.plant = [](Json& page, std::size_t at) { page["labels"][at] = at % kWordsInLine < 2 ? "I-X" : "I-Y"; };
   faults.push_back(inside);

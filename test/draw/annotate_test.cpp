@@ -59,15 +59,6 @@ fs::path write_blank(const fs::path& path, int width, int height) {
   return path;
 }
 
-TEST(EntitySpans, FollowTheLabels) {
-  using Spans = std::vector<WordSpan>;
-  EXPECT_EQ(entity_spans({"O", "B-A", "I-A", "O", "B-B"}), (Spans{{"A", 1, 3}, {"B", 4, 5}}));
-  EXPECT_EQ(entity_spans({"B-A", "B-A", "I-B", "I-B"}), (Spans{{"A", 0, 1}, {"A", 1, 2}, {"B", 2, 4}}));
-  EXPECT_EQ(entity_spans({"I-A", "O", "I-A"}), (Spans{{"A", 0, 1}, {"A", 2, 3}}));
-  EXPECT_EQ(entity_spans({"TOTAL", "TOTAL", ""}), (Spans{{"TOTAL", 0, 2}}));
-  EXPECT_EQ(entity_spans({}), Spans{});
-}
-
 TEST(Annotate, ColoursWhereEntitiesAreAndNowhereElse) {
   const ScratchFolder scratch;
   const fs::path image = write_blank(scratch / "page.png", 300, 400);

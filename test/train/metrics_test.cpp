@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -49,15 +50,22 @@ void expect_scores(const EntityScores& scores, const nlohmann::json& golden,
   EXPECT_EQ(scores.support, golden["support"].get<std::uint64_t>()) << what;
 }
 
-// Made by tools/make_golden.py with seqeval: random BIO and IOBES sequences, I- without B-, changes of type, bare tags.
+// Made by tools/golden_metrics.py with seqeval: random BIO and IOBES sequences, I- without B-, changes of type, bare
+// tags; IOB1, IOB2, BIOES, BILOU and plain names with predictions that mostly keep to the scheme.
 TEST(EntityMetrics, EqualsSeqeval) {
   const auto golden = nlohmann::json::parse(
       read_text_file(test_data_dir() / "metrics.json"));
   ASSERT_GT(golden["cases"].size(), 20U);
   std::size_t index = 0;
+  std::map<std::string, int> of_scheme;
   for (const auto& item : golden["cases"]) {
     const std::string what = "case " + std::to_string(index++);
     const Names names = label_set(item["pages"]);
+    if (item.contains("scheme")) {
+      const std::string scheme = item["scheme"].get<std::string>();
+      EXPECT_EQ(scheme_name(label_scheme(names)), scheme.starts_with("IOB") ? "IOB" : scheme) << what;
+      ++of_scheme[scheme];
+    }
     EntityMetrics metrics(names);
     for (const auto& page : item["pages"]) metrics.add_page(ids(page[0], names), ids(page[1], names));
     expect_scores(metrics.overall(), item["overall"], what);
@@ -70,6 +78,27 @@ TEST(EntityMetrics, EqualsSeqeval) {
       ++expected;
     }
   }
+  for (const char* scheme : {"IOB1", "IOB2", "BIOES", "BILOU", "plain"}) EXPECT_EQ(of_scheme[scheme], 8) << scheme;
+}
+
+TEST(EntityMetrics, PlainNamesOfTheSameEndAreDifferentTypes) {
+  EntityMetrics metrics({"O", "RATE", "DATE"});
+  metrics.add_page(std::vector<std::int32_t>{1, 1, 0, 2}, std::vector<std::int32_t>{2, 2, 0, 2});
+  const EntityScores scores = metrics.overall();
+  EXPECT_EQ(scores.support, 2U);
+  EXPECT_EQ(scores.correct, 1U);
+  EXPECT_EQ(metrics.per_type().front().type, "DATE");
+}
+
+TEST(EntityMetrics, AWordWithoutAPredictionIsMissed) {
+  EntityMetrics metrics(kNames);
+  const std::int32_t none = kNoPrediction;
+  metrics.add_page(std::vector<std::int32_t>{1, 2, 0, 3, 4}, std::vector<std::int32_t>{1, 2, none, none, none});
+  metrics.add_page(std::vector<std::int32_t>{1, 2}, std::vector<std::int32_t>{1, none});
+  const EntityScores scores = metrics.overall();
+  EXPECT_EQ(scores.support, 3U);
+  EXPECT_EQ(scores.predicted, 2U);
+  EXPECT_EQ(scores.correct, 1U);
 }
 
 TEST(EntityMetrics, CountsAnEntityOnlyWhenAllOfItIsRight) {
