@@ -14,7 +14,7 @@ void run_eval(const Invocation& invocation, RunOptions& options) {
   const Device device = open_run_device(invocation, options);
   Backend& backend = *device.backend;
   const ModelBundle bundle = open_trained_model(options.model.model, options.model.tokenizer, options.model.base_model);
-  check_weights(bundle);
+  check_weights(bundle, MissingHead::kRefused);
   const auto dataset = open_dataset(bundle, options.data, true, true);
   Session session(fit(fit_request(bundle, options.train, nullptr, dataset.get(), options.memory), backend), backend);
   load_model(bundle, options.train.seed, [&](const std::string& name) { return session.parameter(name); });
@@ -52,8 +52,10 @@ void add_eval(CLI::App& app, Invocation& invocation) {
       ->capture_default_str();
   add_footer(
       command,
-      "Scores equal seqeval's in its default mode, over whole pages (windows are merged). A page whose image cannot\n"
-      "be decoded is left out and named; the exit code is then 3.");
+      "Scores are those of seqeval over whole pages: windows are merged again, and labelled words without a\n"
+      "prediction (--truncate) are missed words. IOB1, IOB2 and BIOES labels are read as in its default mode, BILOU as\n"
+      "in its strict mode; labels without tags are whole types. A page whose image cannot be decoded is left out and\n"
+      "named; the exit code is then 3.");
   command->callback(
       [&invocation, options] { invocation.action = [&invocation, options] { run_eval(invocation, *options); }; });
 }

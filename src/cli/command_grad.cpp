@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "base/counted.h"
 #include "cli/command.h"
 #include "cli/devices.h"
 #include "cli/outputs.h"
@@ -23,6 +24,7 @@ void run_grad(const Invocation& invocation, const GradOptions& options) {
   const Device device = open_device(invocation, options.device);
   // Gradients need config and weights; a directory without a tokenizer is as good.
   const ModelBundle bundle = open_weights_only(options.model, options.base_model);
+  check_weights(bundle, MissingHead::kRefused);
   const GradientReport report = compute_gradients(
       bundle, options.batch, options.output, *device.backend,
       {.train_relative_position_tables = options.train_tables, .precision = options.precision.resolve()});
@@ -34,9 +36,9 @@ void run_grad(const Invocation& invocation, const GradOptions& options) {
                        {"gradients", report.parameters},
                        {"output", options.output}});
   }
-  print_line(fmt::format("loss {:.7f} over {} labelled tokens ({} samples of {} tokens); logits and {} gradients in {}",
-                         report.loss, report.labelled_tokens, report.samples, report.tokens, report.parameters,
-                         options.output));
+  print_line(fmt::format("loss {:.7f} over {} ({} of {}); logits and {} in {}", report.loss,
+                         counted(report.labelled_tokens, "labelled token"), counted(report.samples, "sample"),
+                         counted(report.tokens, "token"), counted(report.parameters, "gradient"), options.output));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/work_folder.h"
 #include "cli/command.h"
@@ -25,7 +26,7 @@ void run_merge(const Invocation& invocation, const MergeOptions& options) {
   const ModelBundle bundle = open_model(options.adapter, options.tokenizer, options.model);
   refuse_replacing({{"--output-dir", options.output_dir}},
                    {{"--adapter", options.adapter}, {"--model", bundle.base}, {"--tokenizer", options.tokenizer}});
-  check_weights(bundle);
+  check_weights(bundle, MissingHead::kRefused);
   make_model_directory(options.output_dir, "--output-dir");
   const DirectoryLock lock(options.output_dir, "--output-dir");
   write_model(options.output_dir, [&](const std::filesystem::path& aside) { return merge_adapter(aside, bundle); });
@@ -37,8 +38,8 @@ void run_merge(const Invocation& invocation, const MergeOptions& options) {
                        {"modules", lora.modules.size()},
                        {"output_dir", options.output_dir}});
   }
-  print_line(fmt::format("{} adapters of rank {} folded into {}, written to {}", lora.modules.size(), lora.rank,
-                         bundle.base, options.output_dir));
+  print_line(fmt::format("{} of rank {} folded into {}, written to {}", counted(lora.modules.size(), "adapter"),
+                         lora.rank, bundle.base, options.output_dir));
 }
 
 }  // namespace

@@ -1,9 +1,12 @@
 #include <fmt/format.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <span>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -14,8 +17,10 @@
 #include "cli/run_options.h"
 #include "cli/usage.h"
 #include "data/image.h"
+#include "data/label_scheme.h"
 #include "draw/annotate.h"
 #include "fit/session.h"
+#include "train/metrics.h"
 #include "train/predictor.h"
 
 namespace plimsoll {
@@ -27,6 +32,7 @@ struct PredictOptions {
   std::string output;
   std::string draw_dir;
   std::int64_t draw_limit = 0;
+  bool all_scores = false;
 };
 
 // A page's id as the name of a file in one folder: ids may hold anything, "../invoices/7" and twice the same too.
@@ -52,17 +58,73 @@ std::vector<std::string> label_names(const PagePrediction& prediction, const std
   return labels;
 }
 
-nlohmann::json page_json(const Page& page, const std::vector<std::string>& labels, const PagePrediction& prediction) {
-  nlohmann::json entities = nlohmann::json::array();
-  for (const WordSpan& span : entity_spans(labels)) {
-    std::string text;
-    for (std::size_t w = span.begin; w < span.end; ++w) text += (w == span.begin ? "" : " ") + page.words[w];
-    entities.push_back({{"label", span.name}, {"text", text}, {"begin", span.begin}, {"end", span.end}});
+// Whole numbers as they were read: 12 and not 12.0.
+nlohmann::json box_json(const Box& box) {
+  nlohmann::json json = nlohmann::json::array();
+  for (const double value : box) {
+    const bool whole = std::floor(value) == value && std::abs(value) < 1e9;
+    json.push_back(whole ? nlohmann::json(static_cast<std::int64_t>(value)) : nlohmann::json(value));
   }
-  std::vector<float> probabilities = prediction.probabilities;
-  probabilities.resize(page.words.size(), 0);
-  return {{"id", page.id},    {"image", page.image.string()},   {"words", page.words},
-          {"labels", labels}, {"probabilities", probabilities}, {"entities", entities}};
+  return json;
+}
+
+Box united(Box a, const Box& b) {
+  return {std::min(a[0], b[0]), std::min(a[1], b[1]), std::max(a[2], b[2]), std::max(a[3], b[3])};
+}
+
+// What docs/predictions.md describes.
+nlohmann::json field_json(const Page& page, const WordSpan& span, const PagePrediction& prediction) {
+  std::string text;
+  Box box = page.boxes[span.begin];
+  nlohmann::json boxes = nlohmann::json::array();
+  float confidence = 1;
+  for (std::size_t w = span.begin; w < span.end; ++w) {
+    text += (w == span.begin ? "" : " ") + page.words[w];
+    box = united(box, page.boxes[w]);
+    boxes.push_back(box_json(page.boxes[w]));
+    confidence = std::min(confidence, prediction.probabilities[w]);
+  }
+  return {{"label", span.name},       {"text", text},
+          {"box", box_json(box)},     {"boxes", boxes},
+          {"confidence", confidence}, {"start_word", span.begin},
+          {"end_word", span.end}};
+}
+
+bool is_predicted(const PagePrediction& prediction, std::size_t word) {
+  return word < prediction.labels.size() && prediction.labels[word] != kNoPrediction;
+}
+
+// `names`: of the model's labels.
+nlohmann::json page_json(const Page& page, const std::vector<std::string>& labels, const PagePrediction& prediction,
+                         const std::vector<std::string>& names, bool all_scores) {
+  nlohmann::json fields = nlohmann::json::array(), probabilities = fields, unpredicted = fields, scores = fields;
+  for (const WordSpan& span : entity_spans(labels, label_scheme(names))) {
+    fields.push_back(field_json(page, span, prediction));
+  }
+  for (std::size_t w = 0; w < page.words.size(); ++w) {
+    const bool predicted = is_predicted(prediction, w);
+    probabilities.push_back(predicted ? nlohmann::json(prediction.probabilities[w]) : nlohmann::json());
+    if (!predicted) unpredicted.push_back(w);
+    if (!all_scores) continue;
+    nlohmann::json of_word;  // null
+    if (predicted) {
+      const std::span<const float> all = std::span(prediction.scores).subspan(w * names.size(), names.size());
+      of_word = std::vector<float>(all.begin(), all.end());
+    }
+    scores.push_back(std::move(of_word));
+  }
+  nlohmann::json object = {{"id", page.id},
+                           {"image", page.image.string()},
+                           {"words", page.words},
+                           {"labels", labels},
+                           {"probabilities", probabilities},
+                           {"fields", fields},
+                           {"unpredicted_words", unpredicted}};
+  if (all_scores) {
+    object["label_names"] = names;
+    object["scores"] = scores;
+  }
+  return object;
 }
 
 // The page's boxes in pixels of its image, whatever the data gave.
@@ -74,8 +136,8 @@ std::array<double, 4> pixel_box(const Page& page, std::size_t word, BoxFormat fo
 }
 
 void draw_page(const Page& page, const std::vector<std::string>& labels, const PagePrediction& prediction,
-               BoxFormat format, const fs::path& path) {
-  AnnotatedPage picture{.image = page.image, .output_png = path};
+               BoxFormat format, LabelScheme scheme, const fs::path& path) {
+  AnnotatedPage picture{.image = page.image, .output_png = path, .scheme = scheme};
   for (std::size_t w = 0; w < page.words.size(); ++w) {
     AnnotatedWord word{.box = pixel_box(page, w, format), .label = labels[w]};
     if (w < prediction.probabilities.size()) word.confidence = prediction.probabilities[w];
@@ -91,7 +153,7 @@ void run_predict(const Invocation& invocation, RunOptions& options, const Predic
   const Device device = open_run_device(invocation, options);
   Backend& backend = *device.backend;
   const ModelBundle bundle = open_trained_model(options.model.model, options.model.tokenizer, options.model.base_model);
-  check_weights(bundle);
+  check_weights(bundle, MissingHead::kRefused);
   const auto dataset = open_dataset(bundle, options.data, false, false);
   refuse_replacing_images({{"--output", predict.output}}, dataset->source());
   if (!predict.draw_dir.empty()) make_directory_of(predict.draw_dir, "--draw", "predict");
@@ -109,42 +171,52 @@ void run_predict(const Invocation& invocation, RunOptions& options, const Predic
       open_pages(options.data.data, {.label_names = bundle.config.labels, .segment_boxes = options.data.segment_boxes});
   std::unique_ptr<OutputFile> file;
   if (!predict.output.empty()) file = std::make_unique<OutputFile>(predict.output);
-  std::int64_t done = 0;
+  std::int64_t done = 0, unpredicted = 0;
   std::set<std::string> names;
   // A page that cannot be read costs that page; the exit code says so.
   std::vector<SkippedPage> skipped;
-  const PredictControl control{.on_bad_page = [&skipped](const BadPageError& error) {
+  const auto leave_out = [&skipped](const BadPageError& error) {
     skipped.push_back({.page = error.page(), .problem = error.problem()});
     log_warning(fmt::format("a page cannot be read and is left out: {}", describe(skipped.back())));
-  }};
+  };
+  const PredictControl control{.on_bad_page = leave_out, .all_scores = predict.all_scores};
   predict_pages(
       session, bundle.config, *dataset, loader_options(options.memory),
       [&](const PagePrediction& prediction) {
         Page page = pages->read(prediction.page);
         if (page.width == 0 || page.height == 0) read_page_image_info(page);
         const std::vector<std::string> labels = label_names(prediction, bundle.config.labels, page.words.size());
-        const std::string line = page_json(page, labels, prediction).dump();
+        const std::string line = page_json(page, labels, prediction, bundle.config.labels, predict.all_scores).dump();
         if (file) {
           file->write(line + "\n");
         } else {
           print_line(line);
         }
         if (!predict.draw_dir.empty() && (predict.draw_limit == 0 || done < predict.draw_limit)) {
-          draw_page(page, labels, prediction, options.data.box_format,
+          draw_page(page, labels, prediction, options.data.box_format, label_scheme(bundle.config.labels),
                     fs::path(predict.draw_dir) / picture_name(page.id, names));
         }
+        for (std::size_t w = 0; w < page.words.size(); ++w) unpredicted += is_predicted(prediction, w) ? 0 : 1;
         ++done;
       },
       control);
   if (file) file->close();
   log_skipped_pages(skipped);
   if (!skipped.empty()) invocation.exit_code = ExitCode::kData;
+  if (unpredicted > 0) {
+    log_warning(fmt::format("{} no prediction ({}) and count as O; \"unpredicted_words\" lists them",
+                            counted(unpredicted, "word has", "words have"),
+                            options.data.truncate ? "cut off by --truncate, or without text" : "they hold no text"));
+  }
   if (invocation.json && file) {
-    nlohmann::json object = {{"pages", done}, {"output", predict.output}, {"pictures", predict.draw_dir}};
+    nlohmann::json object = {{"pages", done},
+                             {"unpredicted_words", unpredicted},
+                             {"output", predict.output},
+                             {"pictures", predict.draw_dir}};
     if (!skipped.empty()) object["skipped_pages"] = skipped_pages_json(skipped);
     print_json(object);
   } else if (file) {
-    print_line(fmt::format("{} pages predicted, written to {}{}", done, predict.output,
+    print_line(fmt::format("{} predicted, written to {}{}", counted(done, "page"), predict.output,
                            predict.draw_dir.empty() ? "" : ", drawn in " + predict.draw_dir));
   }
 }
@@ -165,7 +237,9 @@ void add_predict(CLI::App& app, Invocation& invocation) {
       ->capture_default_str();
   command->option_defaults()->group("Output");
   add_output_file(command, "--output", predict->output,
-                  "JSONL file: id, image, words, labels, probabilities, entities (default: standard output)");
+                  "JSONL file: id, image, words, labels, probabilities, fields (default: standard output)");
+  command->add_flag("--return-all-scores", predict->all_scores,
+                    "Write the probability of every label for each word too: `scores`, in the order of `label_names`");
   command
       ->add_option("--draw", predict->draw_dir,
                    "Directory for images of the pages with the predicted fields drawn on them")
@@ -174,12 +248,11 @@ void add_predict(CLI::App& app, Invocation& invocation) {
       ->capture_default_str();
   add_footer(
       command,
-      "One line a page, in the order of the data. `labels` has one name per word, `probabilities` that label's share,\n"
-      "`entities` what adjoining words make up: label, text, begin and end (words, end not included). Labels in the "
-      "data\n"
-      "are not needed; where there are some, --draw marks what differs. A page whose image cannot be decoded is named "
-      "and\n"
-      "left out; the exit code is then 3.\n"
+      "One line a page, in the order of the data. `labels` has one name per word, `probabilities` its probability, and\n"
+      "`fields` what adjoining words make up: label, text, box (boxes: of its words), confidence, start_word, end_word\n"
+      "(not included). Words of `unpredicted_words` have no prediction. docs/predictions.md has all of it. Labels in\n"
+      "the data are not needed; where there are some, --draw marks what differs. A page whose image cannot be decoded\n"
+      "is named and left out; the exit code is then 3.\n"
       "\n"
       "  plimsoll predict --model run --data new.jsonl --output found.jsonl --draw pictures");
   command->callback([&invocation, options, predict] {

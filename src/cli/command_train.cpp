@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -138,7 +139,7 @@ nlohmann::json summary_json(const RunPlan& plan, const TrainSummary& summary, st
       {"pages_per_second", summary.seconds > 0 ? static_cast<double>(summary.pages_here) / summary.seconds : 0},
       {"data_wait", summary.data_wait},
       {"precision", precision_name(plan.precision)},
-      {"loss", summary.last_loss}};
+      {"loss", summary.last_loss ? nlohmann::json(*summary.last_loss) : nlohmann::json()}};
   if (plan.precision == DType::kF16 || summary.skipped_updates > 0) object["skipped_updates"] = summary.skipped_updates;
   if (!summary.skipped_pages.empty()) object["skipped_pages"] = skipped_pages_json(summary.skipped_pages);
   if (plan.host_budget_bytes > 0) object["host_measured_peak_bytes"] = peak_resident_bytes();
@@ -235,10 +236,10 @@ void train_planned(const Invocation& invocation, const RunOptions& options, cons
   log_skipped_pages(summary.skipped_pages);
   if (invocation.json) return print_event("end", object);
   if (summary.evaluation) print_line(evaluation_table(*summary.evaluation));
-  print_line(
-      fmt::format("trained {} updates in {:.0f} s, {:.1f} pages/s, {:.1f} % of it waiting for data; the {} is in {}",
-                  summary.steps_here, summary.seconds, object["pages_per_second"].get<double>(),
-                  100 * summary.data_wait, bundle.options.lora.enabled() ? "adapter" : "model", output_dir.string()));
+  print_line(fmt::format("trained {} in {:.0f} s, {:.1f} pages/s, {:.1f} % of it waiting for data; the {} is in {}",
+                         counted(summary.steps_here, "update"), summary.seconds,
+                         object["pages_per_second"].get<double>(), 100 * summary.data_wait,
+                         bundle.options.lora.enabled() ? "adapter" : "model", output_dir.string()));
   if (summary.device_busy) print_line(fmt::format("the GPU worked {:.1f} % of that time", 100 * *summary.device_busy));
   print_line(peak_line(plan, measured));
   constexpr double kMuchWait = 0.05;

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/bytes.h"
+#include "base/counted.h"
 #include "base/log.h"
 
 namespace plimsoll {
@@ -61,6 +62,10 @@ struct Skipped {
   const char* c_str() const { return text.data(); }
 };
 
+std::string loss_text(const Evaluation& evaluation) {
+  return evaluation.loss ? fmt::format("loss {:.4f}", *evaluation.loss) : "no loss";
+}
+
 }  // namespace
 
 std::string plan_table(const RunPlan& plan) {
@@ -80,7 +85,7 @@ std::string plan_table(const RunPlan& plan) {
     text += fmt::format("  batches of {}", plan.levers.micro_batch_size);
   }
   const PlannedProgram& program = plan.programs.front();
-  text += fmt::format("; at most {} text tokens each", program.capacity.text_rows);
+  text += fmt::format("; at most {} each", counted(program.capacity.text_rows, "text token"));
   if (plan.accumulation_steps == 0) return text;
   if (!plan.trained_parts.empty()) text += "\n  " + plan.trained_parts;
   if (plan.levers.update != UpdateMode::kAfterBackward) {
@@ -125,7 +130,12 @@ std::string evaluation_table(const Evaluation& evaluation) {
   };
   for (const auto& [type, scores] : evaluation.per_label) row(type, scores);
   row("all", evaluation.overall);
-  text += fmt::format("loss {:.4f} over {} pages in {:.1f} s", evaluation.loss, evaluation.pages, evaluation.seconds);
+  text += fmt::format("{} over {} in {:.1f} s", loss_text(evaluation), counted(evaluation.pages, "page"),
+                      evaluation.seconds);
+  if (evaluation.missed_words > 0) {
+    text += fmt::format("\n{} no prediction (cut off by --truncate, or without text) and counted as missed",
+                        counted(evaluation.missed_words, "labelled word has", "labelled words have"));
+  }
   return text;
 }
 
@@ -180,8 +190,8 @@ void ProgressBar::on_step(const StepReport& r) {
 void ProgressBar::on_evaluation(const StepReport& r, const Evaluation& evaluation) {
   if (quiet_) return;
   clear();
-  write_error("evaluation at step {}: f1 {:.4f}  precision {:.4f}  recall {:.4f}  loss {:.4f}\n", r.step,
-              evaluation.overall.f1, evaluation.overall.precision, evaluation.overall.recall, evaluation.loss);
+  write_error("evaluation at step {}: f1 {:.4f}  precision {:.4f}  recall {:.4f}  {}\n", r.step, evaluation.overall.f1,
+              evaluation.overall.precision, evaluation.overall.recall, loss_text(evaluation));
 }
 
 void ProgressBar::on_checkpoint(const std::filesystem::path& path) {

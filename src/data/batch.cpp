@@ -161,10 +161,13 @@ void Batch::close_sample(const SampleReference& reference, std::int32_t key) {
 std::int64_t Batch::add(const EncodedExample& example, const SampleReference& reference, std::int32_t key,
                         std::int64_t pad_to) {
   const auto tokens = static_cast<std::int32_t>(example.input_ids.size());
+  std::int32_t counted = 0;
   for (std::int32_t t = 0; t < tokens; ++t) {
     const auto i = static_cast<std::size_t>(t);
+    // As transformers counts: a word that reads "<pad>" has the padding position, and those behind it do not count it.
+    const bool is_pad = example.input_ids[i] == pad_id_;
     add_text_row({.id = example.input_ids[i],
-                  .position = pad_id_ + 1 + t,
+                  .position = is_pad ? pad_id_ : pad_id_ + ++counted,
                   .label = example.labels[i],
                   .predicts = example.predicts[i],
                   .coordinate = t,

@@ -8,6 +8,8 @@
 
 #include "base/hash.h"
 
+#include "base/counted.h"
+
 namespace plimsoll {
 namespace {
 
@@ -46,7 +48,7 @@ Problem unknown_label_problem(const Page& page, std::size_t word, const LabelSet
 Problem page_too_long_problem(const Page& page, std::size_t tokens, const WindowOptions& options) {
   return {.what = "a page is longer than the model sees at once",
           .where = place(page),
-          .found = fmt::format("{} tokens", tokens),
+          .found = counted(tokens, "token"),
           .allowed = fmt::format("at most {} ({} less <s> and </s>)", options.content(), options.max_length),
           .remedy = "let it be cut into overlapping windows, or truncated"};
 }
@@ -132,11 +134,18 @@ void Dataset::scan() {
       longest_example_ = std::max(longest_example_, static_cast<int>(example.tokens));
       examples_.push_back(example);
     }
-    for (const std::int32_t first : scratch.tokens.first_of_word) {
-      lost_words_ += first >= scratch.windows.back().end ? 1U : 0U;
+    for (std::size_t word = 0; word < scratch.tokens.first_of_word.size(); ++word) {
+      const std::int32_t first = scratch.tokens.first_of_word[word];
+      const bool lost = first >= scratch.windows.back().end;
+      lost_words_ += lost ? 1U : 0U;
+      if ((!lost && first != kNoWord) || page.labels.empty() || !options_.labels) continue;
+      missed_.push_back({.page = static_cast<std::uint32_t>(p),
+                         .word = static_cast<std::uint32_t>(word),
+                         .label = label_of(page, word)});
     }
   }
   examples_.shrink_to_fit();
+  missed_.shrink_to_fit();
   if (cached) open_cache(key);
 }
 
@@ -155,7 +164,7 @@ void Dataset::check_unchanged(const Example& example, const Scratch& scratch) co
   const bool same = scratch.windows.size() == example.windows &&
                     scratch.windows[example.window].begin == static_cast<std::int32_t>(example.begin) &&
                     scratch.windows[example.window].end - scratch.windows[example.window].begin + 2 == example.tokens;
-  if (!same) throw page_changed(scratch.page, fmt::format("{} tokens in other windows", scratch.tokens.ids.size()));
+  if (!same) throw page_changed(scratch.page, counted(scratch.tokens.ids.size(), "token") + " in other windows");
 }
 
 void Dataset::load(std::size_t index, Scratch& scratch, EncodedExample& out, std::span<std::uint8_t> pixels,
@@ -242,8 +251,14 @@ std::int32_t Dataset::label_of(const Page& page, std::size_t word) const {
   throw PageError("label-unknown", unknown_label_problem(page, word, *options_.labels));
 }
 
+std::span<const MissedWord> Dataset::missed_words(std::uint32_t page) const {
+  const auto words = std::ranges::equal_range(missed_, page, {}, &MissedWord::page);
+  return {words.begin(), words.end()};
+}
+
 std::uint64_t Dataset::host_bytes() const {
-  return examples_.capacity() * sizeof(Example) + source_->host_bytes() + (cache_ ? cache_->host_bytes() : 0);
+  return examples_.capacity() * sizeof(Example) + missed_.capacity() * sizeof(MissedWord) + source_->host_bytes() +
+         (cache_ ? cache_->host_bytes() : 0);
 }
 
 std::uint64_t Dataset::workers_host_bytes(int threads, std::uint64_t decoding_bytes) const {

@@ -39,6 +39,12 @@ struct Example {
 };
 static_assert(sizeof(Example) == 16);
 
+// A labelled word that no window predicts: it is cut off, or has no tokens.
+struct MissedWord {
+  std::uint32_t page = 0, word = 0;  // the page's index in the source, the word's on the page
+  std::int32_t label = 0;
+};
+
 // Tokens of one window; all spans of equal length, `Example::tokens`.
 struct EncodedExample {
   std::vector<std::int32_t> input_ids;
@@ -106,6 +112,8 @@ class Dataset {
   const WordEncoder& encoder() const { return encoder_; }
   // Words of pages cut short (kTruncate) that no example holds.
   std::uint64_t lost_words() const { return lost_words_; }
+  // The words of a page that have a label and no prediction, in order. None where labels are not read.
+  std::span<const MissedWord> missed_words(std::uint32_t page) const;
   const DatasetFingerprint& fingerprint() const { return fingerprint_; }
   // Longest example, in tokens.
   int longest_example() const { return longest_example_; }
@@ -148,6 +156,7 @@ class Dataset {
   ImageProcessor processor_;
   DatasetOptions options_;
   std::vector<Example> examples_;
+  std::vector<MissedWord> missed_;  // in the order of pages
   ImageLimits image_limits_;
   std::unique_ptr<PageCache> cache_;
   std::uint64_t lost_words_ = 0;

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "data/tokenizer_files.h"
@@ -91,7 +92,7 @@ std::optional<std::string_view> Reader::take_file(const fs::path& path, std::str
 
 json Reader::parse(std::string_view text) const {
   if (nests_too_deep(text)) {
-    refuse("a tokenizer file nests too deep", fmt::format("more than {} levels", kMaxJsonDepth),
+    refuse("a tokenizer file nests too deep", "more than " + counted(kMaxJsonDepth, "level"),
            "the form that Hugging Face's tokenizers writes");
   }
   try {
@@ -137,6 +138,12 @@ TokenizerDefinition Reader::read(const fs::path& path) {
       if (!is_added(content)) add_token({.id = small_id(id), .content = content, .normalized = true});
     }
     where_ = tokenizer_where;
+    // Without merges no token but a single byte is ever made: of a vocabulary of words they have been lost.
+    constexpr std::size_t kBytesAndMore = 512;
+    if (definition_.merges.empty() && listed_ > kBytesAndMore + added_.size()) {
+      refuse("the tokenizer has no merges, so that most of its tokens could never occur",
+             counted(listed_, "token") + ", no merge", "the merges that the vocabulary was trained with");
+    }
     for (int byte = 0; byte < 256; ++byte) {
       const char character = static_cast<char>(byte);
       if (find(bytes_to_alphabet({&character, 1})) != kNoToken) continue;
@@ -174,7 +181,12 @@ void Reader::read_tokenizer_json(const json& file) {
            pre_tokenizer.is_null() ? "no pre_tokenizer" : pre_tokenizer.dump().substr(0, 200),
            "pre_tokenizer ByteLevel with use_regex", kOwnTokenizer);
   }
-  for (const json& token : file.value("added_tokens", json::array())) {
+  const json added_tokens = file.value("added_tokens", json());
+  if (!added_tokens.is_array() && !added_tokens.is_null()) {
+    refuse("the added tokens are not a list", added_tokens.dump().substr(0, 40),
+           R"("added_tokens": [{"id": 0, …}, …])");
+  }
+  for (const json& token : added_tokens) {
     add_token(added_token(small_id(token.at("id")), token));
   }
   // The post-processor names the tokens around a text; only needed where no config file does.
@@ -211,7 +223,12 @@ void Reader::read_model(const json& model) {
     must_be_unset(name);
   }
   read_vocabulary(model.at("vocab"));
-  for (const json& merge : model.at("merges")) {
+  const json& merges = model.at("merges");
+  if (!merges.is_array()) {
+    refuse("the merges are not a list", fmt::format("{} {}", merges.type_name(), merges.dump().substr(0, 40)),
+           R"("merges": [["Ġ", "a"], …] or ["Ġ a", …])");
+  }
+  for (const json& merge : merges) {
     if (merge.is_array()) {
       if (merge.size() != 2) refuse("a merge is not a pair", merge.dump(), "two tokens");
       add_merge(merge[0].get_ref<const std::string&>(), merge[1].get_ref<const std::string&>());
@@ -358,7 +375,7 @@ void Reader::put(std::int32_t id, const std::string& token) {
   const std::size_t tokens = std::max(listed_, id_of_.size()), allowed = 2 * tokens + kFreeIds;
   if (index > allowed) {
     refuse("a token's id lies far from all others", fmt::format("{} for \"{}\"", id, token),
-           fmt::format("at most {} where there are {} tokens", allowed, tokens));
+           fmt::format("at most {} among {}", allowed, counted(tokens, "token")));
   }
   if (index >= definition_.tokens.size()) definition_.tokens.resize(index + 1);
   std::string& place = definition_.tokens[index];

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "base/bytes.h"
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/philox.h"
 #include "formats/safetensors.h"
@@ -93,6 +94,15 @@ ParameterReport visit(const std::vector<ParameterSpec>& specs, const ParameterSo
     }
     read(spec, weights, name);
   };
+  const auto in_weights = [&](const ParameterSpec& spec) {
+    return source.weights != nullptr ? name_in_file(*source.weights, spec.name) : std::nullopt;
+  };
+  // A head is made new whole or not at all: one of which a tensor is missing is torn, not half new.
+  const bool has_head = std::ranges::any_of(specs, [&](const ParameterSpec& spec) {
+    return is_head_parameter(spec.name) &&
+           (in_weights(spec) ||
+            (source.adapter != nullptr && source.adapter->find(kAdapterPrefix + spec.name) != nullptr));
+  });
   for (const ParameterSpec& spec : specs) {
     const std::string adapter_name = kAdapterPrefix + spec.name;
     if (source.adapter != nullptr && source.adapter->find(adapter_name) != nullptr) {
@@ -101,31 +111,32 @@ ParameterReport visit(const std::vector<ParameterSpec>& specs, const ParameterSo
       continue;
     }
     if (spec.adapter && source.adapter != nullptr) {
-      throw DataError(
-          {.what = "the adapter lacks a tensor",
-           .where = source.adapter->path().string(),
-           .found = fmt::format("{} tensors, none named '{}'", source.adapter->entries().size(), adapter_name),
-           .allowed = fmt::format("'{}' with shape {}", adapter_name, to_string(spec.file_shape)),
-           .remedy = "copy the adapter again, or train it again"});
+      throw DataError({.what = "the adapter lacks a tensor",
+                       .where = source.adapter->path().string(),
+                       .found = fmt::format("{}, none named '{}'", counted(source.adapter->entries().size(), "tensor"),
+                                            adapter_name),
+                       .allowed = fmt::format("'{}' with shape {}", adapter_name, to_string(spec.file_shape)),
+                       .remedy = "copy the adapter again, or train it again"});
     }
     if (source.weights == nullptr || spec.adapter) {
       fresh(spec);
       continue;
     }
-    const std::optional<std::string> name = name_in_file(*source.weights, spec.name);
-    if (is_head_parameter(spec.name) && (source.fresh_head || !name)) {
+    const std::optional<std::string> name = in_weights(spec);
+    if (is_head_parameter(spec.name) && (source.fresh_head || (!name && !has_head))) {
       report.fresh.push_back(spec.name);
       if (name) used.insert(*name);
       fresh(spec);
       continue;
     }
     if (!name) {
-      throw DataError({.what = "the weights lack a tensor that the model needs",
-                       .where = source.weights->path().string(),
-                       .found = fmt::format("{} tensors, none named '{}'", source.weights->entries().size(), spec.name),
-                       .allowed = fmt::format("'{}' with shape {} (the prefix 'layoutlmv3.' may be missing)", spec.name,
-                                              to_string(spec.file_shape)),
-                       .remedy = "check that weights and config.json belong together, or copy them again"});
+      throw DataError(
+          {.what = "the weights lack a tensor that the model needs",
+           .where = source.weights->path().string(),
+           .found = fmt::format("{}, none named '{}'", counted(source.weights->entries().size(), "tensor"), spec.name),
+           .allowed = fmt::format("'{}' with shape {} (the prefix 'layoutlmv3.' may be missing)", spec.name,
+                                  to_string(spec.file_shape)),
+           .remedy = "check that weights and config.json belong together, or copy them again"});
     }
     used.insert(*name);
     read_checked(spec, *source.weights, *name);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 
 #include "base/error.h"
 
@@ -21,7 +22,7 @@ double Evaluation::metric(const std::string& name) const {
   if (name == "f1" || name == "eval_f1") return overall.f1;
   if (name == "precision" || name == "eval_precision") return overall.precision;
   if (name == "recall" || name == "eval_recall") return overall.recall;
-  if (name == "loss" || name == "eval_loss") return loss;
+  if (name == "loss" || name == "eval_loss") return loss.value_or(std::numeric_limits<double>::infinity());
   throw UsageError({.what = "no such metric",
                     .where = "--metric-for-best-model",
                     .found = name,
@@ -51,25 +52,35 @@ Evaluation evaluate_once(const Session& session, const LayoutLMv3Config& config,
                          const LoaderOptions& loader, const PredictControl& control) {
   const auto begin = std::chrono::steady_clock::now();
   EntityMetrics metrics(config.labels);
-  const auto outside =
-      static_cast<std::int32_t>(std::find(config.labels.begin(), config.labels.end(), "O") - config.labels.begin());
   std::vector<std::int32_t> gold, predicted;
+  std::int64_t missed_words = 0;
   const PredictionTotals totals = predict_pages(
       session, config, dataset, loader,
       [&](const PagePrediction& page) {
         gold.clear();
         predicted.clear();
+        std::span<const MissedWord> missed = dataset.missed_words(page.page);
+        missed_words += static_cast<std::int64_t>(missed.size());
+        const auto miss_until = [&](std::size_t word) {
+          for (; !missed.empty() && missed.front().word < word; missed = missed.subspan(1)) {
+            gold.push_back(missed.front().label);
+            predicted.push_back(kNoPrediction);
+          }
+        };
         for (std::size_t w = 0; w < page.labels.size(); ++w) {
           if (page.gold[w] == kIgnoredLabel) continue;
+          miss_until(w);
           gold.push_back(page.gold[w]);
-          predicted.push_back(page.labels[w] >= 0 ? page.labels[w] : outside);
+          predicted.push_back(page.labels[w]);
         }
+        miss_until(std::numeric_limits<std::size_t>::max());
         metrics.add_page(gold, predicted);
       },
       control);
   Evaluation result{.overall = metrics.overall(), .per_label = metrics.per_type()};
-  result.loss = totals.labelled_tokens > 0 ? totals.loss_sum / static_cast<double>(totals.labelled_tokens) : 0;
+  if (totals.labelled_tokens > 0) result.loss = totals.loss_sum / static_cast<double>(totals.labelled_tokens);
   result.pages = totals.pages;
+  result.missed_words = missed_words;
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   result.interrupted = totals.interrupted;
   return result;
@@ -79,8 +90,9 @@ Evaluation evaluate_once(const Session& session, const LayoutLMv3Config& config,
 
 nlohmann::json to_json(const Evaluation& evaluation) {
   nlohmann::json object = scores_json(evaluation.overall);
-  object["loss"] = evaluation.loss;
+  object["loss"] = evaluation.loss ? nlohmann::json(*evaluation.loss) : nlohmann::json();
   object["pages"] = evaluation.pages;
+  object["missed_words"] = evaluation.missed_words;
   object["seconds"] = evaluation.seconds;
   object["per_label"] = nlohmann::json::object();
   for (const auto& [type, scores] : evaluation.per_label) object["per_label"][type] = scores_json(scores);

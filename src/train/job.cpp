@@ -7,10 +7,12 @@
 #include <nlohmann/json.hpp>
 
 #include "base/bytes.h"
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/offload_file.h"
 #include "base/process.h"
+#include "data/label_scheme.h"
 #include "model/trained_parts.h"
 #include "train/predictor.h"
 #include "train/trainer.h"
@@ -194,6 +196,13 @@ void refuse_bad_data(const ModelBundle& bundle, const DataRequest& request, cons
   }
 }
 
+// Labels without B- and I- are read as whole types, which need not be what was meant.
+void say_scheme(const ModelBundle& bundle) {
+  const std::string note = scheme_note(bundle.config.labels);
+  if (note.empty()) return;
+  label_scheme(bundle.config.labels) == LabelScheme::kMixed ? log_warning(note) : log_info(note);
+}
+
 std::unique_ptr<Dataset> open_checked(const ModelBundle& bundle, const DataRequest& request, bool with_labels,
                                       bool owned_only, const std::vector<std::uint32_t>& skipped = {}) {
   std::shared_ptr<const PageSource> source =
@@ -218,8 +227,8 @@ std::unique_ptr<Dataset> open_checked(const ModelBundle& bundle, const DataReque
                      .allowed = "at least one page"});
   }
   if (dataset->lost_words() > 0) {
-    log_warning(fmt::format("--truncate cuts {} words off the ends of long pages of {}", dataset->lost_words(),
-                            listed(request.data)));
+    log_warning(fmt::format("--truncate cuts {} off the ends of long pages of {}",
+                            counted(dataset->lost_words(), "word"), listed(request.data)));
   }
   return dataset;
 }
@@ -247,12 +256,14 @@ DataCheck check_data(ModelBundle& bundle, const ModelRequest& model, const Check
 
 std::unique_ptr<Dataset> open_dataset(const ModelBundle& bundle, const DataRequest& request, bool with_labels,
                                       bool owned_only) {
+  say_scheme(bundle);
   refuse_bad_data(bundle, request, {}, with_labels);
   return open_checked(bundle, request, with_labels, owned_only);
 }
 
 RunData open_run_data(const ModelBundle& bundle, const DataRequest& request, const PagePaths& evaluation,
                       const RunDataOptions& options) {
+  say_scheme(bundle);
   RunDataOptions checks = options;
   // A cache decodes every image once, when it is made.
   if (!request.cache.empty() && !request.augment) checks.decode_images = false;

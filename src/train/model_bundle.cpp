@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -217,8 +218,8 @@ void set_labels(ModelBundle& bundle, const LabelSet& labels) {
   if (bundle.config.labels == labels.names()) return;
   if (bundle.weights != nullptr) {
     log_info(fmt::format(
-        "new classification head: {} labels ({}) in place of the model's {} ({})", labels.size(), labels.listed(),
-        bundle.config.labels.size(),
+        "new classification head: {} ({}) in place of the model's {} ({})", counted(labels.size(), "label"),
+        labels.listed(), bundle.config.labels.size(),
         fmt::join(bundle.config.labels.begin(),
                   bundle.config.labels.begin() + std::min<std::ptrdiff_t>(3, bundle.config.num_labels()), ", ")));
   }
@@ -226,14 +227,26 @@ void set_labels(ModelBundle& bundle, const LabelSet& labels) {
   bundle.fresh_head = true;
 }
 
-void check_weights(const ModelBundle& bundle) {
+void check_weights(const ModelBundle& bundle, MissingHead missing_head) {
   const ParameterReport report = check_parameters(bundle.specs(), bundle.source(0));
+  if (!report.fresh.empty() && missing_head == MissingHead::kRefused) {
+    throw DataError(
+        {.what = "the weights have no classification head, so results would be random",
+         .where = bundle.weights->path().string(),
+         .found = fmt::format("no '{}'", report.fresh.front()),
+         .allowed = fmt::format("a model that was trained to label words, with {}", fmt::join(report.fresh, ", ")),
+         .remedy = fmt::format("train it first: plimsoll train --model {} --data FILE --output-dir DIR",
+                               bundle.base.empty() ? bundle.origin : bundle.base)});
+  }
   if (!report.fresh.empty() && !bundle.fresh_head) {
     log_info("new classification head: the weights have none");
   }
   if (!report.unused.empty()) {
-    log_info(fmt::format("{} tensors of the weights have no place in this model and are left out, '{}' among them",
-                         report.unused.size(), report.unused.front()));
+    log_info(
+        fmt::format("{}, '{}' among them",
+                    counted(report.unused.size(), "tensor of the weights has no place in this model and is left out",
+                            "tensors of the weights have no place in this model and are left out"),
+                    report.unused.front()));
   }
 }
 

@@ -53,8 +53,13 @@ ModelBundle open_weights_only(const std::string& model, const std::string& base 
 // Gives the model these labels. A classifier that was made for others is made new, and the log says so.
 void set_labels(ModelBundle& bundle, const LabelSet& labels);
 
+// What becomes of a classification head that the weights have not.
+enum class MissingHead : std::uint8_t {
+  kMadeNew,  // training: it begins with random numbers, and the log says so
+  kRefused   // everything else: its results would be random
+};
 // Says at once what is missing or misshapen in the weights, before anything is allocated.
-void check_weights(const ModelBundle& bundle);
+void check_weights(const ModelBundle& bundle, MissingHead missing_head = MissingHead::kMadeNew);
 
 // Reads the files of the weights once, and compares them with checksums.json beside them, or with what checksums their
 // format has of its own. Throws DataError if one is damaged.

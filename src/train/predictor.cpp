@@ -1,8 +1,12 @@
 #include "train/predictor.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
+#include "base/error.h"
 #include "data/sampler.h"
+#include "runtime/checked_run.h"
 #include "train/batch_binding.h"
 
 namespace plimsoll {
@@ -21,20 +25,31 @@ std::pair<std::int32_t, float> likeliest(std::span<const float> logits) {
 
 class PageMerger {
  public:
-  explicit PageMerger(const std::function<void(const PagePrediction&)>& on_page) : on_page_(on_page) {}
+  PageMerger(const std::function<void(const PagePrediction&)>& on_page, bool all_scores)
+      : on_page_(on_page), all_scores_(all_scores) {}
 
-  void add(const SampleReference& reference, std::int32_t word, std::int32_t label, float probability,
-           std::int32_t gold) {
+  // `logits` of one word, which are finite if its probability is; false otherwise.
+  [[nodiscard]] bool add(const SampleReference& reference, std::int32_t word, std::span<const float> logits,
+                         std::int32_t gold) {
+    const auto [label, probability] = likeliest(logits);
+    if (!std::isfinite(probability)) return false;
     start(reference.page);
     const auto index = static_cast<std::size_t>(word);
     if (index >= current_.labels.size()) {
       current_.labels.resize(index + 1, -1);
       current_.probabilities.resize(index + 1, 0);
       current_.gold.resize(index + 1, kIgnoredLabel);
+      if (all_scores_) current_.scores.resize((index + 1) * logits.size(), 0);
     }
     current_.labels[index] = label;
     current_.probabilities[index] = probability;
     current_.gold[index] = gold;
+    if (!all_scores_) return true;
+    const float largest = logits[static_cast<std::size_t>(label)];
+    for (std::size_t c = 0; c < logits.size(); ++c) {
+      current_.scores[index * logits.size() + c] = probability * std::exp(logits[c] - largest);
+    }
+    return true;
   }
   void end_sample(const SampleReference& reference) {
     start(reference.page);
@@ -61,13 +76,40 @@ class PageMerger {
     current_.labels.clear();
     current_.probabilities.clear();
     current_.gold.clear();
+    current_.scores.clear();
   }
 
   const std::function<void(const PagePrediction&)>& on_page_;
+  bool all_scores_;
   PagePrediction current_;
   bool open_ = false;
   std::int64_t pages_ = 0;
 };
+
+// The pages of a batch, as a message names them.
+std::string pages_of(const Batch& batch, const Dataset& dataset) {
+  std::string pages;
+  for (const SampleReference& reference : batch.references().first(static_cast<std::size_t>(batch.samples()))) {
+    pages += (pages.empty() ? "" : "; ") + place(dataset.source().read(reference.page));
+  }
+  return pages;
+}
+
+// Runs the batch again, node by node, and says where the first number that is not finite comes from.
+[[noreturn]] void throw_not_finite(const Program& program, const BatchBinding& binding, const Batch& batch,
+                                   const Dataset& dataset) {
+  binding.copy(batch);
+  binding.set_loss_scale(1);
+  binding.set_dropout_key({0, 0});
+  const std::optional<StepFault> fault = CheckedRun(program).run();
+  throw DivergedError(
+      {.what = "the model's predictions are not finite numbers",
+       .where = pages_of(batch, dataset),
+       .found = fault ? describe(*fault) : "logits that are not finite, and finite ones when the step was run again",
+       .allowed = "finite numbers",
+       .remedy = "the weights have overflowed in training: take an earlier checkpoint, or train with a lower "
+                 "--learning-rate"});
+}
 
 }  // namespace
 
@@ -88,7 +130,7 @@ PredictionTotals predict_pages(const Session& session, const LayoutLMv3Config& c
   Sampler sampler(dataset.examples(), {.seed = 0, .train_batch_size = micro, .shuffle = false});
   for (const std::uint32_t page : control.skipped) sampler.leave_out(page);
   std::unique_ptr<BatchBinding> binding;
-  PageMerger merger(on_page);
+  PageMerger merger(on_page, control.all_scores);
   PredictionTotals totals;
   HostCopy logits(program.tensor(planned.logits));
   const auto width = static_cast<std::size_t>(logits.view().shape()[1]);
@@ -103,7 +145,9 @@ PredictionTotals predict_pages(const Session& session, const LayoutLMv3Config& c
       return false;
     }
     logits.refresh();
-    totals.loss_sum += program.tensor(planned.loss).get<float>();
+    const float loss = program.tensor(planned.loss).get<float>();
+    if (!std::isfinite(loss)) throw_not_finite(program, *binding, *batch, dataset);
+    totals.loss_sum += loss;
     totals.labelled_tokens += batch->labelled_tokens();
     const std::int32_t* labels = batch->tensor("labels").data<std::int32_t>();
     for (std::int64_t s = 0; s < batch->samples(); ++s) {
@@ -111,9 +155,10 @@ PredictionTotals predict_pages(const Session& session, const LayoutLMv3Config& c
       for (std::int64_t row = batch->first_text_row(s); row < batch->first_text_row(s + 1); ++row) {
         const std::int32_t word = batch->predicts()[static_cast<std::size_t>(row)];
         if (word == kNoWord) continue;
-        const auto [label, probability] =
-            likeliest({logits.view().data<float>() + static_cast<std::size_t>(row) * width, width});
-        merger.add(reference, word, label, probability, labels[row]);
+        const float* const first = logits.view().data<float>() + static_cast<std::size_t>(row) * width;
+        if (!merger.add(reference, word, {first, width}, labels[row])) {
+          throw_not_finite(program, *binding, *batch, dataset);
+        }
       }
       merger.end_sample(reference);
     }

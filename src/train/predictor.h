@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/interrupt.h"
@@ -20,6 +21,7 @@ struct PagePrediction {
   std::vector<std::int32_t> labels;  // by word: the likeliest label, -1 for a word without tokens
   std::vector<float> probabilities;  // of that label
   std::vector<std::int32_t> gold;    // the data's label, -100 where there is none
+  std::vector<float> scores;         // of every label, [words, labels], 0 for a word without tokens; if asked for
 };
 
 struct PredictionTotals {
@@ -36,12 +38,14 @@ struct PredictControl {
   // cannot be read, the error is thrown.
   std::function<void(const BadPageError&)> on_bad_page{};
   const Interrupt* interrupt = nullptr;
+  bool all_scores = false;  // PagePrediction::scores too
 };
 
 // How batches of a data set look for a model and a plan.
 BatchShape batch_shape(const LayoutLMv3Config& config, const ModelCapacity& capacity);
 
-// `on_page` is called once for each page that has a window and is not left out, in the data's order.
+// `on_page` is called once for each page that has a window and is not left out, in the data's order. Throws
+// DivergedError, which names the first tensor that is not finite, where logits are not.
 PredictionTotals predict_pages(const Session& session, const LayoutLMv3Config& config, const Dataset& dataset,
                                const LoaderOptions& loader, const std::function<void(const PagePrediction&)>& on_page,
                                const PredictControl& control = {});

@@ -183,6 +183,7 @@ Replay replay_step(const std::filesystem::path& directory, Backend& backend) {
   try {
     replay.record = record_of(json, path.string());
     ModelBundle bundle = open_weights_only((directory / kRecordedModel).string());
+    check_weights(bundle, MissingHead::kRefused);
     const nlohmann::json& model = json.at("model");
     bundle.options.freeze = model.at("freeze").get<std::vector<std::string>>();
     bundle.options.frozen_weights = weights_type_of(model.at("frozen_weights").get<std::string>());

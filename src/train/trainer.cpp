@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "base/counted.h"
 #include "base/dropout.h"
 #include "base/error.h"
 #include "base/hash.h"
@@ -71,8 +72,8 @@ std::string numeric_text(const ModelOptions& options) {
   for (const std::string& pattern : options.freeze) text += fmt::format(", frozen {}", pattern);
   const LoraOptions& lora = options.lora;
   if (!lora.enabled()) return text;
-  return text + fmt::format(", adapters of rank {}, alpha {}, dropout {}, on {} maps", lora.rank, lora.alpha,
-                            lora.dropout, lora.modules.size());
+  return text + fmt::format(", adapters of rank {}, alpha {}, dropout {}, on {}", lora.rank, lora.alpha, lora.dropout,
+                            counted(lora.modules.size(), "map"));
 }
 
 }  // namespace
@@ -111,7 +112,7 @@ Trainer::Trainer(const Session& session, const ModelBundle& bundle, const TrainD
                 fmt::format("learning rate {} ({}, warm-up {}), weight decay {}, gradient norm at most {}, {}",
                             options.learning_rate, scheduler_type_name(options.lr_scheduler_type), options.warmup_ratio,
                             options.weight_decay, options.max_grad_norm, precision_name(options.precision)) +
-                (options.warmup_steps > 0 ? fmt::format(", warm-up of {} updates", options.warmup_steps) : "") +
+                (options.warmup_steps > 0 ? ", warm-up of " + counted(options.warmup_steps, "update") : "") +
                 numeric_text(bundle.options) + (data.train->options().augment ? ", augmented" : ""),
             .scaler = {},
             .best_metric = std::nullopt,
@@ -365,8 +366,8 @@ void Trainer::update_scale(const Batch& batch) {
   throw ScaleCollapsedError(
       {.what = "half precision overflows whatever the loss is scaled by",
        .where = fmt::format("update {}, pages {}", state_.step, pages_of(batch)),
-       .found = fmt::format("{} updates skipped, the last ones in a row; the loss scale is down to {:.3g}",
-                            state_.scaler.skipped, state_.scaler.scale),
+       .found = fmt::format("{} skipped, the last ones in a row; the loss scale is down to {:.3g}",
+                            counted(state_.scaler.skipped, "update"), state_.scaler.scale),
        .allowed = fmt::format("a scale of {:.3g} or more", GradScaler::kSmallestScale),
        .remedy = fmt::format("activations do not fit half precision: continue with --bf16 --resume-from-checkpoint {}, "
                              "or pass --fp16-fallback bf16",
@@ -458,14 +459,23 @@ void Trainer::after_update(double loss) {
 void Trainer::evaluate_now(TrainSummary& summary, const Interrupt& interrupt) {
   // The loader's buffers are given back: the plan holds one loader at a time.
   loader_.reset();
-  const Evaluation evaluation =
-      evaluate(session_, bundle_.config, *data_.evaluation, loader_options_, evaluation_control(interrupt));
+  Evaluation evaluation;
+  try {
+    evaluation = evaluate(session_, bundle_.config, *data_.evaluation, loader_options_, evaluation_control(interrupt));
+  } catch (const DivergedError& error) {
+    save(false);  // the update before it was sound, as far as its loss and gradients show
+    Problem problem = error.problem();
+    problem.what = fmt::format("evaluation after update {}: {}", state_.step, problem.what);
+    problem.remedy +=
+        fmt::format("; the run is saved in {}", checkpoint_path(options_.output_dir, state_.step).string());
+    throw DivergedError(std::move(problem));
+  }
   if (evaluation.interrupted) return;
   summary.evaluation = evaluation;
   state_.evaluation_due = false;
   saved_step_ = -1;  // what was saved before does not know of this evaluation
   bad_pages_in_a_row_ = 0;
-  const StepReport now = report(summary.last_loss);
+  const StepReport now = report(summary.last_loss.value_or(std::numeric_limits<double>::quiet_NaN()));
   nlohmann::json line = {{"step", now.step}, {"epoch", now.epoch}};
   const nlohmann::json scores = to_json(*summary.evaluation);
   for (const auto& [key, value] : scores.items()) line["eval_" + key] = value;

@@ -69,7 +69,7 @@ struct TrainSummary {
   double seconds = 0;
   double data_wait = 0;               // as in StepReport
   std::optional<double> device_busy;  // share of the updates' time in which a device of its own worked on them
-  double last_loss = 0;
+  std::optional<double> last_loss;         // of the last update that was made; nothing where none was
   std::int64_t skipped_updates = 0;        // over the whole run
   std::vector<SkippedPage> skipped_pages;  // the same
   std::optional<Evaluation> evaluation;    // of the model that was saved

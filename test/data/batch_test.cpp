@@ -39,6 +39,18 @@ std::span<const std::int32_t> ints(const Batch& batch, std::string_view name) {
   return batch.tensor(name).span<std::int32_t>();
 }
 
+// Made with transformers: create_position_ids_from_input_ids([0, 50, 1, 60, 1, 1, 70, 2], padding_idx=1).
+TEST(Batch, AWordThatReadsPadHasThePositionOfPadding) {
+  const std::vector<std::int32_t> ids = {0, 50, 1, 60, 1, 1, 70, 2};
+  Batch batch(kShape, kPad);
+  batch.begin({});
+  batch.add(example_of(ids, 4), {}, 0);
+  batch.finish();
+  EXPECT_THAT(ints(batch, "position_ids"), ElementsAre(2, 3, 1, 4, 1, 1, 5, 6));
+  EXPECT_THAT(ints(batch, "input_ids"), ElementsAreArray(ids));
+  EXPECT_EQ(batch.rows(), 13);
+}
+
 TEST(Batch, PacksSampleAfterSample) {
   Batch batch(kShape, kPad);
   batch.begin({.epoch = 2, .update = 5});

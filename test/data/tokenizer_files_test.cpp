@@ -273,6 +273,15 @@ TEST_F(TokenizerFiles, RefusesTornOrContradictoryFiles) {
          f["model"]["merges"].push_back({"a", "b", "c"});
        },
        "not a pair"},
+      {"merges as an object", [](json& f) { f["model"]["merges"] = json::object(); }, "merges are not a list"},
+      {"merges as text", [](json& f) { f["model"]["merges"] = "a b"; }, "merges are not a list"},
+      {"no merges for many tokens",
+       [](json& f) {
+         f["model"]["merges"] = json::array();
+         for (int i = 1000; i < 1600; ++i) f["model"]["vocab"]["word" + std::to_string(i)] = i;
+       },
+       "no merges"},
+      {"added tokens as an object", [](json& f) { f["added_tokens"] = json::object(); }, "added tokens are not a list"},
       {"merge of one", [](json& f) { f["model"]["merges"].push_back("ab"); }, "not a pair"},
       {"merge of numbers",
        [](json& f) {

@@ -371,6 +371,20 @@ TEST(LoadParameters, TheHeadIsMadeNewWhereTheFileHasNone) {
   EXPECT_EQ(checked.unused, report.unused);
 }
 
+TEST(LoadParameters, HalfAHeadIsRefused) {
+  const LayoutLMv3Config config = small_config();
+  const std::vector<ParameterSpec> specs = parameter_specs(config);
+  for (const std::string missing : {"classifier.weight", "classifier.bias"}) {
+    std::vector<TensorDeclaration> tensors = declarations(specs);
+    std::erase_if(tensors, [&](const TensorDeclaration& tensor) { return tensor.name == missing; });
+    const ScratchFolder folder;
+    write_weights((folder / "model.safetensors"), tensors);
+    const WeightsFile weights = open_weights((folder / "model.safetensors"));
+    expect_error<DataError>([&] { check_parameters(specs, {.weights = &weights}); }, {"lack a tensor", missing});
+    EXPECT_EQ(check_parameters(specs, {.weights = &weights, .fresh_head = true}).fresh.size(), 2U);
+  }
+}
+
 TEST(LoadParameters, TheHeadIsMadeNewWhereAsked) {
   // The file's head has the names of another form and, in one tensor, another shape.
   const LayoutLMv3Config config = small_config();
