@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "base/counted.h"
 #include "base/error.h"
 
 namespace plimsoll {
@@ -115,8 +116,8 @@ void InputFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
     if (count <= 0) {
       throw DataError({.what = "a file ends too early, or cannot be read",
                        .where = path_.string(),
-                       .found = count < 0 ? std::strerror(errno) : fmt::format("{} bytes", size_bytes_),
-                       .allowed = fmt::format("at least {} bytes", offset + out.size()),
+                       .found = count < 0 ? std::strerror(errno) : counted(size_bytes_, "byte"),
+                       .allowed = "at least " + counted(offset + out.size(), "byte"),
                        .remedy = "the file is torn: copy or download it again"});
     }
     done += static_cast<std::size_t>(count);

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/counted.h"
 #include "base/error.h"
 
 namespace plimsoll {
@@ -23,13 +24,13 @@ std::uint64_t page_bytes() {
 MappedBytes::MappedBytes(const InputFile& file, std::uint64_t offset, std::size_t bytes) {
   const auto fail = [&](std::string found) {
     throw DataError({.what = "a part of a file cannot be mapped",
-                     .where = fmt::format("{}, {} bytes from byte {}", file.path().string(), bytes, offset),
+                     .where = fmt::format("{}, {} from byte {}", file.path().string(), counted(bytes, "byte"), offset),
                      .found = std::move(found),
                      .remedy = "the file was cut while it was in use: let it be made again"});
   };
   struct stat now {};
   if (::fstat(file.descriptor(), &now) != 0) fail(std::strerror(errno));
-  if (static_cast<std::uint64_t>(now.st_size) < offset + bytes) fail(fmt::format("{} bytes in all", now.st_size));
+  if (static_cast<std::uint64_t>(now.st_size) < offset + bytes) fail(counted(now.st_size, "byte") + " in all");
   const std::uint64_t before = offset % page_bytes();
   length_ = before + bytes;
   address_ = ::mmap(nullptr, length_, PROT_READ, MAP_PRIVATE | MAP_POPULATE, file.descriptor(),

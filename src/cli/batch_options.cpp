@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "cli/usage.h"
 
@@ -29,15 +30,15 @@ std::int64_t BatchOptions::effective() const {
   if (total > kMostPages) {
     throw UsageError({.what = "an update has too many pages",
                       .where = "--gradient-accumulation-steps",
-                      .found = fmt::format("{} x {} = {} pages", product / (steps > 0 ? steps : kAccumulation),
-                                           steps > 0 ? steps : kAccumulation, product),
-                      .allowed = fmt::format("at most {} pages an update", kMostPages),
+                      .found = fmt::format("{} x {} = {}", product / (steps > 0 ? steps : kAccumulation),
+                                           steps > 0 ? steps : kAccumulation, counted(product, "page")),
+                      .allowed = fmt::format("at most {} an update", counted(kMostPages, "page")),
                       .remedy = "pass a smaller --gradient-accumulation-steps"});
   }
   constexpr const char* kRule = "--per-device-train-batch-size x --gradient-accumulation-steps = --train-batch-size";
   if (pages > 0 && steps > 0 && product != total) {
     throw contradiction("--train-batch-size",
-                        fmt::format("{}, beside {} x {} = {} pages", total, pages, steps, product), kRule,
+                        fmt::format("{}, beside {} x {} = {}", total, pages, steps, counted(product, "page")), kRule,
                         fmt::format("pass --train-batch-size {}, or leave one of the three out", product));
   }
   if (pages > 0 && total % pages != 0) {
@@ -55,7 +56,7 @@ std::int64_t BatchOptions::effective() const {
   }
   if (micro_batch_size > total) {
     throw contradiction(
-        "--micro-batch-size", fmt::format("{}, where an update has {} pages", micro_batch_size, total),
+        "--micro-batch-size", fmt::format("{}, where an update has {}", micro_batch_size, counted(total, "page")),
         fmt::format("1 to {}", total),
         fmt::format("pass --train-batch-size {} too, or leave --micro-batch-size out", micro_batch_size));
   }

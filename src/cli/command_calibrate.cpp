@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "base/counted.h"
 #include "cli/command.h"
 #include "cli/devices.h"
 #include "cli/run_options.h"
@@ -19,7 +20,7 @@ void run_calibrate(const Invocation& invocation, const CalibrateOptions& options
   const Device device = open_device(invocation, options.device);
   const OpSpeeds speeds = calibrate(device, precision);
   if (invocation.json) return print_json(speeds_json(speeds));
-  const std::string how = device.summary.empty() ? fmt::format("with {} threads", device.threads) : "on " + device.name;
+  const std::string how = device.summary.empty() ? "with " + counted(device.threads, "thread") : "on " + device.name;
   print_line(fmt::format("measured {}, kept in {}", how, speeds_path(device, precision).string()));
 }
 

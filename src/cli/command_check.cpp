@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "base/counted.h"
 #include "base/file.h"
 #include "base/process.h"
 #include "cli/command.h"
@@ -33,29 +34,32 @@ nlohmann::json counts_json(const CheckReport& report) {
 }
 
 std::string counts_text(const PagePaths& paths, const CheckReport& report) {
-  return fmt::format("{}: {} pages, {} words ({} with a label), {} windows{}; the longest page has {} tokens\n",
-                     listed(paths), report.pages, report.words, report.labelled_words, report.windows,
-                     report.lost_words > 0 ? fmt::format(", {} words cut off", report.lost_words) : "",
-                     report.longest_page_tokens);
+  return fmt::format("{}: {}, {} ({} with a label), {}{}; the longest page has {}\n", listed(paths),
+                     counted(report.pages, "page"), counted(report.words, "word"), report.labelled_words,
+                     counted(report.windows, "window"),
+                     report.lost_words > 0 ? fmt::format(", {} cut off", counted(report.lost_words, "word")) : "",
+                     counted(report.longest_page_tokens, "token"));
 }
 
-std::string counted(std::uint64_t count, std::string_view what) {
-  return count == 0 ? fmt::format("no {}s", what) : fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+std::string counted_or_no(std::uint64_t count, std::string_view what) {
+  return count == 0 ? "no " + plural_of(what) : counted(count, what);
 }
 
 std::string verdict(const Findings& findings, std::string_view data) {
   const std::uint64_t errors = findings.count(Severity::kError);
-  return fmt::format("{}{}, {}{}", counted(errors, "error"), data,
-                     counted(findings.count(Severity::kWarning), "warning"),
+  return fmt::format("{}{}, {}{}", counted_or_no(errors, "error"), data,
+                     counted_or_no(findings.count(Severity::kWarning), "warning"),
                      errors > 0 ? ": training would refuse this data" : "");
 }
 
 std::string fix_text(const FixReport& fixed, const std::string& out) {
-  std::string text = fmt::format("{}: {} boxes of {} pages changed", out, fixed.boxes, fixed.pages);
+  std::string text =
+      fmt::format("{}: {} of {} changed", out, counted(fixed.boxes, "box"), counted(fixed.pages, "page"));
   text += fixed.list.empty() ? "\n" : fmt::format("; each is listed in {}\n", fixed.list.string());
-  if (fixed.paths > 0) text += fmt::format("  image paths of {} pages are written as seen from there\n", fixed.paths);
+  if (fixed.paths > 0)
+    text += fmt::format("  image paths of {} are written as seen from there\n", counted(fixed.paths, "page"));
   for (const Finding& change : fixed.changes.sorted()) {
-    text += fmt::format("  {} ({} boxes)\n", change.first.what, change.count);
+    text += fmt::format("  {} ({})\n", change.first.what, counted(change.count, "box"));
     for (const auto& [where, found] : change.places) text += fmt::format("    {}: {}\n", where, found);
     if (change.count > change.places.size())
       text += fmt::format("    and {} more\n", change.count - change.places.size());

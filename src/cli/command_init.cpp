@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/work_folder.h"
 #include "cli/command.h"
@@ -39,8 +40,8 @@ void run_init(const Invocation& invocation, const InitOptions& options) {
   const std::int64_t count = parameter_count(bundle.specs());
   if (invocation.json) return print_json({{"parameters", count}, {"output_dir", options.output_dir}});
   if (const std::string line = weights_line(bundle); !line.empty()) print_line(line);
-  print_line(
-      fmt::format("{} parameters, {} labels, written to {}", count, bundle.config.num_labels(), options.output_dir));
+  print_line(fmt::format("{}, {}, written to {}", counted(count, "parameter"),
+                         counted(bundle.config.num_labels(), "label"), options.output_dir));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "base/bytes.h"
+#include "base/counted.h"
 #include "cli/command.h"
 #include "cli/outputs.h"
 #include "cli/usage.h"
@@ -19,9 +20,10 @@ void run_synth(const Invocation& invocation, SynthOptions options) {
                        {"validation_pages", summary.validation_pages},
                        {"words", summary.words}});
   }
-  print_line(fmt::format("{} pages to train on in {}, {} to validate in {}; {} words, {} of pictures", summary.train_pages,
-                         summary.train_file.string(), summary.validation_pages, summary.validation_file.string(),
-                         summary.words, format_bytes(summary.image_bytes)));
+  print_line(fmt::format("{} to train on in {}, {} to validate in {}; {}, {} of pictures",
+                         counted(summary.train_pages, "page"), summary.train_file.string(), summary.validation_pages,
+                         summary.validation_file.string(), counted(summary.words, "word"),
+                         format_bytes(summary.image_bytes)));
 }
 
 }  // namespace

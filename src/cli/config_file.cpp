@@ -7,6 +7,7 @@
 #include <iterator>
 #include <sstream>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "cli/usage.h"
 #include "formats/json.h"
@@ -72,7 +73,7 @@ class ConfigReader : public CLI::ConfigTOML {
     if (!object.is_object()) {
       throw UsageError({.what = "the config file is not a JSON object",
                         .where = "--config",
-                        .found = fmt::format("{} bytes that begin with a brace and are not valid JSON", text.size()),
+                        .found = counted(text.size(), "byte") + " that begin with a brace and are not valid JSON",
                         .allowed = R"({"learning_rate": 5e-5, "max_steps": 1000})",
                         .remedy = "fix the JSON: usually it is an extra comma or an unclosed bracket"});
     }

@@ -8,6 +8,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/reference/reference_backend.h"
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/process.h"
@@ -95,9 +96,9 @@ Device open_device(const Invocation& invocation, const DeviceOptions& options) {
     device.threads = cpu->threads();
     if (device.threads > std::max(16, 4 * available_cores())) {
       log_warning(
-          fmt::format("--threads {} on {} processors: more than four threads each make it slower, and each holds "
+          fmt::format("--threads {} on {}: more than four threads each make it slower, and each holds "
                       "memory that no plan knows of",
-                      device.threads, available_cores()));
+                      device.threads, counted(available_cores(), "processor")));
     }
     device.backend = std::move(cpu);
   }

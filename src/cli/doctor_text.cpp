@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/bytes.h"
+#include "base/counted.h"
 #include "doctor/advice.h"
 
 namespace plimsoll {
@@ -99,8 +100,9 @@ nlohmann::json kinds_json(const std::uint64_t (&kinds)[kMemoryKinds]) {
 }
 
 std::string device_text(const SnapshotDevice& d) {
-  std::string out = fmt::format("device {}: {} alive in {} blocks; {} reserved in {} segments\n", d.device,
-                                format_bytes(d.live_bytes), d.live_blocks, format_bytes(d.reserved_bytes), d.segments);
+  std::string out =
+      fmt::format("device {}: {} alive in {}; {} reserved in {}\n", d.device, format_bytes(d.live_bytes),
+                  counted(d.live_blocks, "block"), format_bytes(d.reserved_bytes), counted(d.segments, "segment"));
   if (d.refused_bytes) out += fmt::format("  an allocation of {} failed\n", format_bytes(*d.refused_bytes));
   if (d.events > 0) {
     out += fmt::format("  peak {} at event {} of {}; by what allocated it:\n{}", format_bytes(d.peak_bytes),
@@ -123,14 +125,14 @@ std::string device_text(const SnapshotDevice& d) {
     out += "    over a tenth of what is reserved lies in gaps: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n";
   }
   if (d.events > 0 && d.steps < 4) {
-    out += fmt::format("  growth: the trace holds {} step(s); at least 4 are needed to tell\n", d.steps);
+    out += fmt::format("  growth: the trace holds {}; at least 4 are needed to tell\n", counted(d.steps, "step"));
   } else if (d.events > 0 && d.growing.empty()) {
-    out += fmt::format("  growth: nothing grows over the {} steps of the trace\n", d.steps);
+    out += fmt::format("  growth: nothing grows over the {} of the trace\n", counted(d.steps, "step"));
   }
   for (const GrowingSite& site : d.growing) {
-    out += fmt::format("  grows from step to step: {} -> {}, {} blocks alive, over {} steps; one of them:\n{}",
-                       format_bytes(site.first_bytes), format_bytes(site.last_bytes), site.blocks, d.steps,
-                       block_text(site.block));
+    out += fmt::format("  grows from step to step: {} -> {}, {} alive, over {}; one of them:\n{}",
+                       format_bytes(site.first_bytes), format_bytes(site.last_bytes), counted(site.blocks, "block"),
+                       counted(d.steps, "step"), block_text(site.block));
   }
   if (!d.growing.empty()) {
     out +=
@@ -152,8 +154,8 @@ std::string environment_text(std::span<const Check> checks) {
   const auto count = [&](State state) {
     return std::count_if(checks.begin(), checks.end(), [&](const Check& check) { return check.state == state; });
   };
-  return out +
-         fmt::format("{} ok, {} warning, {} broken", count(State::kOk), count(State::kWarning), count(State::kBroken));
+  return out + fmt::format("{} ok, {}, {} broken", count(State::kOk), counted(count(State::kWarning), "warning"),
+                           count(State::kBroken));
 }
 
 nlohmann::json environment_json(std::span<const Check> checks) {
@@ -174,12 +176,13 @@ std::string diagnosis_text(const Diagnosis& d, const std::string& name) {
   for (const Finding& other : d.others)
     also += fmt::format("    {:>6}: {} ({})\n", other.trigger.line, other.rule->what, other.rule->name);
   if (d.no_failure) {
-    out = fmt::format("no failure found in {} ({} lines): ", name, d.lines);
+    out = fmt::format("no failure found in {} ({}): ", name, counted(d.lines, "line"));
     if (d.others.empty()) return out + "it shows training and no error";
     return out + "the run went on after what is listed here\n" + also.substr(0, also.size() - 1);
   }
   if (d.rule == nullptr) {
-    out = fmt::format("not recognised: Plimsoll knows no failure that explains {} ({} lines)\n", name, d.lines);
+    out = fmt::format("not recognised: Plimsoll knows no failure that explains {} ({})\n", name,
+                      counted(d.lines, "line"));
     if (!d.errors.empty()) {
       out += "errors in it:\n";
       for (const Evidence& evidence : d.errors) out += quote(evidence);
@@ -203,7 +206,7 @@ std::string diagnosis_text(const Diagnosis& d, const std::string& name) {
   say_list(out, "fix", fixes(d));
   say(out, "note", note(d));
   say(out, "plimsoll", command(d));
-  return out + also + fmt::format("({}; {} lines of {})", rule.name, d.lines, name);
+  return out + also + fmt::format("({}; {} of {})", rule.name, counted(d.lines, "line"), name);
 }
 
 nlohmann::json diagnosis_json(const Diagnosis& d) {

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/bytes.h"
+#include "base/counted.h"
 #include "cli/sweep_chart.h"
 #include "train/job.h"
 
@@ -73,8 +74,8 @@ std::string peak_text(const Explanation& e) {
   std::string text = fmt::format("\nthe peak within a step (program \"{}\")\n", program_kind_name(e.program));
   text += fmt::format("  node {} of {}, {}: {}\n", e.peak_position + 1, e.nodes, e.peak_phase, e.peak_op);
   text += fmt::format("  {}\n", shortened(e.peak_node, kColumns - 2));
-  text += fmt::format("  alive there: {} bytes ({}), the largest first\n", grouped_digits(e.alive_bytes),
-                      format_bytes(e.alive_bytes));
+  text += fmt::format("  alive there: {} {} ({}), the largest first\n", grouped_digits(e.alive_bytes),
+                      noun_for(e.alive_bytes, "byte"), format_bytes(e.alive_bytes));
   std::size_t rest = 0, rest_count = 0;
   for (std::size_t i = 0; i < e.alive.size(); ++i) {
     const AliveGroup& group = e.alive[i];
@@ -99,14 +100,16 @@ std::string packing_text(const Explanation& e) {
   const std::string verdict = over == 0       ? "not a byte more than is alive at the peak"
                               : e.is_smallest ? "proven: no packing of these buffers is smaller"
                                               : "a smaller packing may exist; none was found";
-  return fmt::format("\npacking\n  {} buffers in {} bytes, {} over the lower bound:\n  {}\n", grouped_digits(e.buffers),
-                     grouped_digits(e.transient_bytes), grouped_digits(over), verdict);
+  return fmt::format("\npacking\n  {} {} in {} {}, {} over the lower bound:\n  {}\n", grouped_digits(e.buffers),
+                     noun_for(e.buffers, "buffer"), grouped_digits(e.transient_bytes),
+                     noun_for(e.transient_bytes, "byte"), grouped_digits(over), verdict);
 }
 
 std::string time_text(const FitRequest& request, const RunPlan& run, const Explanation& e) {
   std::string text = fmt::format(
-      "\ntime, predicted from this machine's measured speeds\n  an update of {} pages: {}, {:.3g} pages a second\n",
-      request.train_batch_size, seconds_text(run.seconds_per_update), pages_per_second(run, request.train_batch_size));
+      "\ntime, predicted from this machine's measured speeds\n  an update of {}: {}, {:.3g} pages a second\n",
+      counted(request.train_batch_size, "page"), seconds_text(run.seconds_per_update),
+      pages_per_second(run, request.train_batch_size));
   const double whole = std::max(run.seconds_per_update, 1e-12);
   text += fmt::format("  forward {}, backward {}, update {}\n", percent(e.phase_seconds[0] / whole),
                       percent(e.phase_seconds[1] / whole), percent(e.phase_seconds[2] / whole));

@@ -3,12 +3,16 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/counted.h"
+
 namespace plimsoll {
 
 std::string run_line(const ModelBundle& bundle, const Dataset& train, const TrainOptions& options) {
-  return fmt::format("{}: {} parameters, {} labels; {} pages in {} windows; {} updates of {} pages", bundle.origin,
-                     parameter_count(bundle.specs()), bundle.config.num_labels(), train.source().size(), train.size(),
-                     updates_of(options, train), options.train_batch_size);
+  return fmt::format("{}: {}, {}; {} in {}; {} of {}", bundle.origin,
+                     counted(parameter_count(bundle.specs()), "parameter"),
+                     counted(bundle.config.num_labels(), "label"), counted(train.source().size(), "page"),
+                     counted(train.size(), "window"), counted(updates_of(options, train), "update"),
+                     counted(options.train_batch_size, "page"));
 }
 
 std::string weights_line(const ModelBundle& bundle) {

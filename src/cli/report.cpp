@@ -149,8 +149,8 @@ std::string peak_line(const RunPlan& plan, std::size_t measured_bytes) {
 
 void log_skipped_pages(const std::vector<SkippedPage>& pages) {
   if (pages.empty()) return;
-  log_warning(fmt::format("{} page{} could not be read and {} left out:", pages.size(), pages.size() == 1 ? "" : "s",
-                          pages.size() == 1 ? "was" : "were"));
+  log_warning(
+      counted(pages.size(), "page could not be read and was left out:", "pages could not be read and were left out:"));
   for (const SkippedPage& page : pages) log_warning("  " + describe(page));
 }
 

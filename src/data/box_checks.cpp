@@ -7,6 +7,7 @@
 #include <cmath>
 #include <optional>
 
+#include "base/counted.h"
 #include "data/dataset.h"
 
 namespace plimsoll {
@@ -206,7 +207,7 @@ BoxReading read_boxes(const Page& page, BoxFormat format) {
   };
   if (boxes.empty()) return reading;
   if (boxes.size() >= kFewestAlike && reading.shared == reading.neighbours) {
-    return is(BoxHabit::kConstant, fmt::format("{} {} times", to_string(boxes[0]), boxes.size()));
+    return is(BoxHabit::kConstant, fmt::format("{} {}", to_string(boxes[0]), counted(boxes.size(), "time")));
   }
   if (are_fractions(boxes)) return is(BoxHabit::kFractions, to_string(boxes[0]) + " and others, none beyond 1");
   if (const auto order = other_order(boxes, page, format)) return is(BoxHabit::kOrder, *order);

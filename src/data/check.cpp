@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/counted.h"
 #include "data/data_set_checks.h"
 #include "data/in_order.h"
 #include "data/page_checks.h"
@@ -17,7 +18,7 @@ void check_tokenizer_size(std::int64_t tokenizer_ids, std::int64_t embedding_row
                {.what = beyond ? "the tokenizer does not match the model: it has ids beyond the word embedding"
                                : "the tokenizer does not match the model: it has far fewer ids than the word embedding",
                 .where = where,
-                .found = fmt::format("{} token ids", tokenizer_ids),
+                .found = counted(tokenizer_ids, "token id"),
                 .allowed = fmt::format("{} vocab_size = {}", beyond ? "at most" : "about", embedding_rows),
                 .remedy = "use the tokenizer that the model was trained with"});
 }

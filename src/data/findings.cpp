@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/counted.h"
+
 namespace plimsoll {
 
 std::string_view severity_name(Severity severity) {
@@ -65,7 +67,7 @@ std::string Findings::to_text() const {
   std::string text;
   for (const Finding& finding : sorted()) {
     text += fmt::format("{} [{}] {}{}\n", severity_name(finding.severity), finding.kind, finding.first.what,
-                        finding.count == 1 ? "" : fmt::format(" ({} times)", finding.count));
+                        finding.count == 1 ? "" : fmt::format(" ({})", counted(finding.count, "time")));
     const auto line = [&text](std::string_view label, const std::string& value) {
       if (!value.empty()) text += fmt::format("  {:<8} {}\n", label, value);
     };
@@ -112,8 +114,8 @@ std::vector<std::string> Findings::to_lines(Severity severity) const {
     if (finding.severity != severity) continue;
     const Problem& first = finding.first;
     lines.push_back(fmt::format("[{}] {} ({}{}){}{}", finding.kind, first.what,
-                                finding.count == 1 ? "" : fmt::format("{} times, first at ", finding.count),
-                                first.where, first.found.empty() ? "" : ": ", first.found));
+                                finding.count == 1 ? "" : counted(finding.count, "time") + ", first at ", first.where,
+                                first.found.empty() ? "" : ": ", first.found));
   }
   return lines;
 }
@@ -124,8 +126,8 @@ DataError Findings::to_error(std::string_view file, std::string_view more_listed
   Problem problem = all.front().first;
   const std::uint64_t more = count(Severity::kError) - 1;
   if (more > 0) {
-    problem.remedy += fmt::format("{}{} more error{} in {}: {}", problem.remedy.empty() ? "" : "; ", more,
-                                  more == 1 ? "" : "s", file, more_listed);
+    problem.remedy += fmt::format("{}{} in {}: {}", problem.remedy.empty() ? "" : "; ", counted(more, "more error"),
+                                  file, more_listed);
   }
   return DataError(std::move(problem));
 }

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "base/counted.h"
 #include "data/image.h"
 
 namespace plimsoll {
@@ -61,10 +62,11 @@ void check_pixels(const Page& page, Findings& findings) {
         {.what = "a page's image holds bad data, but can be read", .remedy = "look at it; save or copy it again"});
   }
   if (facts.ink < kLeastInk && !page.words.empty()) {
-    add("image-blank", {.what = "a page's image looks blank, though the page has words",
-                        .found = fmt::format("brightness {:.0f} everywhere, {} words", facts.mean, page.words.size()),
-                        .allowed = "a picture of the words",
-                        .remedy = "render or scan the page again"});
+    add("image-blank",
+        {.what = "a page's image looks blank, though the page has words",
+         .found = fmt::format("brightness {:.0f} everywhere, {}", facts.mean, counted(page.words.size(), "word")),
+         .allowed = "a picture of the words",
+         .remedy = "render or scan the page again"});
   }
   if (facts.blue_cast > kBluestPaper) {
     add("image-bgr", {.what = "a page's image looks as if red and blue were exchanged",

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <system_error>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/log.h"
 
@@ -56,8 +57,9 @@ void Loader::start_workers() {
       ++started;
     }
   } catch (const std::system_error& error) {
-    log_warning(fmt::format("the system started {} of {} threads that load pages ({}): the same batches come, later",
-                            started, workers_.size(), error.code().message()));
+    log_warning(fmt::format("the system started {} of {} ({}): the same batches come, later", started,
+                            counted(workers_.size(), "thread that loads pages", "threads that load pages"),
+                            error.code().message()));
   } catch (...) {
     stop();  // those that began already
     throw;

@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "base/bytes.h"
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -78,7 +79,7 @@ PageCache::PageCache(const fs::path& path, const CacheKey& key, std::span<const 
   const Lock lock(path.string() + ".lock");
   const std::optional<std::string> why = open();
   if (!why) return;  // another process made it meanwhile
-  log_info(fmt::format("making the cache {} of {} pages ({}): {}", path.string(), entry_bytes.size(),
+  log_info(fmt::format("making the cache {} of {} ({}): {}", path.string(), counted(entry_bytes.size(), "page"),
                        format_bytes(offsets_.back()), *why));
   make(threads, fill);
   const std::optional<std::string> still = open();

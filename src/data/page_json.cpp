@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 
+#include "base/counted.h"
 #include "data/page_source.h"
 #include "formats/json.h"
 
@@ -92,7 +93,7 @@ Json parse_object(std::string_view text, const Page& page) {
   if (nests_too_deep(text)) {
     throw PageError("bad-json", {.what = "a page's JSON nests too deep",
                                  .where = place(page),
-                                 .found = fmt::format("more than {} levels", kMaxJsonDepth),
+                                 .found = "more than " + counted(kMaxJsonDepth, "level"),
                                  .allowed = "{\"image\": …, \"words\": […], \"boxes\": […]}",
                                  .remedy = "mend the line, or write the file with a JSON library"});
   }
@@ -271,7 +272,7 @@ std::string label_name(const Json& value, const Page& page, std::size_t word, co
   }
   if (number < 0 || number >= count) {
     return fail("label-unknown", "a label's number is not in the label set",
-                fmt::format("0 to {} ({} labels)", count - 1, count),
+                fmt::format("0 to {} ({})", count - 1, counted(count, "label")),
                 "mend the data; check, plan and train also take another label set (--labels), for a new head");
   }
   return options.label_names[static_cast<std::size_t>(number)];
@@ -282,12 +283,12 @@ bool counts_agree(const Page& page, const Json& boxes, const Json* labels, PageF
   const std::size_t words = page.words.size();
   const bool bad_boxes = boxes.size() != words, bad_labels = labels != nullptr && labels->size() != words;
   if (!bad_boxes && !bad_labels) return true;
-  std::string found = bad_boxes ? fmt::format("{} boxes, ", boxes.size()) : "";
-  if (bad_labels) found += fmt::format("{} labels, ", labels->size());
+  std::string found = bad_boxes ? counted(boxes.size(), "box") + ", " : "";
+  if (bad_labels) found += counted(labels->size(), "label") + ", ";
   const std::string_view name = bad_boxes && bad_labels ? "boxes and labels" : bad_boxes ? "boxes" : "labels";
   report(faults, PageError("counts-differ", {.what = fmt::format("a page has not as many {} as words", name),
                                              .where = place(page),
-                                             .found = found + fmt::format("{} words", words),
+                                             .found = found + counted(words, "word"),
                                              .allowed = fmt::format("{} {}, one for each word", words, name),
                                              .remedy = "write words, boxes and labels in step"}));
   return false;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "data/tokenizer_vocabulary.h"
@@ -76,7 +77,7 @@ std::size_t strip_forward(std::string_view text, std::size_t begin) {
 
 [[noreturn]] void throw_invalid_utf8(std::string_view word, std::size_t position) {
   throw DataError({.what = "text is not UTF-8",
-                   .where = fmt::format("byte {} of a word of {} bytes", position, word.size()),
+                   .where = fmt::format("byte {} of a word of {}", position, counted(word.size(), "byte")),
                    .found = fmt::format("0x{:02X}", static_cast<unsigned char>(word[position])),
                    .allowed = "UTF-8 without surrogates",
                    .remedy = "write the file again as UTF-8"});

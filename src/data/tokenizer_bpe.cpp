@@ -8,6 +8,7 @@
 #include <limits>
 #include <queue>
 
+#include "base/counted.h"
 #include "base/error.h"
 
 namespace plimsoll {
@@ -51,7 +52,7 @@ Bpe::Bpe(const BpeRules& rules)
   for (const BpeMerge& merge : rules.merges) largest = std::max({largest, merge.left, merge.right, merge.result});
   if (largest >> kIdBits != 0 || rules.merges.size() >> kRankBits != 0) {
     throw DataError({.what = "a tokenizer has too many tokens",
-                     .found = fmt::format("token {}, {} merges", largest, rules.merges.size()),
+                     .found = fmt::format("token {}, {}", largest, counted(rules.merges.size(), "merge")),
                      .allowed = fmt::format("tokens up to {}", (1 << kIdBits) - 1),
                      .remedy = "use the tokenizer of a LayoutLMv3 model"});
   }

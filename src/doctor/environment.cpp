@@ -8,6 +8,7 @@
 #include <map>
 
 #include "base/bytes.h"
+#include "base/counted.h"
 
 namespace plimsoll::doctor {
 namespace {
@@ -58,8 +59,9 @@ class Examination {
     for (const char* name : {"avx2", "avx512f", "avx512_bf16", "avx512_vnni", "amx_bf16", "asimd", "sve", "bf16"}) {
       if (has(f.features, name)) features += fmt::format("{}{}", features.empty() ? "" : ", ", name);
     }
-    const std::string found = fmt::format("{}; {} of {} threads may be used; {}", f.processor, f.usable_cores, f.cores,
-                                          features.empty() ? "no wide vectors known here" : features);
+    const std::string found =
+        fmt::format("{}; {} of {} may be used; {}", f.processor, f.usable_cores, counted(f.cores, "thread"),
+                    features.empty() ? "no wide vectors known here" : features);
     if (f.usable_cores < f.cores) {
       return say(
           "processor", State::kOk, found,
@@ -90,7 +92,7 @@ class Examination {
     }
     if (f.cgroup_oom_kills.value_or(0) > 0) {
       say("memory limit", State::kWarning,
-          fmt::format("the kernel has killed {} process(es) of this cgroup for memory", *f.cgroup_oom_kills),
+          fmt::format("the kernel has killed {} of this cgroup for memory", counted(*f.cgroup_oom_kills, "process")),
           "a run that ended with \"Killed\" or code 137 ended so: raise the limit, or pass --budget");
     }
     if (f.address_space_limit_bytes) {
@@ -237,7 +239,7 @@ class Examination {
         lines.push_back(fmt::format("{} ({})", library->version, library->path));
       }
       if (versions.size() > 1) {
-        say(name, State::kWarning, fmt::format("{} versions: {}", versions.size(), fmt::join(lines, ", ")),
+        say(name, State::kWarning, fmt::format("{}: {}", counted(versions.size(), "version"), fmt::join(lines, ", ")),
             "a program may load one and have been built for another (CUBLAS_STATUS_NOT_INITIALIZED, undefined symbol): "
             "unset LD_LIBRARY_PATH for programs that bring their own, or remove all but one");
       } else {
@@ -276,7 +278,7 @@ class Examination {
     }
     if (gpu.uncorrected_errors > 0) {
       say(topic, State::kBroken,
-          fmt::format("{} uncorrected memory errors since the driver was loaded", gpu.uncorrected_errors),
+          counted(gpu.uncorrected_errors, "uncorrected memory error") + " since the driver was loaded",
           "results cannot be trusted: reset the GPU or reboot; if they come back, have it replaced");
     }
   }

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "base/bytes.h"
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "formats/pickle.h"
@@ -92,7 +93,7 @@ class Reader {
   const PickleValue* get(const PickleValue& dict, std::string_view name) const {
     if (dict.kind != Kind::kDict) return nullptr;
     if (dict.pairs.size() > 2 * kMaxKeys)
-      refuse("a dictionary is wider than any of a snapshot", fmt::format("{} keys", kMaxKeys));
+      refuse("a dictionary is wider than any of a snapshot", counted(kMaxKeys, "key"));
     for (std::size_t i = 0; i + 1 < dict.pairs.size(); i += 2) {
       const PickleValue& key = pickle_[dict.pairs[i]];
       if (key.kind == Kind::kText && key.text == name) return &pickle_[dict.pairs[i + 1]];

@@ -6,6 +6,7 @@
 #include <cctype>
 #include <chrono>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -78,7 +79,7 @@ Choices choose(Backend& backend, const DeviceMemory& memory, const KnownChoices&
   if (const std::size_t timed = backend.tune(memory); timed > 0) {
     memory.fill_zeros(memory.bytes());
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
-    log_info(fmt::format("timed the algorithms of {} matrix products in {:.1f} s", timed, spent.count()));
+    log_info(fmt::format("timed the algorithms of {} in {:.1f} s", counted(timed, "matrix product"), spent.count()));
   }
   Choices choices = backend.choices();
   keep(path, choices);

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/bytes.h"
+#include "base/counted.h"
 #include "base/process.h"
 
 namespace plimsoll {
@@ -112,10 +113,9 @@ class LeverNotes {
   void trained_parts() {
     const LoraOptions& lora = request_.step.model.lora;
     notes_.push_back({.lever = "trained",
-                      .choice = fmt::format("{} of {} parameters", run_.trained_parameters, run_.parameters),
+                      .choice = fmt::format("{} of {}", run_.trained_parameters, counted(run_.parameters, "parameter")),
                       .why = lora.enabled() ? fmt::format("adapters of rank {} and the head", lora.rank)
-                                            : fmt::format("{} frozen pattern{}", request_.step.model.freeze.size(),
-                                                          request_.step.model.freeze.size() == 1 ? "" : "s"),
+                                            : counted(request_.step.model.freeze.size(), "frozen pattern"),
                       .alternative = {}});
   }
 
@@ -123,12 +123,14 @@ class LeverNotes {
     const std::int64_t micro = run_.levers.micro_batch_size, batch = request_.train_batch_size;
     LeverNote note{.lever = "micro-batch"};
     if (micro == batch) {
-      note.choice = batch == 1 ? "1 page, the whole update" : fmt::format("all {} pages of an update at once", batch);
+      note.choice =
+          batch == 1 ? "1 page, the whole update" : fmt::format("all {} of an update at once", counted(batch, "page"));
       note.why = request_.micro_batch_size ? "pinned" : "they fit";
       notes_.push_back(std::move(note));
       return;
     }
-    note.choice = fmt::format("{} of {} pages, {} times an update", micro, batch, run_.accumulation_steps);
+    note.choice =
+        fmt::format("{} of {}, {} an update", micro, counted(batch, "page"), counted(run_.accumulation_steps, "time"));
     note.why = request_.micro_batch_size ? "pinned" : "the fastest that fits";
     Levers whole = run_.levers;
     whole.micro_batch_size = batch;

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "base/bytes.h"
+#include "base/counted.h"
 #include "base/process.h"
 #include "model/trained_parts.h"
 
@@ -185,7 +186,7 @@ std::vector<Change> known_changes(const FitRequest& request) {
       });
   // Other pages.
   for (const std::int64_t length : {384, 256, 128, 64}) {
-    add("length", fmt::format("pages in windows of at most {} tokens", length), fmt::format("--max-length {}", length),
+    add("length", "pages in windows of at most " + counted(length, "token"), fmt::format("--max-length {}", length),
         Effect::kPages, [length](FitRequest& r) { return shorten_windows(r, length); });
   }
   // Another model.

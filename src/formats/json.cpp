@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/counted.h"
 #include "base/error.h"
 
 namespace plimsoll {
@@ -29,7 +30,7 @@ nlohmann::json parse_json(std::string_view text, const std::string& where) {
   if (nests_too_deep(text)) {
     throw DataError({.what = "JSON nests deeper than in any file of its kind",
                      .where = where,
-                     .found = fmt::format("more than {} levels", kMaxJsonDepth),
+                     .found = "more than " + counted(kMaxJsonDepth, "level"),
                      .allowed = fmt::format("at most {}", kMaxJsonDepth),
                      .remedy = "the file is damaged or was made to mislead: get it again"});
   }

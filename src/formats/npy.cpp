@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "base/bytes.h"
+#include "base/counted.h"
 #include "base/error.h"
 #include "formats/little_endian.h"
 
@@ -162,7 +163,7 @@ NpyHeader parse_npy(const std::function<void(std::uint64_t, std::span<std::byte>
   const auto start_bytes = std::min<std::uint64_t>(size_bytes, start.size());
   read(0, std::span(start).first(start_bytes));
   if (start_bytes < 10 || std::memcmp(start.data(), kMagic.data(), kMagic.size()) != 0) {
-    torn("a file does not begin as an .npy file does", fmt::format("{} bytes", size_bytes), "");
+    torn("a file does not begin as an .npy file does", counted(size_bytes, "byte"), "");
   }
   const auto version = static_cast<int>(start[6]);
   if (version < 1 || version > 3) torn("an .npy version", fmt::format("{}", version), "1 to 3");
@@ -172,15 +173,14 @@ NpyHeader parse_npy(const std::function<void(std::uint64_t, std::span<std::byte>
       version == 1 ? load_little_endian<std::uint16_t>(start, 8) : load_little_endian<std::uint32_t>(start, 8);
   const std::uint64_t allowed = std::min(size_bytes - prefix_bytes, kMaxHeaderBytes);
   if (header_bytes > allowed) {
-    torn("an .npy header is longer than its file, or than any header", fmt::format("{} bytes", header_bytes),
+    torn("an .npy header is longer than its file, or than any header", counted(header_bytes, "byte"),
          fmt::format("at most {}", allowed));
   }
   std::string header(header_bytes, '\0');
   read(prefix_bytes, std::as_writable_bytes(std::span(header.data(), header.size())));
   const NpyHeader result{HeaderParser(header, where).parse(), prefix_bytes + header_bytes};
   if (size_bytes - result.data_offset != result.type.bytes()) {
-    torn("an .npy file's shape and its bytes disagree",
-         fmt::format("{} bytes of data", size_bytes - result.data_offset),
+    torn("an .npy file's shape and its bytes disagree", counted(size_bytes - result.data_offset, "byte") + " of data",
          fmt::format("{} for {}", result.type.bytes(), to_string(result.type)));
   }
   return result;

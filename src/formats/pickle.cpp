@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "base/bytes.h"
+#include "base/counted.h"
 #include "base/error.h"
 #include "formats/little_endian.h"
 
@@ -128,7 +129,7 @@ class Machine {
     const auto taken = take_bytes(count);
     const bool negative = count > 0 && (static_cast<std::uint8_t>(taken.back()) & 0x80U) != 0;
     if (count > 8) {
-      if (!limits_.huge_integers) refuse("a whole number is too large", fmt::format("{} bytes", count), "8 bytes");
+      if (!limits_.huge_integers) refuse("a whole number is too large", counted(count, "byte"), "8 bytes");
       using Limits = std::numeric_limits<std::int64_t>;
       return push_integer(negative ? Limits::min() : Limits::max());
     }

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/bytes.h"
+#include "base/counted.h"
 #include "formats/little_endian.h"
 
 namespace plimsoll {
@@ -68,7 +69,7 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
       place_ = Place::kTop;
     } else if (place_ == Place::kTensor) {
       if (!dtype_ || !seen_shape_ || !seen_offsets_) refuse("dtype, shape or data_offsets missing");
-      if (offsets_.size() != 2) refuse(fmt::format("{} data_offsets", offsets_.size()));
+      if (offsets_.size() != 2) refuse(counted(offsets_.size(), "data_offset", "data_offsets"));
       tensors.push_back({tensor_, checked_tensor_type(*dtype_, dims_, where()), offsets_[0], offsets_[1]});
       place_ = Place::kTop;
     }
@@ -93,7 +94,7 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
     std::vector<std::uint64_t>& list = place_ == Place::kShape ? dims_ : offsets_;
     const std::size_t limit = place_ == Place::kShape ? Shape::kMaxRank : 2;
     if (list.size() == limit) {
-      refuse(fmt::format("more than {} numbers in '{}'", limit, key_));
+      refuse(fmt::format("more than {} in '{}'", counted(limit, "number"), key_));
     }
     list.push_back(value);
     return true;
@@ -164,11 +165,12 @@ void check_layout(const std::vector<Declared>& tensors, std::uint64_t data_bytes
                        .remedy = "the file is torn: copy or download it again"});
     }
     if (tensor.end - tensor.begin != tensor.type.bytes()) {
-      throw DataError({.what = "a tensor's shape and its bytes disagree",
-                       .where = where,
-                       .found = fmt::format("{} bytes", tensor.end - tensor.begin),
-                       .allowed = fmt::format("{} bytes for {}", tensor.type.bytes(), to_string(tensor.type)),
-                       .remedy = std::string(kDamaged)});
+      throw DataError(
+          {.what = "a tensor's shape and its bytes disagree",
+           .where = where,
+           .found = counted(tensor.end - tensor.begin, "byte"),
+           .allowed = fmt::format("{} for {}", counted(tensor.type.bytes(), "byte"), to_string(tensor.type)),
+           .remedy = std::string(kDamaged)});
     }
     sorted.push_back(&tensor);
   }
@@ -189,8 +191,8 @@ void check_layout(const std::vector<Declared>& tensors, std::uint64_t data_bytes
   if (expected != data_bytes) {
     throw DataError({.what = "a file is longer than its tensors",
                      .where = path,
-                     .found = fmt::format("{} bytes of data", data_bytes),
-                     .allowed = fmt::format("{} bytes", expected),
+                     .found = counted(data_bytes, "byte") + " of data",
+                     .allowed = counted(expected, "byte"),
                      .remedy = std::string(kDamaged)});
   }
 }
@@ -202,7 +204,7 @@ SafetensorsReader::SafetensorsReader(const std::filesystem::path& path) : Tensor
   if (file_.size_bytes() < 8) {
     throw DataError({.what = "a file is too short for safetensors",
                      .where = path.string(),
-                     .found = fmt::format("{} bytes", file_.size_bytes()),
+                     .found = counted(file_.size_bytes(), "byte"),
                      .allowed = "at least 8",
                      .remedy = "the file is torn: copy or download it again"});
   }
@@ -213,7 +215,7 @@ SafetensorsReader::SafetensorsReader(const std::filesystem::path& path) : Tensor
   if (header_bytes > allowed_bytes) {
     throw DataError({.what = "a safetensors header is longer than its file or than any header",
                      .where = path.string(),
-                     .found = fmt::format("{} bytes", header_bytes),
+                     .found = counted(header_bytes, "byte"),
                      .allowed = fmt::format("at most {}", allowed_bytes),
                      .remedy = "the file is torn, or is no safetensors file: get it again"});
   }

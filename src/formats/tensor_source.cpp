@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 
+#include "base/counted.h"
 #include "base/error.h"
 
 namespace plimsoll {
@@ -22,9 +23,9 @@ const TensorEntry& TensorSource::at(std::string_view name) const {
   if (entry != nullptr) return *entry;
   throw DataError({.what = "a tensor is missing",
                    .where = fmt::format("{}, tensor '{}'", path_.string(), name),
-                   .found = entries_.empty()
-                                ? "no tensors at all"
-                                : fmt::format("{} others, the first '{}'", entries_.size(), entries_.front().name),
+                   .found = entries_.empty() ? "no tensors at all"
+                                             : fmt::format("{}, the first '{}'", counted(entries_.size(), "other"),
+                                                           entries_.front().name),
                    .remedy = "check that the file belongs to this model"});
 }
 
@@ -66,7 +67,7 @@ TensorType checked_tensor_type(DType dtype, std::span<const std::uint64_t> dims,
   if (dims.size() > Shape::kMaxRank) {
     throw DataError({.what = "a tensor has too many dimensions",
                      .where = where,
-                     .found = fmt::format("{} dimensions", dims.size()),
+                     .found = counted(dims.size(), "dimension"),
                      .allowed = fmt::format("at most {}", Shape::kMaxRank)});
   }
   constexpr auto kLimit = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
@@ -101,7 +102,7 @@ void refuse_placeholder(const InputFile& file) {
   if (start == kLfs) {
     throw DataError({.what = "this is a Git LFS pointer, not the weights",
                      .where = file.path().string(),
-                     .found = fmt::format("a text of {} bytes", file.size_bytes()),
+                     .found = "a text of " + counted(file.size_bytes(), "byte"),
                      .remedy = "run 'git lfs pull' in the model's directory, or download the file"});
   }
   if (start.starts_with("<!DOCTYPE") || start.starts_with("<!doctype") || start.starts_with("<html")) {

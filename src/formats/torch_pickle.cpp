@@ -8,6 +8,7 @@
 #include <numeric>
 #include <unordered_set>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "formats/pickle.h"
 
@@ -208,8 +209,8 @@ class StateDict {
                        .remedy = "unpack and pack it again with 'zip -0', or save it again with torch.save"});
     }
     if (elements > entry->bytes / dtype_bytes(storage_class->dtype)) {
-      refuse("a storage is shorter than its record says", fmt::format("{} bytes", entry->bytes),
-             fmt::format("{} elements of {}", elements, dtype_name(storage_class->dtype)));
+      refuse("a storage is shorter than its record says", counted(entry->bytes, "byte"),
+             fmt::format("{} of {}", counted(elements, "element"), dtype_name(storage_class->dtype)));
     }
     return {storage_class->dtype, entry->offset_bytes, elements};
   }
@@ -245,7 +246,7 @@ class StateDict {
         refuse(
             "a tensor reaches beyond its storage",
             fmt::format("offset {}, shape {}, stride {} on axis {}", offset, to_string(entry.type.shape), stride, axis),
-            fmt::format("{} elements", store.elements));
+            counted(store.elements, "element"));
       }
       last += stride * (dims[axis] - 1);
       if (dims[axis] > 1 && stride != packed) layout.contiguous = false;
@@ -254,7 +255,7 @@ class StateDict {
     if (empty ? offset > store.elements : last >= store.elements) {
       refuse("a tensor reaches beyond its storage",
              fmt::format("offset {}, shape {}", offset, to_string(entry.type.shape)),
-             fmt::format("{} elements", store.elements));
+             counted(store.elements, "element"));
     }
     entry.offset_bytes = store.offset_bytes + offset * dtype_bytes(store.dtype);
     entries.push_back(std::move(entry));
@@ -320,7 +321,7 @@ std::string find_prefix(const ZipReader& zip) {
   if (prefixes.size() != 1) {
     throw DataError({.what = "this archive is none that torch.save wrote",
                      .where = zip.file().path().string(),
-                     .found = fmt::format("{} entries called data.pkl", prefixes.size()),
+                     .found = counted(prefixes.size(), "entry") + " called data.pkl",
                      .allowed = "one",
                      .remedy = "name the file that torch.save(model.state_dict(), path) wrote"});
   }

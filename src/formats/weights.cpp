@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/bytes.h"
+#include "base/counted.h"
 #include "base/error.h"
 #include "formats/json.h"
 #include "formats/safetensors.h"
@@ -48,7 +49,7 @@ std::vector<std::pair<std::string, std::string>> read_index(const std::filesyste
     return true;
   };
   const std::string text = read_text_file(path, kMaxIndexBytes);
-  if (nests_too_deep(text)) refuse("a shard index nests too deep", fmt::format("more than {} levels", kMaxJsonDepth));
+  if (nests_too_deep(text)) refuse("a shard index nests too deep", "more than " + counted(kMaxJsonDepth, "level"));
   nlohmann::ordered_json index;
   try {
     index = nlohmann::ordered_json::parse(text, refuse_twins);

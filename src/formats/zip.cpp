@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/bytes.h"
+#include "base/counted.h"
 #include "base/error.h"
 #include "formats/little_endian.h"
 
@@ -79,7 +80,7 @@ Directory find_directory(const InputFile& file) {
   }
   if (directory.bytes > directory_end || directory.offset > directory_end - directory.bytes) {
     refuse(file.path(), "a zip's directory does not lie inside its file",
-           fmt::format("{} bytes at {}", directory.bytes, directory.offset),
+           fmt::format("{} at {}", counted(directory.bytes, "byte"), directory.offset),
            fmt::format("an end at or before byte {}", directory_end));
   }
   if (directory.bytes > kMaxDirectoryBytes) {
@@ -88,7 +89,7 @@ Directory find_directory(const InputFile& file) {
   }
   if (directory.entries > directory.bytes / kCentralBytes) {
     refuse(file.path(), "a zip's directory is too short for its entries",
-           fmt::format("{} entries in {} bytes", directory.entries, directory.bytes));
+           fmt::format("{} in {}", counted(directory.entries, "entry"), counted(directory.bytes, "byte")));
   }
   return directory;
 }
@@ -141,7 +142,7 @@ void locate_data(const InputFile& file, ZipEntry& entry, std::uint64_t header_of
   }
   if (entry.stored_bytes > limit - entry.offset_bytes) {
     refuse(file.path(), "a zip entry reaches beyond its file",
-           fmt::format("'{}', {} bytes at {}", entry.name, entry.stored_bytes, entry.offset_bytes),
+           fmt::format("'{}', {} at {}", entry.name, counted(entry.stored_bytes, "byte"), entry.offset_bytes),
            fmt::format("an end at or before byte {}", limit));
   }
 }
@@ -186,7 +187,7 @@ ZipReader::ZipReader(const std::filesystem::path& path) : file_(path) {
     }
     if (entry.deflated && entry.bytes / kMaxDeflateRatio > entry.stored_bytes) {
       refuse(path, "a zip entry claims more than it can unpack to",
-             fmt::format("'{}', {} bytes from {}", entry.name, entry.bytes, entry.stored_bytes));
+             fmt::format("'{}', {} from {}", entry.name, counted(entry.bytes, "byte"), entry.stored_bytes));
     }
     locate_data(file_, entry, header_offset, directory.offset);
     extents.emplace_back(header_offset, entry.offset_bytes + entry.stored_bytes);
@@ -267,8 +268,8 @@ class Inflater {
 void ZipReader::read(const ZipEntry& entry, std::uint64_t skip, std::span<std::byte> destination) const {
   const auto torn = [&] {
     refuse(file_.path(), "a zip entry is torn, or shorter than it should be",
-           fmt::format("'{}', {} bytes", entry.name, entry.bytes),
-           fmt::format("{} bytes from byte {}", destination.size(), skip));
+           fmt::format("'{}', {}", entry.name, counted(entry.bytes, "byte")),
+           fmt::format("{} from byte {}", counted(destination.size(), "byte"), skip));
   };
   if (skip > entry.bytes || destination.size() > entry.bytes - skip) torn();
   if (entry.deflated) {

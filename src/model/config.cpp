@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
 #include "base/dropout.h"
 #include "base/error.h"
 #include "base/file.h"
@@ -184,7 +185,7 @@ LayoutLMv3Config read_config(const std::filesystem::path& model_dir) {
   if (object.is_discarded()) {
     throw DataError({.what = "config.json is not valid JSON",
                      .where = path.string(),
-                     .found = fmt::format("{} bytes that end early or break off", text.size()),
+                     .found = counted(text.size(), "byte") + " that end early or break off",
                      .allowed = "a JSON object as `transformers` saves it",
                      .remedy = "copy the model directory again"});
   }

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/counted.h"
 #include "base/error.h"
 
 namespace plimsoll {
@@ -60,9 +61,9 @@ void check_trained_parts(const LayoutLMv3Config& config, const ModelOptions& opt
     throw UsageError({.what = "the pattern matches no parameter",
                       .where = "--freeze",
                       .found = pattern,
-                      .allowed = fmt::format("a pattern that matches the whole name of at least one of {} parameters, "
+                      .allowed = fmt::format("a pattern that matches the whole name of at least one of {}, "
                                              "such as layoutlmv3.embeddings.*",
-                                             specs.size()),
+                                             counted(specs.size(), "parameter")),
                       .remedy = fmt::format("did you mean {}?", fmt::join(near_matches(pattern, specs), ", or "))});
   }
   if (trained_parameter_count(specs) > 0) return;
@@ -85,8 +86,8 @@ std::string trained_parts_text(const LayoutLMv3Config& config, const ModelOption
   std::vector<std::string> why;
   if (options.lora.enabled()) why.push_back(fmt::format("adapters of rank {} and the head", options.lora.rank));
   if (!options.freeze.empty()) why.push_back(fmt::format("frozen: {}", fmt::join(options.freeze, ", ")));
-  return fmt::format("{} of {} parameters train ({})", trained_parameter_count(specs), parameter_count(specs),
-                     fmt::join(why, "; "));
+  return fmt::format("{} of {} train ({})", trained_parameter_count(specs),
+                     counted(parameter_count(specs), "parameter"), fmt::join(why, "; "));
 }
 
 }  // namespace plimsoll

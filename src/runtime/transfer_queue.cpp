@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/counted.h"
 #include "base/error.h"
 
 namespace plimsoll {
@@ -55,8 +56,8 @@ void TransferQueue::visit(std::uint64_t offset, std::size_t size, bool changes, 
 void TransferQueue::throw_if_failed() const {
   if (error_ == 0) return;
   throw_offload_error(file_.directory(),
-                      fmt::format("{} at '{}', {} bytes at {}", failed_.writes ? "writing" : "reading", failed_.label,
-                                  failed_.bytes.size(), failed_.offset),
+                      fmt::format("{} at '{}', {} at {}", failed_.writes ? "writing" : "reading", failed_.label,
+                                  counted(failed_.bytes.size(), "byte"), failed_.offset),
                       error_);
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -173,7 +174,7 @@ TrainerState read_trainer_state(const fs::path& checkpoint) {
     if (!object.is_object()) {
       throw DataError({.what = "the checkpoint's state cannot be read",
                        .where = path.string(),
-                       .found = fmt::format("{} bytes that are no JSON object", text.size()),
+                       .found = counted(text.size(), "byte") + " that are no JSON object",
                        .allowed = "a trainer_state.json that Plimsoll wrote",
                        .remedy = "resume from another checkpoint"});
     }

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "base/bytes.h"
+#include "base/counted.h"
 #include "base/error.h"
 
 namespace plimsoll {
@@ -67,10 +68,10 @@ void check_disk(const TrainOptions& options, std::int64_t step, std::int64_t tot
     remedy += fmt::format("; or pass --save-steps 0, which needs {} but leaves nothing to resume from",
                           format_bytes(with(0, 0)));
   }
-  const std::string checkpoints = need.checkpoints == 0
-                                      ? ""
-                                      : fmt::format("{} checkpoint{} of {} and ", need.checkpoints,
-                                                    need.checkpoints == 1 ? "" : "s", format_bytes(written.checkpoint));
+  const std::string checkpoints =
+      need.checkpoints == 0
+          ? ""
+          : fmt::format("{} of {} and ", counted(need.checkpoints, "checkpoint"), format_bytes(written.checkpoint));
   throw EnvironmentError({.what = "the disk has no room for what the run will write",
                           .where = options.output_dir.string(),
                           .found = fmt::format("{} free; {}the model of {}", format_bytes(free_bytes), checkpoints,

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <limits>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -146,7 +147,7 @@ void Trainer::after_fault(double loss) {
   Problem problem{
       .what = options_.skip_nonfinite
                   ? fmt::format("the loss or the gradients are not finite, and leaving {} out does not help",
-                                skipped_in_a_row_ > 1 ? fmt::format("{} updates in a row", skipped_in_a_row_)
+                                skipped_in_a_row_ > 1 ? counted(skipped_in_a_row_, "update") + " in a row"
                                                       : std::string("the update"))
                   : "the loss or the gradients are no longer finite",
       .where = where,
@@ -208,7 +209,7 @@ void Trainer::skip_page(const BadPageError& error, bool evaluation) {
   Problem problem = error.problem();
   problem.what = none_left && bad_pages_in_a_row_ > 1 ? "no page is left that can be read: " + problem.what
                  : gone && bad_pages_in_a_row_ > 1
-                     ? fmt::format("{} pages in a row cannot be read: {}", bad_pages_in_a_row_, problem.what)
+                     ? fmt::format("{} in a row cannot be read: {}", counted(bad_pages_in_a_row_, "page"), problem.what)
                      : "a page cannot be read any more: " + problem.what;
   problem.remedy = fmt::format("{}{}mend it, then continue with --resume-from-checkpoint latest, from update {}{}",
                                problem.remedy, problem.remedy.empty() ? "" : "; ", state_.step,

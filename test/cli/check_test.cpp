@@ -46,7 +46,7 @@ TEST_F(Check, MendsACopyAndSaysWhatIsLeft) {
   write_pages("bad.jsonl", pages);
   const Outcome mended = run(arguments("pages/bad.jsonl", {"--fix", path("mended.jsonl")}));
   EXPECT_EQ(mended.code, 0) << mended.out;
-  EXPECT_THAT(mended.out, testing::HasSubstr("1 boxes of 1 pages changed"));
+  EXPECT_THAT(mended.out, testing::HasSubstr("1 box of 1 page changed"));
   EXPECT_THAT(mended.out, testing::HasSubstr("no errors in " + path("mended.jsonl")));
   EXPECT_EQ(run(arguments("mended.jsonl")).code, 0);
 

@@ -96,7 +96,7 @@ TEST(PageJson, SaysWhatIsWrongAndWhere) {
 
   const auto counts = parse_error(R"({"id": "p", "image": "a", "words": ["A", "B"], "boxes": [[0, 0, 1, 1]]})");
   EXPECT_EQ(counts.kind(), "counts-differ");
-  EXPECT_EQ(counts.problem().found, "1 boxes, 2 words");
+  EXPECT_EQ(counts.problem().found, "1 box, 2 words");
   EXPECT_EQ(parse_error(R"({"image": "a", "words": ["A"], "boxes": [[0, 0, 1, 1]], "labels": []})").kind(),
             "counts-differ");
 

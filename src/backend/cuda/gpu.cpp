@@ -9,6 +9,7 @@
 
 #include "backend/cuda/context.h"
 #include "base/bytes.h"
+#include "base/counted.h"
 #include "base/error.h"
 
 namespace plimsoll::cuda {
@@ -63,7 +64,7 @@ void check_index(int index) {
   }
   throw EnvironmentError({.what = "there is no such GPU",
                           .where = asked,
-                          .found = fmt::format("{} GPU{}", count, count == 1 ? "" : "s"),
+                          .found = counted(count, "GPU"),
                           .allowed = count == 1 ? "cuda:0" : fmt::format("cuda:0 to cuda:{}", count - 1),
                           .remedy = "count from 0, among those that CUDA_VISIBLE_DEVICES leaves"});
 }
