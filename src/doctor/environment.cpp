@@ -152,7 +152,7 @@ class Examination {
                    needed);
       }
       return say("GPU", uses_gpu() ? State::kWarning : State::kOk,
-                 "none, and no NVIDIA driver; this program trains on the processor",
+                 "no NVIDIA driver found; this program trains on the processor",
                  uses_gpu()
                      ? "if there should be one: docker run --gpus all; Slurm --gres=gpu:1; a cloud machine's type"
                      : "");

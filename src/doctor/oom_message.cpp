@@ -132,13 +132,16 @@ OomNumbers read_oom_message(std::string_view message) {
 
 bool is_fragmented(const OomNumbers& n) {
   if (!n.tried || !n.unallocated || *n.unallocated < *n.tried) return false;
-  // Some slack is usual: it counts where it is a twentieth of what is reserved.
-  return *n.unallocated >= 64 * kMiB && (!n.reserved || *n.unallocated * 20 >= *n.reserved);
+  // Some slack is usual: it counts where it is a tenth of what is reserved, or a fifth if little was wanted.
+  const std::uint64_t share = *n.tried >= 256 * kMiB ? 10 : 5;
+  return *n.unallocated >= 64 * kMiB && (!n.reserved || *n.unallocated * share >= *n.reserved);
 }
 
 bool others_hold_much(const OomNumbers& n) {
-  // A context and its kernels take some hundred MiB outside the allocator.
-  return n.others && *n.others > kGiB && (!n.total || *n.others * 5 > *n.total) && n.tried && *n.others > *n.tried / 2;
+  if (!n.others || !n.tried || *n.others <= *n.tried / 2) return false;
+  if (!n.holders.empty()) return *n.others > kGiB && (!n.total || *n.others * 5 > *n.total);
+  // Where no process is named, the rest is also this one's context and libraries, a desktop, and what Windows keeps.
+  return *n.others > 2 * kGiB && (!n.total || *n.others * 10 > *n.total * 3);
 }
 
 bool wants_more_than_all(const OomNumbers& n) { return n.tried && n.total && *n.tried > *n.total; }

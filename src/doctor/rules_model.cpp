@@ -7,7 +7,7 @@ std::vector<Rule> model_rules() {
   return {
       {.name = "shared-tensors",
        .when = {"some tensors share memory", "trying to save a non contiguous tensor",
-                "were not properly saved*shared tensors"},
+                "were not properly saved*shared tensors", "contained shared tensors"},
        .what = "safetensors does not save tensors that share memory",
        .cause = "Tied weights (embedding and output) or views were passed as a plain dictionary",
        .confirm = "the message names the tensors",

@@ -53,6 +53,38 @@ std::vector<Rule> parallel_rules() {
        .fix = "the first rank's error; NCCL_SOCKET_IFNAME=eth0, NCCL_P2P_DISABLE=1 or NCCL_IB_DISABLE=1 to find the "
               "broken path; docker --shm-size"},
 
+      {.name = "nccl-system",
+       .level = Level::kConsequence,
+       .when = {"unhandled system error", "ncclsystemerror"},
+       .refines = {"nccl-error"},
+       .what = "a system call of NCCL failed: the ranks could not talk to one another",
+       .cause = "The network interface that NCCL chose leads to no other rank: a container without --network=host, a "
+                "bridge, a firewall\n"
+                "/dev/shm is too small or shared memory is not permitted, for ranks on one machine\n"
+                "Another rank has ended: its own log says why",
+       .confirm = "NCCL_DEBUG=INFO: the first NCCL WARN line names the call and its address or file",
+       .fix = "NCCL_SOCKET_IFNAME=NAME with the interface between the nodes; docker run --network=host --ipc=host (or "
+              "--shm-size=8g)"},
+      {.name = "nccl-cuda",
+       .level = Level::kConsequence,
+       .when = {"unhandled cuda error", "ncclunhandledcudaerror"},
+       .refines = {"nccl-error"},
+       .what = "a CUDA call of NCCL failed",
+       .cause = "A rank's GPU is full, or two ranks use the same one (torch.cuda.set_device is missing)\n"
+                "NCCL was built for a newer CUDA than the driver serves, or knows no such GPU\n"
+                "An earlier kernel failed on that rank",
+       .confirm = "NCCL_DEBUG=INFO: \"NCCL WARN Cuda failure\" names the error; nvidia-smi; torch.cuda.nccl.version()",
+       .fix = "torch.cuda.set_device(int(os.environ['LOCAL_RANK'])); a newer driver, or PyTorch built for an older CUDA; "
+              "NCCL_P2P_DISABLE=1 to rule out peer access"},
+      {.name = "nccl-remote",
+       .level = Level::kConsequence,
+       .when = {"remote process exited or there was a network error", "ncclremoteerror"},
+       .refines = {"nccl-error"},
+       .what = "another rank ended, or the connection to it broke",
+       .cause = "The other rank failed: its own log says why\n"
+                "The network between the nodes broke (InfiniBand, a switch)",
+       .confirm = "the first error in every rank's log; dmesg and ibstat on the nodes",
+       .fix = "what the rank that failed first needs; NCCL_IB_DISABLE=1 to rule out InfiniBand"},
       {.name = "nccl-connect",
        .when = {"socketstartconnect: connect to*failed", "socketpollconnect: connect to*returned",
                 "nccl warn*connect to*failed", "warn call to connect failed", "nccl warn*no route to host",
