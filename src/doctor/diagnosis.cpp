@@ -275,6 +275,8 @@ class LogReader::Impl {
       story_.exceptions.push_back(
           {{number, printable(text)}, chain_, story_.updates, found_, found_one_of(known_.teardown)});
     }
+    // A notebook's traceback ends with its exception, and numbered lines below it are no source lines.
+    if (notebook_ && !text.starts_with(' ') && !text.starts_with('-') && names_exception(text)) notebook_ = false;
     if (in_traceback_) last_ = {number, printable(text)};
     if (ends_traceback) in_traceback_ = false;
     if (error && !passing_) {
@@ -296,6 +298,7 @@ class LogReader::Impl {
     for (const std::string_view name : {"eval_loss", "val_loss", "validation loss"})
       if (small.find(name) != std::string_view::npos) story_.eval_finite = losses.finite || !story_.finite;
     if (!losses.finite) {
+      story_.relapses += story_.finite && story_.updates > 0 && losses.loss.empty();
       story_.finite = false;
     } else if (!losses.loss.empty()) {
       story_.finite = true;

@@ -36,7 +36,8 @@ bool tells_no_number(std::string_view small) {
   if (small.find("loss") == std::string_view::npos && small.find("grad_norm") == std::string_view::npos) return false;
   for (const std::string_view word : {": nan", "=nan", "= nan", "'nan'", " nan", ": inf", "=inf", "= inf", "'inf'"}) {
     const std::size_t at = small.find(word), end = at + word.size();
-    if (at != std::string_view::npos &&
+    // Megatron counts them: "number of nan iterations: 0".
+    if (at != std::string_view::npos && small.substr(at, 15) != " nan iterations" &&
         (end == small.size() || std::isalpha(static_cast<unsigned char>(small[end])) == 0))
       return true;
   }

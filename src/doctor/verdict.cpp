@@ -30,6 +30,9 @@ bool is_torch_warning(std::string_view small) {
 }
 bool is_mild(const Finding& f) { return f.rule->level == Level::kNote || only_warns(f.trigger.text); }
 
+// So many losses that are NaN, each after one that is a number, are no accident.
+constexpr std::uint64_t kRelapses = 3;
+
 bool calls_itself_warning(std::string_view line) { return to_small_letters(line).find("warning") != std::string::npos; }
 
 class Judge {
@@ -67,16 +70,18 @@ class Judge {
   bool ended_well(std::uint64_t line, std::uint64_t updates) const {
     return story_.exit_line > line && went_on(line, updates);
   }
-  // Training that goes on with numbers does not heal a NaN in evaluation.
-  bool is_nan_in_evaluation(const Finding& f) const { return f.rule->heals && !story_.eval_finite; }
+  // Training that goes on with numbers heals neither a NaN in evaluation nor one that comes back again and again.
+  bool is_lasting_nan(const Finding& f) const {
+    return f.rule->heals && (!story_.eval_finite || story_.relapses >= kRelapses);
+  }
   bool is_over(const Finding& f) const {
     const bool passes = is_mild(f) || f.rule->heals || calls_itself_warning(f.trigger.text);
-    if (is_nan_in_evaluation(f)) return ended_well(f.trigger.line, f.updates);
+    if (is_lasting_nan(f)) return ended_well(f.trigger.line, f.updates);
     return passes ? went_on(f.trigger.line, f.updates) : ended_well(f.trigger.line, f.updates);
   }
   // Whether the log shows training that works, or that has come to its end.
   bool made_progress() const {
-    if (!story_.eval_finite) return false;
+    if (!story_.eval_finite || story_.relapses >= kRelapses) return false;
     return story_.closing_line > 0 || (story_.finite && story_.updates >= kUpdatesAfterSurvival);
   }
   bool ended_in_peace() const {
@@ -184,7 +189,7 @@ class Judge {
     if (diagnosis.unexplained)
       diagnosis.doubt = "the log also holds an error that Plimsoll does not know, and which may be the failure";
     else if (went_on(root.trigger.line, root.updates) &&
-             (!is_nan_in_evaluation(root) || story_.closing_line > root.trigger.line))
+             (!is_lasting_nan(root) || story_.closing_line > root.trigger.line))
       diagnosis.doubt = "losses follow it: the run went on after it, or its output reached the log late";
     else if (is_mild(root))
       diagnosis.doubt = "it is only a warning, and the log holds no error";

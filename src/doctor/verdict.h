@@ -22,6 +22,7 @@ struct Story {
   std::uint64_t updates = 0;        // losses printed
   bool finite = true;               // the last of them was a number above 0
   bool eval_finite = true;          // the last one of an evaluation was a number
+  std::uint64_t relapses = 0;       // how often a loss was NaN after one that was a number
   std::uint64_t closing_line = 0;   // the last line that only a run which came to its end prints; 0: none
   std::uint64_t exit_line = 0;      // the last that says exit status 0
   std::uint64_t error_updates = 0;  // losses printed by the last line that is an error's

@@ -237,6 +237,17 @@ TEST(Rules, TheRootIsSeenOnce) {
   }
 }
 
+// A cell that failed, and the cell that was run after it: the table of losses below the traceback is read.
+TEST(Rules, ReadATableBelowANotebooksTraceback) {
+  const std::string failed =
+      "ValueError                                Traceback (most recent call last)\n<ipython-input-8> in <module>\n"
+      "      1 trainer = 3\n----> 2 trainer.train()\n      3 print(x)\n\nValueError: not yet\n";
+  const std::string table = "Step\tTraining Loss\n500\t0.8123\n1000\t0.0000\n1500\tnan\n2000\tnan\n";
+  EXPECT_EQ(name_of(diagnose(table)), "nan-loss");
+  const Diagnosis both = diagnose(failed + table);
+  EXPECT_EQ(name_of(both), "nan-loss");
+}
+
 TEST(Rules, QuoteWhatWasPrinted) {
   const Diagnosis box = diagnose(text_of(logs() / "bbox-range.log"));
   ASSERT_EQ(box.evidence.size(), 1U);

@@ -90,6 +90,19 @@ TEST(Verdict, NaNThatHealsIsNoFailure) {
   EXPECT_NE(name_of(diagnose(kLosses + once + once)), "no failure");
 }
 
+// A loss that is NaN again and again is a failure, however many numbers stand between; Megatron's count of them is none.
+TEST(Verdict, NaNThatComesBackIsAFailure) {
+  std::string log;
+  for (int i = 0; i < 4; ++i) log += "{'loss': 5." + std::to_string(i) + ", 'epoch': 0.09}\n{'loss': nan, 'epoch': 0.09}\n";
+  log += kLosses;
+  EXPECT_EQ(name_of(diagnose(log)), "nan-loss");
+  std::string megatron;
+  for (int i = 0; i < 4; ++i)
+    megatron += " iteration " + std::to_string(i) + "/ 250000 | lm loss: 2." + std::to_string(i) +
+                "E+00 | grad norm: 1.2 | number of skipped iterations:   0 | number of nan iterations:   0 |\n";
+  EXPECT_EQ(name_of(diagnose(megatron)), "no failure");
+}
+
 // Training that goes on with numbers does not heal a NaN in evaluation; a finite evaluation does.
 TEST(Verdict, NaNInEvaluationIsNotHealedByTraining) {
   const std::string nan = "{'eval_loss': nan, 'eval_f1': 0.1, 'epoch': 1.0}\n",
