@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/bytes.h"
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "formats/json.h"
@@ -46,9 +47,9 @@ void compare(const fs::path& path, const FileSum& written, OtherLength other_len
   const InputFile file(path);
   if (file.size_bytes() != written.bytes && other_length == OtherLength::kWarn) {
     log_warning(
-        fmt::format("{} is not the file that was saved there ({} bytes now, {} then), so its checksum in {} says "
+        fmt::format("{} is not the file that was saved there ({} now, {} then), so its checksum in {} says "
                     "nothing",
-                    path.string(), file.size_bytes(), written.bytes, kChecksumsFile));
+                    path.string(), counted(file.size_bytes(), "byte"), written.bytes, kChecksumsFile));
     return;
   }
   const FileSum found = sum_of_file(path);
@@ -56,8 +57,9 @@ void compare(const fs::path& path, const FileSum& written, OtherLength other_len
   throw DataError(
       {.what = "a file is damaged: its bytes are not those that were saved",
        .where = path.string(),
-       .found = fmt::format("{} bytes, checksum {}", found.bytes, hex(found.hash)),
-       .allowed = fmt::format("{} bytes, checksum {}, as {} has it", written.bytes, hex(written.hash), kChecksumsFile),
+       .found = fmt::format("{}, checksum {}", counted(found.bytes, "byte"), hex(found.hash)),
+       .allowed = fmt::format("{}, checksum {}, as {} has it", counted(written.bytes, "byte"), hex(written.hash),
+                              kChecksumsFile),
        .remedy = fmt::format("copy it again, or use another checkpoint; if it was changed on purpose, remove "
                              "its entry from {}",
                              (path.parent_path() / kChecksumsFile).string())});

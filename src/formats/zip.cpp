@@ -299,7 +299,7 @@ void ZipReader::verify(const ZipEntry& entry) const {
       file_.read_at(entry.offset_bytes + done, bytes);
     } else if (!inflater->read(bytes)) {
       refuse(file_.path(), "a zip entry is torn, or shorter than it should be", fmt::format("'{}'", entry.name),
-             fmt::format("{} bytes", entry.bytes));
+             counted(entry.bytes, "byte"));
     }
     crc = crc_of(crc, bytes);
     done += bytes.size();
