@@ -93,6 +93,8 @@ std::vector<OpCase> embedding_cases() {
   cases.push_back(
       spatial_case({"limits", 9, 1024, 4, 4, {0,   0,   1023, 1023, 1023, 1023, 1023, 1023, 0, 0, 0,    0,
                                               900, 800, 10,   20,   17,   40,   17,   90,   0, 0, 1023, 1023}}));
+  // Sizes are clipped to 1023 in a table of more rows, too, as transformers clips them.
+  cases.push_back(spatial_case({"wide_tables", 4, 1500, 2, 1, {0, 0, 1499, 1200, 100, 50, 1123, 1074, 9, 8, 1034, 1030}}));
   cases.push_back(spatial_case({"no_rows", 5, 16, 3, 2, {}}));
   cases.push_back(spatial_case({"one_row", 5, 16, 5, 1, {3, 15, 9, 15}}));
   cases.push_back(spatial_case({"many_repeats", 70, 8, 16, 16, random_boxes(67, 7)}));

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "graph/box_size.h"
 #include "graph/build.h"
 #include "graph/relative_bucket.h"
 
@@ -19,6 +20,13 @@ Graph small_graph(ValueId& x, ValueId& y) {
   y = linear(graph, "dense", x, weight, bias, rows);
   graph.mark_output(y);
   return graph;
+}
+
+// torch.clip(size, 0, 1023) of transformers, as far as the table has rows.
+TEST(BoxSize, IsClippedAsTransformersClipsIt) {
+  EXPECT_EQ(largest_box_size(1001), 1000);
+  EXPECT_EQ(largest_box_size(1024), 1023);
+  EXPECT_EQ(largest_box_size(2048), 1023);
 }
 
 TEST(Graph, InfersTypesNamesAndRoles) {

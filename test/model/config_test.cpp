@@ -75,6 +75,12 @@ TEST(ParseConfig, ReadsEachValue) {
   EXPECT_EQ(parse({{"patch_size", {32, 32}}}).patch_size, 32);
 }
 
+TEST(ParseConfig, TakesTheLargestThatKernelsTake) {
+  for (const char* key : {"max_rel_pos", "max_rel_2d_pos", "max_position_embeddings"}) {
+    EXPECT_EQ(config_json(parse({{key, 65536}})).at(key), 65536);
+  }
+}
+
 TEST(ParseConfig, EachBadKeyNamesItself) {
   const std::multimap<std::string, json> bad = {{"vocab_size", 1},
                                                 {"vocab_size", "50265"},
@@ -90,6 +96,7 @@ TEST(ParseConfig, EachBadKeyNamesItself) {
                                                 {"attention_probs_dropout_prob", -0.1},
                                                 {"classifier_dropout", 2},
                                                 {"max_position_embeddings", 3},
+                                                {"max_position_embeddings", 65537},
                                                 {"type_vocab_size", 0},
                                                 {"initializer_range", -1},
                                                 {"layer_norm_eps", 0},
@@ -105,6 +112,8 @@ TEST(ParseConfig, EachBadKeyNamesItself) {
                                                 {"has_spatial_attention_bias", "yes"},
                                                 {"rel_2d_pos_bins", 66},
                                                 {"max_rel_2d_pos", 16},
+                                                {"max_rel_pos", 65537},  // beyond the kernels' tables
+                                                {"max_rel_2d_pos", 65537},
                                                 {"input_size", 225},
                                                 {"input_size", 0},
                                                 {"num_channels", 1},
