@@ -206,28 +206,30 @@ void PageChecker::check_tag_order(const Page& page) {
     return std::string_view("BSU").find(split_label(name, scheme).tag) != std::string_view::npos;
   };
   if (std::ranges::none_of(names, begins)) return;  // IOE1 and IOE2 have no tag for a beginning
-  std::optional<LabelParts> before = LabelParts{};
+  LabelParts before;
+  bool known = true;  // whether the word before has a label
   for (std::size_t word = 0; word <= page.labels.size(); ++word) {
     const bool at_end = word == page.labels.size();
     if (!at_end && page.labels[word].empty()) {
-      before.reset();
+      known = false;
       continue;
     }
     const LabelParts now = at_end ? LabelParts{} : split_label(page.labels[word], scheme);
-    const bool open = before && (before->tag == 'B' || before->tag == 'I');
+    const bool open = known && (before.tag == 'B' || before.tag == 'I');
     const bool goes_on = now.tag == 'I' || now.tag == 'E' || now.tag == 'L';
-    if (before && (goes_on ? !open || before->type != now.type : open)) {
+    if (known && (goes_on ? !open || before.type != now.type : open)) {
       const std::string last = word == 0 ? "the beginning" : page.labels[word - 1];
       const bool closing_is_e = scheme == LabelScheme::kIobes;
       add(Severity::kWarning, "tag-order",
           {.what = fmt::format("a label cannot follow the one before it in {}", scheme_name(scheme)),
            .where = place(page, at_end ? word - 1 : word),
            .found = fmt::format("{} after {}", at_end ? "the page's end" : page.labels[word], last),
-           .allowed = open ? fmt::format("I-{0} or {1}-{0}", before->type, closing_is_e ? 'E' : 'L')
+           .allowed = open ? fmt::format("I-{0} or {1}-{0}", before.type, closing_is_e ? 'E' : 'L')
                            : fmt::format("O, B- or {}-", closing_is_e ? 'S' : 'U'),
            .remedy = fmt::format("mend the label; a word by itself has {}-", closing_is_e ? 'S' : 'U')});
     }
     before = now;
+    known = true;
   }
 }
 
