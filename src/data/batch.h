@@ -10,11 +10,11 @@
 //
 // Invariant: what is unused holds 0 (labels: -100), so that a batch's bytes depend on its examples alone.
 //
-//   Batch batch({.max_samples = 2, .max_text_rows = 1024}, pad_id);
-//   batch.begin(info);
-//   batch.add(example, {.page = 4}, key);  dataset.load(…, batch.pixel_bytes(0));
+//   Batch batch({.max_samples = 2, .max_text_rows = 1024, .pixel_type = DType::kU8}, pad_id, processor.values());
+//   batch.begin(info);  dataset.load(17, scratch, example, batch.pixel_bytes(0));
+//   batch.add(example, {.example = 17, .page = 4}, key);
 //   batch.finish();
-//   for (const auto& [name, view] : batch.tensors()) …
+//   for (const auto& [name, view] : batch.tensors()) use(name, view);
 #pragma once
 
 #include <array>

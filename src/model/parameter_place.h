@@ -4,8 +4,8 @@
 //   split: BF16, which products read, and I16, which brings the float back exactly (tensor/split_float.h); a program
 //   that only reads parameters has no need of the second.
 //
-//   place.write(0, floats);   // in any form
-//   place.read(0, floats);    // exactly what was written; of BF16 alone, what it holds
+//   ParameterPlace(value, low).write(0, floats);  // in any form
+//   ParameterPlace(value, low).read(0, floats);   // exactly what was written; of BF16 alone, what it holds
 #pragma once
 
 #include <cstdint>
