@@ -120,6 +120,7 @@ Trainer::Trainer(const Session& session, const ModelBundle& bundle, const TrainD
             .evaluation_due = false,
             .skipped_pages = {},
             .choices = session.choices()};
+  for (const std::uint32_t page : data.train->options().skipped) sampler_.leave_out(page);
   for (const auto& [name, entry] : session.plan().layout.entries()) {
     if (entry.role == Role::kState && is_optimizer_state(name)) state_names_.push_back(name);
   }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <csignal>
 #include <limits>
+#include <utility>
 
 #include "base/counted.h"
 #include "base/error.h"
@@ -218,7 +219,10 @@ void Trainer::skip_page(const BadPageError& error, bool evaluation) {
 }
 
 PredictControl Trainer::evaluation_control(const Interrupt& interrupt) {
-  return {.skipped = indices_of(state_.skipped_pages, true),
+  std::vector<std::uint32_t> skipped = indices_of(state_.skipped_pages, true);
+  const std::vector<std::uint32_t>& unread = data_.evaluation->options().skipped;
+  skipped.insert(skipped.end(), unread.begin(), unread.end());
+  return {.skipped = std::move(skipped),
           .on_bad_page = [this](const BadPageError& error) { skip_page(error, true); },
           .interrupt = &interrupt};
 }
