@@ -77,6 +77,7 @@ bool is_safetensors(std::string_view bytes) {
 
 // Lines none of which is JSON, with a separator in each: columns.
 bool is_table(std::string_view bytes) {
+  if (bytes.starts_with("\xEF\xBB\xBF")) bytes.remove_prefix(3);  // a byte order mark
   std::size_t lines = 0;
   for (std::size_t begin = 0; begin < bytes.size() && lines < 20; ++lines) {
     const std::size_t end = bytes.find('\n', begin);

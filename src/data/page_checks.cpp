@@ -197,6 +197,11 @@ void PageChecker::check_scheme(const Page& page, std::size_t word) {
 
 // In BIOES and BILOU, B- and I- are followed by I-, E- or L- of their type, and nothing else is. In IOB an entity may
 // begin with I-, if the data is IOB1, which only all pages together show.
+// Whether the word has a label that may occur: another has an error of its own, and no order.
+bool PageChecker::is_known(const std::string& label) const {
+  return !label.empty() && (options_.labels == nullptr || options_.labels->find(label));
+}
+
 void PageChecker::check_tag_order(const Page& page) {
   const LabelScheme scheme = options_.labels != nullptr ? scheme_ : label_scheme(page.labels);
   if (scheme == LabelScheme::kIob) return check_iob_order(page);
@@ -210,7 +215,7 @@ void PageChecker::check_tag_order(const Page& page) {
   bool known = true;  // whether the word before has a label
   for (std::size_t word = 0; word <= page.labels.size(); ++word) {
     const bool at_end = word == page.labels.size();
-    if (!at_end && page.labels[word].empty()) {
+    if (!at_end && !is_known(page.labels[word])) {
       known = false;
       continue;
     }
@@ -237,7 +242,7 @@ void PageChecker::check_iob_order(const Page& page) {
   std::optional<LabelParts> before = LabelParts{};
   for (std::size_t word = 0; word < page.labels.size(); ++word) {
     const std::string& label = page.labels[word];
-    if (label.empty()) {
+    if (!is_known(label)) {
       before.reset();
       continue;
     }

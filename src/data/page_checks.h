@@ -57,6 +57,7 @@ class PageChecker {
   void check_labels(const Page& page);
   void check_scheme(const Page& page, std::size_t word);
   void check_tag_order(const Page& page);
+  bool is_known(const std::string& label) const;
   void check_iob_order(const Page& page);
   void check_tokens(const Page& page);
   void check_length(const Page& page);

@@ -69,7 +69,7 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
       place_ = Place::kTop;
     } else if (place_ == Place::kTensor) {
       if (!dtype_ || !seen_shape_ || !seen_offsets_) refuse("dtype, shape or data_offsets missing");
-      if (offsets_.size() != 2) refuse(counted(offsets_.size(), "data_offset", "data_offsets"));
+      if (offsets_.size() != 2) refuse(fmt::format("{} data_offsets", offsets_.size()));
       tensors.push_back({tensor_, checked_tensor_type(*dtype_, dims_, where()), offsets_[0], offsets_[1]});
       place_ = Place::kTop;
     }
