@@ -116,7 +116,7 @@ std::string duration_line(const RunPlan& plan, std::int64_t updates) {
   const std::string time = seconds < 60      ? fmt::format("{:.2g} s", seconds)
                            : seconds < 86400 ? std::string(Duration(seconds).c_str())
                                              : fmt::format("{:.1f} days", seconds / 86400);
-  return fmt::format("  {} update{} about {}{}", updates, updates == 1 ? " takes" : "s take", time,
+  return fmt::format("  {} about {}{}", counted(updates, "update takes", "updates take"), time,
                      seconds < 60 || seconds >= 86400 ? ""
                      : seconds < 3600                 ? " (minutes:seconds)"
                                                       : " (hours:minutes:seconds)");
