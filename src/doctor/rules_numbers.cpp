@@ -4,12 +4,12 @@
 namespace plimsoll::doctor {
 namespace {
 
-const AnyOf kNotFinite = {"loss: nan",          "'loss': nan",      "\"loss\": nan", "loss=nan",
-                          "loss nan",           "loss is nan",      "'loss': 'nan'", "loss: inf",
-                          "loss=inf",           "loss = nan",       "nan loss",      "'grad_norm': nan",
-                          "'grad_norm': 'nan'", "grad_norm: nan",   "grad_norm=nan", "loss became nan",
-                          "non-finite loss",    "'eval_loss': nan", "'loss': inf",   "loss is not finite",
-                          "nan or inf found",   "loss : nan",         "\"grad_norm\": nan", "grad norm: nan"};
+const AnyOf kNotFinite = {"loss: nan",          "'loss': nan",      "\"loss\": nan",      "loss=nan",
+                          "loss nan",           "loss is nan",      "'loss': 'nan'",      "loss: inf",
+                          "loss=inf",           "loss = nan",       "nan loss",           "'grad_norm': nan",
+                          "'grad_norm': 'nan'", "grad_norm: nan",   "grad_norm=nan",      "loss became nan",
+                          "non-finite loss",    "'eval_loss': nan", "'loss': inf",        "loss is not finite",
+                          "nan or inf found",   "loss : nan",       "\"grad_norm\": nan", "grad norm: nan"};
 constexpr std::string_view kFirstNaN =
     "plimsoll train --bf16 checks every step, names the first tensor that is not finite, its layer and pages, and "
     "stops (exit code 6)";

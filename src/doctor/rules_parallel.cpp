@@ -74,8 +74,9 @@ std::vector<Rule> parallel_rules() {
                 "NCCL was built for a newer CUDA than the driver serves, or knows no such GPU\n"
                 "An earlier kernel failed on that rank",
        .confirm = "NCCL_DEBUG=INFO: \"NCCL WARN Cuda failure\" names the error; nvidia-smi; torch.cuda.nccl.version()",
-       .fix = "torch.cuda.set_device(int(os.environ['LOCAL_RANK'])); a newer driver, or PyTorch built for an older CUDA; "
-              "NCCL_P2P_DISABLE=1 to rule out peer access"},
+       .fix =
+           "torch.cuda.set_device(int(os.environ['LOCAL_RANK'])); a newer driver, or PyTorch built for an older CUDA; "
+           "NCCL_P2P_DISABLE=1 to rule out peer access"},
       {.name = "nccl-remote",
        .level = Level::kConsequence,
        .when = {"remote process exited or there was a network error", "ncclremoteerror"},

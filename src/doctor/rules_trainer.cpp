@@ -204,7 +204,8 @@ std::vector<Rule> trainer_rules() {
        .what = "accelerate refuses several RTX 4000 cards with peer-to-peer switched on",
        .cause = "These cards have no peer-to-peer, and NCCL would hang",
        .confirm = "nvidia-smi topo -p2p r",
-       .fix = "NCCL_P2P_DISABLE=1 and NCCL_IB_DISABLE=1; accelerate launch sets both; CUDA_VISIBLE_DEVICES=0 for one card"},
+       .fix = "NCCL_P2P_DISABLE=1 and NCCL_IB_DISABLE=1; accelerate launch sets both; CUDA_VISIBLE_DEVICES=0 for one "
+              "card"},
       {.name = "libuv",
        .when = {"use_libuv was requested but pytorch was built without libuv"},
        .refines = {"rendezvous"},

@@ -11,12 +11,12 @@ namespace plimsoll::doctor {
 namespace {
 
 // Whether the line holds it as a word of its own ("[INFO|trainer.py:12]", "| WARN |"), not as part of a path or name.
-bool says_word(std::string_view small, std::string_view word) {
+bool says_word(std::string_view line, std::string_view word) {
   const auto is_letter = [&](std::size_t at) {
-    return at < small.size() && (std::isalnum(static_cast<unsigned char>(small[at])) != 0 ||
-                                 std::string_view("_./\\'\"=").find(small[at]) != std::string_view::npos);
+    return at < line.size() && (std::isalnum(static_cast<unsigned char>(line[at])) != 0 ||
+                                 std::string_view("_./\\'\"=").find(line[at]) != std::string_view::npos);
   };
-  for (std::size_t at = small.find(word); at != std::string_view::npos; at = small.find(word, at + 1))
+  for (std::size_t at = line.find(word); at != std::string_view::npos; at = line.find(word, at + 1))
     if ((at == 0 || !is_letter(at - 1)) && !is_letter(at + word.size())) return true;
   return false;
 }
@@ -227,8 +227,12 @@ bool only_warns(std::string_view line) {
   const std::string small = to_small_letters(line);
   for (const std::string_view serious : {"cuda initialization", "nccl warn", "failed to clone() tensor"})
     if (small.find(serious) != std::string::npos) return false;
-  return small.find("warning") != std::string::npos || says_word(small, "warn") || says_word(small, "info") ||
-         says_word(small, "debug") || is_torch_warning(small);
+  // A level's name stands in capitals or brackets: "to debug the error" is none.
+  for (const std::string_view level : {"WARN", "INFO", "DEBUG"})
+    if (says_word(line, level)) return true;
+  for (const std::string_view level : {"[warn]", "[info]", "[debug]", "| warn", "| info", "| debug"})
+    if (small.find(level) != std::string::npos) return true;
+  return small.find("warning") != std::string::npos || is_torch_warning(small);
 }
 
 Diagnosis judge(std::vector<Finding> findings, const Story& story) {

@@ -90,10 +90,12 @@ TEST(Verdict, NaNThatHealsIsNoFailure) {
   EXPECT_NE(name_of(diagnose(kLosses + once + once)), "no failure");
 }
 
-// A loss that is NaN again and again is a failure, however many numbers stand between; Megatron's count of them is none.
+// A loss that is NaN again and again is a failure, however many numbers stand between; Megatron's count of them is
+// none.
 TEST(Verdict, NaNThatComesBackIsAFailure) {
   std::string log;
-  for (int i = 0; i < 4; ++i) log += "{'loss': 5." + std::to_string(i) + ", 'epoch': 0.09}\n{'loss': nan, 'epoch': 0.09}\n";
+  for (int i = 0; i < 4; ++i)
+    log += "{'loss': 5." + std::to_string(i) + ", 'epoch': 0.09}\n{'loss': nan, 'epoch': 0.09}\n";
   log += kLosses;
   EXPECT_EQ(name_of(diagnose(log)), "nan-loss");
   std::string megatron;
