@@ -111,7 +111,7 @@ TEST_F(Outputs, DirectoriesOfOthersAreLeftAlone) {
   EXPECT_EQ(run({"init", "--model", "layoutlmv3-tiny", "--output-dir", path("logged")}).code, 0);
 }
 
-TEST_F(Outputs, PicturesAreDrawnAgainInAFolderThatSynthMade) {
+TEST_F(Outputs, SynthDrawsAgainIntoItsOwnFolder) {
   EXPECT_EQ(run({"synth", "--output", path("pages"), "--count", "7", "--validation-fraction", "0.34"}).code, 0);
   EXPECT_TRUE(fs::exists(at("pages/images/00006.png")));
 }
