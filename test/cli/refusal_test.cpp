@@ -177,7 +177,9 @@ TEST_F(Refusal, PicturesStayInTheirFolder) {
                                path("out.jsonl"), "--draw", path("pictures"), "--threads", "1"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_FALSE(fs::exists(at("escaped.png")));
-  EXPECT_EQ(std::distance(fs::directory_iterator(at("pictures")), {}), static_cast<std::ptrdiff_t>(pages.size()));
+  // The pictures, and the mark of a folder that predict fills.
+  EXPECT_EQ(std::distance(fs::directory_iterator(at("pictures")), {}), static_cast<std::ptrdiff_t>(pages.size() + 1));
+  EXPECT_TRUE(fs::exists(at("pictures/.made-by-plimsoll-predict")));
 }
 
 }  // namespace
