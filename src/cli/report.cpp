@@ -106,7 +106,7 @@ std::string plan_table(const RunPlan& plan) {
     if (states > 0) text += fmt::format("{} of optimizer state", format_bytes(states));
     if (values > 0) text += fmt::format("{}{} of forward values", states > 0 ? " and " : "", format_bytes(values));
   }
-  text += fmt::format("\n  an update takes about {:.2g} s; a save that a signal asks for begins within about {:.2g} s",
+  text += fmt::format("\n  an update takes about {:.2g} s\n  a save that a signal asks for begins within about {:.2g} s",
                       plan.seconds_per_update, plan.seconds_to_save);
   return text;
 }

@@ -78,7 +78,7 @@ TEST_F(PartsTest, WhatMakesNoSenseIsRefused) {
   expect_message(run(with_model({"--freeze", "layoutlmv3.*", "--freeze", "classifier.*"})), 2,
                  {"nothing to train", "--freeze", "layoutlmv3.*, classifier.*", "leave at least one", "leave a pattern out"});
   expect_message(run(with_model({"--lora-alpha", "8"})), 2,
-                 {"no adapters", "--lora-alpha", "no --lora-rank", "1 or more", "--lora-rank 8"});
+                 {"without adapters", "--lora-alpha", "no --lora-rank", "1 or more", "--lora-rank 8"});
   expect_message(run(with_model({"--lora-rank", "2", "--lora-target-modules", "q_proj"})), 2,
                  {"--lora-target-modules", "q_proj", "query, key, value", "leave the option out"});
   expect_message(run(with_model({"--lora-rank", "-1"})), 2, {"--lora-rank", "-1", "0 to 4096"});

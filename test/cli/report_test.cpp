@@ -163,7 +163,7 @@ TEST_F(PlanCommand, SaysThatThreadsAreTooMany) {
 }
 
 TEST_F(PlanCommand, ARefusalFitsEightyColumnsToo) {
-  const Outcome outcome = plan({"--budget", "60MiB", "--train-batch-size", "4", "--micro-batch-size", "4"});
+  const Outcome outcome = plan({"--budget", "40MiB", "--train-batch-size", "4", "--micro-batch-size", "4"});
   expect_message(outcome, 4, {"does not fit", "pass --budget "});
   expect_eighty_columns(outcome.err);
 }

@@ -86,6 +86,7 @@ TEST(CheckpointsOfOld, AreOfTheExactAdamW) {
   nlohmann::json object = nlohmann::json::parse(file_bytes(state));
   ASSERT_EQ(object.erase("optim"), 1U);
   std::ofstream(state) << object.dump();
+  fs::remove(saved / "checksums.json");  // nor had a checkpoint of old that
   EXPECT_EQ(read_trainer_state(saved).optimizer, "adamw_torch");
   EXPECT_EQ(run.train(saved).steps_here, 3);
   run.options.optim = OptimizerKind::kAdafactor;
