@@ -104,11 +104,10 @@ OpSpeeds machine_speeds(const Device& device, DType precision, std::size_t budge
   const std::optional<DeviceUse> use = device.backend->device_use();
   const std::size_t held = use ? use->held_bytes : resident_bytes();
   const std::size_t free = use ? use->free_bytes : available_memory_bytes();
-  const std::size_t room =
-      budget_bytes == 0 ? free : std::min(free, budget_bytes - std::min(budget_bytes, held));
+  const std::size_t room = budget_bytes == 0 ? free : std::min(free, budget_bytes - std::min(budget_bytes, held));
   const std::size_t needed = kCalibrationBytes + (use ? held : 0);  // a second context
   if (!path.empty() && room < needed) {
-    log_info(fmt::format("plans are compared by typical speeds: to measure this machine's takes {} for a moment, and {} "
+    log_info(fmt::format("plans are compared by typical speeds: measuring this machine's takes {} for a moment, and {} "
                          "are left; plimsoll calibrate{} measures them once, outside a run",
                          format_bytes(needed), format_bytes(room),
                          device.argument == "cpu" ? "" : " --device " + device.argument));

@@ -200,9 +200,9 @@ class Annotator {
     cairo_fill(context_.get());
   }
 
-  // Scaled row by row as they are decoded. The scaled bytes, three a pixel, come into the last part of the surface's own
-  // memory and are spread out to four from the front: no pixel is overwritten before it is read, since the legend's rows
-  // lie behind.
+  // Scales the page row by row as it is decoded. The scaled bytes, three a pixel, go into the last part of the
+  // surface's own memory and are spread out to four from the front: no pixel is overwritten before it is read, since
+  // the legend's rows lie behind.
   void read_pixels(ImageRows& image) {
     unsigned char* const data = cairo_image_surface_get_data(surface_.get());
     const auto stride = static_cast<std::size_t>(cairo_image_surface_get_stride(surface_.get()));

@@ -44,7 +44,8 @@ bool shorten_windows(FitRequest& request, std::int64_t length) {
 
 bool take_model(FitRequest& request, const std::string& preset) {
   // A preset has no weights to predict with, that adapters could be added to, or that could be held in few bits.
-  if (!request.trains || request.step.model.lora.enabled() || request.step.model.frozen_weights != DType::kF32) return false;
+  const ModelOptions& model = request.step.model;
+  if (!request.trains || model.lora.enabled() || model.frozen_weights != DType::kF32) return false;
   const LayoutLMv3Config& now = request.step.config;
   LayoutLMv3Config smaller = preset_config(preset);
   if (smaller.hidden_size * smaller.num_hidden_layers >= now.hidden_size * now.num_hidden_layers) return false;

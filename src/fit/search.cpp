@@ -88,17 +88,18 @@ class Search {
     std::vector<Family> families = find_families();
     const auto best = fastest(families);
     if (best == families.end()) return std::nullopt;
-    return best->offloads && !best->plan.levers.offload.empty() ? trim_offload(summary(best->plan)) : std::move(best->plan);
+    if (best->offloads && !best->plan.levers.offload.empty()) return trim_offload(std::move(best->plan));
+    return std::move(best->plan);
   }
 
   // Of all plans that have been looked at and that the host has room for.
   RunPlan take_smallest() { return std::move(*smallest_); }
 
  private:
-  // Plans in the order in which a shrinking budget would take them: each needs less memory than the one before, and is no
-  // faster. From some position on they fit; `position` is the first that does, found by halving. More memory finds an
-  // earlier position or the same, since each one that is looked at fits a larger budget if it fits a smaller one: that
-  // is what keeps more memory from ever being slower.
+  // Plans in the order in which a shrinking budget would take them: each needs less memory than the one before, and is
+  // no faster. From some position on they fit; `position` is the first that does, found by halving. More memory finds
+  // an earlier position or the same, since each one that is looked at fits a larger budget if it fits a smaller one:
+  // that is what keeps more memory from ever being slower.
   struct Family {
     std::function<Levers(std::size_t position)> levers;
     std::size_t position = 0, count = 0, steps = 0;
@@ -288,8 +289,9 @@ class Search {
 
   // With as much recomputation as the user pins.
   Levers plain(std::int64_t micro, UpdateMode mode) {
-    const bool all = request_.trains && request_.recompute == RecomputeMode::kLayers;
-    return {.micro_batch_size = micro, .update = mode, .recompute = all ? ranking(micro) : std::vector<Recomputation>()};
+    Levers levers{.micro_batch_size = micro, .update = mode};
+    if (request_.trains && request_.recompute == RecomputeMode::kLayers) levers.recompute = ranking(micro);
+    return levers;
   }
 
   const std::vector<Recomputation>& ranking(std::int64_t micro) {

