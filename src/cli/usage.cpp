@@ -199,6 +199,7 @@ std::string misspelt_option(const std::string& given, const std::vector<std::str
   const auto same_word = [&known](const std::string& word, const std::string& meant) {
     if (word == meant || word + "s" == meant || word == meant + "s") return true;
     if (known.contains(word)) return false;
+    if (std::ranges::any_of(meant, [](unsigned char c) { return std::isdigit(c) != 0; })) return false;  // tf16, bf16
     constexpr std::size_t kLongWord = 6;
     return edit_distance(word, meant) <= (meant.size() >= kLongWord ? 2U : 1U);
   };
