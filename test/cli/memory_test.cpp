@@ -170,6 +170,7 @@ TEST_F(MemoryTest, EveryRemedyThatIsPrintedWorks) {
       with_budget(eval_arguments(), 1024)};
   int tried = 0;
   for (const Arguments& arguments : runs) {
+    fs::remove_all(at("run"));  // of the run before
     const std::size_t least = smallest_budget(with_budget(arguments, 20)) / kMiB;
     std::string label;
     for (const std::string& argument : arguments) label += argument + " ";
