@@ -147,7 +147,7 @@ std::vector<CgroupDirectory> cgroup_directories(std::string_view controller, con
 MemoryGroups::MemoryGroups(const fs::path& root) {
   bool inherits = true;
   for (const auto& [path, version] : cgroup_directories("memory", root)) {
-    const auto file = [&path](const char* name) { return (path / name).string(); };
+    const auto file = [&path = path](const char* name) { return (path / name).string(); };
     if (version == 2) {
       groups_.push_back({.directory = path.string(),
                          .limit = file("memory.max"),

@@ -252,8 +252,10 @@ std::int32_t Dataset::label_of(const Page& page, std::size_t word) const {
 }
 
 std::span<const MissedWord> Dataset::missed_words(std::uint32_t page) const {
-  const auto words = std::ranges::equal_range(missed_, page, {}, &MissedWord::page);
-  return {words.begin(), words.end()};
+  // Not std::ranges::equal_range, whose result clang 14 cannot compile with libstdc++ 12.
+  const auto begin = std::ranges::lower_bound(missed_, page, {}, &MissedWord::page);
+  const auto end = std::ranges::upper_bound(missed_, page, {}, &MissedWord::page);
+  return {begin, end};
 }
 
 std::uint64_t Dataset::host_bytes() const {
