@@ -70,7 +70,8 @@ void run(int threads, int repetitions, DType dtype) {
   std::vector<std::unique_ptr<Kernel>> kernels;
   fmt::print("{} threads, best of {}\n{:<20}{:>6}{:>12}{:>10}{:>10}{:>8}{:>11}{:>8}\n", backend.threads(), repetitions,
              "product", "rows", "shape", "ours", "oneDNN", "ratio", "ours/rate", "oneDNN");
-  // Of the base model's layer: query, key, value and the attention's output; the two of the feed-forward part.
+  // A layer of the base model has four products of 768 x 768 (query, key, value, the attention's output) and one each way
+  // in its feed-forward part.
   const auto times_in_layer = [](std::int64_t inner, std::int64_t columns) {
     return inner == 768 && columns == 768 ? 4 : inner * columns == 768 * 3072 ? 1 : 0;
   };

@@ -174,7 +174,7 @@ MemoryGroups::MemoryGroups(const fs::path& root) {
 std::size_t MemoryGroups::limit_of(const Group& group) {
   std::size_t limit = SmallFile(group.limit.c_str()).number().value_or(kNoLimitBytes);
   if (group.throttle.empty()) {
-    // What groups above say that this process cannot see.
+    // The hierarchical figure counts groups above that this process cannot see.
     limit = std::min(limit, SmallFile(group.stat.c_str()).number_of("hierarchical_memory_limit").value_or(limit));
   } else {
     // Above memory.high the kernel puts the process to sleep instead of killing it; no run gets anywhere so.

@@ -43,7 +43,7 @@ class MemoryGroups {
   std::optional<Limit> least_limit() const;
   // The same as a number: kNoLimitBytes where none is set.
   std::size_t limit_bytes() const;
-  // What the process may still take before one of its groups is full; kNoLimitBytes where none has a limit. Cached
+  // Returns what the process may still take before one of its groups is full; kNoLimitBytes where none has a limit. Cached
   // pages of files count as free as far as the kernel would drop them first, less `mapped_bytes`, the process's own.
   std::size_t room_bytes(std::size_t mapped_bytes = 0) const;
   // Processes that the kernel has killed in the process's own group for memory; nothing where it does not tell.

@@ -40,7 +40,7 @@ struct FileSum {
   friend bool operator==(const FileSum&, const FileSum&) = default;
 };
 
-// Where an OutputFile's bytes are until it is closed: beside `path`, under a name that nobody else uses.
+// Returns where an OutputFile keeps its bytes until it is closed: beside `path`, under a name that nobody else uses.
 std::filesystem::path aside_path(const std::filesystem::path& path);
 
 // Replaces the file `path` in one step, at `close`: until then bytes go to aside_path(path), which is removed if

@@ -22,7 +22,7 @@ class Interrupt {
   // Save and go on.
   void request_save() { save_.store(true); }
 
-  // Whether unfinished work should be dropped now.
+  // Says whether unfinished work should be dropped now.
   bool pending() const { return end_signal() != 0 || (save_.load(std::memory_order_relaxed) && !saved_.load()); }
   // The signal that asked for the end; 0: none did.
   int end_signal() const { return signal_.load(std::memory_order_relaxed); }

@@ -25,7 +25,7 @@ ProcessMemory process_memory(const MemoryGroups& groups);
 // Gives freed heap back to the system, so that resident_bytes() shows what is in use and not what has been.
 void release_free_heap();
 
-// What this process may still take: MemAvailable, or less where a cgroup that it is in (base/cgroup.h) has less room.
+// Returns what this process may still take: MemAvailable, or less where a cgroup that it is in (base/cgroup.h) has less room.
 // `root` stands for "/" in tests.
 std::size_t available_memory_bytes(const std::filesystem::path& root = "/");
 // The machine's memory (MemTotal); 0 where /proc is missing.
