@@ -1,9 +1,9 @@
 // adafactor, adafactor_rows: Shazeer, Stern 2018, "Adafactor: Adaptive Learning Rates with Sublinear Memory Cost"; the
-// reference kernel says which of its choices. Scalars in double, rounded to float where they meet a tensor; tensor
-// operations in float; sums in double over blocks of rows that the shape alone decides.
+// reference kernel says which of the paper's choices apply. Scalars are double and rounded to float where they meet a
+// tensor; tensor operations are in float; sums are in double over blocks of rows that depend on the shape alone.
 //
-// Three passes over the gradient: means of rows and columns; the update's root mean square; the update. A vector is a
-// matrix of one row that has no row mean.
+// The kernel makes three passes over the gradient: row and column means; the update's root mean square; the update. A
+// vector is a matrix of one row that has no row mean.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -25,7 +25,7 @@
 #define PLIMSOLL_BACKEND_CPU_ADAFACTOR_ONCE
 namespace plimsoll {
 
-// What the update of a row is made of; gradient null: zeros.
+// The factors of one row's update; a null gradient stands for zeros.
 struct AdafactorRow {
   const float* gradient;
   float clip, row_factor;
@@ -36,7 +36,7 @@ struct AdafactorScalars {
   float decay, divisor, rate;
 };
 
-// A parameter, whole or (whole = nullptr) split.
+// A parameter, in one piece or (whole = nullptr) split.
 struct AdafactorParameter {
   float* whole = nullptr;
   std::uint16_t* high = nullptr;
@@ -50,7 +50,7 @@ HWY_BEFORE_NAMESPACE();
 namespace plimsoll {
 namespace HWY_NAMESPACE {
 
-// The row's sum of (gradient * clip)^2; the squares are added to the column sums.
+// Returns the row's sum of (gradient * clip)^2 and adds the squares to the column sums.
 double add_squares(const float* gradient, float clip, std::size_t width, double* column_sums) {
   const hn::ScalableTag<double> d;
   const hn::Rebind<float, decltype(d)> half;
@@ -72,7 +72,7 @@ double add_squares(const float* gradient, float clip, std::size_t width, double*
   return total;
 }
 
-// The update before it is scaled.
+// Computes the update before it is scaled.
 template <class D>
 HWY_INLINE hn::Vec<D> unit_update(D d, const AdafactorRow& row, std::size_t i) {
   const auto factor = hn::Mul(hn::Set(d, row.row_factor), hn::LoadU(d, row.column_factors + i));
@@ -112,7 +112,7 @@ struct ApplyStep {
   }
 };
 
-// A row of the parameter that begins at element `first`.
+// Updates a row of the parameter that begins at element `first`.
 void apply_row(const AdafactorScalars& scalars, const AdafactorRow& row, const AdafactorParameter& parameter,
                std::size_t first, std::size_t width) {
   if (parameter.whole != nullptr) {
@@ -145,8 +145,8 @@ HWY_EXPORT(add_squares);
 HWY_EXPORT(unit_squares);
 HWY_EXPORT(apply_row);
 
-// A stack of matrices, cut into blocks of rows of one matrix each: at least kLeastRows, at most kMostBlocks of a
-// matrix.
+// A stack of matrices, cut into blocks of rows; a block stays within one matrix and has at least kLeastRows rows, and a
+// matrix has at most kMostBlocks blocks.
 struct RowBlocks {
   static constexpr std::int64_t kLeastRows = 64, kMostBlocks = 32;
 
@@ -220,7 +220,7 @@ class AdafactorKernel {
     GradientRows gradient;
     float clip, decay, one_minus_decay;
     float *row_means, *column_means;
-    double *column_sums, *row_sums, *unit_sums;  // one a block (and column)
+    double *column_sums, *row_sums, *unit_sums;  // one for each block (and column)
     float* column_factors;
   };
 
@@ -252,7 +252,7 @@ class AdafactorKernel {
     s.row_sums[block] = row_sum;
   }
 
-  // Columns [begin, end) of all matrices.
+  // Averages the columns [begin, end) of all matrices.
   void average_columns(const Step& s, std::int64_t begin, std::int64_t end) const {
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t matrix = i / blocks_.width, column = i % blocks_.width;
@@ -265,7 +265,7 @@ class AdafactorKernel {
     }
   }
 
-  // body(row, what makes its update) for each row of the block.
+  // Calls body(row, the factors of its update) for each row of the block.
   template <typename Body>
   void for_each_row(const Step& s, std::int64_t block, const Body& body) const {
     const std::int64_t matrix = block / blocks_.matrix_blocks;

@@ -1,8 +1,8 @@
-// adamw, adamw_rows: Loshchilov, Hutter 2019, with the arithmetic of torch.optim.AdamW's single-tensor path: scalars in
-// double, rounded to float where they meet a tensor; every tensor operation in float. The gradient is multiplied by
-// clip first.
+// adamw, adamw_rows: Loshchilov, Hutter 2019, with the arithmetic of torch.optim.AdamW's single-tensor path: scalars
+// are double and rounded to float where they meet a tensor; every tensor operation is in float. The gradient is
+// multiplied by clip first.
 //
-// Work goes by blocks of kStateBlock elements: what a block holds as float is updated where it lies; split parameters
+// The kernel works in blocks of kStateBlock elements. What a block holds as float is updated in place; split parameters
 // and 8-bit moments pass through buffers on the stack.
 #include <algorithm>
 #include <cmath>
@@ -28,7 +28,7 @@ struct AdamWScalars {
   float clip, decay, one_minus_beta1, beta2, one_minus_beta2, sqrt_bias_correction2, eps, step_size;
 };
 
-// Where the parts of an update lie; what its form lacks is nullptr.
+// Pointers to the tensors of an update; those that its form lacks are nullptr.
 struct AdamWParts {
   struct Moment {
     float* whole = nullptr;
@@ -62,7 +62,7 @@ HWY_INLINE void adamw_step(D d, const AdamWScalars& s, float* parameter, float* 
   hn::StoreU(hn::Add(decayed, hn::Div(hn::Mul(hn::Set(d, s.step_size), new_m), denominator)), d, parameter);
 }
 
-// gradient may be null: zeros.
+// A null gradient stands for zeros.
 void adamw_range(const AdamWScalars& scalars, float* parameter, float* m, float* v, const float* gradient,
                  std::size_t count) {
   const hn::ScalableTag<float> d;
@@ -78,7 +78,7 @@ void adamw_range(const AdamWScalars& scalars, float* parameter, float* m, float*
   }
 }
 
-// Where the block's moment lies as floats: in place, or decoded in `buffer`.
+// Returns the block's moment as floats: in place, or decoded into `buffer`.
 HWY_INLINE float* load_moment(const AdamWParts::Moment& moment, const CodeMap& map, std::size_t first,
                               std::size_t count, float* buffer) {
   if (moment.codes == nullptr) return moment.whole + first;
@@ -86,8 +86,8 @@ HWY_INLINE float* load_moment(const AdamWParts::Moment& moment, const CodeMap& m
   return buffer;
 }
 
-// One block: elements [first, first + count), first a multiple of kStateBlock, count at most that. `gradient` is that
-// of element `first`, or null: zeros.
+// Updates elements [first, first + count), where first is a multiple of kStateBlock and count at most kStateBlock.
+// `gradient` points to the gradient of element `first`, or is null for zeros.
 void adamw_block(const AdamWScalars& scalars, const AdamWParts& parts, std::size_t first, std::size_t count,
                  const float* gradient) {
   HWY_ALIGN float parameter_buffer[kStateBlock], m_buffer[kStateBlock], v_buffer[kStateBlock];
@@ -117,7 +117,7 @@ HWY_EXPORT(adamw_block);
 
 constexpr std::int64_t kUpdateGrain = 64 * kStateBlock;
 
-// tail: learning_rate, step, clip.
+// `tail` holds learning_rate, step and clip.
 AdamWScalars scalars_of(const AdamWAttributes& attributes, std::span<const TensorView> tail) {
   const double learning_rate = *tail[0].data<float>();
   const double step = *tail[1].data<std::int32_t>();
@@ -133,7 +133,7 @@ AdamWScalars scalars_of(const AdamWAttributes& attributes, std::span<const Tenso
           .step_size = static_cast<float>(-learning_rate / bias_correction1)};
 }
 
-// `first`: where the updated part of the parameter begins.
+// The updated part of the parameter begins at element `first`.
 AdamWParts parts_of(const UpdateForm& form, std::int64_t first, std::span<const TensorView> outputs) {
   AdamWParts parts;
   if (form.split()) {
@@ -155,8 +155,8 @@ AdamWParts parts_of(const UpdateForm& form, std::int64_t first, std::span<const 
 
 }  // namespace
 
-// adamw and adamw_rows. Every row of a table moves: those that are absent from ids have gradient 0, but their m and v
-// decay.
+// Makes adamw and adamw_rows. Every row of a table moves: rows that are absent from ids have gradient 0, but their m
+// and v decay.
 std::unique_ptr<Kernel> make_adamw(const Graph& graph, const Node& node) {
   const auto attributes = std::get<AdamWAttributes>(node.attributes);
   const UpdateForm form = update_form(graph, node);

@@ -1,6 +1,6 @@
-// Attention, forward: for each tile of queries, key tile after key tile, scores by one product, softmax with a running
-// maximum and sum (Milakov, Gimelshein 2018, "Online normalizer calculation for softmax"), and the product with v.
-// Nothing larger than a tile of 192 keys x 64 queries is ever stored.
+// Forward attention: each tile of queries takes key tile after key tile. Scores come from one product, softmax keeps a
+// running maximum and sum (Milakov, Gimelshein 2018, "Online normalizer calculation for softmax"), and the product with
+// v follows. Nothing larger than a tile of 192 keys x 64 queries is ever stored.
 #include <cmath>
 
 #include "backend/cpu/attention_items.h"
@@ -19,8 +19,8 @@ HWY_BEFORE_NAMESPACE();
 namespace plimsoll {
 namespace HWY_NAMESPACE {
 
-// Scores of a key tile become exp(score - largest so far), with what dropout takes away set to 0; `sums` and the
-// factors that bring earlier tiles to the new largest follow.
+// Turns the scores of a key tile into exp(score - running maximum), 0 where dropout drops them, and updates `sums` and
+// the factors that rescale earlier tiles to the new maximum.
 template <bool kDropout>
 HWY_NOINLINE void forward_softmax(const AttentionProblem& problem, const AttentionData& data, std::int64_t head,
                                   const QueryTile& tile, std::int64_t first_key, std::int64_t keys,

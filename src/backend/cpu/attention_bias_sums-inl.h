@@ -1,4 +1,4 @@
-// Sums of one bias table's gradient, compiled once for each Highway target.
+// Sums that make one bias table's gradient, compiled once for each Highway target.
 #if defined(PLIMSOLL_BACKEND_CPU_ATTENTION_BIAS_SUMS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PLIMSOLL_BACKEND_CPU_ATTENTION_BIAS_SUMS_INL_H_
 #undef PLIMSOLL_BACKEND_CPU_ATTENTION_BIAS_SUMS_INL_H_
@@ -20,9 +20,9 @@ HWY_BEFORE_NAMESPACE();
 namespace plimsoll {
 namespace HWY_NAMESPACE {
 
-// The gradient of one bias table for one head. Gradients of scores are first summed in float, over one tile's queries
-// and the sample's keys of one coordinate (or, where the queries' coordinates are consecutive, of one difference), then
-// in double by difference over the whole item.
+// Sums the gradient of one bias table for one head. Gradients of scores are first summed in float, over one tile's
+// queries and the sample's keys of one coordinate (or, where the queries' coordinates are consecutive, of one
+// difference), then in double by difference over the whole item.
 class BiasSums {
  public:
   BiasSums(const BiasSumScratch& scratch, const RelativeBuckets& buckets, const BiasRows& biases)
@@ -59,7 +59,7 @@ class BiasSums {
     }
   }
 
-  // Sums by bin.
+  // Writes the sums by bin.
   HWY_INLINE void store(double* of_bins) const {
     std::fill_n(of_bins, buckets_.bins(), 0.0);
     buckets_.gather(scratch_.table, of_bins);
@@ -92,7 +92,7 @@ class BiasSums {
   const BiasRows& biases_;
 };
 
-// The three tables' of one (sample, head), where they are wanted.
+// The gradient sums of all three tables for one (sample, head); a table that needs no gradient has none.
 class HeadBiasSums {
  public:
   HeadBiasSums(const AttentionProblem& problem, const HeadBiases& biases,
@@ -104,7 +104,7 @@ class HeadBiasSums {
     }
   }
 
-  // dscores[keys, kAttentionQueryTile] of `keys` keys.
+  // Adds dscores[keys, kAttentionQueryTile] for `keys` keys.
   HWY_INLINE void add(const QueryTile& tile, std::int64_t first_key, std::int64_t keys, const float* dscores) {
     for (std::optional<BiasSums>& table : sums_) {
       for (std::int64_t j = 0; table && j < keys; ++j) {
@@ -119,7 +119,7 @@ class HeadBiasSums {
     }
   }
 
-  // Bins of one table after the other.
+  // Writes the bins of one table after the other.
   HWY_INLINE void store(double* of_bins) const {
     for (std::size_t i = 0; i < kAttentionBiases; ++i) {
       if (!sums_[i]) continue;

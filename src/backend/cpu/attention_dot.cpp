@@ -1,5 +1,5 @@
-// attention.cpp's item for bfloat16: products are dot products of pairs, probabilities are rounded to bfloat16 for the
-// product with v. Scores, softmax and sums are in F32.
+// The bfloat16 form of attention.cpp's item: products are dot products of pairs, and probabilities are rounded to
+// bfloat16 for the product with v. Scores, softmax and sums are in F32.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -19,7 +19,7 @@ HWY_BEFORE_NAMESPACE();
 namespace plimsoll {
 namespace HWY_NAMESPACE {
 
-// As attention.cpp's forward_softmax; probabilities go to pairs of keys.
+// Does the same as forward_softmax in attention.cpp, but writes probabilities as pairs of keys.
 template <bool kDropout>
 HWY_NOINLINE void dot_softmax(const AttentionProblem& problem, const AttentionData& data, std::int64_t head,
                               const QueryTile& tile, std::int64_t first_key, std::int64_t keys,

@@ -1,5 +1,5 @@
-// attention_grad.cpp's item for bfloat16: its five products are dot products of pairs; probabilities and gradients of
-// scores are rounded to bfloat16 for them. Softmax and all sums are in F32.
+// The bfloat16 form of attention_grad.cpp's item: its five products are dot products of pairs; probabilities and
+// gradients of scores are rounded to bfloat16 for them. Softmax and all sums are in F32.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -20,8 +20,8 @@ HWY_BEFORE_NAMESPACE();
 namespace plimsoll {
 namespace HWY_NAMESPACE {
 
-// From scores and dp: p m in rows, and ds / sqrt(d) in rows and in pairs of keys. dscores become ds, if
-// `table_gradients`.
+// Computes from scores and dp: p m as rows, and ds / sqrt(d) as rows and as pairs of keys. With `table_gradients`,
+// dscores become ds.
 template <bool kDropout>
 HWY_NOINLINE void dot_softmax_grad(const AttentionProblem& problem, const AttentionData& data, std::int64_t head,
                                    const QueryTile& tile, std::int64_t first_key, std::int64_t keys,
@@ -36,7 +36,7 @@ HWY_NOINLINE void dot_softmax_grad(const AttentionProblem& problem, const Attent
     const auto log_sum_exp = hn::Load(d, scratch.log_sum_exp + i);
     const auto output_dot_doutput = hn::Load(d, scratch.output_dot_doutput + i);
     [[maybe_unused]] KeptKeys kept(problem, data, head, tile, i);
-    // Stores the rows of one key; the bits of its ds / sqrt(d).
+    // Stores the rows of one key and returns the bits of its ds / sqrt(d).
     const auto key_bits = [&](std::int64_t j) HWY_ATTR {
       const std::int64_t at = j * kAttentionQueryTile + i;
       const auto probability = simd_exp(d, hn::Sub(hn::Load(d, scratch.scores + at), log_sum_exp));
@@ -63,7 +63,7 @@ HWY_NOINLINE void dot_softmax_grad(const AttentionProblem& problem, const Attent
       hn::Store(hn::Zero(du), du, scratch.dscore_pairs + p * kAttentionQueryTile + i);
     }
   }
-  // Beyond the tile's queries there are none.
+  // Rows beyond the tile's queries are zeros.
   const std::int64_t spare = 2 * whole_pairs(tile.count) - tile.count;
   for (std::int64_t j = 0; j < keys; ++j) {
     std::fill_n(scratch.probability_rows + j * kAttentionQueryTile + tile.count, spare, std::uint16_t{0});

@@ -1,6 +1,6 @@
-// Attention, backward (Dao et al. 2022, "FlashAttention", algorithm 4): for each tile of queries and of keys the scores
-// are computed again, p = exp(score - log_sum_exp), and with m dropout's 0 or scale, o and do the output and its
-// gradient:
+// Backward attention (Dao et al. 2022, "FlashAttention", algorithm 4): the scores are recomputed for each tile of
+// queries and of keys, with p = exp(score - log_sum_exp). Let m be dropout's 0 or scale, o the output and do its
+// gradient. Then:
 //   dv_j = sum_i p m do_i              ds = p (m do_i.v_j - do_i.o_i)
 //   dq_i = sum_j ds k_j / sqrt(d)      dk_j = sum_i ds q_i / sqrt(d)
 // dk and dv are added to in place, query tile after query tile.
@@ -25,7 +25,7 @@ HWY_BEFORE_NAMESPACE();
 namespace plimsoll {
 namespace HWY_NAMESPACE {
 
-// Scores become p m / dropout_scale, dp becomes ds.
+// Turns scores into p m / dropout_scale and dp into ds.
 template <bool kDropout>
 HWY_NOINLINE void backward_softmax(const AttentionProblem& problem, const AttentionData& data, std::int64_t head,
                                    const QueryTile& tile, std::int64_t first_key, std::int64_t keys,
@@ -71,7 +71,7 @@ HWY_INLINE void add_key_rows(const AttentionProblem& problem, const QueryTile& t
   }
 }
 
-// What a tile of queries needs from its rows before it meets any key.
+// Loads what a tile of queries needs from its rows before it meets any key.
 HWY_INLINE void load_query_tile(const AttentionProblem& problem, const AttentionData& data,
                                 const AttentionGradData& grad, std::int64_t head, const QueryTile& tile,
                                 const BackwardScratch& scratch) {
@@ -83,7 +83,7 @@ HWY_INLINE void load_query_tile(const AttentionProblem& problem, const Attention
   load_row_sums(problem, grad, tile, head, scratch.log_sum_exp, scratch.output_dot_doutput);
 }
 
-// `bin_sums`: of this (sample, head), the three tables' bins one after the other; nullptr: no table gradients.
+// `bin_sums` holds the bins of the three tables of this (sample, head) in turn; nullptr: no table gradients are wanted.
 void attention_grad_item(const AttentionProblem& problem, const AttentionData& data, const AttentionGradData& grad,
                          std::int64_t sample, std::int64_t head, bool table_gradients, ScratchCursor cursor,
                          double* bin_sums) {
@@ -144,7 +144,7 @@ HWY_EXPORT(attention_grad_item);
 
 namespace {
 
-// Sums of bins of one (sample, head).
+// The number of bin sums of one (sample, head).
 std::int64_t bins_of_item(const AttentionProblem& problem, bool table_gradients) {
   std::int64_t bins = 0;
   for (std::size_t i = 0; table_gradients && i < kAttentionBiases; ++i) {
@@ -153,7 +153,7 @@ std::int64_t bins_of_item(const AttentionProblem& problem, bool table_gradients)
   return bins;
 }
 
-// Table gradients from the sums of the items, samples in their order. A table that is not used gets zeros.
+// Adds up the items' sums, samples in order, into table gradients. A table that is not used gets zeros.
 void store_table_gradients(const AttentionProblem& problem, const std::int32_t* sample_offsets, const double* bin_sums,
                            std::span<const TensorView> tables) {
   const std::int64_t item_bins = bins_of_item(problem, true);
@@ -181,7 +181,7 @@ std::unique_ptr<Kernel> make_attention_grad(const Graph& graph, const Node& node
   const AttentionProblem problem(graph, node, 1, 6);
   const bool table_gradients = std::get<AttentionAttributes>(node.attributes).table_gradients;
   const std::int64_t item_bins = bins_of_item(problem, table_gradients);
-  // Scratch that all threads see, then each thread's own.
+  // The scratch that all threads share comes first, then each thread's own.
   const auto take_shared = [=](ScratchCursor& cursor, std::int32_t*& order, double*& bin_sums) {
     order = cursor.take<std::int32_t>(problem.samples);
     bin_sums = cursor.take<double>(problem.samples * problem.heads * item_bins);

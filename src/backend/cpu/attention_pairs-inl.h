@@ -1,4 +1,4 @@
-// Pairs of bfloat16 for dot products, made of rows and of floats; compiled once for each Highway target.
+// Makes pairs of bfloat16 for dot products from rows and from floats; compiled once for each Highway target.
 #if defined(PLIMSOLL_BACKEND_CPU_ATTENTION_PAIRS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PLIMSOLL_BACKEND_CPU_ATTENTION_PAIRS_INL_H_
 #undef PLIMSOLL_BACKEND_CPU_ATTENTION_PAIRS_INL_H_
@@ -19,7 +19,7 @@ HWY_BEFORE_NAMESPACE();
 namespace plimsoll {
 namespace HWY_NAMESPACE {
 
-// The head's part of a sample's rows from row `first` on, as rows of pairs of features.
+// Returns the head's part of a sample's rows, from row `first` on, as rows of pairs of features.
 HWY_INLINE PairRows feature_pairs(const AttentionProblem& problem, const void* tensor, std::int64_t head,
                                   std::int64_t first) {
   return {static_cast<const std::uint16_t*>(head_part(problem, tensor, first, head)), problem.width};
@@ -61,7 +61,7 @@ HWY_INLINE void turn_sample(const AttentionProblem& problem, const void* tensor,
                             std::int64_t count, std::uint16_t* columns) {
   const PairRows rows = feature_pairs(problem, tensor, head, first);
   const std::int64_t stride = problem.turned_stride();
-  constexpr std::int64_t kBlock = 32;  // rows: a block's reads stay in the nearest cache
+  constexpr std::int64_t kBlock = 32;  // rows: a block stays in L1 while it is read
   for (std::int64_t block = 0; block < stride; block += kBlock) {
     const std::int64_t end = std::min(block + kBlock, count);
     for (std::int64_t c = 0; c < problem.head_size; ++c) {
@@ -72,11 +72,11 @@ HWY_INLINE void turn_sample(const AttentionProblem& problem, const void* tensor,
   }
 }
 
-// Pairs of so many rows, whole tiles of them (dot_product_bf16.h).
+// The number of pairs that hold `rows` rows, rounded up to whole tiles (dot_product_bf16.h).
 HWY_INLINE std::int64_t whole_pairs(std::int64_t rows) { return (rows + 31) / 32 * 16; }
 
-// Bits of bfloat16 in the lower halves, to nearest, ties to even. No NaN comes here that a result would not show
-// anyway: rounded, it stays one or becomes infinite.
+// Rounds to bfloat16, to nearest, ties to even; the bits lie in the lower halves. A NaN here shows in the result
+// anyway: rounded, it stays NaN or becomes infinite.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> bfloat16_bits(D, V values) {
   const hn::RebindToUnsigned<D> du;

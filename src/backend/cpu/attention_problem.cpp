@@ -60,7 +60,7 @@ AttentionProblem::AttentionProblem(const Graph& graph, const Node& node, std::si
   dropout_scale = static_cast<float>(plimsoll::dropout_scale(attributes.dropout_p));
   for (std::size_t i = 0; i < kAttentionBiases; ++i) {
     has_bias[i] = i == 0 ? attributes.position_bias : attributes.spatial_bias;
-    // A bias that is switched off keeps an unused stand-in: its table may have any shape.
+    // A bias that is switched off has a placeholder as its table, which may have any shape.
     const std::int64_t bins = graph.type(node.inputs[first_context + 3 + i]).shape[1];
     const std::int64_t distance = i == 0 ? attributes.max_position_distance : attributes.max_spatial_distance;
     buckets.emplace_back(has_bias[i] ? bins : 4, has_bias[i] ? distance : 2);

@@ -1,9 +1,9 @@
-// What the CPU's attention and its gradient share: the sizes that are fixed when a node is prepared, the pointers of
-// one run, the buckets of relative distances, and how the work is shared out.
+// Types that attention and its gradient share on the CPU: the sizes that are fixed when a node is prepared, the
+// pointers of one run, the buckets of relative distances, and the division of work among threads.
 //
-// Work comes in items, one for each (sample, head). An item is computed by one thread from beginning to end in an order
-// that depends on nothing but the item, and writes what no other item writes: results have the same bits for any number
-// of threads.
+// Work is divided into items, one for each (sample, head). One thread computes an item from beginning to end in an
+// order that depends on the item alone, and writes what no other item writes, so results have the same bits for any
+// number of threads.
 //
 //   const AttentionProblem problem(graph, node, 0, 3);
 //   const AttentionData data(arguments, 0, 3);
@@ -23,14 +23,14 @@
 
 namespace plimsoll {
 
-// Queries are handled in tiles of this many, one in each lane of a few vectors; keys in tiles of the other number. Both
-// stand for every machine: they decide the order of sums. Scores of a tile take 48 KiB.
+// Tiles have this many queries, one in each lane of a few vectors, and as many keys as the second constant says. Both
+// are the same on every machine, because they decide the order of sums. The scores of a tile take 48 KiB.
 inline constexpr std::int64_t kAttentionQueryTile = 64;
 inline constexpr std::int64_t kAttentionKeyTile = 192;
 
-// The bucket of every difference t = query coordinate - key coordinate from -limit() to limit(). Distances from
-// `max_distance` on share one bucket, so a t beyond is looked up at +-reach(). The kAttentionQueryTile entries past
-// either end let a vector of consecutive differences be read in one piece.
+// Maps every difference t = query coordinate - key coordinate from -limit() to limit() to its bucket. Distances from
+// `max_distance` on share one bucket, so a larger t is looked up at +-reach(). The kAttentionQueryTile entries past
+// either end let a vector of consecutive differences be loaded at once.
 class RelativeBuckets {
  public:
   RelativeBuckets(std::int64_t bins, std::int64_t max_distance);
@@ -51,24 +51,24 @@ class RelativeBuckets {
   std::vector<std::int32_t> buckets_;
 };
 
-// Which of the three biases: the order of relative_coordinates' columns and of the tables among the inputs.
+// The three biases in the order of relative_coordinates' columns and of the tables among the inputs.
 inline constexpr std::size_t kAttentionBiases = 3;  // position, x, y
 
 struct AttentionProblem {
-  // `first_input`: where q, k, v stand among the node's inputs (0 or, in the gradient, 1); `first_context`: where
-  // sample_offsets stands. Throws InternalError naming the node where a type is unknown or an attribute makes no sense.
+  // q, k, v are the node's inputs from `first_input` on (0, or 1 in the gradient); sample_offsets is input
+  // `first_context`. Throws InternalError naming the node where a type is unknown or an attribute makes no sense.
   AttentionProblem(const Graph& graph, const Node& node, std::size_t first_input, std::size_t first_context);
 
-  // Of scratch that holds one head's part of rows: whole vectors on every machine.
+  // The row stride of scratch that holds one head's part of rows: a whole number of vectors on every machine.
   std::int64_t row_stride() const { return (head_size + 15) / 16 * 16; }
-  // Of one head's part of a sample as floats, where the tensors hold halves.
+  // The elements of one head's part of a sample as floats, needed where the tensors hold halves.
   std::int64_t wide_elements() const { return is_half(dtype) ? longest * row_stride() : 0; }
-  // Of a sample's rows turned into columns: whole tiles of pairs (dot_product_bf16.h).
+  // The row stride of a sample's transposed rows: whole tiles of pairs (dot_product_bf16.h).
   std::int64_t turned_stride() const { return (longest + 31) / 32 * 32; }
 
-  DType dtype;             // of q, k, v, the output and their gradients: F32, BF16 or F16
-  bool dots;               // whether products are dot_product_bf16's
-  std::int64_t longest;    // rows of a sample, at most
+  DType dtype;             // type of q, k, v, the output and their gradients: F32, BF16 or F16
+  bool dots;               // whether the products are those of dot_product_bf16
+  std::int64_t longest;    // most rows of any sample
   std::int64_t width;      // D
   std::int64_t heads;      // H
   std::int64_t head_size;  // d = D / H
@@ -76,18 +76,18 @@ struct AttentionProblem {
   float score_scale;       // 1 / sqrt(d)
   std::uint32_t site;
   bool dropout;
-  std::uint32_t dropout_threshold;  // a probability stays where its random bits are at least this
+  std::uint32_t dropout_threshold;  // a probability is kept if its random bits are at least this
   float dropout_scale;
   bool has_bias[kAttentionBiases];
   std::vector<RelativeBuckets> buckets;  // one for each bias
-  int threads;                           // scratch is for this many
+  int threads;                           // number of threads that have scratch
 };
 
-// One run's inputs, named as in graph/op.h.
+// The inputs of one run, named as in graph/op.h.
 struct AttentionData {
   AttentionData(const KernelArguments& arguments, std::size_t first_input, std::size_t first_context);
 
-  const void *q, *k, *v;  // of the problem's dtype
+  const void *q, *k, *v;  // have the problem's dtype
   const std::int32_t* sample_offsets;
   const std::int32_t* relative_coordinates;
   const std::int32_t* key_mask;
@@ -96,7 +96,7 @@ struct AttentionData {
   PhiloxKey dropout_key;
 };
 
-// The tensors of one run that only the gradient has.
+// The tensors of one run that only the gradient needs.
 struct AttentionGradData {
   const void *doutput, *output;
   const float* log_sum_exp;
@@ -107,8 +107,8 @@ struct AttentionGradData {
 std::int64_t order_attention_samples(std::span<const std::int32_t> sample_offsets, std::int32_t* order);
 
 // Calls body(sample, head, member) once for each item, on up to `problem.threads` threads; `member` < threads tells
-// whose scratch to use. The longest samples come first and an idle thread takes the next item. `order` is scratch for B
-// indices.
+// whose scratch to use. The longest samples come first, and an idle thread takes the next item. `order` is scratch for
+// B indices.
 template <typename Body>
 void for_each_attention_item(const AttentionProblem& problem, const std::int32_t* sample_offsets, std::int32_t* order,
                              const Body& body) {

@@ -1,8 +1,8 @@
 // Matrix products on attention's tiles, compiled once for each Highway target.
 //
-// C[m, n] (+)= A[m, k] B[k, n], where B's and C's rows are runs of whole vectors and A is read one number at a time, so
-// that A may lie in memory either way round. Blocks of C stay in registers while k runs; every element's sum runs over
-// k in order, whatever the block it falls into.
+// C[m, n] (+)= A[m, k] B[k, n]. Rows of B and C are whole vectors; A is read one number at a time, so it may be
+// row-major or column-major. Blocks of C stay in registers while k runs; every element is summed over k in order,
+// whatever block it falls into.
 //
 //   attention_product(ProductColumns{v, width}, head_size, keys, probabilities, tile, output, tile, tile,
 //   ProductSum::kAdd);
@@ -44,9 +44,9 @@ struct ProductColumns {
   HWY_INLINE float at(std::int64_t i, std::int64_t k) const { return data[k * stride + i]; }
 };
 
-// What becomes of C's old values.
+// Says what happens to C's old values.
 enum class ProductSum {
-  kStore,  // forgotten
+  kStore,  // overwritten
   kAdd     // added to; with `factors`, one for each column, after they are multiplied by them
 };
 
@@ -81,7 +81,7 @@ HWY_INLINE void product_block(const A a, std::int64_t first_row, std::int64_t de
   }
 }
 
-// `rows` (< kRows + 1) rows that are left, with a block of exactly their height.
+// Multiplies the remaining `rows` (< kRows + 1) rows with a block of exactly their height.
 template <int kRows, int kVectors, class A>
 HWY_INLINE void product_rest(std::int64_t rows, const A a, std::int64_t first_row, std::int64_t depth, const float* b,
                              std::int64_t b_stride, float* c, std::int64_t c_stride, ProductSum sum,
@@ -119,8 +119,8 @@ HWY_INLINE void product_last_columns(std::int64_t vectors, const A a, std::int64
   }
 }
 
-// C[rows, columns] from A[rows, depth] and B[depth, columns]; `columns` is a multiple of the target's lanes, B and
-// `factors` are aligned to vectors, B's stride is a multiple of them. C overlaps neither.
+// Computes C[rows, columns] from A[rows, depth] and B[depth, columns]. `columns` and B's stride are multiples of the
+// target's lanes, and B and `factors` are aligned to vectors. C overlaps neither input.
 template <class A>
 HWY_INLINE void attention_product(const A a, std::int64_t rows, std::int64_t depth, const float* b,
                                   std::int64_t b_stride, float* c, std::int64_t c_stride, std::int64_t columns,

@@ -1,4 +1,4 @@
-// How attention's and its gradient's scratch is laid out: one set of tiles for each thread, whatever the batch.
+// The scratch layout of attention and its gradient: one set of tiles for each thread, whatever the batch.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace plimsoll {
 
-// Hands out parts of a kernel's scratch, each aligned to kAlignmentBytes. Over nullptr it only counts: the same code
-// that lays scratch out at run time tells its size when the node is prepared.
+// Hands out parts of a kernel's scratch, each aligned to kAlignmentBytes. Over nullptr it only counts, so the code that
+// lays out scratch at run time also computes its size when the node is prepared.
 class ScratchCursor {
  public:
   explicit ScratchCursor(std::byte* base) : base_(base) {}
@@ -29,7 +29,7 @@ class ScratchCursor {
   std::size_t used_ = 0;
 };
 
-// Of one bias and one head; see BiasRows.
+// The scratch of one bias and one head; see BiasRows.
 struct BiasScratch {
   static constexpr std::int64_t kSlots = 256;
 
@@ -70,11 +70,11 @@ struct ForwardScratch {
   float *queries, *output;                         // [head_size, queries]
   float* scores;                                   // [keys, queries], then probabilities in their place
   float *largest, *tile_largest, *sums, *factors;  // [queries]
-  float *wide_k, *wide_v;                          // [rows of a sample, row stride], of halves
+  float *wide_k, *wide_v;                          // [rows of a sample, row stride], copies of halves as floats
   HeadBiasScratch biases;
 };
 
-// Of one bias table's gradient; see BiasSums.
+// The scratch of one bias table's gradient; see BiasSums.
 struct BiasSumScratch {
   BiasSumScratch(ScratchCursor& cursor, const RelativeBuckets& buckets)
       : table(cursor.take<double>(buckets.entries())),
@@ -83,7 +83,7 @@ struct BiasSumScratch {
         rows(cursor.take<float>(BiasScratch::kSlots * kAttentionQueryTile)) {}
 
   double* table;      // by difference, as BiasScratch::table
-  float* tile_table;  // the same of one tile of queries
+  float* tile_table;  // the same for one tile of queries
   std::int64_t* tags;
   float* rows;
 };
@@ -114,16 +114,16 @@ struct BackwardScratch {
 
   float *queries, *doutputs, *dqueries;               // [head_size, queries]
   float *query_rows, *doutput_rows;                   // [queries, row stride]
-  float* key_rows;                                    // [keys, row stride]: products whose rows are no whole vectors
+  float* key_rows;                                    // [keys, row stride]: products whose rows are not whole vectors
   float *probabilities, *dscores;                     // [keys, queries]: scores, then p m; dp, then ds
   float *log_sum_exp, *output_dot_doutput, *largest;  // [queries]
-  float *wide_k, *wide_v, *wide_dk, *wide_dv;         // [rows of a sample, row stride], of halves
+  float *wide_k, *wide_v, *wide_dk, *wide_dv;         // [rows of a sample, row stride], copies of halves as floats
   HeadBiasScratch biases;
   std::optional<BiasSumScratch> bias_sums[kAttentionBiases];
 };
 
-// The same where products are dot products of pairs: operands are bfloat16, two to a word. "Turned": [head_size / 2,
-// queries], a word holds two features of a query; "paired": [rows / 2, columns], a word holds two rows of a column.
+// The same for products that are dot products of pairs: operands are bfloat16, two to a word. In "turned" [head_size /
+// 2, queries] a word holds two features of a query; in "paired" [rows / 2, columns] a word holds two rows of a column.
 struct DotForwardScratch {
   DotForwardScratch(ScratchCursor& cursor, const AttentionProblem& problem)
       : queries(cursor.take<std::uint32_t>(problem.head_size / 2 * kAttentionQueryTile)),

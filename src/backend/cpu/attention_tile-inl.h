@@ -1,8 +1,8 @@
-// What one tile of queries needs beside matrix products, compiled once for each Highway target: queries turned into
-// columns, the three biases of a key against all of the tile's queries, and which probabilities dropout keeps.
+// Work on one tile of queries beside matrix products, compiled once for each Highway target: transposing the queries,
+// adding the three biases of a key to all of the tile's queries, and choosing which probabilities dropout keeps.
 //
-// In a tile queries lie along a vector's lanes (kAttentionQueryTile columns) and keys or features down the rows, so
-// softmax's maxima and sums need no sum across lanes, and what one Philox call draws is for eight neighbouring keys'
+// In a tile, queries lie along a vector's lanes (kAttentionQueryTile columns) and keys or features down the rows, so
+// softmax's maxima and sums need no sum across lanes, and one Philox call draws the bits for eight neighbouring keys'
 // rows.
 #if defined(PLIMSOLL_BACKEND_CPU_ATTENTION_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PLIMSOLL_BACKEND_CPU_ATTENTION_TILE_INL_H_
@@ -31,12 +31,12 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 HWY_INLINE std::int64_t vector_lanes() { return static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<float>())); }
 
-// A run of neighbouring queries of one sample.
+// Neighbouring queries of one sample.
 struct QueryTile {
-  std::int64_t sample;   // its first row
-  std::int64_t first;    // row
+  std::int64_t sample;   // the sample's first row
+  std::int64_t first;    // the tile's first row
   std::int64_t count;    // 1..kAttentionQueryTile
-  std::int64_t columns;  // count rounded up to whole vectors of every machine; from count on no value is promised
+  std::int64_t columns;  // count rounded up to whole vectors of every machine; values from count on are unspecified
 };
 
 HWY_INLINE QueryTile query_tile(std::int64_t sample, std::int64_t first, std::int64_t end) {
@@ -44,13 +44,13 @@ HWY_INLINE QueryTile query_tile(std::int64_t sample, std::int64_t first, std::in
   return {sample, first, count, (count + 15) / 16 * 16};
 }
 
-// One head's part of a sample's rows: row i starts at `data`[i * stride].
+// One head's part of a sample's rows; row i starts at `data`[i * stride].
 struct HeadRows {
   float* data;
   std::int64_t stride;
 };
 
-// Element `head_column` of row `first` of a tensor [n, width].
+// Returns the address of element `head_column` of row `first` of a tensor [n, width].
 HWY_INLINE const void* head_part(const AttentionProblem& problem, const void* tensor, std::int64_t first,
                                  std::int64_t head) {
   return static_cast<const std::byte*>(tensor) +
@@ -85,7 +85,7 @@ HWY_INLINE void load_rows(const AttentionProblem& problem, const void* tensor, s
   });
 }
 
-// The head's part of a sample's rows as floats: where they lie, or, of halves, in `scratch`.
+// Returns the head's part of a sample's rows as floats: in place, or, for halves, copied to `scratch`.
 HWY_INLINE HeadRows head_rows(const AttentionProblem& problem, const void* tensor, std::int64_t head,
                               std::int64_t first, std::int64_t count, float* scratch) {
   if (!is_half(problem.dtype)) {
@@ -95,13 +95,13 @@ HWY_INLINE HeadRows head_rows(const AttentionProblem& problem, const void* tenso
   return {scratch, problem.row_stride()};
 }
 
-// Where the head's part of a gradient's rows is summed: where it belongs, or, for halves, in `scratch`.
+// Returns where the head's part of a gradient's rows is summed: in place, or, for halves, in `scratch`.
 HWY_INLINE HeadRows head_sums(const AttentionProblem& problem, void* tensor, std::int64_t head, std::int64_t first,
                               float* scratch) {
   if (is_half(problem.dtype)) return {scratch, problem.row_stride()};
   return {static_cast<float*>(head_part(problem, tensor, first, head)), problem.width};
 }
-// Sums of halves go where they belong.
+// Stores the sums of halves from scratch to the gradient.
 HWY_INLINE void store_sums(const AttentionProblem& problem, const HeadRows& sums, std::int64_t head, std::int64_t first,
                            std::int64_t count, void* tensor) {
   if (!is_half(problem.dtype)) return;
@@ -119,7 +119,7 @@ HWY_INLINE void store_sums(const AttentionProblem& problem, const HeadRows& sums
   });
 }
 
-// columns[c, i] = rows[i, c]; columns beyond the tile's count become 0.
+// Transposes: columns[c, i] = rows[i, c]; columns beyond the tile's count become 0.
 HWY_INLINE void turn_rows(const QueryTile& tile, const float* rows, std::int64_t stride, std::int64_t head_size,
                           float* columns) {
   for (std::int64_t c = 0; c < head_size; ++c) {
@@ -129,7 +129,7 @@ HWY_INLINE void turn_rows(const QueryTile& tile, const float* rows, std::int64_t
   }
 }
 
-// The head's part of row `row` of `tensor` = factor * columns[c, i]: one query's row.
+// Stores one query's row: the head's part of row `row` of `tensor` = factor * columns[c, i].
 HWY_INLINE void store_row(const AttentionProblem& problem, const float* columns, std::int64_t i, float factor,
                           std::int64_t head, std::int64_t row, void* tensor) {
   for_element_type(problem.dtype, [&](auto element) {
@@ -140,21 +140,21 @@ HWY_INLINE void store_row(const AttentionProblem& problem, const float* columns,
   });
 }
 
-// Output rows and their log_sum_exp, once a tile of queries has met every key: `columns` are sums of exp(score -
-// largest) v.
+// Stores output rows and their log_sum_exp once a tile of queries has met every key; `columns` holds sums of exp(score
+// - largest) v.
 HWY_INLINE void store_outputs(const AttentionProblem& problem, const QueryTile& tile, const float* columns,
                               const float* sums, const float* largest, std::int64_t head, void* output,
                               float* log_sum_exp) {
   for (std::int64_t i = 0; i < tile.count; ++i) {
     const std::int64_t row = tile.first + i;
-    const float sum = sums[i];  // 0 only where every key is masked
+    const float sum = sums[i];  // is 0 only where every key is masked
     store_row(problem, columns, i, sum == 0 ? 0 : problem.dropout_scale / sum, head, row, output);
     log_sum_exp[row * problem.heads + head] =
         sum == 0 ? -std::numeric_limits<float>::infinity() : largest[i] + std::log(sum);
   }
 }
 
-// The sum of a[c] * b[c] over the head's part of one row.
+// Returns the sum of a[c] * b[c] over the head's part of one row.
 HWY_INLINE float dot(const AttentionProblem& problem, const void* a_tensor, const void* b_tensor, std::int64_t head,
                      std::int64_t row) {
   float sum = 0;
@@ -174,7 +174,7 @@ HWY_INLINE float dot(const AttentionProblem& problem, const void* a_tensor, cons
   return sum;
 }
 
-// What softmax's gradient needs of a tile's queries, before they meet any key; 0 for columns without a query.
+// Loads what softmax's gradient needs of a tile's queries before they meet any key; columns without a query get 0.
 HWY_INLINE void load_row_sums(const AttentionProblem& problem, const AttentionGradData& grad, const QueryTile& tile,
                               std::int64_t head, float* log_sum_exp, float* output_dot_doutput) {
   std::fill_n(log_sum_exp, kAttentionQueryTile, 0.0F);
@@ -182,20 +182,20 @@ HWY_INLINE void load_row_sums(const AttentionProblem& problem, const AttentionGr
   for (std::int64_t i = 0; i < tile.count; ++i) {
     const std::int64_t row = tile.first + i;
     const float value = grad.log_sum_exp[row * problem.heads + head];
-    // -infinity: every key is masked, all scores are -infinity too; 0 gives their probabilities 0 and not NaN.
+    // With every key masked, log_sum_exp and all scores are -infinity; using 0 gives probabilities of 0 and not NaN.
     log_sum_exp[i] = value == -std::numeric_limits<float>::infinity() ? 0 : value;
     output_dot_doutput[i] = dot(problem, grad.doutput, grad.output, head, row);
   }
 }
 
-// One bias against a tile's queries: row(key)[i] = bias of (query i, key with that coordinate).
+// One bias for a tile's queries: row(key)[i] is the bias of query i and a key with that coordinate.
 //
-// Where the queries' coordinates are consecutive (positions inside text or image) a row is a piece of the table. Else
-// rows are looked up once and kept in a small cache by coordinate: pieces of a word share its box, words of a line
-// their y1, and image tokens form a grid of 14 columns and lines.
+// Where the queries' coordinates are consecutive (positions inside text or image), a row is a slice of the table.
+// Otherwise rows are looked up once and kept in a small cache by coordinate: pieces of a word share its box, words of a
+// line share their y1, and image tokens form a grid of 14 columns and lines.
 class BiasRows {
  public:
-  // Fills the head's table. `coordinates`: the column of relative_coordinates that counts, row r at coordinates[3 r].
+  // Fills the head's table. `coordinates` is the column of relative_coordinates to use, with row r at coordinates[3 r].
   HWY_INLINE BiasRows(const BiasScratch& scratch, const RelativeBuckets& buckets, bool enabled, const float* of_bins,
                       float scale, const std::int32_t* coordinates)
       : scratch_(scratch),
@@ -222,8 +222,8 @@ class BiasRows {
     if (!consecutive_) std::fill_n(scratch_.tags, BiasScratch::kSlots, kNoTag);
   }
 
-  // Whether query i's coordinate is the first one's plus i. Then differences to a key run on from
-  // first_difference(key), or stand for the same bucket if they don't.
+  // True if query i's coordinate is the first one's plus i. Then differences to a key either run on from
+  // first_difference(key) or fall into the same bucket.
   bool consecutive() const { return consecutive_; }
   HWY_INLINE std::int64_t first_difference(std::int64_t key) const {
     const std::int64_t t = std::int64_t{scratch_.queries[0]} - coordinates_[3 * key];
@@ -232,7 +232,7 @@ class BiasRows {
   const std::int32_t* queries() const { return scratch_.queries; }
   std::int32_t coordinate(std::int64_t key) const { return coordinates_[3 * key]; }
 
-  // The row of the key in row `key`; valid until the next call.
+  // Returns the bias row of the key in row `key`; it is valid until the next call.
   HWY_INLINE const float* row(std::int64_t key) const {
     if (!enabled_) return scratch_.rows;
     if (consecutive_) return centre_ + first_difference(key);
@@ -283,8 +283,8 @@ struct HeadBiases {
     y.start(tile);
   }
 
-  // scores[j, i] = factor * scores[j, i] + biases of (query i, key first_key + j), or -infinity where the key is
-  // masked; `largest`, one for each column, becomes the greatest of itself and the scores.
+  // Sets scores[j, i] to factor * scores[j, i] + the biases of query i and key first_key + j, or to -infinity where the
+  // key is masked; raises `largest`, one for each column, to the greatest score.
   HWY_INLINE void add_to(const QueryTile& tile, std::int64_t first_key, std::int64_t keys, const std::int32_t* key_mask,
                          float factor, float* scores, float* largest) const {
     const hn::ScalableTag<float> d;
@@ -319,11 +319,11 @@ struct HeadBiases {
   }
 };
 
-// Which probabilities of one vector of queries dropout keeps, key after key. A call of Philox serves eight keys; it is
-// made when the first of another eight comes.
+// Tells which probabilities of one vector of queries dropout keeps, key after key. One Philox call serves eight keys;
+// it is made when the first of the next eight comes.
 class KeptKeys {
  public:
-  // Queries tile.first + column and on.
+  // Serves the queries from tile.first + column on.
   HWY_INLINE KeptKeys(const AttentionProblem& problem, const AttentionData& data, std::int64_t head,
                       const QueryTile& tile, std::int64_t column)
       : key_(data.dropout_key),
@@ -333,7 +333,7 @@ class KeptKeys {
         threshold_(problem.dropout_threshold << 16),
         first_(tile.sample) {}
 
-  // Where (query, key in row `key`) is kept.
+  // Returns the mask of queries for which the key in row `key` is kept.
   HWY_INLINE auto kept(std::int64_t key) {
     const hn::ScalableTag<float> d;
     const hn::RebindToUnsigned<decltype(d)> du;
@@ -358,9 +358,9 @@ class KeptKeys {
 
   PhiloxKey key_;
   std::uint32_t site_, sample_, query_;
-  std::uint32_t threshold_;  // of bits in the upper half of a word, whatever the lower
+  std::uint32_t threshold_;  // compared with bits in the upper half of a word; the lower half does not matter
   std::int64_t first_;
-  std::uint32_t eight_ = std::numeric_limits<std::uint32_t>::max();  // no key's: they are divided by 8
+  std::uint32_t eight_ = std::numeric_limits<std::uint32_t>::max();  // no key / 8 equals this
   HWY_ALIGN std::uint32_t bits_[8 * hn::MaxLanes(hn::ScalableTag<float>())];
 };
 

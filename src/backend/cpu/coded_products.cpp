@@ -1,5 +1,5 @@
-// linear and its input's gradient by a weight in Q8 or NF4: the weight is decoded a tile of output columns at a time,
-// so that it never lies in memory whole, and each tile is multiplied with all rows.
+// linear and its input's gradient with a weight in Q8 or NF4: the weight is decoded one tile of output columns at a
+// time, so that it is never in memory whole, and each tile is multiplied with all rows.
 #include <algorithm>
 #include <cstring>
 
@@ -17,7 +17,7 @@ namespace {
 constexpr std::int64_t kTile = 256;  // output columns
 static_assert(kTile % kCodeBlock == 0);
 
-// y[n, columns] = x[n, inner] b (+ bias), n real rows; b is the weight [inner, columns], or, transposed, [columns,
+// y[n, columns] = x[n, inner] b (+ bias) for n real rows; b is the weight [inner, columns], or, transposed, [columns,
 // inner].
 class CodedProduct final : public Kernel {
  public:
@@ -103,8 +103,8 @@ class CodedProduct final : public Kernel {
   }
 
  private:
-  // Else a tile goes through scratch: oneDNN's fast products store dense rows only, and the one that does not allocates
-  // for itself when it runs.
+  // Otherwise a tile goes through scratch: oneDNN's fast products store dense rows only, and its product that stores
+  // with gaps allocates memory when it runs.
   bool stores_directly() const { return x_type_ == product_ && columns_ <= kTile; }
 
   void decode_tile(const void* weight, std::int64_t column, std::int64_t width, void* to) const {
@@ -119,9 +119,9 @@ class CodedProduct final : public Kernel {
   DType x_type_;
   TensorType weight_;
   bool transposed_;
-  DType product_;  // what oneDNN reads and writes
+  DType product_;  // type that oneDNN reads and writes
   std::int64_t capacity_, inner_, columns_, chunk_;
-  Ladder tiles_{chunk_}, last_tile_{chunk_};  // the last one where it is narrower
+  Ladder tiles_{chunk_}, last_tile_{chunk_};  // the second serves a last tile that is narrower
   RowParts tile_parts_{}, last_tile_parts_{};
   std::size_t tile_at_ = 0, x_at_ = 0, y_at_ = 0, scratch_bytes_ = 0;
 };

@@ -29,7 +29,7 @@ namespace {
 
 using Factory = std::unique_ptr<Kernel> (*)(const Graph&, const Node&);
 
-// nullptr: this backend has no such kernel.
+// Returns nullptr if this backend has no such kernel.
 Factory factory_of(Op op) {
   switch (op) {
     case Op::kEmbedding:
@@ -101,7 +101,7 @@ Factory factory_of(Op op) {
   }
 }
 
-// The ops of an encoder layer and what stands between it and the rest.
+// True for the ops of an encoder layer and those between it and the rest of the model.
 bool takes_halves(Op op) {
   switch (op) {
     case Op::kAdd:
@@ -166,7 +166,7 @@ class TeamKernel final : public Kernel {
   int threads_;
 };
 
-// One anonymous mapping, given back on destruction.
+// One anonymous mapping, unmapped on destruction.
 class MappedMemory final : public DeviceMemory {
  public:
   explicit MappedMemory(std::size_t bytes) : bytes_(bytes) {
@@ -179,7 +179,7 @@ class MappedMemory final : public DeviceMemory {
     }
     data_ = static_cast<std::byte*>(address);
     ::madvise(address, bytes,
-              MADV_HUGEPAGE);  // a wish: fewer misses of the address cache; every page is touched anyway
+              MADV_HUGEPAGE);  // best effort: fewer TLB misses; every page is touched anyway
     const std::size_t page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
     for (std::size_t offset = 0; offset < bytes; offset += page)
       static_cast<volatile std::byte*>(data_)[offset] = std::byte{0};
@@ -198,12 +198,12 @@ class MappedMemory final : public DeviceMemory {
 
 namespace {
 
-// libgomp ends the process where it cannot start a thread: tried here, where that is an error like others.
+// libgomp ends the process if it cannot start a thread. Starting threads here first makes that an ordinary error.
 void expect_threads(int count) {
   std::mutex gate;
   std::vector<std::jthread> threads;
   threads.reserve(static_cast<std::size_t>(std::max(0, count)));
-  const std::scoped_lock closed(gate);  // until all are there at once; opened before they are waited for
+  const std::scoped_lock closed(gate);  // keeps all threads alive at once; opened before they are joined
   for (int i = 0; i < count; ++i) {
     threads.emplace_back([&gate] { const std::scoped_lock pass(gate); });
   }
@@ -215,7 +215,7 @@ CpuBackend::CpuBackend(int threads)
     : threads_(threads > 0 ? threads : available_cores()), matmuls_(std::make_unique<MatmulCache>()) {
   expect_threads(threads_ - 1);
   omp_set_dynamic(0);
-  // Kernels keep pointers to their functions for this machine's vectors, so the choice is made before the first one.
+  // Kernels keep pointers to their functions for this machine's vectors, so the target is chosen before the first one.
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 
@@ -228,14 +228,14 @@ std::unique_ptr<Kernel> CpuBackend::prepare(const Graph& graph, const Node& node
       const DType dtype = graph.type(id).dtype;
       const bool known = dtype == DType::kF32 || dtype == DType::kI32 || dtype == DType::kF64 ||
                          (is_half(dtype) && takes_halves(node.op)) || (is_coded(dtype) && takes_codes(node.op)) ||
-                         is_parameter_update(node.op);  // whose shape rule has seen to it
+                         is_parameter_update(node.op);  // the shape rule has checked its types
       check(known, [&] {
         return fmt::format("the CPU backend has no kernel for this type: node '{}' ({}) has '{}' of {}", node.name,
                            op_name(node.op), graph.value(id).name, to_string(graph.type(id)));
       });
     }
   }
-  omp_set_num_threads(threads_);  // oneDNN fixes its partition when a primitive is made, attention its scratch
+  omp_set_num_threads(threads_);  // oneDNN fixes its partition when a primitive is made, and attention its scratch
   std::unique_ptr<Kernel> kernel = std::make_unique<TeamKernel>(make(graph, node, *matmuls_), threads_);
   if (is_parameter_update(node.op)) return std::make_unique<SkippableUpdate>(std::move(kernel));
   return kernel;

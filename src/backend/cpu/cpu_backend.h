@@ -1,9 +1,9 @@
-// CpuBackend: fp32 on the host. oneDNN multiplies matrices, Highway does the rest with the widest vectors that the
-// machine has, OpenMP spreads rows over a fixed team of threads.
+// CpuBackend: fp32 on the host. oneDNN multiplies matrices, Highway does everything else with the machine's widest
+// vectors, and OpenMP spreads rows over a fixed team of threads.
 //
 // Invariant: for a fixed machine and thread count every result is a pure function of inputs, shapes and the real row
 // count; sums over rows are taken in blocks of fixed size, in order. Kernels prepared by one backend share oneDNN
-// primitives whose data handles are set while they run: a backend's kernels run on one thread at a time.
+// primitives whose data handles are set while they run, so a backend's kernels run on one thread at a time.
 //
 //   CpuBackend backend(2);
 //   std::unique_ptr<Kernel> kernel = backend.prepare(graph, node);
@@ -20,7 +20,7 @@ class MatmulCache;
 
 class CpuBackend final : public Backend {
  public:
-  // `threads`: size of the OpenMP team; 0: every core that the process may use (affinity and cgroup quota).
+  // `threads` is the size of the OpenMP team; 0 means every core that the process may use (affinity and cgroup quota).
   explicit CpuBackend(int threads = 0);
   ~CpuBackend() override;
 

@@ -17,10 +17,10 @@ HWY_BEFORE_NAMESPACE();
 namespace plimsoll {
 namespace HWY_NAMESPACE {
 
-// Vectors of at most 32 floats: half a block of NF4.
+// Vectors of at most 32 floats, which is half a block of NF4.
 using Floats = hn::CappedTag<float, 32>;
 
-// The block's 64 elements.
+// Decodes the block's 64 elements.
 template <class T>
 HWY_INLINE void decode_q8(const std::byte* block, T* to) {
   const Floats d;
@@ -55,7 +55,7 @@ HWY_INLINE void decode_nf4(const std::byte* block, T* to) {
   }
 }
 
-// `count` elements of a row, which begin with `block`.
+// Decodes `count` elements of a row, the first of which begins `block`.
 void decode_part(DType dtype, const std::byte* block, std::int64_t count, void* to, DType to_type) {
   for_element_type(to_type, [&](auto element) {
     using T = decltype(element);

@@ -1,4 +1,4 @@
-// Rows in Q8 or NF4 (tensor/block_code.h) to F32 or BF16.
+// Decodes rows in Q8 or NF4 (tensor/block_code.h) to F32 or BF16.
 #pragma once
 
 #include <cstdint>

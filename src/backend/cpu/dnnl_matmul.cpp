@@ -21,7 +21,7 @@ namespace {
 
 using Description = dnnl::memory::desc;
 
-// Rows of the product that is asked which layout it likes.
+// oneDNN is asked for its preferred layout with a product of this many rows.
 constexpr std::int64_t kTypicalRows = 256;
 
 dnnl::memory::data_type library_type(DType dtype) {
@@ -60,12 +60,12 @@ dnnl::matmul::primitive_desc describe(const dnnl::engine& engine, const MatmulSh
 #endif
 }
 
-// Where a primitive finds a buffer: the memory object's handle is set before each run.
+// A memory object without a buffer; its handle is set before each run.
 dnnl::memory unbound(const Description& description, const dnnl::engine& engine) {
   return {description, engine, DNNL_MEMORY_NONE};
 }
 
-// dnnl_primitive_execute with an array on the stack: the C++ form makes a map and a vector for each call.
+// Calls dnnl_primitive_execute with an array on the stack, because the C++ form makes a map and a vector for each call.
 template <std::size_t N>
 void execute(const dnnl::primitive& primitive, const dnnl::stream& stream,
              const std::array<dnnl_exec_arg_t, N>& arguments) {
@@ -75,7 +75,7 @@ void execute(const dnnl::primitive& primitive, const dnnl::stream& stream,
   check(status == dnnl_success, "oneDNN runs a primitive that it has prepared");
 }
 
-// oneDNN writes the code that it makes through a null pointer where the system refuses it memory: asked for before.
+// oneDNN writes generated code through a null pointer if the system refuses it memory, so that memory is tried first.
 void expect_memory_for_code() {
   constexpr std::size_t kRoom = 16 * kMiB;
   void* const room = ::mmap(nullptr, kRoom, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -83,7 +83,7 @@ void expect_memory_for_code() {
   ::munmap(room, kRoom);
 }
 
-// What `make` makes, with oneDNN's errors as ours.
+// Calls `make` and turns oneDNN's errors into ours.
 template <typename Make>
 auto made_by_library(const Make& make) {
   expect_memory_for_code();
@@ -104,7 +104,7 @@ class DnnlMatmul final : public Matmul {
       : DnnlMatmul(engine, stream, shape, describe(engine, shape, b)) {}
 
   std::size_t scratch_bytes() const override { return scratch_bytes_; }
-  // Whether oneDNN takes its general product, as it does where it knows no AVX-512.
+  // True if oneDNN uses its general product, as it does on processors without AVX-512.
   bool is_general() const { return is_general_; }
 
   void run(const void* a, const void* b, const float* bias, void* c, std::byte* scratch) const override {
@@ -186,12 +186,12 @@ class DnnlPacking final : public WeightPacking {
   std::size_t packed_bytes_, scratch_bytes_;
 };
 
-// The layout that oneDNN prefers on most machines with AVX-512, packed by our own code.
+// Packs with our own code into the layout that oneDNN prefers on most machines with AVX-512.
 class TransposedPacking final : public WeightPacking {
  public:
   TransposedPacking(std::int64_t inner, std::int64_t columns) : inner_(inner), columns_(columns) {}
 
-  // Whether it makes `layout`, oneDNN's layout of a matrix [inner, columns].
+  // True if this class produces `layout`, oneDNN's layout of a matrix [inner, columns].
   static bool makes(const Description& layout, std::int64_t inner, std::int64_t columns) {
     const Description blocked(dnnl::memory::dims{inner, columns}, dnnl::memory::data_type::f32,
                               dnnl::memory::format_tag::BA16a64b);
@@ -215,10 +215,10 @@ struct MatmulCache::Library {
   std::map<MatmulShape, std::unique_ptr<Matmul>> matmuls{};
   std::map<std::tuple<std::int64_t, std::int64_t, bool, DType>, std::unique_ptr<WeightPacking>> packings{};
 
-  std::set<DType> general{};  // types whose general product has been used
+  std::set<DType> general{};  // types whose general product has been run
 
-  // oneDNN makes the code of its general product, several MiB of it, when one first runs: now, so that the plan of
-  // the run counts it.
+  // oneDNN generates the code of its general product, several MiB, when one first runs. Running one now lets the run's
+  // plan count that memory.
   void make_general_code(DType operands) {
     if (!general.insert(operands).second) return;
     const MatmulShape small{.rows = 16, .columns = 16, .inner = 16, .operands = operands, .result = operands};
@@ -228,7 +228,7 @@ struct MatmulCache::Library {
     product.run(operand.data(), operand.data(), nullptr, result.data(), scratch.data());
   }
 
-  // The layout of b that oneDNN would choose.
+  // Returns the layout of b that oneDNN would choose.
   Description packed_layout(std::int64_t inner, std::int64_t columns, DType dtype) const {
     const MatmulShape typical{
         .rows = kTypicalRows, .columns = columns, .inner = inner, .operands = dtype, .result = dtype};
@@ -265,7 +265,7 @@ const WeightPacking* MatmulCache::packing(std::int64_t inner, std::int64_t colum
   auto made = made_by_library([&]() -> std::unique_ptr<WeightPacking> {
     const Description from = matrix(inner, columns, transposed_b, dtype);
     const Description to = library_->packed_layout(inner, columns, dtype);
-    // A plain layout, transposed or not: oneDNN repacks such a matrix by itself, as fast as a copy made here.
+    // Given a plain layout, transposed or not, oneDNN repacks the matrix itself, as fast as a copy made here would be.
     const bool plain = to == from || to == matrix(inner, columns, !transposed_b, dtype);
     if (transposed_b && dtype == DType::kF32 && TransposedPacking::makes(to, inner, columns)) {
       return std::make_unique<TransposedPacking>(inner, columns);

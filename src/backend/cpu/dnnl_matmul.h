@@ -1,8 +1,8 @@
-// Matrix products of fixed shapes by oneDNN: the one place that knows the library, in its versions 2 and 3.
+// Matrix products of fixed shapes by oneDNN. Only this file and its source know the library, in versions 2 and 3.
 //
-// A `Matmul` is prepared once and then runs on any buffers; it allocates nothing of its own, and its scratch is the
-// caller's. A `MatmulCache` keeps one object per shape, shared by all kernels of a backend. Not reentrant: the objects
-// keep the buffers of the product that runs.
+// A `Matmul` is prepared once and then runs on any buffers; it allocates nothing itself, and the caller provides its
+// scratch. A `MatmulCache` keeps one object per shape, shared by all kernels of a backend. It is not reentrant: the
+// objects hold the buffers of the product that is running.
 //
 //   MatmulCache cache;
 //   const Matmul& product = cache.matmul({.rows = 256, .columns = 3072, .inner = 768, .transposed_b = true});
@@ -19,17 +19,17 @@
 
 namespace plimsoll {
 
-// Whether this machine multiplies BF16 faster than F32 (AVX512_BF16 or more): where not, F32 it is.
+// True if this machine multiplies BF16 faster than F32 (it has AVX512_BF16 or better); otherwise F32 is used.
 bool multiplies_bf16();
 
-// c[rows, columns] = a b (+ bias) (+ c), row-major. Sums are in F32.
+// c[rows, columns] = a b (+ bias) (+ c), row-major, summed in F32.
 struct MatmulShape {
   std::int64_t rows = 0, columns = 0, inner = 0;
-  DType operands = DType::kF32;  // of a and b: F32, or BF16 where multiplies_bf16()
-  DType result = DType::kF32;    // of c: F32, or the operands' type. The bias is F32
+  DType operands = DType::kF32;  // type of a and b: F32, or BF16 where multiplies_bf16()
+  DType result = DType::kF32;    // type of c: F32, or the operands' type. The bias is F32
   bool transposed_a = false;     // a is stored [inner, rows], else [rows, inner]
   bool transposed_b = false;     // b is stored [columns, inner], else [inner, columns]
-  bool packed_b = false;         // b comes from WeightPacking (transposed_b then says nothing)
+  bool packed_b = false;         // b comes from WeightPacking (transposed_b is then ignored)
   bool bias = false;             // + bias[columns] on every row
   bool accumulate = false;       // + what c held
   friend auto operator<=>(const MatmulShape&, const MatmulShape&) = default;
@@ -42,7 +42,7 @@ class Matmul {
   Matmul& operator=(const Matmul&) = delete;
   virtual ~Matmul() = default;
   virtual std::size_t scratch_bytes() const = 0;
-  // `bias` is read only if the shape has one. `scratch` is aligned to 64 bytes.
+  // `bias` is read only if the shape has one. `scratch` must be aligned to 64 bytes.
   virtual void run(const void* a, const void* b, const float* bias, void* c, std::byte* scratch) const = 0;
 };
 
@@ -65,7 +65,7 @@ class MatmulCache {
   MatmulCache(const MatmulCache&) = delete;
   MatmulCache& operator=(const MatmulCache&) = delete;
 
-  // Both live as long as the cache. `packing`: nullptr where oneDNN gains nothing from another layout than b's own.
+  // Both live as long as the cache. `packing` returns nullptr if b's own layout is as good for oneDNN as any other.
   const Matmul& matmul(const MatmulShape& shape);
   const WeightPacking* packing(std::int64_t inner, std::int64_t columns, bool transposed_b, DType dtype = DType::kF32);
 

@@ -14,7 +14,7 @@ namespace plimsoll {
 namespace {
 
 constexpr int kLanes = 16;
-// Blocks of 6 x 4 vectors: 24 sums, 4 of B and 1 of A fill the registers.
+// Blocks of 6 x 4 vectors fill the registers: 24 sums, 4 of B and 1 of A.
 constexpr int kRows = 6, kVectors = 4;
 
 template <int rows, int vectors>
@@ -48,7 +48,7 @@ PLIMSOLL_AVX512_BF16 void block(PairRows a, std::int64_t pairs, const std::uint3
   }
 }
 
-// All rows, `vectors` of the columns.
+// Multiplies all rows with `vectors` vectors of the columns.
 template <int vectors>
 PLIMSOLL_AVX512_BF16 void strip(PairRows a, std::int64_t rows, std::int64_t pairs, const std::uint32_t* b,
                                 std::int64_t b_stride, float* c, std::int64_t c_stride, DotSum sum,

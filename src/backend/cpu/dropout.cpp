@@ -1,4 +1,4 @@
-// dropout as base/dropout.h defines it: no stored mask, the same words on every backend.
+// dropout as base/dropout.h defines it: it stores no mask and draws the same words on every backend.
 #include "base/dropout.h"
 
 #include <cstdint>
@@ -19,7 +19,7 @@ HWY_BEFORE_NAMESPACE();
 namespace plimsoll {
 namespace HWY_NAMESPACE {
 
-// y = x * scale where the random bits are at least `threshold`, else 0; row_keys are (sample, token). y may be x.
+// y = x * scale where the random bits are at least `threshold`, else 0. row_keys are (sample, token). y may alias x.
 template <class T>
 HWY_INLINE void drop_rows(const T* x, const std::int32_t* row_keys, PhiloxKey key, std::uint32_t site,
                           std::uint32_t threshold, float scale, T* y, std::size_t rows, std::size_t width) {

@@ -1,4 +1,4 @@
-// add, scale, accumulate, gelu, tanh and their gradients, cast: one pass over the real rows.
+// add, scale, accumulate, gelu, tanh and their gradients, and cast, each in one pass over the real rows.
 #include <cstdint>
 #include <cstring>
 
@@ -18,8 +18,8 @@ HWY_BEFORE_NAMESPACE();
 namespace plimsoll {
 namespace HWY_NAMESPACE {
 
-// y[i] = f(a[i], b[i]); y may be a or b. The rest that fills no vector goes through the same arithmetic on partial
-// vectors.
+// y[i] = f(a[i], b[i]); y may alias a or b. Elements that fill no whole vector go through the same arithmetic on
+// partial vectors.
 template <class F, class T>
 HWY_INLINE void map2_elements(const T* a, const T* b, T* y, std::size_t count, const F& f) {
   const hn::ScalableTag<float> d;
@@ -118,17 +118,17 @@ HWY_EXPORT(gelu_grad_range);
 HWY_EXPORT(tanh_range);
 HWY_EXPORT(tanh_grad_range);
 
-// Elements a thread takes at least: below this, waking the team costs more than the work.
+// A thread takes at least this many elements: below it, waking the team costs more than the work.
 constexpr std::int64_t kGrain = 4096;
 
-// Elements in the real rows of a tensor.
+// The number of elements in the real rows of a tensor.
 std::int64_t real_elements(const KernelArguments& arguments, const TensorView& view) {
   if (arguments.row_count == nullptr || view.shape().rank() == 0) return view.elements();
   const std::int64_t capacity = view.shape()[0];
   return capacity == 0 ? 0 : view.elements() / capacity * arguments.rows(capacity);
 }
 
-// y = range(a, b) where both have y's type.
+// Calls y = range(a, b) where both have y's type.
 template <typename Range>
 std::unique_ptr<Kernel> make_binary(Range range) {
   return make_kernel([range](const KernelArguments& arguments) {
@@ -159,7 +159,7 @@ std::unique_ptr<Kernel> make_scale(const Graph&, const Node& node) {
     range(dtype, x, y, count, factor);
   });
 }
-// The first micro-batch of an update forgets what the sum held, which may be anything.
+// The first micro-batch of an update overwrites the sum, whose old value may be anything.
 std::unique_ptr<Kernel> make_accumulate(const Graph&, const Node&) {
   const auto add_to = HWY_DYNAMIC_DISPATCH(add_range);
   return make_kernel([add_to](const KernelArguments& arguments) {

@@ -1,4 +1,4 @@
-// The rows of a gradient that is dense or, of an embedding, given by the rows that are not zero.
+// Gives the rows of a gradient that is dense or, for an embedding, stored as its nonzero rows.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace plimsoll {
 
 class GradientRows {
  public:
-  // The inputs of a node of that form; `width`: elements of a row, of a dense gradient any divisor of its elements.
+  // `inputs` are those of a node of that form; `width` is the elements of a row (for a dense gradient any divisor).
   GradientRows(const UpdateForm& form, std::int64_t width, std::span<const TensorView> inputs)
       : values_(inputs[form.gradient_values()].data<float>()), width_(width) {
     if (!form.by_rows) return;
@@ -20,15 +20,15 @@ class GradientRows {
     ids_end_ = ids_ + *inputs[form.gradient() + 1].data<std::int32_t>();
   }
 
-  // nullptr: the row is absent, all zeros.
+  // Returns nullptr if the row is absent, that is, all zeros.
   const float* row(std::int64_t row) const {
     if (ids_ == nullptr) return values_ + row * width_;
     const std::int32_t* const found = lower_bound(row);
     return found != ids_end_ && *found == row ? values_of(found) : nullptr;
   }
 
-  // `count` elements of the table from `first` on, its rows one after the other: where they lie, or gathered in `buffer`, or
-  // nullptr if all are zeros.
+  // Returns `count` elements of the table from `first` on, row after row: in place, or gathered in `buffer`, or nullptr
+  // if all are zeros.
   const float* elements(std::int64_t first, std::int64_t count, float* buffer) const {
     if (ids_ == nullptr) return values_ + first;
     const std::int64_t last = first + count;

@@ -1,6 +1,6 @@
 // One factory for each op of the CPU backend; cpu_backend.cpp dispatches to them. The op catalogue (graph/op.h) says
 // what each computes. All compute in F32; those of an encoder layer read and store F32, BF16 or F16, the others F32
-// (`prepare` has checked it). Kernels allocate nothing in `run`; what they need beside inputs and outputs is declared
+// (`prepare` has checked it). Kernels allocate nothing in `run`; memory they need beside inputs and outputs is declared
 // as scratch.
 #pragma once
 
@@ -14,13 +14,13 @@ namespace plimsoll {
 
 class MatmulCache;
 
-// matmul_kernels.cpp: oneDNN in groups of rows
+// matmul_kernels.cpp: products by oneDNN in groups of rows
 std::unique_ptr<Kernel> make_linear(const Graph& graph, const Node& node, MatmulCache& cache);
 std::unique_ptr<Kernel> make_linear_add(const Graph& graph, const Node& node, MatmulCache& cache);
 std::unique_ptr<Kernel> make_linear_input_grad(const Graph& graph, const Node& node, MatmulCache& cache);
 std::unique_ptr<Kernel> make_linear_weight_grad(const Graph& graph, const Node& node, MatmulCache& cache);
 
-// coded_products.cpp: by a weight in Q8 or NF4
+// coded_products.cpp: products with a weight in Q8 or NF4
 std::unique_ptr<Kernel> make_coded_linear(const Graph& graph, const Node& node, MatmulCache& cache);
 std::unique_ptr<Kernel> make_coded_linear_input_grad(const Graph& graph, const Node& node, MatmulCache& cache);
 
@@ -69,16 +69,16 @@ std::unique_ptr<Kernel> make_cross_entropy(const Graph& graph, const Node& node)
 std::unique_ptr<Kernel> make_sum_squares(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_gradient_norm(const Graph& graph, const Node& node);
 
-// adamw.cpp, adafactor.cpp: each for its op by rows too
+// adamw.cpp, adafactor.cpp: each also serves its op by rows
 std::unique_ptr<Kernel> make_adamw(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_adafactor(const Graph& graph, const Node& node);
 
-// The address of a tensor's element, whatever its type.
+// Returns the address of a tensor's element, whatever its type.
 inline void* element(const TensorView& view, std::int64_t index) {
   return static_cast<std::byte*>(view.raw()) + static_cast<std::size_t>(index) * dtype_bytes(view.dtype());
 }
 
-// A kernel from a callable `void(const KernelArguments&)` and its scratch.
+// Makes a kernel from a callable `void(const KernelArguments&)` and its scratch size.
 template <typename Run>
 class FunctionKernel final : public Kernel {
  public:

@@ -21,7 +21,7 @@ namespace HWY_NAMESPACE {
 
 using OneLane = hn::CappedTag<float, 1>;
 
-// y = normalized * gamma + beta: the one place where the affine part is computed, so that a recomputed y is the same.
+// y = normalized * gamma + beta. The affine part is computed only here, so a recomputed y has the same bits.
 template <class D, class T>
 HWY_INLINE void affine_step(D d, const T* normalized, const float* gamma, const float* beta, T* y) {
   store_floats(hn::MulAdd(load_floats(d, normalized), hn::LoadU(d, gamma), hn::LoadU(d, beta)), d, y);
@@ -46,8 +46,8 @@ void layer_norm_affine_rows(DType dtype, const void* normalized, const float* ga
   });
 }
 
-// Mean in two steps: a float mean, then the mean of what is left, so that a mean much larger than the spread costs no
-// digits. normalized may be x.
+// The mean is computed in two steps, a float mean and then the mean of the remainder, so that a mean much larger than
+// the spread costs no precision. normalized may alias x.
 template <class T>
 HWY_INLINE void normalize_rows(const T* x, const float* gamma, const float* beta, double eps, T* y, T* normalized,
                                float* rstd, std::size_t rows, std::size_t width) {
@@ -82,7 +82,7 @@ HWY_INLINE void normalize_rows(const T* x, const float* gamma, const float* beta
     const float inverse_sigma = static_cast<float>(1.0 / std::sqrt(std::max(variance, 0.0) + eps));
     rstd[row] = inverse_sigma;
 
-    // x - rough is exact for most x; the small shift comes off afterwards.
+    // x - rough is exact for most x; the small shift is subtracted afterwards.
     const auto shift_lanes = hn::Set(d, shift);
     const auto scale_lanes = hn::Set(d, inverse_sigma);
     for (i = 0; i + lanes <= width; i += lanes) {
@@ -104,7 +104,7 @@ void layer_norm_rows(DType dtype, const void* x, const float* gamma, const float
 }
 
 // With g = dy * gamma and z = normalized: dx = rstd (g - mean(g) - z mean(g z)); dgamma and dbeta are these rows' sums
-// of dy z and dy. dx may be dy or normalized.
+// of dy z and dy. dx may alias dy or normalized.
 template <class T>
 HWY_INLINE void grad_block(const T* dy, const T* normalized, const float* rstd, const float* gamma, T* dx,
                            float* dgamma, float* dbeta, std::size_t rows, std::size_t width) {
@@ -205,7 +205,7 @@ std::unique_ptr<Kernel> make_layer_norm_affine(const Graph& graph, const Node& n
   });
 }
 
-// Scratch: dgamma and dbeta of each block of kSumBlock rows.
+// The scratch holds dgamma and dbeta of each block of kSumBlock rows.
 std::unique_ptr<Kernel> make_layer_norm_grad(const Graph& graph, const Node& node) {
   const std::int64_t capacity = graph.type(node.inputs[0]).shape[0];
   const std::int64_t width = graph.type(node.inputs[0]).shape[1];

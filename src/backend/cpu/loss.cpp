@@ -1,4 +1,4 @@
-// cross_entropy: the summed loss and its gradient in one pass, in double: there are few classes.
+// cross_entropy computes the summed loss and its gradient in one pass, in double, which is cheap with few classes.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int32_t kIgnoredLabel = -100;
 
-// -log softmax(logits)[label]; gradient = scale (softmax - one hot of label). gradient may be logits.
+// Returns -log softmax(logits)[label]; gradient = scale (softmax - one hot of label), which may alias logits.
 double cross_entropy_row(const float* logits, std::int32_t label, double scale, float* gradient, std::int64_t classes) {
   if (label == kIgnoredLabel) {
     std::fill_n(gradient, classes, 0.0F);
@@ -33,7 +33,7 @@ double cross_entropy_row(const float* logits, std::int32_t label, double scale, 
 
 }  // namespace
 
-// Scratch: the loss of each block of kSumBlock rows.
+// The scratch holds the loss of each block of kSumBlock rows.
 std::unique_ptr<Kernel> make_cross_entropy(const Graph& graph, const Node& node) {
   const std::int64_t capacity = graph.type(node.inputs[0]).shape[0];
   const std::int64_t classes = graph.type(node.inputs[0]).shape[1];

@@ -1,15 +1,15 @@
-// linear, linear_add and linear's two gradients by oneDNN, for a row count that is known only when they run.
+// linear, linear_add and linear's two gradients by oneDNN, for a row count that is known only at run time.
 //
-// oneDNN's primitives have fixed shapes, so rows are cut up into them (Ladder): one product over nearly all rows, and a
-// few over the rest, filled up with zeros to kStep. Which primitives run depends on capacity and real row count alone,
-// so that results repeat, and the cost follows the real rows in steps of kStep.
+// oneDNN's primitives have fixed shapes, so rows are divided among several (Ladder): one product over nearly all rows,
+// and a few over the rest, padded with zeros to kStep. Which primitives run depends on capacity and real row count
+// alone, so results repeat, and the cost follows the real rows in steps of kStep.
 //
-// linear's weight lies across the product and is packed once a run, unless rows are few; linear_input_grad's is used as
-// it lies, which is as fast and needs no scratch. linear_weight_grad sums over rows, and adds the rest on top of the
-// groups.
+// linear's weight is transposed in the product and is packed once a run, unless rows are few; linear_input_grad's is
+// used as it is, which is as fast and needs no scratch. linear_weight_grad sums over rows, and adds the remaining rows'
+// product to that of the groups.
 //
-// Rows of BF16 are multiplied as they are where the machine can; where not, and rows of F16 always, they are widened to
-// F32 kChunk rows at a time, and what comes out is rounded when it is stored. Sums are in F32 either way.
+// BF16 rows are multiplied directly if the machine can; otherwise, and for F16 rows always, they are widened to F32
+// kChunk rows at a time, and results are rounded when stored. Sums are in F32 either way.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -24,12 +24,12 @@
 namespace plimsoll {
 namespace {
 
-constexpr std::int64_t kFewRows = 8 * kGroup;  // up to here packing a weight costs more than it saves
+constexpr std::int64_t kFewRows = 8 * kGroup;  // up to this many rows packing a weight costs more than it saves
 
-// The type that rows are multiplied in by a weight, which is not rounded where it is wider than its rows.
+// The operand type of a product of rows and a weight; a weight that is wider than its rows is not rounded.
 DType product_type(DType dtype, DType weight) { return weight == dtype ? product_type(dtype) : DType::kF32; }
 
-// y[n, columns] = x[n, inner] b (+ bias), or addend + x b, n real rows. y may lie in addend's bytes.
+// y[n, columns] = x[n, inner] b (+ bias), or addend + x b, for n real rows. y may alias addend.
 class RowProduct final : public Kernel {
  public:
   struct Types {
@@ -39,13 +39,13 @@ class RowProduct final : public Kernel {
     std::int64_t capacity, inner, columns;
   };
 
-  enum class Third : std::uint8_t { kNone, kBias, kAddend };  // input
+  enum class Third : std::uint8_t { kNone, kBias, kAddend };  // the third input
 
   RowProduct(MatmulCache& cache, Types types, Sizes sizes, bool transposed_weight, Third third)
       : types_(types),
         third_(third),
         product_(product_type(types.x, types.weight)),
-        // A sum on top of an addend is rounded once, when it is stored.
+        // A sum that includes an addend is rounded once, when it is stored.
         result_(types.y == product_ && third != Third::kAddend ? product_ : DType::kF32),
         capacity_(sizes.capacity),
         inner_(sizes.inner),
@@ -113,7 +113,7 @@ class RowProduct final : public Kernel {
         convert(x, types_.x, scratch + x_at_, product_, count * inner_);
         x = scratch + x_at_;
       }
-      // The product is added to what its result holds.
+      // The product is added to what its result buffer holds.
       void* const result = types_.y == result_ ? y : scratch + y_at_;
       if (addend != nullptr && at(addend, types_.y, first * columns_) != result) {
         convert(at(addend, types_.y, first * columns_), types_.y, result, result_, count * columns_);
@@ -132,15 +132,15 @@ class RowProduct final : public Kernel {
 
   Types types_;
   Third third_;
-  DType product_, result_;  // what oneDNN reads and writes
+  DType product_, result_;  // the types that oneDNN reads and writes
   std::int64_t capacity_, inner_, columns_, chunk_;
-  const WeightPacking* packing_ = nullptr;  // for more than kFewRows rows
-  Ladder plain_{chunk_}, packed_{chunk_};   // by the layout of b
+  const WeightPacking* packing_ = nullptr;  // used above kFewRows rows
+  Ladder plain_{chunk_}, packed_{chunk_};   // for b as it is, and for b packed
   RowParts parts_{};
   std::size_t weight_at_ = 0, packed_at_ = 0, x_at_ = 0, y_at_ = 0, scratch_bytes_ = 0;
 };
 
-// dw[M, K] = dy[n, M]^T x[n, K] (+ sum, in dw's bytes, where keep != 0), n real rows; dw is F32.
+// dw[M, K] = dy[n, M]^T x[n, K] (+ sum, in dw's bytes, where keep != 0) for n real rows; dw is F32.
 class WeightGradient final : public Kernel {
  public:
   WeightGradient(MatmulCache& cache, DType dtype, std::int64_t capacity, std::int64_t m, std::int64_t k, bool has_sum)
@@ -215,10 +215,10 @@ class WeightGradient final : public Kernel {
     (on_top ? adding_ : writing_).over(filled).run(dy, x, nullptr, dw, scratch + library_at_);
   }
 
-  DType dtype_, product_;  // of dy and x; what oneDNN reads
+  DType dtype_, product_;  // the type of dy and x; the type that oneDNN reads
   std::int64_t capacity_, m_, k_, chunk_;
   bool has_sum_;
-  Ladder writing_{chunk_}, adding_{chunk_};  // over what dw held, or on top of it
+  Ladder writing_{chunk_}, adding_{chunk_};  // products that overwrite dw, and that add to it
   std::size_t library_at_ = 0, x_at_ = 0, dy_at_ = 0, rest_x_at_ = 0, rest_dy_at_ = 0, scratch_bytes_ = 0;
 };
 

@@ -28,8 +28,8 @@ HWY_INLINE void transpose_four(const float* from, std::size_t from_stride, float
   hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, c, e)), d, to + 3 * kPackedColumns);
 }
 
-// One block of kPackedColumns columns, kRun of a row at a time: long enough for the prefetcher, and what is written
-// fits L1.
+// Packs one block of kPackedColumns columns, kRun elements of a row at a time: long enough for the prefetcher, and the
+// output fits L1.
 void pack_block(const float* weight, std::size_t inner, float* packed) {
   constexpr std::size_t kRun = 64;
   for (std::size_t run = 0; run < inner; run += kRun) {
@@ -55,7 +55,7 @@ void pack_transposed(const float* weight, std::int64_t inner, std::int64_t colum
   const auto pack = HWY_DYNAMIC_DISPATCH(pack_block);
   parallel_for(columns / kPackedColumns, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t block = begin; block < end; ++block) {
-      const std::int64_t start = block * kPackedColumns * inner;  // of the block's rows, and of its packed form
+      const std::int64_t start = block * kPackedColumns * inner;  // offset of the block's rows, and of its packed form
       pack(weight + start, static_cast<std::size_t>(inner), packed + start);
     }
   });

@@ -9,7 +9,7 @@ namespace plimsoll {
 inline constexpr std::int64_t kPackedColumns = 64;
 inline constexpr std::int64_t kPackedInner = 16;
 
-// inner is a multiple of kPackedInner, columns of kPackedColumns.
+// inner must be a multiple of kPackedInner, columns of kPackedColumns.
 void pack_transposed(const float* weight, std::int64_t inner, std::int64_t columns, float* packed);
 
 }  // namespace plimsoll

@@ -1,5 +1,5 @@
-// Loops over OpenMP's team. Who does which part never changes a result: bodies write disjoint outputs, and sums over
-// rows go through blocks of kSumBlock rows that are added in order.
+// Loops over OpenMP's team. The assignment of work to threads never changes a result: bodies write disjoint outputs,
+// and sums over rows go through blocks of kSumBlock rows that are added in order.
 //
 //   parallel_for(rows, 16, [&](std::int64_t begin, std::int64_t end) { ... });
 #pragma once
@@ -11,12 +11,12 @@
 
 namespace plimsoll {
 
-// Rows that are summed into one partial sum; partial sums are added in order. Fixed, so that sums do not depend on the
-// team.
+// So many rows are summed into one partial sum; partial sums are added in order. The number is fixed, so that sums do
+// not depend on the team.
 inline constexpr std::int64_t kSumBlock = 64;
 
 // Calls body(begin, end) once for each thread that has work: [0, count) in contiguous parts whose edges are multiples
-// of `grain` (the last end apart). Runs on the caller's thread alone where there is no more than one grain.
+// of `grain` (except the last end). Runs on the caller's thread alone if there is at most one grain.
 template <typename Body>
 void parallel_for(std::int64_t count, std::int64_t grain, const Body& body) {
   const std::int64_t grains = (count + grain - 1) / grain;

@@ -1,5 +1,5 @@
-// What kernels that multiply rows share: cutting a row count that is known only at run time into primitives of fixed
-// shapes.
+// Helpers that kernels which multiply rows share: they divide a row count that is known only at run time among
+// primitives of fixed shapes.
 #pragma once
 
 #include <algorithm>
@@ -18,17 +18,17 @@ inline constexpr std::int64_t kChunk =
     2 * kGroup;  // rows that are widened, or multiplied by a narrow matrix, at a time
 static_assert(kGroup % kStep == 0 && kChunk % kGroup == 0);
 
-// Products of fixed row counts, from which one over any number of rows is put together: over whole large groups, then
-// over whole groups of kGroup, then of kStep. A product that oneDNN has prepared takes some 100 KB, so that the large
-// groups grow with the most rows there can be.
+// Products of fixed row counts that together cover any number of rows: over whole large groups, then over whole groups
+// of kGroup, then of kStep. A product that oneDNN has prepared takes some 100 KB, so large groups grow with the
+// capacity in rows.
 class Ladder {
  public:
   explicit Ladder(std::int64_t capacity)
       : group_(std::max(kGroup, (capacity / kLargeGroups + kGroup - 1) / kGroup * kGroup)) {}
 
-  std::int64_t group() const { return group_; }  // rows of a large one
+  std::int64_t group() const { return group_; }  // rows of a large group
 
-  // make(rows) for each product that runs over `fewest` to `most` rows need.
+  // Calls make(rows) for each product that runs over `fewest` to `most` rows need.
   template <typename Make>
   void fill(std::int64_t fewest, std::int64_t most, const Make& make) {
     const auto add = [&](std::int64_t rows) {
@@ -40,7 +40,7 @@ class Ladder {
       add(rows);
   }
 
-  // How many of `rows`, kStep at least, one product takes.
+  // Returns how many of `rows`, which is at least kStep, one product takes.
   std::int64_t part(std::int64_t rows) const {
     const std::int64_t unit = rows >= group_ ? group_ : rows >= kGroup ? kGroup : kStep;
     return rows / unit * unit;
@@ -48,7 +48,7 @@ class Ladder {
   const Matmul& over(std::int64_t rows) const { return *products_.at(rows); }
 
  private:
-  static constexpr std::int64_t kLargeGroups = 16;  // at most, about
+  static constexpr std::int64_t kLargeGroups = 16;  // at most, roughly
   std::int64_t group_;
   std::map<std::int64_t, const Matmul*> products_{};
 };
@@ -57,7 +57,7 @@ inline std::size_t bytes_of(DType dtype, std::int64_t count) {
   return static_cast<std::size_t>(count) * dtype_bytes(dtype);
 }
 
-// The address of element `index`.
+// Returns the address of element `index`.
 inline const std::byte* at(const void* data, DType dtype, std::int64_t index) {
   return static_cast<const std::byte*>(data) + bytes_of(dtype, index);
 }
@@ -65,10 +65,10 @@ inline std::byte* at(void* data, DType dtype, std::int64_t index) {
   return static_cast<std::byte*>(data) + bytes_of(dtype, index);
 }
 
-// Where a matrix is this narrow, products over many rows at once gain nothing.
+// A matrix this narrow gains nothing from products over many rows at once.
 inline bool is_narrow(std::int64_t inner, std::int64_t columns) { return std::min(inner, columns) < 64; }
 
-// The type that rows of `dtype` are multiplied in.
+// The type in which rows of `dtype` are multiplied.
 inline DType product_type(DType dtype) {
   return dtype == DType::kBF16 && multiplies_bf16() ? DType::kBF16 : DType::kF32;
 }
@@ -84,12 +84,12 @@ inline void copy_and_fill(const void* from, void* to, std::int64_t real, std::in
   });
 }
 
-// y[rows, columns] = x[rows, inner] b (+ bias), or + what y holds, for any number of rows.
+// y[rows, columns] = x[rows, inner] b (+ bias), or plus y's old value, for any number of rows.
 struct RowParts {
   DType operands = DType::kF32, result = DType::kF32;
   std::int64_t inner = 0, columns = 0;
   bool accumulates = false;
-  // Offsets in a kernel's scratch: the library's own, and the last rows, filled up to kStep.
+  // Offsets in a kernel's scratch: the library's own scratch, and the last rows, padded to kStep.
   std::size_t library_at = 0, last_x_at = 0, last_y_at = 0;
 
   void multiply(const Ladder& products, std::int64_t rows, const void* x, const void* b, const float* bias, void* y,

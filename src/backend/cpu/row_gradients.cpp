@@ -1,8 +1,8 @@
-// Sums of rows: bias_grad, the gradients of the embeddings, merge_row_grads.
+// Kernels that sum rows: bias_grad, the gradients of the embeddings, merge_row_grads.
 //
-// All sum chosen rows of dy into rows of a gradient. Rows are grouped by their target in scratch (a counting sort or a
-// sort, stable: dy's order); then every task sums one target's columns kChunk at a time, in registers, kSumBlock rows
-// to a partial sum. Tasks write disjoint parts, so that results do not depend on the team.
+// They all sum selected rows of dy into rows of a gradient. Rows are first grouped by target in scratch (a counting
+// sort or a stable sort, which keeps dy's order); then every task sums kChunk columns of one target at a time, in
+// registers, kSumBlock rows to a partial sum. Tasks write disjoint parts, so results do not depend on the team.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -90,7 +90,7 @@ HWY_INLINE void sum_row_set(const RowSet<T>& rows, std::size_t begin, std::size_
 void sum_rows(const RowSet<float>& rows, std::size_t begin, std::size_t width, float* to) {
   sum_row_set(rows, begin, width, to);
 }
-// Rows `stride` apart.
+// Sums rows that are `stride` apart.
 void sum_even_rows(DType dtype, const void* base, std::int64_t stride, std::int64_t count, std::size_t begin,
                    std::size_t width, float* to) {
   for_element_type(dtype, [&](auto element) {
@@ -110,7 +110,7 @@ namespace {
 HWY_EXPORT(sum_rows);
 HWY_EXPORT(sum_even_rows);
 
-// Columns of one task: whole vectors of every target, a few cache lines of each row.
+// A task sums this many columns: whole vectors on every target, a few cache lines of each row.
 constexpr std::int64_t kChunk = 128;
 
 // to[target][0, width) = sum of rows_of(target), for all targets.
@@ -127,13 +127,13 @@ void sum_targets(std::int64_t targets, std::int64_t width, float* to, const Rows
   });
 }
 
-// Offsets into dy are kept in 32 bits.
+// Offsets into dy must fit in 32 bits.
 void check_offsets(const TensorType& dy) {
   check(dy.shape.elements() <= std::numeric_limits<std::int32_t>::max(),
         "a gradient of rows has at most 2^31 elements");
 }
 
-// Groups of row starts by target: those of target t are starts[offsets[t]..offsets[t + 1]).
+// Groups of row starts by target: target t has starts[offsets[t]..offsets[t + 1]).
 struct Groups {
   std::int32_t* offsets;  // [targets + 1]
   std::int32_t* starts;
@@ -142,7 +142,7 @@ struct Groups {
   }
 };
 
-// Fills `groups` by a counting sort. each(visit) calls visit(target, start) for every row, twice the same.
+// Fills `groups` by a counting sort. each(visit) must call visit(target, start) for every row, in the same order twice.
 template <typename Each>
 void group_rows(std::int64_t targets, const Groups& groups, const Each& each) {
   std::fill_n(groups.offsets, targets + 1, 0);
@@ -151,7 +151,7 @@ void group_rows(std::int64_t targets, const Groups& groups, const Each& each) {
   each([&](std::int64_t target, std::int64_t start) {
     groups.starts[groups.offsets[target]++] = static_cast<std::int32_t>(start);
   });
-  // Each offset has moved to its group's end, which is the next group's begin.
+  // Each offset has moved to its group's end, which is where the next group begins.
   for (std::int64_t t = targets; t > 0; --t) groups.offsets[t] = groups.offsets[t - 1];
   groups.offsets[0] = 0;
 }
@@ -204,7 +204,7 @@ std::unique_ptr<Kernel> make_embedding_row_grad(const Graph& graph, const Node& 
   const auto run = [=](const KernelArguments& a) {
     const std::int32_t* const ids = a.inputs[1].data<std::int32_t>();
     std::int32_t* const distinct = a.outputs[0].data<std::int32_t>();
-    std::uint64_t* const keys = scratch_at<std::uint64_t>(a, keys_at);  // id, then row: the order is that of rows
+    std::uint64_t* const keys = scratch_at<std::uint64_t>(a, keys_at);  // id, then row: sorting keeps rows in order
     const Groups groups{scratch_at<std::int32_t>(a, offsets_at), scratch_at<std::int32_t>(a, starts_at)};
     std::int64_t length = 0;
     for (std::int64_t row = 0; row < a.rows(capacity); ++row) {
@@ -230,7 +230,7 @@ std::unique_ptr<Kernel> make_embedding_row_grad(const Graph& graph, const Node& 
   return make_kernel(run, layout.bytes());
 }
 
-// The tables one after the other; x and y are looked up twice by each row.
+// The tables are summed one after the other; each row looks up x and y twice.
 std::unique_ptr<Kernel> make_spatial_embedding_grad(const Graph& graph, const Node& node) {
   const auto& attributes = std::get<SpatialAttributes>(node.attributes);
   const std::int64_t table_rows = attributes.table_rows, coordinate = attributes.coordinate_size,
@@ -261,7 +261,7 @@ std::unique_ptr<Kernel> make_spatial_embedding_grad(const Graph& graph, const No
   return make_kernel(run, layout.bytes());
 }
 
-// dpatches are copies; dpositions sums the samples, and its first row is dcls.
+// dpatches is a copy; dpositions sums over the samples, and its first row is dcls.
 std::unique_ptr<Kernel> make_visual_embedding_grad(const Graph& graph, const Node& node) {
   const std::int64_t visual = std::get<VisualAttributes>(node.attributes).patches + 1;
   const std::int64_t capacity = graph.type(node.inputs[0]).shape[0], width = graph.type(node.inputs[0]).shape[1];
@@ -284,7 +284,7 @@ std::unique_ptr<Kernel> make_visual_embedding_grad(const Graph& graph, const Nod
   });
 }
 
-// Scratch: for each row of the result, the rows that it comes from, -1: none.
+// The scratch holds, for each row of the result, the input rows that it sums; -1 means none.
 std::unique_ptr<Kernel> make_merge_row_grads(const Graph& graph, const Node& node) {
   const std::int64_t capacity = graph.type(node.inputs[2]).shape[0], width = graph.type(node.inputs[2]).shape[1];
   struct Origin {
@@ -308,7 +308,7 @@ std::unique_ptr<Kernel> make_merge_row_grads(const Graph& graph, const Node& nod
       i += from_old ? 1 : 0;
       j += from_added ? 1 : 0;
     }
-    // From the end, because a row of the result never lies before the old row that it comes from.
+    // Rows are written from the end, because a result row never lies before the old row that it sums.
     parallel_for(width, 16, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t to = merged - 1; to >= 0; --to) {
         const Origin origin = origins[to];

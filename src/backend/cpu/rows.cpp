@@ -1,5 +1,5 @@
-// Ops that move rows: embedding, spatial_embedding, visual_embedding, patchify, pack_rows, gather_rows. The copies are
-// std::memcpy's work, so there is nothing here for vectors to gain. A row count is of the output's rows.
+// Ops that move rows: embedding, spatial_embedding, visual_embedding, patchify, pack_rows, gather_rows. std::memcpy
+// makes the copies, so explicit vectors would gain nothing. Row counts are those of the output.
 #include <algorithm>
 #include <array>
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Loading and storing floats that are kept as F32, BF16 or F16, compiled once for each Highway target. Arithmetic is in
-// F32 always; a store to a half rounds to nearest, ties to even, as tensor/half.h does (F16 on machines without F16C:
-// Highway's own rounding).
+// Loads and stores floats that are kept as F32, BF16 or F16, compiled once for each Highway target. Arithmetic is
+// always in F32; a store to a half rounds to nearest, ties to even, as tensor/half.h does (for F16 on machines without
+// F16C: Highway's own rounding).
 //
 // Kernels take untyped pointers and the dtype, and are written once for all element types:
 //
@@ -25,7 +25,7 @@ namespace plimsoll {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// body(float()), body(hwy::bfloat16_t()) or body(hwy::float16_t()).
+// Calls body(float()), body(hwy::bfloat16_t()) or body(hwy::float16_t()).
 template <class Body>
 HWY_INLINE void for_element_type(DType dtype, const Body& body) {
   if (dtype == DType::kBF16) {
@@ -76,7 +76,7 @@ HWY_INLINE void store_floats(hn::Vec<D> values, [[maybe_unused]] D d, hwy::float
   hn::StoreU(hn::DemoteTo(half, values), half, to);
 }
 
-// One element; the same rounding.
+// Stores one element with the same rounding.
 template <class T>
 HWY_INLINE float load_float(const T* from) {
   return hn::GetLane(load_floats(hn::CappedTag<float, 1>(), from));

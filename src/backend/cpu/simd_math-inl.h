@@ -1,7 +1,7 @@
 // Vector functions that several kernels share, compiled once for each Highway target: exp, erf, tanh, Philox, sums.
 //
-// Every function takes the Highway tag `d` first and works on vectors of 32-bit lanes. NaN goes in, NaN comes out, so
-// that a diverged run is noticed. Include it after hwy/highway.h in a file that uses foreach_target.h.
+// Every function takes the Highway tag `d` first and works on vectors of 32-bit lanes. NaN inputs give NaN, so that a
+// diverged run is noticed. Include it after hwy/highway.h in a file that uses foreach_target.h.
 //
 //   namespace hn = hwy::HWY_NAMESPACE;
 //   const hn::ScalableTag<float> d;
@@ -23,8 +23,8 @@ namespace plimsoll {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// exp(x), relative error below 2e-7. Below -87.33 (where the result would be subnormal) 0, above 88.37 +infinity.
-// 2^n times a polynomial fitted (minimax) to exp on [-ln2/2, ln2/2].
+// exp(x), relative error below 2e-7. The result is 0 below -87.33 (where it would be subnormal) and +infinity above
+// 88.37. It is 2^n times a polynomial fitted (minimax) to exp on [-ln2/2, ln2/2].
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V simd_exp(D d, V x) {
   const hn::RebindToSigned<D> di;
@@ -41,12 +41,12 @@ HWY_INLINE V simd_exp(D d, V x) {
   const V scale = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(n, hn::Set(di, 127))));
   V y = hn::Mul(p, scale);
   y = hn::IfThenElse(hn::Lt(x, hn::Set(d, -87.33F)), hn::Zero(d), y);
-  return hn::IfThenElse(hn::Gt(x, hn::Set(d, 88.37F)), hn::Inf(d), y);  // of NaN p is NaN, and y
+  return hn::IfThenElse(hn::Gt(x, hn::Set(d, 88.37F)), hn::Inf(d), y);  // if p is NaN, so is y
 }
 
-// erf(x) and exp(-x^2) together (the normal distribution's integral and density share them), absolute error of erf
-// below 1e-7. Up to 1: x + x P(x^2). Beyond: 1 - exp(-x^2) g(1/(1 + x/2)), the form of Abramowitz and Stegun 7.1.26;
-// both fitted (minimax) to erf in double precision.
+// erf(x) and exp(-x^2) together (the normal distribution's integral and density share them); erf's absolute error is
+// below 1e-7. Up to 1 it is x + x P(x^2); beyond, 1 - exp(-x^2) g(1/(1 + x/2)), the form of Abramowitz and Stegun
+// 7.1.26. Both are fitted (minimax) to erf in double precision.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V simd_erf(D d, V x, V& exp_of_minus_square) {
   const V one = hn::Set(d, 1.0F);
@@ -71,7 +71,7 @@ HWY_INLINE V simd_erf(D d, V x, V& exp_of_minus_square) {
   return hn::IfThenElse(hn::Lt(a, one), inner, outer);
 }
 
-// tanh(x), relative error below 4e-7. Up to 0.625: x + x^3 Q(x^2), fitted (minimax). Beyond: 1 - 2 / (exp(2x) + 1).
+// tanh(x), relative error below 4e-7: x + x^3 Q(x^2) up to 0.625, fitted (minimax), and 1 - 2 / (exp(2x) + 1) beyond.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V simd_tanh(D d, V x) {
   const V one = hn::Set(d, 1.0F);
@@ -94,8 +94,8 @@ HWY_INLINE V simd_tanh(D d, V x) {
 template <int kRounds, class D, class V = hn::Vec<D>>
 HWY_INLINE void simd_philox4x32(D d, V c0, V c1, V c2, V c3, std::uint32_t key0, std::uint32_t key1, V& word0, V& word1,
                                 V& word2, V& word3) {
-  // A product of 32-bit words takes a lane of 64, so even and odd counters go apart, in the lower words of such lanes.
-  // What stands in the upper words never matters: multiplication doesn't read it and all else works bit by bit.
+  // A product of 32-bit words needs a lane of 64 bits, so even and odd counters are processed apart, in the lower
+  // words. The upper words never matter: multiplication does not read them, and everything else is bitwise.
   const hn::Repartition<std::uint64_t, D> d64;
   using Wide = hn::Vec<decltype(d64)>;
   const auto upper = [&](V v) HWY_ATTR { return hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(d64, v))); };
@@ -124,7 +124,7 @@ HWY_INLINE void simd_philox4x32(D d, V c0, V c1, V c2, V c3, std::uint32_t key0,
   word3 = join(odd3, c3);
 }
 
-// Sum of all lanes as a scalar.
+// Returns the sum of all lanes as a scalar.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE hn::TFromD<D> simd_sum(D d, V v) {
   return hn::GetLane(hn::SumOfLanes(d, v));

@@ -1,5 +1,5 @@
-// The six look-ups of a box, shared by spatial_embedding and its gradient, in the order of their columns:
-// x(x0) y(y0) x(x1) y(y1) h(y1-y0) w(x1-x0).
+// The six look-ups of a box, which spatial_embedding and its gradient share, in the order of their columns: x(x0) y(y0)
+// x(x1) y(y1) h(y1-y0) w(x1-x0).
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ struct SpatialLookup {
   std::int64_t row;
 };
 
-// Coordinates are rows of the tables (the data's reader has checked them).
+// Coordinates must be rows of the tables (the data reader has checked them).
 inline std::array<SpatialLookup, 6> spatial_lookups(const std::int32_t* box, std::int64_t table_rows) {
   const std::int64_t x0 = box[0], y0 = box[1], x1 = box[2], y1 = box[3];
   const std::int64_t largest = largest_box_size(table_rows);

@@ -15,17 +15,17 @@
 namespace plimsoll {
 namespace {
 
-constexpr std::int64_t kTile = 16;  // rows of a tile, pairs and F32 columns in one of its rows
+constexpr std::int64_t kTile = 16;  // rows of a tile, and pairs or F32 columns in a row
 
-// What _tile_loadconfig reads.
+// The configuration that _tile_loadconfig reads.
 struct alignas(64) TileShapes {
   std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
   std::uint16_t row_bytes[16] = {};
   std::uint8_t rows[16] = {};
 };
 
-// Registers 0 to 3: a block of two by two tiles of C; 4 and 5: two tiles of A, one below the other; 6 and 7: two of B,
-// side by side. The upper and the lower tiles have so many rows.
+// Registers 0 to 3 hold a block of two by two tiles of C, 4 and 5 two tiles of A, one below the other, 6 and 7 two of
+// B, side by side. The upper tiles have `upper` rows and the lower ones `lower`.
 PLIMSOLL_AMX void shape_tiles(std::int64_t upper, std::int64_t lower) {
   TileShapes shapes;
   const std::int64_t rows[8] = {upper, upper, lower, lower, upper, lower, kTile, kTile};
@@ -36,7 +36,7 @@ PLIMSOLL_AMX void shape_tiles(std::int64_t upper, std::int64_t lower) {
   _tile_loadconfig(&shapes);
 }
 
-// A block of C, `lower` and `right`: whether it has tiles below, beside the first.
+// Multiplies one block of C; `lower` and `right` say whether it has tiles below and beside the first.
 template <bool lower, bool right>
 PLIMSOLL_AMX void block(PairRows a, std::int64_t pairs, const std::uint32_t* b, std::int64_t b_stride, float* c,
                         std::int64_t c_stride, DotSum sum) {
@@ -74,7 +74,7 @@ PLIMSOLL_AMX void block(PairRows a, std::int64_t pairs, const std::uint32_t* b, 
   if constexpr (lower && right) _tile_stored(3, below + kTile, c_bytes);
 }
 
-// Up to 32 rows of C.
+// Computes up to 32 rows of C.
 template <bool lower>
 PLIMSOLL_AMX void strip(PairRows a, std::int64_t pairs, const std::uint32_t* b, std::int64_t b_stride, float* c,
                         std::int64_t c_stride, std::int64_t columns, DotSum sum) {
@@ -93,8 +93,8 @@ PLIMSOLL_AMX void scale_columns(float* c, std::int64_t c_stride, std::int64_t ro
   }
 }
 
-// AMX's state is large, so Linux hands it out only to a process that asks (arch_prctl, ARCH_REQ_XCOMP_PERM), for good
-// and for all of its threads.
+// AMX's state is large, so Linux enables it only for a process that asks for it (arch_prctl, ARCH_REQ_XCOMP_PERM); the
+// permission is permanent and covers all threads.
 bool ask_for_tiles() {
   constexpr unsigned kBf16 = 1U << 22, kTiles = 1U << 24;  // CPUID 7.0, EDX
   constexpr long kRequestPermission = 0x1023, kTileData = 18;

@@ -19,7 +19,7 @@ HWY_BEFORE_NAMESPACE();
 namespace plimsoll {
 namespace HWY_NAMESPACE {
 
-// Sum of squares in double; a product of two floats is exact there.
+// Returns the sum of squares in double, where a product of two floats is exact.
 double sum_squares_range(const float* x, std::size_t count) {
   const hn::ScalableTag<double> d;
   const hn::Rebind<float, decltype(d)> half;
@@ -50,12 +50,12 @@ namespace {
 
 HWY_EXPORT(sum_squares_range);
 
-// Elements of one partial sum; fixed, so that sums do not depend on the team.
+// A partial sum covers this many elements; the number is fixed, so that sums do not depend on the team.
 constexpr std::int64_t kSumElements = 65536;
 
 }  // namespace
 
-// Scratch: the sum of each kSumElements elements.
+// The scratch holds the sum of each kSumElements elements.
 std::unique_ptr<Kernel> make_sum_squares(const Graph& graph, const Node& node) {
   const Shape shape = graph.type(node.inputs[0]).shape;
   const std::int64_t capacity = shape.rank() == 0 ? 1 : shape[0];
@@ -80,7 +80,7 @@ std::unique_ptr<Kernel> make_sum_squares(const Graph& graph, const Node& node) {
   return make_kernel(run, static_cast<std::size_t>(max_blocks) * sizeof(double));
 }
 
-// As torch.nn.utils.clip_grad_norm_ computes it, in double, rounded once.
+// Computes the norm and the clip factor as torch.nn.utils.clip_grad_norm_ does, in double, rounded once.
 std::unique_ptr<Kernel> make_gradient_norm(const Graph&, const Node& node) {
   const bool unscales = std::get<GradientNormAttributes>(node.attributes).unscales;
   return make_kernel([unscales](const KernelArguments& a) {

@@ -17,8 +17,8 @@
 #define PLIMSOLL_BACKEND_CPU_UPDATE_MATH_ONCE
 namespace plimsoll {
 
-// Look-ups one by one, which beat gather instructions (0.4 against 0.7 ns each, on an EPYC with AVX-512); compiled by
-// themselves for the least of the targets, they do not become such. Nothing overlaps.
+// Table look-ups one by one beat gather instructions (0.4 against 0.7 ns each, on an EPYC with AVX-512). Compiled
+// outside the target blocks, for the baseline, they are not turned into gathers. The arrays must not overlap.
 template <typename Value, typename Index>
 HWY_NOINLINE void look_up(const Value* HWY_RESTRICT table, const Index* HWY_RESTRICT indices, std::size_t count,
                           Value* HWY_RESTRICT values) {
@@ -33,7 +33,7 @@ namespace plimsoll {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Calls step(d, i) for whole vectors, then one lane at a time for what is left.
+// Calls step(d, i) for whole vectors, then lane by lane for the remainder.
 template <class Step>
 HWY_INLINE void for_each_vector(std::size_t count, const Step& step) {
   const hn::ScalableTag<float> d;
@@ -43,7 +43,7 @@ HWY_INLINE void for_each_vector(std::size_t count, const Step& step) {
   for (; i < count; ++i) step(one_lane, i);
 }
 
-// tensor/split_float.h
+// Joins split floats as tensor/split_float.h does.
 struct JoinStep {
   const std::uint16_t* high;
   const std::int16_t* low;
@@ -71,7 +71,7 @@ struct SplitStep {
     const hn::Rebind<std::int16_t, D> di16;
     const auto bits = hn::BitCast(du, hn::LoadU(d, joined + i));
     const auto upper = hn::ShiftRight<16>(hn::Add(bits, hn::Set(du, 0x8000U)));
-    const auto lower = hn::ShiftRight<16>(hn::ShiftLeft<16>(hn::BitCast(di, bits)));  // sign and all
+    const auto lower = hn::ShiftRight<16>(hn::ShiftLeft<16>(hn::BitCast(di, bits)));  // sign-extended
     hn::StoreU(hn::DemoteTo(du16, hn::BitCast(di, upper)), du16, high + i);
     hn::StoreU(hn::DemoteTo(di16, lower), di16, low + i);
   }
@@ -86,14 +86,14 @@ struct ScaleStep {
   }
 };
 
-// The values of a block of tensor/dynamic_code.h.
+// Decodes a block of tensor/dynamic_code.h.
 HWY_INLINE void decode_block(const CodeMap& map, const std::uint8_t* codes, float absmax, std::size_t count,
                              float* values) {
   look_up(map.data(), codes, count, values);
   for_each_vector(count, ScaleStep{absmax, values});
 }
 
-// Bits of a magnitude, within the cells of the table.
+// Clamps the bits of a magnitude to the cells of the table.
 template <class Table, class DI>
 HWY_INLINE hn::Vec<DI> magnitude_bits(DI di, hn::Vec<DI> x) {
   const auto bits = hn::And(x, hn::Set(di, 0x7FFFFFFF));
@@ -101,7 +101,7 @@ HWY_INLINE hn::Vec<DI> magnitude_bits(DI di, hn::Vec<DI> x) {
                  hn::Set(di, static_cast<std::int32_t>(Table::kOne)));
 }
 
-// Values over the divisor, and the cells of their magnitudes in the code table.
+// Divides values by the divisor and finds the cells of their magnitudes in the code table.
 template <int kRestBits>
 struct CellStep {
   using Table = CodeTable<kRestBits>;
@@ -119,7 +119,7 @@ struct CellStep {
   }
 };
 
-// Codes from the cells' entries.
+// Computes codes from the cells' entries.
 template <int kRestBits, bool kHasSign>
 struct CodeStep {
   using Table = CodeTable<kRestBits>;
@@ -133,11 +133,11 @@ struct CodeStep {
     const auto x = hn::LoadU(di, scaled + i);
     const auto rest = hn::And(magnitude_bits<Table>(di, x), hn::Set(di, static_cast<std::int32_t>(Table::kRest)));
     auto code = hn::ShiftRight<kRestBits>(hn::Add(hn::LoadU(di, entries + i), rest));
-    if constexpr (kHasSign) {  // 127 is 0; there is a 1 but no -1
+    if constexpr (kHasSign) {  // 127 is 0; there is a code for 1 but not for -1
       const auto zero_code = hn::Set(di, 127);
       code = hn::IfThenElse(hn::Lt(x, hn::Zero(di)), hn::Sub(zero_code, hn::Min(code, zero_code)),
                             hn::Add(zero_code, code));
-    } else {  // as square_code has it: bits of 0 are 0, and other bits are at least 1
+    } else {  // as in square_code: bits of 0 give 0, and other bits at least 1
       code = hn::Max(code, hn::Min(x, hn::Set(di, 1)));
     }
     hn::StoreU(hn::DemoteTo(du8, code), du8, codes + i);
