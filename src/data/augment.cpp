@@ -10,9 +10,9 @@
 namespace plimsoll {
 namespace {
 
-constexpr std::uint32_t kStream = 0x41554731;  // apart from the order of pages and from dropout
+constexpr std::uint32_t kStream = 0x41554731;  // separates these numbers from the order of pages and from dropout
 
-// -1 to 1
+// Returns a number from -1 to 1.
 double symmetric(std::uint32_t bits) { return 2.0 * uniform_float(bits) - 1.0; }
 
 }  // namespace
@@ -33,10 +33,10 @@ Augmentation Augmentation::draw(const AugmentationKey& key, double aspect, doubl
   drawn.moves_ = true;
   const double angle = strength * kMostTurned * symmetric(place[0]) * std::numbers::pi / 180;
   const double scale = 1 + strength * kMostScaled * symmetric(place[1]);
-  // In pixels it is a rotation; the unit square is stretched by the page's sides.
+  // The transformation is a rotation in pixels; the unit square is stretched by the page's sides.
   drawn.matrix_ = {scale * std::cos(angle), -scale * std::sin(angle) / aspect, scale * std::sin(angle) * aspect,
                    scale * std::cos(angle)};
-  // A larger page is cut somewhere, a smaller one lies somewhere.
+  // A page scaled up is cut at a random place; one scaled down is put at a random place.
   drawn.shift_x_ = std::abs(scale - 1) / 2 * symmetric(place[2]);
   drawn.shift_y_ = std::abs(scale - 1) / 2 * symmetric(place[3]);
   return drawn;
@@ -94,7 +94,7 @@ void Augmentation::apply(std::span<const std::uint8_t> source, int width, int he
     const double value = (level - 128) * contrast_ + 128 + brightness_;
     tone[static_cast<std::size_t>(level)] = static_cast<std::uint8_t>(std::clamp(std::lround(value), 0L, 255L));
   }
-  // Positions in the source in 1/256 of a pixel; a step of half a pixel of the result along x is the same everywhere.
+  // Positions in the source are in 1/256 of a pixel; half a pixel of the result along x is the same step everywhere.
   const auto position = [&](double x, double y) {
     const Point p = source_of({x / wide, y / high});
     return Point{(p.x * wide - 0.5) * kOne, (p.y * high - 0.5) * kOne};
@@ -130,7 +130,7 @@ void Augmentation::apply(std::span<const std::uint8_t> source, int width, int he
   if (blur_ > 0) blur(width, height, buffer, out);
 }
 
-// Weights 1 2 1 along both sides, mixed with the sharp picture.
+// Blurs with weights 1 2 1 along both sides, mixed with the sharp picture.
 void Augmentation::blur(int width, int height, std::vector<std::uint8_t>& buffer, std::span<std::uint8_t> out) const {
   buffer.assign(out.begin(), out.end());
   const auto row = 3 * static_cast<std::size_t>(width);
@@ -140,7 +140,7 @@ void Augmentation::blur(int width, int height, std::vector<std::uint8_t>& buffer
     const std::uint8_t* below = y + 1 < height ? middle + row : middle;
     const auto column = [&](std::size_t i) { return above[i] + 2 * middle[i] + below[i]; };
     for (std::size_t i = 0; i < row; ++i) {
-      const int soft = column(i < 3 ? i : i - 3) + 2 * column(i) + column(i + 3 < row ? i + 3 : i);  // of 16
+      const int soft = column(i < 3 ? i : i - 3) + 2 * column(i) + column(i + 3 < row ? i + 3 : i);  // in sixteenths
       const std::size_t at = row * static_cast<std::size_t>(y) + i;
       out[at] = static_cast<std::uint8_t>((middle[i] * 16 * (256 - blur_) + soft * blur_ + 2048) >> 12);
     }

@@ -28,7 +28,7 @@ std::vector<Box> boxes_read(const Page& page) {
   return boxes;
 }
 
-// All coordinates are within 0 and 1: fractions, unless they are the whole numbers of a few words in the corner.
+// All coordinates lie in 0 to 1, so they are fractions, unless they are whole numbers of a few words in the corner.
 bool are_fractions(const std::vector<Box>& boxes) {
   constexpr std::size_t kManyWords = 5;
   bool broken = false;
@@ -41,7 +41,7 @@ bool are_fractions(const std::vector<Box>& boxes) {
   return broken || boxes.size() >= kManyWords;
 }
 
-// Many boxes lie well outside the page, and none beyond 1000.
+// Many boxes lie well outside the page, but none beyond 1000.
 bool are_thousandths(const std::vector<Box>& boxes, const Page& page) {
   constexpr std::size_t kFewest = 3, kOneIn = 5;
   constexpr double kWellOutside = 1.1;
@@ -83,8 +83,8 @@ constexpr Order kOrders[] = {
      }},
 };
 
-// The order in which all boxes have their corners in order and lie on the page, and are smallest: text is small. Asked
-// only where many boxes are inverted or outside as they are.
+// Returns the order of coordinates in which all boxes have ordered corners, lie on the page and are smallest, because
+// text is small. Used only where many boxes are inverted or outside.
 std::optional<std::string> other_order(const std::vector<Box>& boxes, const Page& page, BoxFormat format) {
   constexpr std::size_t kFewest = 3, kOneIn = 5;
   const auto wrong = static_cast<std::size_t>(
@@ -103,12 +103,12 @@ std::optional<std::string> other_order(const std::vector<Box>& boxes, const Page
     best = &order;
     least = area;
   }
-  // Both corners swapped everywhere is as good as inverted boxes one by one, which can be mended.
+  // Swapping both corners everywhere is the same as inverted boxes one by one, which can be repaired.
   if (best == nullptr || best == &kOrders[0]) return std::nullopt;
   return best->name;
 }
 
-// x and y exchanged: words of several letters that stand upright, nearly all of them.
+// x and y are exchanged: nearly all words of several letters stand upright.
 bool are_upright(const Page& page) {
   constexpr std::size_t kFewest = 10, kLetters = 4;
   std::size_t words = 0, upright = 0;
@@ -121,7 +121,7 @@ bool are_upright(const Page& page) {
   return words >= kFewest && 10 * upright >= 9 * words;
 }
 
-// Hebrew and Arabic run from right to left as they should.
+// Hebrew and Arabic rightly run from right to left.
 bool is_right_to_left(const std::string& word) {
   const auto lead = static_cast<unsigned char>(word.empty() ? 0 : word[0]);
   return lead >= 0xD6 && lead <= 0xDF;
@@ -253,7 +253,7 @@ std::vector<BoxRepair> repair_boxes(const Page& page, BoxFormat format, const Bo
     };
     if (fractions) {
       Box box = repair.to;
-      // Thousandths of a pixel are finer than any box is measured.
+      // No box is measured more finely than a thousandth of a pixel.
       for (std::size_t i = 0; i < 4; ++i) box[i] = std::round(box[i] * (i % 2 == 0 ? width : height) * 1000) / 1000;
       mended("box-fractions", box);
     }
@@ -267,7 +267,7 @@ std::vector<BoxRepair> repair_boxes(const Page& page, BoxFormat format, const Bo
       }
       if (near) mended("box-outside", box);
     }
-    // Half mended is not mended.
+    // A box that would still be wrong is not repaired at all.
     if (!repair.kinds.empty() && is_on_page(repair.to, page, format)) repairs.push_back(repair);
   }
   return repairs;

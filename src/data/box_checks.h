@@ -1,4 +1,4 @@
-// What a page's boxes look like as a whole, what is wrong with each, and which faults can be mended without a guess.
+// Finds what a page's boxes look like as a whole, what is wrong with each, and which faults have a certain repair.
 //
 //   const BoxReading reading = read_boxes(page, BoxFormat::kPixel);
 //   check_boxes(page, BoxFormat::kPixel, reading, findings);
@@ -15,8 +15,8 @@ namespace plimsoll {
 
 enum class BoxHabit : std::uint8_t {
   kUsual,
-  kFractions,    // 0 to 1 of the page
-  kThousandths,  // 0 to 1000 of the page where pixels were expected
+  kFractions,    // 0 to 1 of the page's sides
+  kThousandths,  // 0 to 1000 of the page's sides where pixels were expected
   kOrder,        // corners in another order than x0, y0, x1, y1
   kConstant,     // the same box for every word
   kMirrored      // the reading order runs from right to left, or upwards
@@ -25,25 +25,25 @@ enum class BoxHabit : std::uint8_t {
 struct BoxReading {
   BoxHabit habit = BoxHabit::kUsual;
   std::string looks_like{};  // "[x, y, width, height]"
-  int neighbours = 0;        // pairs of words in a row
-  int shared = 0;            // of these, pairs with one box: segment-level boxes
+  int neighbours = 0;        // pairs of consecutive words
+  int shared = 0;            // those pairs that have the same box: segment-level boxes
 };
 
 struct BoxRepair {
   std::size_t word = 0;
-  std::string kinds{};  // of the findings that it mends: "box-inverted, box-outside"
+  std::string kinds{};  // the findings that it repairs: "box-inverted, box-outside"
   Box from{}, to{};
 };
 
-// Boxes of NaNs, which could not be read, count nowhere. Precondition: the page's size is known for kPixel.
+// Unreadable boxes (NaN) are ignored. Precondition: the page's size is known for kPixel.
 BoxReading read_boxes(const Page& page, BoxFormat format);
 
-// Adds "box-outside", "box-inverted" and the page's habit: "box-fractions", "box-thousandths", "box-order",
-// "box-constant", "box-mirrored". Boxes of a page in another order or unit are not called inverted one by one.
+// Adds "box-outside", "box-inverted" and the fault of the whole page: "box-fractions", "box-thousandths", "box-order",
+// "box-constant", "box-mirrored". Boxes of a page in another order or unit are not reported as inverted one by one.
 void check_boxes(const Page& page, BoxFormat format, const BoxReading& reading, Findings& findings);
 
-// Repairs that are sure: boxes from 0 to 1 scaled, corners swapped, and what lies outside by at most a pixel (or a
-// thousandth) moved to the edge. Nothing on pages whose boxes have another habit, which a person has to decide on.
+// Returns repairs that are certain: boxes from 0 to 1 scaled, corners swapped, and boxes that lie outside by at most a
+// pixel (or a thousandth) moved to the edge. Pages with any other fault get none; a person has to decide on those.
 std::vector<BoxRepair> repair_boxes(const Page& page, BoxFormat format, const BoxReading& reading);
 
 }  // namespace plimsoll

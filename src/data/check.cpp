@@ -24,7 +24,7 @@ void check_tokenizer_size(std::int64_t tokenizer_ids, std::int64_t embedding_row
 }
 
 CheckReport check_pages(const PageSource& source, const CheckOptions& options) {
-  // Large enough that taking turns costs nothing, small enough that a bar moves.
+  // A block is large enough that taking turns costs nothing, and small enough that a progress bar moves.
   constexpr std::size_t kBlockPages = 16;
   const std::size_t pages = source.size(), blocks = (pages + kBlockPages - 1) / kBlockPages;
   DataSetChecker whole(source, options);

@@ -1,6 +1,6 @@
-// The check on data before anything is trained: reads every page and every image's header on several threads and
-// reports what would break a run or spoil its result. Nothing of a page stays in memory but 32 bytes and what was
-// found.
+// Checks data before anything is trained: reads every page and every image's header on several threads and
+// reports what would break a run or spoil its result. Only 32 bytes of a page and its findings stay in
+// memory.
 //
 //   const CheckReport report = check_pages(*source, {.labels = &labels, .encoder = &encoder, .threads = 2});
 //   if (report.findings.count(Severity::kError) > 0) …
@@ -37,15 +37,15 @@ namespace plimsoll {
 
 struct CheckOptions {
   BoxFormat box_format = BoxFormat::kPixel;
-  const LabelSet* labels = nullptr;      // absent: any label name will do
+  const LabelSet* labels = nullptr;      // absent: any label name is accepted
   bool labels_required = false;          // training and evaluation
-  const WordEncoder* encoder = nullptr;  // absent: nothing is said about tokens
-  std::int64_t vocab_size = 0;           // rows of the word embedding; 0: not known
+  const WordEncoder* encoder = nullptr;  // absent: tokens are not checked
+  std::int64_t vocab_size = 0;           // rows of the word embedding; 0: unknown
   WindowOptions windows{};
-  bool segments_known = false;              // the data knows which words form a segment, and was asked for words' boxes
-  bool decode_images = false;               // decode each image too, instead of its header only
-  std::uint64_t decoding_bytes = 4 * kMiB;  // that decoders may hold together; a larger image is decoded alone
-  std::vector<std::uint32_t> skipped{};     // pages, ascending, whose images and boxes are not looked at
+  bool segments_known = false;              // the data knows which words form a segment; words' boxes were requested
+  bool decode_images = false;               // decode each image instead of reading its header only
+  std::uint64_t decoding_bytes = 4 * kMiB;  // the most that decoders hold together; a larger image is decoded alone
+  std::vector<std::uint32_t> skipped{};     // pages, ascending, whose images and boxes are not checked
   std::size_t places_kept = Findings::kPlacesKept;
   int threads = 1;
   // Called now and then with the number of pages done, by one thread at a time.
@@ -53,26 +53,26 @@ struct CheckOptions {
 };
 
 struct CheckCounts {
-  std::uint64_t pages = 0;  // that could be read
+  std::uint64_t pages = 0;  // pages that could be read
   std::uint64_t words = 0;
   std::uint64_t labelled_words = 0;  // with a label other than O
   std::uint64_t begun_with_b = 0;    // entities in IOB that B- begins where IOB1 has I-
   std::uint64_t tokens = 0;
   std::uint64_t windows = 0;
   std::uint64_t longest_page_tokens = 0;
-  std::uint64_t lost_words = 0;     // of pages cut short
-  std::uint64_t segment_pages = 0;  // whose words share boxes
-  std::uint64_t word_pages = 0;     // of which no two words in a row share a box
+  std::uint64_t lost_words = 0;     // words of truncated pages
+  std::uint64_t segment_pages = 0;  // pages whose words share boxes
+  std::uint64_t word_pages = 0;     // pages on which no two consecutive words share a box
 
   void add(const CheckCounts& other);
 };
 
-// The farthest coordinates of all boxes, and the smallest page (pixels).
+// The largest coordinates of all boxes, and the smallest page (pixels).
 struct BoxExtent {
   double right = 0, bottom = 0;
   int least_width = 1 << 30, least_height = 1 << 30;
   std::uint64_t boxes = 0;
-  // Pages of less than 900 pixels on one side, and those of them whose boxes end within these pixels.
+  // Pages with less than 900 pixels on one side, and how many of them have all boxes within these pixels.
   std::uint64_t small_pages = 0, small_pages_filled = 0;
 
   void include(const Page& page);
@@ -88,12 +88,12 @@ struct CheckReport : CheckCounts {
 
 CheckReport check_pages(const PageSource& source, const CheckOptions& options);
 
-// "tokenizer-size": an error if the tokenizer has ids beyond the word embedding's rows, a warning if it has far fewer
-// than rows (some models round their rows up).
+// Adds "tokenizer-size": an error if the tokenizer has ids beyond the word embedding's rows, a warning if it has far
+// fewer than rows (some models round their rows up).
 void check_tokenizer_size(std::int64_t tokenizer_ids, std::int64_t embedding_rows, const std::string& where,
                           Findings& findings);
 
-// A data set to train on and one to evaluate on, side by side: "page-in-both", "label-untrained", "word-boxes".
+// Compares a training set with an evaluation set: "page-in-both", "label-untrained", "word-boxes".
 struct CheckedData {
   const PageSource& source;
   const CheckReport& report;

@@ -9,7 +9,7 @@
 namespace plimsoll {
 namespace {
 
-// Most pages share boxes: then those that do not are the odd ones.
+// If most pages share boxes, those that do not are the exceptions.
 bool segments_are_usual(const CheckCounts& counts) { return counts.segment_pages >= 4 * counts.word_pages; }
 
 std::vector<std::string> names_of(const std::map<std::string, std::uint64_t>& labels) {
@@ -28,7 +28,7 @@ std::set<std::string> entities_in(const std::map<std::string, std::uint64_t>& la
   return entities;
 }
 
-// Pages by hash that prove to be the same when they are read again.
+// Pages with equal hashes are compared after they have been read again.
 bool is_same_content(const Page& a, const Page& b) { return a.words == b.words && a.boxes == b.boxes; }
 
 Page read_again(const PageSource& source, std::size_t index) {
@@ -55,7 +55,7 @@ void BoxExtent::include(const Page& page) {
   least_width = std::min(least_width, page.width);
   least_height = std::min(least_height, page.height);
   for (const Box& box : page.boxes) {
-    // std::max leaves out NaN as its second argument.
+    // std::max ignores NaN as its second argument.
     right = std::max(right, std::max(box[0], box[2]));
     bottom = std::max(bottom, std::max(box[1], box[3]));
   }
@@ -134,7 +134,7 @@ void DataSetChecker::check_labels() {
   constexpr std::uint64_t kFewestWords = 100, kDominantPercent = 95;
   std::uint64_t all = 0;
   for (const auto& [label, count] : report_.labels) all += count;
-  if (all < kFewestWords) return;  // a handful of words says nothing about labels
+  if (all < kFewestWords) return;  // too few words to judge labels by
   const std::string where = listed(source_.paths());
   if (options_.labels != nullptr) {
     const LabelScheme scheme = label_scheme(options_.labels->names());
@@ -142,7 +142,7 @@ void DataSetChecker::check_labels() {
     std::set<std::string> said;
     for (const std::string& label : options_.labels->names()) {
       const std::string entity = entity_of(label, scheme);
-      // "I-DATE" alone may be missing where every date is one word.
+      // "I-DATE" alone may be missing, because every date may be one word.
       if (seen.count(entity) > 0 || !said.insert(entity).second) continue;
       report_.findings.add(Severity::kWarning, "label-unused",
                            {.what = "a label of the label set never occurs",
@@ -171,7 +171,7 @@ void DataSetChecker::check_scheme() {
   const std::string where = listed(source_.paths());
   switch (label_scheme(names)) {
     case LabelScheme::kMixed:
-      // Where the label set is known, each word that has an odd label has been named.
+      // If the label set is known, each word that has an odd label has already been reported.
       if (report_.findings.count("label-scheme") == 0) {
         const bool in_data = options_.labels == nullptr;
         report_.findings.add(in_data ? Severity::kError : Severity::kWarning, "label-scheme",
@@ -201,7 +201,7 @@ void DataSetChecker::check_scheme() {
 }
 
 void DataSetChecker::check_box_habits() {
-  // Words reach the far quarter of a page somewhere, and no page ends before 1250 pixels.
+  // On some page words reach the last quarter, and no page is smaller than 1250 pixels.
   constexpr double kFarthest = 1000, kNear = 750;
   constexpr int kLargePage = 1250;
   constexpr std::uint64_t kFewestBoxes = 20;
@@ -243,7 +243,7 @@ void DataSetChecker::check_box_habits() {
 }
 
 void DataSetChecker::check_tokens() {
-  // Text that the tokenizer was made for has one to three tokens a word.
+  // Text that suits the tokenizer has one to three tokens per word.
   constexpr std::uint64_t kFewestWords = 100, kMostTokens = 6;
   if (report_.words < kFewestWords || report_.tokens <= kMostTokens * report_.words) return;
   const double tokens = static_cast<double>(report_.tokens) / static_cast<double>(report_.words);
@@ -260,7 +260,7 @@ void DataSetChecker::check_tokens() {
 
 Findings compare_data(const CheckedData& train, const CheckedData& evaluation, std::size_t places_kept) {
   Findings findings(places_kept);
-  // In the order of the pages to evaluate on.
+  // The pairs are in the order of the evaluation pages.
   std::vector<std::pair<std::uint32_t, std::uint32_t>> both;
   for (const auto& [hash, page] : evaluation.report.contents) {
     const auto found = std::ranges::lower_bound(train.report.contents, std::pair(hash, std::uint32_t{0}));

@@ -1,4 +1,4 @@
-// What can only be said of all pages together: ids and pages that come twice, labels, habits of boxes.
+// Checks that need all pages together: ids and pages that occur twice, labels, and the kinds of boxes.
 #pragma once
 
 #include <unordered_map>
@@ -15,7 +15,7 @@ class DataSetChecker {
     report_.findings = Findings(options.places_kept);
   }
 
-  // The next pages in order.
+  // Adds the next pages in order.
   void add(const BlockReport& block);
   CheckReport finish();
 

@@ -86,7 +86,7 @@ void Dataset::read_page(std::size_t index, Scratch& scratch) const {
   Page& page = scratch.page;
   if (is_skipped(index)) {
     page.width = page.height = 1;
-    std::ranges::fill(page.boxes, Box{});  // in pixels of an image that nobody can ask for its size
+    std::ranges::fill(page.boxes, Box{});  // in pixels of an image whose size cannot be read
   }
   if (options_.box_format == BoxFormat::kPixel && page.width == 0) read_page_image_info(page);
   scratch.tokens.assign(page, encoder_);
@@ -111,7 +111,7 @@ void Dataset::scan() {
     const Page& page = scratch.page;
     if (!is_skipped(p)) image_limits_.include(read_page_image_info(scratch.page));
     if (cached) add_to_key(page.image, key);
-    std::error_code unread;  // who opens it says so
+    std::error_code unread;  // the error is reported when the file is opened
     const std::uint64_t image_bytes = std::filesystem::file_size(page.image, unread);
     fingerprint_.images = hash_bytes(std::as_bytes(std::span(&image_bytes, 1)), fingerprint_.images);
     const auto windows = static_cast<std::uint16_t>(
@@ -232,7 +232,7 @@ void Dataset::encode(const Example& example, const Scratch& scratch, EncodedExam
     const bool first = tokens.first_of_word[w] == token;
     const bool owned = first && owning_window(scratch.windows, token, token_count) == static_cast<int>(example.window);
     out.input_ids.push_back(tokens.ids[static_cast<std::size_t>(token)]);
-    // A word's box is scaled once, at its first token here.
+    // A word's box is scaled once, at the first of its tokens in this window.
     out.bbox.push_back(first || token == window.begin ? scratch.augmentation.move(box_of(page, w, options_.box_format))
                                                       : Box1000(out.bbox.back()));
     out.predicts.push_back(owned ? word : kNoWord);
@@ -252,7 +252,7 @@ std::int32_t Dataset::label_of(const Page& page, std::size_t word) const {
 }
 
 std::span<const MissedWord> Dataset::missed_words(std::uint32_t page) const {
-  // Not std::ranges::equal_range, whose result clang 14 cannot compile with libstdc++ 12.
+  // clang 14 cannot compile the result of std::ranges::equal_range with libstdc++ 12.
   const auto begin = std::ranges::lower_bound(missed_, page, {}, &MissedWord::page);
   const auto end = std::ranges::upper_bound(missed_, page, {}, &MissedWord::page);
   return {begin, end};
@@ -264,16 +264,16 @@ std::uint64_t Dataset::host_bytes() const {
 }
 
 std::uint64_t Dataset::workers_host_bytes(int threads, std::uint64_t decoding_bytes) const {
-  // A page's text, its JSON as parsed (16 bytes a value and more for arrays), the page, its tokens: never more than
-  // forty bytes a byte of text ("[0,0,1,1]," is the worst: an array of four).
+  // Counts a page's text, its parsed JSON (16 bytes a value and more for arrays), the page and its tokens: at most
+  // forty bytes for a byte of text ("[0,0,1,1]," is the worst case: an array of four).
   constexpr std::uint64_t kBytesPerPageByte = 40, kThreadBytes = 256 * 1024;
   const auto count = static_cast<std::uint64_t>(threads);
   const std::uint64_t decode_bytes = image_limits_.decode_bytes;
-  // The picture that an augmentation works on, and a copy of the result that it blurs.
+  // Counts the picture that an augmentation reads, and a copy of the result, which it blurs.
   const int scale = options_.augment ? Augmentation::kOversampling : 1;
   const std::uint64_t augmenting_bytes =
       options_.augment ? (static_cast<std::uint64_t>(scale * scale) + 1) * processor_.pixel_count() : 0;
-  // With a cache too: a page whose entry is damaged comes from its image.
+  // A cache does not lower this: a page whose entry is damaged is decoded from its image.
   return std::min(count * decode_bytes, std::max(decode_bytes, decoding_bytes)) +
          count * (cache_ ? cache_->mapped_bytes() : 0) +
          count * (augmenting_bytes + processor_.host_bytes(image_limits_, scale) +

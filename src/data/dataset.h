@@ -1,8 +1,8 @@
-// Dataset: pages, tokenizer and image processor put together as a list of examples, one per window.
+// Dataset: combines pages, tokenizer and image processor into a list of examples, one per window.
 //
 // Invariant: the list is made in one pass that reads every page and every image's header, so each example's size is
-// known before the first is loaded; it costs 16 bytes an example. Loading is thread-safe with a scratch per thread and
-// gives the same example for the same index every time.
+// known before the first is loaded; it costs 16 bytes per example. Loading is thread-safe with one Scratch per thread,
+// and the same index gives the same example every time.
 //
 //   Dataset data(std::move(source), encoder, processor, {.labels = labels});
 //   Dataset::Scratch scratch; EncodedExample example;
@@ -33,8 +33,8 @@ struct Example {
   std::uint32_t page = 0;      // index in the source
   std::uint32_t begin = 0;     // first of the page's tokens
   std::uint16_t window = 0;    // index within the page
-  std::uint16_t windows = 1;   // of the page
-  std::uint16_t tokens = 0;    // <s> and </s> included
+  std::uint16_t windows = 1;   // number of windows of the page
+  std::uint16_t tokens = 0;    // including <s> and </s>
   std::uint16_t labelled = 0;  // tokens whose label is not -100
 };
 static_assert(sizeof(Example) == 16);
@@ -54,38 +54,38 @@ struct EncodedExample {
                                        // token in the window that owns it
 };
 
-// A directory for what pages become, so that the next epoch and the next run need not make it again.
+// A directory for preprocessed pages, so that the next epoch and the next run need not prepare them again.
 struct CacheOptions {
   std::filesystem::path directory{};  // empty: no cache
-  int threads = 1;                    // that fill it
+  int threads = 1;                    // number of threads that fill it
 };
 
 struct DatasetOptions {
   BoxFormat box_format = BoxFormat::kPixel;
   WindowOptions windows{};
-  // Absent: labels are not read, every label is -100 (prediction).
+  // If absent, labels are not read and every label is -100 (prediction).
   std::optional<LabelSet> labels{};
-  // Labels only where the window owns the word, so that each word counts once (evaluation).
+  // Keeps labels only in the window that owns the word, so that each word counts once (evaluation).
   bool label_owned_words_only = false;
   CacheOptions cache{};
-  // A seed: each epoch sees its pages a little different (data/augment.h). Not with a cache, which has them as they
-  // are.
+  // The augmentation seed: each epoch sees its pages slightly changed (data/augment.h). It excludes a cache, which
+  // keeps pages unchanged.
   std::optional<std::uint64_t> augment{};
-  // Pages, ascending, that nobody will load: their text is read, their images are not looked at.
+  // Pages, ascending, that nobody will load: their text is read, but their images are not.
   std::vector<std::uint32_t> skipped{};
 };
 
-// Tells data sets apart by what a run would read of them. Where the files lie, and when they were copied, is left out.
+// Tells data sets apart by what a run would read from them. File locations and modification times do not count.
 struct DatasetFingerprint {
-  std::uint64_t tokens = 0;  // token ids and boxes of each window
-  std::uint64_t labels = 0;  // of each token
-  std::uint64_t images = 0;  // lengths of the pictures' files
+  std::uint64_t tokens = 0;  // hash of token ids and boxes of each window
+  std::uint64_t labels = 0;  // hash of each token's label
+  std::uint64_t images = 0;  // hash of the sizes of the image files
 };
 
 class Dataset {
  public:
-  // What decoders may hold together: a few photographs of receipts at a time, a drawn page alone, and scans at 300 dpi,
-  // of 60 MiB each, one after the other rather than into every budget several times.
+  // The most that decoders may hold together: this allows a few photographs of receipts at a time and a drawn page
+  // alone. Scans at 300 dpi, of 60 MiB each, are decoded one at a time, so that budgets count only one of them.
   static constexpr std::uint64_t kDecodingBytes = 4 * kMiB;
 
   // Buffers of one thread.
@@ -94,13 +94,13 @@ class Dataset {
     PageTokens tokens;
     std::vector<Window> windows;
     Resampler resampler;
-    Augmentation augmentation;                   // of the page read last
-    std::vector<std::uint8_t> picture, blurred;  // that it works on
-    ByteGate* decoding = nullptr;  // shared by threads that load at the same time: bounds what their decoders hold
+    Augmentation augmentation;                   // that of the page read last
+    std::vector<std::uint8_t> picture, blurred;  // buffers that it works on
+    ByteGate* decoding = nullptr;  // shared by threads that load: bounds what their decoders hold
   };
 
-  // Reads every page and image header, and opens or makes the cache. Throws PageError or ImageError for the first that
-  // cannot be used, EnvironmentError if a cache cannot be made.
+  // Reads every page and image header, and opens or makes the cache. Throws PageError or ImageError for the first one
+  // that cannot be used, EnvironmentError if a cache cannot be made.
   Dataset(std::shared_ptr<const PageSource> source, WordEncoder encoder, ImageProcessor processor,
           DatasetOptions options);
 
@@ -110,45 +110,45 @@ class Dataset {
   const DatasetOptions& options() const { return options_; }
   const ImageProcessor& image_processor() const { return processor_; }
   const WordEncoder& encoder() const { return encoder_; }
-  // Words of pages cut short (kTruncate) that no example holds.
+  // The number of words that no example holds because their page was truncated (kTruncate).
   std::uint64_t lost_words() const { return lost_words_; }
-  // The words of a page that have a label and no prediction, in order. None where labels are not read.
+  // Returns a page's words that have a label and no prediction, in order; none where labels are not read.
   std::span<const MissedWord> missed_words(std::uint32_t page) const;
   const DatasetFingerprint& fingerprint() const { return fingerprint_; }
-  // Longest example, in tokens.
+  // The length of the longest example in tokens.
   int longest_example() const { return longest_example_; }
 
   // Fills `out` with the example's tokens and, unless `pixels` is empty, `pixels` (processor.pixel_count() bytes, which
-  // `normalise` turns into floats) with its page's image: from the cache where there is one, and its entry is whole.
-  // `epoch` decides how the page is augmented. Throws PageError or ImageError if a file has changed since.
+  // `normalise` turns into floats) with its page's image: from the cache if there is one with an intact entry. `epoch`
+  // decides how the page is augmented. Throws PageError or ImageError if a file has changed since.
   void load(std::size_t index, Scratch& scratch, EncodedExample& out, std::span<std::uint8_t> pixels = {},
             std::uint64_t epoch = 0) const;
 
-  // What the data set itself keeps, and the most that so many loading threads hold beside their batches when they share
-  // a ByteGate of `decoding_bytes`.
+  // The bytes that the data set itself keeps, and the most that so many loading threads hold beside their batches when
+  // they share a ByteGate of `decoding_bytes`.
   std::uint64_t host_bytes() const;
   std::uint64_t workers_host_bytes(int threads, std::uint64_t decoding_bytes) const;
 
  private:
   bool is_skipped(std::size_t page) const;
-  // Page, its size if it is needed, tokens and windows; checks boxes and labels.
+  // Reads a page, its size if it is needed, its tokens and windows; checks boxes and labels.
   void read_page(std::size_t page, Scratch& scratch) const;
   void encode(const Example& example, const Scratch& scratch, EncodedExample& out) const;
   std::int32_t label_of(const Page& page, std::size_t word) const;
-  // Throws PageError unless the page read last falls into the same windows as when it was scanned.
+  // Throws PageError if the page read last has other windows than when it was scanned.
   void check_unchanged(const Example& example, const Scratch& scratch) const;
-  // The strongest augmentation of the page read last that keeps every box on it.
+  // Returns the strongest augmentation of the page read last that keeps every box on it.
   Augmentation augmentation_of(std::size_t page, std::uint64_t epoch, const Page& content) const;
-  // The image of the page read last.
+  // Loads the image of the page read last.
   void load_pixels(Scratch& scratch, std::span<std::uint8_t> out) const;
   void scan();
   void add_to_fingerprint(const EncodedExample& example);
-  // dataset_cache.cpp
+  // The functions below are in dataset_cache.cpp.
   static void add_to_key(const EncodedExample& example, CacheKey& key);
   static void add_to_key(const std::filesystem::path& image, CacheKey& key);
   std::filesystem::path cache_path() const;
   void open_cache(CacheKey key);
-  // False if the page's entry is damaged.
+  // Returns false if the page's entry is damaged.
   bool load_cached(std::size_t index, EncodedExample& out, std::span<std::uint8_t> pixels) const;
 
   std::shared_ptr<const PageSource> source_;
@@ -164,11 +164,11 @@ class Dataset {
   DatasetFingerprint fingerprint_;
 };
 
-// Header of a page's image; sets the page's width and height where the data did not say them. Throws ImageError that
-// names the page too.
+// Reads the header of a page's image and sets the page's width and height if the data did not give them. Throws
+// ImageError that also names the page.
 ImageInfo read_page_image_info(Page& page);
 
-// The same words wherever a fault is met: while the data set is read, or by the check before.
+// Gives the same wording wherever a fault is met: while the data set is read, or by the check before it.
 Problem box_outside_problem(const Page& page, std::size_t word, BoxFormat format);
 Problem unknown_label_problem(const Page& page, std::size_t word, const LabelSet& labels);
 Problem page_too_long_problem(const Page& page, std::size_t tokens, const WindowOptions& options);

@@ -1,4 +1,4 @@
-// Dataset's side of the cache: what an entry holds, and what it depends on.
+// The cache of Dataset: the contents of an entry, and what it depends on.
 #include <fmt/format.h>
 #include <sys/stat.h>
 
@@ -11,10 +11,10 @@
 namespace plimsoll {
 namespace {
 
-// Of a token: its id, four coordinates, its label, the word that it predicts.
+// A token has an id, four coordinates, a label and the word that it predicts.
 constexpr std::size_t kTokenBytes = 7 * sizeof(std::int32_t);
 
-// Visits the arrays of an example in the order in which an entry has them.
+// Visits the arrays of an example in their order in an entry.
 template <typename Example, typename Visit>
 void for_arrays(Example& example, const Visit& visit) {
   visit(example.input_ids);
@@ -34,12 +34,12 @@ void Dataset::add_to_key(const EncodedExample& example, CacheKey& key) {
   for_arrays(example, [&key](const auto& array) { key.add(std::as_bytes(std::span(array))); });
 }
 
-// An image is told by its path, its size and when it was last changed, renamed or replaced.
+// An image is identified by its path, its size and the time when it was last changed, renamed or replaced.
 void Dataset::add_to_key(const std::filesystem::path& image, CacheKey& key) {
   const std::string path = std::filesystem::absolute(image).lexically_normal().string();
   key.add(std::as_bytes(std::span(path)));
   struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) return;  // who opens it says so
+  if (::stat(path.c_str(), &info) != 0) return;  // the error is reported when the file is opened
   for (const auto value :
        {std::int64_t{info.st_size}, std::int64_t{info.st_mtim.tv_sec}, std::int64_t{info.st_mtim.tv_nsec},
         std::int64_t{info.st_ctim.tv_sec}, std::int64_t{info.st_ctim.tv_nsec}}) {
@@ -47,7 +47,7 @@ void Dataset::add_to_key(const std::filesystem::path& image, CacheKey& key) {
   }
 }
 
-// Named after the data and the use that is made of it, so that other options replace the file and do not add one.
+// The file is named after the data and its use, so that other options replace the file instead of adding one.
 std::filesystem::path Dataset::cache_path() const {
   std::string text;
   for (const std::filesystem::path& path : source_->paths()) {
@@ -64,7 +64,7 @@ void Dataset::open_cache(CacheKey key) {
   key.add(std::as_bytes(std::span(image)));
   std::vector<std::uint64_t> entry_bytes(source_->size(), processor_.pixel_count());
   for (const Example& example : examples_) entry_bytes[example.page] += example.tokens * kTokenBytes;
-  std::vector<std::uint32_t> first(source_->size());  // example of each page
+  std::vector<std::uint32_t> first(source_->size());  // the first example of each page
   for (std::size_t i = examples_.size(); i-- > 0;) first[examples_[i].page] = static_cast<std::uint32_t>(i);
   ByteGate decoding(kDecodingBytes);
   cache_ = std::make_unique<PageCache>(
@@ -93,7 +93,7 @@ bool Dataset::load_cached(std::size_t index, EncodedExample& out, std::span<std:
   const Example& example = examples_[index];
   return cache_->read(example.page, [&](std::span<const std::byte> entry) {
     if (!pixels.empty()) std::memcpy(pixels.data(), entry.data(), pixels.size());
-    std::size_t before = 0;  // tokens of the page's earlier windows
+    std::size_t before = 0;  // tokens in the page's earlier windows
     for (std::size_t i = 1; i <= example.window; ++i) before += examples_[index - i].tokens;
     entry = entry.subspan(processor_.pixel_count() + before * kTokenBytes);
     for_arrays(out, [&](auto& array) {

@@ -54,7 +54,7 @@ constexpr Magic kMagic[] = {
     {"\x80\x05"sv, 0, Format::kWeights, "a Python pickle"},
 };
 
-// Some hundred lines of a table, or a page's line.
+// This covers some hundred lines of a table, or one page's line.
 constexpr std::size_t kLookedAt = std::size_t{64} << 10;
 
 std::string first_bytes(const fs::path& path) {
@@ -70,18 +70,18 @@ bool has_extension(const fs::path& path, std::initializer_list<const char*> exte
   return std::ranges::any_of(extensions, [&](const char* each) { return extension == each; });
 }
 
-// A header's length in eight bytes, then JSON.
+// A safetensors file begins with its header's length in eight bytes, then JSON.
 bool is_safetensors(std::string_view bytes) {
   return bytes.size() > 9 && bytes[8] == '{' && bytes.substr(3, 5) == "\0\0\0\0\0"sv;
 }
 
-// Lines none of which is JSON, with a separator in each: columns.
+// A table has lines that are not JSON, each with a separator.
 bool is_table(std::string_view bytes) {
   if (bytes.starts_with("\xEF\xBB\xBF")) bytes.remove_prefix(3);  // a byte order mark
   std::size_t lines = 0;
   for (std::size_t begin = 0; begin < bytes.size() && lines < 20; ++lines) {
     const std::size_t end = bytes.find('\n', begin);
-    if (end == std::string_view::npos && lines > 0) break;  // cut
+    if (end == std::string_view::npos && lines > 0) break;  // the last line is cut
     const std::string_view line = bytes.substr(begin, end - begin);
     const std::size_t first = line.find_first_not_of(" \t\r\"");
     begin = end == std::string_view::npos ? bytes.size() : end + 1;
@@ -150,9 +150,9 @@ std::string data_remedy(const FileKind& kind, const fs::path& path) {
                    .remedy = std::move(remedy)});
 }
 
-// What a folder without annotations/ holds.
+// Throws an error that says what a folder without annotations/ holds.
 void refuse_folder(const fs::path& folder) {
-  constexpr int kMostEntries = 100'000;  // of somebody's whole disk
+  constexpr int kMostEntries = 100'000;  // the folder may be a whole disk
   std::error_code error;
   fs::path parquet, arrow, jsonl, picture;
   int entries = 0;
@@ -167,7 +167,7 @@ void refuse_folder(const fs::path& folder) {
     keep(jsonl, {".jsonl"});
     keep(picture, {".png", ".jpg", ".jpeg", ".tif", ".tiff"});
   }
-  if (fs::is_directory(folder / "training_data", error)) return;  // FUNSD's own layout: told by who opens it
+  if (fs::is_directory(folder / "training_data", error)) return;  // FUNSD's own layout; opening it reports the error
   const std::string where = folder.string();
   if (!jsonl.empty())
     refuse(where, "a folder with JSONL files in it", fmt::format("name the file itself: {}", jsonl.string()));

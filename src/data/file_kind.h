@@ -1,5 +1,5 @@
-// What a file is that was given as pages or as a model and is neither: told by its first bytes, by what a folder holds,
-// or by the form of its name, with the command that helps.
+// Recognises a file that was given as pages or as a model and is neither, by its first bytes, by the contents of a
+// folder, or by the form of its name, and names the command that helps.
 //
 //   if (const std::optional<FileKind> kind = recognise_file("train.parquet")) use(kind->name);  // "a parquet file"
 #pragma once
@@ -21,7 +21,7 @@ enum class Format : std::uint8_t {
   kMarkup,   // XML, HTML
   kWeights,  // safetensors, PyTorch
   kUtf16,
-  kBinary,  // something else that is no text
+  kBinary,  // any other binary file
 };
 
 struct FileKind {
@@ -29,17 +29,17 @@ struct FileKind {
   std::string name;  // "a PNG picture"
 };
 
-// nullopt: it may be JSONL, or it cannot be read, which whoever opens it says.
+// Returns nullopt if the file may be JSONL, or cannot be read (an error that is reported when it is opened).
 std::optional<FileKind> recognise_file(const std::filesystem::path& path);
 
-// "nielsr/funsd": the form of a name on the Hugging Face hub, where nothing of that name lies on the disk.
+// True for the form of a name on the Hugging Face hub ("nielsr/funsd") if no such file or folder exists on disk.
 bool is_hub_name(const std::string& name);
 
 // Throws DataError, with what to do, if `path` is a file, a folder or a name of a kind that holds no pages; returns if
 // it may be a JSONL file or a FUNSD folder.
 void refuse_other_data(const std::filesystem::path& path);
 
-// What to do with a file of that kind where a model directory is expected.
+// Says what to do with a file of that kind where a model directory is expected.
 std::string model_remedy(const FileKind& kind, const std::filesystem::path& path);
 
 }  // namespace plimsoll

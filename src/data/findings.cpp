@@ -73,7 +73,7 @@ std::string Findings::to_text() const {
     };
     for (std::size_t i = 0; i < finding.places.size(); ++i) {
       const auto& [where, found] = finding.places[i];
-      const bool own = finding.count > 1 && !found.empty();  // what was found differs from place to place
+      const bool own = finding.count > 1 && !found.empty();  // the value found differs between places
       line(i == 0 ? "where:" : "", own ? fmt::format("{}: {}", where, found) : where);
     }
     if (finding.count > finding.places.size()) {

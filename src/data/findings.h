@@ -1,6 +1,6 @@
-// Findings: what a check has found, grouped by kind, each kind with its count, its first places and one example.
+// Findings: faults that a check has found, grouped by kind, each kind with its count, its first places and one example.
 //
-// Invariant: memory depends on the number of kinds, not of occurrences.
+// Invariant: memory depends on the number of kinds, not on the number of occurrences.
 //
 //   Findings findings;
 //   findings.add(Severity::kError, "box-outside", {.what = "a box lies outside the page", .where = …, …});
@@ -29,38 +29,38 @@ struct Finding {
 
   Severity severity = Severity::kError;
   std::string kind{};           // stable short name for machines, "box-outside"
-  std::uint64_t count = 0;      // occurrences
+  std::uint64_t count = 0;      // number of occurrences
   Problem first{};              // the first occurrence; its place is places[0]
-  std::vector<Place> places{};  // of the first occurrences
+  std::vector<Place> places{};  // places of the first occurrences
 };
 
 class Findings {
  public:
   static constexpr std::size_t kPlacesKept = 5;
 
-  // Of each kind, the places of the first `places_kept` occurrences are kept.
+  // Keeps the places of the first `places_kept` occurrences of each kind.
   explicit Findings(std::size_t places_kept = kPlacesKept) : places_kept_(places_kept) {}
 
   void add(Severity severity, std::string_view kind, Problem problem);
-  // Everything of `other`, as if it had come after what is here (checks that ran in parallel, in page order).
+  // Appends `other`, as if it had come after the findings here (checks that ran in parallel, in page order).
   void merge(const Findings& other);
 
-  // Errors first, then warnings, then infos; each in order of first occurrence.
+  // Returns errors first, then warnings, then infos; each in order of first occurrence.
   std::vector<Finding> sorted() const;
-  // Occurrences of one severity.
+  // The number of occurrences of one severity.
   std::uint64_t count(Severity severity) const;
-  // Occurrences of one kind.
+  // The number of occurrences of one kind.
   std::uint64_t count(std::string_view kind) const;
   bool empty() const { return findings_.empty(); }
 
-  // One paragraph a kind, for people; ends with a line break unless empty.
+  // Returns one paragraph per kind, for people; it ends with a line break unless empty.
   std::string to_text() const;
-  // A JSON array: [{"severity", "kind", "count", "what", "places", "found_at_places", "found", "allowed", "remedy"}].
+  // A JSON array of {"severity", "kind", "count", "what", "places", "found_at_places", "found", "allowed", "remedy"}.
   std::string to_json() const;
-  // One line a kind, for a log: "[box-inverted] a box's … (3 times, first at …)".
+  // Returns one line per kind, for a log: "[box-inverted] a box's … (3 times, first at …)".
   std::vector<std::string> to_lines(Severity severity) const;
-  // The errors as one DataError, for a run that must not begin; `more` says where the others are listed. Precondition:
-  // there is at least one.
+  // Returns the errors as one DataError, for a run that must not begin; `more` says where the others are listed.
+  // Precondition: there is at least one error.
   DataError to_error(std::string_view file, std::string_view more = "plimsoll check lists all kinds") const;
 
  private:

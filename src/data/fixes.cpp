@@ -47,7 +47,7 @@ class Fixer {
                         .remedy = "run check --fix for each file"});
     }
     report_.changes = Findings(places_kept);
-    // Beside a pipe or a device nothing is put.
+    // No list is written beside a pipe or a device.
     if (!is_special_file(out_)) report_.list = out_.string() + ".changes.jsonl";
   }
 
@@ -69,7 +69,7 @@ class Fixer {
   }
 
  private:
-  // Repairs of a page; none if it cannot be read.
+  // Returns the repairs of a page; none if it cannot be read.
   std::vector<BoxRepair> repairs_of(std::size_t index, Page& page) const {
     try {
       PageFaults faults;
@@ -124,15 +124,15 @@ class Fixer {
     file.close();
   }
 
-  // `folder`: where the copy will lie, if elsewhere.
+  // `folder` is where the copy will lie, if elsewhere.
   void fix_line(std::string& line, std::size_t index, const fs::path& folder) {
     Page page;
     const std::vector<BoxRepair> repairs = repairs_of(index, page);
     if (repairs.empty() && folder.empty()) return;
     const std::size_t start = line.starts_with("\xEF\xBB\xBF") ? 3 : 0;
-    if (nests_too_deep(line)) return;  // broken: it stays as it is, and is reported
+    if (nests_too_deep(line)) return;  // broken: kept unchanged and reported
     Json json = Json::parse(quote_non_finite(std::string_view(line).substr(start)), nullptr, false);
-    if (!json.is_object()) return;  // broken, too
+    if (!json.is_object()) return;  // also broken
     const auto first_key = [&json](const auto& names) {
       for (const char* name : names) {
         if (json.contains(name) && !json[name].is_null()) return json.find(name);
@@ -177,7 +177,7 @@ class Fixer {
     }
   }
 
-  // Words are counted as the reader counts them: those of nothing but spaces are none.
+  // Words are counted as the reader counts them: those that are only spaces do not count.
   void patch_funsd(Json& json, const std::vector<BoxRepair>& repairs) const {
     std::size_t word = 0, next = 0;
     for (Json& entity : json["form"]) {

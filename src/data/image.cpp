@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Leptonica prints by default; libraries here never do.
+// Leptonica prints by default; our libraries never print.
 void silence_leptonica() {
   static std::once_flag once;
   std::call_once(once, [] { setMsgSeverity(L_SEVERITY_NONE); });
@@ -90,7 +90,7 @@ std::string_view refused_format_name(int format) {
 }
 
 // A JPEG of several scans (every progressive one, some others) is decoded by holding every coefficient. The frame's
-// marker says which kind it is, the first scan's whether all components are in it.
+// marker says which kind it is; the first scan's says whether it holds all components.
 bool has_several_scans(const InputFile& file) {
   std::uint64_t at = 2;
   unsigned components = 0;
@@ -98,10 +98,10 @@ bool has_several_scans(const InputFile& file) {
   const auto byte = [&head](std::size_t i) { return std::to_integer<unsigned>(head[i]); };
   while (at + head.size() <= file.size_bytes()) {
     file.read_at(at, head);
-    if (byte(0) != 0xFF) return true;  // lost: assume the dearer kind
+    if (byte(0) != 0xFF) return true;  // out of sync: assume the more expensive kind
     const unsigned marker = byte(1);
     if (marker == 0xFF) {
-      ++at;  // a fill byte
+      ++at;  // skips a fill byte
       continue;
     }
     const bool frame = marker >= 0xC0 && marker <= 0xCF && marker != 0xC4 && marker != 0xC8 && marker != 0xCC;
@@ -113,7 +113,7 @@ bool has_several_scans(const InputFile& file) {
   return true;
 }
 
-// The byte of the header that says so.
+// Reads the header's byte for interlacing.
 bool is_png_interlaced(const InputFile& file) {
   constexpr std::uint64_t kInterlace = 28;
   std::array<std::byte, 1> value{};
@@ -122,14 +122,14 @@ bool is_png_interlaced(const InputFile& file) {
   return value[0] != std::byte{0};
 }
 
-// Upper bound of the bytes alive at the decoder's peak, from how the libraries work; compared with measured peaks when
-// it was written (0.4 to 0.98 of the bound for colour TIFF).
+// Returns an upper bound of the decoder's peak bytes, derived from how the libraries work and compared with measured
+// peaks when it was written (0.4 to 0.98 of the bound for colour TIFF).
 std::uint64_t bound_decode_bytes(const ImageInfo& info, const InputFile& file) {
   const auto width = static_cast<std::uint64_t>(info.width), height = static_cast<std::uint64_t>(info.height);
   const int depth = info.samples_per_pixel > 1 ? 32 : std::min(info.bits_per_sample, 16);
   const std::uint64_t pix = (width * static_cast<std::uint64_t>(depth) + 31) / 32 * 4 * height;
   const std::uint64_t widest = 4 * width * height;
-  constexpr std::uint64_t kTables = 512 * kKiB;  // decoder state
+  constexpr std::uint64_t kTables = 512 * kKiB;  // the decoder's state
   const std::uint64_t row = 16 * width;          // one row in the widest form, and its filtered twin
   if (info.format == "png") return png_decode_bytes(info.width, info.height, is_png_interlaced(file));
   if (info.format == "jpeg") {
@@ -139,24 +139,24 @@ std::uint64_t bound_decode_bytes(const ImageInfo& info, const InputFile& file) {
     return coefficients + 24 * row + kTables;
   }
   if (info.format == "tiff") {
-    // Colour goes through a raster of the whole image and strips as large; a rotated image is copied once more. The raw
-    // strip is at most the file.
+    // Colour goes through a raster of the whole image and strips of the same size; a rotated image is copied once more.
+    // The raw strip is at most as large as the file.
     const std::uint64_t working = info.samples_per_pixel > 1 ? 2 * widest : pix;
     return pix + working + file.size_bytes() + row + kTables;
   }
   if (info.format == "pnm") return pix + row + kTables;
-  return widest + file.size_bytes() + row + kTables;  // bmp: the file is held whole
+  return widest + file.size_bytes() + row + kTables;  // BMP: the file is held whole
 }
 
-// Throws std::bad_alloc where memory of that size cannot be had.
+// Throws std::bad_alloc if memory of that size cannot be allocated.
 void expect_memory(std::uint64_t bytes) {
   void* const volatile room = ::operator new(static_cast<std::size_t>(bytes));
   ::operator delete(room);
 }
 
-// Leptonica reads through null where its small allocations fail: asked for before. Of a larger one it says no more than
-// that it failed: `call` is repeated once it is known again that the memory can be had, so that a moment without it is
-// not taken for a broken file.
+// Leptonica reads through a null pointer if one of its small allocations fails, so that memory is tried first. If a
+// larger one fails, it reports only a failure; `call` is then repeated after the memory was available, so that a brief
+// shortage is not taken for a broken file.
 template <typename Call>
 bool holds_with_memory(std::uint64_t bytes, const Call& call) {
   expect_memory(bytes);
@@ -175,8 +175,8 @@ struct Header {
 Header read_header(const fs::path& path, const InputFile& file) {
   silence_leptonica();
   Header header;
-  // The format by its first bytes, before any decoder runs: a GIF's header, for one, is only read by decoding all of
-  // it.
+  // The format comes from the first bytes, before any decoder runs, because reading a GIF's header, for one, decodes
+  // all of it.
   const bool known = holds_with_memory(kHeaderBytes, [&] { return findFileFormat(path.c_str(), &header.format) == 0; });
   if (!known || format_name(header.format).empty()) {
     if (begins_like_tiff(file)) {
@@ -223,12 +223,12 @@ Header read_header(const fs::path& path, const InputFile& file) {
   info.decode_bytes = bound_decode_bytes(info, file);
   info.orientation = read_orientation(file, info.format);
   if (exchanges_sides(info.orientation)) std::swap(info.width, info.height);
-  // Leptonica turns a TIFF by itself, which is in its bound.
+  // Leptonica turns a TIFF itself, and its bound includes that.
   if (info.format != "tiff") info.decode_bytes += turning_bytes(info.orientation, info.width, info.height);
   return header;
 }
 
-// What Leptonica decodes: the whole image.
+// Holds a whole image that Leptonica has decoded.
 class WholeImage final : public ImageRows {
  public:
   explicit WholeImage(Pix* owned)
@@ -259,7 +259,7 @@ class WholeImage final : public ImageRows {
         for (int channel = 0; channel < 3; ++channel) *target++ = high;
       }
     } else {
-      // Pixels lie in 32-bit words from the highest bits down.
+      // Pixels are packed into 32-bit words from the highest bits down.
       const auto depth = static_cast<unsigned>(depth_);
       const unsigned per_word = 32 / depth, mask = (1U << depth) - 1;
       for (unsigned x = 0; x < pixels; ++x) {
@@ -280,7 +280,7 @@ class WholeImage final : public ImageRows {
     for (int value = 0; value < values; ++value) {
       int red = 0, green = 0, blue = 0;
       if (palette == nullptr) {
-        // Leptonica's one-bit images count ink: 1 is black.
+        // In Leptonica's one-bit images 1 is black.
         red = green = blue = depth_ == 1 ? 255 * (1 - value) : value * 255 / (values - 1);
       } else if (value < pixcmapGetCount(palette)) {
         pixcmapGetColor(palette, value, &red, &green, &blue);
@@ -293,7 +293,7 @@ class WholeImage final : public ImageRows {
   std::unique_ptr<Pix, Destroy> pix_;
   int depth_ = 0;
   int next_ = 0;
-  std::array<std::array<std::uint8_t, 3>, 256> colours_{};  // of a pixel's value, depth 8 and less
+  std::array<std::array<std::uint8_t, 3>, 256> colours_{};  // for a pixel's value at depth 8 and less
 };
 
 }  // namespace

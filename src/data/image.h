@@ -1,9 +1,9 @@
-// Page images: a header read that costs nothing, then rows whose decoding takes memory that was known before it began.
+// Page images: a cheap header read first, then rows whose decoding takes an amount of memory known before it begins.
 //
-// libjpeg decodes JPEG and libpng PNG a few rows at a time, Leptonica everything else whole (TIFF, PNM, BMP). Pixels
-// come out as `PIL.ImageOps.exif_transpose(PIL.Image.open(path)).convert("RGB")` gives them, as Hugging Face's loaders
-// do: an image is turned as its EXIF orientation says and viewers show it, a palette is looked up, gray is repeated,
-// alpha is dropped. Width and height, and boxes in pixels, are those of the turned image. One difference on purpose:
+// libjpeg decodes JPEG and libpng PNG, a few rows at a time; Leptonica decodes everything else whole (TIFF, PNM, BMP).
+// Pixels equal `PIL.ImageOps.exif_transpose(PIL.Image.open(path)).convert("RGB")`, as in Hugging Face's loaders: an
+// image is turned according to its EXIF orientation, as viewers show it, a palette is looked up, gray is repeated,
+// alpha is dropped. Width and height, and boxes in pixels, are those of the turned image. One difference is intended:
 // 16-bit gray keeps its high byte, where Pillow clips everything above 255 to white.
 //
 //   const ImageInfo info = read_image_info(path);   // throws before anything large is read
@@ -21,19 +21,19 @@
 
 namespace plimsoll {
 
-// A compressed file of a few kilobytes can claim any size: beyond this it is refused by its header.
+// A compressed file of a few kilobytes can claim any size; beyond this one it is refused from its header.
 inline constexpr std::uint64_t kMaxImagePixels = 200'000'000;
 
 struct ImageInfo {
-  int width = 0, height = 0;  // as it is shown
-  int orientation = 1;        // EXIF's, 1 to 8: how the file's rows were turned for that
+  int width = 0, height = 0;  // as shown
+  int orientation = 1;        // the EXIF orientation, 1 to 8, by which the file's rows were turned
   int bits_per_sample = 0, samples_per_pixel = 0;
   bool palette = false;
   std::string format;              // "png", "jpeg", "tiff", "pnm", "bmp"
-  std::uint64_t decode_bytes = 0;  // upper bound of what an `ImageRows` holds at its peak
+  std::uint64_t decode_bytes = 0;  // upper bound of the bytes that an `ImageRows` holds at its peak
 };
 
-// `kind`, by which findings are grouped: "image-missing", "image-unreadable", "image-kind", "image-too-large".
+// `kind` groups the findings: "image-missing", "image-unreadable", "image-kind", "image-too-large".
 class ImageError : public DataError {
  public:
   ImageError(std::string kind, Problem problem) : DataError(std::move(problem)), kind_(std::move(kind)) {}
@@ -43,11 +43,11 @@ class ImageError : public DataError {
   std::string kind_;
 };
 
-// Reads the header and the end mark only. Throws ImageError: not there, cut, no image, a kind that is not read (GIF,
+// Reads only the header and the end mark. Throws ImageError: missing, cut, not an image, an unsupported kind (GIF,
 // CMYK, …), too large.
 ImageInfo read_image_info(const std::filesystem::path& path);
 
-// The rows of an image from the top, each once.
+// The rows of an image from the top, each read once.
 class ImageRows {
  public:
   ImageRows(int width, int height) : width_(width), height_(height) {}
@@ -57,10 +57,10 @@ class ImageRows {
 
   int width() const { return width_; }
   int height() const { return height_; }
-  // The next row as R, G, B bytes; `out` has 3 * width. Throws ImageError if the data is broken; not to be called more
-  // than `height` times.
+  // Reads the next row as R, G, B bytes; `out` has 3 * width. Throws ImageError if the data is broken; must not be
+  // called more than `height` times.
   virtual void next_row(std::span<std::uint8_t> out) = 0;
-  // The decoder has met bad data in the rows so far and gone on, as Pillow does: the picture may show it.
+  // True if the decoder has met bad data in the rows so far and gone on, as Pillow does: the picture may be damaged.
   virtual bool damaged() const = 0;
 
  private:

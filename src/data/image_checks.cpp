@@ -11,16 +11,16 @@
 namespace plimsoll {
 namespace {
 
-// Measured on 400 scanned receipts: ink is at least 0.8 % of the pixels, and paper at most 5 levels bluer than red.
-constexpr int kInkLevels = 40;  // off the mean brightness
+// On 400 scanned receipts ink covered at least 0.8 % of the pixels, and paper was at most 5 levels bluer than red.
+constexpr int kInkLevels = 40;  // difference from the mean brightness
 constexpr double kLeastInk = 0.0002;
 constexpr int kPaperLevel = 128;
 constexpr double kBluestPaper = 15;
 
 struct PixelFacts {
   double mean = 0;       // brightness
-  double ink = 0;        // share of pixels far from the mean
-  double blue_cast = 0;  // blue less red, over bright pixels
+  double ink = 0;        // fraction of pixels far from the mean
+  double blue_cast = 0;  // blue minus red, over bright pixels
 };
 
 PixelFacts pixel_facts(ImageRows& image) {

@@ -1,4 +1,4 @@
-// What a page's pixels show, beyond that they can be read.
+// Checks a page's pixels, beyond whether they can be read.
 #pragma once
 
 #include "data/findings.h"
@@ -6,8 +6,8 @@
 
 namespace plimsoll {
 
-// Decodes the page's image and adds "image-damaged", "image-blank" or "image-bgr" (all warnings). Throws ImageError
-// where it cannot be decoded.
+// Decodes the page's image and adds "image-damaged", "image-blank" or "image-bgr" (all warnings). Throws ImageError if
+// it cannot be decoded.
 void check_pixels(const Page& page, Findings& findings);
 
 }  // namespace plimsoll

@@ -19,7 +19,7 @@ bool lacks_mark(const InputFile& file, std::string_view mark) {
   return std::string_view(tail.data(), count).find(mark) == std::string_view::npos;
 }
 
-// The values of one entry of a TIFF directory; nullopt if they lie beyond the end of the file.
+// Reads the values of one entry of a TIFF directory; nullopt if they lie beyond the end of the file.
 std::optional<std::vector<std::uint64_t>> entry_values(const TiffNumbers& tiff, std::uint64_t entry) {
   constexpr std::uint64_t kShort = 3, kMost = 65536;
   const auto type = tiff.at(entry + 2, 2), count = tiff.at(entry + 4, 4);
@@ -68,7 +68,7 @@ bool ends_too_early(const InputFile& file, const ImageInfo& info) {
   if (info.format == "jpeg") return lacks_mark(file, "\xFF\xD9");
   if (info.format == "tiff") return tiff_ends_too_early(file);
   if (info.format != "pnm") return false;
-  // Written as text, pixels take more than these bytes; the header takes at least seven.
+  // Pixels written as text take more than these bytes; the header takes at least seven.
   const auto bits = static_cast<std::uint64_t>(info.width) * static_cast<std::uint64_t>(info.bits_per_sample) *
                     static_cast<std::uint64_t>(info.samples_per_pixel);
   return file.size_bytes() < (bits + 7) / 8 * static_cast<std::uint64_t>(info.height) + 7;

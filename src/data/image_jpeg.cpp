@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
-// After cstdio, whose names it uses:
+// jpeglib.h uses names of cstdio, so it comes after it:
 #include <jerror.h>
 #include <jpeglib.h>
 
@@ -19,7 +19,7 @@ struct Decoder {
   char message[JMSG_LENGTH_MAX] = "";
 };
 
-// libjpeg must not return from here, and exceptions must not pass through it.
+// libjpeg requires that this function never returns, and exceptions must not pass through libjpeg.
 void fail(j_common_ptr state) {
   auto* const decoder = static_cast<Decoder*>(state->client_data);
   decoder->errors.format_message(state, decoder->message);
@@ -27,7 +27,7 @@ void fail(j_common_ptr state) {
 }
 void print_nothing(j_common_ptr) {}
 
-// Each of these jumps back into itself when libjpeg fails, and has nothing that would have to be destroyed.
+// Each of these jumps back into itself when libjpeg fails, and has no object that would have to be destroyed.
 bool read_header(Decoder& decoder, std::FILE* file) {
   decoder.state.err = jpeg_std_error(&decoder.errors);
   decoder.errors.error_exit = fail;
@@ -60,7 +60,7 @@ struct Destroy {
   }
 };
 
-// What libjpeg gave up on: memory that ran out is no fault of the file's.
+// Turns libjpeg's failure into an error; running out of memory is not the file's fault.
 [[noreturn]] void throw_error(const std::filesystem::path& path, const Decoder& decoder) {
   if (decoder.errors.msg_code == JERR_OUT_OF_MEMORY) throw std::bad_alloc();
   throw broken_image(path, "jpeg", decoder.message);

@@ -1,4 +1,4 @@
-// JPEG by libjpeg, a few rows at a time: neither the file nor the picture is ever held whole.
+// Reads JPEG with libjpeg, a few rows at a time: neither the file nor the picture is ever held whole.
 #pragma once
 
 #include <filesystem>
@@ -9,13 +9,13 @@
 
 namespace plimsoll {
 
-// Gray or colour, at full size; the header has been looked at. Throws ImageError, as its rows do.
+// Opens gray or colour at full size; the header must have been checked. Throws ImageError, as its rows do.
 std::unique_ptr<ImageRows> open_jpeg(const std::filesystem::path& path);
 
-// Fills in size and number of components. Throws ImageError with what libjpeg says.
+// Sets the size and the number of components. Throws ImageError with libjpeg's message.
 void read_jpeg_header(const std::filesystem::path& path, ImageInfo& info);
 
-// "a page's image cannot be decoded"; `why`: the decoder's own words.
+// Makes the error "a page's image cannot be decoded"; `why` is the decoder's message.
 ImageError broken_image(const std::filesystem::path& path, std::string_view format, std::string_view why = "");
 
 }  // namespace plimsoll

@@ -12,7 +12,7 @@
 namespace plimsoll {
 namespace {
 
-// The orientation in a TIFF structure's first directory.
+// Reads the orientation from a TIFF structure's first directory.
 int orientation_in(const TiffNumbers& tiff) {
   constexpr std::uint64_t kOrientation = 274;
   const auto order = tiff.at(0, 2), mark = tiff.at(2, 2), directory = tiff.at(4, 4);
@@ -37,17 +37,17 @@ std::optional<std::array<std::uint8_t, kSize>> bytes_at(const InputFile& file, s
   return bytes;
 }
 
-// Where the first APP1 segment with EXIF data keeps it.
+// Finds the first APP1 segment with EXIF data.
 std::optional<std::uint64_t> exif_in_jpeg(const InputFile& file) {
   constexpr std::string_view kName{"Exif\0\0", 6};
   for (std::uint64_t at = 2; const auto head = bytes_at<10>(file, at);) {
     if ((*head)[0] != 0xFF) return std::nullopt;
     const unsigned marker = (*head)[1];
     if (marker == 0xFF) {
-      ++at;  // a fill byte
+      ++at;  // skips a fill byte
       continue;
     }
-    if (marker == 0xDA) return std::nullopt;  // pixels
+    if (marker == 0xDA) return std::nullopt;  // the pixels begin
     if (marker == 0xE1 && std::memcmp(head->data() + 4, kName.data(), kName.size()) == 0) return at + 4 + kName.size();
     at += 2 + (*head)[2] * 256U + (*head)[3];
   }
@@ -66,7 +66,7 @@ std::optional<std::uint64_t> exif_in_png(const InputFile& file) {
   return std::nullopt;
 }
 
-// The same rows, each from its end.
+// The same rows, each reversed.
 class MirroredRows final : public ImageRows {
  public:
   explicit MirroredRows(std::unique_ptr<ImageRows> rows)
@@ -84,7 +84,7 @@ class MirroredRows final : public ImageRows {
   std::unique_ptr<ImageRows> rows_;
 };
 
-// Rows that need the whole picture before the first of them is known.
+// Rows that need the whole picture before the first one is known.
 class TurnedRows final : public ImageRows {
  public:
   TurnedRows(std::unique_ptr<ImageRows> rows, int orientation)
@@ -108,7 +108,7 @@ class TurnedRows final : public ImageRows {
   bool damaged() const override { return damaged_; }
 
  private:
-  // The pixel of the picture as it lies that is shown at x, y.
+  // Returns the index of the stored pixel that is shown at x, y.
   std::size_t source(std::size_t x, std::size_t y) const {
     switch (orientation_) {
       case 3:
@@ -127,7 +127,7 @@ class TurnedRows final : public ImageRows {
   }
 
   int orientation_;
-  std::size_t width_, height_;  // of the picture as it lies
+  std::size_t width_, height_;  // of the stored picture
   std::vector<std::uint8_t> picture_;
   std::size_t next_ = 0;
   bool damaged_ = false;

@@ -1,9 +1,9 @@
-// How an image lies and how it is shown: EXIF's orientation (CIPA DC-008, tag 274), which cameras and phones write.
+// Handles an image's EXIF orientation (CIPA DC-008, tag 274), which cameras and phones write.
 //
 //   const int orientation = read_orientation(file, "jpeg");   // 6: turn it by 90 degrees clockwise
 //   auto shown = turned(std::move(rows), orientation);
 //
-// Rows come out as PIL.ImageOps.exif_transpose gives them.
+// Rows come out as PIL.ImageOps.exif_transpose returns them.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +15,16 @@
 
 namespace plimsoll {
 
-// 1 (as it lies) to 8. `format`: as in ImageInfo; 1 for those that have no orientation, and where it makes no sense.
+// Returns 1 (unchanged) to 8. `format` is ImageInfo's; formats without orientation and invalid values give 1.
 int read_orientation(const InputFile& file, std::string_view format);
 
-// Width and height change places.
+// True if the orientation exchanges width and height.
 constexpr bool exchanges_sides(int orientation) { return orientation >= 5; }
 
-// What a turned image holds beside its decoder: all of the picture, unless rows are mirrored only.
+// The bytes that a turned image holds beside its decoder: the whole picture, unless rows are only mirrored.
 std::uint64_t turning_bytes(int orientation, int width, int height);
 
-// `rows` themselves for orientation 1.
+// Returns `rows` itself for orientation 1.
 std::unique_ptr<ImageRows> turned(std::unique_ptr<ImageRows> rows, int orientation);
 
 }  // namespace plimsoll

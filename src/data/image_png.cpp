@@ -19,7 +19,7 @@
 namespace plimsoll {
 namespace {
 
-// The largest chunk that is read beside the pixels'.
+// The largest chunk that is read, other than the pixels' chunks.
 constexpr png_alloc_size_t kChunkBytes = 256 * kKiB;
 
 struct Decoder {
@@ -32,7 +32,7 @@ struct Decoder {
   int passes = 1;  // above 1: interlaced
 };
 
-// libpng must not return from here, and exceptions must not pass through it.
+// libpng requires that this function never returns, and exceptions must not pass through libpng.
 void fail(png_structp png, png_const_charp message) {
   auto* const decoder = static_cast<Decoder*>(png_get_error_ptr(png));
   std::strncpy(decoder->message.data(), message, decoder->message.size() - 1);
@@ -47,7 +47,7 @@ png_voidp allocate(png_structp png, png_alloc_size_t bytes) {
 }
 void release(png_structp, png_voidp memory) { std::free(memory); }
 
-// Each of these jumps back into itself when libpng fails, and has nothing that would have to be destroyed.
+// Each of these jumps back into itself when libpng fails, and has no object that would have to be destroyed.
 bool start(Decoder& decoder, std::FILE* file) {
   if (setjmp(decoder.failed) != 0) return false;
   decoder.png =
@@ -60,14 +60,14 @@ bool start(Decoder& decoder, std::FILE* file) {
   png_structp png = decoder.png;
   png_init_io(png, file);
   png_set_chunk_malloc_max(png, kChunkBytes);
-  // Nothing in these changes a pixel: texts, profiles, EXIF (which data/image_orientation.h reads).
+  // None of these chunks changes a pixel: texts, profiles, EXIF (which data/image_orientation.h reads).
   static constexpr png_byte kIgnored[] = "tEXt\0zTXt\0iTXt\0iCCP\0sPLT\0eXIf\0hIST\0tIME";
   png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, kIgnored, (sizeof(kIgnored) + 4) / 5);
   png_read_info(png, decoder.info);
   decoder.width = png_get_image_width(png, decoder.info);
   decoder.height = png_get_image_height(png, decoder.info);
   const png_byte colour = png_get_color_type(png, decoder.info);
-  // The high byte of 16 bits; palettes and few bits spread; gray three times; alpha dropped.
+  // Keeps the high byte of 16 bits, expands palettes and few bits, repeats gray three times, drops alpha.
   png_set_strip_16(png);
   if (colour == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(png);
   if (colour == PNG_COLOR_TYPE_GRAY) png_set_expand_gray_1_2_4_to_8(png);
@@ -86,7 +86,7 @@ bool read_row(Decoder& decoder, png_bytep row) {
   return true;
 }
 
-// What follows the pixels; chunks that are broken there are told as those before.
+// Reads the chunks after the pixels; broken ones are reported as those before are.
 bool finish(Decoder& decoder) {
   if (setjmp(decoder.failed) != 0) return false;
   png_read_end(decoder.png, nullptr);
@@ -103,7 +103,7 @@ struct Destroy {
   }
 };
 
-// What libpng gave up on: memory that ran out is no fault of the file's.
+// Turns libpng's failure into an error; running out of memory is not the file's fault.
 [[noreturn]] void throw_error(const std::filesystem::path& path, const Decoder& decoder) {
   if (decoder.out_of_memory) throw std::bad_alloc();
   throw broken_image(path, "png", decoder.message.data());
@@ -144,7 +144,7 @@ class PngRows final : public ImageRows {
   std::filesystem::path path_;
   std::unique_ptr<std::FILE, Close> file_;
   std::unique_ptr<Decoder, Destroy> decoder_;
-  std::vector<std::uint8_t> picture_;  // where it is interlaced
+  std::vector<std::uint8_t> picture_;  // used if it is interlaced
   int next_ = 0;
 };
 
@@ -160,7 +160,7 @@ std::unique_ptr<ImageRows> open_png(const std::filesystem::path& path) {
 }
 
 std::uint64_t png_decode_bytes(int width, int height, bool interlaced) {
-  // A row in its widest form, twice, the one before it, and what zlib and chunks take.
+  // Counts a row in its widest form, twice, the row before it, and the memory of zlib and chunks.
   const auto w = static_cast<std::uint64_t>(width);
   constexpr std::uint64_t kTables = 256 * kKiB;
   return (interlaced ? 3 * w * static_cast<std::uint64_t>(height) : 0) + 24 * w + kTables + kChunkBytes;

@@ -1,4 +1,4 @@
-// PNG by libpng, row by row: the picture is held whole only where its rows are interlaced.
+// Reads PNG with libpng, row by row: a picture is held whole only if it is interlaced.
 #pragma once
 
 #include <filesystem>
@@ -8,10 +8,10 @@
 
 namespace plimsoll {
 
-// Any PNG, as RGB at full size; the header has been looked at. Throws ImageError with what libpng says, as its rows do.
+// Opens any PNG, its header already checked, as RGB at full size. It and its rows throw libpng's message as ImageError.
 std::unique_ptr<ImageRows> open_png(const std::filesystem::path& path);
 
-// Upper bound of what such rows hold.
+// An upper bound of the bytes that such rows hold.
 std::uint64_t png_decode_bytes(int width, int height, bool interlaced);
 
 }  // namespace plimsoll

@@ -51,7 +51,7 @@ int read_edge(const Json& value, const std::string& where) {
 void read_size(const Json& object, ImageProcessorConfig& config, const std::string& where) {
   const Json* size = find(object, "size");
   if (size == nullptr) return;
-  if (size->is_number()) {  // as older files have it
+  if (size->is_number()) {  // as in older files
     config.height = config.width = read_edge(*size, where);
     return;
   }
@@ -144,8 +144,8 @@ std::string ImageProcessorConfig::to_json() const {
 }
 
 ImageProcessor::ImageProcessor(const ImageProcessorConfig& config) : config_(config) {
-  // The order of roundings is the Hugging Face processor's: byte times factor in double, cut to float; then minus mean
-  // and over deviation, both floats.
+  // The order of rounding is that of Hugging Face's processor: byte times factor in double, rounded to float; then
+  // minus mean and divided by deviation, both in float.
   for (std::size_t channel = 0; channel < 3; ++channel) {
     for (std::size_t byte = 0; byte < 256; ++byte) {
       auto value = static_cast<float>(byte);

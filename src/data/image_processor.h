@@ -1,5 +1,5 @@
-// From an image file to the model's `pixel_values`: decode, resize, rescale, normalise, as the Hugging Face image
-// processor of LayoutLMv3 does (its Pillow variant), to the byte before normalising and to the bit after.
+// Turns an image file into the model's `pixel_values`: decodes, resizes, rescales and normalises as the Hugging Face
+// image processor of LayoutLMv3 does (its Pillow variant), equal to the byte before normalising and to the bit after.
 //
 //   const ImageProcessor processor(ImageProcessorConfig::from_model("layoutlmv3-base"));
 //   Resampler resampler;                                   // one per thread
@@ -26,25 +26,25 @@ struct ImageProcessorConfig {
   std::array<double, 3> mean = {0.5, 0.5, 0.5};
   std::array<double, 3> std = {0.5, 0.5, 0.5};
 
-  // From a model directory, in transformers' order: `image_processor` inside processor_config.json, else
-  // preprocessor_config.json, else the defaults. Throws DataError for what is not supported (any resampling but
-  // bilinear, sizes by the shortest edge) or makes no sense.
+  // Reads a model directory in transformers' order: `image_processor` inside processor_config.json, else
+  // preprocessor_config.json, else the defaults. Throws DataError for unsupported values (any resampling but bilinear,
+  // sizes by the shortest edge) and for values that make no sense.
   static ImageProcessorConfig from_model(const std::filesystem::path& directory);
-  // From the text of one of these files; `where` is for messages.
+  // Reads the text of one of these files; `where` names it in messages.
   static ImageProcessorConfig from_json(const std::string& text, const std::string& where);
-  // The text of a preprocessor_config.json that transformers reads back.
+  // Returns the text of a preprocessor_config.json that transformers can read.
   std::string to_json() const;
 
   friend bool operator==(const ImageProcessorConfig&, const ImageProcessorConfig&) = default;
 };
 
-// The normalised value of each byte, per channel.
+// The normalised value of each byte, for each channel.
 using PixelValues = std::array<std::array<float, 256>, 3>;
 
-// R, G, B bytes of pixels to three planes of floats; both of 3 * pixels.
+// Converts R, G, B bytes of pixels to three planes of floats; both hold 3 * pixels.
 void normalise(std::span<const std::uint8_t> bytes, const PixelValues& values, std::span<float> out);
 
-// The largest images of a data set, by their headers: what a worker's buffers grow to.
+// The largest images of a data set, from their headers; a worker's buffers grow to these.
 struct ImageLimits {
   int width = 1, height = 1;
   std::uint64_t decode_bytes = 0;
@@ -57,14 +57,14 @@ class ImageProcessor {
   explicit ImageProcessor(const ImageProcessorConfig& config);
 
   const ImageProcessorConfig& config() const { return config_; }
-  // Numbers of one image: 3 * height * width.
+  // The number of values of one image: 3 * height * width.
   std::size_t pixel_count() const;
   const PixelValues& values() const { return values_; }
-  // Decodes and resizes; `out`: height x width x 3 bytes, not yet normalised; or of `scale` times the sides.
-  // Thread-safe with a resampler per thread. Throws ImageError.
+  // Decodes and resizes. `out` takes height x width x 3 bytes, not yet normalised; with `scale`, both sides are that
+  // many times longer. Thread-safe with a resampler per thread. Throws ImageError.
   void load(const std::filesystem::path& path, Resampler& resampler, std::span<std::uint8_t> out, int scale = 1) const;
-  // Upper bound of what a thread's resampler holds after images within `limits`; what the decoder itself takes
-  // (`limits.decode_bytes`) comes on top.
+  // An upper bound of the bytes that a thread's resampler holds after images within `limits`; the decoder's own bytes
+  // (`limits.decode_bytes`) come on top.
   std::uint64_t host_bytes(const ImageLimits& limits, int scale = 1) const;
 
  private:

@@ -1,10 +1,10 @@
-// Work done by several threads whose results are taken in order, one at a time: what comes out does not depend on how
-// many threads there were.
+// Runs work on several threads and takes the results in order, one at a time, so that the outcome does not depend on
+// the number of threads.
 //
 //   run_in_order<Block>(blocks, threads, [&](std::size_t i) { return check_block(i); }, [&](Block block) { add(block);
 //   });
 //
-// Invariant: at most a few results a thread wait for their turn. The first exception ends the work and is thrown again.
+// Invariant: at most a few results per thread wait for their turn. The first exception ends the work and is rethrown.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 
 namespace plimsoll {
 
-// `produce(i)` runs on any thread, `consume` under a lock, in order of i from 0 to count - 1.
+// `produce(i)` runs on any thread; `consume` runs under a lock, in order of i from 0 to count - 1.
 template <typename Result, typename Produce, typename Consume>
 void run_in_order(std::size_t count, int threads, const Produce& produce, const Consume& consume) {
   const std::size_t workers = std::clamp<std::size_t>(static_cast<std::size_t>(std::max(threads, 1)), 1, count + 1);
@@ -58,7 +58,7 @@ void run_in_order(std::size_t count, int threads, const Produce& produce, const 
     try {
       for (std::size_t i = 1; i < workers; ++i) others.emplace_back(work);
     } catch (const std::system_error&) {
-      // The system starts no more threads: fewer do the same work.
+      // The system cannot start more threads, so fewer do the same work.
     }
     work();
   }

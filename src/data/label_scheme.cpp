@@ -76,7 +76,7 @@ LabelParts split_label(std::string_view label, LabelScheme scheme) {
   if (scheme == LabelScheme::kPlain || !tagged) return {'I', label};
   std::string_view type = label.substr(std::min<std::size_t>(2, label.size()));
   char tag = label[0];
-  if (scheme == LabelScheme::kBilou) {  // strict mode takes dashes off both ends
+  if (scheme == LabelScheme::kBilou) {  // strict mode strips dashes from both ends
     type.remove_prefix(std::min(type.find_first_not_of('-'), type.size()));
     type = type.substr(0, type.find_last_not_of('-') + 1);
   } else if (tag == 'L') {
@@ -87,7 +87,7 @@ LabelParts split_label(std::string_view label, LabelScheme scheme) {
   return {tag, type.empty() ? kNoType : type};
 }
 
-// conlleval's rules as a table of two questions. An entity ends before a word that begins one or is outside, after E
+// Implements conlleval's rules with two questions. An entity ends before a word that begins one or is outside, after E
 // and S, and where the type changes; it begins with B and S, with I or E after a word that ended one or was outside,
 // and where the type changes. So I- without B- begins an entity, and E- without B- is one.
 bool EntityWalker::advance(Label label, std::uint64_t position, Entity& ended) {

@@ -1,5 +1,5 @@
-// LabelScheme: how label names mark where an entity begins and ends. Metrics, checks, `predict` and drawings share this
-// one reading.
+// LabelScheme says how label names mark where an entity begins and ends. Metrics, checks, `predict` and drawings share
+// this interpretation.
 //
 //   names                  scheme       an entity                                    equal to seqeval's
 //   O, B-X, I-X            IOB1, IOB2   begins with B-, or with I- after another     default mode
@@ -8,8 +8,8 @@
 //   O, X                   plain names  is a run of words with the same label        default mode, with I- before each
 //   name
 //
-// Default mode gives IOB1 and IOB2 the same entities, and in data that keeps to its scheme those of strict mode. It
-// reads "U-X U-X" as one entity, so BILOU is read as strict mode does: what does not end properly is no entity.
+// In default mode IOB1 and IOB2 give the same entities and, in data that follows its scheme, those of strict mode. It
+// reads "U-X U-X" as one entity, so BILOU is read in strict mode: one that does not end properly does not count.
 //
 //   const LabelScheme scheme = label_scheme({"O", "B-DATE", "I-DATE"});                        // kIob
 //   const auto spans = entity_spans({"B-DATE", "I-DATE", "O"}, scheme);                        // {{"DATE", 0, 2}}
@@ -25,33 +25,33 @@
 namespace plimsoll {
 
 enum class LabelScheme : std::uint8_t {
-  kIob,    // IOB1 or IOB2, which names alone do not tell apart
+  kIob,    // IOB1 or IOB2, which names alone cannot tell apart
   kIobes,  // E or S occur: BIOES, also IOE1 and IOE2
   kBilou,  // L or U occur
   kPlain,  // no name has a tag
   kMixed   // plain names beside tags, or E and S beside L and U
 };
 
-// The scheme of a whole label set. Names are "O", a tag (B, I, E, S, L, U) with a dash and a type, or plain. Where no
-// name begins with B- or I-, "E-MAIL" beside "NAME" is a plain name.
+// Returns the scheme of a whole label set. Names are "O", a tag (B, I, E, S, L, U) with a dash and a type, or plain. If
+// no name begins with B- or I-, "E-MAIL" beside "NAME" is a plain name.
 LabelScheme label_scheme(std::span<const std::string> names);
 std::string_view scheme_name(LabelScheme scheme);  // "IOB", "BIOES", "BILOU", "plain", "mixed"
 
-// For a label set that is not tagged throughout, a line that says how it is read; empty for the others.
+// For a label set that is not tagged throughout, returns a line that says how it is read; empty for the others.
 std::string scheme_note(std::span<const std::string> names);
 
-// In a plain or mixed label set, a name that has no tag, or else one in L or U; the one to show.
+// Returns a name to show: in a plain or mixed label set one without a tag, or else one with L or U.
 std::string_view odd_label(std::span<const std::string> names);
 
 struct LabelParts {
   char tag = 'O';               // O, B, I, E, S; in BILOU also L and U
-  std::string_view type = "_";  // "_" where nothing follows the tag, as in seqeval
+  std::string_view type = "_";  // "_" if nothing follows the tag, as in seqeval
 };
-// A plain name is an I- of that type, so that words in a row with the same name are one entity. In a mixture each name
-// is read by itself, L as E and U as S. An empty label is O.
+// A plain name is read as I- of that type, so consecutive words with the same name are one entity. In a mixture each
+// name is read by itself, L as E and U as S. An empty label is O.
 LabelParts split_label(std::string_view label, LabelScheme scheme);
 
-// Walks over one sequence of labels, a word at a time, and finds its entities. Allocates nothing.
+// Finds the entities of one sequence of labels, a word at a time. It allocates nothing.
 class EntityWalker {
  public:
   struct Label {
@@ -66,8 +66,8 @@ class EntityWalker {
 
   explicit EntityWalker(LabelScheme scheme = LabelScheme::kIob) : strict_(scheme == LabelScheme::kBilou) {}
 
-  // Takes the label at `position`; true if an entity ended on the word before, which `ended` then describes. A last O
-  // closes what is open.
+  // Takes the label at `position`; returns true if an entity ended on the word before, which `ended` then describes. A
+  // final O closes an open entity.
   bool advance(Label label, std::uint64_t position, Entity& ended);
 
  private:
@@ -76,10 +76,10 @@ class EntityWalker {
   bool strict_;
   Label previous_{};
   std::uint64_t begin_ = 0;
-  bool open_ = false, closed_ = false;  // strict: B was seen, and L or U has ended it
+  bool open_ = false, closed_ = false;  // strict mode: B was seen, and L or U has ended it
 };
 
-// A run of words that labels make one entity.
+// A run of words that labels mark as one entity.
 struct WordSpan {
   std::string name{};
   std::size_t begin = 0, end = 0;  // words, half-open

@@ -38,7 +38,7 @@ DataError bad_config(const fs::path& path, std::string what, std::string found, 
                     .remedy = "mend the file, or take it from the model's source again"});
 }
 
-// {"0": "O", "1": "B-X"} or {"O": 0, "B-X": 1} as number -> name.
+// Reads {"0": "O", "1": "B-X"} or {"O": 0, "B-X": 1} as number -> name.
 std::map<std::int64_t, std::string> numbered(const Json& object, bool keys_are_numbers, const fs::path& path,
                                              std::string_view key) {
   const auto fail = [&](const std::string& found) {
@@ -102,7 +102,7 @@ LabelSet LabelSet::parse(const std::string& list_or_file) {
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find_first_of(is_file ? ",\n" : ",", begin), text.size());
     std::string name = trimmed(std::string_view(text).substr(begin, end - begin));
-    // Blank lines in a file say nothing; an empty name in a list is a slip that must be seen.
+    // Blank lines in a file are ignored; an empty name in a list is a mistake that must be reported.
     if (!name.empty() || !is_file) names.push_back(std::move(name));
     begin = end + 1;
   }
@@ -131,8 +131,8 @@ std::optional<LabelSet> LabelSet::from_config(const fs::path& config_json) {
     names.push_back(name);
   }
   if (has_ids && has_names) {
-    // Distinct numbers may share a name in id2label only if the file is wrong: label2id would then
-    // be shorter.
+    // Two numbers share a name in id2label only if the file is wrong: label2id would then be
+    // shorter.
     for (const auto& [number, name] : numbered(*by_name, false, config_json, "label2id")) {
       if (number < 0 || number >= static_cast<std::int64_t>(names.size()) ||
           names[static_cast<std::size_t>(number)] != name) {

@@ -21,7 +21,7 @@ int slot_count(LoaderOptions options) {
   return std::max(2, options.slots > 0 ? options.slots : options.workers + 1);
 }
 
-// Bytes, which wait in a quarter of the memory that floats would.
+// Waiting batches keep pixels as bytes, a quarter of the size of floats.
 BatchShape with_pixel_bytes(BatchShape shape) {
   shape.pixel_type = DType::kU8;
   return shape;
@@ -61,7 +61,7 @@ void Loader::start_workers() {
                             counted(workers_.size(), "thread that loads pages", "threads that load pages"),
                             error.code().message()));
   } catch (...) {
-    stop();  // those that began already
+    stop();  // stops the workers that have started
     throw;
   }
 }
@@ -89,7 +89,7 @@ bool Loader::fill(std::uint64_t index, Worker& worker, Slot& slot, const Interru
     for (const std::uint32_t index_of_example : worker.item.examples) {
       if (stop_.load(std::memory_order_relaxed) || (interrupt != nullptr && interrupt->pending())) return false;
       const Example& example = dataset_.examples()[index_of_example];
-      // Pixels first: a sample that cannot be loaded is not half in the batch.
+      // Pixels are loaded first, so that a sample that cannot be loaded never enters the batch in part.
       try {
         dataset_.load(index_of_example, worker.scratch, worker.example, batch.pixel_bytes(batch.samples()),
                       worker.item.info.epoch);
@@ -135,7 +135,7 @@ Loader::Slot* Loader::next_slot(const Interrupt* interrupt) {
     slot_of(released_++).ready = false;
     freed_.notify_one();
   }
-  // A signal handler cannot wake a thread that waits here, so it looks by itself.
+  // A signal handler cannot wake a thread that waits here, so the thread checks the interrupt itself.
   constexpr std::chrono::milliseconds kLook{20};
   const auto is_ready = [&slot] { return slot.ready; };
   if (interrupt == nullptr) filled_.wait(lock, is_ready);
@@ -152,7 +152,7 @@ const Batch* Loader::next(const Interrupt* interrupt) {
     if (slot == nullptr) return nullptr;
     if (slot->error != nullptr) std::rethrow_exception(slot->error);
     ++next_use_;
-    // A micro-batch whose pages are all left out is passed over, unless it stands for the whole update.
+    // A micro-batch whose pages are all left out is skipped, unless it stands for the whole update.
     const MicroBatchInfo& info = slot->batch.info();
     if (slot->batch.samples() > 0 || (info.samples_in_update == 0 && info.micro_batch == 0)) return &slot->batch;
   }

@@ -1,7 +1,7 @@
 // Loader: threads that fill batches ahead of the step, in the order of a BatchSequence.
 //
 // Invariant: which batches come, in which order and with which bytes, does not depend on the number of workers. All
-// memory is taken at construction, but for what reading a page and decoding its image take for a moment, which
+// memory is allocated at construction, except the temporary memory for reading a page and decoding its image, which
 // `host_bytes` counts at its largest.
 //
 //   Loader loader(dataset, sequence, shape, 0, {.workers = 2});
@@ -27,22 +27,22 @@
 
 namespace plimsoll {
 
-// The most threads that a loader may have.
+// The largest number of threads that a loader may have.
 inline constexpr int kMaxWorkers = 64;
 
 struct LoaderOptions {
-  int workers = 2;  // 0: `next` itself loads; at most kMaxWorkers
-  int slots = 0;    // batches that exist; 0: workers + 1 (one in use while each worker fills another)
+  int workers = 2;  // 0: `next` loads on the caller's thread; at most kMaxWorkers
+  int slots = 0;    // number of batch buffers; 0: workers + 1 (one in use while each worker fills another)
 };
 
-// More pages than this in a row that cannot be read are no fault of the pages: their disk or folder is gone.
+// If more pages than this in a row cannot be read, the fault is not in the pages: their disk or folder is gone.
 inline constexpr int kMostBadPagesInARow = 20;
 
-// A page that could be read when the data set was opened, and cannot be read now. The message names it.
+// A page that could be read when the data set was opened, and cannot be read now; the message names it.
 class BadPageError : public DataError {
  public:
   BadPageError(std::uint32_t page, Problem problem) : DataError(std::move(problem)), page_(page) {}
-  std::uint32_t page() const { return page_; }  // its index in the data set's source
+  std::uint32_t page() const { return page_; }  // index in the data set's source
 
  private:
   std::uint32_t page_;
@@ -51,24 +51,24 @@ class BadPageError : public DataError {
 class Loader {
  public:
   // `dataset` and `sequence` must outlive the loader. `shape` must hold the sequence's largest micro-batch; pixels are
-  // bytes, whatever it says. Where the system starts fewer threads than it was asked for, a warning says so and the
-  // loader works with those, or without any.
+  // always bytes. If the system starts fewer threads than it was asked for, a warning says so, and the loader works
+  // with those, or without any.
   Loader(const Dataset& dataset, BatchSequence& sequence, const BatchShape& shape, std::int64_t pad_to,
          LoaderOptions options);
-  // Stops the workers and waits for them (at most the page each is loading).
+  // Stops the workers and waits for them (at most for the page that each is loading).
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  // The next batch, valid until the next call; nullptr at the end, or while `interrupt` is pending and the batch is not
-  // there yet. Rethrows, in its turn, what a worker threw while filling this batch, a BadPageError for a page that
+  // Returns the next batch, valid until the next call; nullptr at the end, or if `interrupt` is pending and the batch
+  // is not ready yet. Rethrows, in order, what a worker threw while filling this batch, a BadPageError for a page that
   // cannot be read; every later call throws it again. A batch without samples stands for an update whose pages are all
   // left out.
   const Batch* next(const Interrupt* interrupt = nullptr);
-  // What `next` will return, if it is there already; nullptr: not yet, or nothing, or an error. The batch in use stays.
+  // Returns the batch that `next` would return, or nullptr if it is not ready yet, at the end, or for an error.
   const Batch* peek();
 
-  // All host memory that such a loader ever holds, the data set's and sequence's own included.
+  // The most host memory that such a loader ever holds, including the data set's and the sequence's.
   static std::uint64_t host_bytes(const Dataset& dataset, const BatchSequence& sequence, const BatchShape& shape,
                                   LoaderOptions options);
 
@@ -88,9 +88,9 @@ class Loader {
 
   void start_workers();
   void stop();
-  // False where it was given up, because the loader ends or `interrupt` is pending.
+  // Returns false if filling was abandoned, because the loader ends or `interrupt` is pending.
   bool fill(std::uint64_t index, Worker& worker, Slot& slot, const Interrupt* interrupt);
-  // The slot of the next micro-batch, filled; nullptr: interrupted.
+  // Returns the filled slot of the next micro-batch; nullptr: interrupted.
   Slot* next_slot(const Interrupt* interrupt);
   void run(Worker& worker);
   Slot& slot_of(std::uint64_t index) { return *slots_[index % slots_.size()]; }
@@ -105,8 +105,8 @@ class Loader {
   std::mutex mutex_;
   std::condition_variable filled_, freed_;
   std::uint64_t next_fill_ = 0;  // the first micro-batch that no worker has taken
-  std::uint64_t next_use_ = 0;   // the next to be handed out
-  std::uint64_t released_ = 0;   // handed out and back again: next_use_, or one less while a batch is in use
+  std::uint64_t next_use_ = 0;   // the next one to return
+  std::uint64_t released_ = 0;   // handed out and returned: next_use_, or one less while a batch is in use
   std::atomic<bool> stop_{false};
 };
 

@@ -38,10 +38,10 @@ BatchShape padded_batch_shape(const PaddedTensors& tensors, const ImageShape& im
           .channels = 3};
 }
 
-// Knows Batch's rows; a class so that Batch can befriend it.
+// Fills Batch's rows; it is a class so that Batch can befriend it.
 class PaddedBatchPacker {
  public:
-  // Precondition: the values were checked.
+  // Precondition: the values have been checked.
   static void pack(const PaddedTensors& tensors, const PaddedRows& rows, Batch& batch) {
     const std::int64_t samples = tensors.input_ids.shape()[0], length = tensors.input_ids.shape()[1];
     batch.begin({.samples_in_update = samples});

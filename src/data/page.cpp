@@ -42,7 +42,7 @@ std::string in_quotes(std::string_view text) {
   std::size_t end = text.size();
   if (end > kLongest) {
     end = kLongest;
-    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;  // not inside a character
+    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;  // do not cut inside a character
   }
   std::string out = "\"";
   for (const char c : text.substr(0, end)) {
@@ -64,8 +64,8 @@ std::size_t invalid_utf8_offset(std::string_view text) {
       ++i;
       continue;
     }
-    // Length by the lead byte; the second byte's range shuts out overlong forms, surrogates and >
-    // U+10FFFF.
+    // The lead byte gives the length; the range of the second byte excludes overlong forms, surrogates and code points
+    // above U+10FFFF.
     std::size_t length = 0;
     unsigned low = 0x80, high = 0xBF;
     if (lead >= 0xC2 && lead <= 0xDF) length = 2;

@@ -1,8 +1,8 @@
-// One document page as read: words, their boxes, their labels and the path of its image.
+// One document page as read: its words, their boxes, their labels and the path of its image.
 //
-// Invariant: words, boxes and (where present) labels have equal counts, every word is valid UTF-8
-// and every coordinate is a finite number. Whether boxes lie on the page, labels are known and the
-// image opens is for data/check.h to say.
+// Invariant: words, boxes and (where present) labels have equal counts, every word is valid UTF-8 and every
+// coordinate is a finite number. data/check.h checks whether boxes lie on the page, labels are known and the image
+// opens.
 //
 //   Page page = source.read(17);
 //   Box1000 box = scale_box(page.boxes[4], page.width, page.height, BoxFormat::kPixel);
@@ -20,7 +20,7 @@
 
 namespace plimsoll {
 
-// What the numbers of a box mean: pixels of an image of `width` x `height`, or thousandths of the
+// The unit of a box's numbers: pixels of an image of `width` x `height`, or thousandths of the
 // page.
 enum class BoxFormat : std::uint8_t { kPixel, k1000 };
 
@@ -31,27 +31,27 @@ struct Page {
   std::string id;
   std::filesystem::path image;
   int width = 0,
-      height = 0;  // pixels that the boxes refer to; 0: not said, the image's header knows
+      height = 0;  // pixels that the boxes refer to; 0: not given, the image's header knows
   std::vector<std::string> words;
   std::vector<Box> boxes;           // one per word
   std::vector<std::string> labels;  // one per word, by name; empty when the page has none (prediction)
-  std::filesystem::path file;       // where it was read
+  std::filesystem::path file;       // the file that it was read from
   std::size_t line = 0;             // from 1; 0 where a page is a file of its own
 };
 
-// "train.jsonl:17, page 'a12'" and "train.jsonl:17, page 'a12', word 4 ("TOTAL")"; words are
-// counted from 0.
+// Return "train.jsonl:17, page 'a12'" and "train.jsonl:17, page 'a12', word 4 ("TOTAL")"; words are counted from
+// 0.
 std::string place(const Page& page);
 std::string place(const Page& page, std::size_t word);
 
-// int(1000 * x / width) and so on, cut towards zero, or the numbers as they are. Values beyond
-// int32 are clamped to its range, so that a check on the result never sees them wrapped.
+// Returns int(1000 * x / width) and so on, rounded towards zero, or the numbers unchanged. Values beyond int32 are
+// clamped to its range, so that a later check never sees them wrapped.
 Box1000 scale_box(const Box& box, int width, int height, BoxFormat format);
 
 // True if 0 <= x0, y0, x1, y1 <= 1000.
 bool box_on_page(const Box1000& box);
 
-// "[12, 40, 1214, 60]"
+// Formats a box: "[12, 40, 1214, 60]".
 std::string to_string(const Box& box);
 std::string to_string(const Box1000& box);
 
@@ -66,11 +66,11 @@ class PageError : public DataError {
   std::string kind_;
 };
 
-// The word in quotes, control characters shown as \x.., cut after some 40 bytes: safe to print in a
-// message.
+// Returns the word in quotes, with control characters as \x.., cut after some 40 bytes, so that it is safe to print in
+// a message.
 std::string in_quotes(std::string_view text);
 
-// Offset of the first byte that is not valid UTF-8 (overlong forms and surrogates included), or
+// Returns the offset of the first byte that is not valid UTF-8 (overlong forms and surrogates included), or
 // npos.
 std::size_t invalid_utf8_offset(std::string_view text);
 

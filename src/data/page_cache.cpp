@@ -28,7 +28,7 @@ struct Header {
   std::uint64_t pages = 0;
   std::uint64_t list_offset = 0;
   std::uint64_t list_checksum = 0;
-  std::uint64_t checksum = 0;  // of all before
+  std::uint64_t checksum = 0;  // of everything before it
 };
 static_assert(sizeof(Header) == 64 && std::is_trivially_copyable_v<Header>);
 
@@ -36,7 +36,7 @@ std::uint64_t checksum_of(const Header& header) {
   return hash_bytes(std::as_bytes(std::span(&header, 1)).first(offsetof(Header, checksum)));
 }
 
-// Held by the process that makes a cache; others wait, and then find it made. The file beside it stays.
+// Held by the process that makes a cache; others wait and then find it complete. The lock file beside it stays.
 class Lock {
  public:
   explicit Lock(const fs::path& path) : descriptor_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
@@ -78,7 +78,7 @@ PageCache::PageCache(const fs::path& path, const CacheKey& key, std::span<const 
   }
   const Lock lock(path.string() + ".lock");
   const std::optional<std::string> why = open();
-  if (!why) return;  // another process made it meanwhile
+  if (!why) return;  // another process has made it
   log_info(fmt::format("making the cache {} of {} ({}): {}", path.string(), counted(entry_bytes.size(), "page"),
                        format_bytes(offsets_.back()), *why));
   make(threads, fill);
@@ -127,7 +127,7 @@ void PageCache::make(int threads, const Fill& fill) {
   }
   Header header{.key = key_.words_, .pages = checksums_.size(), .list_offset = offsets_.back()};
   OutputFile file(path_);
-  // The list comes last: until its checksum is known the header is not valid.
+  // The list is written last: the header is not valid until the list's checksum is known.
   file.write(std::as_bytes(std::span(&header, 1)));
   std::size_t page = 0;
   run_in_order<std::vector<std::byte>>(

@@ -16,15 +16,15 @@ namespace plimsoll {
 namespace {
 
 std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
-  // The finaliser of splitmix64 (Steele, Lea, Flood 2014).
+  // This is the finaliser of splitmix64 (Steele, Lea, Flood 2014).
   std::uint64_t z = hash + 0x9E3779B97F4A7C15U + value;
   z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9U;
   z = (z ^ z >> 27) * 0x94D049BB133111EBU;
   return z ^ z >> 31;
 }
 
-// Of words and boxes, by which a page is known again whatever it is called; 0 for a page of few words, which may well
-// come twice.
+// Hashes words and boxes, so that a page is recognised under any name; returns 0 for a page of few words, which may
+// well occur twice.
 std::uint64_t content_hash(const Page& page) {
   constexpr std::size_t kFewestWords = 5;
   if (page.words.size() < kFewestWords) return 0;
@@ -109,7 +109,7 @@ void PageChecker::check_page(Page& page, std::size_t index) {
   check_tokens(page);
 }
 
-// Also completes the page's size from the image where the data did not give it.
+// Also takes the page's size from the image if the data did not give it.
 void PageChecker::check_image(Page& page) {
   const int width = page.width, height = page.height;
   try {
@@ -133,7 +133,7 @@ void PageChecker::check_image(Page& page) {
     }
   } catch (const ImageError& error) {
     Problem problem = error.problem();
-    // open_image knows the file only.
+    // open_image knows only the file, so the page is added here.
     if (problem.where == page.image.string()) problem.where = fmt::format("{}, image {}", place(page), problem.where);
     add(Severity::kError, error.kind(), std::move(problem));
   }
@@ -141,7 +141,7 @@ void PageChecker::check_image(Page& page) {
 
 void PageChecker::check_page_boxes(const Page& page) {
   const bool pixels = options_.box_format == BoxFormat::kPixel;
-  if (pixels && page.width == 0) return;  // its image cannot be read, which has been said
+  if (pixels && page.width == 0) return;  // its image cannot be read, which is reported already
   const BoxReading reading = read_boxes(page, options_.box_format);
   check_boxes(page, options_.box_format, reading, block_->findings);
   if (page.width > 0) block_->boxes.include(page);
@@ -174,7 +174,7 @@ void PageChecker::check_labels(const Page& page) {
   }
   for (std::size_t word = 0; word < page.labels.size(); ++word) {
     const std::string& label = page.labels[word];
-    if (label.empty()) continue;  // the reader has said why
+    if (label.empty()) continue;  // the reader has reported why
     block_->counts.labelled_words += label != "O" ? 1U : 0U;
     ++block_->labels[label];
     if (options_.labels != nullptr && !options_.labels->find(label)) {
@@ -186,7 +186,7 @@ void PageChecker::check_labels(const Page& page) {
   check_tag_order(page);
 }
 
-// In a label set that mixes schemes, the names without a tag are the odd ones, and L- and U- beside E- and S-.
+// In a label set that mixes schemes, the odd names are those without a tag, and L- and U- beside E- and S-.
 void PageChecker::check_scheme(const Page& page, std::size_t word) {
   if (scheme_ != LabelScheme::kMixed) return;
   const std::string& label = page.labels[word];
@@ -195,9 +195,9 @@ void PageChecker::check_scheme(const Page& page, std::size_t word) {
   add(Severity::kError, "label-scheme", mixed_labels_problem(place(page, word), label));
 }
 
-// In BIOES and BILOU, B- and I- are followed by I-, E- or L- of their type, and nothing else is. In IOB an entity may
-// begin with I-, if the data is IOB1, which only all pages together show.
-// Whether the word has a label that may occur: another has an error of its own, and no order.
+// In BIOES and BILOU, B- and I- must be followed by I-, E- or L- of their type, and nothing else may be. In IOB an
+// entity may begin with I- if the data is IOB1, which only all pages together show.
+// True if the word's label is allowed; any other label is reported by itself and has no order.
 bool PageChecker::is_known(const std::string& label) const {
   return !label.empty() && (options_.labels == nullptr || options_.labels->find(label));
 }
@@ -296,7 +296,7 @@ void PageChecker::check_length(const Page& page) {
   const auto is_kept = [this](std::int32_t first) { return first != kNoWord && first < windows_.back().end; };
   if (!page.words.empty() && options_.labels_required) {
     for (const Window& window : windows_) {
-      // A token carries a label where a word begins.
+      // A word's label is carried by the token where it begins.
       const auto begins = [&](std::int32_t first) { return first >= window.begin && first < window.end; };
       if (std::ranges::any_of(tokens_.first_of_word, begins)) continue;
       add(Severity::kWarning, "window-ignored",

@@ -1,10 +1,10 @@
-// What can be said of one page by itself: its values, boxes, labels, image and tokens.
+// Checks that need only one page: its values, boxes, labels, image and tokens.
 //
-//   PageChecker checker(*source, options, gate);  // one a thread: it keeps buffers
+//   PageChecker checker(*source, options, gate);  // one per thread: it keeps buffers
 //   BlockReport block(options.places_kept);
 //   for (std::size_t i = begin; i < end; ++i) checker.check(i, block);
 //
-// Invariant: what is kept of a page, once checked, is a PageFacts and its findings.
+// Invariant: all that is kept of a page, once checked, is a PageFacts and its findings.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@
 
 namespace plimsoll {
 
-// What the checks on the whole data set need of a page that could be read.
+// The facts that the checks on the whole data set need of a page that could be read.
 struct PageFacts {
   std::uint32_t index = 0;
   std::uint64_t id = 0;       // hash
   std::uint64_t content = 0;  // hash of words and boxes; 0: too few words to tell pages apart
 };
 
-// Of pages in a row.
+// The report on a block of consecutive pages.
 struct BlockReport {
   explicit BlockReport(std::size_t places_kept)
       : findings(places_kept), word_level(places_kept), inside_first(places_kept) {}
@@ -44,10 +44,10 @@ Problem mixed_labels_problem(std::string where, std::string_view label);
 
 class PageChecker {
  public:
-  // `decoding`, which all threads share, bounds what their decoders hold.
+  // `decoding`, which all threads share, bounds the bytes that their decoders hold.
   PageChecker(const PageSource& source, const CheckOptions& options, ByteGate& decoding);
 
-  // Adds page `index`. Faults of the page become findings; nothing is thrown for them.
+  // Checks page `index`. Faults of the page become findings; none is thrown.
   void check(std::size_t index, BlockReport& block);
 
  private:
@@ -66,7 +66,7 @@ class PageChecker {
   const PageSource& source_;
   const CheckOptions& options_;
   ByteGate& decoding_;
-  LabelScheme scheme_ = LabelScheme::kIob;  // of the label set, where there is one
+  LabelScheme scheme_ = LabelScheme::kIob;  // that of the label set, if there is one
   BlockReport* block_ = nullptr;            // the one being filled
   PageTokens tokens_;
   std::vector<Window> windows_;

@@ -1,5 +1,5 @@
-// Parsing one page from JSON. Every complaint names file, line, page, word, what was found and what
-// would be right.
+// Parses one page from JSON. Every error names the file, line, page and word, the value found and the values
+// allowed.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -26,7 +26,7 @@ constexpr const char* kUnreadWord = "?";
 
 std::string shown(const Json& value) {
   constexpr std::size_t kLongest = 60;
-  // `replace`: a message must come out even if the text in it is broken.
+  // `replace` makes sure that a message can be shown even if its text is not UTF-8.
   std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
   if (text.size() > kLongest) {
     std::size_t end = kLongest;
@@ -37,14 +37,14 @@ std::string shown(const Json& value) {
   return text;
 }
 
-// A fault of one value does not end the page where there is a list to put it in.
+// With a list for faults, a fault in one value does not end the page.
 void report(PageFaults* faults, PageError fault) {
   if (faults == nullptr) throw std::move(fault);
   faults->push_back(std::move(fault));
 }
 
-// Bytes that are not UTF-8 become characters of private use, U+F0080 to U+F00FF, so that the words that hold them are
-// found again behind the JSON.
+// Replaces bytes that are not UTF-8 by private-use characters, U+F0080 to U+F00FF, so that the words that hold them can
+// be found again after the JSON is parsed.
 class RepairedText {
  public:
   explicit RepairedText(std::string_view text) {
@@ -63,14 +63,14 @@ class RepairedText {
   const std::string& text() const { return text_; }
   bool good() const { return first_bad_ == std::string::npos; }
 
-  // Of the first bad byte in a word that came out of the JSON; nullopt: it has none.
+  // Reports the first bad byte in a word from the JSON; nullopt: it has none.
   std::optional<PageError> fault_in(const std::string& word, const std::string& where) const {
     const std::size_t at = good() ? std::string::npos : word.find(kMark);
     if (at == std::string::npos) return std::nullopt;
     const auto low = [&](std::size_t i) { return static_cast<unsigned char>(word[i]) & 0x3FU; };
     return fault(where, low(at + 2) << 6 | low(at + 3));
   }
-  // Of the first bad byte in the whole text, for a page in which no word has it. Precondition: not good().
+  // Reports the first bad byte in the whole text, for a page whose words have none. Precondition: not good().
   PageError fault_in_page(const Page& page, std::string_view original) const {
     return fault(fmt::format("{}, byte {} of it", place(page), first_bad_),
                  static_cast<unsigned char>(original[first_bad_]));
@@ -104,7 +104,7 @@ Json parse_object(std::string_view text, const Page& page) {
     const std::size_t at = std::min<std::size_t>(error.byte > 0 ? error.byte - 1 : 0, text.size());
     const std::string_view tail = text.substr(at < 20 ? 0 : at - 20, 40);
     const bool cut = at + 1 >= text.size();
-    // A file of one array, or of objects on several lines: its first line is a bracket and little else.
+    // The file is one array, or has objects on several lines: its first line is a bracket and little else.
     const std::size_t first = text.find_first_not_of(" \t\r");
     if (cut && first != std::string_view::npos &&
         (text[first] != '{' || text.find_first_not_of(" \t\r", first + 1) == std::string_view::npos)) {
@@ -145,7 +145,7 @@ Json parse_text(const RepairedText& text, std::string_view original, const Page&
     return parse_object(text.text(), page);
   } catch (const PageError&) {
     if (text.good()) throw;
-    throw text.fault_in_page(page, original);  // another encoding than UTF-8, which is why it is no JSON
+    throw text.fault_in_page(page, original);  // the text is in another encoding than UTF-8, so it is not JSON
   }
 }
 
@@ -192,7 +192,7 @@ const Json& need_array(const Json& object, std::span<const char* const> names, c
   return value;
 }
 
-// As the file has it: NaN without the quotes that it was given to be read.
+// Shows the numbers as in the file: NaN without the quotes that were added for parsing.
 std::string shown_numbers(const Json& box) {
   std::string text;
   for (const Json& number : box) {
@@ -203,7 +203,7 @@ std::string shown_numbers(const Json& box) {
   return text.size() > 60 ? shown(box) : "[" + text + "]";
 }
 
-// kUnreadBox where the fault was put into `faults`.
+// Returns kUnreadBox if the fault was added to `faults`.
 Box parse_box(const Json& value, const std::string& where, PageFaults* faults) {
   const auto fail = [&](std::string kind, std::string what, std::string allowed, std::string remedy) {
     report(faults, PageError(std::move(kind), {.what = std::move(what),
@@ -242,7 +242,7 @@ std::optional<int> parse_size(const Json& object, const char* name, const Page& 
   return static_cast<int>(value);
 }
 
-// Empty where the fault was put into `faults`.
+// Returns an empty name if the fault was added to `faults`.
 std::string label_name(const Json& value, const Page& page, std::size_t word, const ReadOptions& options,
                        PageFaults* faults) {
   const auto fail = [&](std::string kind, std::string what, std::string allowed, std::string remedy) {
@@ -278,7 +278,7 @@ std::string label_name(const Json& value, const Page& page, std::size_t word, co
   return options.label_names[static_cast<std::size_t>(number)];
 }
 
-// Whether boxes and labels (nullptr: none are read) are as many as words; one fault says all counts.
+// True if there are as many boxes and labels (nullptr: none are read) as words; one fault reports all counts.
 bool counts_agree(const Page& page, const Json& boxes, const Json* labels, PageFaults* faults) {
   const std::size_t words = page.words.size();
   const bool bad_boxes = boxes.size() != words, bad_labels = labels != nullptr && labels->size() != words;
@@ -366,7 +366,7 @@ Page parse_jsonl_page(std::string_view json_text, const std::filesystem::path& f
   const bool labelled = !options.ignore_labels && find_key(json, kLabels) != nullptr;
   const Json* const labels = labelled ? &need_array(json, kLabels, page) : nullptr;
   if (!counts_agree(page, boxes, labels, faults)) {
-    // Nothing says which belongs to which.
+    // The counts differ, so no word can be matched with its label.
     if (labelled) page.labels.assign(page.words.size(), {});
     return page;
   }

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 class JsonlSource final : public PageSource {
  public:
-  // `id_prefix` stands before "line 3" as the id of a page that has none.
+  // A page without an id is named by `id_prefix` and "line 3".
   JsonlSource(const fs::path& path, ReadOptions options, std::string id_prefix)
       : file_(path), options_(std::move(options)), id_prefix_(std::move(id_prefix)) {
     index_lines();
@@ -49,7 +49,7 @@ class JsonlSource final : public PageSource {
     constexpr std::size_t kChunkBytes = kMiB;
     std::vector<char> chunk(static_cast<std::size_t>(std::min<std::uint64_t>(kChunkBytes, file_.size_bytes())));
     std::uint64_t start = 0;  // of the line being read
-    bool blank = true;        // nothing but white space in it so far
+    bool blank = true;        // only white space so far
     std::uint32_t number = 1;
     const auto end_line = [&](std::uint64_t end) {
       if (!blank) add_line(start, end, number);
@@ -63,7 +63,7 @@ class JsonlSource final : public PageSource {
       for (std::size_t i = 0; i < count; ++i) {
         const char c = chunk[i];
         if (offset == 0 && i == 0 && count >= 3 && std::memcmp(chunk.data(), "\xEF\xBB\xBF", 3) == 0) {
-          start = 3;  // a byte order mark is no part of the first page
+          start = 3;  // skips a byte order mark
           i = 2;
         } else if (c == '\n') {
           end_line(offset + i);
@@ -141,7 +141,7 @@ class FunsdSource final : public PageSource {
       std::error_code error;
       if (fs::exists(image, error)) return image;
     }
-    return path_ / "images" / (name + ".png");  // not there: whoever opens it says so
+    return path_ / "images" / (name + ".png");  // does not exist: opening it reports the error
   }
 
   fs::path path_;
@@ -150,7 +150,7 @@ class FunsdSource final : public PageSource {
   std::uint64_t longest_ = 0;
 };
 
-// Several files or folders, one after the other.
+// Several files or folders, read one after the other.
 class ManySources final : public PageSource {
  public:
   explicit ManySources(std::vector<std::unique_ptr<PageSource>> sources) : sources_(std::move(sources)) {
@@ -180,7 +180,7 @@ class ManySources final : public PageSource {
 
  private:
   std::vector<std::unique_ptr<PageSource>> sources_;
-  std::vector<std::size_t> ends_;  // pages up to each source's last
+  std::vector<std::size_t> ends_;  // for each source, the number of pages up to its end
   std::vector<fs::path> paths_;
 };
 
@@ -206,7 +206,7 @@ std::unique_ptr<PageSource> open_one(const fs::path& path, const ReadOptions& op
                                  : "name the JSONL file itself"});
 }
 
-// As glob(3) has it; empty: nothing matches.
+// Expands a pattern as glob(3) does; empty: nothing matches.
 std::vector<std::string> matches_of(const std::string& pattern) {
   glob_t found{};
   const int result = ::glob(pattern.c_str(), GLOB_ERR, nullptr, &found);

@@ -16,13 +16,13 @@ std::size_t weights_stride(int input, int output) {
   return static_cast<std::size_t>(std::ceil(scale)) * 2 + 1;
 }
 
-// Pillow 13 shrinks along y first where that takes away more (measured: tools/check_images.py --random). Rounding
-// between the passes makes the order visible in the last bit. Older versions always begin with x.
+// Pillow 13 shrinks along y first if that removes more (measured: tools/check_images.py --random). Rounding between the
+// passes makes the order visible in the last bit. Older versions always begin with x.
 bool y_pass_first(int width, int height, int width_out, int height_out) {
   return height - height_out > std::max(0, 2 * (width - width_out));
 }
 
-// Grows to exactly what is needed: a vector would take up to twice as much.
+// Grows to exactly the size needed; a vector would take up to twice as much.
 template <typename T>
 void grow(std::vector<T>& buffer, std::size_t size) {
   if (buffer.size() >= size) return;
@@ -36,7 +36,7 @@ void ResampleWeights::compute(int input, int output) {
   check(input > 0 && output > 0, "an image has a positive size");
   const double scale = static_cast<double>(input) / output;
   const double widening = std::max(1.0, scale);
-  const double support = widening;  // the triangle reaches one (widened) pixel to each side
+  const double support = widening;  // the triangle extends one (widened) pixel to each side
   stride = weights_stride(input, output);
   windows.resize(static_cast<std::size_t>(output));
   weights.assign(static_cast<std::size_t>(output) * stride, 0);
@@ -85,7 +85,7 @@ std::span<std::uint8_t> Resampler::row() { return {y_first_ ? kept_row(taken_) :
 void Resampler::take_row() {
   if (!y_first_) narrow_row(row_.data(), along_x_, kept_row(taken_));
   ++taken_;
-  // Every row of the result whose window is complete.
+  // Makes every row of the result whose window is complete.
   for (; made_ < static_cast<int>(along_y_.windows.size()); ++made_) {
     const auto at = static_cast<std::size_t>(made_);
     const auto [first, count] = along_y_.windows[at];
@@ -108,7 +108,7 @@ std::uint64_t Resampler::host_bytes(int width, int height, int width_out, int he
     return static_cast<std::uint64_t>(output) * (stride * sizeof(std::int32_t) + sizeof(ResampleWeights::Window)) +
            stride * sizeof(double);
   };
-  // Whichever pass comes first: an image of one kind may follow one of the other.
+  // Counts both orders of the passes, because an image of one kind may follow one of the other.
   const auto wide = 3 * static_cast<std::uint64_t>(std::max(width, width_out)) + kRowPadding;
   const std::uint64_t window = weights_stride(height, height_out);
   return weights(width, width_out) + weights(height, height_out) + wide * (1 + window) + window * sizeof(void*);

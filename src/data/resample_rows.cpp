@@ -13,7 +13,7 @@ namespace plimsoll {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr int kFractionBits = 32 - 8 - 2;  // 8 bits of pixel, 2 of headroom
+constexpr int kFractionBits = 32 - 8 - 2;  // 8 bits of the pixel, 2 of headroom
 constexpr std::int32_t kHalf = 1 << (kFractionBits - 1);
 
 void blend_rows(const std::uint8_t* const* rows, const std::int32_t* weights, int count, std::size_t bytes,
@@ -36,7 +36,7 @@ void blend_rows(const std::uint8_t* const* rows, const std::int32_t* weights, in
   std::memcpy(out + i, rest, bytes - i);
 }
 
-// A pixel in the lanes of one vector: red, green, blue and a byte of the next pixel, which is dropped.
+// One pixel fills the lanes of a vector: red, green, blue and a byte of the next pixel, which is dropped.
 void narrow_row(const std::uint8_t* in, const ResampleWeights& along_x, std::uint8_t* out) {
   const hn::FixedTag<std::int32_t, 4> d;
   const hn::Rebind<std::uint8_t, decltype(d)> d8;

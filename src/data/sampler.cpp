@@ -12,7 +12,7 @@ void permute(std::uint64_t seed, std::uint64_t epoch, std::span<std::uint32_t> o
   constexpr std::uint32_t kShuffle = 0x5348554C;  // "SHUL": keeps these numbers apart from every other use of the seed
   const auto low = [](std::uint64_t value) { return static_cast<std::uint32_t>(value); };
   const auto high = [](std::uint64_t value) { return static_cast<std::uint32_t>(value >> 32); };
-  // floor(r * n / 2^64) for n < 2^32, in two halves.
+  // Computes floor(r * n / 2^64) for n < 2^32, in two halves.
   const auto below = [&](std::uint64_t r, std::uint64_t n) { return (high(r) * n + high(low(r) * n)) >> 32; };
   std::iota(order.begin(), order.end(), 0U);
   for (std::size_t i = order.size(); i-- > 1;) {
@@ -90,7 +90,7 @@ std::int64_t Sampler::largest_text_rows(std::uint64_t first, std::uint64_t count
   const auto micro = static_cast<std::size_t>(samples_per_micro_batch);
   std::vector<std::uint32_t> order(size());
   std::int64_t largest = 0;
-  // In the data's order every epoch is the same.
+  // Without shuffling, every epoch is the same.
   const std::uint64_t different = options_.shuffle ? count : std::min<std::uint64_t>(count, 1);
   for (std::uint64_t epoch = first; epoch < first + different; ++epoch) {
     epoch_order(epoch, order);
@@ -108,7 +108,7 @@ BatchSequence::BatchSequence(const Sampler& sampler, std::int64_t samples_per_mi
   check(micro_ > 0, "a micro-batch has at least one sample");
   check(range.update >= 0 && range.update < sampler.updates_per_epoch() && range.updates >= 0,
         "a range begins within an epoch");
-  // Micro-batches before update u, counted from the start of the range's first epoch.
+  // Counts the micro-batches before update u from the start of the range's first epoch.
   const auto before = [&](std::int64_t u) {
     const std::int64_t epochs = u / sampler_.updates_per_epoch(), rest = u % sampler_.updates_per_epoch();
     const std::int64_t whole = (sampler_.options().train_batch_size + micro_ - 1) / micro_;
@@ -168,7 +168,7 @@ void BatchSequence::remove_left_out(std::span<const std::uint32_t> update, std::
     if (kept > 0) ++info.micro_batches;
   }
   std::erase_if(item.examples, [this](std::uint32_t example) { return sampler_.leaves_out(example); });
-  // Of an update that has lost all, the first micro-batch stands for the whole, and the others for nothing.
+  // In an update that has lost all samples, the first micro-batch stands for the whole, and the others are skipped.
   if (info.samples_in_update == 0) info.micro_batch = begin == 0 ? 0 : 1;
 }
 

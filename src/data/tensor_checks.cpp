@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kRemedy = "write the batch as transformers' processor makes it";
 
-// "float64", as NumPy and PyTorch call it.
+// Names types as NumPy and PyTorch do ("float64").
 std::string numpy_name(DType dtype) {
   const std::string name(dtype_name(dtype));
   if (dtype == DType::kBool) return "bool";
@@ -27,7 +27,7 @@ class TypeChecker {
  public:
   TypeChecker(const std::string& where, Findings& findings) : where_(where), findings_(findings) {}
 
-  // `names`: what the dimensions mean, "[B, S]"; `turned`: the same with B and S exchanged.
+  // `names` says what the dimensions mean, "[B, S]"; `turned` is the same with B and S exchanged.
   void check(const TensorView& tensor, std::string_view name, const TensorType& expected, std::string_view names,
              std::string_view turned) {
     if (tensor.raw() == nullptr || tensor.type() == expected) return;
@@ -65,7 +65,7 @@ class TypeChecker {
   Findings& findings_;
 };
 
-// Pages and tokens of the batch: input_ids', unless pixel_values say that those lie on their side.
+// Returns the batch's pages and tokens, from input_ids, exchanged if pixel_values show that input_ids is transposed.
 Shape text_shape(const PaddedTensors& tensors) {
   const Shape& ids = tensors.input_ids.shape();
   const Shape& pixels = tensors.pixel_values.shape();

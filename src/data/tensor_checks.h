@@ -1,5 +1,5 @@
-// The tensors of a batch as `transformers` shapes them, checked before any of them is used: first what they are, then
-// what is in them. All faults are found, not the first alone.
+// Checks the tensors of a batch as `transformers` shapes them before any of them is used: types and shapes first, then
+// values. All faults are reported, not only the first.
 //
 //   Findings findings;
 //   check_tensor_types(tensors, image_size, "batch.npz", findings);
@@ -18,11 +18,11 @@
 
 namespace plimsoll {
 
-// `where`: the file; `image_size`: pixels per side that the model takes. Missing optional tensors have raw() == nullptr.
+// `where` is the file; `image_size` the model's pixels per side. Missing optional tensors have raw() == nullptr.
 void check_tensor_types(const PaddedTensors& tensors, std::int64_t image_size, const std::string& where,
                         Findings& findings);
 
-// Precondition: the types are right.
+// Precondition: the types are correct.
 void check_tensor_values(const PaddedTensors& tensors, const PaddedLimits& limits, std::int64_t pad_id,
                          const std::string& where, Findings& findings);
 

@@ -1,4 +1,4 @@
-// Numbers of a TIFF structure in its own byte order (TIFF 6.0, section 2): of a TIFF file, or of EXIF data in another.
+// Reads numbers of a TIFF structure in its byte order (TIFF 6.0, section 2), in a TIFF file or in other files' EXIF.
 #pragma once
 
 #include <array>
@@ -12,11 +12,11 @@ namespace plimsoll {
 
 class TiffNumbers {
  public:
-  // `base`: where the structure begins in the file; its offsets count from there.
+  // The structure begins at `base` in the file; its offsets count from there.
   explicit TiffNumbers(const InputFile& file, std::uint64_t base = 0)
       : file_(file), base_(base), big_(byte(0).value_or(0) == 'M') {}
 
-  // Nothing beyond the end of the file.
+  // Returns nothing beyond the end of the file.
   std::optional<std::uint64_t> at(std::uint64_t offset, int bytes) const {
     std::uint64_t value = 0;
     for (int i = 0; i < bytes; ++i) {

@@ -30,8 +30,8 @@ BpeRules rules_of(const TokenizerDefinition& definition) {
   return rules;
 }
 
-// The tokens that the two slow steps (cutting into pieces, merging) would leave as they are. That a token is in the
-// vocabulary is not enough: merging by rank need not arrive at it.
+// Returns the tokens that cutting into pieces and merging, the two slow steps, would leave unchanged. A token need not
+// be one of these just because the vocabulary has it: merging by rank may never produce it.
 PieceTable whole_pieces_of(const TokenizerDefinition& definition, const Bpe& bpe) {
   PieceTable table(definition.tokens.size());
   const CharClasses& classes = CharClasses::instance();
@@ -53,7 +53,7 @@ bool is_python_space(char32_t code_point, const CharClasses& classes) {
   return (code_point >= 0x1C && code_point <= 0x1F) || classes(code_point) == CharClass::kSpace;
 }
 
-// Start of the white space that ends text[0, end), not before `limit`.
+// Returns the start of the white space that ends text[0, end), not before `limit`.
 std::size_t strip_back(std::string_view text, std::size_t limit, std::size_t end) {
   const CharClasses& classes = CharClasses::instance();
   while (end > limit) {
@@ -102,12 +102,12 @@ Tokenizer::Tokenizer(TokenizerDefinition definition)
     byte_flags_[first] |= kMayBeginAdded;
   }
   for (AddedMatcher& matcher : added_) {
-    // The longest of those that begin at the same place wins: try it first.
+    // The longest of the tokens that begin at the same place wins, so it is tried first.
     std::stable_sort(matcher.tokens.begin(), matcher.tokens.end(),
                      [](const AddedToken& a, const AddedToken& b) { return a.content.size() > b.content.size(); });
   }
   for (std::size_t byte = 0x80; byte < 256; ++byte) byte_flags_[byte] |= kNotAscii;
-  // The rules live on in bpe_; the list itself is only needed to write a tokenizer that has no files.
+  // bpe_ keeps the rules; the list itself is only needed to write a tokenizer that has no files.
   if (!definition_.files.empty()) definition_.merges = std::vector<BpeMerge>();
 }
 
@@ -136,8 +136,8 @@ void Tokenizer::encode_question(std::string_view text, std::vector<std::int32_t>
   encode_word(text.substr(begin), ids);
 }
 
-// Pass 0 looks for the added tokens matched in raw text, pass 1, in what is left, for those matched in normalised text
-// (the same text here, as there is no normaliser), and then the stretches between are ordinary text.
+// Pass 0 looks for the added tokens that are matched in raw text. Pass 1 looks in the rest for those that are matched
+// in normalised text (the same text here, as there is no normaliser). The stretches between are ordinary text.
 void Tokenizer::encode_added(std::string_view text, std::size_t pass, std::vector<std::int32_t>& ids) const {
   if (pass == added_.size()) return encode_text(text, ids);
   const AddedMatcher& matcher = added_[pass];
@@ -166,7 +166,7 @@ void Tokenizer::encode_added(std::string_view text, std::size_t pass, std::vecto
   if (done < text.size()) encode_added(text.substr(done), pass + 1, ids);
 }
 
-// A stretch without added tokens: puts the space in front, then cuts and merges.
+// Encodes a stretch without added tokens: prepends the space, then cuts and merges.
 void Tokenizer::encode_text(std::string_view text, std::vector<std::int32_t>& ids) const {
   if (text.empty()) return;
   if (!definition_.add_prefix_space || text[0] == ' ') return encode_pieces(text, ids);

@@ -1,4 +1,4 @@
-// Words to token ids: byte-level BPE, id for id what Hugging Face's `tokenizers` gives for RoBERTa and LayoutLMv3.
+// Encodes words as byte-level BPE ids, the same as Hugging Face's `tokenizers` for RoBERTa and LayoutLMv3.
 //
 //   const Tokenizer tokenizer = Tokenizer::from_directory("layoutlmv3-base");   // or Tokenizer::embedded()
 //   std::vector<std::int32_t> ids;
@@ -8,13 +8,13 @@
 // Invariant: immutable after construction. Every const member may be called from any number of threads at once;
 // encoding keeps no cache, so memory does not grow with the data.
 //
-// How a word becomes ids, in order (this is the `tokenizers` pipeline, kept in all its corners):
+// How a word becomes ids, in order (the same pipeline as in `tokenizers`, with all its special cases):
 //   1. text of an added token anywhere in the word ("</s>", "<mask>") becomes that token; one with `lstrip` (RoBERTa's
 //      <mask>) also swallows the white space before it;
 //   2. each stretch of text between gets a space in front, unless it begins with U+0020 (add_prefix_space);
 //   3. the GPT-2 pattern cuts it into pieces (tokenizer_split.h);
 //   4. each piece's bytes are merged by rank (tokenizer_bpe.h).
-// So a word of white space alone yields tokens (a space or more), and only the empty word yields none.
+// So a word that is only white space yields tokens (a space or more), and only the empty word yields none.
 #pragma once
 
 #include <array>
@@ -40,44 +40,44 @@ class Tokenizer {
   // ...).
   static Tokenizer from_directory(const std::filesystem::path& path);
 
-  // The project's own vocabulary of 8,000 entries, compiled in. RoBERTa's numbering: <s> 0, <pad> 1, </s> 2, <unk> 3,
-  // <mask> last.
+  // Returns the project's own vocabulary of 8,000 entries, compiled in, with RoBERTa's numbering: <s> 0, <pad> 1, </s>
+  // 2, <unk> 3, <mask> last.
   static Tokenizer embedded();
 
   explicit Tokenizer(TokenizerDefinition definition);
 
-  // Appends the ids of one word, tokenised by itself; appends nothing for an empty word. Throws DataError naming the
-  // byte if `word` is not UTF-8 (find_invalid_utf8 lets a caller who knows file and page say so himself).
+  // Appends the ids of one word, tokenised by itself, or nothing for an empty word. Throws DataError naming the byte if
+  // `word` is not UTF-8 (a caller who knows file and page can check with find_invalid_utf8 first).
   void encode_word(std::string_view word, std::vector<std::int32_t>& ids) const;
 
-  // Appends the ids of a question as LayoutLMv3's tokenizer takes it beside a page: split at white space by Python's
-  // str.split, then each word by itself. A pair is laid out as <s> question </s></s> words </s>.
+  // Appends the ids of a question as LayoutLMv3's tokenizer takes it beside a page: it is split at white space by
+  // Python's str.split, then each word is encoded alone. A pair is laid out as <s> question </s></s> words </s>.
   void encode_question(std::string_view text, std::vector<std::int32_t>& ids) const;
 
   const SpecialTokens& special() const { return definition_.special; }
-  // One more than the largest id: what the model's word embedding must have rows for.
+  // One more than the largest id: the model's word embedding needs this many rows.
   std::int32_t vocab_size() const { return static_cast<std::int32_t>(definition_.tokens.size()); }
 
-  // The token as the vocabulary file spells it ("ĠTOTAL"); empty where an id has no token. Throws DataError outside
-  // 0..vocab_size()-1.
+  // Returns the token as spelled in the vocabulary file ("ĠTOTAL"); empty where an id has no token. Throws DataError
+  // outside 0..vocab_size()-1.
   std::string_view id_to_token(std::int32_t id) const;
 
-  // The bytes the ids stand for (a token may hold part of a character, so this need not be UTF-8). Special tokens are
-  // left out unless `keep_special`. decode(encode_word(w)) == " " + w for every w that begins with no space and holds
-  // no added token's text.
+  // Returns the bytes that the ids stand for (a token may hold part of a character, so this need not be UTF-8). Special
+  // tokens are left out unless `keep_special`. decode(encode_word(w)) == " " + w for every w that begins with no space
+  // and holds no added token's text.
   std::string decode(std::span<const std::int32_t> ids, bool keep_special = false) const;
 
-  // Writes files that `transformers` loads with the same ids. A tokenizer that was read from files is written back byte
-  // for byte with the files found beside it; the embedded one as tokenizer.json and tokenizer_config.json.
+  // Writes files that `transformers` loads with the same ids. A tokenizer read from files is written back byte for
+  // byte, with the files found beside it; the embedded one becomes tokenizer.json and tokenizer_config.json.
   FileSums save(const std::filesystem::path& directory) const;
-  // Of the names and bytes of the files that `save` would write.
+  // A hash of the names and bytes of the files that `save` would write.
   std::uint64_t fingerprint() const;
 
-  // What this object holds on the heap, for the memory plan (within some per cent).
+  // The bytes that this object holds on the heap, for the memory plan (accurate to a few per cent).
   std::size_t memory_bytes() const;
 
  private:
-  struct AddedMatcher {  // the added tokens that are looked for in one pass
+  struct AddedMatcher {  // the added tokens that one pass looks for
     std::vector<AddedToken> tokens;
     std::array<bool, 256> first_byte{};
   };
@@ -87,11 +87,11 @@ class Tokenizer {
 
   TokenizerDefinition definition_;
   Bpe bpe_;
-  // Pieces that become one token, for a single look-up in place of merging.
+  // Pieces that become one token; they need a single look-up and no merging.
   PieceTable whole_pieces_;
-  // Two passes, as in `tokenizers`: tokens matched in raw text first, then those matched in normalised text.
+  // There are two passes, as in `tokenizers`: tokens matched in raw text first, then those matched in normalised text.
   std::array<AddedMatcher, 2> added_;
-  // Per byte of a word: 1 = not ASCII, 2 = may begin an added token. A word of zeros takes the quick way.
+  // Flags for each byte of a word: 1 = not ASCII, 2 = may begin an added token. A word without flags is encoded fast.
   std::array<std::uint8_t, 256> byte_flags_{};
 };
 

@@ -19,17 +19,17 @@ constexpr std::uint64_t kFreeSlot = std::numeric_limits<std::uint64_t>::max();
 // A slot holds two ids and a rank.
 constexpr int kIdBits = 21, kRankBits = 22;
 constexpr int kPieceIdBits = 24;
-// Above this the quadratic scan loses to a heap.
+// Above this length a heap is faster than the quadratic scan.
 constexpr std::size_t kShortPieceBytes = 64;
 
 constexpr std::uint64_t pair_key(std::int32_t left, std::int32_t right) {
   return std::uint64_t{static_cast<std::uint32_t>(left)} << kIdBits | static_cast<std::uint32_t>(right);
 }
 
-// Fibonacci hashing: the high bits of a product with 2^64 / golden ratio.
+// Fibonacci hashing takes the high bits of a product with 2^64 / golden ratio.
 constexpr std::uint64_t spread(std::uint64_t key) { return key * 0x9E3779B97F4A7C15U; }
 
-// The power of two that keeps a table of `count` entries at most half full, and the shift that indexes it.
+// Returns the power of two that keeps a table of `count` entries at most half full, and the shift that indexes it.
 std::size_t table_size(std::size_t count) { return std::bit_ceil(std::max<std::size_t>(16, 2 * count)); }
 int table_shift(std::size_t size) { return 64 - std::countr_zero(size); }
 
@@ -62,7 +62,7 @@ Bpe::Bpe(const BpeRules& rules)
     const std::uint64_t key = pair_key(merge.left, merge.right);
     std::size_t slot = spread(key) >> shift_;
     while (slots_[slot] != kFreeSlot && slots_[slot] >> kRankBits != key) slot = (slot + 1) & (slots_.size() - 1);
-    slots_[slot] = key << kRankBits | rank;  // a pair given twice counts by its last rank, as in `tokenizers`
+    slots_[slot] = key << kRankBits | rank;  // of a duplicate pair the last rank counts, as in `tokenizers`
     results_.push_back(merge.result);
   }
   for (std::size_t pair = 0; pair < byte_pairs_.size(); ++pair) {
@@ -83,10 +83,10 @@ void Bpe::encode(std::string_view piece, std::vector<std::int32_t>& ids) const {
   piece.size() <= kShortPieceBytes ? encode_short(piece, ids) : encode_long(piece, ids);
 }
 
-// Arrays on the stack, the best pair found by looking at all: quickest where pieces have some ten bytes.
+// Uses arrays on the stack and finds the best pair by scanning them all, which is fastest for pieces of some ten bytes.
 void Bpe::encode_short(std::string_view piece, std::vector<std::int32_t>& ids) const {
   std::array<std::int32_t, kShortPieceBytes> symbols;
-  std::array<std::uint32_t, kShortPieceBytes> ranks;  // of the pair (i, i + 1)
+  std::array<std::uint32_t, kShortPieceBytes> ranks;  // rank of the pair (i, i + 1)
   std::size_t count = piece.size();
   if (count == 0) return;
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(piece[i]); };
@@ -111,7 +111,7 @@ void Bpe::encode_short(std::string_view piece, std::vector<std::int32_t>& ids) c
   for (std::size_t i = 0; i < count; ++i) ids.push_back(symbols[i]);
 }
 
-// A linked list and a heap: n log n, so that a page-long "word" costs no quadratic time.
+// Uses a linked list and a heap in n log n, so that a page-long "word" does not take quadratic time.
 void Bpe::encode_long(std::string_view piece, std::vector<std::int32_t>& ids) const {
   struct Symbol {
     std::int32_t id;
@@ -148,7 +148,7 @@ void Bpe::encode_long(std::string_view piece, std::vector<std::int32_t>& ids) co
     const Candidate best = queue.top();
     queue.pop();
     Symbol& symbol = symbols[best.position];
-    // Stale: one of the two has been merged since.
+    // The entry is stale: one of the two symbols has been merged since.
     if (symbol.id != best.left || symbol.next == kEnd || symbols[symbol.next].id != best.right) continue;
     Symbol& absorbed = symbols[symbol.next];
     symbol.id = best.result;
@@ -164,7 +164,7 @@ void Bpe::encode_long(std::string_view piece, std::vector<std::int32_t>& ids) co
 PieceTable::PieceTable(std::size_t expected_pieces)
     : slots_(table_size(expected_pieces)), shift_(table_shift(slots_.size())) {}
 
-// Loads of fixed widths that overlap, where they do with equal bytes: a copy of unknown length would cost a call.
+// Loads of fixed widths may overlap, where they agree; a copy of a variable length would cost a call.
 PieceTable::Slot PieceTable::key_of(std::string_view piece) {
   const char* const bytes = piece.data();
   const std::size_t length = piece.size();

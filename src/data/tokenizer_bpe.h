@@ -1,11 +1,11 @@
-// Byte pair encoding of one piece of text: start from bytes, merge the neighbouring pair of lowest rank (the leftmost
-// of equals) until no pair has a rank. Sennrich, Haddow, Birch: "Neural Machine Translation of Rare Words with Subword
-// Units", ACL 2016.
+// Byte pair encoding of one piece of text: starts from bytes and merges the neighbouring pair of lowest rank (the
+// leftmost of equals) until no pair has a rank. Sennrich, Haddow, Birch: "Neural Machine Translation of Rare Words with
+// Subword Units", ACL 2016.
 //
 //   Bpe bpe({.byte_ids = ..., .merges = {{left, right, result}, ...}});   // rank = index
 //   bpe.encode(" TOTAL", ids);
 //
-// Invariant: immutable; encode allocates nothing but the growth of `ids` for pieces of up to 64 bytes.
+// Invariant: it is immutable; encode only allocates to grow `ids` for pieces of up to 64 bytes.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@
 
 namespace plimsoll {
 
-// No token.
+// Stands for no token.
 inline constexpr std::int32_t kNoToken = -1;
 
 struct BpeMerge {
@@ -26,7 +26,7 @@ struct BpeMerge {
 };
 
 struct BpeRules {
-  std::array<std::int32_t, 256> byte_ids{};  // the token of each byte: all have one, so nothing is ever unknown
+  std::array<std::int32_t, 256> byte_ids{};  // the token of each byte; every byte has one, so nothing is unknown
   std::vector<BpeMerge> merges{};            // by rank, best first
 };
 
@@ -34,7 +34,7 @@ class Bpe {
  public:
   explicit Bpe(const BpeRules& rules);
 
-  // Appends the ids of `piece` (any bytes).
+  // Appends the ids of `piece`, which may hold any bytes.
   void encode(std::string_view piece, std::vector<std::int32_t>& ids) const;
 
   std::size_t memory_bytes() const {
@@ -43,39 +43,39 @@ class Bpe {
   }
 
  private:
-  // The rank of a pair's merge, kNoRank if it has none.
+  // Returns the rank of a pair's merge, kNoRank if it has none.
   std::uint32_t find(std::int32_t left, std::int32_t right) const;
   void encode_short(std::string_view piece, std::vector<std::int32_t>& ids) const;
   void encode_long(std::string_view piece, std::vector<std::int32_t>& ids) const;
 
-  // What is looked up most is kept small: time goes into waiting for memory.
+  // The tables looked up most are kept small, because the time goes into waiting for memory.
   std::array<std::int32_t, 256> byte_ids_;
-  std::vector<std::uint32_t> byte_pairs_;  // rank of each pair of bytes
+  std::vector<std::uint32_t> byte_pairs_;  // the rank of each pair of bytes
   std::vector<std::uint64_t> slots_;       // pair << 22 | rank: open addressing, linear probing, at most half full
   std::vector<std::int32_t> results_;      // by rank
   int shift_ = 0;                          // 64 - log2(slots)
 };
 
-// Exact map from pieces of 1 to 12 bytes to a token: the answer to most words in one look-up, in one line of the cache.
+// Maps pieces of 1 to 12 bytes to their token: most words need one look-up, in one cache line.
 class PieceTable {
  public:
   static constexpr std::size_t kMaxPieceBytes = 12;
 
   explicit PieceTable(std::size_t expected_pieces);
-  // `piece` has 1 to kMaxPieceBytes bytes. At most `expected_pieces` different ones.
+  // `piece` has 1 to kMaxPieceBytes bytes. At most `expected_pieces` different pieces may be inserted.
   void insert(std::string_view piece, std::int32_t id);
-  // kNoToken if absent, or if `piece` is empty or too long.
+  // Returns kNoToken if it is absent, or if `piece` is empty or too long.
   std::int32_t find(std::string_view piece) const;
 
   std::size_t memory_bytes() const { return slots_.size() * sizeof(Slot); }
 
  private:
   struct alignas(16) Slot {
-    std::uint64_t head = 0;  // the piece's bytes and zeros
+    std::uint64_t head = 0;  // the piece's bytes, padded with zeros
     std::uint32_t tail = 0;
     std::uint32_t value = 0;  // length << 24 | id; 0 = free
   };
-  // The piece's slot, but for the id.
+  // Returns the piece's slot, without the id.
   static Slot key_of(std::string_view piece);
   std::size_t slot_of(const Slot& key) const;
 

@@ -18,7 +18,7 @@ constexpr bool stands_for_itself(int byte) {
   return (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte <= 0xAC) || (byte >= 0xAE && byte <= 0xFF);
 }
 
-// Code point of each byte in the byte-level alphabet: at most 0x143, so one or two bytes of UTF-8.
+// The code point of each byte in the byte-level alphabet: at most 0x143, so one or two bytes in UTF-8.
 constexpr std::array<char32_t, 256> kAlphabet = [] {
   std::array<char32_t, 256> alphabet{};
   char32_t next = 0x100;
@@ -54,7 +54,7 @@ std::string make_tokenizer_json(const TokenizerDefinition& definition) {
   }
   ordered_json vocabulary = ordered_json::object();
   for (std::size_t id = 0; id < definition.tokens.size(); ++id) {
-    // push_back, not []: an ordered_json searches from the front on every [], and each token is new.
+    // push_back is used instead of [], because ordered_json searches from the front on every [], and each token is new.
     if (!definition.tokens[id].empty()) {
       vocabulary.get_ref<ordered_json::object_t&>().push_back({definition.tokens[id], id});
     }

@@ -1,13 +1,13 @@
-// What a tokenizer is, as data, and its files: Hugging Face's tokenizer.json, or vocab.json + merges.txt, with
+// A tokenizer's definition as data, and its files: Hugging Face's tokenizer.json, or vocab.json + merges.txt, with
 // tokenizer_config.json, special_tokens_map.json and added_tokens.json beside them.
 //
 //   TokenizerDefinition definition = read_tokenizer_files("layoutlmv3-base");
 //   write_tokenizer_files(definition, "output/checkpoint-100");
 //
-// Read as `transformers` 5.17 reads them for LayoutLMv3Tokenizer, which is not always what the file seems to say:
-// add_prefix_space is tokenizer_config.json's, else true, whatever the pre_tokenizer section holds; padding and
-// truncation sections are ignored; a special token that no file lists as an added token is matched without swallowing
-// white space.
+// Files are read as `transformers` 5.17 reads them for LayoutLMv3Tokenizer, which is not always what they seem to say:
+// add_prefix_space comes from tokenizer_config.json, else it is true, whatever the pre_tokenizer section holds; padding
+// and truncation sections are ignored; a special token that no file lists as an added token is matched without
+// swallowing white space.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@
 
 namespace plimsoll {
 
-// A token that is looked for in the text itself, before any pieces are cut.
+// A token that is looked for in the text itself, before it is cut into pieces.
 struct AddedToken {
   std::int32_t id = kNoToken;
   std::string content{};
@@ -41,13 +41,13 @@ struct SpecialTokens {
 };
 
 struct TokenizerFile {
-  std::string name{};     // without folder
+  std::string name{};     // without its folder
   std::string content{};  // byte for byte
 };
 
 struct TokenizerDefinition {
   std::vector<std::string>
-      tokens{};  // by id, each byte's among them, in the alphabet of bytes_to_alphabet; empty where an id is free
+      tokens{};  // by id, including one for each byte, in the alphabet of bytes_to_alphabet; empty where an id is free
   std::vector<BpeMerge> merges{};  // best first
   std::vector<AddedToken> added{};
   SpecialTokens special{};
@@ -55,17 +55,17 @@ struct TokenizerDefinition {
   std::vector<TokenizerFile> files{};  // as read; empty if the tokenizer came from no files
 };
 
-// The byte-level alphabet: each byte as one printable character (space is Ġ, newline Ċ), so that tokens can stand in
-// JSON. 0x21-0x7E, 0xA1-0xAC and 0xAE-0xFF stand for themselves, the rest for U+0100 onwards in order.
+// Spells bytes in the byte-level alphabet: each byte is one printable character (space is Ġ, newline Ċ), so that tokens
+// can stand in JSON. 0x21-0x7E, 0xA1-0xAC and 0xAE-0xFF stand for themselves, the others for U+0100 onwards in order.
 std::string bytes_to_alphabet(std::string_view bytes);
-// The inverse. Text with a character outside the alphabet (an added token's) comes back as it is.
+// The inverse. Text with a character outside the alphabet (an added token's) is returned unchanged.
 std::string alphabet_to_bytes(std::string_view text);
 
-// `path`: a directory, or a tokenizer.json. Throws DataError with file, what was found and what to do.
+// `path` is a directory or a tokenizer.json. Throws DataError with file, what was found and what to do.
 TokenizerDefinition read_tokenizer_files(const std::filesystem::path& path);
 
-// The files' contents to write for this tokenizer: those it was read from, or else a tokenizer.json made here; a
-// tokenizer_config.json that makes `transformers` choose LayoutLMv3Tokenizer is added where there is none.
+// Returns the files to write for this tokenizer: those it was read from, or else a tokenizer.json made here; if there
+// is no tokenizer_config.json, one that makes `transformers` choose LayoutLMv3Tokenizer is added.
 std::vector<TokenizerFile> tokenizer_files(const TokenizerDefinition& definition);
 FileSums write_tokenizer_files(const TokenizerDefinition& definition, const std::filesystem::path& directory);
 

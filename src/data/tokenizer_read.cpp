@@ -1,4 +1,4 @@
-// Reading Hugging Face's tokenizer files (read_tokenizer_files of tokenizer_files.h).
+// Reads Hugging Face's tokenizer files (read_tokenizer_files of tokenizer_files.h).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,9 +20,9 @@ using nlohmann::json;
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kFileLimitBytes = 256ULL << 20;
-// Far above any vocabulary in use (256,000 or so), far below what would exhaust memory.
+// The limit is far above any vocabulary in use (256,000 or so), and far below what would exhaust memory.
 constexpr std::uint64_t kLargestId = 4'000'000;
-// Ids have few gaps: a short file that names a far one would ask for a table of millions.
+// Ids have few gaps; without this limit a short file that names a large id would ask for a table of millions.
 constexpr std::size_t kFreeIds = 1024;
 constexpr const char* kOwnTokenizer =
     "take the tokenizer files that the model was trained with: those of LayoutLMv3 and RoBERTa can be read; presets "
@@ -40,7 +40,7 @@ class Reader {
   }
   [[noreturn]] void refuse_missing(const fs::path& directory) const;
 
-  // Keeps the file for writing it back, and returns its text; nothing if there is no such file.
+  // Keeps the file for writing it back, and returns its text; returns nothing if there is no such file.
   std::optional<std::string_view> take_file(const fs::path& path, std::string name);
   json parse(std::string_view text) const;
 
@@ -65,7 +65,7 @@ class Reader {
   std::unordered_map<std::string, std::int32_t> id_of_;
   std::unordered_set<std::string> added_;    // contents of definition_.added
   std::size_t listed_ = 0;                   // tokens of the vocabulary
-  std::string template_bos_, template_eos_;  // what the post-processor puts around a text
+  std::string template_bos_, template_eos_;  // tokens that the post-processor puts around a text
 };
 
 void Reader::refuse_missing(const fs::path& directory) const {
@@ -105,7 +105,7 @@ json Reader::parse(std::string_view text) const {
 TokenizerDefinition Reader::read(const fs::path& path) {
   const bool is_file = fs::is_regular_file(path);
   const fs::path directory = is_file ? path.parent_path() : path;
-  // A tokenizer.json under another name stands alone: what lies beside it need not belong to it.
+  // A tokenizer.json under another name stands alone: files beside it need not belong to it.
   const bool read_others = !is_file || path.filename() == "tokenizer.json";
   const auto take_other = [&](const char* name) -> std::optional<json> {
     const auto text = read_others ? take_file(directory / name, name) : std::nullopt;
@@ -115,7 +115,7 @@ TokenizerDefinition Reader::read(const fs::path& path) {
     const auto tokenizer = take_file(is_file ? path : directory / "tokenizer.json", "tokenizer.json");
     if (tokenizer) {
       read_tokenizer_json(parse(*tokenizer));
-      // Not read, but part of the model directory all the same.
+      // These are not read, but still belong to the model directory.
       for (const char* name : {"vocab.json", "merges.txt", "added_tokens.json"}) {
         if (read_others) take_file(directory / name, name);
       }
@@ -126,7 +126,7 @@ TokenizerDefinition Reader::read(const fs::path& path) {
       read_vocabulary(*take_other("vocab.json"));
       read_merges_text(*take_file(directory / "merges.txt", "merges.txt"));
     }
-    // Beside vocab.json the tokens added later: {"token": id}.
+    // added_tokens.json beside vocab.json holds the tokens added later: {"token": id}.
     const json added_tokens = (tokenizer ? std::nullopt : take_other("added_tokens.json")).value_or(json::object());
     const std::string tokenizer_where = where_;
     json config = take_other("special_tokens_map.json").value_or(json::object());
@@ -138,7 +138,7 @@ TokenizerDefinition Reader::read(const fs::path& path) {
       if (!is_added(content)) add_token({.id = small_id(id), .content = content, .normalized = true});
     }
     where_ = tokenizer_where;
-    // Without merges no token but a single byte is ever made: of a vocabulary of words they have been lost.
+    // Without merges no token but a single byte is ever made, so a vocabulary of words must have lost them.
     constexpr std::size_t kBytesAndMore = 512;
     if (definition_.merges.empty() && listed_ > kBytesAndMore + added_.size()) {
       refuse("the tokenizer has no merges, so that most of its tokens could never occur",
@@ -189,7 +189,7 @@ void Reader::read_tokenizer_json(const json& file) {
   for (const json& token : added_tokens) {
     add_token(added_token(small_id(token.at("id")), token));
   }
-  // The post-processor names the tokens around a text; only needed where no config file does.
+  // The post-processor names the tokens around a text; it is only needed if no config file does.
   std::vector<json> processors = {file.value("post_processor", json())};
   if (type_of(processors[0]) == "Sequence") processors = processors[0].at("processors").get<std::vector<json>>();
   for (const json& processor : processors) {
@@ -296,7 +296,7 @@ AddedToken Reader::added_token(std::int32_t id, const json& token) const {
           .special = token.value("special", false)};
 }
 
-// The configuration's own list of added tokens takes the place of tokenizer.json's.
+// The configuration's own list of added tokens replaces that of tokenizer.json.
 void Reader::read_listed_tokens(const json& config) {
   const json decoder = config.value("added_tokens_decoder", json::object());
   if (!decoder.empty()) {
@@ -312,8 +312,8 @@ void Reader::read_listed_tokens(const json& config) {
 }
 
 void Reader::find_special_tokens(const json& config) {
-  // A role's token as the config gives it: a string, or an object with flags. A role's token that is not an added token
-  // yet becomes one (`transformers` matches it in raw text).
+  // Reads a role's token from the config: a string, or an object with flags. A role's token that is not yet an added
+  // token becomes one (`transformers` matches it in raw text).
   const auto role = [&](const char* name, const std::string& fallback) {
     AddedToken token{.content = fallback, .special = true};
     if (const auto entry = config.find(name); entry != config.end() && entry->is_string()) {

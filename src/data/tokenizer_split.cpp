@@ -26,7 +26,7 @@ Step step_at(std::string_view text, std::size_t position, const CharClasses& cla
   return {classes(decoded.code_point), decoded.length};
 }
 
-// The end of the longest run of `kind` from `position`.
+// Returns the end of the longest run of `kind` from `position`.
 std::size_t run_end(std::string_view text, std::size_t position, CharClass kind, const CharClasses& classes) {
   while (position < text.size()) {
     const Step step = step_at(text, position, classes);
@@ -36,7 +36,7 @@ std::size_t run_end(std::string_view text, std::size_t position, CharClass kind,
   return position;
 }
 
-// Length of 's 't 're 've 'm 'll 'd after the apostrophe at `begin`, apostrophe included; 0 if there is none.
+// Returns the length of 's 't 're 've 'm 'll 'd at `begin`, apostrophe included; 0 if there is none.
 std::size_t contraction_length(std::string_view text, std::size_t begin) {
   const std::string_view rest = text.substr(begin + 1, 2);
   if (rest.empty()) return 0;
@@ -108,13 +108,13 @@ std::size_t piece_end(std::string_view text, std::size_t begin, const CharClasse
   const std::size_t second = begin + first.length;
   if (first.kind != CharClass::kSpace) return run_end(text, second, first.kind, classes);
 
-  // " ?" of the pattern: a plain space goes with the run behind it.
+  // " ?" of the pattern: a plain space belongs to the run behind it.
   if (second == text.size()) return second;
   const Step next = step_at(text, second, classes);
   if (next.kind != CharClass::kSpace) {
     return text[begin] == ' ' ? run_end(text, second + next.length, next.kind, classes) : second;
   }
-  // "\s+(?!\S)": all the white space if nothing follows, else all but its last character, which may go with the word.
+  // "\s+(?!\S)" takes all white space if nothing follows, else all but its last character, which may join the word.
   std::size_t last = second;
   std::size_t end = second + next.length;
   while (end < text.size()) {

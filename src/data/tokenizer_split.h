@@ -2,10 +2,10 @@
 //
 //   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 //
-// Written by hand rather than given to a regular-expression library for one reason beside speed: \p{L}, \p{N} and \s
+// It is written by hand rather than with a regular-expression library for one reason beside speed: \p{L}, \p{N} and \s
 // depend on the library's Unicode version, and ids must equal those of Hugging Face's `tokenizers`. The classes here
-// were asked of that library, code point by code point (tools/make_tokenizer_classes.py). PCRE2 is the reference in the
-// tests.
+// were queried from that library, code point by code point (tools/make_tokenizer_classes.py). The tests compare with
+// PCRE2.
 //
 //   const CharClasses& classes = CharClasses::instance();
 //   for (std::size_t begin = 0; begin < text.size();) { end = piece_end(text, begin, classes); ...; begin = end; }
@@ -22,7 +22,7 @@ namespace plimsoll {
 
 enum class CharClass : std::uint8_t { kOther = 0, kLetter = 1, kNumber = 2, kSpace = 3 };
 
-// The class of every code point: a table of blocks of 256, equal blocks kept once (about 15 KiB).
+// Gives the class of every code point: a table of blocks of 256, with equal blocks stored once (about 15 KiB).
 class CharClasses {
  public:
   static const CharClasses& instance();
@@ -37,7 +37,7 @@ class CharClasses {
   CharClasses();
   std::array<CharClass, 128> ascii_{};
   std::array<std::uint8_t, 0x1100> block_of_{};
-  std::vector<std::array<std::uint8_t, 64>> blocks_;  // two bits a code point
+  std::vector<std::array<std::uint8_t, 64>> blocks_;  // two bits per code point
 };
 
 // A code point and its length in bytes. `text` must be valid UTF-8 and `position` the start of a character in it.
@@ -47,10 +47,10 @@ struct DecodedChar {
 };
 DecodedChar decode_utf8(std::string_view text, std::size_t position);
 
-// The offset of the first byte that breaks UTF-8 (overlong forms, surrogates and values above U+10FFFF break it too).
+// Returns the offset of the first byte that breaks UTF-8 (as do overlong forms, surrogates and values above U+10FFFF).
 std::optional<std::size_t> find_invalid_utf8(std::string_view text);
 
-// Where the piece that starts at `begin` ends. `text` is valid UTF-8; begin < text.size(); the piece is never empty.
+// Returns the end of the piece that starts at `begin`. `text` is valid UTF-8; begin < text.size(); no piece is empty.
 std::size_t piece_end(std::string_view text, std::size_t begin, const CharClasses& classes);
 
 }  // namespace plimsoll

@@ -35,9 +35,9 @@ class Trainer {
  private:
   struct PairUse {
     std::uint64_t count = 0;
-    std::set<std::size_t> pieces;  // where it may occur
+    std::set<std::size_t> pieces;  // the pieces in which it may occur
   };
-  struct Candidate {  // a pair with the count it had when it was queued
+  struct Candidate {  // a pair with the count that it had when it was queued
     std::uint64_t count;
     Pair pair;
   };
@@ -49,7 +49,7 @@ class Trainer {
   void merge(const Pair& pair, std::int32_t result);
 
   std::vector<Piece> pieces_;
-  std::vector<std::string> texts_;  // of each symbol; the first 256 are the bytes
+  std::vector<std::string> texts_;  // the text of each symbol; the first 256 are the bytes
   std::unordered_map<std::string, std::int32_t> symbols_;
   std::unordered_map<Pair, PairUse, PairHash> pairs_;
   std::vector<Candidate> heap_;  // best at the front; entries whose count has changed since are skipped

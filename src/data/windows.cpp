@@ -78,11 +78,11 @@ void cut_windows(const PageTokens& tokens, const WindowOptions& options, std::ve
     if (!starts_word(end)) {
       std::int32_t start = end;
       while (start > begin && !starts_word(start)) --start;
-      if (start > begin) end = start;  // otherwise one word fills the window and is cut
+      if (start > begin) end = start;  // otherwise the window holds part of one word, which is cut
     }
     windows.push_back({begin, end});
     if (end == count) return;
-    // As much overlap as asked for, but the next word must fit behind it, or the next window would end where this did.
+    // The overlap is as large as asked for, but the next word must fit behind it, or the next window would end here.
     std::int32_t next = std::max(end - options.stride, word_end(end) - content);
     next = std::clamp(next, begin + 1, end);
     while (next < end && !starts_word(next)) ++next;

@@ -1,15 +1,15 @@
-// A page's tokens, cut into windows that fit the model: <s> tokens </s>, overlapping, with no word lost.
+// Cuts a page's tokens into overlapping windows that fit the model, <s> tokens </s>, without losing a word.
 //
-// Windows begin and end between words wherever a word fits into one, so a word's first token (the one that carries its
-// label) always stands beside the rest of it. Only a word longer than a whole window is cut.
+// Windows begin and end between words if a word fits into one, so a word's first token (which carries its label) always
+// stands beside the rest of it. Only a word longer than a whole window is cut.
 //
 //   page's tokens   a a b c c c d e e     (letters: words)      max_length 7: five tokens and <s>, </s>; stride 2
-//   window 0        a a b                  c would be cut: it waits for the next
+// window 0        a a b                  c would be cut, so it waits for the next window
 //   window 1            b c c c d          overlap of at most two tokens, whole words
 //   window 2                    d e e
 //   owner           0 0 0 1 1 1 1 2 2      where the word has most context on its poorer side
 //
-// Evaluation reads a word's prediction from the one window that owns it; training learns from every window's labels.
+// Evaluation reads a word's prediction from the one window that owns it; training uses every window's labels.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ namespace plimsoll {
 
 class Tokenizer;
 
-// What the data side needs of a tokenizer. `encode` appends a word's ids and is thread-safe.
+// The part of a tokenizer that data needs. `encode` appends a word's ids and is thread-safe.
 struct WordEncoder {
   std::function<void(std::string_view word, std::vector<std::int32_t>& ids)> encode;
   std::int32_t bos_id = 0, pad_id = 1, eos_id = 2;
@@ -42,8 +42,8 @@ enum class LongPages : std::uint8_t {
 };
 
 struct WindowOptions {
-  int max_length = 512;  // tokens of a window, <s> and </s> included
-  int stride = 128;      // overlap in tokens, at most; HF's name
+  int max_length = 512;  // of a window, including <s> and </s>
+  int stride = 128;      // overlap in tokens, at most; Hugging Face's name
   LongPages long_pages = LongPages::kWindows;
 
   int content() const { return max_length - 2; }
@@ -55,8 +55,8 @@ inline constexpr std::int32_t kNoWord = -1;
 
 struct PageTokens {
   std::vector<std::int32_t> ids;            // without <s> and </s>
-  std::vector<std::int32_t> words;          // word of each token, ascending
-  std::vector<std::int32_t> first_of_word;  // first token of each word; -1: the word has none
+  std::vector<std::int32_t> words;          // the word of each token, ascending
+  std::vector<std::int32_t> first_of_word;  // the first token of each word; -1: the word has none
 
   void assign(const Page& page, const WordEncoder& encoder);
 };
@@ -67,10 +67,10 @@ struct Window {
   friend bool operator==(const Window&, const Window&) = default;
 };
 
-// At least one window, the only one of an empty page being empty. kRefuse cuts as kWindows does: the caller sees two.
+// Returns at least one window; an empty page has one, empty window. kRefuse cuts as kWindows does; the caller sees two.
 void cut_windows(const PageTokens& tokens, const WindowOptions& options, std::vector<Window>& windows);
 
-// Index of the window that owns the word whose first token is `token`: of those that hold it, the one with most tokens
+// Returns the window that owns the word whose first token is `token`: of those that hold it, the one with most tokens
 // on the word's poorer side (a page's own begin and end count as plenty), the earliest of equals; -1 if none holds it.
 int owning_window(std::span<const Window> windows, std::int32_t token, std::int32_t token_count);
 
