@@ -17,8 +17,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Inputs that make every row real and every index valid: 0, but for counts. An earlier round has put other tensors in
-// the bytes of inputs that it no longer needed.
+// Fills inputs so that every row is real and every index valid: with 0, except for counts. An earlier round has put
+// other tensors in the bytes of inputs that it no longer needed.
 void fill_inputs(const Program& program, const ModelCapacity& capacity, const LayoutLMv3Config& config) {
   for (std::size_t value = 0; value < program.graph().values().size(); ++value) {
     if (program.graph().values()[value].role != Role::kInput) continue;
@@ -39,8 +39,8 @@ void fill_inputs(const Program& program, const ModelCapacity& capacity, const La
   program.source("key_mask").write(std::as_bytes(std::span(real)));
 }
 
-// The best of a few rounds for each node of a step with that optimizer, and its work, summed by speed. `all`: every
-// node; otherwise the updates alone.
+// Records the best of a few rounds for each node of a step with that optimizer, and its work, summed by speed. `all`
+// covers every node, otherwise the updates alone.
 struct Measured {
   std::array<double, kSpeedCount> seconds{}, work{};
 };
@@ -82,7 +82,7 @@ void measure_step(Backend& backend, DType precision, OptimizerKind optimizer, bo
     found.seconds[speed] += best[n];
     found.work[speed] += work_of(program.graph(), node);
   }
-  for (std::size_t i = 0; i < kSpeedCount; ++i) {  // what an earlier step has shown stays: small tensors' moments
+  for (std::size_t i = 0; i < kSpeedCount; ++i) {  // keep what an earlier step measured: small tensors' moments
     if (measured.work[i] > 0 || found.work[i] == 0) continue;
     measured.seconds[i] = found.seconds[i];
     measured.work[i] = found.work[i];
@@ -99,7 +99,7 @@ OpSpeeds measure_speeds(Backend& backend, DType precision) {
   OpSpeeds speeds;
   const auto add = static_cast<std::size_t>(Op::kAdd);
   for (std::size_t i = 0; i < kSpeedCount; ++i) {
-    // What no step has: the speed of the op's other form, or an addition's.
+    // A speed that no step measured is that of the op's other form, or of an addition.
     const std::size_t other = (i + kSpeedForms) % kSpeedCount;
     const std::size_t from = measured.work[i] > 0 ? i : measured.work[other] > 0 ? other : add;
     speeds.seconds_per_unit[i] = measured.seconds[from] / measured.work[from];

@@ -1,4 +1,4 @@
-// How fast this machine does each op's work: measured once on a small model, kept in a file, used to compare plans.
+// Measures how fast this machine does each op's work, once on a small model; a file keeps it for comparing plans.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,18 +9,18 @@
 
 namespace plimsoll {
 
-// The most that a process of its own holds while it measures.
+// The most memory that a separate process holds while it measures.
 inline constexpr std::size_t kCalibrationBytes = 240 * kMiB;
 
-// Times every node of one LayoutLMv3-base layer's step in that precision, and the updates of each optimizer, a few times
-// over, and takes the best. Takes about two seconds and kCalibrationBytes: meant for a process of its own, so that a run's memory
-// does not pay for it.
+// Times every node of one LayoutLMv3-base layer's step in that precision, and the updates of each optimizer, a few
+// times each, and takes the best. It takes about two seconds and kCalibrationBytes and is meant for a process of its
+// own, so that the memory of a run is not affected.
 OpSpeeds measure_speeds(Backend& backend, DType precision);
 
-// A server core's speeds, rounded: what plans are compared with where nothing has been measured. Their ratios matter.
+// The speeds of a server core, rounded, used to compare plans if nothing was measured. Only their ratios matter.
 OpSpeeds typical_speeds();
 
-// {"seconds_per_unit": {"linear": 3.1e-11, ...}, "half_seconds_per_unit": {...}}. Reading throws DataError, naming `where`, unless every op is there.
+// {"seconds_per_unit": {"linear": 3.1e-11, ...}, ...}. Reading throws DataError, naming `where`, if an op is missing.
 nlohmann::json speeds_json(const OpSpeeds& speeds);
 OpSpeeds parse_speeds(const nlohmann::json& json, const std::string& where);
 

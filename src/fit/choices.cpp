@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// "choices-NVIDIA-H200--cuBLAS-130100.json": a file for each device and library.
+// Returns a file name for each device and library: "choices-NVIDIA-H200--cuBLAS-130100.json".
 fs::path file_of(const fs::path& cache, const std::string& device) {
   if (cache.empty()) return {};
   std::string name = device;
@@ -26,7 +26,7 @@ fs::path file_of(const fs::path& cache, const std::string& device) {
   return cache / fmt::format("choices-{}.json", name);
 }
 
-// Nothing where there is no file, or, with a warning, none that can be read.
+// Returns nothing if there is no file, or, with a warning, if it cannot be read.
 Choices read_file(const fs::path& path) {
   std::error_code missing;
   if (path.empty() || !fs::is_regular_file(path, missing)) return {};
@@ -39,7 +39,7 @@ Choices read_file(const fs::path& path) {
   }
 }
 
-// What is in the file stays: whoever comes next shall find what others have found.
+// Choices already in the file stay, so that later runs find what earlier ones chose.
 void keep(const fs::path& path, Choices choices) {
   if (path.empty()) return;
   const Choices kept = read_file(path);

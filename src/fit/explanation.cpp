@@ -12,12 +12,12 @@
 namespace plimsoll {
 namespace {
 
-// Budgets of the sweep in which the neighbours are found.
+// The number of budgets in the sweep that finds the neighbours.
 constexpr int kSweepPoints = 8;
-// Closer than this, two plans are the same to a user.
+// Two plans whose times differ by less are the same to a user.
 constexpr double kNoticed = 0.002;
 
-// "layoutlmv3.encoder.layer.7.output" -> "layer.*.output".
+// Replaces the layer's number: "layoutlmv3.encoder.layer.7.output" -> "layer.*.output".
 std::string without_layer(const std::string& name) {
   const std::string layer = "layer.";
   std::string text = name;
@@ -67,7 +67,7 @@ void explain_packing(const PlannedProgram& program, Explanation& explanation) {
                    [](const AliveGroup& a, const AliveGroup& b) { return a.bytes > b.bytes; });
 }
 
-// By phase, scaled so that they add up to what the plan says (it knows how many rows are real).
+// Gives the time of each phase, scaled so that they add up to the plan's time (which knows how many rows are real).
 void explain_time(const FitRequest& request, const RunPlan& run, Explanation& explanation) {
   double sum = 0;
   for (const PlannedProgram& program : run.programs) {
@@ -204,7 +204,7 @@ class LeverNotes {
   std::vector<LeverNote> notes_;
 };
 
-// The sweep's plans next to this one that differ from it: less memory, or more speed.
+// Finds the sweep's nearest plans that differ from this one: one with less memory, one with more speed.
 void find_neighbours(const FitRequest& request, const RunPlan& run, Backend& backend, Explanation& explanation) {
   for (RunPlan& plan : sweep_budgets(request, kSweepPoints, backend)) {
     const double change = plan.seconds_per_update / run.seconds_per_update - 1;

@@ -14,16 +14,16 @@
 namespace plimsoll {
 namespace {
 
-// For what is not ours to count: heap pages that libraries touch for a moment, thread stacks, the allocator's own
-// slack. Runs take up to about 1 MiB of it (bench/predicted_against_measured.py).
+// The reserve covers memory that we do not plan: heap pages that libraries touch for a moment, thread stacks, the
+// allocator's own overhead. Runs use up to about 1 MiB of it (bench/predicted_against_measured.py).
 constexpr std::size_t kReserveBytes = 4 * kMiB;
 
-// What a GPU's driver takes while kernels run: the stacks of kernels that spill, graphs of kernels. An allowance, since
-// nothing tells it beforehand.
+// The reserve covers what a GPU's driver takes while kernels run: stacks of kernels that spill, and CUDA graphs. It is
+// an estimate, because the driver does not report it beforehand.
 constexpr std::size_t kDriverReserveBytes = 64 * kMiB;
 constexpr const char *kContextItem = "context and libraries", *kDriverReserveItem = "reserve for the driver";
 
-// The block that passes between arena and file, and what the thread touches of its stack.
+// The thread needs the block that passes between arena and file, and some pages of its stack.
 constexpr std::size_t kOffloadThreadBytes = kOffloadBlockBytes + 64 * kKiB;
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -39,7 +39,7 @@ StepOptions step_options(const FitRequest& request, const Levers& levers) {
   return options;
 }
 
-// Its kernels are prepared later.
+// Builds a program without its kernels, which are prepared later.
 PlannedProgram build_program(ProgramKind kind, const FitRequest& request, const Levers& levers,
                              const ModelCapacity& capacity, OffloadLayout& layout) {
   StepGraph step = build_step_graph(kind, step_options(request, levers), capacity, request.update_text_rows, &layout);
@@ -53,8 +53,8 @@ PlannedProgram build_program(ProgramKind kind, const FitRequest& request, const 
           .plan = {}};
 }
 
-// Kernels take memory that grows with the rows that they are made for: those of a plan that cannot fit, or that no
-// budget asked for, would make the planner itself outgrow the budget. Without them the plan lacks their scratch.
+// A kernel's memory grows with the rows that it is made for, so the kernels of a plan that cannot fit, or that has no
+// budget, could make the planner itself outgrow the budget. Without them the plan lacks their scratch.
 constexpr std::int64_t kRowsWithoutQuestion = 16'384;
 bool needs_kernels(const RunPlan& run, const FitRequest& request, std::size_t loader_bytes) {
   std::int64_t rows = 0;
@@ -68,7 +68,7 @@ bool needs_kernels(const RunPlan& run, const FitRequest& request, std::size_t lo
   return rows <= kRowsWithoutQuestion || arena + loader_bytes <= request.budget_bytes;
 }
 
-// Persistent bytes by purpose; names are those that transform/optimizer.h gives.
+// Groups persistent bytes by purpose, using the names that transform/optimizer.h gives.
 std::vector<MemoryItem> persistent_items(const PersistentLayout& layout, const StepOptions& step) {
   std::set<std::string> frozen_names;
   if (!step.model.trains_all()) {
@@ -103,7 +103,7 @@ std::vector<MemoryItem> persistent_items(const PersistentLayout& layout, const S
       {"accumulated gradients", gradients}};
 }
 
-// Micro-batches have room for the largest of them; their rows together are those of an update.
+// Every micro-batch has room for the largest; together they have the rows of an update.
 double real_row_share(const FitRequest& request, const ModelCapacity& capacity) {
   const std::int64_t visual = request.step.config.visual_tokens();
   const std::int64_t rows = request.update_text_rows + request.train_batch_size * visual;
@@ -157,7 +157,7 @@ std::size_t measured_peak_bytes(Backend& backend) {
 
 namespace {
 
-// Between two looks at an interrupt: the longest node, or all of them from the first that changes a parameter on.
+// The longest time between two checks for an interrupt: the longest node, or everything from the first update on.
 double longest_seconds(const PreparedGraph& prepared, const OpSpeeds& speeds, double row_share) {
   const Graph& graph = prepared.graph;
   const double whole = estimate_seconds(graph, speeds, row_share);
@@ -232,7 +232,7 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
   for (MemoryItem& item : explain_peak(largest->plan)) {
     run.items.push_back({fmt::format("{} ({})", item.name, program_kind_name(largest->kind)), item.bytes});
   }
-  // Measured last: kernels, plans and graphs are then part of it; what planning has freed is not.
+  // Measured last, so that kernels, plans and graphs are included and memory that planning has freed is not.
   release_free_heap();
   const bool to_file = run.offload.bytes() > 0 && run.offload_target == OffloadTarget::kFile;
   const std::vector<MemoryItem> host = {{"process, libraries, data index", request.process_bytes()},

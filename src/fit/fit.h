@@ -1,11 +1,11 @@
-// fit: the fastest plan whose whole run stays inside the budget, or a refusal that names the smallest budget.
+// fit: finds the fastest plan whose whole run stays inside the budget, or refuses and names the smallest budget.
 //
-// What a run may use on a CPU is its peak resident set. A plan predicts it as the sum of
+// On a CPU, the budget limits the peak resident set, which a plan predicts as the sum of
 //   what the process holds already (code, libraries, data index, tokenizer; measured, once kernels are prepared)
 //   + the arena (parameters, optimizer state, accumulated gradients, and the largest program's transient part)
 //   + the loader's buffers + a reserve for what libraries take for a moment.
-// On a device with memory of its own it is what the process holds there: context and libraries (asked of the driver,
-// once kernels are prepared) + the arena + a reserve for the driver.
+// On a device with memory of its own, the budget limits what the process holds there: context and libraries (as the
+// driver reports once kernels are prepared) + the arena + a reserve for the driver.
 #pragma once
 
 #include <cstddef>
@@ -27,9 +27,9 @@
 
 namespace plimsoll {
 
-// Which forward values may be computed again in backward, beside the cheap ones.
+// The activations that may be recomputed in backward, beside the cheap ones.
 enum class RecomputeMode : std::uint8_t {
-  kAuto,  // as many as the budget asks for
+  kAuto,  // as many as the budget requires
   kNone,
   kLayers  // all: only each layer's input is kept (gradient checkpointing)
 };
@@ -37,28 +37,28 @@ enum class RecomputeMode : std::uint8_t {
 enum class OffloadTarget : std::uint8_t {
   kNone,
   kFile,
-  kHost  // the host's memory, from a device with its own, as far as the host's budget has room
+  kHost  // the host's memory, for a device with its own, up to the host's budget
 };
 
-// How a budget is asked for: a refusal names another value of the same option.
+// The option that sets the budget; a refusal names another value of the same option.
 struct BudgetOption {
   const char* name = "--budget";
   std::size_t (*value)(std::size_t budget_bytes) = [](std::size_t bytes) { return bytes; };  // for that budget
 };
 
-// What the process holds varies from run to run by some hundred KiB; a budget that a refusal names has room for that.
+// The process's memory varies from run to run by some hundred KiB; a budget that a refusal names has room for that.
 inline constexpr std::size_t kVariationBytes = 1 * kMiB;
 
-// A budget where none is asked for: what is held, and all that is free now, less a twentieth for the rest of the
+// The budget if none was given: the memory held and all that is free now, less a twentieth for the rest of the
 // machine.
 std::size_t usual_budget(std::size_t held_bytes, std::size_t free_bytes);
 
-// The budget of the memory that computes is too small.
+// The budget for the memory of the device that computes is too small.
 class BudgetTooSmall : public BudgetError {
  public:
   BudgetTooSmall(Problem problem, std::size_t smallest_budget_bytes)
       : BudgetError(std::move(problem)), smallest_budget_bytes_(smallest_budget_bytes) {}
-  // The smallest that is known to be enough for the run as it was asked for.
+  // The smallest budget that is known to be enough for the run as requested.
   std::size_t smallest_budget_bytes() const { return smallest_budget_bytes_; }
 
  private:
@@ -66,35 +66,35 @@ class BudgetTooSmall : public BudgetError {
 };
 
 struct FitRequest {
-  StepOptions step;                              // its `update` and `recompute` are the search's to set
-  std::int64_t train_batch_size = 1;             // samples an update, the effective batch
+  StepOptions step;                              // the search sets its `update` and `recompute`
+  std::int64_t train_batch_size = 1;             // samples per update, the effective batch
   std::optional<std::int64_t> micro_batch_size;  // pinned by the user
   std::optional<UpdateMode> update;              // pinned by the user
   RecomputeMode recompute = RecomputeMode::kAuto;
-  OpSpeeds speeds = typical_speeds();  // what plans are compared by
-  // Where what may leave the memory that computes goes where the budget asks for it, at what is among `speeds`.
+  OpSpeeds speeds = typical_speeds();  // used to compare plans
+  // Where tensors may be offloaded if the budget requires it; their transfer costs are among `speeds`.
   OffloadTarget offload = OffloadTarget::kNone;
-  std::filesystem::path offload_directory{};  // of the file
+  std::filesystem::path offload_directory{};  // the directory of the offload file
   bool trains = true;                         // false: evaluation only
-  bool pretrained = false;                    // the model has weights of its own: adapters make sense
+  bool pretrained = false;                    // the model has pretrained weights, so adapters make sense
   bool evaluates = false;
-  // The options that a run without evaluation leaves out ("--eval-data and --eval-steps"); empty: it cannot do without.
+  // The options that a run without evaluation leaves out ("--eval-data and --eval-steps"); empty: it must evaluate.
   std::string evaluation_options = "--eval-data";
-  bool resumes = false;           // it goes on from a checkpoint, so only what changes no result may still change
+  bool resumes = false;           // resumes a checkpoint, so only settings that change no result may change
   std::int64_t least_window = 0;  // the shortest windows, in tokens, that its other options allow
-  // The most text rows that any micro-batch of `micro` samples will hold; training and evaluation.
+  // The most text rows of any micro-batch of `micro` samples, for training and for evaluation.
   std::function<std::int64_t(std::int64_t micro)> text_rows;
   std::function<std::int64_t(std::int64_t micro)> evaluation_text_rows;
-  // The most text rows of an update: bounds the distinct words in an accumulated gradient.
+  // The most text rows of an update; it bounds the distinct words in an accumulated gradient.
   std::int64_t update_text_rows = 0;
-  // What the loader will hold for micro-batches of that capacity, and its worst decode.
+  // The bytes that the loader holds for micro-batches of that capacity, including its largest decode.
   std::function<std::size_t(const ModelCapacity&)> loader_bytes;
-  std::size_t drawing_bytes = 0;  // what drawing a page holds beside the loader
-  std::size_t budget_bytes = 0;   // 0: no limit; of the device's memory where it has its own
+  std::size_t drawing_bytes = 0;  // bytes that drawing a page needs beside the loader
+  std::size_t budget_bytes = 0;   // 0: no limit; of the device's memory if it has its own
   BudgetOption budget_option{};
-  // Beside it, of the host's memory in a run on such a device; 0: no limit.
+  // In a run on such a device, the budget of the host's memory; 0: no limit.
   std::size_t host_budget_bytes = 0;
-  // What the process holds at the moment that it is called; tests may say what they like.
+  // Returns the bytes that the process holds now; tests replace it.
   std::function<std::size_t()> process_bytes = resident_bytes;
 };
 
@@ -107,50 +107,50 @@ struct PlannedProgram {
   MemoryPlan plan;
 };
 
-// What the search may choose. None of it changes a result, only bytes and time.
+// The settings that the search may choose. None of them changes a result, only bytes and time.
 struct Levers {
   std::int64_t micro_batch_size = 1;
   UpdateMode update = UpdateMode::kAfterBackward;
-  std::vector<Recomputation> recompute{};  // a first part of rank_step_recomputations
-  std::vector<Offloading> offload{};       // of rank_step_offloads
+  std::vector<Recomputation> recompute{};  // a prefix of rank_step_recomputations
+  std::vector<Offloading> offload{};       // entries of rank_step_offloads
 };
 
-// What recomputation frees at the end of forward, and what it takes, each time that backward runs.
+// The bytes that recomputation frees at the end of forward, and the time that it adds to each backward.
 std::size_t recomputed_bytes(const Levers& levers);
 double recomputed_seconds(const Levers& levers);
 
 struct RunPlan {
   Levers levers;
-  OptimizerKind optimizer = OptimizerKind::kAdamW;  // asked for, never chosen
-  DType precision = DType::kF32;                    // the same
+  OptimizerKind optimizer = OptimizerKind::kAdamW;  // as requested
+  DType precision = DType::kF32;                    // as requested
   std::int64_t parameters = 0, trained_parameters = 0;
-  std::string trained_parts;  // model/trained_parts.h; empty where all train
+  std::string trained_parts;  // model/trained_parts.h; empty if everything is trained
   std::int64_t accumulation_steps = 0;
   std::int64_t train_batch_size = 0, update_text_rows = 0;  // as requested
   std::vector<PlannedProgram> programs;
   PersistentLayout layout;
-  OffloadLayout offload;  // what lives elsewhere instead
+  OffloadLayout offload;  // the tensors that are offloaded
   OffloadTarget offload_target = OffloadTarget::kNone;
   std::filesystem::path offload_directory;
   std::size_t arena_bytes = 0;
   std::size_t predicted_peak_bytes = 0;
   std::size_t budget_bytes = 0;
-  // On a device with memory of its own: what the process is predicted to hold on the host, and may.
+  // On a device with memory of its own: the bytes that the process is predicted to hold on the host, and their limit.
   std::size_t host_peak_bytes = 0, host_budget_bytes = 0;
   double seconds_per_update = 0;       // estimated, with every row of every micro-batch real
-  double seconds_to_save = 0;          // the longest that a run goes on before it can save: see Program::run
-  std::vector<MemoryItem> items;       // add up to predicted_peak_bytes
-  std::vector<MemoryItem> host_items;  // add up to host_peak_bytes
+  double seconds_to_save = 0;          // the longest that a run continues before it can save: see Program::run
+  std::vector<MemoryItem> items;       // their sum is predicted_peak_bytes
+  std::vector<MemoryItem> host_items;  // their sum is host_peak_bytes
 
   bool fits() const { return fits_device() && fits_host(); }
   bool fits_device() const { return budget_bytes == 0 || predicted_peak_bytes <= budget_bytes; }
   bool fits_host() const { return host_budget_bytes == 0 || host_peak_bytes <= host_budget_bytes; }
-  // Of the process's resident set.
+  // The budget of the process's resident set.
   std::size_t resident_budget_bytes() const { return host_budget_bytes > 0 ? host_budget_bytes : budget_bytes; }
 };
 
 enum class PlanDepth : std::uint8_t {
-  kEstimate,  // every size, no offsets: quick, for comparing plans; cannot run
+  kEstimate,  // all sizes but no offsets: quick, for comparing plans; cannot run
   kComplete
 };
 
@@ -158,33 +158,33 @@ enum class PlanDepth : std::uint8_t {
 RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backend,
                  PlanDepth depth = PlanDepth::kComplete);
 
-// On a device with memory of its own, once all that runs is loaded there: what context and libraries hold now takes the
-// place of what they held when the run was planned, out of the reserve first. Throws BudgetError if that is more than
-// the budget has room for.
+// On a device with memory of its own, replaces the planned bytes of context and libraries by those measured once
+// everything is loaded; a difference is taken out of the reserve first. Throws BudgetError if the result does not fit
+// the budget.
 void settle(RunPlan& run, Backend& backend);
 
-// What predicted_peak_bytes is compared with, while the session lives: the most that the process has held, resident or,
-// on a device with memory of its own, there.
+// Returns the measured value to compare with predicted_peak_bytes, while the session lives: the most that the process
+// has held, resident or, on a device with memory of its own, there.
 std::size_t measured_peak_bytes(Backend& backend);
 
-// The plan that is estimated to be the fastest of those that fit. Micro-batches without recomputation come first: they
-// cost next to nothing; then larger ones that recompute, or whose gradients are consumed in backward. Throws
-// BudgetError with the smallest budget that works and the cheapest changes that fit this one (fit/remedies.h), and
-// UsageError if what is pinned makes no sense.
+// Returns the plan with the least estimated time of those that fit. Micro-batches without recomputation are tried
+// first, because they cost almost nothing; then larger ones that recompute, or that consume gradients in backward.
+// Throws BudgetError with the smallest budget that works and the cheapest changes that fit this one (fit/remedies.h),
+// and UsageError if the pinned settings contradict each other.
 RunPlan fit(const FitRequest& request, Backend& backend);
 
-// The same; nothing where fit() would refuse.
+// Returns the same plan, or nothing where fit() would refuse.
 std::optional<RunPlan> try_fit(const FitRequest& request, Backend& backend);
 
-// The same choice by estimates alone, without programs, so it cannot run; nothing if no plan fits.
+// Returns the same choice from estimates alone, without programs, so it cannot run; nothing if no plan fits.
 std::optional<RunPlan> choose_plan(const FitRequest& request, Backend& backend);
 
-// The smallest plan that there is, likewise.
+// Returns the smallest possible plan, also from estimates.
 RunPlan smallest_plan(const FitRequest& request, Backend& backend);
 
-// What budgets between the smallest and the largest useful one buy: up to `points` of them, evenly spaced, ascending,
-// each with the plan that fit() would choose (without its programs, so it cannot run). Between two neighbours with the
-// same levers lies nothing of interest.
+// Returns plans for up to `points` budgets between the smallest and the largest useful one, evenly spaced, ascending,
+// each as fit() would choose it (without its programs, so it cannot run). If two neighbours have the same levers, so
+// have all budgets between them.
 std::vector<RunPlan> sweep_budgets(const FitRequest& request, int points, Backend& backend);
 
 }  // namespace plimsoll

@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kOrdinaryDiskSecondsPerByte = 1 / 500e6;
 
-// Whether what the other options freeze is there and leaves something to train.
+// True if the parts that other options freeze exist and something is left to train.
 bool trains_something(const FitRequest& request) {
   try {
     check_trained_parts(request.step.config, request.step.model);
@@ -28,7 +28,7 @@ bool trains_something(const FitRequest& request) {
   }
 }
 
-// Windows of at most `length` tokens. There are more of them then; how many are in a batch stays as it is.
+// Limits windows to `length` tokens. There are more of them then; the number in a batch stays the same.
 bool shorten_windows(FitRequest& request, std::int64_t length) {
   if (length < request.least_window) return false;
   const auto longest = [](const auto& rows) { return rows ? rows(1) : 0; };
@@ -43,7 +43,7 @@ bool shorten_windows(FitRequest& request, std::int64_t length) {
 }
 
 bool take_model(FitRequest& request, const std::string& preset) {
-  // A preset has no weights to predict with, that adapters could be added to, or that could be held in few bits.
+  // A preset has no weights to predict with, to add adapters to, or to quantize.
   const ModelOptions& model = request.step.model;
   if (!request.trains || model.lora.enabled() || model.frozen_weights != DType::kF32) return false;
   const LayoutLMv3Config& now = request.step.config;
@@ -55,7 +55,7 @@ bool take_model(FitRequest& request, const std::string& preset) {
 }
 
 bool take_optimizer(FitRequest& request, OptimizerKind kind) {
-  const bool is_smaller = request.step.optimizer.kind < kind;  // kinds are in the order of what they keep
+  const bool is_smaller = request.step.optimizer.kind < kind;  // kinds are ordered by the size of their states
   if (!request.trains || !is_smaller) return false;
   request.step.optimizer.kind = kind;
   return true;
@@ -79,7 +79,7 @@ bool take_adapters(FitRequest& request, std::int64_t rank) {
   return trains_something(request);
 }
 
-// Two changes as one, which does nothing if either does nothing.
+// Combines two changes into one, which does nothing if either does nothing.
 Change both(const Change& a, const Change& b) {
   return {.kind = a.kind + " and " + b.kind,
           .what = a.what + "; " + b.what,
@@ -88,7 +88,7 @@ Change both(const Change& a, const Change& b) {
           .apply = [a, b](FitRequest& request) { return a.apply(request) && b.apply(request); }};
 }
 
-// No change is enough by itself: one after the other is added, the mildest first, until they are together.
+// If no change is enough by itself, they are added one after the other, the mildest first, until the run fits.
 template <typename TryChange, typename Outcome>
 void combine(const std::vector<Change>& changes, const TryChange& try_change, Outcome fits, Outcome no_change) {
   std::optional<Change> before, together;  // without and with the last kind
@@ -112,7 +112,7 @@ std::vector<Change> known_changes(const FitRequest& request) {
                        std::function<bool(FitRequest&)> apply) {
     changes.push_back({std::move(kind), std::move(what), std::move(flags), effect, std::move(apply)});
   };
-  // What was pinned is left to the search again.
+  // The search chooses again what was pinned.
   add("micro-batch", "the micro-batch is chosen by the budget", "--micro-batch-size 0", Effect::kNone,
       [](FitRequest& r) {
         const bool pinned = r.micro_batch_size.has_value() && *r.micro_batch_size > 1;
@@ -129,7 +129,7 @@ std::vector<Change> known_changes(const FitRequest& request) {
     r.update.reset();
     return pinned;
   });
-  // How fast the disk, or the way to the host, is will be measured once it is known: here as an ordinary disk.
+  // The speed of the disk, or of the transfers to the host, is measured later; this assumes an ordinary disk.
   const bool to_host = request.host_budget_bytes > 0;
   add("offload",
       fmt::format("optimizer state and forward values in {}", to_host ? "the host's memory" : "a file on disk"),
@@ -147,7 +147,7 @@ std::vector<Change> known_changes(const FitRequest& request) {
         r.evaluates = r.evaluates && !r.trains;
         return both_asked;
       });
-  // What the host may hold is then what it needs; the flag says how much that is.
+  // The host's budget is then as large as needed; the flag names the value.
   add("host budget", "the host holds more of what the device has no room for", "--host-budget", Effect::kNone,
       [](FitRequest& r) {
         const std::size_t available = usual_budget(0, available_memory_bytes());
@@ -156,7 +156,7 @@ std::vector<Change> known_changes(const FitRequest& request) {
         r.host_budget_bytes = available;
         return is_limit;
       });
-  // Other arithmetic.
+  // These changes use other arithmetic.
   add("clipping", "gradients are not clipped, so each is consumed at once", "--max-grad-norm 0", Effect::kNumerics,
       [](FitRequest& r) {
         const bool clipped = r.trains && r.step.optimizer.clips;
@@ -167,13 +167,13 @@ std::vector<Change> known_changes(const FitRequest& request) {
       [](FitRequest& r) { return take_optimizer(r, OptimizerKind::kAdamW8bit); });
   add("optimizer", "Adafactor keeps means of rows and columns", "--optim adafactor", Effect::kNumerics,
       [](FitRequest& r) { return take_optimizer(r, OptimizerKind::kAdafactor); });
-  // Its time is estimated with the speeds of the request's own precision.
+  // Its time is estimated with the speeds of the requested precision.
   add("precision", "the encoder's activations in bfloat16", "--bf16", Effect::kNumerics, [](FitRequest& r) {
     const bool is_wider = r.trains && r.step.precision == DType::kF32;
     r.step.precision = DType::kBF16;
     return is_wider;
   });
-  // A part of the model.
+  // This change freezes a part of the model.
   const std::string embeddings = "layoutlmv3.embeddings.*";
   add("freezing", "the text embeddings stay as they are", fmt::format("--freeze '{}'", embeddings),
       Effect::kFewerTrained, [embeddings](FitRequest& r) { return freeze(r, embeddings); });
@@ -185,17 +185,17 @@ std::vector<Change> known_changes(const FitRequest& request) {
         if (taken) r.step.model.frozen_weights = DType::kNF4;
         return taken;
       });
-  // Other pages.
+  // These changes cut pages into other windows.
   for (const std::int64_t length : {384, 256, 128, 64}) {
     add("length", "pages in windows of at most " + counted(length, "token"), fmt::format("--max-length {}", length),
         Effect::kPages, [length](FitRequest& r) { return shorten_windows(r, length); });
   }
-  // Another model.
+  // These changes use another model.
   for (const std::string name : {"layoutlmv3-base", "layoutlmv3-small", "layoutlmv3-tiny"}) {
     add("model", "a smaller model, from scratch", "--model " + name, Effect::kModel,
         [name](FitRequest& r) { return take_model(r, name); });
   }
-  // A run that goes on takes over what trains, how, and on which pages.
+  // A resumed run must keep what it trains, how, and on which pages.
   if (request.resumes) {
     std::erase_if(changes, [](const Change& change) { return change.effect > Effect::kNoEvaluation; });
   }
@@ -216,7 +216,7 @@ std::vector<Remedy> find_remedies(const FitRequest& request, const RunPlan& smal
   FitRequest unlimited = request;
   unlimited.budget_bytes = 0;
   const std::optional<RunPlan> fastest = choose_plan(unlimited, backend);
-  // What the process holds varies from run to run: what is promised has room for that.
+  // The process's memory varies from run to run; a promised budget has room for that.
   FitRequest promised = request;
   promised.budget_bytes -= std::min(promised.budget_bytes - 1, kVariationBytes);
   struct Found {
@@ -224,7 +224,7 @@ std::vector<Remedy> find_remedies(const FitRequest& request, const RunPlan& smal
     FitRequest trial;
   };
   std::vector<Found> found;
-  std::vector<std::string> kinds;  // of those found
+  std::vector<std::string> kinds;  // the kinds of those found
   enum class Outcome : std::uint8_t { kFits, kTooLarge, kNoChange };
   const auto is_true = [&](const Found& each) { return try_fit(each.trial, backend).has_value(); };
   const auto try_change = [&](const Change& change) {
@@ -236,7 +236,7 @@ std::vector<Remedy> find_remedies(const FitRequest& request, const RunPlan& smal
     std::string flags = change.flags;
     constexpr std::string_view kHostBudget = "--host-budget";
     if (const std::size_t at = flags.find(kHostBudget); at != std::string::npos) {
-      // The process holds less while plans are estimated; a thirty-first of what leaves the device is left to rounding.
+      // The process holds less while plans are estimated; rounding may add a thirty-first of the offloaded bytes.
       const auto process = [](const RunPlan& of) { return of.host_items.empty() ? 0 : of.host_items.front().bytes; };
       const std::size_t growth = process(smallest) - std::min(process(smallest), process(*plan));
       const std::size_t host = plan->host_peak_bytes + growth + plan->offload.bytes() / 31 + kVariationBytes;
@@ -266,7 +266,7 @@ std::vector<Remedy> find_remedies(const FitRequest& request, const RunPlan& smal
     };
     return key(a.remedy) < key(b.remedy);
   });
-  // An estimate may promise what packing does not keep: what is named has been planned whole.
+  // An estimate may promise what packing does not reach, so a remedy is named only after it was planned completely.
   std::vector<Remedy> named;
   std::vector<Found*> rest;
   for (Found& each : found) {
@@ -276,7 +276,7 @@ std::vector<Remedy> find_remedies(const FitRequest& request, const RunPlan& smal
       named.push_back(std::move(each.remedy));
     }
   }
-  // Whatever it takes, one that changes as little as any.
+  // Whatever it costs, one remedy that changes as little as possible is included.
   std::ranges::stable_sort(rest, {}, [](const Found* each) { return each->remedy.effect; });
   for (Found* const each : rest) {
     if (each->remedy.effect >= std::ranges::min(named, {}, &Remedy::effect).effect) break;
@@ -307,7 +307,7 @@ std::string remedies_text(const std::vector<Remedy>& remedies, std::size_t inden
     const std::string speed = percent > 0   ? fmt::format("{:.0f} % slower", percent)
                               : percent < 0 ? fmt::format("{:.0f} % faster", -percent)
                                             : std::string("no slower");
-    // A combination has a line for each of its parts.
+    // A combination has one line for each of its parts.
     std::string what = remedy.what;
     for (std::size_t at = what.find("; "); at != std::string::npos; at = what.find("; ", at + 1)) {
       what.replace(at, 2, ";\n" + std::string(indent + 3, ' '));

@@ -1,8 +1,8 @@
-// Remedies: when a run does not fit, the changes to it that would make it fit, the cheapest first.
+// Remedies: if a run does not fit, finds changes that make it fit, the cheapest first.
 //
-// What the search may choose by itself never changes a result; what would (clipping, precision, shorter pages, a
-// smaller model) is only ever suggested. The table of what is tried is one list, in remedies.cpp: a change is what it
-// is called, the options to pass, what it does to results, and a function that makes it to a FitRequest.
+// The search itself never changes a result; changes that do (clipping, precision, shorter pages, a smaller model) are
+// only suggested. One list in remedies.cpp holds them all: each change has a name, the options to pass, its effect on
+// results, and a function that makes the change to a FitRequest.
 //
 //   const std::vector<Remedy> remedies = find_remedies(request, smallest, backend);
 //   // {"gradients are not clipped", "--max-grad-norm 0", saves 480 MiB, 3 % slower, …}
@@ -17,47 +17,47 @@
 
 namespace plimsoll {
 
-// What a change does to results; the mildest first.
+// The effect of a change on results, the mildest first.
 enum class Effect : std::uint8_t {
   kNone,          // the same numbers, up to rounding
-  kNoEvaluation,  // the same model, but nobody watches it grow
+  kNoEvaluation,  // the same model, but without evaluation during training
   kNumerics,      // another precision, optimizer or clipping
-  kFewerTrained,  // parts of the model stay as they are
-  kPages,         // pages are cut otherwise
+  kFewerTrained,  // parts of the model are frozen
+  kPages,         // pages are cut into other windows
   kModel          // another model
 };
-// "changes no result", "changes the arithmetic", …
+// Returns "changes no result", "changes the arithmetic", …
 std::string effect_text(Effect effect);
 
 struct Change {
-  std::string kind;   // of several of one kind, only the first that fits is named
+  std::string kind;   // of several changes of one kind, only the first that fits is named
   std::string what;   // "gradients are not clipped"
   std::string flags;  // "--max-grad-norm 0", "without --eval-data"
   Effect effect = Effect::kNone;
-  std::function<bool(FitRequest&)> apply;  // false: it changes nothing here
+  std::function<bool(FitRequest&)> apply;  // false: the change has no effect here
 };
-// Every change that is known, the mildest of each kind first. `request`: what the flags must say to leave the rest
-// alone.
+// Returns every known change, the mildest of each kind first. `request` tells what the flags must say to leave the
+// other settings unchanged.
 std::vector<Change> known_changes(const FitRequest& request);
 
 struct Remedy {
   std::string what, flags;
   Effect effect = Effect::kNone;
-  std::size_t needed_bytes = 0;  // by the smallest plan with the change
-  std::size_t saved_bytes = 0;   // against the smallest plan without it
-  double slower = 0;             // share of an update's time against the same run with memory to spare
+  std::size_t needed_bytes = 0;  // for the smallest plan with the change
+  std::size_t saved_bytes = 0;   // compared with the smallest plan without it
+  double slower = 0;             // added fraction of the unconstrained run's time per update
 };
 
-// In whole tenths of an update's time: estimates are no better.
+// Slowness in whole tenths of an update's time, because estimates are no more accurate.
 int slowness(const Remedy& remedy);
 
-// At most `count` changes (or several together, where none is enough alone) that bring the run into its budget, the
-// cheapest first: least slowness, then least change to results, then most bytes saved; one whose change to results is
-// the least is among them however slow. `smallest`: the smallest plan of the request as it is, which does not fit.
+// Returns at most `count` changes (or combinations, if no single one is enough) that make the run fit its budget, the
+// cheapest first: by least slowness, then least change to results, then most bytes saved. One whose change to results
+// is the least is always included, however slow. `smallest` is the smallest plan of the request, which does not fit.
 std::vector<Remedy> find_remedies(const FitRequest& request, const RunPlan& smallest, Backend& backend,
                                   std::size_t count = 3);
 
-// "  1. --max-grad-norm 0 …" in lines of at most 80 columns with the given indent; empty without remedies.
+// Formats "  1. --max-grad-norm 0 …" in lines of at most 80 columns with the given indent; empty without remedies.
 std::string remedies_text(const std::vector<Remedy>& remedies, std::size_t indent);
 
 }  // namespace plimsoll

@@ -1,4 +1,4 @@
-// fit(): the search over levers.
+// fit(): searches the levers.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace plimsoll {
 namespace {
 
-// The micro-batches worth trying, best first: for each number of accumulation steps the smallest that reaches it.
+// Returns the micro-batches worth trying, best first: the smallest for each number of accumulation steps.
 std::vector<std::int64_t> candidates(std::int64_t batch) {
   std::vector<std::int64_t> sizes;
   for (std::int64_t steps = 1; steps <= batch; ++steps) {
@@ -35,7 +35,7 @@ std::string listed(const std::vector<MemoryItem>& items) {
   return text;
 }
 
-// Beside a device's memory, whatever is planned there.
+// Makes the error for a host budget that is too small, whatever is planned on the device.
 BudgetError host_too_small(const RunPlan& least) {
   const std::size_t mebibytes = (least.host_peak_bytes + kVariationBytes) / kMiB + 1;
   return BudgetError({.what = "what the run holds of the host's memory does not fit its budget",
@@ -48,7 +48,7 @@ BudgetError host_too_small(const RunPlan& least) {
 
 BudgetTooSmall too_small(const FitRequest& request, const RunPlan& smallest, Backend& backend) {
   std::string budget = format_bytes(request.budget_bytes), needed = format_bytes(smallest.predicted_peak_bytes);
-  if (budget == needed) {  // to three digits
+  if (budget == needed) {  // equal when rounded to three digits
     budget = fmt::format("{} KiB", request.budget_bytes / kKiB);
     needed = fmt::format("{} KiB", smallest.predicted_peak_bytes / kKiB);
   }
@@ -80,10 +80,10 @@ class Search {
     throw too_small(request_, *least_complete_, backend_);
   }
 
-  // The same, without the refusal: nothing if no plan fits once it is packed.
+  // Does the same without a refusal: returns nothing if no plan fits once it is packed.
   std::optional<RunPlan> try_run() { return complete(find_families()); }
 
-  // The same without offsets; nothing if no plan fits.
+  // Does the same without offsets; returns nothing if no plan fits.
   std::optional<RunPlan> choose() {
     std::vector<Family> families = find_families();
     const auto best = fastest(families);
@@ -92,19 +92,19 @@ class Search {
     return std::move(best->plan);
   }
 
-  // Of all plans that have been looked at and that the host has room for.
+  // Takes the smallest of all plans that were tried and fit the host.
   RunPlan take_smallest() { return std::move(*smallest_); }
 
  private:
-  // Plans in the order in which a shrinking budget would take them: each needs less memory than the one before, and is
-  // no faster. From some position on they fit; `position` is the first that does, found by halving. More memory finds
-  // an earlier position or the same, since each one that is looked at fits a larger budget if it fits a smaller one:
-  // that is what keeps more memory from ever being slower.
+  // A series of plans for a shrinking budget: each needs less memory than the one before, and is no faster. From some
+  // position on they fit; `position` is the first that does, found by binary search. More memory never gives a later
+  // position, since every plan that is tried and fits a smaller budget also fits a larger one; so more memory is never
+  // slower.
   struct Family {
     std::function<Levers(std::size_t position)> levers;
     std::size_t position = 0, count = 0, steps = 0;
     bool offloads = false;
-    RunPlan plan{};  // at `position`, without offsets
+    RunPlan plan{};  // the plan at `position`, without offsets
   };
 
   std::vector<Family> find_families() {
@@ -118,20 +118,20 @@ class Search {
     const std::vector<std::int64_t> sizes =
         request_.micro_batch_size ? std::vector{*request_.micro_batch_size} : candidates(request_.train_batch_size);
     std::vector<Family> families;
-    // Fewer pages at a time, all else being equal.
+    // This family uses smaller micro-batches and changes nothing else.
     add(families, {.levers = [this, sizes](std::size_t i) { return plain(sizes[i], modes(sizes[i]).front()); },
                    .count = sizes.size()});
     if (!request_.trains) return families;
     const std::size_t next = families.empty() ? sizes.size() : families.front().position;
     if (next == 0) return families;
-    // Worth more than fewer micro-batches: the whole batch, the next larger one; and the smallest, which may be all
-    // there is. Those that do not hang on the budget are looked at whatever it is.
+    // These sizes are more useful than fewer micro-batches: the whole batch, the next larger size, and the smallest,
+    // which may be the only one. The sizes that do not depend on the budget are tried for every budget.
     std::vector<std::int64_t> larger = {sizes.front(), sizes[sizes.size() / 2], sizes.back(), sizes[next - 1]};
     std::sort(larger.begin(), larger.end(), std::greater<>());
     larger.erase(std::unique(larger.begin(), larger.end()), larger.end());
     for (const std::int64_t micro : larger) {
       for (const UpdateMode mode : modes(micro)) {
-        if (is_slower(families, plain(micro, mode))) continue;  // and what gives up more is slower still
+        if (is_slower(families, plain(micro, mode))) continue;  // later members of the family are slower still
         if (request_.recompute == RecomputeMode::kAuto) {
           add(families,
               {.levers = [this, micro, mode](std::size_t count) { return recomputing(micro, mode, count); },
@@ -152,14 +152,14 @@ class Search {
     return families;
   }
 
-  // Adds the family at the first position that fits; not at all if none does.
+  // Adds the family at the first position that fits; does not add it if none does.
   void add(std::vector<Family>& families, Family family) {
     const std::size_t last = family.count - 1;
     RunPlan plan = estimate(family.levers(last));
     if (!plan.fits()) return;
     std::size_t low = 0, high = last;
     while (low < high) {
-      const std::size_t middle = low == 0 && high == last ? 0 : low + (high - low) / 2;  // most often all fits
+      const std::size_t middle = low == 0 && high == last ? 0 : low + (high - low) / 2;  // usually everything fits
       RunPlan run = estimate(family.levers(middle));
       if (run.fits()) {
         plan = std::move(run);
@@ -182,10 +182,10 @@ class Search {
     return estimate(levers).seconds_per_update >= fastest(families)->plan.seconds_per_update;
   }
 
-  // The fastest plan that fits with offsets. Packing may miss its bound by a little, and the process may have grown a
-  // little: then its family's next one takes its place. Nothing if none fits: then `least_complete_` is the smallest.
+  // Returns the fastest plan that fits with offsets. If packing misses its bound a little, or the process has grown,
+  // the next plan of the same family is tried. Returns nothing if none fits: then `least_complete_` is the smallest.
   std::optional<RunPlan> complete(std::vector<Family> families) {
-    estimates_.clear();  // what the process holds is about to be measured
+    estimates_.clear();  // the process's memory is about to be measured
     while (!families.empty()) {
       const auto best = fastest(families);
       if (best->offloads && !best->plan.levers.offload.empty()) {
@@ -194,7 +194,7 @@ class Search {
       if (std::optional<RunPlan> run = pack(best->plan.levers)) return run;
       if (!advance(*best)) families.erase(best);
     }
-    // The one that a refusal names: the same whatever the budget is, so that the budget that it names is enough.
+    // A refusal names this plan, which is the same for every budget, so that the named budget is enough.
     return pack(smallest_plan(request_, backend_).levers);
   }
 
@@ -205,8 +205,8 @@ class Search {
     return std::nullopt;
   }
 
-  // To the next plan that may fit; false if there is none. Step by step, so that more memory finds no later one than
-  // less memory does; after many steps, which a family of close neighbours would turn into minutes, to the last.
+  // Advances to the next plan that may fit; returns false if there is none. It goes step by step, so that more memory
+  // never finds a later plan; after many steps (families of close neighbours would take minutes) it goes to the last.
   bool advance(Family& family) {
     constexpr std::size_t kSteps = 12;
     ++family.steps;
@@ -239,10 +239,10 @@ class Search {
     }
   }
 
-  // How a step of that micro-batch may update, the fastest first.
+  // Returns the update modes for that micro-batch, the fastest first.
   std::vector<UpdateMode> modes(std::int64_t micro) const {
     if (micro < request_.train_batch_size) {
-      return {UpdateMode::kAfterBackward};  // gradients are summed over micro-batches: there is nothing to consume
+      return {UpdateMode::kAfterBackward};  // gradients are summed over micro-batches, so none can be consumed
     }
     if (request_.update) return {*request_.update};
     if (!request_.step.optimizer.waits_for_norm()) return {UpdateMode::kInBackward};
@@ -250,7 +250,7 @@ class Search {
   }
 
   RunPlan estimate(const Levers& levers) {
-    // Without offloads, how many values are computed again says which (of the ranking).
+    // Without offloads, the number of recomputed values identifies the plan (they follow the ranking).
     const std::tuple key(levers.micro_batch_size, levers.update, levers.recompute.size());
     if (levers.offload.empty()) {
       if (const auto known = estimates_.find(key); known != estimates_.end()) return summary(known->second);
@@ -262,7 +262,7 @@ class Search {
     if (levers.offload.empty()) estimates_.emplace(key, summary(run));
     return summary(run);
   }
-  // Without the programs: their kernels hold memory that the next plan would count.
+  // Drops the programs, whose kernels would be counted in the next plan's memory.
   static RunPlan summary(const RunPlan& run) {
     RunPlan copy;
     copy.levers = run.levers;
@@ -287,7 +287,7 @@ class Search {
     return copy;
   }
 
-  // With as much recomputation as the user pins.
+  // Uses as much recomputation as the user pinned.
   Levers plain(std::int64_t micro, UpdateMode mode) {
     Levers levers{.micro_batch_size = micro, .update = mode};
     if (request_.trains && request_.recompute == RecomputeMode::kLayers) levers.recompute = ranking(micro);
@@ -310,7 +310,7 @@ class Search {
             .recompute = {ranked.begin(), ranked.begin() + static_cast<std::ptrdiff_t>(count)}};
   }
 
-  // The last that was taken may be large, and make the first that were needless.
+  // The last offload may be large enough to make the first ones unnecessary.
   RunPlan trim_offload(RunPlan best) {
     const std::vector<Offloading> all = best.levers.offload;
     const auto without = [&](std::size_t first) {
@@ -318,7 +318,7 @@ class Search {
       levers.offload.assign(all.begin() + static_cast<std::ptrdiff_t>(first), all.end());
       return estimate(levers);
     };
-    std::size_t low = 0, high = all.size() - 1;  // without `low` of them it fits
+    std::size_t low = 0, high = all.size() - 1;  // it fits without the first `low`
     while (low < high) {
       const std::size_t middle = low + (high - low + 1) / 2;
       RunPlan run = without(middle);
@@ -334,7 +334,7 @@ class Search {
 
   bool may_offload() const { return request_.trains && request_.offload != OffloadTarget::kNone; }
 
-  // As many as the host has room for, from the first on.
+  // Returns the offloads, from the first on, that the host has room for.
   const std::vector<Offloading>& offload_ranking(std::int64_t micro) {
     const auto [position, inserted] = offload_rankings_.try_emplace(micro);
     if (inserted) {
@@ -349,7 +349,7 @@ class Search {
     return position->second;
   }
 
-  // Plans that offload nothing have been looked at before. Places are rounded up: a thirty-second is left to that.
+  // Plans without offloads have been tried before. A thirty-second is kept for rounding places up.
   std::size_t host_room() const {
     const std::size_t taken = std::min(least_of_host_->host_peak_bytes, request_.host_budget_bytes);
     return (request_.host_budget_bytes - taken) / 32 * 31;
@@ -362,14 +362,14 @@ class Search {
     });
   }
 
-  // What to give up first where recomputation and the disk may both free memory.
+  // What to use first when both recomputation and the disk can free memory.
   enum class Order : std::uint8_t {
-    kCheapestFirst,  // by seconds a byte, as if nothing hid the transfers'
-    kStatesFirst,    // states to the disk, then recomputation, then forward values to the disk
+    kCheapestFirst,  // by seconds per byte, as if transfers were not overlapped
+    kStatesFirst,    // states to the disk, then recomputation, then activations to the disk
     kRecomputeFirst
   };
 
-  // Recomputations and offloads as one list, of which a plan takes a first part; each kind stays in its own order.
+  // Recomputations and offloads in one list; a plan uses a prefix of it. Each kind keeps its own order.
   struct Pull {
     const Recomputation* recomputation = nullptr;
     const Offloading* offloading = nullptr;
@@ -380,7 +380,7 @@ class Search {
       for (const Recomputation& r : ranking(micro)) recomputations.push_back({&r, nullptr});
     }
     for (const Offloading& o : offload_ranking(micro)) (o.is_state ? states : values).push_back({nullptr, &o});
-    // A byte costs the disk as much wherever it is from; recomputations become dearer and dearer.
+    // Every byte costs the disk the same; recomputations become more expensive down the list.
     const double disk = request_.speeds.offload_read_seconds_per_byte + request_.speeds.offload_write_seconds_per_byte;
     const auto dearer = std::find_if(recomputations.begin(), recomputations.end(), [&](const Pull& pull) {
       return pull.recomputation->seconds > disk * static_cast<double>(pull.recomputation->bytes);
@@ -427,7 +427,7 @@ std::optional<RunPlan> choose_plan(const FitRequest& request, Backend& backend) 
 
 RunPlan smallest_plan(const FitRequest& request, Backend& backend) {
   FitRequest trial = request;
-  trial.budget_bytes = 1;  // nothing fits: every lever is pulled
+  trial.budget_bytes = 1;  // nothing fits, so every lever is used
   Search search(trial, backend);
   search.choose();
   return search.take_smallest();
@@ -446,7 +446,7 @@ std::vector<RunPlan> sweep_budgets(const FitRequest& request, int points, Backen
     trial.budget_bytes = round_up(low + (high - low) * step / steps, kMiB);
     if (std::optional<RunPlan> plan = Search(trial, backend).choose()) plans.push_back(std::move(*plan));
   }
-  if (plans.empty()) {  // the process has outgrown every budget meanwhile: what was planned first is still true
+  if (plans.empty()) {  // the process has outgrown every budget meanwhile; the first plan is still valid
     fastest->budget_bytes = round_up(fastest->predicted_peak_bytes, kMiB);
     plans.push_back(std::move(*fastest));
   }

@@ -12,7 +12,7 @@
 namespace plimsoll {
 namespace {
 
-// The value of `graph` whose producer made it as that output of the node of that name.
+// Returns the value of `graph` that is that output of the node of that name.
 ValueId find_output(const Graph& graph, std::string_view node_name, std::size_t output) {
   for (const Node& node : graph.nodes()) {
     if (node.name == node_name) return node.outputs.at(output);
@@ -27,9 +27,9 @@ ParameterFacts parameter_facts(const StepOptions& options) {
     const std::string name = spec.name;
     specs.emplace(name, std::move(spec));
   }
-  // A row of an embedding table has a gradient in few updates, and few rows have one in the same: beside the largest
-  // moment of other rows its own would vanish. So the tables keep floats, as with the Trainer of `transformers`; but the
-  // word embedding, by far the largest, is coded where each of its blocks lies within a row.
+  // A row of an embedding table has a gradient in few updates, and few rows have one in the same update, so a row's
+  // moment would vanish beside the largest moment of the others. So the tables keep floats, as in the Trainer of
+  // `transformers`; but the word embedding, by far the largest, is quantized if each of its blocks lies within a row.
   return {.factored_shape = [specs](const std::string& name) { return specs.at(name).file_shape; },
           .takes_codes =
               [specs](const std::string& name) {

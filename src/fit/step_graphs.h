@@ -1,4 +1,4 @@
-// The graphs of a training run, from the model's forward graph: backward, accumulation, update, cheap recomputation.
+// Builds the graphs of a training run from the model's forward graph: backward, accumulation, update, recomputation.
 #pragma once
 
 #include <cstdint>
@@ -28,44 +28,44 @@ std::string_view program_kind_name(ProgramKind kind);
 // When a step whose micro-batch is the whole update changes the parameters.
 enum class UpdateMode : std::uint8_t {
   kAfterBackward,  // gradients wait for the last one, and for the norm if they are clipped
-  kInBackward,     // each as soon as it is complete; gradients are not clipped
+  kInBackward,     // each gradient is used as soon as it is complete; no clipping
   kTwoPasses       // backward runs twice: the first pass measures the norm, the second one updates
 };
 std::string_view update_mode_name(UpdateMode mode);
 
-// "fp32", "bf16" or "fp16".
+// Returns "fp32", "bf16" or "fp16".
 std::string_view precision_name(DType precision);
 
 struct StepOptions {
   LayoutLMv3Config config;
   ModelOptions model;
   OptimizerOptions optimizer;
-  DType precision = DType::kF32;  // of the encoder's activations: F32, BF16 or F16
-  UpdateMode update = UpdateMode::kAfterBackward;  // of kStep
-  std::set<std::string> recompute{};  // forward nodes that run again in backward, beside the cheap ones
-  bool recompute_cheap = true;        // false: nothing runs again, to measure what that saves
-  std::set<std::string> offload{};    // updates and forward values of rank_offloads
-  OpSpeeds speeds{};                  // by which transfers are placed among the nodes
+  DType precision = DType::kF32;  // type of the encoder's activations: F32, BF16 or F16
+  UpdateMode update = UpdateMode::kAfterBackward;  // applies to kStep
+  std::set<std::string> recompute{};  // forward nodes recomputed in backward, beside the cheap ones
+  bool recompute_cheap = true;        // false: recomputes nothing, to measure what it saves
+  std::set<std::string> offload{};    // updates and activations of rank_offloads
+  OpSpeeds speeds{};                  // used to place transfers among the nodes
 };
 
 struct StepGraph {
   Graph graph;
   ValueId loss = kNoValue;
-  ValueId logits = kNoValue;   // kEvaluate and kGradients; elsewhere its bytes become its gradient
-  ValueId gradient_norm = kNoValue;  // kinds that update
-  Gradients gradients;         // kGradients: all outputs
+  ValueId logits = kNoValue;   // for kEvaluate and kGradients; elsewhere its bytes become its gradient
+  ValueId gradient_norm = kNoValue;  // for kinds that update
+  Gradients gradients;         // for kGradients: all outputs
 };
 
-// What a training step of that capacity could compute again, best first; never further back than a layer.
+// Ranks what a training step of that capacity could recompute, best first; never further back than a layer.
 std::vector<Recomputation> rank_step_recomputations(const StepOptions& options, const ModelCapacity& capacity,
                                                     const OpSpeeds& speeds);
 
-// What a training step of that capacity, of micro-batches that are the whole update or not, could offload.
+// Ranks what a training step of that capacity could offload; `kind` tells if its micro-batch is the whole update.
 std::vector<Offloading> rank_step_offloads(ProgramKind kind, const StepOptions& options, const ModelCapacity& capacity,
                                            std::int64_t row_capacity);
 
-// `row_capacity`: the most distinct word rows that an update can touch, for the accumulated word-embedding gradient.
-// `layout`: where what is offloaded lies, one for all programs of a run; nullptr: nothing is.
+// `row_capacity` is the most distinct word rows that an update can touch, for the accumulated word-embedding gradient.
+// `layout` says where offloaded tensors lie, one for all programs of a run; nullptr: none are offloaded.
 StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const ModelCapacity& capacity,
                            std::int64_t row_capacity, OffloadLayout* layout = nullptr);
 
