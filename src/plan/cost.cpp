@@ -16,7 +16,7 @@ double last_dimension(const Graph& graph, ValueId value) {
   return static_cast<double>(shape[shape.rank() - 1]);
 }
 
-// Of an update of a part of its parameter: the same share of what the whole would read and write.
+// The work of updating a part of a parameter: the same share of the bytes that the whole would read and write.
 double work_of_part(const Graph& graph, const Node& node, const AdamWAttributes& attributes) {
   const UpdateForm form = update_form(graph, node);
   const double whole = elements(graph, node.inputs[0]), share = static_cast<double>(attributes.count) / whole;
@@ -38,16 +38,16 @@ double work_of(const Graph& graph, const Node& node) {
       return elements(graph, node.inputs[0]) * last_dimension(graph, node.inputs[1]);
     case Op::kAttention:
     case Op::kAttentionGrad: {
-      // Rows attend within their sample: n/B keys each. inputs[0] is f[n, D] in both, sample offsets i32[B+1].
+      // Rows attend within their sample, to n/B keys each. inputs[0] is f[n, D] in both ops, sample offsets i32[B+1].
       const ValueId offsets = node.inputs[node.op == Op::kAttention ? 3 : 6];
       const double samples = std::max(1.0, elements(graph, offsets) - 1);
       const double rows = static_cast<double>(graph.type(node.inputs[0]).shape[0]);
       return elements(graph, node.inputs[0]) * rows / samples;
     }
     case Op::kEmbedding:
-    case Op::kSpatialEmbedding:  // tables are read where the ids point, not whole
+    case Op::kSpatialEmbedding:  // reads the table's rows at the ids, not the whole table
       return 2 * elements(graph, node.outputs[0]);
-    case Op::kFetchBegin:  // its time is the disk's
+    case Op::kFetchBegin:  // takes the disk's time
     case Op::kFetchEnd:
     case Op::kStoreBegin:
     case Op::kStoreEnd:

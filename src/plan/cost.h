@@ -1,7 +1,7 @@
-// Cost: how long a graph will take, from how much work its nodes hold and how fast this machine does each op's work.
+// Cost: estimates how long a graph takes, from the work of its nodes and this machine's speed for each op.
 //
-// An op's work is counted in the unit that its kernel's time grows with: multiply-adds of matrix products and
-// attention, elements read and written by everything else. Speeds are seconds a unit, measured (fit/calibration.h),
+// An op's work is counted in the unit that its kernel's time grows with: multiply-adds for matrix products and
+// attention, elements read and written for everything else. Speeds are seconds per unit, measured (fit/calibration.h),
 // never guessed.
 #pragma once
 
@@ -13,19 +13,19 @@
 
 namespace plimsoll {
 
-// Work of a node whose rows are all real. Of attention: with the rows spread evenly over the samples.
+// The work of a node whose rows are all real; attention assumes that the rows are spread evenly over the samples.
 double work_of(const Graph& graph, const Node& node);
 
-// Speeds are kept by op, and by form where the forms of an op differ: AdamW with 8-bit moments has speeds of its own,
-// and so has every op on halves.
+// Speeds are kept by op, and by form if the forms of an op differ: AdamW with 8-bit moments has its own speeds, and so
+// has every op on halves.
 inline constexpr std::size_t kSpeedForms = kOpCount + 2, kSpeedCount = 2 * kSpeedForms;
 std::size_t speed_index(const Graph& graph, const Node& node);
-// "linear", "linear_half", "adamw", "adamw_codes", …
+// Returns "linear", "linear_half", "adamw", "adamw_codes", …
 std::string speed_name(std::size_t index);
 
 struct OpSpeeds {
   std::array<double, kSpeedCount> seconds_per_unit{};
-  // Of the directory that tensors are offloaded to, measured there (base/offload_file.h) and not kept.
+  // The speeds of the offload directory, measured there (base/offload_file.h) and not stored.
   double offload_read_seconds_per_byte = 0, offload_write_seconds_per_byte = 0;
 
   double seconds(const Graph& graph, const Node& node) const {
@@ -33,11 +33,11 @@ struct OpSpeeds {
   }
 };
 
-// What the transfer that a fetch_begin or store_begin starts takes by itself.
+// The time of the transfer that a fetch_begin or store_begin starts, by itself.
 double transfer_seconds(const TransferAttributes& transfer, bool writes, const OpSpeeds& speeds);
 
-// Of one run of all nodes; transfers run beside them, one after the other, and are waited for where the graph says so.
-// `row_share`: the part of the capacity that is real in nodes that work by rows.
+// Estimates one run of all nodes; transfers run beside them, one at a time, and are waited for where the graph says so.
+// `row_share` is the fraction of the capacity that is real, for nodes that work by rows.
 double estimate_seconds(const Graph& graph, const OpSpeeds& speeds, double row_share = 1);
 
 }  // namespace plimsoll

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kNoBuffer = static_cast<std::size_t>(-1);
 
-// The last node that reads each value (-1: none); outputs are read after the end.
+// Returns the last node that reads each value (-1: none); outputs are read after the end.
 std::vector<std::int64_t> last_reads(const Graph& graph) {
   std::vector<std::int64_t> last(graph.values().size(), -1);
   for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
@@ -64,7 +64,7 @@ class BufferFinder {
                                  .bytes = round_up(value(id).type.bytes(), kAlignmentBytes)}});
   }
 
-  // The output joins the input's buffer.
+  // Lets the output share the input's buffer.
   void join(ValueId output, ValueId input) {
     const std::size_t buffer = buffer_of_[static_cast<std::size_t>(input)];
     if (buffer == kNoBuffer) return;  // persistent
@@ -73,7 +73,7 @@ class BufferFinder {
     buffers_[buffer].life.end = std::max(buffers_[buffer].life.end, last_[static_cast<std::size_t>(output)] + 1);
   }
 
-  // The input's bytes are free for an output of node n: nobody reads them afterwards, and they belong to this step.
+  // True if the input's bytes are free for an output of node n: nobody reads them later, and they belong to this step.
   bool dies_at(ValueId input, std::size_t n) const {
     return !is_persistent(value(input).role) &&
            last_[static_cast<std::size_t>(input)] == static_cast<std::int64_t>(n) &&
@@ -148,7 +148,7 @@ std::vector<Interval> lives(const MemoryPlan& plan) {
   return intervals;
 }
 
-// The first node at which most bytes are alive.
+// Returns the first node at which the most bytes are alive.
 NodeId find_peak(const Graph& graph, const MemoryPlan& plan) {
   if (graph.nodes().empty()) return kNoNode;
   std::vector<std::size_t> alive(graph.nodes().size() + 1, 0);
@@ -223,7 +223,7 @@ ForwardBytes forward_bytes(const Graph& graph, const MemoryPlan& plan) {
     return producer >= first_backward && graph.node(producer).name.ends_with(".again");
   };
   ForwardBytes bytes;
-  std::vector<std::int64_t> changes(nodes.size() + 1, 0);  // of the bytes computed again, at each node
+  std::vector<std::int64_t> changes(nodes.size() + 1, 0);  // in recomputed bytes, at each node
   for (const Buffer& buffer : plan.buffers) {
     const Interval& life = buffer.life;
     if (buffer.scratch_of != kNoNode || buffer.role == Role::kInput) continue;

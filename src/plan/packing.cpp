@@ -11,9 +11,9 @@
 namespace plimsoll {
 namespace {
 
-// The search recurses once a buffer.
+// The search recurses once for each buffer.
 constexpr std::size_t kMostSearched = 6000;
-// What a plan is worth: a straight run to a packing takes 20 to 100 steps a squared number of buffers.
+// The number of steps that a plan is worth: a direct run to a packing takes 20 to 100 times the buffers squared.
 std::int64_t default_steps(std::int64_t buffers) {
   constexpr std::int64_t kFewest = 30'000'000, kMost = 450'000'000, kPerSquaredBuffer = 250;
   return std::clamp(kPerSquaredBuffer * buffers * buffers, kFewest, kMost);
@@ -43,7 +43,7 @@ std::size_t lower_bound_bytes(std::span<const Interval> intervals) {
     events.push_back({interval.end, false, interval.bytes});
   }
   std::sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
-    return a.time != b.time ? a.time < b.time : a.starts < b.starts;  // ends first
+    return a.time != b.time ? a.time < b.time : a.starts < b.starts;  // ends come first
   });
   std::size_t alive = 0, most = 0;
   for (const Event& event : events) {
@@ -65,7 +65,7 @@ Packing pack(std::span<const Interval> intervals, std::size_t alignment_bytes, c
   if (best.bytes <= goal || intervals.size() > kMostSearched) return best;
   const auto buffers = static_cast<std::int64_t>(intervals.size());
   std::int64_t left = options.max_steps > 0 ? options.max_steps : default_steps(buffers);
-  std::size_t impossible = 0;  // the largest capacity known to hold no packing
+  std::size_t impossible = 0;  // the largest capacity known to be too small
   const auto search = [&](std::size_t capacity, std::int64_t most_steps) {
     if (capacity >= best.bytes || capacity <= impossible || most_steps <= 0) return false;
     const SearchResult result = search_packing(intervals, capacity, most_steps);
@@ -77,7 +77,7 @@ Packing pack(std::span<const Interval> intervals, std::size_t alignment_bytes, c
   if (options.capacity_bytes > 0) {
     search(goal, left);
   } else {
-    // A little room makes the search far easier; the bound itself is tried afterwards, for about as long as that took.
+    // A little room makes the search far easier; the bound itself is tried afterwards, for about the same time.
     const std::int64_t before = left;
     const bool is_near = search(bound + bound / 400, left / 2) || search(bound + bound / 100, left / 2) ||
                          search(bound + bound / 20, left);
@@ -85,7 +85,7 @@ Packing pack(std::span<const Interval> intervals, std::size_t alignment_bytes, c
     while (search(best.bytes - alignment_bytes, left)) {
     }
   }
-  // Pushed down, every buffer lies on others or on the ground: packings come in whole alignments.
+  // Pushed down, every buffer lies on others or on the ground, so packings differ by whole alignments.
   best.is_smallest = best.bytes == bound || impossible + alignment_bytes >= best.bytes;
   return best;
 }

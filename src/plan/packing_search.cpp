@@ -13,10 +13,10 @@ namespace {
 enum class Rank : std::uint8_t { kArea, kSize, kLength };
 
 struct Strategy {
-  bool lowest_level;    // go up level by level; else wherever it is tightest
+  bool lowest_level;    // go up level by level; else choose the tightest section
   bool few_candidates;  // prefer sections in which few buffers can start at the level
-  bool heed_blame;      // prefer sections that often were where packings failed
-  Rank rank;            // buffers tried first
+  bool heed_blame;      // prefer sections in which packings often failed
+  Rank rank;            // the order in which buffers are tried
 };
 
 // Chosen on graphs of training steps (the first two) and on the problems published with MiniMalloc (each solves some
@@ -36,9 +36,9 @@ class Search {
       : problem_(problem), state_(problem), max_steps_(max_steps), rank_(problem.buffers()) {}
 
   SearchVerdict run() {
-    // A straight way to the end takes about one node a buffer; each round may look about a little more.
+    // A direct run to the end takes about one node for each buffer; each round may search a little more.
     auto nodes = static_cast<std::int64_t>(problem_.buffers() + problem_.buffers() / 32 + 100);
-    // Each strategy learns for itself: what one finds hard is easy for another.
+    // Each strategy learns separately, because what is hard for one is easy for another.
     std::vector<std::vector<double>> blame(kStrategies.size(), std::vector<double>(problem_.sections(), 1.0));
     for (std::uint32_t round = 0;; ++round) {
       for (std::size_t s = 0; s < kStrategies.size(); ++s) {
@@ -61,7 +61,7 @@ class Search {
  private:
   bool exhausted() const { return state_.work() > max_steps_; }
 
-  // The first round goes by the plain ranks; later ones shuffle, by turns a little and a lot.
+  // The first round uses the plain ranks; later ones shuffle, alternately a little and a lot.
   void rank_buffers(std::uint32_t round, std::uint32_t strategy) {
     for (std::size_t b = 0; b < problem_.buffers(); ++b) {
       const auto length = static_cast<double>(problem_.last[b] - problem_.first[b] + 1);
@@ -75,7 +75,7 @@ class Search {
     }
   }
 
-  // Places what remains in sections first..last, which no remaining buffer leaves.
+  // Places the remaining buffers of sections first..last, none of which extends beyond them.
   bool solve(std::size_t first, std::size_t last) {
     if (--nodes_left_ <= 0 || exhausted()) return false;
     const std::size_t mark = state_.mark();
@@ -87,7 +87,7 @@ class Search {
     }
     if (parts.empty()) return true;
     if (parts.size() == 1) return branch(parts[0].first, parts[0].second);
-    // The smallest first: if one is hopeless, we learn it soon.
+    // The smallest part comes first: if one is hopeless, this shows it soon.
     std::stable_sort(parts.begin(), parts.end(),
                      [](const auto& a, const auto& b) { return a.second - a.first < b.second - b.first; });
     for (const auto& [from, to] : parts) {
@@ -168,7 +168,7 @@ class Search {
 }  // namespace
 
 SearchResult search_packing(std::span<const Interval> intervals, std::size_t capacity_bytes, std::int64_t max_steps) {
-  // Nothing to place, or nobody there at the same time: offset 0.
+  // A buffer without bytes, or alone in its time, gets offset 0.
   std::vector<std::size_t> index;
   std::vector<Interval> buffers;
   for (std::size_t i = 0; i < intervals.size(); ++i) {

@@ -10,15 +10,15 @@ namespace plimsoll {
 namespace {
 
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max() / 4;
-// With more spare than this, sums of sizes reach nearly every offset and excluding some is not worth the work.
+// With more spare units than this, sums of sizes reach nearly every offset, and excluding some is not worth the work.
 constexpr std::int64_t kShortSpareUnits = 40;
-// Excluding an offset can exclude others; so often is this followed up after one decision.
+// Excluding an offset can exclude others; this many rounds of that follow each decision.
 constexpr int kExclusionRounds = 2;
 
-// In problems of up to so many buffers we look everywhere after each step; in larger ones that takes too long.
+// Problems of up to this many buffers are checked everywhere after each step; for larger ones that takes too long.
 constexpr std::size_t kThoroughBuffers = 500;
 
-// Beginnings of the moments that no neighbouring moment contains: after one, something ends before the next begins.
+// Returns the starts of the moments that no neighbour contains: after each, a buffer ends before the next begins.
 std::vector<std::int64_t> section_times(std::span<const Interval> intervals) {
   std::vector<std::int64_t> begins, ends, times;
   for (const Interval& interval : intervals) {
@@ -133,14 +133,14 @@ void PackingState::raise(std::size_t buffer, std::int64_t lowest) {
   }
 }
 
-// The lowest offset from `from` on at which the buffer meets nothing that has been placed.
+// Returns the lowest offset from `from` on at which the buffer overlaps none that has been placed.
 std::int64_t PackingState::first_fit(std::size_t buffer, std::int64_t from) {
   for (bool moved = true; moved;) {
     moved = false;
     for (std::size_t s = problem_.first[buffer]; s <= problem_.last[buffer]; ++s) {
       if (top_[s] <= from) continue;
       const std::vector<SectionedProblem::Index>& stack = stacks_[s];
-      // Those that end at or below `from` are no obstacle.
+      // Buffers that end at or below `from` are no obstacle.
       auto other = std::partition_point(stack.begin(), stack.end(),
                                         [&](std::size_t b) { return lowest_[b] + problem_.size[b] <= from; });
       for (; other != stack.end() && lowest_[*other] < from + problem_.size[buffer]; ++other) {
@@ -178,14 +178,14 @@ bool PackingState::place(std::size_t buffer) {
   return propagate();
 }
 
-// If a packing exists, one exists in which every buffer lies on the ground or on another one. So let no buffer of the
-// section start at its level, and let L be the lowest of its remaining buffers: L lies on a placed buffer whose top is
-// above the level, or on a remaining one that does not live in the section (it would be lower than L). All the others
-// of the section lie on or above L.
+// If a packing exists, one exists in which every buffer lies on the ground or on another one. So assume that no buffer
+// of the section starts at its level, and let L be the lowest of its remaining buffers: L lies on a placed buffer whose
+// top is above the level, or on a remaining one that does not live in the section (it would be lower than L). All the
+// others of the section lie on or above L.
 bool PackingState::leave_gap(std::size_t section) {
   const std::int64_t level = level_[section];
   std::vector<std::size_t> buffers;
-  std::vector<std::int64_t> as_lowest;  // where each could lie if it were L
+  std::vector<std::int64_t> as_lowest;  // the lowest offset of each if it were L
   for (const std::size_t b : problem_.members[section]) {
     if (placed_[b] != 0) continue;
     std::int64_t bound = lowest_[b];
@@ -278,7 +278,7 @@ bool PackingState::propagate() {
   return fits;
 }
 
-// Brings the section's level and spare up to date and stacks its buffers; false if they rise above the capacity.
+// Updates the section's level and spare and stacks its buffers; returns false if they rise above the capacity.
 bool PackingState::settle(std::size_t section) {
   releases_.clear();
   std::int64_t level = kNever, highest = 0, starters = 0;
@@ -291,7 +291,7 @@ bool PackingState::settle(std::size_t section) {
     releases_.emplace_back(lowest_[b], problem_.size[b]);
   }
   work_ += static_cast<std::int64_t>(problem_.members[section].size());
-  std::int64_t islands = 0;  // placed above the level
+  std::int64_t islands = 0;  // buffers placed above the level
   const std::vector<SectionedProblem::Index>& stack = stacks_[section];
   for (auto b = stack.rbegin(); b != stack.rend() && lowest_[*b] >= level; ++b) {
     islands += problem_.size[*b];
@@ -312,7 +312,7 @@ bool PackingState::settle(std::size_t section) {
     spare_[section] = spare;
   }
   bool fits = spare >= 0;
-  if (fits && highest - level > spare) {  // else even a gap up to the highest would do
+  if (fits && highest - level > spare) {  // otherwise even a gap up to the highest would be possible
     std::sort(releases_.begin(), releases_.end());
     std::int64_t top = 0;
     for (const auto& [lowest, size] : releases_) top = std::max(top, lowest) + size;
@@ -327,7 +327,7 @@ bool PackingState::short_of_spare(std::size_t section) const {
   return remaining_[section] > 0 && spare_[section] <= kShortSpareUnits;
 }
 
-// Offsets that a remaining buffer can have as far as this section knows.
+// Returns the offsets that a remaining buffer can have according to this section.
 const PackingState::Offsets& PackingState::offsets_in(std::size_t section) {
   Offsets& offsets = offsets_[section];
   if (offsets_round_[section] == round_) return offsets;
@@ -338,7 +338,7 @@ const PackingState::Offsets& PackingState::offsets_in(std::size_t section) {
   for (const std::size_t b : problem_.members[section]) {
     if (placed_[b] == 0 || lowest_[b] >= level) add_shifted(offsets, problem_.size[b]);
   }
-  for (std::int64_t reached = 0; reached < spare_[section];) {  // and up to the spare further
+  for (std::int64_t reached = 0; reached < spare_[section];) {  // and further, up to the spare
     const std::int64_t step = std::min(spare_[section] - reached, reached + 1);
     add_shifted(offsets, step);
     reached += step;

@@ -1,8 +1,8 @@
-// PackingState: a half-built packing inside a fixed capacity, what follows from it, and the way back.
+// PackingState: a partial packing inside a fixed capacity, its consequences, and undo.
 //
 // Time is cut into sections: the moments at which the set of living buffers is not part of a neighbouring moment's.
-// What happens between them cannot matter. A section is a column of `capacity` units (the greatest common divisor of
-// all sizes); its living buffers are stacked in it without overlap, and a buffer lies at one height in all its
+// Nothing between them can matter. A section is a column of `capacity` units (the greatest common divisor of all
+// sizes); its living buffers are stacked in it without overlap, and a buffer has the same offset in all its
 // sections:
 //
 //     capacity  ................    level   no buffer that is still to be placed starts lower in this section
@@ -11,7 +11,7 @@
 //               [  A  ][B][ A']
 //               section 0  1  2
 //
-// Three things follow from a placement and are kept up to date; each can prove that nothing fits any more:
+// Three consequences of a placement are kept up to date; each can prove that nothing fits any more:
 //   - the lowest place where each remaining buffer is free in all its sections, and so each section's level and spare;
 //   - stacking a section's buffers, each no lower than its lowest place, must not rise above the capacity;
 //   - where spare is short, a buffer's offset is the level plus sizes of some others plus at most the spare: offsets
@@ -28,11 +28,11 @@
 
 namespace plimsoll {
 
-// A packing problem in sections and units.
+// A packing problem expressed in sections and units.
 struct SectionedProblem {
-  using Index = std::uint32_t;  // of a buffer, where many are kept
+  using Index = std::uint32_t;  // the index of a buffer, stored compactly
 
-  // Throws InternalError if a buffer does not live or has no bytes.
+  // Throws InternalError if a buffer has no lifetime or no bytes.
   SectionedProblem(std::span<const Interval> intervals, std::size_t capacity_bytes);
 
   std::size_t unit_bytes = 1;
@@ -53,15 +53,15 @@ class PackingState {
  public:
   explicit PackingState(const SectionedProblem& problem);
 
-  // Empties the packing. False if not even the empty one can be completed.
+  // Empties the packing. Returns false if even the empty one cannot be completed.
   bool reset();
 
-  // Puts the buffer at its lowest place. False if what remains does not fit any more.
+  // Puts the buffer at its lowest offset. Returns false if the rest does not fit any more.
   bool place(std::size_t buffer);
-  // Decides that no remaining buffer of the section starts at the section's level. False as above.
+  // Decides that no remaining buffer of the section starts at the section's level. Returns false as above.
   bool leave_gap(std::size_t section);
 
-  // undo(mark()) takes back everything done in between.
+  // undo(mark()) reverts everything done since.
   std::size_t mark() const { return trail_.size(); }
   void undo(std::size_t mark);
 
@@ -69,13 +69,13 @@ class PackingState {
   std::int64_t lowest(std::size_t buffer) const { return lowest_[buffer]; }  // its offset, once placed
   std::int64_t level(std::size_t section) const { return level_[section]; }
   std::int64_t spare(std::size_t section) const { return spare_[section]; }
-  std::size_t remaining(std::size_t section) const { return remaining_[section]; }  // buffers to be placed
-  // Remaining buffers that live in this section and in the next one.
+  std::size_t remaining(std::size_t section) const { return remaining_[section]; }  // buffers still to be placed
+  // The remaining buffers that live in this section and in the next one.
   std::size_t crossing(std::size_t section) const { return crossing_[section]; }
-  // How often the section was where a packing turned out impossible, plus one. Undo and reset leave it as it is.
+  // One plus how often the section was where a packing proved impossible. Undo and reset keep it.
   double blame(std::size_t section) const { return blame_[section]; }
   void swap_blame(std::vector<double>& blame) { blame_.swap(blame); }
-  // Elementary steps since construction: the measure of effort.
+  // The elementary steps since construction, which measure effort.
   std::int64_t work() const { return work_; }
 
  private:
@@ -104,21 +104,21 @@ class PackingState {
   const Offsets& offsets_in(std::size_t section);
 
   const SectionedProblem& problem_;
-  const bool thorough_;  // look at all sections of a buffer that has risen, not only at those whose level rises
+  const bool thorough_;  // check all sections of a buffer that has risen, not only those whose level rises
   std::vector<char> placed_;
   std::vector<std::int64_t> lowest_;
   std::vector<std::int64_t> level_, spare_, remaining_units_;
   std::vector<std::size_t> remaining_, crossing_;
-  std::vector<std::int64_t> starters_;  // of each section: remaining buffers whose lowest place is its level
-  std::vector<std::vector<SectionedProblem::Index>> stacks_;  // of each section: what has been placed, by offset
-  std::vector<std::int64_t> top_;                             // of each section: where what has been placed ends
+  std::vector<std::int64_t> starters_;  // for each section: remaining buffers whose lowest offset is its level
+  std::vector<std::vector<SectionedProblem::Index>> stacks_;  // for each section: placed buffers by offset
+  std::vector<std::int64_t> top_;                             // for each section: the end of the placed buffers
   std::vector<double> blame_;
   std::vector<Change> trail_;
   std::int64_t work_ = 0;
-  // Sections to look at again.
+  // The sections to check again.
   std::vector<std::size_t> touched_;
   std::vector<char> is_touched_;
-  // Memory of propagate() between calls.
+  // Buffers of propagate(), kept between calls.
   std::vector<std::pair<std::int64_t, std::int64_t>> releases_;
   std::vector<Offsets> offsets_;
   std::vector<std::int64_t> offsets_round_, buffer_round_;

@@ -15,16 +15,16 @@ namespace {
 
 using Order = std::vector<std::size_t>;
 
-// Looks of one buffer at another that all attempts together may take, about a nanosecond each.
+// The most comparisons of two buffers that all attempts together may take, about a nanosecond each.
 constexpr double kMostLooks = 1.5e9;
-// Of placing again in a better order.
+// The number of times that buffers are placed again in a better order.
 constexpr int kRepairRounds = 15;
 constexpr int kRepairRoundsAroundPeak = 4;
 
-// Where a buffer is put among those that are there already.
+// The end at which a buffer is put among those already placed.
 enum class Side : std::uint8_t { kBottom, kTop };
 
-// How much is alive at each moment. Time is cut where the first or last of a buffer is.
+// The bytes alive at each moment. Time is cut wherever a buffer begins or ends.
 class Profile {
  public:
   explicit Profile(std::span<const Interval> intervals) {
@@ -47,7 +47,7 @@ class Profile {
     }
   }
 
-  // The most bytes alive at any moment of the interval.
+  // Returns the most bytes alive at any moment of the interval.
   std::size_t most(const Interval& interval) const {
     const std::size_t from = index(interval.begin), to = index(interval.end);
     std::size_t level = 0;
@@ -55,7 +55,7 @@ class Profile {
     return std::max(most_[level][from], most_[level][to - (std::size_t{1} << level)]);
   }
 
-  // The moments around the peak at which at least `bytes` are alive.
+  // Returns the moments around the peak at which at least `bytes` are alive.
   Interval around_peak(std::size_t bytes) const {
     const std::vector<std::size_t>& alive = most_.front();
     std::size_t from = static_cast<std::size_t>(std::max_element(alive.begin(), alive.end()) - alive.begin());
@@ -71,7 +71,7 @@ class Profile {
   }
 
   std::vector<std::int64_t> times_;
-  std::vector<std::vector<std::size_t>> most_;  // [k][s]: of the 2^k pieces of time from s on
+  std::vector<std::vector<std::size_t>> most_;  // [k][s]: for the 2^k pieces of time from s on
 };
 
 // Builds a packing by placing one buffer after the other.
@@ -98,7 +98,7 @@ class Placer {
     if (offset + interval.bytes > capacity_bytes_) beyond_.push_back(buffer);
   }
 
-  // Those that found no room below the capacity.
+  // The buffers that found no room below the capacity.
   const Order& beyond() const { return beyond_; }
   Packing take() { return std::move(packing_); }
 
@@ -108,7 +108,7 @@ class Placer {
     std::size_t offset, top;
   };
 
-  // The lowest or the highest offset below the capacity that is free for the whole interval; else the lowest beyond it.
+  // Returns the lowest or highest offset below the capacity that is free all the time; else the lowest one above it.
   std::size_t find(const Interval& interval, Side side) const {
     std::size_t free_from = 0;
     std::optional<std::size_t> lowest, highest;
@@ -135,8 +135,8 @@ class Placer {
   Packing packing_;
 };
 
-// Activations are born in forward and die in backward, the first last: a stack. Gradients pile up while it shrinks. The
-// two never need more than the bound if they grow towards each other, so what lives late goes to the other side.
+// Activations are born in forward and die in backward, the first one last, like a stack. Gradients pile up while it
+// shrinks. Both stay within the bound if they grow towards each other, so buffers that live late go to the other side.
 std::vector<Side> two_sides(std::span<const Interval> intervals) {
   std::int64_t first = 0, last = 0;
   for (const Interval& interval : intervals) {
@@ -151,7 +151,7 @@ std::vector<Side> two_sides(std::span<const Interval> intervals) {
   return sides;
 }
 
-// Which buffers are placed first: the larger key, the second one where the first is equal.
+// Decides which buffers are placed first: those with the larger first key, then those with the larger second key.
 enum class Rule : std::uint8_t { kPressureThenSize, kPressureThenLength, kSize, kLength, kArea };
 constexpr std::array<Rule, 5> kRules = {Rule::kPressureThenSize, Rule::kPressureThenLength, Rule::kSize, Rule::kLength,
                                         Rule::kArea};
@@ -216,7 +216,7 @@ class Placing {
     return order;
   }
 
-  // Orders that suit most graphs, placed from both sides or from below.
+  // Tries orders that suit most graphs, placed from both sides or from below.
   void straight() {
     for (const std::vector<Side>& sides : {both_, below_}) {
       for (const Order& order : orders_) {
@@ -228,7 +228,7 @@ class Placing {
     }
   }
 
-  // Who finds no room is placed earlier: half the way to the front, so that old quarrels are not simply reversed.
+  // A buffer without room moves half its distance to the front, so that old conflicts are not simply reversed.
   static void put_forward(Order& order, const Order& late) {
     std::vector<double> rank(order.size());
     for (std::size_t i = 0; i < order.size(); ++i) rank[order[i]] = static_cast<double>(i);
@@ -236,7 +236,7 @@ class Placing {
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return rank[a] < rank[b]; });
   }
 
-  // Places `first` where `offsets` says, then the others by `order`; again in better orders.
+  // Places `first` at `offsets`, then the others by `order`, and again in better orders.
   void place_and_repair(const Order& first, const std::vector<std::size_t>& offsets, Order order,
                         const std::vector<Side>& sides, int rounds) {
     std::vector<char> is_first(intervals_.size(), 0);
@@ -256,9 +256,9 @@ class Placing {
     for (const Order& order : orders_) place_and_repair({}, {}, order, both_, kRepairRounds);
   }
 
-  // Where most is alive there is no room to spare, elsewhere there is. What lives through all the moments around the
-  // peak is stacked on the ground; what comes and goes in them is a small problem of its own, which the search solves;
-  // then the rest is placed around both.
+  // At the peak there is no room to spare, elsewhere there is. Buffers that live through all moments around the peak
+  // are stacked on the ground; those that come and go in them form a small problem of their own, which the search
+  // solves; then the rest is placed around both.
   void peak_first() {
     const std::size_t peak = lower_bound_bytes(intervals_);
     for (const double share : {0.99, 0.97, 0.94, 0.9, 0.85, 0.75}) {
@@ -288,7 +288,7 @@ class Placing {
     }
   }
 
-  // On the ground what lives longest, or what was born first.
+  // The buffers that live longest, or were born first, go to the ground.
   void stack(Order& lasting, bool by_length, std::vector<std::size_t>& offsets) const {
     std::stable_sort(lasting.begin(), lasting.end(), [&](std::size_t a, std::size_t b) {
       const Interval &first = intervals_[a], &second = intervals_[b];
@@ -301,7 +301,7 @@ class Placing {
     }
   }
 
-  // Offsets above `ground` for those that come and go in the window; false if none are found below the goal.
+  // Finds offsets above `ground` for those that come and go in the window; returns false if none are below the goal.
   bool pack_passing(const Interval& window, const Order& passing, std::size_t ground,
                     std::vector<std::size_t>& offsets) const {
     constexpr std::size_t kMostSearched = 1000;
@@ -331,7 +331,7 @@ class Placing {
   const std::size_t goal_;
   const Profile profile_;
   const std::vector<Side> below_, both_;
-  std::vector<Order> orders_;  // by kRules
+  std::vector<Order> orders_;  // in the order of kRules
   int attempts_left_ = 0;
   Packing best_;
 };

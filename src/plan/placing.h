@@ -1,5 +1,5 @@
-// place_buffers: packings made by placing one buffer after the other, each where it is free. Quick; for the graphs of
-// training steps nearly always as small as any packing can be, because the peak is packed first.
+// place_buffers: makes packings by placing one buffer after the other, each where it is free. This is quick, and for
+// graphs of training steps almost always as small as possible, because the peak is packed first.
 //
 //   const Packing packing = place_buffers(intervals, lower_bound_bytes(intervals));
 //   if (packing.bytes > lower_bound) search_packing(…);
@@ -12,8 +12,8 @@
 
 namespace plimsoll {
 
-// The first packing that is no larger than `goal`, or the smallest of those tried. Deterministic; effort grows with the
-// square of the number of buffers up to some tenths of a second, and is then the same for larger problems.
+// Returns the first packing that is no larger than `goal`, or the smallest of those tried. It is deterministic; effort
+// grows with the square of the number of buffers up to some tenths of a second, and is constant for larger problems.
 Packing place_buffers(std::span<const Interval> intervals, std::size_t goal);
 
 }  // namespace plimsoll

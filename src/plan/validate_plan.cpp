@@ -13,13 +13,13 @@
 namespace plimsoll {
 namespace {
 
-// As check(), but puts the message together only if it is needed.
+// Works like check(), but formats the message only if it is needed.
 template <typename Message>
 void require(bool holds, const Message& message) {
   if (!holds) check(false, message());
 }
 
-// Whose bytes lie where: a value, or nobody's any more (a node's scratch).
+// The owner of bytes: a value, or no value (a node's scratch).
 constexpr ValueId kScratch = kNoValue;
 
 struct Range {
@@ -39,7 +39,7 @@ class OwnedMemory {
 
   bool belongs_to(const Range& range, ValueId owner) const {
     if (range.begin == range.end) return true;
-    auto piece = owners_.upper_bound(range.begin);  // the one before it is the last that begins at or before the range
+    auto piece = owners_.upper_bound(range.begin);  // the piece before it begins at or before the range
     if (piece == owners_.begin()) return false;
     std::size_t at = range.begin;
     for (--piece; at < range.end; ++piece) {
@@ -55,7 +55,7 @@ class OwnedMemory {
     std::size_t end = 0;
     ValueId owner = kScratch;
   };
-  // Makes `at` a border between pieces.
+  // Makes `at` a boundary between pieces.
   void cut(std::size_t at) {
     const auto next = owners_.lower_bound(at);
     if (next == owners_.begin()) return;
@@ -112,7 +112,7 @@ class Player {
             [&] { return fmt::format("'{}' has been overwritten before {} reads it", graph_.value(id).name, reader); });
   }
 
-  // How the node may put this output on this input, if at all.
+  // Returns how the node may place this output on this input, if at all.
   static std::optional<Alias::Kind> alias_of(const std::vector<Alias>& aliases, std::size_t output, std::size_t input) {
     for (const Alias& alias : aliases) {
       if (alias.output == output && alias.input == input) return alias.kind;
@@ -124,7 +124,7 @@ class Player {
     const Node& node = graph_.nodes()[n];
     const std::string label = fmt::format("node {} '{}' ({})", n, node.name, op_name(node.op));
     std::vector<ValueId> inputs = node.inputs;
-    if (node.row_count != kNoValue) inputs.push_back(node.row_count);  // no alias names it
+    if (node.row_count != kNoValue) inputs.push_back(node.row_count);  // no alias refers to it
     for (const ValueId input : inputs) check_whole(input, label);
 
     const std::vector<Alias> aliases = op_aliases(node.op, node.inputs.size());
