@@ -1,7 +1,7 @@
 // Copies a data set and repairs the faults that can be repaired for certain (data/box_checks.h says which).
 //
 //   const FixReport report = write_fixed(*source, BoxFormat::kPixel, "mended.jsonl");
-// // mended.jsonl, and mended.jsonl.changes.jsonl with a line for each box that changed
+//   // mended.jsonl, and mended.jsonl.changes.jsonl with a line for each box that changed
 //
 // Lines without a repair are copied byte for byte, faulty ones too, unless the copy lies in another folder: then
 // `image` is rewritten relative to that folder. Into a pipe or device, paths are relative to the working directory, and

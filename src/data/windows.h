@@ -4,7 +4,7 @@
 // stands beside the rest of it. Only a word longer than a whole window is cut.
 //
 //   page's tokens   a a b c c c d e e     (letters: words)      max_length 7: five tokens and <s>, </s>; stride 2
-// window 0        a a b                  c would be cut, so it waits for the next window
+//   window 0        a a b                  c would be cut, so it waits for the next window
 //   window 1            b c c c d          overlap of at most two tokens, whole words
 //   window 2                    d e e
 //   owner           0 0 0 1 1 1 1 2 2      where the word has most context on its poorer side
