@@ -1,4 +1,4 @@
-// ByteGate: lets threads through while what they hold together stays within a limit.
+// ByteGate: lets threads through while the bytes that they hold together stay within a limit.
 //
 //   ByteGate gate(16 * kMiB);
 //   { const ByteGate::Pass pass(gate, image_bytes); decode(); }
@@ -14,7 +14,7 @@ class ByteGate {
  public:
   explicit ByteGate(std::uint64_t limit_bytes) : limit_(limit_bytes) {}
 
-  // Held while the bytes are. Waits until they fit; bytes above the limit pass alone.
+  // Held while the bytes are in use. Its constructor waits until they fit; a size above the limit passes alone.
   class Pass {
    public:
     Pass(ByteGate& gate, std::uint64_t bytes) : gate_(gate), bytes_(bytes) {

@@ -26,7 +26,7 @@ std::size_t parse_bytes(std::string_view text, std::string_view option) {
     if (c != ' ') unit += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   }
   if (unit.empty() && number < static_cast<double>(kMiB)) {
-    constexpr double kManyGibibytes = 128;  // more than that in one GPU or workstation is rare
+    constexpr double kManyGibibytes = 128;  // one GPU or workstation rarely has more
     throw fail(fmt::format("did you mean {:g}{}?", number, number > kManyGibibytes ? "MiB" : "GiB"));
   }
   double factor = unit.empty() || unit == "b" ? 1 : 0;

@@ -16,10 +16,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Version 1 writes a huge number, rounded to pages, where there is no limit.
+// Version 1 writes a huge number, rounded to pages, if there is no limit.
 constexpr std::size_t kLeastNoLimit = std::size_t{1} << 60;
 
-// The beginning of a small file, in a buffer of its own: read after every update, so nothing is allocated.
+// Reads the beginning of a small file into a buffer of its own. It is read after every update, so nothing is allocated.
 class SmallFile {
  public:
   explicit SmallFile(const char* path) {
@@ -30,9 +30,9 @@ class SmallFile {
     size_ = count > 0 ? static_cast<std::size_t>(count) : 0;
     text_[size_] = 0;
   }
-  // The number at the beginning; nothing for "max", or where the file is missing or empty.
+  // Returns the number at the beginning; nothing for "max", or if the file is missing or empty.
   std::optional<std::size_t> number() const { return number_at(text_.data()); }
-  // The number on the line that begins with `key`.
+  // Returns the number on the line that begins with `key`.
   std::optional<std::size_t> number_of(const char* key) const {
     const std::size_t length = std::strlen(key);
     for (const char* line = text_.data(); line != nullptr && *line != 0;) {
@@ -63,7 +63,7 @@ bool lists(const std::string& comma_separated, std::string_view name) {
 }
 
 struct Mount {
-  std::string root;  // the group that is seen at `point`
+  std::string root;  // the group that is mounted at `point`
   fs::path point;
 };
 
@@ -81,7 +81,7 @@ std::string unescaped(const std::string& text) {
   return plain;
 }
 
-// "32 31 0:29 /docker/7 /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory"
+// Finds a line like "32 31 0:29 /docker/7 /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory".
 std::optional<Mount> find_mount(int version, std::string_view controller, const fs::path& root) {
   std::ifstream file(root / "proc/self/mountinfo");
   for (std::string line; std::getline(file, line);) {
@@ -97,8 +97,8 @@ std::optional<Mount> find_mount(int version, std::string_view controller, const 
   return std::nullopt;
 }
 
-// The process's group as a path below the mount: what is mounted may itself be a group (a container's), whose own
-// name the process's path then begins with, or which is all that the container sees.
+// Returns the process's group as a path below the mount. The mount itself may be a group (a container's); the process's
+// path then begins with that group's name, or the group is all that the container sees.
 fs::path below_mount(const std::string& group, const std::string& mounted) {
   const fs::path path = fs::path(group).lexically_normal();
   if (mounted == "/" || mounted.empty()) return path.relative_path();
@@ -110,13 +110,13 @@ fs::path below_mount(const std::string& group, const std::string& mounted) {
 void add_directories(int version, std::string_view controller, const std::string& group, const fs::path& root,
                      std::vector<CgroupDirectory>& directories) {
   const std::optional<Mount> mount = find_mount(version, controller, root);
-  // Without a list of mounts, where they are by convention.
+  // Without a list of mounts, the conventional places are used.
   const fs::path usual = root / "sys/fs/cgroup";
   const fs::path top = mount ? mount->point : version == 2 ? usual : usual / std::string(controller);
   fs::path below = below_mount(group, mount ? mount->root : "/");
   std::error_code none;
   for (;; below = below.parent_path()) {
-    // A path from outside the process's namespace ("/../x") names nothing that can be seen.
+    // A path from outside the process's namespace ("/../x") refers to nothing visible.
     const bool visible = std::find(below.begin(), below.end(), "..") == below.end();
     const fs::path directory = below.empty() ? top : top / below;
     if (visible && fs::is_directory(directory, none)) directories.push_back({directory, version});
@@ -129,7 +129,7 @@ void add_directories(int version, std::string_view controller, const std::string
 std::vector<CgroupDirectory> cgroup_directories(std::string_view controller, const fs::path& root) {
   std::vector<CgroupDirectory> directories;
   std::ifstream file(root / "proc/self/cgroup");
-  // "0::/user.slice/run" of version 2, "4:memory:/docker/7" of version 1.
+  // A line is "0::/user.slice/run" in version 2, "4:memory:/docker/7" in version 1.
   for (std::string line; std::getline(file, line);) {
     const std::size_t first = line.find(':');
     const std::size_t second = first == std::string::npos ? first : line.find(':', first + 1);
@@ -157,7 +157,7 @@ MemoryGroups::MemoryGroups(const fs::path& root) {
                          .events = file("memory.events")});
       continue;
     }
-    // In version 1 a group without use_hierarchy keeps those below it out of its account.
+    // In version 1 a group without use_hierarchy does not count the groups below it.
     const std::string hierarchy = file("memory.use_hierarchy");
     const bool is_own = groups_.empty() || groups_.back().throttle.size() > 0;
     if (!is_own) inherits = inherits && SmallFile(hierarchy.c_str()).number().value_or(1) != 0;
@@ -177,7 +177,7 @@ std::size_t MemoryGroups::limit_of(const Group& group) {
     // The hierarchical figure counts groups above that this process cannot see.
     limit = std::min(limit, SmallFile(group.stat.c_str()).number_of("hierarchical_memory_limit").value_or(limit));
   } else {
-    // Above memory.high the kernel puts the process to sleep instead of killing it; no run gets anywhere so.
+    // Above memory.high the kernel throttles the process instead of killing it; no run makes progress that way.
     limit = std::min(limit, SmallFile(group.throttle.c_str()).number().value_or(limit));
   }
   return limit >= kLeastNoLimit ? kNoLimitBytes : limit;
@@ -228,7 +228,7 @@ std::optional<int> cgroup_cores(const fs::path& root) {
   for (const auto& [path, version] : cgroup_directories("cpu", root)) {
     double quota = -1, period = 0;
     if (version == 2) {
-      std::ifstream(path / "cpu.max") >> quota >> period;  // "max 100000" leaves no number
+      std::ifstream(path / "cpu.max") >> quota >> period;  // "max 100000" does not parse as a number
     } else {
       std::ifstream(path / "cpu.cfs_quota_us") >> quota;
       std::ifstream(path / "cpu.cfs_period_us") >> period;

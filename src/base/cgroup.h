@@ -1,12 +1,12 @@
-// Control groups: what limits this process beside the machine's own size. Docker, Kubernetes, Slurm and systemd nest
-// them, and a group's limit holds for all groups below it, so the process's own group and each above it are looked at,
-// as far as they are mounted; versions 1 and 2, and both side by side.
+// Control groups: limits on this process below the machine's own size. Docker, Kubernetes, Slurm and systemd nest them,
+// and a group's limit holds for all groups below it, so the process's own group and every mounted group above it are
+// read; versions 1 and 2, and both side by side.
 //
 //   const MemoryGroups groups;                        // finds them; may allocate
 //   const std::size_t room = groups.room_bytes();     // reads their files; allocates nothing
 //
-// `root` stands for "/" and lets tests pretend: proc/self/cgroup, proc/self/mountinfo and the mounted trees are below
-// it.
+// `root` stands for "/" so that tests can replace it: proc/self/cgroup, proc/self/mountinfo and the mounted trees are
+// below it.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@
 
 namespace plimsoll {
 
-// A number where nothing sets a limit.
+// The value that stands for no limit.
 inline constexpr std::size_t kNoLimitBytes = SIZE_MAX;
 
 struct CgroupDirectory {
@@ -27,8 +27,8 @@ struct CgroupDirectory {
   int version = 2;
 };
 
-// The directories of the process's groups that may limit `controller` ("memory", "cpu"), from its own upward. Empty
-// where there are none, or none is mounted.
+// Returns the directories of the process's groups that may limit `controller` ("memory", "cpu"), from its own upward.
+// Empty if there are none, or none is mounted.
 std::vector<CgroupDirectory> cgroup_directories(std::string_view controller, const std::filesystem::path& root = "/");
 
 class MemoryGroups {
@@ -36,17 +36,17 @@ class MemoryGroups {
   explicit MemoryGroups(const std::filesystem::path& root = "/");
 
   struct Limit {
-    std::string directory;  // of the group that sets it
+    std::string directory;  // that of the group that sets it
     std::size_t limit_bytes = 0, used_bytes = 0;
   };
-  // The least limit, of whichever group; nothing where none is set.
+  // Returns the smallest limit of any group; nothing if none is set.
   std::optional<Limit> least_limit() const;
-  // The same as a number: kNoLimitBytes where none is set.
+  // Returns the same as a number, kNoLimitBytes if none is set.
   std::size_t limit_bytes() const;
   // Returns what the process may still take before one of its groups is full; kNoLimitBytes where none has a limit. Cached
   // pages of files count as free as far as the kernel would drop them first, less `mapped_bytes`, the process's own.
   std::size_t room_bytes(std::size_t mapped_bytes = 0) const;
-  // Processes that the kernel has killed in the process's own group for memory; nothing where it does not tell.
+  // Counts the processes in the process's own group that the kernel has killed for memory; nothing if unknown.
   std::optional<std::uint64_t> oom_kills() const;
 
  private:
@@ -60,7 +60,7 @@ class MemoryGroups {
   std::vector<Group> groups_;
 };
 
-// Cores that the groups' quotas grant, rounded up; nothing where there is no quota.
+// Returns the cores that the groups' quotas allow, rounded up; nothing if there is no quota.
 std::optional<int> cgroup_cores(const std::filesystem::path& root = "/");
 
 }  // namespace plimsoll

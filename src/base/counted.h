@@ -1,7 +1,7 @@
-// How messages count things: "1 page", "0 pages", "3 boxes", never "1 pages".
+// Counts things in messages: "1 page", "0 pages", "3 boxes", never "1 pages".
 //
 //   counted(2, "page") == "2 pages"; counted(1, "box") == "1 box"; counted(3, "entry") == "3 entries"
-//   counted(n, "page is", "pages are")      // where more than the noun's ending changes
+//   counted(n, "page is", "pages are")      // if more than the noun's ending changes
 #pragma once
 
 #include <concepts>
@@ -10,11 +10,11 @@
 
 namespace plimsoll {
 
-// The plural follows from the ending: "es" after a hiss (box, batch), "ies" for a "y" after a consonant (entry, not
+// Forms the plural from the ending: "es" after a sibilant (box, batch), "ies" for a "y" after a consonant (entry, not
 // key).
 std::string plural_of(std::string_view singular);
 
-// The noun alone, for a number that is written in another way: "1,048,576" and noun_for(n, "byte").
+// Returns the noun alone, for a number that is formatted differently: "1,048,576" and noun_for(n, "byte").
 template <std::integral Count>
 std::string noun_for(Count count, std::string_view singular) {
   return count == 1 ? std::string(singular) : plural_of(singular);

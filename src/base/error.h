@@ -1,7 +1,7 @@
-// Typed errors: libraries throw them, only `cli` prints them and turns them into an exit code.
+// Typed errors: libraries throw them, and only `cli` prints them and turns them into an exit code.
 //
-// Every message answers five questions: what went wrong, where (file, line, page, word, tensor), what was found,
-// what is allowed, what to do. Leave a field empty only where the question has no answer.
+// Every message answers five questions: what went wrong, where (file, line, page, word, tensor), what was found, what
+// is allowed, and what to do. A field may be empty only if its question has no answer.
 //
 //   throw DataError({.what = "box lies outside the page", .where = "train.jsonl:17, page 'a12', word 4 (\"TOTAL\")",
 //                    .found = "[12, 40, 1214, 60]", .allowed = "x from 0 to 1000",
@@ -15,15 +15,15 @@
 
 namespace plimsoll {
 
-// What the process returns; the values are part of the command line's contract.
+// The exit codes of the process; their values are part of the command line's contract.
 enum class ExitCode : int {
   kDone = 0,
   kInternal = 1,      // a bug in Plimsoll
-  kUsage = 2,         // options that make no sense
+  kUsage = 2,         // invalid or contradictory options
   kData = 3,          // bad data or a bad file
   kBudget = 4,        // does not fit the memory budget
   kEnvironment = 5,   // device, disk, memory, permissions
-  kDiverged = 6,      // loss or gradients are no longer finite
+  kDiverged = 6,      // loss or gradients became NaN or infinite
   kUnrecognised = 7,  // `doctor` does not recognise the failure in a log
   kInterrupted = 130  // stopped by SIGINT, after a clean checkpoint; by another signal: 128 + its number
 };
@@ -32,11 +32,11 @@ struct Problem {
   std::string what{};     // one sentence, no full stop
   std::string where{};    // file:line, page, word, tensor or option
   std::string found{};    // the value found
-  std::string allowed{};  // the values that would have been right
-  std::string remedy{};   // what to do now
+  std::string allowed{};  // the values that are allowed
+  std::string remedy{};   // what the user should do now
 };
 
-// "what\n  where: …\n  found: …\n  allowed: …\n  to do: …", empty fields left out.
+// Formats "what\n  where: …\n  found: …\n  allowed: …\n  to do: …" without the empty fields.
 std::string format_problem(const Problem& problem);
 
 class Error : public std::runtime_error {
@@ -72,18 +72,18 @@ class DivergedError : public Error {
 };
 class InterruptedError : public Error {
  public:
-  // `signal`: the one that ended the run. The exit code is 128 + its number, as shells report it.
+  // `signal` ended the run. The exit code is 128 + its number, as shells report it.
   static constexpr int kSigInt = 2;
   explicit InterruptedError(Problem problem, int signal = kSigInt)
       : Error(static_cast<ExitCode>(128 + signal), std::move(problem)) {}
 };
-// A broken invariant of our own: never the user's fault.
+// A broken internal invariant, which is never the user's fault.
 class InternalError : public Error {
  public:
   explicit InternalError(Problem problem) : Error(ExitCode::kInternal, std::move(problem)) {}
 };
 
-// Where a call is written. Stands in for std::source_location, which clang 14 does not have.
+// The place of a call. Replaces std::source_location, which clang 14 does not have.
 struct CallSite {
   const char* file;
   int line;
@@ -92,9 +92,9 @@ struct CallSite {
   }
 };
 
-// Throws InternalError naming the caller's file and line unless `condition` holds. Stays on in release builds.
+// Throws InternalError naming the caller's file and line unless `condition` holds. It is active in release builds.
 void check(bool condition, std::string_view what, CallSite where = CallSite::here());
-// The same, with words that cost something and are made only when they are needed.
+// Does the same with a message that is only built when it is needed.
 template <std::invocable What>
 void check(bool condition, const What& what, CallSite where = CallSite::here()) {
   if (!condition) check(false, std::string(what()), where);

@@ -24,7 +24,7 @@ std::string free_space(const std::filesystem::path& path) {
   return error ? std::string() : fmt::format(", {} free there", format_bytes(space.available));
 }
 
-// `doing`: to what, "write a file".
+// `doing` says what failed: "write a file".
 [[noreturn]] void throw_write_error(const std::filesystem::path& path, std::string_view doing, int error) {
   const bool full = error == ENOSPC || error == EDQUOT;
   throw EnvironmentError(
@@ -38,8 +38,8 @@ std::string free_space(const std::filesystem::path& path) {
                                   : "check the path and its permissions"});
 }
 
-// The N of /proc/self/fd/N, where /dev/stdout leads; below 0 for other paths. Opening that name again would write over
-// what was already written there, and fails on a socket.
+// Returns the N of /proc/self/fd/N, which /dev/stdout links to; negative for other paths. Opening that name again would
+// overwrite what was written there before, and fails on a socket.
 int own_descriptor(const std::filesystem::path& path) {
   std::error_code error;
   if (!std::filesystem::equivalent(path.parent_path(), "/proc/self/fd", error)) return -1;
@@ -49,17 +49,17 @@ int own_descriptor(const std::filesystem::path& path) {
   return problem == std::errc() && end == name.data() + name.size() ? number : -1;
 }
 
-// What `path` stands for where it is a link, or a link to a link; one that leads nowhere stands for a new file there.
+// Resolves links, also links to links; a link to a missing file stands for a new file there.
 std::filesystem::path link_target(std::filesystem::path path) {
   std::error_code error;
-  constexpr int kMostLinks = 40;  // as the kernel has it
+  constexpr int kMostLinks = 40;  // as in the kernel
   for (int i = 0; i < kMostLinks && own_descriptor(path) < 0 && std::filesystem::is_symlink(path, error); ++i) {
     path = path.parent_path() / std::filesystem::read_symlink(path, error);
   }
   return path;
 }
 
-// The last step of a replacement: renames the synced file `aside` to `path` beside it and syncs the directory.
+// Finishes a replacement: renames the synced file `aside` to `path` beside it and syncs the directory.
 void rename_into_place(const std::filesystem::path& aside, const std::filesystem::path& path) {
   std::error_code error;
   std::filesystem::rename(aside, path, error);
@@ -70,7 +70,7 @@ void rename_into_place(const std::filesystem::path& aside, const std::filesystem
 }  // namespace
 
 InputFile::InputFile(const std::filesystem::path& path) : path_(path) {
-  // Without O_NONBLOCK, opening a pipe waits for somebody who writes to it. It changes nothing for regular files.
+  // Without O_NONBLOCK, opening a pipe waits for a writer. The flag changes nothing for regular files.
   descriptor_ = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   struct stat info {};
   if (descriptor_ < 0 || ::fstat(descriptor_, &info) != 0) {
@@ -140,8 +140,8 @@ OutputFile::OutputFile(const std::filesystem::path& path) : path_(path) {
   open_aside();
 }
 
-// A process that was killed may have left the file: then nobody holds its lock, and it is written over. While another
-// process renames or removes it, the name may come to mean another file than the one that was opened: then once more.
+// A killed process may have left the file; nobody holds its lock then, and it is overwritten. If another process
+// renames or removes it meanwhile, the name may refer to another file than the one opened; then this tries again.
 void OutputFile::open_aside() {
   const std::filesystem::path aside = aside_path(path_);
   for (;;) {
@@ -167,7 +167,7 @@ void OutputFile::open_aside() {
 }
 
 OutputFile::~OutputFile() {
-  // While the lock is held, so that nobody else's file is removed.
+  // Done while the lock is held, so that nobody else's file is removed.
   if (!aside_.empty()) ::unlink(aside_.c_str());
   if (descriptor_ >= 0) ::close(descriptor_);
 }
@@ -236,7 +236,7 @@ void replace_directory(const std::filesystem::path& aside, const std::filesystem
   std::error_code error;
   if (::renameat2(AT_FDCWD, aside.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) == 0) {
     sync_directory(parent);
-    std::filesystem::remove_all(aside, error);  // what stood there before
+    std::filesystem::remove_all(aside, error);  // removes the old directory
     if (error) throw_write_error(aside, "remove a directory", error.value());
     return;
   }
@@ -252,7 +252,7 @@ void sync_directory(const std::filesystem::path& directory) {
   const int result = ::fsync(descriptor);
   const int error = errno;
   ::close(descriptor);
-  // Some network file systems cannot sync a directory; the rename is then as safe as it gets.
+  // Some network file systems cannot sync a directory; the rename is then as safe as it can be.
   if (result != 0 && error != EINVAL && error != ENOTSUP) throw_write_error(directory, "sync a directory", error);
 }
 

@@ -1,7 +1,7 @@
-// A fingerprint of bytes: tells contents apart and shows damage. No defence against somebody who means harm.
+// A fingerprint of bytes that tells contents apart and reveals damage. It does not protect against an attacker.
 //
 //   std::uint64_t key = hash_bytes(std::as_bytes(std::span(text)));
-//   key = hash_bytes(more, key);                       // of both, in this order
+//   key = hash_bytes(more, key);                       // covers both, in this order
 #pragma once
 
 #include <cstddef>
@@ -16,12 +16,12 @@ namespace plimsoll {
 // XXH3, 64 bits: faster than memory.
 std::uint64_t hash_bytes(std::span<const std::byte> bytes, std::uint64_t seed = 0);
 
-// hash_bytes of bytes that come in pieces: the same number however they are cut.
+// Computes hash_bytes of bytes that come in pieces; the result does not depend on how they are cut.
 class Hasher {
  public:
   Hasher();
   void add(std::span<const std::byte> bytes);
-  std::uint64_t digest() const;  // of all that was added so far
+  std::uint64_t digest() const;  // covers everything added so far
 
  private:
   struct Free {

@@ -1,11 +1,11 @@
-// Interrupt: how a signal asks a run to save, and to end or go on. Signal handlers set it; whoever computes looks at it
-// between two pieces of work.
+// Interrupt: asks a run to save, and to end or go on. Signal handlers set it; code that computes checks it between two
+// pieces of work.
 //
 //   Interrupt interrupt;
 //   interrupt.request_end(SIGTERM);          // in a signal handler
 //   if (!program.run(interrupt)) save();     // the run gave up half-way, and left no parameter changed
 //
-// Invariant: reading it takes no lock, setting it is safe in a signal handler.
+// Invariant: reading it takes no lock, and setting it is safe in a signal handler.
 #pragma once
 
 #include <atomic>
@@ -14,23 +14,23 @@ namespace plimsoll {
 
 class Interrupt {
  public:
-  // Save and end. The first signal is the one that counts.
+  // Asks the run to save and end. Only the first signal counts.
   void request_end(int signal) {
     int none = 0;
     signal_.compare_exchange_strong(none, signal);
   }
-  // Save and go on.
+  // Asks the run to save and go on.
   void request_save() { save_.store(true); }
 
-  // Says whether unfinished work should be dropped now.
+  // True if unfinished work should be dropped now.
   bool pending() const { return end_signal() != 0 || (save_.load(std::memory_order_relaxed) && !saved_.load()); }
   // The signal that asked for the end; 0: none did.
   int end_signal() const { return signal_.load(std::memory_order_relaxed); }
 
-  // Says whether all finished work is saved already: a request to save then waits until there is more to save, so that
-  // a run under frequent requests still advances.
+  // Tells whether all finished work is saved already. A request to save then waits until there is more to save, so that
+  // a run under frequent requests still makes progress.
   void set_saved(bool saved) { saved_.store(saved); }
-  // Forgets a request to save, which has been granted.
+  // Forgets a request to save once it has been served.
   void clear_save() { save_.store(false); }
 
  private:

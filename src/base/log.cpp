@@ -14,7 +14,7 @@ struct Logger {
   std::mutex mutex;
   LogSink sink = [](LogLevel level, std::string_view message) {
     const std::string line = fmt::format("{}{}\n", level == LogLevel::kWarning ? "warning: " : "", message);
-    std::fwrite(line.data(), 1, line.size(), stderr);  // where nobody can read it, the work goes on all the same
+    std::fwrite(line.data(), 1, line.size(), stderr);  // if it cannot be written, the work goes on
   };
 };
 

@@ -1,4 +1,4 @@
-// A part of a file, mapped into memory for as long as the object lives: what is resident of it is its pages, no more.
+// A part of a file, mapped into memory for as long as the object lives; only its own pages can become resident.
 //
 //   const MappedBytes entry(file, offset, bytes);
 //   use(entry.bytes());
@@ -14,15 +14,15 @@ namespace plimsoll {
 
 class MappedBytes {
  public:
-  // Throws DataError if the file is shorter or cannot be mapped. A file that somebody cuts while it is mapped ends the
-  // process (SIGBUS): map files that are replaced and never written in place.
+  // Throws DataError if the file is shorter or cannot be mapped. Truncating a file while it is mapped ends the process
+  // (SIGBUS), so map only files that are replaced and never written in place.
   MappedBytes(const InputFile& file, std::uint64_t offset, std::size_t bytes);
   ~MappedBytes();
   MappedBytes(const MappedBytes&) = delete;
   MappedBytes& operator=(const MappedBytes&) = delete;
 
   std::span<const std::byte> bytes() const { return bytes_; }
-  // The most that a mapping of so many bytes makes resident: it may begin and end within a page.
+  // The most bytes that a mapping of this size makes resident: it may begin and end within a page.
   static std::uint64_t resident_bytes(std::uint64_t bytes);
 
  private:

@@ -23,10 +23,10 @@ std::size_t edit_distance(const std::string& a, const std::string& b) {
 
 std::string nearest(const std::string& given, const std::vector<std::string>& names) {
   std::string best;
-  // A third of the letters may be wrong.
+  // Up to a third of the letters may differ.
   std::size_t least = std::max<std::size_t>(given.size() / 3, 1) + 1;
   for (const std::string& name : names) {
-    // "--save" for "--save-steps": as near as one wrong letter.
+    // "--save" for "--save-steps" counts as one wrong letter.
     const bool begins = given.size() > 4 && name.starts_with(given);
     const std::size_t far = begins ? 1 : edit_distance(given, name);
     if (far < least) {

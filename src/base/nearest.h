@@ -1,4 +1,4 @@
-// Names that were misspelt.
+// Suggestions for misspelt names.
 #pragma once
 
 #include <cstddef>
@@ -7,10 +7,10 @@
 
 namespace plimsoll {
 
-// How many letters must change to make `a` of `b` (Levenshtein), two neighbours that changed places counting one.
+// The number of letters to change to turn `a` into `b` (Levenshtein); a swap of two neighbours counts as one.
 std::size_t edit_distance(const std::string& a, const std::string& b);
 
-// Of `names`, the one that `given` was probably meant to be, as "did you mean …" needs it; empty if none is near.
+// Returns the name that `given` was probably meant to be, for "did you mean …"; empty if none is close.
 std::string nearest(const std::string& given, const std::vector<std::string>& names);
 
 }  // namespace plimsoll

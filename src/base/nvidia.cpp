@@ -18,14 +18,14 @@ struct Reason {
   unsigned long long bit;
   const char* name;
 };
-// nvmlClocksThrottleReasons; "idle" and "as the application asked" are no reasons to worry.
+// Bits of nvmlClocksThrottleReasons; "idle" and "requested by the application" are no cause for concern.
 constexpr Reason kReasons[] = {{0x4, "power limit"},
                                {0x8, "hardware slowdown"},
                                {0x20, "too hot (software)"},
                                {0x40, "too hot (hardware)"},
                                {0x80, "power brake"}};
 
-// The result of a function that may be missing.
+// Calls a function that may be missing and returns its result.
 template <typename... Parameters, typename... Arguments>
 bool succeeds(int (*function)(Parameters...), Arguments... arguments) {
   return function != nullptr && function(arguments...) == 0;
@@ -49,7 +49,7 @@ std::string holders_text(const std::vector<HolderFacts>& holders) {
 
 bool GpuCode::runs_on(int capability, bool compiles) const {
   if (binaries.empty() && ptx == 0) return true;
-  // A kernel for 8.0 runs on 8.6 and 8.9, not on 9.0 and not on 7.5.
+  // A kernel for 8.0 runs on 8.6 and 8.9, but not on 9.0 or 7.5.
   return std::any_of(binaries.begin(), binaries.end(),
                      [&](int built) { return built / 10 == capability / 10 && built <= capability; }) ||
          (compiles && ptx > 0 && ptx <= capability);
@@ -70,7 +70,7 @@ GpuCode parse_architectures(std::string_view list) {
     int number = 0;
     const auto [rest, error] = std::from_chars(word.data(), word.data() + word.size(), number);
     if (error != std::errc()) return {};
-    // "90a" runs on 9.0 alone, and so does its PTX: what it holds for others is not counted on.
+    // "90a" runs on 9.0 only, and so does its PTX, so neither counts for other GPUs.
     const std::string_view kind(rest, static_cast<std::size_t>(word.data() + word.size() - rest));
     const bool is_special = !kind.empty() && kind.front() != '-';
     if (!kind.ends_with("-virtual")) code.binaries.push_back(number);

@@ -1,6 +1,6 @@
-// NVIDIA's GPUs as the driver's own library, NVML, tells of them: what they are, what they hold and for whom. The
-// library is opened at run time, and the few declarations that are needed are repeated here, so that this program
-// builds and runs where it is missing. (NVML API reference.)
+// Facts about NVIDIA GPUs from the driver's own library, NVML: their properties, their memory and the processes that
+// hold it. The library is opened at run time, and the few declarations that are needed are repeated here, so that this
+// program builds and runs without it. (NVML API reference.)
 //
 //   const Nvml nvml;
 //   for (const GpuFacts& gpu : nvml.gpus()) …
@@ -16,10 +16,10 @@ namespace plimsoll {
 
 struct HolderFacts {
   std::uint64_t process_id = 0;
-  std::string name{};  // empty where it cannot be seen: another container, another user
+  std::string name{};  // empty if not visible: another container, another user
   std::optional<std::uint64_t> bytes{};
 };
-// "python (process 12) 3.00 GiB, not visible from here (process 13) an unknown part"; empty for none.
+// Returns "python (process 12) 3.00 GiB, not visible from here (process 13) an unknown part"; empty for none.
 std::string holders_text(const std::vector<HolderFacts>& holders);
 
 struct GpuFacts {
@@ -27,26 +27,26 @@ struct GpuFacts {
   std::uint64_t total_bytes = 0, free_bytes = 0;
   int capability = 0;  // 89: compute capability 8.9
   std::optional<int> temperature_celsius{};
-  std::vector<std::string> slowed_by{};  // why its clocks are lower than they could be, idle aside
+  std::vector<std::string> slowed_by{};  // why its clocks are lower than they could be, other than idling
   std::uint64_t uncorrected_errors = 0;
   std::vector<HolderFacts> holders{};
 };
 
-// The code for GPUs in a program: for some as it runs, and PTX, which the driver compiles for all newer ones.
+// The GPU code in a program: binaries for some GPUs, and PTX, which the driver compiles for all newer ones.
 struct GpuCode {
   std::vector<int> binaries{};  // 80, 90, …
-  int ptx = 0;                  // the oldest that PTX is for; 0: there is none
+  int ptx = 0;                  // the oldest GPU that PTX is for; 0: there is none
 
-  // True where nothing is known. `compiles`: the driver is as new as the CUDA that wrote the PTX.
+  // True if nothing is known. `compiles`: the driver is at least as new as the CUDA version that wrote the PTX.
   bool runs_on(int capability, bool compiles) const;
-  // "80, 90, and PTX for newer ones than 90".
+  // Returns "80, 90, and PTX for newer ones than 90".
   std::string text() const;
 };
-// Of CMake's CUDA_ARCHITECTURES, separated by commas or semicolons: "75-real,80-real,90". Nothing is known of words
-// such as "native".
+// Parses CMake's CUDA_ARCHITECTURES, separated by commas or semicolons: "75-real,80-real,90". Words such as "native"
+// are skipped.
 GpuCode parse_architectures(std::string_view list);
 
-// "12.4" of 12040.
+// Formats 12040 as "12.4".
 std::string cuda_version_text(int version);
 
 using NvmlDevice = void*;
@@ -60,7 +60,7 @@ struct NvmlProcess {
 };
 inline constexpr unsigned long long kNvmlUnknownBytes = ~0ULL;
 
-// Of the library; null where it, or an older driver's, lacks it. Each returns 0 for success.
+// The library's functions; null if the library, or an older driver's version, lacks them. Each returns 0 for success.
 struct NvmlFunctions {
   int (*init)() = nullptr;
   int (*shutdown)() = nullptr;
@@ -79,7 +79,7 @@ struct NvmlFunctions {
   int (*processes)(NvmlDevice, unsigned int*, NvmlProcess*) = nullptr;
   int (*process_name)(unsigned int, char*, unsigned int) = nullptr;
 };
-// All null where libnvidia-ml.so.1 cannot be opened; it stays open.
+// Every function is null if libnvidia-ml.so.1 cannot be opened; the library stays open.
 NvmlFunctions load_nvml();
 
 class Nvml {
@@ -90,13 +90,13 @@ class Nvml {
   Nvml& operator=(const Nvml&) = delete;
 
   bool exists() const { return functions_.init != nullptr; }
-  // What its first call said; empty: nothing is wrong, or there is no library.
+  // The error of its first call; empty: no error, or there is no library.
   const std::string& error() const { return error_; }
-  std::string driver_version() const;  // "550.54.14"; empty where it is not told
-  int driver_cuda() const;             // the newest CUDA that the driver serves, as 12040; 0 where it is not told
+  std::string driver_version() const;  // "550.54.14"; empty if unknown
+  int driver_cuda() const;             // the newest CUDA that the driver supports, as 12040; 0 if unknown
   std::vector<GpuFacts> gpus() const;
-  // Of the GPU at that place on the PCI bus ("0000:3B:00.0"): its memory, and who holds it. Nothing where NVML is
-  // missing or does not know it.
+  // Returns the memory of the GPU at that PCI bus address ("0000:3B:00.0") and the processes that hold it; nothing if
+  // NVML is missing or does not know the GPU.
   std::optional<GpuFacts> memory_of(const std::string& bus_id) const;
 
  private:

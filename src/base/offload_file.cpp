@@ -18,7 +18,7 @@
 namespace plimsoll {
 namespace {
 
-// A file of `directory` without a name; -1 and errno if there can be none.
+// Opens a nameless file in `directory`; returns -1 and sets errno if that is impossible.
 int open_nameless(const std::filesystem::path& directory, int flags) {
   const int descriptor = ::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | flags, 0600);
   if (descriptor >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) return descriptor;
@@ -84,7 +84,7 @@ int OffloadFile::move_block(std::uint64_t offset, std::size_t size, bool writes)
     if (count < 0) return errno;
     if (count == 0) return EIO;
     done += static_cast<std::size_t>(count);
-    // A direct transfer that ended within a block of the disk cannot be continued there.
+    // A direct transfer that ended within a block of the disk has to repeat that block.
     if (direct_) done -= done % kOffloadAlignment;
     if (direct_ && done == 0) return EIO;
   }

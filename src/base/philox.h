@@ -1,6 +1,6 @@
 // Counter-based random numbers: Philox4x32 (Salmon, Moraes, Dror, Shaw: "Parallel Random Numbers: As Easy as 1, 2, 3",
-// SC 2011). A number is a pure function of (key, counter): nothing is stored, order and threads do not matter, every
-// backend computes the same. Seven rounds are the fewest that pass the paper's tests (BigCrush), ten its safe choice.
+// SC 2011). A number is a pure function of (key, counter): nothing is stored, order and threads do not matter, all
+// backends agree. Seven rounds are the fewest that pass the paper's tests (BigCrush); ten are its safe choice.
 //
 //   PhiloxOutput r = philox4x32({token, column, site, sample}, {seed_low, seed_high});
 #pragma once
@@ -29,7 +29,7 @@ constexpr PhiloxOutput philox4x32(PhiloxCounter counter, PhiloxKey key) {
   return counter;
 }
 
-// Uniform in [0, 1) with 24 bits: exact in float.
+// Returns a uniform number in [0, 1) with 24 bits, which a float holds exactly.
 constexpr float uniform_float(std::uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1.0p-24F; }
 
 }  // namespace plimsoll

@@ -17,7 +17,7 @@
 namespace plimsoll {
 namespace {
 
-// The number after `key` in a file of "Key:   123 kB" lines, in bytes; 0 if absent.
+// Returns the number after `key` in a file of "Key:   123 kB" lines, in bytes; 0 if it is absent.
 std::size_t kilobytes_of(const std::filesystem::path& path, const std::string& key) {
   std::ifstream file(path);
   std::string word;
@@ -33,7 +33,7 @@ std::size_t kilobytes_of(const std::filesystem::path& path, const std::string& k
 }  // namespace
 
 std::size_t resident_bytes() {
-  // Asked for after every update: read(2) into a buffer here, since a stream would allocate.
+  // This is called after every update, so it uses read(2) into a local buffer; a stream would allocate.
   std::array<char, 128> text{};
   const int file = ::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
   if (file < 0) return 0;

@@ -1,4 +1,4 @@
-// What the operating system says of this process and machine: resident memory, limits, cores.
+// Facts from the operating system about this process and machine: resident memory, limits, cores.
 #pragma once
 
 #include <cstddef>
@@ -9,32 +9,32 @@
 
 namespace plimsoll {
 
-// Resident set now, and the largest it has been (VmRSS and VmHWM of /proc/self/status). 0 where /proc is missing.
+// The resident set now, and its peak (VmRSS and VmHWM of /proc/self/status). 0 if /proc is missing.
 std::size_t resident_bytes();
 std::size_t peak_resident_bytes();
-// Starts VmHWM afresh at the present resident set, where the kernel allows it (/proc/self/clear_refs); false where not.
+// Resets VmHWM to the current resident set if the kernel allows it (/proc/self/clear_refs); returns false if not.
 bool reset_peak_resident();
 
-// Memory by kind, in bytes, asked for without allocating; 0 where /proc does not tell.
+// Memory by kind, in bytes, read without allocating; 0 if /proc does not report it.
 struct ProcessMemory {
   std::size_t resident = 0, anonymous = 0, file_backed = 0;  // of this process: VmRSS, RssAnon, RssFile
-  std::size_t machine_free = 0;  // MemAvailable, or less where one of its cgroups has less room
+  std::size_t machine_free = 0;  // MemAvailable, or less if one of its cgroups has less room
 };
 ProcessMemory process_memory(const MemoryGroups& groups);
 
-// Gives freed heap back to the system, so that resident_bytes() shows what is in use and not what has been.
+// Returns freed heap memory to the system, so that resident_bytes() counts only memory in use.
 void release_free_heap();
 
-// Returns what this process may still take: MemAvailable, or less where a cgroup that it is in (base/cgroup.h) has less room.
-// `root` stands for "/" in tests.
+// The bytes that this process may still take: MemAvailable, or less if one of its cgroups (base/cgroup.h) has less
+// room. `root` stands for "/" in tests.
 std::size_t available_memory_bytes(const std::filesystem::path& root = "/");
-// The machine's memory (MemTotal); 0 where /proc is missing.
+// The machine's memory (MemTotal); 0 if /proc is missing.
 std::size_t machine_memory_bytes(const std::filesystem::path& root = "/");
 
-// Cores that this process may use: its affinity mask, or fewer where a cgroup sets a CPU quota. At least 1.
+// The cores that this process may use: its affinity mask, or fewer if a cgroup sets a CPU quota. At least 1.
 int available_cores();
 
-// "AMD EPYC 9R14" of /proc/cpuinfo, or "unknown".
+// Returns "AMD EPYC 9R14" from /proc/cpuinfo, or "unknown".
 std::string processor_name();
 
 }  // namespace plimsoll

@@ -1,4 +1,4 @@
-// How fast what is offloaded comes back (read) and goes (written).
+// The speeds at which offloaded tensors are read back and written.
 #pragma once
 
 namespace plimsoll {

@@ -46,7 +46,7 @@ std::string text_of(int descriptor) {
   return line.empty() ? "a process that has not written its name yet" : line;
 }
 
-// Where this process prints to: a shell makes the file before the process begins.
+// True for the file that this process prints to: a shell creates it before the process begins.
 bool is_own_output(const fs::path& path) {
   struct stat file {};
   if (::stat(path.c_str(), &file) != 0) return false;
@@ -93,13 +93,13 @@ void remove_work_directory(const fs::path& directory, const std::string& name) {
   std::error_code error;
   fs::remove_all(path, error);
   if (error) throw_error("cannot remove a directory", path, error);
-  ::rmdir(work_folder(directory).c_str());  // fails while there is something in it
+  ::rmdir(work_folder(directory).c_str());  // fails if the folder is not empty
 }
 
 void discard_work_directory(const fs::path& directory, const std::string& name) noexcept {
   try {
     remove_work_directory(directory, name);
-  } catch (...) {  // what is left is removed by the next process that writes there
+  } catch (...) {  // the next process that writes there removes the rest
   }
 }
 
@@ -109,14 +109,14 @@ DirectoryLock::DirectoryLock(const fs::path& directory, const std::string& optio
   }
 }
 
-// False if the file was removed by a process that ended meanwhile: then once more.
+// Returns false if a process that ended meanwhile has removed the file; the caller then tries again.
 bool DirectoryLock::try_to_lock(const std::string& option) {
   std::error_code error;
   fs::create_directories(work_folder(directory_), error);
   if (error) throw_error("cannot lock a directory", directory_, error);
   descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (descriptor_ < 0) {
-    if (errno == ENOENT) return false;  // the folder went between the two
+    if (errno == ENOENT) return false;  // the folder was removed in between
     throw_error("cannot lock a directory", path_, std::error_code(errno, std::generic_category()));
   }
   if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
@@ -151,7 +151,7 @@ bool DirectoryLock::try_to_lock(const std::string& option) {
 
 DirectoryLock::~DirectoryLock() {
   if (descriptor_ < 0) return;
-  ::unlink(path_.c_str());  // while it is still held: whoever opened it finds another file under its name, or none
+  ::unlink(path_.c_str());  // still held: whoever opened it finds another file under its name, or none
   ::rmdir(work_folder(directory_).c_str());
   ::close(descriptor_);
 }

@@ -1,6 +1,6 @@
-// DIR/.plimsoll: where whoever writes the directory DIR keeps its lock and what is not whole yet. All that lies in it
-// is Plimsoll's and may be removed once its process has ended, so nothing of a user's own ever is. It is gone when the
-// last of its users has ended well.
+// DIR/.plimsoll: the place where a process that writes the directory DIR keeps its lock and incomplete files.
+// Everything in it belongs to Plimsoll and may be removed once its process has ended, so a user's own files are never
+// removed. The last process to end normally deletes it.
 //
 //   const DirectoryLock lock("run", "--output-dir");            // UsageError if another process writes there
 //   const fs::path aside = make_work_directory("run", "checkpoint-5");   // run/.plimsoll/checkpoint-5, empty
@@ -15,23 +15,23 @@ namespace plimsoll {
 
 std::filesystem::path work_folder(const std::filesystem::path& directory);
 
-// Whether the directory is not there, or holds nothing of anybody's: logs (.log, .out, .err), the files that this
-// process prints to and .gitignore and its like do not count, nor does a work folder. False for what is no directory.
+// True if the directory does not exist or holds nothing of the user's: logs (.log, .out, .err), the files that this
+// process prints to, .gitignore and the like do not count, nor does a work folder. False if it is not a directory.
 bool looks_empty(const std::filesystem::path& directory);
 
-// Makes work_folder(directory)/name, empty whatever was there. Throws EnvironmentError.
+// Makes an empty work_folder(directory)/name, removing old contents. Throws EnvironmentError.
 std::filesystem::path make_work_directory(const std::filesystem::path& directory, const std::string& name);
-// Removes work_folder(directory)/name and, if nothing is left in it, the folder.
+// Removes work_folder(directory)/name and, if it is then empty, the folder.
 void remove_work_directory(const std::filesystem::path& directory, const std::string& name);
-// The same as far as that is possible, for who has an error to report already.
+// Does the same as far as possible, for callers that are already reporting an error.
 void discard_work_directory(const std::filesystem::path& directory, const std::string& name) noexcept;
 
-// Held by one process at a time, and by none that has ended, however it ended (flock). The file lock in the work folder
-// names the process. File systems that cannot lock are warned about, and trusted.
+// Held by one process at a time, and released when it ends, however it ends (flock). The file `lock` in the work folder
+// names the process. If a file system cannot lock, a warning says so, and the run continues.
 class DirectoryLock {
  public:
-  // Makes the work folder in `directory`, which exists. Throws UsageError that names the holder; `option` is where the
-  // directory came from.
+  // Makes the work folder in `directory`, which must exist. Throws UsageError that names the holder; `option` is the
+  // option that gave the directory.
   DirectoryLock(const std::filesystem::path& directory, const std::string& option);
   ~DirectoryLock();
   DirectoryLock(const DirectoryLock&) = delete;
