@@ -115,7 +115,7 @@ void verify_model_files(const fs::path& directory, bool weights) {
   std::error_code error;
   for (const auto& [name, sum] : read_checksums(directory)) {
     if (holds_weights(name) && !weights) continue;
-    // Files may be taken out of a model's directory; what is needed and not there is said by who opens it.
+    // Files may be removed from a model's directory; a file that is needed and missing is reported when it is opened.
     if (fs::exists(directory / name, error)) compare(directory / name, sum, OtherLength::kWarn);
   }
 }

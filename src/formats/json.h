@@ -1,6 +1,6 @@
-// JSON from files that nobody vouches for. Reading a deep value costs the parser nothing, but copying, comparing and
-// printing one call themselves for each level: some ten thousand brackets would end the stack. So depth has a limit,
-// and every JSON text passes it before it becomes values.
+// Parses JSON from untrusted files. Parsing a deeply nested value is harmless, but copying, comparing and printing
+// recurse for each level: some ten thousand brackets would overflow the stack. So the depth is limited, and every JSON
+// text is checked before it is parsed into values.
 //
 //   const nlohmann::json config = parse_json(read_text_file(path, kLimit), path.string());
 //   if (!config.is_object()) …refuse…
@@ -12,14 +12,14 @@
 
 namespace plimsoll {
 
-// Files that are read here nest 4 to 10 levels.
+// Valid files nest 4 to 10 levels deep.
 inline constexpr int kMaxJsonDepth = 100;
 
-// Whether lists and objects lie in one another deeper than kMaxJsonDepth. One pass; of a text that is no JSON it may
-// say either.
+// True if lists and objects are nested deeper than kMaxJsonDepth. It makes one pass; for a text that is not JSON the
+// result is unspecified.
 bool nests_too_deep(std::string_view text);
 
-// `is_discarded()` if the text is no JSON. Throws DataError at `where` if it nests too deep.
+// The result is_discarded() if the text is not JSON. Throws DataError at `where` if it nests too deep.
 nlohmann::json parse_json(std::string_view text, const std::string& where);
 
 }  // namespace plimsoll

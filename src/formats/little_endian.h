@@ -1,4 +1,4 @@
-// Numbers as every format here stores them: little endian, at any alignment.
+// Reads numbers as every format here stores them: little endian, at any alignment.
 //
 //   const auto length = load_little_endian<std::uint64_t>(header);   // header: at least 8 bytes
 #pragma once
@@ -14,7 +14,7 @@ namespace plimsoll {
 
 static_assert(std::endian::native == std::endian::little, "tensors are stored little endian");
 
-// Reads a T at `offset`; the bytes must be there (a caller's mistake otherwise, not the file's).
+// Reads a T at `offset`; the caller must have checked that the bytes exist.
 template <typename T>
 T load_little_endian(std::span<const std::byte> bytes, std::size_t offset = 0) {
   check(offset <= bytes.size() && sizeof(T) <= bytes.size() - offset, "a number lies in its buffer");

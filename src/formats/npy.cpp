@@ -26,7 +26,7 @@ constexpr Descr kDescrs[] = {{"<f8", DType::kF64}, {"<f4", DType::kF32}, {"<f2",
                              {"<i8", DType::kI64}, {"<i4", DType::kI32}, {"<i2", DType::kI16},
                              {"|i1", DType::kI8},  {"|u1", DType::kU8},  {"|b1", DType::kBool}};
 
-// Reads the header's dictionary: three known keys, each once, in any order.
+// Reads the header's dictionary: three known keys, each exactly once, in any order.
 class HeaderParser {
  public:
   HeaderParser(std::string_view text, std::string where) : text_(text), where_(std::move(where)) {}
@@ -149,7 +149,7 @@ struct NpyHeader {
   std::uint64_t data_offset = 0;
 };
 
-// `read` gives bytes of the file (or of the archive's entry), which has `size_bytes`.
+// `read` returns bytes of the file (or of the archive's entry), whose size is `size_bytes`.
 NpyHeader parse_npy(const std::function<void(std::uint64_t, std::span<std::byte>)>& read, std::uint64_t size_bytes,
                     const std::string& where) {
   const auto torn = [&](std::string what, std::string found, std::string allowed) {
@@ -243,7 +243,7 @@ void write_npy(const std::filesystem::path& path, const TensorType& type, std::s
   std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': (", descr->text);
   for (const std::int64_t dim : type.shape.dims()) header += fmt::format("{}, ", dim);
   header += "), }";
-  // Data begin at a multiple of 64; the header ends in a newline.
+  // The data begin at a multiple of 64; the header ends in a newline.
   constexpr std::size_t kPrefixBytes = 10;
   header.resize(round_up(kPrefixBytes + header.size() + 1, 64) - kPrefixBytes - 1, ' ');
   header += '\n';

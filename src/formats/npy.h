@@ -1,4 +1,4 @@
-// NumPy arrays: .npy files read and written, .npz archives (stored or deflated) read.
+// NumPy arrays: reads and writes .npy files, and reads .npz archives (stored or deflated).
 //
 // The format (numpy/lib/_format_impl.py): "\x93NUMPY", version, header length, a Python dictionary
 // {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }, then the elements. Versions 1 to 3;
@@ -22,7 +22,7 @@ class NpyReader {
   explicit NpyReader(const std::filesystem::path& path);
 
   const TensorType& type() const { return type_; }
-  // `destination` holds exactly type().bytes().
+  // `destination` must hold exactly type().bytes().
   void read(std::span<std::byte> destination) const;
 
  private:
@@ -42,10 +42,10 @@ class NpzReader : public TensorSource {
   void read_range(std::size_t index, std::uint64_t first_element, std::span<std::byte> destination) const override;
 
   ZipReader zip_;
-  std::vector<const ZipEntry*> zip_entries_;  // one per entry; offset_bytes counts inside it
+  std::vector<const ZipEntry*> zip_entries_;  // one for each entry; offset_bytes counts inside it
 };
 
-// Replaces `path` in one step. `bytes` are exactly type.bytes(); the dtype is none of BF16.
+// Replaces `path` in one step. `bytes` has exactly type.bytes(); the dtype must not be BF16.
 void write_npy(const std::filesystem::path& path, const TensorType& type, std::span<const std::byte> bytes);
 
 }  // namespace plimsoll

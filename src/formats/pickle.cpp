@@ -90,7 +90,7 @@ class Machine {
     return static_cast<PickleRef>(values_.size() - 1);
   }
   void push(PickleValue value) { push_ref(make(std::move(value))); }
-  // References are what duplicating instructions multiply: they have a limit of their own.
+  // Duplicating instructions multiply references, so references have a limit of their own.
   void push_ref(PickleRef ref) {
     if (stack_.size() == 4 * limits_.values) refuse("a pickle's stack is too deep");
     stack_.push_back(ref);
@@ -105,7 +105,7 @@ class Machine {
     if (stack_.size() <= floor()) refuse("a pickle takes more from its stack than it put there");
     return stack_.back();
   }
-  // Nothing below the last mark may be touched before the mark is taken away.
+  // Values below the last mark may not be touched before the mark is removed.
   std::size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
   std::vector<PickleRef> pop_to_mark() {
     if (marks_.empty()) refuse("a pickle lacks a mark");
@@ -124,7 +124,7 @@ class Machine {
   void push_integer(std::int64_t value) { push({.kind = Kind::kInteger, .integer = value}); }
   void push_text(std::uint64_t count) { push({.kind = Kind::kText, .text = take_text(count)}); }
 
-  void push_long() {  // two's complement of any length; more than 8 bytes is no size or offset
+  void push_long() {  // two's complement of any length; a size or offset has at most 8 bytes
     const auto count = take<std::uint8_t>();
     const auto taken = take_bytes(count);
     const bool negative = count > 0 && (static_cast<std::uint8_t>(taken.back()) & 0x80U) != 0;
@@ -176,7 +176,7 @@ class Machine {
     dict.pairs.insert(dict.pairs.end(), added.begin(), added.end());
   }
 
-  // A value recalled again and again takes two bytes of the file and more of memory.
+  // Recalling a value repeatedly takes two bytes of the file each time, but more of memory.
   void count_refs(std::size_t added) {
     refs_ += added;
     if (refs_ > 8 * limits_.values) refuse(fmt::format("a pickle's lists are longer than any {}'s", limits_.kind));
@@ -247,7 +247,7 @@ class Machine {
         if (marks_.size() == kMaxMarks) refuse("a pickle's values are nested too deep");
         marks_.push_back(stack_.size());
         return;
-      case kPop:  // on an empty stretch it takes the mark itself away
+      case kPop:  // on an empty stretch it removes the mark itself
         if (!marks_.empty() && stack_.size() == marks_.back()) {
           marks_.pop_back();
         } else {
@@ -282,7 +282,7 @@ class Machine {
         }
         return push_global(std::string(values_[module].text), std::string(values_[name].text));
       }
-      case kBuild: {  // an object's attributes: state dicts keep version numbers there; not needed
+      case kBuild: {  // sets an object's attributes: state dicts keep version numbers there; not needed
         pop();
         const Kind kind = values_[top()].kind;
         if (kind == Kind::kCall || kind == Kind::kDict) return;

@@ -19,15 +19,15 @@ constexpr std::string_view kMetadataKey = "__metadata__";
 constexpr std::string_view kDTypes = "F64, F32, BF16, F16, I64, I32, I16, I8, U8, BOOL";
 constexpr std::string_view kDamaged = "the file is damaged or torn: get it again";
 
-// A tensor as the header tells it; offsets count from the end of the header.
+// A tensor as declared in the header; offsets count from the end of the header.
 struct Declared {
   std::string name;
   TensorType type;
   std::uint64_t begin = 0, end = 0;
 };
 
-// Takes the header as a stream of JSON events and accepts nothing but the format's own shape, so
-// that a hostile header is refused at its first odd token and never becomes a tree in memory.
+// Reads the header as a stream of JSON events and accepts only the structure that the format allows, so that a hostile
+// header is refused at its first invalid token and never becomes a tree in memory.
 class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit HeaderHandler(std::string path) : path_(std::move(path)) {}
@@ -246,7 +246,7 @@ void SafetensorsReader::read_range(std::size_t index, std::uint64_t first_elemen
 SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::vector<TensorDeclaration> tensors,
                                      const SafetensorsMetadata& metadata)
     : tensors_(std::move(tensors)), file_(path) {
-  // Built by hand, not from a JSON tree: the order of the keys is the order of the bytes.
+  // The text is built by hand, not from a JSON tree, because the order of the keys is the order of the bytes.
   const auto quote = [&path](const std::string& text) {
     try {
       return nlohmann::json(text).dump();

@@ -1,17 +1,17 @@
-// safetensors: read and written, streaming, with planned memory only.
+// safetensors: read and written in a stream, with planned memory only.
 //
 // The format (huggingface/safetensors, README "Format"): 8 bytes header length N, little endian;
 // N bytes of JSON {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, …,
 // "__metadata__": {"key": "text"}}, padded with spaces; then the tensors' bytes.
 //
-// The reader trusts nothing: header at most 100 MB and inside the file, every shape and offset
-// checked for overflow, tensors lying end to end without holes or overlap up to the file's last
-// byte (as Hugging Face's own reader asks), no name twice. Anything else is a DataError.
+// The reader trusts nothing: the header must be at most 100 MB and inside the file, every shape and offset is checked
+// for overflow, tensors must lie end to end without holes or overlap up to the file's last byte (as Hugging Face's own
+// reader requires), and no name may occur twice. Anything else is a DataError.
 //
 //   SafetensorsWriter writer(path, {{"weight", {DType::kF32, {2, 3}}}, {"bias", {DType::kF32, {2}}}});
 //   writer.write(weight_bytes);
 //   writer.write(bias_bytes);
-//   writer.finish();                                  // only now does `path` change, in one step
+//   writer.finish();                                  // `path` changes only now, in one step
 #pragma once
 
 #include <map>
@@ -40,7 +40,7 @@ class SafetensorsReader : public TensorSource {
   SafetensorsMetadata metadata_;
 };
 
-// A tensor about to be written.
+// A tensor that will be written.
 struct TensorDeclaration {
   std::string name;
   TensorType type;
@@ -48,22 +48,22 @@ struct TensorDeclaration {
 
 class SafetensorsWriter {
  public:
-  // Writes the header. `transformers` asks for the metadata format = pt.
-  // Names must be distinct, and not "__metadata__". Throws EnvironmentError (disk, permissions).
+  // Writes the header. `transformers` expects the metadata format = pt. Names must be distinct, and not "__metadata__".
+  // Throws EnvironmentError (disk, permissions).
   SafetensorsWriter(const std::filesystem::path& path, std::vector<TensorDeclaration> tensors,
                     const SafetensorsMetadata& metadata = {{"format", "pt"}});
 
-  // The next bytes of the tensors, in their order. One tensor may come in several pieces (from a
-  // staging buffer), but no piece may reach into the next tensor.
+  // Writes the next bytes of the tensors, in their order. One tensor may come in several pieces (from a staging
+  // buffer), but no piece may reach into the next tensor.
   void write(std::span<const std::byte> bytes);
-  // After the last byte, as OutputFile::close: a writer destroyed before leaves `path` as it was.
+  // Call after the last byte (see OutputFile::close): a writer destroyed before leaves `path` unchanged.
   FileSum finish();
 
  private:
   std::vector<TensorDeclaration> tensors_;
   OutputFile file_;
   std::size_t current_ = 0;             // the tensor being written
-  std::size_t current_done_bytes_ = 0;  // what it has already
+  std::size_t current_done_bytes_ = 0;  // bytes of it written so far
 };
 
 }  // namespace plimsoll

@@ -1,8 +1,8 @@
-// TensorSource: named tensors lying in a file, read straight into the caller's memory.
+// TensorSource: named tensors in a file, read straight into the caller's memory.
 //
-// Invariant: every entry was checked when the file was opened (its type does not overflow, its bytes
-// lie in the file, no name comes twice), so that reading allocates nothing and cannot leave the file.
-// Reads are preads: thread-safe, and never mapped pages, which would count as resident memory.
+// Invariant: every entry was checked when the file was opened (its type does not overflow, its bytes lie in the file,
+// no name occurs twice), so reading allocates nothing and cannot leave the file. Reads use pread: they are thread-safe,
+// and map no pages, which would count as resident memory.
 //
 //   SafetensorsReader reader(directory / "model.safetensors");        // is a TensorSource
 //   for (const TensorEntry& entry : reader.entries()) plan_bytes += entry.type.bytes();
@@ -38,29 +38,29 @@ class TensorSource {
   TensorSource& operator=(const TensorSource&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
-  // In the order in which the file lists them.
+  // The entries in the order in which the file lists them.
   const std::vector<TensorEntry>& entries() const { return entries_; }
-  // Null if there is none of that name.
+  // Returns null if there is no tensor of that name.
   const TensorEntry* find(std::string_view name) const;
   // Throws DataError naming file and tensor if there is none of that name.
   const TensorEntry& at(std::string_view name) const;
 
-  // The whole tensor, row-major; `destination` holds exactly its bytes. Throws DataError if the
-  // file cannot be read.
+  // Reads the whole tensor, row-major; `destination` holds exactly its bytes. Throws DataError if the file cannot be
+  // read.
   void read(std::string_view name, std::span<std::byte> destination) const;
-  // The same for the elements from `first_element` on (row-major order), as many as `destination`
-  // holds: for tensors that pass through a staging buffer. `entry` is one of entries().
+  // Reads as many elements as `destination` holds, from `first_element` on (row-major order), for tensors that pass
+  // through a staging buffer. `entry` is one of entries().
   void read_elements(const TensorEntry& entry, std::uint64_t first_element, std::span<std::byte> destination) const;
 
-  // Reads the whole file once and compares it with the checksums that its container has (the CRC-32 of a zip archive's
-  // entries; safetensors has none). Throws DataError naming what is damaged.
+  // Reads the whole file once and compares it with its container's checksums (the CRC-32 of a zip archive's entries;
+  // safetensors has none). Throws DataError naming the damaged part.
   virtual void verify() const {}
 
  protected:
   explicit TensorSource(std::filesystem::path path) : path_(std::move(path)) {}
-  // Called once, at the end of opening; throws DataError if a name comes twice.
+  // Called once, at the end of opening; throws DataError if a name occurs twice.
   void set_entries(std::vector<TensorEntry> entries);
-  // `index` into entries(); the range was checked.
+  // `index` is an index into entries(); the range was checked.
   virtual void read_range(std::size_t index, std::uint64_t first_element, std::span<std::byte> destination) const = 0;
 
  private:
@@ -69,15 +69,15 @@ class TensorSource {
   std::vector<std::size_t> by_name_;  // indices into entries_, sorted by name
 };
 
-// The type, if a shape of untrusted numbers has at most five dimensions and its bytes fit 63 bits
-// (zeros among the dimensions do not excuse the others); throws DataError at `where` otherwise.
+// Returns the type if a shape of untrusted numbers has at most five dimensions and its bytes fit 63 bits (a zero among
+// the dimensions does not excuse the others); throws DataError at `where` otherwise.
 TensorType checked_tensor_type(DType dtype, std::span<const std::uint64_t> dims, const std::string& where);
 
 // The inverse of dtype_name.
 std::optional<DType> parse_dtype(std::string_view name);
 
-// Throws DataError if the file is a Git LFS pointer or a web page saved in a weight file's place:
-// the two commonest ways in which a download goes wrong.
+// Throws DataError if the file is a Git LFS pointer or a web page saved as a weight file: the two most common ways in
+// which a download goes wrong.
 void refuse_placeholder(const InputFile& file);
 
 }  // namespace plimsoll

@@ -40,7 +40,7 @@ const StorageClass* find_storage_class(std::string_view global) {
   return place == std::end(kStorageClasses) ? nullptr : place;
 }
 
-// Tensors that PyTorch writes and that are not read: what rebuilds them, or their storage's class.
+// Tensors that PyTorch writes and this reader does not support: their rebuilding function or their storage's class.
 struct OtherTensor {
   std::string_view global, what;
 };
@@ -66,7 +66,7 @@ const OtherTensor* find_other_tensor(std::string_view global) {
   return place == std::end(kOtherTensors) ? nullptr : place;
 }
 
-// Names of values that stand beside tensors, or within the records of those that are not read.
+// True for names of values that stand beside tensors, or within the records of unsupported ones.
 bool is_plain_value(std::string_view global) {
   static constexpr std::string_view kNames[] = {
       "Size",      "device",    "serialization._get_layout", "per_tensor_affine", "per_channel_affine",
@@ -79,14 +79,14 @@ bool is_plain_value(std::string_view global) {
          std::find(std::begin(kNames), std::end(kNames), global.substr(kModule.size())) != std::end(kNames);
 }
 
-// Names alone: nothing that a file names is ever called.
+// Only names are compared; nothing that a file names is ever called.
 bool is_allowed(std::string_view global) {
   return global == kRebuildTensor || global == kRebuildParameter || global == kRebuildParameterWithState ||
          global == kOrderedDict || find_storage_class(global) != nullptr || find_other_tensor(global) != nullptr ||
          is_plain_value(global);
 }
 
-// The pickle's tree becomes entries; every number in it is checked against the archive.
+// Turns the pickle's tree into entries; every number in it is checked against the archive.
 class StateDict {
  public:
   StateDict(const Pickle& pickle, const ZipReader& zip, std::string prefix)
@@ -119,7 +119,7 @@ class StateDict {
       name_ = key.text;
       refuse_other_tensor(pickle_[value->items[0]].text, *value);
       if (!is_call(*value, kRebuildTensor)) continue;
-      // One text recalled as the name of each of a million tensors would be copied as often.
+      // A million tensors could share one text as their name, copied as often, so a duplicate ends reading here.
       if (!names.insert(dict->pairs[i]).second) refuse("a tensor's name comes twice");
       add(*value);
     }
@@ -138,7 +138,7 @@ class StateDict {
                                "model again, best as model.safetensors"});
   }
 
-  // `call`: what rebuilds the tensor.
+  // `call` is the call that rebuilds the tensor.
   void refuse_other_tensor(std::string_view global, const PickleValue& call) const {
     const OtherTensor* other = find_other_tensor(global);
     if (other == nullptr) return;
@@ -181,9 +181,9 @@ class StateDict {
     std::uint64_t offset_bytes, elements;
   };
 
-  // ('storage', torch.FloatStorage, key, location, elements): the location (cpu, cuda:0) is where
-  // the tensor lived when it was saved, and means nothing here.
-  // `call`: what rebuilds its tensor.
+  // The record is ('storage', torch.FloatStorage, key, location, elements). The location (cpu, cuda:0) says
+  // where the tensor lived when it was saved, and is ignored here. `call` is the call that rebuilds its
+  // tensor.
   Storage storage(const PickleValue& call) const {
     const PickleValue& value = argument(call, 0);
     const PickleValue& id = expect(pickle_[expect(value, Kind::kPersistent).items[0]], Kind::kTuple);
@@ -215,7 +215,7 @@ class StateDict {
     return {storage_class->dtype, entry->offset_bytes, elements};
   }
 
-  // _rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks[, metadata])
+  // The call is _rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks[, metadata]).
   void add(const PickleValue& call) {
     const Storage store = storage(call);
     const std::uint64_t offset = size(argument(call, 1));
@@ -236,7 +236,7 @@ class StateDict {
 
     TorchPickleReader::Layout layout;
     const bool empty = entry.type.shape.elements() == 0;
-    std::uint64_t last = offset;  // the last element's place in the storage
+    std::uint64_t last = offset;  // position of the last element in the storage
     std::uint64_t packed = 1;     // the stride that row-major order would have
     for (std::size_t axis = dims.size(); axis-- > 0;) {
       const std::uint64_t stride = size(pickle_[strides.items[axis]]);
@@ -265,21 +265,21 @@ class StateDict {
   const Pickle& pickle_;
   const ZipReader& zip_;
   std::string prefix_;  // "archive/"
-  std::string name_;    // of the tensor being looked at
+  std::string name_;    // name of the tensor being read
 };
 
-constexpr std::size_t kStartBytes = 32;  // of a file, which tell what it is
+constexpr std::size_t kStartBytes = 32;  // the first bytes of a file, which identify it
 
-// A pickle of protocol 2 or later.
+// True for a pickle of protocol 2 or later.
 bool is_binary_pickle(std::string_view start) { return start.size() > 2 && start[0] == '\x80' && start[1] >= 2 && start[1] <= 5; }
 
-// Before 1.6 a file was a run of pickles, the first of them the number 0x1950a86a20f9469cfc6c, in whatever protocol
-// torch.save was asked for; with _use_new_zipfile_serialization=False it still is.
+// Before 1.6 a file was a sequence of pickles, the first one being the number 0x1950a86a20f9469cfc6c, in whatever
+// protocol torch.save was told to use; with _use_new_zipfile_serialization=False it still is.
 bool is_legacy(std::string_view start) {
   constexpr std::string_view kText = "L119547037146038801333356L\n.", kBinary = "\x8a\x0al\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
   if (start.starts_with(kText)) return true;
   if (!is_binary_pickle(start)) return false;
-  constexpr std::size_t kFrameBytes = 9;  // of protocol 4 on: how long the pickle is
+  constexpr std::size_t kFrameBytes = 9;  // from protocol 4 on: the pickle's length
   start.remove_prefix(2);
   if (start.starts_with('\x95')) start.remove_prefix(std::min(kFrameBytes, start.size()));
   return start.starts_with(kBinary);
@@ -309,7 +309,7 @@ const std::filesystem::path& refuse_other_formats(const std::filesystem::path& p
   return path;
 }
 
-// "archive/" if the archive has exactly one "archive/data.pkl".
+// Returns "archive/" if the archive has exactly one "archive/data.pkl".
 std::string find_prefix(const ZipReader& zip) {
   constexpr std::string_view kPickle = "data.pkl";
   std::vector<std::string> prefixes;
@@ -361,8 +361,8 @@ void TorchPickleReader::read_range(std::size_t index, std::uint64_t first_elemen
     return zip_.file().read_at(entry.offset_bytes + first_element * width, destination);
   }
 
-  // A whole tensor is walked in the order of its storage, so that the file is read once from front
-  // to back; a part of one in row-major order. Either way through a small window on the file.
+  // A whole tensor is read in the order of its storage, so that the file is read once from front to back; a part of one
+  // is read in row-major order. Both use a small window on the file.
   const Shape& shape = entry.type.shape;
   const std::size_t rank = shape.rank();
   std::array<std::int64_t, Shape::kMaxRank> packed{};  // row-major strides of the destination
@@ -372,7 +372,7 @@ void TorchPickleReader::read_range(std::size_t index, std::uint64_t first_elemen
   std::iota(order.begin(), order.end(), std::size_t{0});
   const std::size_t count = destination.size() / width;
   if (destination.size() == entry.type.bytes()) {
-    for (std::size_t i = 1; i < rank; ++i) {  // by insertion, largest stride first: five axes at most
+    for (std::size_t i = 1; i < rank; ++i) {  // insertion sort, largest stride first: at most five axes
       for (std::size_t k = i; k > 0 && layout.strides[order[k]] > layout.strides[order[k - 1]]; --k) {
         std::swap(order[k], order[k - 1]);
       }
@@ -387,7 +387,7 @@ void TorchPickleReader::read_range(std::size_t index, std::uint64_t first_elemen
     source += at[axis] * layout.strides[axis];
   }
 
-  // The storage's last element that this tensor has bounds the window.
+  // The last element of the storage that this tensor uses bounds the window.
   std::int64_t extent = 1;
   for (std::size_t axis = 0; axis < rank; ++axis) {
     extent += (shape[axis] - 1) * layout.strides[axis];

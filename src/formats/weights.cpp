@@ -29,7 +29,7 @@ std::unique_ptr<TensorSource> open_one(const std::filesystem::path& path) {
   return std::make_unique<TorchPickleReader>(path);
 }
 
-// Tensor name and shard, in the index's order.
+// Returns tensor names and their shards, in the index's order.
 std::vector<std::pair<std::string, std::string>> read_index(const std::filesystem::path& path) {
   const auto refuse = [&path](std::string what, std::string found) {
     throw DataError({.what = std::move(what),
@@ -38,7 +38,7 @@ std::vector<std::pair<std::string, std::string>> read_index(const std::filesyste
                      .allowed = R"({"weight_map": {"tensor": "file beside the index"}})",
                      .remedy = "the index is damaged: get it again"});
   };
-  // JSON libraries keep the last of two equal keys and say nothing.
+  // JSON libraries silently keep the last of two equal keys.
   std::set<std::string> names;
   const auto refuse_twins = [&](int depth, nlohmann::ordered_json::parse_event_t event, nlohmann::ordered_json& key) {
     if (event != nlohmann::ordered_json::parse_event_t::key) return true;
@@ -73,8 +73,8 @@ std::vector<std::pair<std::string, std::string>> read_index(const std::filesyste
   return map;
 }
 
-// Turns n 16-bit numbers lying in the upper half of `destination` into its n floats. Float i ends at
-// byte 4i + 4, number i + 1 begins at 2n + 2i + 2: never written over before it is read, as i < n.
+// Widens n 16-bit numbers in the upper half of `destination` to its n floats. Float i ends at byte 4i + 4, number i + 1
+// begins at 2n + 2i + 2, so none is overwritten before it is read, as i < n.
 template <float (*Widen)(std::uint16_t)>
 void widen_in_place(std::span<float> destination) {
   auto* bytes = reinterpret_cast<std::byte*>(destination.data());

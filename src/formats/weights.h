@@ -1,12 +1,12 @@
-// A model directory's weights behind one interface, whichever file format they are in.
+// Gives access to a model directory's weights through one interface, whatever file format they have.
 //
-// Looked for, in the order in which `transformers` looks: model.safetensors,
-// model.safetensors.index.json (shards), pytorch_model.bin, pytorch_model.bin.index.json.
-// Reading allocates nothing: bytes go into the caller's memory.
+// The files are looked for in the order of `transformers`: model.safetensors, model.safetensors.index.json
+// (shards), pytorch_model.bin, pytorch_model.bin.index.json. Reading allocates nothing: bytes go into the caller's
+// memory.
 //
 //   const WeightsFile weights = open_weights(model_dir);
 //   if (weights.find("classifier.weight") == nullptr) log_info("the head is new");
-//   weights.read_as_f32("classifier.bias", bias, staging);   // whatever the file's precision
+//   weights.read_as_f32("classifier.bias", bias, staging);   // from any floating type
 #pragma once
 
 #include <memory>
@@ -16,19 +16,19 @@
 
 namespace plimsoll {
 
-// path() is the file, or the index of the shards. entries() of shards are in the index's order;
-// their offset_bytes count in the shard's file.
+// path() is the file, or the index of the shards. entries() of shards are in the index's order; their offset_bytes are
+// relative to the shard's file.
 class WeightsFile : public TensorSource {
  public:
-  // The tensor as float: F32 as it is, F16 and BF16 exactly, F64 rounded to nearest. `destination`
-  // holds exactly the tensor's elements. `staging` is used for F64 alone and holds at least one
-  // element (64 KiB and more are quick). Throws DataError naming the tensor if it is not floating.
+  // Reads the tensor as float: F32 unchanged, F16 and BF16 exactly, F64 rounded to nearest. `destination` holds exactly
+  // the tensor's elements. `staging` is used only for F64 and holds at least one element (64 KiB and more are fast).
+  // Throws DataError naming the tensor if it is not floating.
   void read_as_f32(std::string_view name, std::span<float> destination, std::span<std::byte> staging) const;
-  // The same of `destination`.size() elements from `first` on.
+  // Does the same for `destination`.size() elements from `first` on.
   void read_as_f32(std::string_view name, std::int64_t first, std::span<float> destination,
                    std::span<std::byte> staging) const;
   void verify() const override;
-  // The files that hold the tensors, in the order first named.
+  // The files that hold the tensors, in the order in which they are first named.
   std::vector<std::filesystem::path> files() const;
 
  private:
@@ -39,15 +39,15 @@ class WeightsFile : public TensorSource {
   void read_range(std::size_t index, std::uint64_t first_element, std::span<std::byte> destination) const override;
 
   struct Place {
-    std::size_t source = 0;  // into sources_
-    std::size_t entry = 0;   // into that source's entries()
+    std::size_t source = 0;  // index into sources_
+    std::size_t entry = 0;   // index into that source's entries()
   };
   std::vector<std::unique_ptr<TensorSource>> sources_;
-  std::vector<Place> places_;  // one per entry
+  std::vector<Place> places_;  // one for each entry
 };
 
-// `model_dir` may also be a weight file itself (*.safetensors, *.bin, *.index.json). Throws
-// DataError: nothing found (listing what was looked for), or whatever is wrong with what was.
+// `model_dir` may also be a weight file itself (*.safetensors, *.bin, *.index.json). Throws DataError if nothing is
+// found (it lists what was looked for), or if a file is invalid.
 WeightsFile open_weights(const std::filesystem::path& model_dir);
 
 }  // namespace plimsoll

@@ -22,7 +22,7 @@ constexpr std::uint32_t kLocator64Signature = 0x07064b50;
 constexpr std::size_t kLocalBytes = 30, kCentralBytes = 46, kEndBytes = 22;
 constexpr std::size_t kEnd64Bytes = 56, kLocator64Bytes = 20, kMaxCommentBytes = 0xFFFF;
 constexpr std::uint64_t kMaxDirectoryBytes = 64 * kMiB;
-constexpr std::uint64_t kMaxDeflateRatio = 1032;   // of any deflate stream (zlib's technical notes)
+constexpr std::uint64_t kMaxDeflateRatio = 1032;   // the limit of any deflate stream (zlib's technical notes)
 constexpr std::uint16_t kEncryptedFlags = 0x2041;  // encryption, strong encryption, masked headers
 
 [[noreturn]] void refuse(const std::filesystem::path& path, std::string what, std::string found = {},
@@ -38,7 +38,7 @@ struct Directory {
   std::uint64_t offset = 0, bytes = 0, entries = 0;
 };
 
-// The end record lies at the file's end, before a comment of at most 64 KiB.
+// The end record is at the file's end, before a comment of at most 64 KiB.
 Directory find_directory(const InputFile& file) {
   const std::uint64_t size = file.size_bytes();
   if (size < kEndBytes) refuse(file.path(), "a file is too short for a zip archive");
@@ -94,7 +94,7 @@ Directory find_directory(const InputFile& file) {
   return directory;
 }
 
-// Sizes that do not fit 32 bits stand in the zip64 extra field (id 1), in this order.
+// Sizes that do not fit 32 bits are in the zip64 extra field (id 1), in this order.
 void apply_zip64(std::span<const std::byte> extra, ZipEntry& entry, std::uint64_t& header_offset,
                  const std::filesystem::path& path) {
   std::array<std::uint64_t*, 3> wide{&entry.bytes, &entry.stored_bytes, &header_offset};
@@ -119,8 +119,8 @@ void apply_zip64(std::span<const std::byte> extra, ZipEntry& entry, std::uint64_
   refuse(path, "a zip64 entry has no sizes", entry.name);
 }
 
-// The data begin after the local header, whose extra field may differ from the directory's
-// (torch.save pads it so that data are aligned).
+// The data begin after the local header, whose extra field may differ from the directory's (torch.save pads it to align
+// the data).
 void locate_data(const InputFile& file, ZipEntry& entry, std::uint64_t header_offset, std::uint64_t limit) {
   if (limit < kLocalBytes || header_offset > limit - kLocalBytes) {
     refuse(file.path(), "a zip entry does not lie inside its file",
@@ -154,7 +154,7 @@ ZipReader::ZipReader(const std::filesystem::path& path) : file_(path) {
   std::vector<std::byte> bytes(directory.bytes);
   file_.read_at(directory.offset, bytes);
   std::span<const std::byte> rest(bytes);
-  // Where each entry begins and ends in the file, to see that none overlap.
+  // The beginning and end of each entry in the file, used to check that none overlap.
   std::vector<std::pair<std::uint64_t, std::uint64_t>> extents;
   for (std::uint64_t i = 0; i < directory.entries; ++i) {
     if (rest.size() < kCentralBytes || load_little_endian<std::uint32_t>(rest) != kCentralSignature) {
@@ -233,7 +233,7 @@ class Inflater {
   Inflater(const Inflater&) = delete;
   Inflater& operator=(const Inflater&) = delete;
 
-  // The next bytes of the content; false if the entry ends before `out` is full, or is torn.
+  // Reads the next bytes of the content; returns false if the entry ends before `out` is full, or is damaged.
   bool read(std::span<std::byte> out) {
     while (!out.empty()) {
       if (stream_.avail_in == 0) {
@@ -260,7 +260,7 @@ class Inflater {
   const ZipEntry& entry_;
   z_stream stream_{};
   std::array<std::byte, 16384> input_{};
-  std::uint64_t offset_ = 0;  // of the stored bytes
+  std::uint64_t offset_ = 0;  // offset of the stored bytes
 };
 
 }  // namespace
