@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::int64_t kAllRows = -1;
 
-// function(double) over the first `count` elements; false from it ends the walk. Returns the element that ended it, or
-// -1.
+// Calls function(double) for the first `count` elements until it returns false. Returns the element that ended the
+// walk, or -1.
 template <typename Function>
 std::int64_t walk(const TensorView& view, std::int64_t count, const Function& function) {
   const auto each = [&](auto widen) -> std::int64_t {
@@ -78,7 +78,7 @@ CheckedRun::CheckedRun(const Program& program)
       rows_(program.graph().values().size(), kAllRows),
       checked_(program.graph().values().size(), false) {}
 
-// Which leading rows of an output a kernel promises (graph/op.h).
+// Returns how many leading rows of an output a kernel promises (graph/op.h).
 std::int64_t CheckedRun::rows_of(const Node& node, std::size_t output) const {
   const auto count_of = [this](ValueId value) { return std::int64_t{program_.tensor(value).get<std::int32_t>()}; };
   switch (node.op) {
@@ -121,7 +121,7 @@ TensorSummary CheckedRun::summarise(ValueId value, const Node& reader) const {
   const Value& known = program_.graph().value(value);
   TensorSummary summary{.name = known.name, .type = known.type};
   std::int64_t rows = rows_[static_cast<std::size_t>(value)];
-  // What comes back from a file has its rows from before; its reader's count is theirs.
+  // A value that comes back from a file has the rows it had before; its reader's row count applies.
   const bool arrived = known.producer != kNoNode && is_transfer(program_.graph().node(known.producer).op);
   if (arrived && reader.row_count != kNoValue) rows = program_.tensor(reader.row_count).get<std::int32_t>();
   const HostCopy copy(program_.tensor(value));
@@ -164,7 +164,7 @@ StepFault CheckedRun::fault_at(const Node& node, ValueId value, std::int64_t ele
     found.value = x;
     return true;
   });
-  if (std::isnan(found.value)) found.value = std::numeric_limits<double>::quiet_NaN();  // its sign means nothing
+  if (std::isnan(found.value)) found.value = std::numeric_limits<double>::quiet_NaN();  // a NaN's sign means nothing
   for (std::size_t d = known.type.shape.rank(); d-- > 0;) {
     found.index.insert(found.index.begin(), element % known.type.shape[d]);
     element /= known.type.shape[d];
@@ -172,7 +172,7 @@ StepFault CheckedRun::fault_at(const Node& node, ValueId value, std::int64_t ele
   return found;
 }
 
-// Integer inputs by which a forward node reads rows of a table: pairs (indices, table), the batch's real rows.
+// Checks the integer inputs with which a forward node reads rows of a table: pairs (indices, table), real rows only.
 std::optional<StepFault> CheckedRun::index_fault(const Node& node) const {
   const Graph& graph = program_.graph();
   const auto first_outside = [&](ValueId indices, std::int64_t low, std::int64_t rows, std::int64_t real,
@@ -189,7 +189,7 @@ std::optional<StepFault> CheckedRun::index_fault(const Node& node) const {
     }
     return std::nullopt;
   };
-  constexpr std::int64_t kNone = 0, kIgnored = -100;  // in every table; graph/op.h
+  constexpr std::int64_t kNone = 0, kIgnored = -100;  // allowed in every table; graph/op.h
   const std::int64_t real = node.row_count == kNoValue ? kAllRows : program_.tensor(node.row_count).get<std::int32_t>();
   const auto rows_of_input = [&](std::size_t input) { return graph.type(node.inputs[input]).shape[0]; };
   switch (node.op) {
@@ -208,7 +208,7 @@ std::optional<StepFault> CheckedRun::index_fault(const Node& node) const {
   }
 }
 
-// A transfer that has begun would go on beside whatever runs next.
+// A transfer that has begun would otherwise continue beside whatever runs next.
 void CheckedRun::finish_transfers(std::size_t next) const {
   const std::span<const Node> nodes = program_.graph().nodes();
   std::set<std::int64_t> begun;
@@ -224,7 +224,7 @@ void CheckedRun::finish_transfers(std::size_t next) const {
   }
 }
 
-// The device is waited for after each node, so that an error is that node's.
+// The device is synchronized after each node, so that an error belongs to that node.
 void CheckedRun::run_node(std::size_t n) const {
   try {
     program_.run_node(n);

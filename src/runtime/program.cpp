@@ -11,7 +11,7 @@
 namespace plimsoll {
 namespace {
 
-// Whether none of the calls writes what another reads or writes.
+// True if none of the calls writes bytes that another one reads or writes.
 bool are_independent(std::span<const KernelCall> calls) {
   struct Part {
     const std::byte *begin, *end;
@@ -84,8 +84,8 @@ Program::Program(PreparedGraph prepared, MemoryPlan plan, const DeviceMemory& me
   if (prepared_.recorder != nullptr) join_updates();
 }
 
-// Updates of parameters are many and mostly small. Those that nothing stands between, and that touch no other's bytes,
-// may run in any order.
+// A step has many parameter updates, most of them small. Neighbouring updates that do not touch each other's bytes may
+// run in any order.
 void Program::join_updates() {
   const std::span<const Node> nodes = graph().nodes();
   const auto joins = [&](std::size_t n) { return is_parameter_update(nodes[n].op) && nodes[n].row_count == kNoValue; };
@@ -106,7 +106,7 @@ std::size_t Program::counter_of(const Node& node) {
   const auto found = std::ranges::find(row_counts_, node.row_count, &RowCount::value);
   const auto counter = static_cast<std::size_t>(found - row_counts_.begin());
   if (found == row_counts_.end()) row_counts_.push_back({.value = node.row_count, .capacity = 1, .real = 1});
-  // What a forward node makes has the rows that it counts; a gradient may have another number.
+  // A forward node's output has the rows that it counts; a gradient may have another number of rows.
   const Shape& made = graph().type(node.outputs.front()).shape;
   if (node.phase == Phase::kForward && made.rank() > 0) {
     RowCount& count = row_counts_[counter];
@@ -183,7 +183,7 @@ void Program::run_node(std::size_t node) const { run_node(node, row_level()); }
 
 void Program::wait() const {
   std::byte any;
-  if (!arena_->is_host()) arena_->read(arena_->bytes().data(), {&any, 1});  // a read waits for what was started
+  if (!arena_->is_host()) arena_->read(arena_->bytes().data(), {&any, 1});  // a read waits for all kernels
 }
 
 void Program::run_node(std::size_t node, std::int64_t level) const {

@@ -1,4 +1,4 @@
-// Program: a graph, its prepared kernels and its memory plan over one arena, ready to run. Running allocates nothing.
+// Program: a graph, its prepared kernels and its memory plan over one arena, ready to run. A run allocates nothing.
 //
 //   PreparedGraph prepared = prepare(std::move(graph), backend);      // slow work, no tensor memory yet
 //   MemoryPlan plan = plan_memory(prepared.graph, prepared.scratch_bytes(), layout);
@@ -22,7 +22,7 @@ namespace plimsoll {
 
 struct PreparedGraph {
   Graph graph;
-  std::vector<std::unique_ptr<Kernel>> kernels;  // one a node
+  std::vector<std::unique_ptr<Kernel>> kernels;  // one for each node
   std::unique_ptr<Recorder> recorder;            // the backend's, if it has one
 
   std::vector<std::size_t> scratch_bytes() const;
@@ -33,45 +33,45 @@ PreparedGraph prepare(Graph graph, Backend& backend);
 
 class Program {
  public:
-  // `arena` holds at least plan.arena_bytes() and outlives the program, as do `transfers`, which a graph with fetch and
-  // store nodes needs.
+  // `arena` must hold at least plan.arena_bytes() and outlive the program, as must `transfers`, which a graph with
+  // fetch and store nodes needs.
   Program(PreparedGraph prepared, MemoryPlan plan, const DeviceMemory& arena, Transfers* transfers = nullptr);
 
   const Graph& graph() const { return prepared_.graph; }
   const MemoryPlan& plan() const { return plan_; }
   std::size_t node_count() const { return calls_.size(); }
 
-  // Runs every node in order; where the backend records, updates that follow one another may be one kernel of its, to
-  // the same bits. Not reentrant: kernels share the arena. Where the host cannot read the arena, rows are taken to be
-  // as many as set_rows said, rounded up to one of kRowLevels shares of the capacity: the work done follows the rows
-  // that are real, and a device that records has few variants to record.
+  // Runs every node in order. If the backend records kernels, consecutive updates may become one of its kernels, with
+  // the same bits. Not reentrant: kernels share the arena. If the host cannot read the arena, the number of rows is
+  // what set_rows said, rounded up to one of kRowLevels fractions of the capacity, so that the work follows the real
+  // rows and a device that records has few variants to record.
   void run() const;
-  // The same, but gives up between two nodes when `interrupt` is pending and no parameter has been changed yet: then
-  // returns false. From first_update() on the run is finished. A recorded program is one call and is not cut.
+  // Does the same, but stops between two nodes and returns false if `interrupt` is pending and no parameter has been
+  // changed yet. From first_update() on the run is finished. A recorded program is one call and is not interrupted.
   bool run(const Interrupt& interrupt) const;
-  // The first node that changes a parameter; node_count() where none does.
+  // The first node that changes a parameter; node_count() if there is none.
   std::size_t first_update() const { return first_update_; }
   // Runs one node; for profiling and for finding the first bad tensor.
   void run_node(std::size_t node) const;
-  // Until the kernels that were started have ended. Throws DeviceError if one has failed.
+  // Waits until all started kernels have ended. Throws DeviceError if one has failed.
   void wait() const;
 
-  // That a device of its own has worked in run(), by its clock; 0 where it has none. Waits until that has ended.
+  // The time that a separate device has worked in run(), by its clock, after waiting for its end; 0 without a device.
   double device_seconds() const { return prepared_.recorder == nullptr ? 0 : prepared_.recorder->device_seconds(); }
 
-  // The value's place in the arena, for kernels. Contents are defined while the value is alive.
+  // The value's place in the arena, for kernels. Its contents are defined while the value is alive.
   TensorView view(ValueId value) const { return views_.at(static_cast<std::size_t>(value)); }
-  // The same as the host reaches it.
+  // The same value for access by the host.
   DeviceTensor tensor(ValueId value) const { return {view(value), *arena_}; }
-  // An input, parameter or state by name; throws InternalError if there is none.
+  // Returns an input, parameter or state by name; throws InternalError if there is none.
   DeviceTensor source(std::string_view name) const;
   bool has_source(std::string_view name) const { return graph().find_source(name) != kNoValue; }
 
-  // Writes an input that nodes name as Node::row_count, and lets run() know of it. What is written past this is not
-  // known of, and must not be more than the last count here; at first that is the capacity.
+  // Writes an input that nodes name as Node::row_count, and tells run() its value. A write that bypasses this function
+  // must not exceed the last count set here; the initial count is the capacity.
   void set_rows(ValueId count, std::int32_t rows) const;
   bool is_row_count(ValueId value) const;
-  // Every bound of rows that run() may tell kernels.
+  // Every row bound that run() may pass to kernels.
   std::vector<std::int64_t> row_bounds() const;
 
   static constexpr std::int64_t kRowLevels = 16;
@@ -81,16 +81,16 @@ class Program {
     std::vector<TensorView> inputs, outputs;
     std::span<std::byte> scratch;
     const std::int32_t* row_count;
-    std::size_t counter;  // in row_counts_; kNoCounter: the host knows of no count
+    std::size_t counter;  // index into row_counts_; kNoCounter: the host does not know the count
   };
   struct RowCount {
     ValueId value;
-    std::int64_t capacity;  // the most rows of a tensor that it counts
-    std::int64_t real;      // as it was written last
+    std::int64_t capacity;  // the most rows of a tensor that uses it
+    std::int64_t real;      // the last value written
   };
   static constexpr std::size_t kNoCounter = static_cast<std::size_t>(-1);
 
-  // Nodes [first, end) in one.
+  // Nodes [first, end) joined into one call.
   struct Joined {
     std::size_t first, end;
     std::function<void()> run;
@@ -99,7 +99,7 @@ class Program {
   void join_updates();
   std::size_t counter_of(const Node& node);
   void run_node(std::size_t node, std::int64_t level) const;
-  // The least level at which no count is above its share.
+  // Returns the smallest level at which no count exceeds its fraction.
   std::int64_t row_level() const;
   static std::int64_t bound_at(const RowCount& count, std::int64_t level);
 
@@ -109,8 +109,8 @@ class Program {
   std::vector<TensorView> views_;
   std::vector<Call> calls_;
   std::size_t first_update_ = 0;
-  std::vector<Joined> joined_;                // in order
-  mutable std::vector<RowCount> row_counts_;  // what lies in the arena, as far as the host wrote it
+  std::vector<Joined> joined_;                // in the order of nodes
+  mutable std::vector<RowCount> row_counts_;  // the counts in the arena, as the host has written them
   Transfers* transfers_;
 };
 

@@ -1,7 +1,7 @@
 // TransferQueue: the thread that moves tensors between an arena and an offload file while the kernels compute.
 //
-// One thread, one queue, first in first out. Everything that it needs is allocated when it is made; neither the step
-// loop nor the thread allocates. After a failure nothing more is moved, and every wait throws.
+// It has one thread and one first-in-first-out queue. Everything is allocated when it is made; neither the step loop
+// nor the thread allocates. After a failure nothing more is moved, and every wait throws.
 //
 //   TransferQueue queue(file, tickets);
 //   Program program(std::move(prepared), plan, arena, &queue);
@@ -19,10 +19,10 @@ namespace plimsoll {
 
 class TransferQueue final : public OffloadStore {
  public:
-  // `tickets`: above the largest ticket of any program. `file` outlives the queue; nobody else uses it while requests
-  // are under way.
+  // `tickets` must exceed the largest ticket of any program. `file` must outlive the queue, and nobody else may use it
+  // while requests are pending.
   TransferQueue(OffloadFile& file, std::size_t tickets);
-  // What has not begun is dropped; what is under way is waited for.
+  // Drops requests that have not begun and waits for the one in progress.
   ~TransferQueue() override;
 
   void begin(const TransferRequest& request) override;
@@ -38,12 +38,12 @@ class TransferQueue final : public OffloadStore {
   std::mutex mutex_;
   std::condition_variable work_, done_;
   std::vector<TransferRequest> ring_;
-  std::vector<std::uint64_t> last_of_;      // by ticket: requests begun up to and with its last one
+  std::vector<std::uint64_t> last_of_;      // by ticket: requests begun up to and including its last one
   std::uint64_t begun_ = 0, finished_ = 0;  // requests since the start
   bool stop_ = false;
-  int error_ = 0;  // of the first request that failed
+  int error_ = 0;  // that of the first request that failed
   TransferRequest failed_;
-  std::thread thread_;  // last: all else is there when it starts
+  std::thread thread_;  // the last member: everything else exists when it starts
 };
 
 }  // namespace plimsoll
