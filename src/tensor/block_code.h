@@ -1,12 +1,12 @@
-// Rows of numbers in 8 or 4 bits each, for weights that do not train: blocks of 64 neighbours in a row share a factor,
-// the largest magnitude among them (block-wise absmax; the last block of a row may be short, its codes are padded).
+// Rows of numbers in 8 or 4 bits each, for frozen weights: blocks of 64 neighbours in a row share a factor, the largest
+// magnitude among them (block-wise absmax; the last block of a row may be short, its codes are padded).
 //
 //   Q8   a signed byte c stands for c absmax / 127
-//   NF4  a half byte stands for one of sixteen quantiles of the normal distribution times absmax (NormalFloat; Dettmers
+//   NF4  half a byte stands for one of sixteen quantiles of the normal distribution times absmax (NormalFloat; Dettmers
 //        and others 2023, "QLoRA"; the values are those of bitsandbytes)
 //
-// A block's bytes: absmax as a float, then its codes. In NF4 byte i holds element i in its lower half, i + 32 in the
-// upper.
+// A block consists of absmax as a float, then its codes. In NF4 byte i holds element i in its lower half and i + 32 in
+// its upper half.
 //
 //   encode_row(DType::kNF4, weights, bytes);      // coded_row_bytes(DType::kNF4, weights.size()) of them
 //   decode_row(DType::kNF4, bytes.data(), 64, part);                                // elements from 64 on
@@ -34,9 +34,9 @@ constexpr std::size_t coded_row_bytes(DType dtype, std::int64_t columns) {
   return static_cast<std::size_t>((columns + kCodeBlock - 1) / kCodeBlock) * code_block_bytes(dtype);
 }
 
-// To the nearest code of each element. `to` has coded_row_bytes.
+// Writes the nearest code of each element. `to` has coded_row_bytes.
 void encode_row(DType dtype, std::span<const float> from, std::byte* to);
-// `to`.size() elements from `first` on, of a coded row.
+// Decodes `to`.size() elements of a coded row, from `first` on.
 void decode_row(DType dtype, const std::byte* row, std::int64_t first, std::span<float> to);
 
 }  // namespace plimsoll

@@ -1,18 +1,18 @@
-// Nearest dynamic code (tensor/dynamic_code.h) by one look-up instead of a search.
+// Finds the nearest dynamic code (tensor/dynamic_code.h) with one look-up instead of a search.
 //
 // Between two neighbouring numbers of the map lies a threshold: the largest float that is not nearer to the upper one.
-// The magnitudes from just below the lowest threshold to 1 fall into cells by the leading bits of a float: its exponent
-// and a few bits of its mantissa, as many as it takes for no cell to hold two thresholds. So within a cell the code is
-// one of two, told apart by the bits that are left, `rest`. The cell's entry is (lower code << bits of rest) + largest
-// rest - threshold's rest: added to a magnitude's rest it carries into the code exactly if the magnitude is above the
-// threshold.
+// The magnitudes from just below the lowest threshold to 1 are divided into cells by the leading bits of a float: its
+// exponent and as many bits of its mantissa as are needed for no cell to hold two thresholds. So within a cell there
+// are two possible codes, which the remaining bits, `rest`, tell apart. The cell's entry is (lower code << bits of
+// rest) + largest rest - threshold's rest: added to a magnitude's rest, it carries into the code exactly if the
+// magnitude is above the threshold.
 //
 //   constexpr CodeTable<17> kTable = make_code_table<17>(kSignedCodes);
 //   const std::uint32_t bits = std::clamp(std::bit_cast<std::uint32_t>(std::abs(x)), kTable.kLowest, kTable.kOne);
-//   rank = (kTable.entries[(bits >> 17) - kTable.kFirstCell] + (bits & kTable.kRest)) >> 17;   // of the magnitude
+//   rank = (kTable.entries[(bits >> 17) - kTable.kFirstCell] + (bits & kTable.kRest)) >> 17;   // the magnitude's rank
 //
-// The rank counts the map's numbers from 0 upwards: 0 for 0. Ties have the lower rank, as in nearest_code. For a code of
-// square_code, the rank of what is not 0 is then raised to 1 at least.
+// The rank counts the map's numbers from 0 upwards, where 0 stands for 0. Ties have the lower rank, as in nearest_code.
+// For square_code, the rank of a nonzero number is then raised to at least 1.
 #pragma once
 
 #include <array>
@@ -31,20 +31,20 @@ struct CodeTable {
   std::array<std::int32_t, (kOne >> kRestBits) - kFirstCell + 1> entries{};
 };
 
-// Bits of the largest float that is at most halfway from `low` to `high`; both are positive or 0.
+// Returns the bits of the largest float that is at most halfway from `low` to `high`, which are positive or 0.
 constexpr std::uint32_t threshold_bits(float low, float high) {
   const double middle = (double{low} + double{high}) / 2;  // exact: the map's neighbours differ by few binades
   const float rounded = static_cast<float>(middle);
   return std::bit_cast<std::uint32_t>(rounded) - (double{rounded} > middle ? 1U : 0U);
 }
 
-// Fails to compile where a cell would hold two thresholds.
+// Fails to compile if a cell would hold two thresholds.
 template <int kRestBits>
 constexpr CodeTable<kRestBits> make_code_table(const CodeMap& map) {
   CodeTable<kRestBits> table;
   std::size_t zero = 0;
   while (map[zero] < 0) ++zero;
-  std::uint32_t rank = 0;  // thresholds in the cells so far
+  std::uint32_t rank = 0;  // the number of thresholds in the cells so far
   for (std::size_t cell = 0; cell < table.entries.size(); ++cell) {
     std::uint32_t entry = rank << kRestBits;
     int found = 0;

@@ -51,7 +51,7 @@ namespace {
 
 constexpr std::size_t kPieceBytes = 256 * kKiB;
 
-// body(first, piece) over the pieces of a tensor, in a buffer.
+// Calls body(first, piece) for the pieces of a tensor, using a buffer.
 template <typename Body>
 void for_each_piece(const DeviceTensor& tensor, const Body& body) {
   std::vector<std::byte> buffer(std::min(kPieceBytes, tensor.bytes()));

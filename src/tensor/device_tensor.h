@@ -1,7 +1,7 @@
-// DeviceTensor: a tensor in a memory that the host may have to copy from and to.
+// DeviceTensor: a tensor in memory that the host may only be able to access by copies.
 //
-// A backend's tensors have addresses that only its kernels may follow. Whoever else wants their values takes this way,
-// on the CPU too, so that no code depends on where a run's arena lies.
+// Only a backend's kernels may use the addresses of its tensors. All other code accesses values through this class, on
+// the CPU too, so that no code depends on where a run's arena lies.
 //
 //   tensor.write(std::as_bytes(std::span(ids)));
 //   const float loss = program.tensor(planned.loss).get<float>();
@@ -17,8 +17,8 @@
 
 namespace plimsoll {
 
-// One memory: the host's own, unless derived. Copies are ordered after all that its backend was asked to run before, and
-// before all that it is asked next. A read is done when it returns; of what is written the caller may do as it likes.
+// Access to one memory, the host's own unless overridden. Copies are ordered after all earlier work of its backend and
+// before all later work. A read is complete when it returns; the source of a write may be reused at once.
 class MemoryAccess {
  public:
   MemoryAccess() = default;
@@ -26,7 +26,7 @@ class MemoryAccess {
   MemoryAccess& operator=(const MemoryAccess&) = delete;
   virtual ~MemoryAccess() = default;
 
-  // Whether the host may follow its addresses.
+  // True if the host may use its addresses.
   virtual bool is_host() const { return true; }
   virtual void write(std::span<const std::byte> from, void* to) const;
   virtual void read(const void* from, std::span<std::byte> to) const;
@@ -39,9 +39,9 @@ const MemoryAccess& host_memory();
 class DeviceTensor {
  public:
   DeviceTensor() = default;
-  // `memory` outlives the tensor.
+  // `memory` must outlive the tensor.
   DeviceTensor(const TensorView& view, const MemoryAccess& memory) : view_(view), memory_(&memory) {}
-  // A tensor of the host's.
+  // Makes a tensor in the host's memory.
   explicit DeviceTensor(const TensorView& view) : DeviceTensor(view, host_memory()) {}
 
   bool exists() const { return view_.raw() != nullptr; }
@@ -50,14 +50,14 @@ class DeviceTensor {
   DType dtype() const { return view_.dtype(); }
   std::int64_t elements() const { return view_.elements(); }
   std::size_t bytes() const { return view_.bytes(); }
-  // What kernels are given.
+  // The view that kernels receive.
   const TensorView& view() const { return view_; }
 
-  // Copies of the bytes from `first` on.
+  // Copy the bytes from `first` on.
   void write(std::span<const std::byte> from, std::size_t first = 0) const;
   void read(std::span<std::byte> to, std::size_t first = 0) const;
   void fill_zeros() const { memory_->fill_zeros(view_.byte_span()); }
-  // The only element.
+  // The value of a tensor of one element.
   template <typename T>
   void set(T value) const {
     check(view_.elements() == 1 && sizeof(T) == view_.bytes(), "a scalar is written as what it is");
@@ -70,7 +70,7 @@ class DeviceTensor {
     read(std::as_writable_bytes(std::span(&value, 1)));
     return value;
   }
-  // The bytes where they lie; empty if the host cannot reach them.
+  // The bytes in place; empty if the host cannot access them.
   std::span<std::byte> host_bytes() const;
 
  private:
@@ -78,7 +78,7 @@ class DeviceTensor {
   const MemoryAccess* memory_ = nullptr;
 };
 
-// A tensor's values where the host can look at them: in place, or in a copy of the size of the tensor.
+// Gives the host a tensor's values: in place, or as a copy of the whole tensor.
 //
 //   HostCopy logits(program.tensor(planned.logits));
 //   program.run();
@@ -95,12 +95,12 @@ class HostCopy {
 
  private:
   DeviceTensor tensor_;
-  std::vector<std::byte> bytes_;  // empty where the host reaches the tensor
+  std::vector<std::byte> bytes_;  // empty if the host can access the tensor
   TensorView view_;
 };
 
-// Shows a tensor's bytes in order, in one piece where the host can reach them and else in many; to be read, or to be
-// filled.
+// Pass a tensor's bytes in order to a function that reads or fills them, in one piece if the host can access them, else
+// in many.
 void read_in_pieces(const DeviceTensor& tensor, const std::function<void(std::span<const std::byte>)>& visit);
 void write_in_pieces(const DeviceTensor& tensor, const std::function<void(std::span<std::byte>)>& fill);
 

@@ -1,4 +1,4 @@
-// Element types. Names are those of safetensors headers, but for the two that no file holds: Q8 and NF4, matrices whose
+// Element types. Names are those of safetensors headers, except the two that no file holds: Q8 and NF4, matrices whose
 // rows are coded in blocks (tensor/block_code.h).
 #pragma once
 
@@ -24,13 +24,13 @@ constexpr std::size_t dtype_bytes(DType dtype) {
       return 2;
     case DType::kQ8:
     case DType::kNF4:
-      return 0;  // no element has bytes of its own
+      return 0;  // elements have no whole bytes
     default:
       return 1;
   }
 }
 
-// "F32", "BF16", "I64", …, as safetensors spells them.
+// Returns "F32", "BF16", "I64", …, as safetensors spells them.
 constexpr std::string_view dtype_name(DType dtype) {
   constexpr std::string_view kNames[] = {"F64", "F32", "BF16", "F16",  "I64", "I32",
                                          "I16", "I8",  "U8",   "BOOL", "Q8",  "NF4"};
@@ -38,11 +38,11 @@ constexpr std::string_view dtype_name(DType dtype) {
 }
 
 constexpr bool is_floating(DType dtype) { return dtype <= DType::kF16; }
-// Q8 or NF4: frozen weights, read by products and look-ups alone.
+// Q8 or NF4, the types of frozen weights; only products and look-ups read them.
 constexpr bool is_coded(DType dtype) { return dtype == DType::kQ8 || dtype == DType::kNF4; }
-// BF16 or F16: types that values are stored in while sums of them are kept in F32.
+// BF16 or F16: types in which values are stored while their sums are kept in F32.
 constexpr bool is_half(DType dtype) { return dtype == DType::kBF16 || dtype == DType::kF16; }
-// The type of sums of such values, of statistics and of gradients of parameters: F32 for a half, else the type itself.
+// The type of sums of such values, of statistics and of gradients of parameters: F32 for a half, else the same type.
 constexpr DType wide(DType dtype) { return is_half(dtype) ? DType::kF32 : dtype; }
 
 }  // namespace plimsoll

@@ -1,17 +1,17 @@
-// Dynamic tree codes: a byte for a number in [-1, 1] or [0, 1], fine where numbers are large and reaching far down, to
-// 5e-7, where they are small. With a scale for each block of numbers they hold an optimizer's moments in a quarter of
-// the bytes (Dettmers et al. 2022, "8-bit Optimizers via Block-wise Quantization").
+// Dynamic tree codes: one byte for a number in [-1, 1] or [0, 1], precise for large numbers and covering small ones
+// down to 5e-7. With a scale for each block of numbers they hold an optimizer's moments in a quarter of the bytes
+// (Dettmers et al. 2022, "8-bit Optimizers via Block-wise Quantization").
 //
-// Of the seven decades below 1 the e-th, from 10^(e-7) to 10^(e-6), is cut into 2^e equal parts (2^(e+1) without a
-// sign) whose middles are the code's numbers; 0 and 1 complete them, and a sign doubles all but 1. Codes ascend with
-// their numbers.
+// Of the seven decades below 1 the e-th, from 10^(e-7) to 10^(e-6), is divided into 2^e equal parts (2^(e+1) without a
+// sign), whose midpoints are the code's numbers; 0 and 1 complete them, and a sign doubles all but 1. Codes are in the
+// order of their numbers.
 //
 //   kSignedCodes[200];                                 // a number in [-1, 1]
 //   nearest_code(kSignedCodes, 0.25F);                 // the code whose number is nearest
-//   square_code(0.25F);                                // of kUnsignedCodes, for a second moment
+//   square_code(0.25F);                                // in kUnsignedCodes, for a second moment
 //
 // A block of kStateBlock consecutive elements is stored as its largest magnitude, `absmax`, and a code for each element
-// divided by it. An absmax of 0 means zeros, so that memory full of zero bytes does.
+// divided by it. An absmax of 0 means zeros, and so do zero bytes.
 #pragma once
 
 #include <algorithm>
@@ -48,8 +48,8 @@ constexpr CodeMap make_code_map(bool has_sign) {
 inline constexpr CodeMap kSignedCodes = make_code_map(true);
 inline constexpr CodeMap kUnsignedCodes = make_code_map(false);
 
-// By trying all of them; between two that are equally near, that of the smaller magnitude. Differences of these floats
-// are exact in double wherever they are near each other.
+// Tries all codes; of two that are equally near it takes the one of smaller magnitude. Differences of these floats are
+// exact in double wherever they are close.
 inline std::uint8_t nearest_code(const CodeMap& map, float x) {
   std::size_t best = 0;
   for (std::size_t code = 1; code < map.size(); ++code) {
@@ -59,9 +59,9 @@ inline std::uint8_t nearest_code(const CodeMap& map, float x) {
   return static_cast<std::uint8_t>(best);
 }
 
-// The code of a second moment, in [0, 1]: the nearest one, but only 0 itself becomes 0. A second moment that vanished
-// beside a first moment which did not would move its parameter by the first moment over the optimizer's epsilon, thousands
-// of learning rates; the least code above 0 moves it less than it should.
+// Returns the code of a second moment, in [0, 1]: the nearest one, except that only 0 becomes 0. If a second moment
+// vanished beside a nonzero first moment, its parameter would move by the first moment over the optimizer's epsilon,
+// thousands of learning rates; with the smallest nonzero code it moves less than it should.
 inline std::uint8_t square_code(float x) {
   return std::max<std::uint8_t>(nearest_code(kUnsignedCodes, x), x > 0 ? 1 : 0);
 }

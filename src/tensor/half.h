@@ -1,7 +1,7 @@
-// Half (IEEE binary16) and bfloat16 to float and back, rounding to nearest, ties to even.
+// Converts half (IEEE binary16) and bfloat16 to float and back, rounding to nearest, ties to even.
 //
-// Widening is exact. Narrowing overflows to infinity where IEEE 754 does, keeps subnormals, keeps a
-// NaN a NaN (quiet, same sign). Bits travel as uint16_t: no compiler extension is needed.
+// Widening is exact. Narrowing overflows to infinity where IEEE 754 does, keeps subnormals, and keeps NaN (quiet, same
+// sign). Bits are passed as uint16_t, so no compiler extension is needed.
 //
 //   std::uint16_t bits = float_to_half(1.5F);   // 0x3E00
 //   float back = half_to_float(bits);           // 1.5F
@@ -17,8 +17,8 @@ constexpr float bfloat16_to_float(std::uint16_t bits) { return std::bit_cast<flo
 constexpr std::uint16_t float_to_bfloat16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   if ((bits & 0x7FFFFFFFU) > 0x7F800000U) return static_cast<std::uint16_t>(bits >> 16 | 0x40U);
-  // Adding half a unit less one, plus the last kept bit, carries exactly when nearest-even rounds up;
-  // a carry out of the mantissa raises the exponent, and out of the largest exponent gives infinity.
+  // Adding half a unit less one, plus the last kept bit, carries exactly when nearest-even rounds up; a carry out of
+  // the mantissa raises the exponent, and out of the largest exponent gives infinity.
   return static_cast<std::uint16_t>((bits + 0x7FFFU + (bits >> 16 & 1U)) >> 16);
 }
 
@@ -49,8 +49,8 @@ constexpr std::uint16_t float_to_half(float value) {
     const std::uint32_t rebased = magnitude - (112U << 23);
     return static_cast<std::uint16_t>(sign | (rebased + 0xFFFU + (rebased >> 13 & 1U)) >> 13);
   }
-  // Subnormal result. Added to 0.5, whose last mantissa bit is worth 2^-24, the value is rounded to
-  // nearest even by the addition itself; what was added to 0.5's bits is the half's magnitude.
+  // The result is subnormal. Adding the value to 0.5, whose last mantissa bit is worth 2^-24, rounds it to nearest
+  // even; the bits added to those of 0.5 are the half's magnitude.
   const float sum = std::bit_cast<float>(magnitude) + 0.5F;
   return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(sum) - 0x3F000000U));
 }

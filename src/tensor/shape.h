@@ -41,7 +41,7 @@ class Shape {
   std::size_t rank_ = 0;
 };
 
-// "[1418, 768]"
+// Formats a shape: "[1418, 768]".
 std::string to_string(const Shape& shape);
 
 }  // namespace plimsoll

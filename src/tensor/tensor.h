@@ -1,4 +1,4 @@
-// TensorType: dtype + shape. TensorView: a type and a pointer, owns nothing, row-major and contiguous.
+// TensorType: dtype + shape. TensorView: a type and a pointer; it owns nothing, and is row-major and contiguous.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ struct TensorType {
   friend bool operator==(const TensorType&, const TensorType&) = default;
 };
 
-// "F32[1418, 768]"
+// Formats a type: "F32[1418, 768]".
 std::string to_string(const TensorType& type);
 
 class TensorView {
@@ -32,7 +32,7 @@ class TensorView {
   std::int64_t elements() const { return type_.shape.elements(); }
   std::size_t bytes() const { return type_.bytes(); }
   void* raw() const { return data_; }
-  // The elements as T; T must be as wide as the dtype's element.
+  // The elements as T; T must have the size of the dtype's element.
   template <typename T>
   T* data() const {
     check(sizeof(T) == dtype_bytes(type_.dtype), "a view is read with its own element size");
