@@ -21,7 +21,7 @@ Seed loss_seed(const Graph& graph, ValueId loss) {
 BackwardWalk::BackwardWalk(Graph& graph, std::span<const ValueId> wanted)
     : graph_(graph), needed_(graph.values().size(), false), gradients_(graph.values().size()) {
   for (const ValueId value : wanted) needed_.at(static_cast<std::size_t>(value)) = true;
-  // A value is needed if a wanted one flows into it.
+  // A value is needed if a wanted value depends on it.
   for (const Node& node : graph.nodes()) {
     const bool flows = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) { return needs(input); });
     if (!flows) continue;
@@ -41,8 +41,8 @@ void BackwardWalk::contribute(ValueId value, ValueId gradient, ValueId rows) {
     sum.dense = gradient;
     return;
   }
-  // What is summed are the rows that the value itself has. A user's gradient may hold more (gather_rows writes a row for
-  // each of the capacity), another's only these: the rows of one user say nothing about what may be read of the other.
+  // The sum covers the value's own rows. One user's gradient may hold more (gather_rows writes a row for each row of
+  // the capacity), another's only these, so the rows of one do not say what is readable in another.
   const NodeId producer = graph_.value(value).producer;
   const bool is_source = producer == kNoNode;
   sum.dense = add_single(graph_, {.op = Op::kAdd,

@@ -1,4 +1,4 @@
-// Reverse-mode differentiation as a short walk over a table of rules, one per op: what comes out are ordinary nodes,
+// Reverse-mode differentiation as a short walk over a table of rules, one per op. The result is ordinary nodes,
 // appended to the same graph in Phase::kBackward.
 //
 //   const Seed seed = loss_seed(graph, loss);
@@ -13,8 +13,8 @@
 
 namespace plimsoll {
 
-// A gradient is a tensor of its value's shape, of its type for an activation and of the wide type (tensor/dtype.h) for a
-// parameter; or, for an embedding with `row_gradient`, the rows that are not zero.
+// A gradient is a tensor of its value's shape, of its type for an activation and of the wide type (tensor/dtype.h) for
+// a parameter; for an embedding with `row_gradient` it is the nonzero rows instead.
 struct Gradient {
   ValueId dense = kNoValue;
   ValueId row_ids = kNoValue;    // i32[n], ascending
@@ -23,18 +23,18 @@ struct Gradient {
   bool by_rows() const { return rows != kNoValue; }
 };
 
-// The gradient that the walk starts from: `gradient` is d(objective)/d(value).
+// The gradient from which the walk starts: `gradient` is d(objective)/d(value).
 struct Seed {
   ValueId value = kNoValue;
   ValueId gradient = kNoValue;
 };
 
-// The seed for a cross-entropy node's loss: its logits, whose gradient the node makes itself.
+// Returns the seed for a cross-entropy node's loss: its logits, whose gradient the node computes itself.
 Seed loss_seed(const Graph& graph, ValueId loss);
 
-// Appends the nodes that compute the gradients of `wanted` (in reverse order of the forward nodes) and returns them; a wanted
-// value that the seeds do not depend on is absent. Only what leads to a wanted value is differentiated. Gradients of a
-// value used several times are added. Throws InternalError for an op without a rule on the way.
+// Appends the nodes that compute the gradients of `wanted` (in reverse order of the forward nodes) and returns them; a
+// wanted value that the seeds do not depend on is absent. Only the path to wanted values is differentiated. Gradients
+// of a value used several times are added. Throws InternalError for an op without a rule on the path.
 std::map<ValueId, Gradient> append_backward(Graph& graph, std::span<const Seed> seeds, std::span<const ValueId> wanted);
 
 }  // namespace plimsoll

@@ -1,5 +1,5 @@
-// One rule per op. What a rule reads from the forward pass is what the step must keep: layer norm its normalized
-// output, GELU its input, linear its input, attention q, k, v, output and log-sum-exp; dropout and sums nothing.
+// One rule per op. The step must keep what a rule reads from the forward pass: layer norm its normalized output, GELU
+// its input, linear its input, attention q, k, v, output and log-sum-exp; dropout and sums nothing.
 #include "autodiff/rules.h"
 
 #include <fmt/format.h>
@@ -91,11 +91,11 @@ void dropout_rule(BackwardWalk& walk, const Node& node) {
   walk.contribute(node.inputs[0], outputs[0], node.row_count);
 }
 
-// The rule of the rows of one of pack_rows' sources: gathers their gradients back by the source's own index input.
+// The rule for the rows from one of pack_rows' sources: gathers their gradients back with the source's index input.
 void gather_rows_rule(BackwardWalk& walk, const Node& node) {
   if (!walk.needs(node.inputs[0])) return;
   Node scatter = node;
-  // The gradient has the input's rows, all of which are written: zeros where no output row came from.
+  // The gradient has the input's rows, all of which are written: zeros for those that no output row came from.
   scatter.row_count = kNoValue;
   const auto outputs = walk.append(scatter, Op::kGatherRows, {upstream(walk, node), node.inputs[2], node.inputs[1]});
   walk.contribute(node.inputs[0], outputs[0], kNoValue);

@@ -1,4 +1,4 @@
-// The walk that gradient rules write to, and the table of rules.
+// The walk to which gradient rules write, and the table of rules.
 #pragma once
 
 #include <span>
@@ -13,13 +13,13 @@ class BackwardWalk {
   BackwardWalk(Graph& graph, std::span<const ValueId> wanted);
 
   Graph& graph() { return graph_; }
-  // True if some wanted value flows into `value`.
+  // True if some wanted value depends on `value`.
   bool needs(ValueId value) const;
-  // The gradient collected so far, kNoValue if none has arrived.
+  // Returns the gradient collected so far, kNoValue if there is none yet.
   ValueId gradient_of(ValueId value) const;
   const Gradient& gradient(ValueId value) const { return gradients_[static_cast<std::size_t>(value)]; }
-  // Adds `gradient` to what `value` has; ignored if nothing wanted flows into it. A sum has the row count of the value's
-  // node, or, where the value is a source, `rows`.
+  // Adds `gradient` to the value's gradient; does nothing if no wanted value depends on it. A sum has the row count of
+  // the value's node, or, if the value is a source, `rows`.
   void contribute(ValueId value, ValueId gradient, ValueId rows);
   void contribute_rows(ValueId value, Gradient gradient);
   // Appends a backward node named "<forward>.<op>" with the forward node's row count.
