@@ -1,5 +1,5 @@
-// The widths and heights of boxes that have rows of their own in the spatial tables, as `transformers` clips them: to
-// 0 .. 1023, however many rows the tables have.
+// The range of box widths and heights that have rows in the spatial tables, clipped as in `transformers`: 0 .. 1023,
+// however many rows the tables have.
 //
 //   const std::int64_t row = std::clamp<std::int64_t>(x1 - x0, 0, largest_box_size(table_rows));
 #pragma once

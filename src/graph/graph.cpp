@@ -69,7 +69,7 @@ bool any_tensor(const Graph& graph, const Node& node, bool (*is)(DType)) {
 }
 
 void verify(const Graph& graph) {
-  // The node whose kMust output has taken a value's bytes; reading the old value afterwards reads the new one's bytes.
+  // The node whose kMust output has overwritten a value's bytes; a later read of the old value would see the new bytes.
   std::vector<NodeId> taken_by(graph.values().size(), kNoNode);
   std::vector<bool> defined(graph.values().size(), false);
   for (std::size_t i = 0; i < graph.values().size(); ++i) {

@@ -1,5 +1,5 @@
-// Graph: one step as a list of nodes in the order in which they run. Append-only: a node's inputs exist before it, so
-// the list is topologically sorted by construction. Transforms read one graph and write another.
+// Graph: one step as a list of nodes in the order in which they run. It is append-only: a node's inputs exist before
+// it, so the list is always topologically sorted. Transforms read one graph and write another.
 //
 //   Graph graph;
 //   const ValueId x = graph.add_input("x", {DType::kF32, {8, 768}});
@@ -28,8 +28,8 @@ enum class Role : std::uint8_t {
   kInput,       // written by the host before each step
   kParameter,   // persistent, trained or frozen
   kState,       // persistent: optimizer moments, accumulated gradients
-  kActivation,  // lives inside a step
-  kGradient     // lives inside a step, made by the backward walk
+  kActivation,  // lives within a step
+  kGradient     // lives within a step, made in backward
 };
 std::string_view role_name(Role role);
 
@@ -40,7 +40,7 @@ struct Value {
   std::string name;
   TensorType type;
   Role role = Role::kActivation;
-  NodeId producer = kNoNode;  // kNoNode for inputs, parameters and states as they are before the step
+  NodeId producer = kNoNode;  // kNoNode for inputs, parameters and states before the step
   std::int32_t output_index = 0;
 };
 
@@ -48,7 +48,7 @@ struct Node {
   Op op = Op::kAdd;
   std::string name;  // "layoutlmv3.encoder.layer.3.attention.self"
   Attributes attributes{};
-  std::vector<ValueId> inputs{};  // optional inputs are trailing; they are absent, not kNoValue
+  std::vector<ValueId> inputs{};  // optional inputs come last; if absent they are left out, not kNoValue
   ValueId row_count = kNoValue;   // i32[1]: leading rows that are real; kNoValue: all
   Phase phase = Phase::kForward;
   std::vector<ValueId> outputs{};  // filled by Graph::add_node
@@ -62,7 +62,7 @@ class Graph {
   }
   ValueId add_state(std::string name, TensorType type) { return add_value(std::move(name), type, Role::kState); }
 
-  // Appends the node; output types come from the op's shape rule, names are "<node name>" or "<node name>:<i>". Outputs
+  // Appends the node. Output types come from the op's shape rule, names are "<node name>" or "<node name>:<i>". Outputs
   // that must take an input's bytes inherit its role and name. Throws InternalError naming node, op and types if they
   // do not fit. Returns the node's outputs.
   std::vector<ValueId> add_node(Node node);
@@ -77,7 +77,7 @@ class Graph {
   const Node& node(NodeId id) const { return nodes_.at(static_cast<std::size_t>(id)); }
   const TensorType& type(ValueId id) const { return value(id).type; }
 
-  // The value of that name which no node produced (an input, parameter or state), or kNoValue.
+  // Returns the value of that name that no node produced (an input, parameter or state), or kNoValue.
   ValueId find_source(std::string_view name) const;
 
  private:
@@ -91,18 +91,18 @@ class Graph {
 // True for roles whose bytes outlive the step.
 constexpr bool is_persistent(Role role) { return role == Role::kParameter || role == Role::kState; }
 
-// True if `is` holds of the type of an input or output of `node`: any_tensor(graph, node, is_half).
+// True if `is` returns true for the type of an input or output of `node`: any_tensor(graph, node, is_half).
 bool any_tensor(const Graph& graph, const Node& node, bool (*is)(DType));
 
-// Output types of `node` (op, attributes and inputs are read). Throws InternalError if the inputs do not fit the op.
+// Returns the output types of `node` from its op, attributes and inputs. Throws InternalError if the inputs do not fit.
 std::vector<TensorType> infer_types(const Graph& graph, const Node& node);
 
-// Checks the whole graph: inputs defined before use, types as the shape rules say, no read of a value after a node has
-// taken its bytes by a kMust alias, parameters and states changed by kMust aliases only. Throws InternalError naming
-// the node.
+// Checks the whole graph: inputs are defined before use, types follow the shape rules, no value is read after a node
+// has overwritten its bytes by a kMust alias, parameters and states change by kMust aliases only. Throws InternalError
+// naming the node.
 void verify(const Graph& graph);
 
-// One line a node, for people: "  12 forward  linear  encoder.layer.0.output.dense  F32[64, 96] <- …".
+// Returns one line per node, for people: "  12 forward  linear  encoder.layer.0.output.dense  F32[64, 96] <- …".
 std::string dump(const Graph& graph);
 
 }  // namespace plimsoll

@@ -28,7 +28,7 @@ std::vector<Alias> op_aliases(Op op, std::size_t input_count) {
     case Op::kLinearAdd:
       return {{0, 2, kMay}};
     case Op::kLayerNorm:
-      return {{1, 0, kMay}};  // normalized over x
+      return {{1, 0, kMay}};  // normalized in place of x
     case Op::kLayerNormAffine:
     case Op::kScale:
     case Op::kDropout:
@@ -53,7 +53,7 @@ std::vector<Alias> op_aliases(Op op, std::size_t input_count) {
     case Op::kAdamWRows:
     case Op::kAdafactor:
     case Op::kAdafactorRows: {
-      // Behind what is updated: the gradient, as one tensor or as ids, count and rows, and three scalars.
+      // After the updated inputs come the gradient, as one tensor or as ids, count and rows, and three scalars.
       const std::size_t behind = op == Op::kAdamW || op == Op::kAdafactor ? 4 : 6;
       std::vector<Alias> aliases;
       for (std::size_t i = 0; i + behind < input_count; ++i) aliases.push_back({i, i, kMust});

@@ -1,5 +1,5 @@
-// The op catalogue: every operation that a graph may hold, with the attributes that are fixed when the graph is built.
-// What changes from step to step (learning rate, loss scale, dropout key, row counts) is never an attribute: it is an input.
+// The op catalogue: every operation that a graph may hold, with attributes that are fixed when the graph is built.
+// Values that change from step to step (learning rate, loss scale, dropout key, row counts) are always inputs.
 //
 // Shapes use the letters of docs/architecture.md: n rows (packed tokens, capacity), K/M features, D hidden, H heads,
 // B samples, V visual tokens a sample, P patches a sample, C labels, R table rows. f = the node's floating type: F32, F64, or
@@ -7,10 +7,10 @@
 // round once, when they store; linear and linear_input_grad in halves may first round a weight or bias that is wider, or
 // coded, to f. A weight or table that does not train may be coded, Q8 or NF4 (tensor/block_code.h).
 //
-// Packed rows: a batch's tokens lie one after the other without padding. A row-wise node names in `Node::row_count` an
-// i32[1] value, the number of leading rows that are real; rows beyond it are neither read nor promised. A kernel may
-// overwrite rows of an input that the node which made it has not promised.
-// `row_keys` holds of each row (sample, token coordinate), `relative_coordinates` (position, box x0, box y1).
+// Packed rows: a batch's tokens lie one after the other without padding. A row-wise node's `Node::row_count` names an
+// i32[1] value, the number of real leading rows; rows beyond it are neither read nor defined. A kernel may overwrite
+// rows of an input beyond those that the producing node defines. `row_keys` holds (sample, token coordinate) for each
+// row, `relative_coordinates` (position, box x0, box y1).
 #pragma once
 
 #include <cstdint>
@@ -86,9 +86,9 @@ enum class Op : std::uint8_t {
                    //                                                  GradientNormAttributes; with unscale the norm is
                    //                                                  that of gradients times unscale, and clip has it
                    //                                                  as a factor. NaN where the norm is not finite
-  // Of the updates: a clip that is NaN changes nothing, so that no gradient that is not finite reaches a parameter.
-  // Updates, in the forms of graph/update_form.h. The parameter is f, or split in two (bf16 and i16); the gradient is
-  // multiplied by `clip` first; `step` is 1 for the first update.
+  // A NaN clip makes an update change nothing, so that no NaN or infinite gradient reaches a parameter. Updates have
+  // the forms of graph/update_form.h. The parameter is f, or split in two (bf16 and i16); the gradient is multiplied by
+  // `clip` first; `step` is 1 for the first update.
   kAdamW,          // parameter, m, v, gradient f[...], learning_rate f32[1], step i32[1], clip f32[1]
                    //                                                  -> parameter, m, v in their bytes   AdamWAttributes
                    //                                                  m and v: f[...] each, or u8[...] codes and f[blocks]
@@ -149,10 +149,10 @@ struct DropoutAttributes {
   std::uint32_t site = 0;
   friend bool operator==(const DropoutAttributes&, const DropoutAttributes&) = default;
 };
-// scores = (q k^T + position_table[bucket(key pos - query pos)] + x_table[bucket(key x0 - query x0)]
-//           + y_table[bucket(key y1 - query y1)]) / sqrt(D/H), masked keys excluded; then softmax, dropout, times v.
-// Buckets: T5's bidirectional log buckets (graph/relative_bucket.h). A sample attends within itself only. A query all of
-// whose keys are masked has output 0, log_sum_exp -infinity and no gradient; log_sum_exp does not see dropout.
+// scores = (q k^T + position_table[bucket(key pos - query pos)] + x_table[bucket(key x0 - query x0)] +
+// y_table[bucket(key y1 - query y1)]) / sqrt(D/H), without masked keys; then softmax, dropout, times v. Buckets are
+// T5's bidirectional log buckets (graph/relative_bucket.h). A sample attends only within itself. A query whose keys are
+// all masked has output 0, log_sum_exp -infinity and no gradient; log_sum_exp is computed before dropout.
 struct AttentionAttributes {
   std::int64_t heads = 12;
   double dropout_p = 0;  // 0: no dropout
@@ -162,11 +162,11 @@ struct AttentionAttributes {
   std::int64_t max_position_distance = 128;
   std::int64_t max_spatial_distance = 256;
   bool table_gradients = false;
-  std::int64_t longest_sample = 0;  // no sample has more rows; 0: not known. Only scratch depends on it
+  std::int64_t longest_sample = 0;  // no sample has more rows; 0: unknown. Only scratch depends on it
   friend bool operator==(const AttentionAttributes&, const AttentionAttributes&) = default;
 };
 struct GradientNormAttributes {
-  bool unscales = false;  // gradients come multiplied by a loss scale; the input `unscale` is its inverse
+  bool unscales = false;  // gradients were multiplied by a loss scale; the input `unscale` is its inverse
   friend bool operator==(const GradientNormAttributes&, const GradientNormAttributes&) = default;
 };
 struct AdamWAttributes {
@@ -174,26 +174,26 @@ struct AdamWAttributes {
   double beta2 = 0.999;
   double eps = 1e-8;
   double weight_decay = 0;
-  // Of a node that updates a part of its parameter: `count` elements from `first` on, a multiple of kStateBlock; its
-  // moments are those elements', flat. count 0: all, with moments in the parameter's shape.
+  // For a node that updates part of its parameter: `count` elements from `first` on, a multiple of kStateBlock; its
+  // moments are those elements', flat. count 0: all elements, with moments in the parameter's shape.
   std::int64_t first = 0, count = 0;
   friend bool operator==(const AdamWAttributes&, const AdamWAttributes&) = default;
 };
-// Shazeer, Stern 2018, without a first moment or relative steps; at update t the decay of means is 1 - t^decay_rate.
+// Shazeer, Stern 2018, without first moment or relative steps; at update t the decay of the means is 1 - t^decay_rate.
 struct AdafactorAttributes {
   double eps = 1e-30;  // added to squared gradients
-  double clip_threshold = 1.0;  // of the root mean square of an update
+  double clip_threshold = 1.0;  // limit on the root mean square of an update
   double decay_rate = -0.8;
   double weight_decay = 0;
   friend bool operator==(const AdafactorAttributes&, const AdafactorAttributes&) = default;
 };
 struct TransferAttributes {
   struct Part {
-    std::uint64_t offset = 0;  // in the file, bytes
+    std::uint64_t offset = 0;  // in bytes, in the file
     TensorType type{};
     friend bool operator==(const Part&, const Part&) = default;
   };
-  std::int64_t ticket = 0;  // the number by which the node that begins and the one that waits know each other
+  std::int64_t ticket = 0;  // the number shared by the node that begins a transfer and the one that waits for it
   std::vector<Part> parts{};
   friend bool operator==(const TransferAttributes&, const TransferAttributes&) = default;
 };
@@ -204,18 +204,18 @@ using Attributes =
 
 constexpr bool is_transfer(Op op) { return op >= Op::kFetchBegin && op <= Op::kStoreEnd; }
 
-// "layer_norm": the op's one name in graphs, kernels, tests and benchmarks.
+// Returns the op's only name in graphs, kernels, tests and benchmarks, such as "layer_norm".
 std::string_view op_name(Op op);
 
-// Output `output` may be, or must be, written over the bytes of input `input`. `kMay` holds if the input dies at the node
-// and both have the same size; kernels of these ops are written for both cases. `kMust` is how parameters and states change.
+// Output `output` may or must use the bytes of input `input`. `kMay` applies if the input dies at the node and both
+// have the same size; kernels of these ops handle both cases. `kMust` is how parameters and states change.
 struct Alias {
   enum class Kind : std::uint8_t { kMay, kMust };
   std::size_t output;
   std::size_t input;
   Kind kind;
 };
-// Aliases of `op` for a node with `input_count` inputs (an optional input brings its alias along).
+// Returns the aliases of `op` for a node with `input_count` inputs (an optional input comes with its alias).
 std::vector<Alias> op_aliases(Op op, std::size_t input_count);
 
 }  // namespace plimsoll

@@ -1,5 +1,5 @@
-// T5's bidirectional logarithmic buckets (Raffel et al. 2020, section 2.1), as LayoutLMv3 uses them for relative positions
-// and box distances: half the bins for each sign; of these, half are exact distances, the rest grow logarithmically.
+// T5's bidirectional logarithmic buckets (Raffel et al. 2020, section 2.1), used by LayoutLMv3 for relative positions
+// and box distances: half the bins for each sign; half of these are exact distances, the rest grow logarithmically.
 #pragma once
 
 #include <algorithm>
@@ -8,11 +8,11 @@
 
 namespace plimsoll {
 
-// The largest `max_distance`: kernels hold a table of all distances up to it.
+// The largest allowed `max_distance`: kernels hold a table of all distances up to it.
 inline constexpr std::int64_t kMostRelativeDistance = 65536;
 
-// `relative` = key minus query; bins even and >= 4; result in 0..bins-1. Computed in float in `transformers`' order of
-// operations, so that distances on a bucket's edge fall on the same side.
+// `relative` is key minus query; bins must be even and >= 4; the result is in 0..bins-1. Computed in float in the order
+// of `transformers`, so that distances on a bucket's edge fall on the same side.
 inline std::int32_t relative_bucket(std::int32_t relative, std::int32_t bins, std::int32_t max_distance) {
   const std::int32_t half = bins / 2;
   const std::int32_t offset = relative > 0 ? half : 0;

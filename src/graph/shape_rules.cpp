@@ -1,4 +1,4 @@
-// One shape rule per op: what the inputs must look like, what the outputs are. The catalogue in op.h is the
+// One shape rule per op: the requirements on the inputs, and the types of the outputs. The catalogue in op.h is the
 // specification.
 #include <fmt/format.h>
 
@@ -29,7 +29,7 @@ class Rule {
   void require(bool condition, std::string_view what) const {
     if (!condition) fail(what);
   }
-  // Words that are made only when they are needed.
+  // Takes a message that is only built when it is needed.
   template <std::invocable What>
   void require(bool condition, const What& what) const {
     if (!condition) fail(what());
@@ -43,21 +43,21 @@ class Rule {
     require(count() >= low && count() <= high, [&] { return fmt::format("takes {} to {} inputs", low, high); });
   }
   void inputs(std::size_t exactly) const { inputs(exactly, exactly); }
-  // A floating tensor of the node's one floating type (that of the first floating input asked for) and of this rank.
+  // Returns a tensor of this rank that has the node's floating type (that of the first floating input asked for).
   const TensorType& floating(std::size_t i, std::size_t rank) const {
     const TensorType& type = in(i);
     require(is_floating(type.dtype) && type.shape.rank() == rank,
             [&] { return fmt::format("input {} is a floating tensor of rank {}", i, rank); });
     return type;
   }
-  // The same, or coded in blocks.
+  // Does the same, but also allows a tensor coded in blocks.
   const TensorType& matrix(std::size_t i) const {
     return is_coded(in(i).dtype) && in(i).shape.rank() == 2 ? in(i) : floating(i, 2);
   }
   void expect(std::size_t i, const TensorType& type) const {
     require(in(i) == type, [&] { return fmt::format("input {} must be {}", i, to_string(type)); });
   }
-  // A linear map's weight against rows of type f.
+  // Checks a linear map's weight for rows of type f.
   void require_weight(const TensorType& weight, DType f) const {
     require(weight.dtype == f || weight.dtype == wide(f) || is_coded(weight.dtype),
             "has a weight of its rows' type, wider, or coded");
@@ -75,7 +75,7 @@ class Rule {
 
 TensorType i32(Shape shape) { return {DType::kI32, shape}; }
 
-// kAttention's inputs from sample_offsets on start at `first`; n rows, bias tables of dtype f.
+// Checks kAttention's inputs from sample_offsets, which is input `first`; n rows, bias tables of dtype f.
 void require_attention_context(const Rule& rule, std::size_t first, std::int64_t n, DType f) {
   const auto& attributes = rule.attributes<AttentionAttributes>();
   rule.require(rule.in(first).dtype == DType::kI32 && rule.in(first).shape.rank() == 1, "sample_offsets is i32[B+1]");
@@ -93,7 +93,7 @@ Types attention_table_types(const Rule& rule, std::size_t first) {
   return {rule.in(first + 3), rule.in(first + 4), rule.in(first + 5)};
 }
 
-// Moments of AdamW for a parameter of that shape; f is the node's floating type.
+// Checks AdamW's moments for a parameter of that shape; f is the node's floating type.
 void require_moments(const Rule& rule, const UpdateForm& form, const Shape& parameter, DType f) {
   const std::size_t first = form.states();
   const auto& attributes = rule.attributes<AdamWAttributes>();
@@ -113,8 +113,8 @@ void require_moments(const Rule& rule, const UpdateForm& form, const Shape& para
   }
 }
 
-// Means of Adafactor, in the same way. Those of rows and of columns may factor the parameter in another shape than its
-// own (graph/update_form.h), but not one whose gradient comes by rows.
+// Checks Adafactor's means in the same way. Row and column means may factor the parameter in another shape than its own
+// (graph/update_form.h), unless its gradient comes by rows.
 void require_means(const Rule& rule, const UpdateForm& form, const Shape& shape, DType f) {
   const bool factored = shape.rank() >= 2;
   rule.require(shape.rank() >= 1 && form.state_parts == (factored ? 2U : 1U),
