@@ -49,7 +49,7 @@ class EarlyUpdates {
     for (const ValueId output : node.outputs) made_[index(output)] = true;
   }
 
-  // Updates may wait for each other (the norm for its sums), in the order in which they stand.
+  // Emits updates that are ready in their old order; they may wait for each other (the norm for its sums).
   void emit_ready() {
     std::erase_if(waiting_, [&](const Node* node) {
       const bool ready = is_ready(*node);
@@ -70,9 +70,9 @@ class EarlyUpdates {
 
   const Graph& graph_;
   Rewriter rewriter_;
-  std::vector<int> readers_left_;  // nodes that have not run yet
+  std::vector<int> readers_left_;  // by value: nodes that still have to read it
   std::vector<bool> made_;
-  std::vector<const Node*> waiting_;  // updates, in the old order
+  std::vector<const Node*> waiting_;  // updates, in their old order
 };
 
 class BackwardRepeater {
@@ -103,7 +103,7 @@ class BackwardRepeater {
   }
 
  private:
-  // Marks what follows from the norm.
+  // Marks the nodes that depend on the norm.
   bool depends_on_norm(const Node& node) {
     const bool depends = std::any_of(node.inputs.begin(), node.inputs.end(),
                                      [&](ValueId input) { return depends_[static_cast<std::size_t>(input)]; });

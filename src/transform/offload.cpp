@@ -16,7 +16,7 @@
 namespace plimsoll {
 namespace {
 
-// Estimates of nodes and disk are off by this much without a wait.
+// Estimates for nodes and the disk may be wrong by this factor without causing a wait.
 constexpr double kMargin = 1.5;
 
 bool has_offloadable_states(const Node& node) { return node.op == Op::kAdamW || node.op == Op::kAdamWRows; }
@@ -28,7 +28,7 @@ std::size_t state_bytes(const Graph& graph, const Node& update) {
   return bytes;
 }
 
-// The nodes that read each value, in order.
+// Returns the nodes that read each value, in order.
 std::vector<std::vector<NodeId>> readers_of(const Graph& graph) {
   std::vector<std::vector<NodeId>> readers(graph.values().size());
   for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
@@ -41,7 +41,7 @@ std::vector<std::vector<NodeId>> readers_of(const Graph& graph) {
   return readers;
 }
 
-// A value that forward makes, that backward reads, and whose bytes are its own.
+// True for a value that forward makes, backward reads, and that owns its bytes.
 bool is_kept_activation(const Graph& graph, ValueId id, const std::vector<NodeId>& readers, std::size_t smallest) {
   const Value& value = graph.value(id);
   if (value.producer == kNoNode || value.role != Role::kActivation || value.type.bytes() < smallest) return false;
@@ -51,10 +51,10 @@ bool is_kept_activation(const Graph& graph, ValueId id, const std::vector<NodeId
                      [&](NodeId reader) { return graph.node(reader).phase != Phase::kForward; });
 }
 
-// A stretch of an update's elements.
+// A range of an update's elements.
 struct Stretch {
   std::int64_t first = 0, count = 0;
-  std::size_t index = 0;  // among those of the update
+  std::size_t index = 0;  // index among the ranges of the update
 };
 
 std::vector<Stretch> stretches(std::int64_t elements, std::size_t element_bytes, std::size_t piece_bytes) {
@@ -69,17 +69,17 @@ std::vector<Stretch> stretches(std::int64_t elements, std::size_t element_bytes,
   return all;
 }
 
-// Something to be brought, used and maybe taken back, at a place in the sequence of steps.
+// A fetch, use and possible store of a tensor at a place in the sequence of steps.
 struct Use {
   std::int64_t ticket = 0;
   std::vector<TransferAttributes::Part> parts;
   std::string name;
 };
 
-// One node of the new graph that computes, with what is fetched for it and stored after it.
+// One computing node of the new graph, with the fetches before it and the stores after it.
 struct Step {
   const Node* node = nullptr;
-  Stretch part{};  // of an update whose states are offloaded; count 0: the whole node
+  Stretch part{};  // set for an update whose states are offloaded; count 0: the whole node
   double seconds = 0;
   std::vector<std::size_t> fetch_begins{};  // before it: indices into fetches
   std::vector<std::size_t> fetch_ends{};    // before it, after those
@@ -89,12 +89,12 @@ struct Step {
 
 struct Fetch {
   Use use;
-  std::vector<ValueId> values;    // of the old graph, that stand for what arrives
-  std::vector<ValueId> arriving;  // of the new graph
+  std::vector<ValueId> values;    // values of the old graph that the fetched ones replace
+  std::vector<ValueId> arriving;  // values of the new graph
 };
 struct Store {
   Use use;
-  std::vector<ValueId> values;  // of the old graph
+  std::vector<ValueId> values;  // values of the old graph
   std::vector<ValueId> leaving;
 };
 
@@ -149,15 +149,15 @@ class Offloader {
     }
   }
 
-  // The latest step, not before `first`, at which something that takes `needed` seconds must begin to be there at
+  // Returns the latest step, not before `first`, at which a transfer of `needed` seconds must begin to arrive at
   // `use`.
   std::size_t step_before(std::size_t use, std::size_t first, double needed) const {
     double passed = 0;
     while (use > first && passed < kMargin * needed) passed += steps_[--use].seconds;
     return use;
   }
-  // The first step, not after `last`, at which something that begins after step `from` and takes `needed` seconds is
-  // done.
+  // Returns the first step, not after `last`, at which a transfer that begins after step `from` and takes `needed`
+  // seconds is complete.
   std::size_t step_after(std::size_t from, std::size_t last, double needed) const {
     std::size_t at = from + 1;
     double passed = 0;
@@ -171,13 +171,13 @@ class Offloader {
     return {.offset = place.offset, .type = type};
   }
 
-  // Fetches each part of each update one part ahead, and lets what is stored go when the one after the next is begun.
+  // Fetches each part of each update one part ahead, and waits for a store when the part after the next begins.
   void plan_states() {
-    std::vector<std::size_t> users;  // steps
+    std::vector<std::size_t> users;  // step numbers
     for (std::size_t s = 0; s < steps_.size(); ++s) {
       if (steps_[s].part.count > 0) users.push_back(s);
     }
-    std::vector<std::size_t> begins;  // of their fetches: steps
+    std::vector<std::size_t> begins;  // step numbers at which their fetches begin
     for (std::size_t u = 0; u < users.size(); ++u) {
       const std::size_t s = users[u];
       Step& step = steps_[s];
@@ -194,7 +194,7 @@ class Offloader {
       Use back = use;
       back.ticket = next_ticket_++;
       const std::size_t earliest = u == 0 ? 0 : users[u - 1];
-      // The disk may still be busy with what the update before it stored and fetched.
+      // The disk may still be busy with the stores and fetches of the update before.
       const std::size_t begin = step_before(s, earliest, 2 * read_seconds(use) + write_seconds(use));
       begins.push_back(begin);
       steps_[begin].fetch_begins.push_back(fetches_.size());
@@ -204,7 +204,7 @@ class Offloader {
       stores_.push_back({.use = std::move(back), .values = {}, .leaving = {}});
     }
     for (std::size_t u = 0; u < users.size(); ++u) {
-      // Never three parts that wait to be written: staging is what one, its forerunner and its successor need.
+      // At most two parts wait to be written, so staging holds what a part and its two neighbours need.
       const std::size_t last = u + 2 < users.size() ? begins[u + 2] : steps_.size();
       const Use& use = stores_[u].use;
       end_store(u, step_after(users[u], std::max(last, users[u] + 1), 2 * write_seconds(use) + read_seconds(use)));
@@ -235,9 +235,9 @@ class Offloader {
     const OffloadLayout::Piece place = layout_.place(value.name, value.type.bytes());
     Use use{.ticket = next_ticket_, .parts = {{.offset = place.offset, .type = value.type}}, .name = value.name};
     const std::size_t stored = step_after(made, steps_.size(), write_seconds(use));
-    // Readers in backward that are close together share a fetch.
+    // Readers in backward that are close together share one fetch.
     const double near = 4 * kMargin * read_seconds(use);
-    std::vector<std::pair<std::size_t, std::size_t>> fetched;  // begins, and ends before its first reader
+    std::vector<std::pair<std::size_t, std::size_t>> fetched;  // where a fetch begins, and ends before its first reader
     std::size_t before = 0;
     for (const NodeId reader : readers) {
       const std::size_t at = first_step_[static_cast<std::size_t>(reader)];
@@ -249,7 +249,7 @@ class Offloader {
       }
       before = at;
     }
-    if (fetched.empty() || fetched.front().second <= stored) return;  // it is read again before it could be gone
+    if (fetched.empty() || fetched.front().second <= stored) return;  // it is read again before the store could end
     ++next_ticket_;
     steps_[made].store_begins.push_back(stores_.size());
     end_store(stores_.size(), stored);
@@ -282,7 +282,7 @@ class Offloader {
       for (const std::size_t f : step.fetch_begins) {
         fetches_[f].arriving = add_transfer(Op::kFetchBegin, fetches_[f].use, {}, phase);
       }
-      std::vector<ValueId> states;  // of this part, arrived
+      std::vector<ValueId> states;  // the states of this part, after they arrived
       for (const std::size_t f : step.fetch_ends) {
         Fetch& fetch = fetches_[f];
         const std::vector<ValueId> arrived = add_transfer(Op::kFetchEnd, fetch.use, fetch.arriving, phase);
@@ -308,7 +308,7 @@ class Offloader {
     rewriter_.copy_outputs();
   }
 
-  // A part of an update; the parameter passes through all of them.
+  // Emits one part of an update; the parameter passes through all parts.
   void emit_part(const Step& step, const std::vector<ValueId>& states) {
     const Node& whole = *step.node;
     const UpdateForm form = update_form(graph_, whole);
@@ -324,7 +324,7 @@ class Offloader {
       if (i >= form.states() && i < form.gradient()) {
         input = states[i - form.states()];
       } else {
-        // Parts of the parameter: what the part before this one made.
+        // The parameter's inputs are the outputs of the previous part.
         input = rewriter_.mapped(i < form.states() && !first ? whole.outputs[i] : input);
       }
     }
@@ -345,7 +345,7 @@ class Offloader {
   std::vector<std::size_t> last_store_ends_;
   std::set<ValueId> offloaded_sources_;
   std::map<std::string, std::vector<OffloadLayout::Piece>> pieces_;
-  std::vector<ValueId> states_made_;  // by the last part
+  std::vector<ValueId> states_made_;  // made by the last part
   std::int64_t next_ticket_ = 0;
 };
 

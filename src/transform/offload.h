@@ -1,11 +1,11 @@
-// Offload: optimizer states, and forward values that backward reads, live in a file between their uses. (ZeRO-Offload and
-// ZeRO-Infinity do so for far larger models: Ren et al. 2021, Rajbhandari et al. 2021.)
+// Offload: optimizer states, and activations that backward reads, live in a file between their uses. (ZeRO-Offload and
+// ZeRO-Infinity do this for far larger models: Ren et al. 2021, Rajbhandari et al. 2021.)
 //
-// What changes is where bytes lie and when; every node computes the same numbers from the same bits. An update whose
-// moments are offloaded is cut into parts of a few MiB, so that staging is a few pieces however large the
-// parameter: each part is fetched one part ahead of its update, and stored while the next is updated. A forward value is
-// stored where it is made, and fetched some time before backward reads it. How long before follows from estimated
-// seconds, so that staging is held no longer than it takes to hide the disk.
+// Only the place of bytes changes; every node computes the same numbers from the same bits. An update whose moments are
+// offloaded is cut into parts of a few MiB, so that staging takes a few pieces however large the parameter is: each
+// part is fetched one part ahead of its update, and stored while the next one is updated. An activation is stored where
+// it is made, and fetched some time before backward reads it. That time follows from estimated seconds, so that staging
+// is held only as long as needed to hide the disk.
 //
 //   std::vector<Offloading> ranked = rank_offloads(graph, options);
 //   graph = offload(graph, names of those to take, options, layout);      // last of all transforms
@@ -22,26 +22,26 @@
 
 namespace plimsoll {
 
-// Where offloaded tensors lie in the file. One layout serves all programs of a run: a name has one place.
+// The places of offloaded tensors in the file. One layout serves all programs of a run: a name has one place.
 class OffloadLayout {
  public:
   struct Piece {
     std::uint64_t offset = 0;
     std::size_t bytes = 0;
   };
-  // A state of the optimizer: its pieces hold it from its first byte to its last.
+  // A state of the optimizer; its pieces cover it from its first byte to its last.
   struct State {
     TensorType type;
     std::vector<Piece> pieces;
   };
 
-  // The place of that name, made at the end of the file if there is none. Throws InternalError if it has other bytes.
+  // Returns the place of that name, added at the end of the file if new. Throws InternalError if its size differs.
   Piece place(const std::string& name, std::size_t bytes);
   void set_state(const std::string& name, State state) { states_[name] = std::move(state); }
 
   const std::map<std::string, State>& states() const { return states_; }
   std::uint64_t bytes() const { return bytes_; }
-  // Of states alone, and of forward values.
+  // The bytes of states, and of activations.
   std::uint64_t state_bytes() const;
   std::uint64_t activation_bytes() const;
 
@@ -51,27 +51,27 @@ class OffloadLayout {
   std::uint64_t bytes_ = 0;
 };
 
-// Something that may be offloaded: the node of an update with its moments, or a forward value.
+// Something that may be offloaded: an update node with its moments, or an activation.
 struct Offloading {
   std::string name;  // the update node's, or the value's
   bool is_state = false;
-  std::size_t bytes = 0;  // that memory need not hold, but for staging
+  std::size_t bytes = 0;  // freed in memory, without the staging buffers
 };
 
 struct OffloadOptions {
-  // Seconds that a node takes, and that the disk takes for a byte.
+  // The seconds that a node takes, and that the disk takes per byte.
   std::function<double(const Graph&, const Node&)> node_seconds;
   double read_seconds_per_byte = 0, write_seconds_per_byte = 0;
-  std::size_t piece_bytes = std::size_t{4} << 20;      // of a moment, at most
-  std::size_t smallest_bytes = std::size_t{64} << 10;  // smaller ones stay: the disk takes about as long for this many
+  std::size_t piece_bytes = std::size_t{4} << 20;      // largest piece of a moment
+  std::size_t smallest_bytes = std::size_t{64} << 10;  // smaller ones stay: the disk takes about as long for this size
 };
 
-// What of the graph may be offloaded, in the order in which a growing need for memory would take it: states, those of
-// least bytes first that make whole pieces, so that no more is taken than is needed; and forward values that
-// backward reads, in the order in which they are made, since the first is needed last.
+// Returns what may be offloaded, in the order in which a growing need for memory would take it: states, with the
+// smallest that make whole pieces first, so that no more is taken than needed; and activations that backward reads, in
+// the order in which they are made, since the first is needed last.
 std::vector<Offloading> rank_offloads(const Graph& graph, const OffloadOptions& options);
 
-// `names`: of rank_offloads; others are ignored (a value may be recomputed instead). States that are offloaded are no
+// `names` are names from rank_offloads; others are ignored (a value may be recomputed instead). Offloaded states are no
 // longer sources of the graph: `layout` says where they are.
 Graph offload(const Graph& graph, const std::set<std::string>& names, const OffloadOptions& options,
               OffloadLayout& layout);

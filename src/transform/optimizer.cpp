@@ -96,12 +96,12 @@ class Accumulator {
   std::int64_t row_capacity_;
   const Gradients& gradients_;
   ValueId keep_ = kNoValue;
-  // Gradient -> parameter, in the old graph; parameters that are only added to one another share a gradient.
+  // Gradient -> parameter in the old graph; parameters that are only added to each other share a gradient.
   std::multimap<ValueId, ValueId> parameters_of_;
   Gradients sums_;
 };
 
-// The inputs of a parameter's update up to its gradient; states are added to the graph.
+// Collects the inputs of a parameter's update up to its gradient and adds its states to the graph.
 class UpdateInputs {
  public:
   UpdateInputs(Graph& graph, ValueId parameter)
@@ -111,7 +111,7 @@ class UpdateInputs {
     if (dtype == DType::kBF16) add(kLowHalfSuffix, {DType::kI16, shape_});
   }
 
-  // `coded_from`: the fewest elements whose moments are coded.
+  // `coded_from` is the smallest number of elements whose moments are coded.
   void add_adamw(std::int64_t coded_from) {
     for (const std::string moment : {".exp_avg", ".exp_avg_sq"}) {
       if (shape_.elements() >= coded_from) {
@@ -122,7 +122,7 @@ class UpdateInputs {
       }
     }
   }
-  // `factored`: the parameter's shape as it is factored.
+  // `factored` is the shape in which the parameter is factored.
   void add_adafactor(const Shape& factored) {
     if (shape_.rank() < 2) return add(".exp_avg_sq", {f_, shape_});
     add(".exp_avg_sq_row", {f_, row_mean_shape(factored)});
@@ -184,7 +184,7 @@ bool decays_by_default(const std::string& parameter) {
   std::string lower = parameter;
   std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
   const auto contains = [&](const char* part) { return lower.find(part) != std::string::npos; };
-  // "norm" as a whole part of the name, or as the end of one: (^|[._])norm($|[.])
+  // Matches "norm" as a whole part of the name, or at the end of a part: (^|[._])norm($|[.]).
   const auto is_norm = [&] {
     for (std::size_t at = lower.find("norm"); at != std::string::npos; at = lower.find("norm", at + 1)) {
       const std::size_t end = at + 4;

@@ -1,4 +1,4 @@
-// From gradients to updated parameters, as nodes: accumulation over micro-batches, global-norm clipping, the optimizer.
+// Builds the nodes from gradients to updated parameters: accumulation over micro-batches, clipping, the optimizer.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@
 
 namespace plimsoll {
 
-// Gradients as the next transform sees them.
+// The gradients that one transform passes to the next.
 using Gradients = std::map<ValueId, Gradient>;  // parameter -> gradient
 
 // Sums each gradient into a persistent state "<parameter>.gradient" (rows: ".gradient_ids", ".gradient_count",
@@ -21,50 +21,50 @@ using Gradients = std::map<ValueId, Gradient>;  // parameter -> gradient
 Graph accumulate_gradients(const Graph& graph, std::int64_t row_capacity, Gradients& gradients);
 
 enum class OptimizerKind : std::uint8_t {
-  kAdamW,      // two moments, 8 bytes a parameter
-  kAdamW8bit,  // the same in 8-bit codes, 2.03 bytes a parameter; some tensors' moments stay as they are
-  kAdafactor   // means of rows and of columns of the squared gradient; next to nothing
+  kAdamW,      // two moments, 8 bytes per parameter
+  kAdamW8bit,  // the same in 8-bit codes, 2.03 bytes per parameter; some tensors keep floats
+  kAdafactor   // row and column means of the squared gradient; almost no memory
 };
-// As the `transformers` Trainer's --optim has them: "adamw_torch", "adamw_8bit", "adafactor".
+// Returns the name that the `transformers` Trainer's --optim uses: "adamw_torch", "adamw_8bit", "adafactor".
 std::string_view optimizer_name(OptimizerKind kind);
 // Throws UsageError.
 OptimizerKind parse_optimizer(std::string_view name);
 
 struct OptimizerOptions {
   OptimizerKind kind = OptimizerKind::kAdamW;
-  // Tensors with fewer elements keep the moments of AdamW as floats: they are few bytes, and often delicate.
+  // Tensors with fewer elements keep AdamW's moments as floats: they take few bytes and are often sensitive.
   std::int64_t coded_from = 4096;
-  AdamWAttributes adamw;  // of both kinds of AdamW; the weight decay is Adafactor's, too
-  // False: gradients are never clipped. The norm is computed all the same.
+  AdamWAttributes adamw;  // for both kinds of AdamW; Adafactor uses its weight decay
+  // If false, gradients are never clipped. The norm is computed all the same.
   bool clips = true;
-  // Gradients are those of a loss that was multiplied by a scale: updates wait for the norm, take the scale away, and
-  // are left out where a gradient has overflowed.
+  // If true, the loss was multiplied by a scale: updates wait for the norm, divide by the scale, and are skipped if a
+  // gradient has overflowed.
   bool unscales = false;
-  // Where no update waits for the norm of all gradients (UpdateMode::kInBackward): each waits for that of its own, so
-  // that a gradient which is not finite changes nothing. Otherwise one such gradient keeps all updates from changing
+  // If true, no update waits for the norm of all gradients (UpdateMode::kInBackward): each waits for that of its own,
+  // so that a NaN or infinite gradient changes nothing. Otherwise one such gradient keeps all updates from changing
   // anything.
   bool updates_early = false;
-  // Weight decay of this parameter; by default none for biases and layer norms (as the `transformers` Trainer does).
+  // Says if a parameter decays; by default biases and layer norms do not (as in the `transformers` Trainer).
   std::function<bool(const std::string& parameter)> decays;
 
   bool waits_for_norm() const { return clips || unscales; }
 };
-// What an optimizer has to know of the parameters beyond the graph.
+// Facts about the parameters that the optimizer needs beyond the graph.
 struct ParameterFacts {
-  // The shape by whose last two dimensions Adafactor factors a parameter with a dense gradient, of as many elements as
-  // the graph's; by default the graph's own.
+  // The shape whose last two dimensions Adafactor uses to factor a parameter with a dense gradient; it has as many
+  // elements as the graph's shape, which is the default.
   std::function<Shape(const std::string& parameter)> factored_shape{};
-  // Whether kAdamW8bit holds the moments of a parameter of coded_from elements or more in codes; by default it does.
+  // Says if kAdamW8bit codes the moments of a parameter of coded_from elements or more; the default is yes.
   std::function<bool(const std::string& parameter)> takes_codes{};
 };
 // False for biases and layer norms, by the name patterns of the `transformers` Trainer (get_decay_parameter_names).
 bool decays_by_default(const std::string& parameter);
 
-// The input f32[1] scalars that the update reads each step.
+// The names of the f32[1] inputs that the update reads each step.
 inline constexpr const char* kLearningRateInput = "learning_rate";
 inline constexpr const char* kStepInput = "step";  // i32[1], 1 for the first update
 inline constexpr const char* kMaxGradNormInput = "max_grad_norm";
-// One over the loss scale, where OptimizerOptions::unscales.
+// One over the loss scale, used if OptimizerOptions::unscales.
 inline constexpr const char* kUnscaleInput = "unscale";
 // i32[1], 0 in the first micro-batch of an update; read by accumulate_gradients.
 inline constexpr const char* kKeepGradientsInput = "keep_gradients";
@@ -78,9 +78,9 @@ inline constexpr const char* kKeepGradientsInput = "keep_gradients";
 ValueId append_optimizer(Graph& graph, const Gradients& gradients, const OptimizerOptions& options,
                          const ParameterFacts& facts = {});
 
-// True for the names above but ".low", which belongs to the parameter's value.
+// True for the names above except ".low", which belongs to the parameter's value.
 bool is_optimizer_state(std::string_view name);
-// Of optimizer states: whether it holds a moment in codes, or what belongs to one.
+// True for an optimizer state that holds a moment in codes, or belongs to one.
 bool is_coded_state(std::string_view name, const TensorType& type);
 inline constexpr std::string_view kLowHalfSuffix = ".low";
 

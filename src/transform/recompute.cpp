@@ -29,7 +29,7 @@ class Recomputer {
   }
 
  private:
-  // The new graph's value that stands for `old` in backward nodes.
+  // Returns the new graph's value that stands for `old` in backward nodes.
   ValueId for_backward(ValueId old) {
     const Value& value = graph_.value(old);
     if (value.producer == kNoNode) return rewriter_.mapped(old);
@@ -47,7 +47,7 @@ class Recomputer {
     copy.phase = Phase::kBackward;
     copy.row_count = node.row_count == kNoValue ? kNoValue : rewriter_.mapped(node.row_count);
     if (node.op == Op::kLayerNorm && output == 0 && !policy_(graph_, node, 1)) {
-      // From the normalized output, which backward keeps anyway.
+      // The copy is computed from the normalized output, which backward keeps anyway.
       copy.op = Op::kLayerNormAffine;
       copy.attributes = NoAttributes{};
       copy.inputs = {for_backward(node.outputs[1]), for_backward(node.inputs[1]), for_backward(node.inputs[2])};

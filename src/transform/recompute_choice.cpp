@@ -7,7 +7,7 @@
 namespace plimsoll {
 namespace {
 
-// What backward needs of forward: kept, or computed again from what is.
+// The values that backward needs from forward: kept, or recomputed from those that are kept.
 class Needs {
  public:
   Needs(const Graph& graph, const std::set<std::string>& again)
@@ -19,7 +19,7 @@ class Needs {
     }
   }
 
-  // Forward values that are needed and not computed again.
+  // True for activations that are needed and not recomputed.
   bool keeps(ValueId value) const { return needed_[index(value)] && is_forward(value) && !is_again(value); }
   std::size_t kept_bytes(const Node& node) const {
     std::size_t bytes = 0;
@@ -32,7 +32,7 @@ class Needs {
     return bytes;
   }
 
-  // The nodes that must run again, beside those that do already, so that this one can: back to values that are needed.
+  // Returns the nodes that must also run again so that this one can, back to values that are needed anyway.
   std::vector<NodeId> chain(NodeId node) const {
     std::vector<NodeId> nodes = {node};
     for (std::size_t i = 0; i < nodes.size(); ++i) {

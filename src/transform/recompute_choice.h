@@ -1,5 +1,5 @@
-// Which forward values to compute again in backward, when keeping all of them costs too much memory: those that free the
-// most bytes for the least time come first. (Selective recomputation; Korthikanti et al. 2022, "Reducing Activation
+// Chooses which activations to recompute in backward when keeping all of them takes too much memory: those that free
+// the most bytes for the least time come first. (Selective recomputation; Korthikanti et al. 2022, "Reducing Activation
 // Recomputation in Large Transformer Models", choose by hand what is ranked here.)
 //
 //   const auto ranked = rank_recomputations(graph, anchors, seconds);
@@ -17,25 +17,25 @@
 
 namespace plimsoll {
 
-// One choice: `nodes` run again in backward, from values that are there already.
+// One choice: `nodes` run again in backward, from values that exist already.
 struct Recomputation {
   std::vector<std::string> nodes;
-  std::size_t bytes = 0;  // kept values that need not be kept any more
-  double seconds = 0;     // extra, each step
+  std::size_t bytes = 0;  // bytes of values that no longer need to be kept
+  double seconds = 0;     // added to each step
 };
 
 using NodeSeconds = std::function<double(const Graph&, const Node&)>;
 
-// `graph`: forward and backward, before any recomputation; cheap nodes (is_cheap) count as computed again. `anchors`: forward
-// nodes whose outputs are always kept, so that computing again never reaches further back than to the one before. In the order
-// in which a growing need for memory would take them: each best after those before it.
+// `graph` has forward and backward, before any recomputation; cheap nodes (is_cheap) count as recomputed. `anchors` are
+// forward nodes whose outputs are always kept, so recomputation never reaches beyond the previous one. The result is in
+// the order in which a growing need for memory takes them: each is the best after those before it.
 std::vector<Recomputation> rank_recomputations(const Graph& graph, const std::set<std::string>& anchors,
                                                const NodeSeconds& seconds);
 
-// Bytes of forward values that backward reads and that no recomputation of `again` or is_cheap brings back.
+// The bytes of activations that backward reads and that neither `again` nor is_cheap recomputes.
 std::size_t kept_bytes(const Graph& graph, const std::set<std::string>& again);
 
-// is_cheap, and every output of the named nodes.
+// Recomputes what is_cheap accepts, and every output of the named nodes.
 RecomputePolicy recompute_policy(std::set<std::string> again);
 
 }  // namespace plimsoll

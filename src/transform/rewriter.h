@@ -1,4 +1,4 @@
-// Rewriter: copies a graph node by node into a new one, letting a transform step in where it wants to.
+// Rewriter: copies a graph node by node into a new one, and lets a transform change what it wants.
 #pragma once
 
 #include <functional>
@@ -14,11 +14,11 @@ class Rewriter {
   explicit Rewriter(const Graph& from) : from_(from), map_(from.values().size(), kNoValue) {}
 
   Graph& graph() { return to_; }
-  // Inputs, parameters and states, under their names.
+  // Copies inputs, parameters and states under their names.
   void copy_sources();
-  // But those that `skips` names.
+  // Copies all but those that `skips` selects.
   void copy_sources(const std::function<bool(const Value&)>& skips);
-  // The node with its inputs mapped, or with the given inputs of the new graph; its outputs become the old ones' images.
+  // Copies the node with its inputs mapped, or with the given inputs of the new graph; maps the old outputs to the new.
   void copy_node(const Node& node);
   void copy_node(const Node& node, std::vector<ValueId> inputs);
   void copy_outputs();
