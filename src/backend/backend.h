@@ -1,7 +1,7 @@
-// Backend and Kernel: how a node becomes something that runs.
+// Backend and Kernel: turn a node into something that runs.
 //
-// `prepare` does all slow work (code generation, choosing algorithms, checks) and declares the scratch bytes that the
-// kernel needs while it runs; `run` allocates nothing, throws nothing on valid input (but for fetch and store nodes,
+// `prepare` does all slow work (code generation, choice of algorithms, checks) and declares the scratch bytes that the
+// kernel needs while it runs; `run` allocates nothing, throws nothing on valid input (except fetch and store nodes,
 // whose disk may fail) and may be called any number of times.
 //
 //   std::unique_ptr<Kernel> kernel = backend.prepare(graph, node);
@@ -27,8 +27,8 @@
 
 namespace plimsoll {
 
-// A device failed at what it was given to do: this process can use it no more. Which kernel it was is known where the
-// device was waited for after each (runtime/checked_run.h).
+// A device failed during its work, and this process can no longer use it. The failing kernel is known if the device was
+// synchronized after each one (runtime/checked_run.h).
 class DeviceError : public EnvironmentError {
  public:
   using EnvironmentError::EnvironmentError;
@@ -43,19 +43,19 @@ struct KernelArguments {
   std::span<std::byte> scratch;             // at least scratch_bytes(), aligned to kAlignmentBytes, contents undefined
   const std::int32_t* row_count = nullptr;  // leading rows that are real; nullptr: all
   Transfers* transfers = nullptr;           // for fetch and store nodes
-  // The real rows are no more than this, as far as the host knows: what kernels of a device, where the host cannot read
-  // row_count, take for the size of their work.
+  // An upper bound of the real rows that the host knows; a device's kernels use it for the size of their work where the
+  // host cannot read row_count.
   std::int64_t row_bound = std::numeric_limits<std::int64_t>::max();
 
-  // Real rows of a tensor with `capacity` rows.
+  // The real rows of a tensor with `capacity` rows.
   std::int64_t rows(std::int64_t capacity) const { return row_count == nullptr ? capacity : *row_count; }
-  // The same for the host of a device: at least as many.
+  // An upper bound of the same, for the host of a device.
   std::int64_t bound(std::int64_t capacity) const { return std::min(capacity, row_bound); }
 };
 
 class Kernel;
 
-// A kernel, and what it is given.
+// A kernel and its arguments.
 struct KernelCall {
   const Kernel* kernel = nullptr;
   KernelArguments arguments{};
@@ -70,21 +70,21 @@ class Kernel {
 
   virtual std::size_t scratch_bytes() const { return 0; }
   virtual void run(const KernelArguments& arguments) const = 0;
-  // A function that does what all these calls do, to the same bits, in fewer starts on a device; empty where there is
-  // none. One of them is this kernel's, and none writes what another reads or writes. It needs the kernels, but nothing
-  // that `calls` lies in.
+  // Returns a function that does the same as all these calls, with the same bits, in fewer kernel launches; empty if
+  // there is none. One of the calls is this kernel's, and none writes what another reads or writes. The function needs
+  // the kernels, but not the memory of `calls`.
   virtual std::function<void()> join([[maybe_unused]] std::span<const KernelCall> calls) const { return {}; }
 };
 
-// One allocation of a backend's, freed with the object.
+// One allocation of a backend, freed with the object.
 class DeviceMemory : public MemoryAccess {
  public:
-  // Addresses for kernels; the host may follow them only if is_host().
+  // Addresses for kernels; the host may use them only if is_host().
   virtual std::span<std::byte> bytes() const = 0;
 };
 
-// Starts all kernels of one program, again and again. A device may record what is started, once for each `variant`, and
-// start the record at once from then on: within a variant, `start` does the same each time.
+// Launches all kernels of one program repeatedly. A device may record the launches, once for each `variant`, and launch
+// the record as a whole from then on: within a variant, `start` does the same each time.
 class Recorder {
  public:
   Recorder() = default;
@@ -93,25 +93,25 @@ class Recorder {
   virtual ~Recorder() = default;
 
   virtual void run(std::int64_t variant, const std::function<void()>& start) = 0;
-  // That the device has worked on what was started, by its own clock. Waits until that has ended.
+  // The time that the device has worked on the launched kernels, by its own clock. Waits for their end.
   virtual double device_seconds() = 0;
 };
 
-// Memory of a device that is not the host's.
+// The memory of a device that has its own.
 struct DeviceUse {
   std::size_t held_bytes = 0;  // by this process
-  std::size_t free_bytes = 0;  // by nobody
+  std::size_t free_bytes = 0;  // held by no process
 };
 
-// Which of several ways some kernels of a device take. They differ in the last bits of sums: results repeat bit for bit
-// by the same ones only.
+// The algorithms chosen for some kernels of a device. They differ in the last bits of sums, so results repeat bit for
+// bit only with the same algorithms.
 struct Choices {
-  std::string device{};                             // and library that they are for; empty: there is nothing to choose
-  std::map<std::string, std::string> algorithms{};  // texts that the backend understands, by what is computed
+  std::string device{};                             // and library that they apply to; empty: there is nothing to choose
+  std::map<std::string, std::string> algorithms{};  // the backend's own text for each computation
   friend bool operator==(const Choices&, const Choices&) = default;
 };
 
-// Buffers for copies between the host and a device.
+// The sizes of buffers for copies between the host and a device.
 struct BufferBytes {
   std::size_t device = 0, host = 0;
 };
@@ -126,38 +126,38 @@ class Backend {
   virtual std::string_view name() const = 0;
   // Throws InternalError for an op or dtype that this backend does not know.
   virtual std::unique_ptr<Kernel> prepare(const Graph& graph, const Node& node) = 0;
-  // The one large allocation of a run, every page of it touched. Throws EnvironmentError saying how much was asked for.
+  // Makes the one large allocation of a run and touches every page. Throws EnvironmentError naming the requested size.
   virtual std::unique_ptr<DeviceMemory> allocate(std::size_t bytes) = 0;
-  // For one program; nullptr where kernels are started one by one.
+  // Returns a recorder for one program; nullptr if kernels are launched one by one.
   virtual std::unique_ptr<Recorder> make_recorder() { return nullptr; }
-  // How fast tensors go to make_offload_store's and come back, measured now; nullopt: this backend offloads to files.
+  // Measures the speed of transfers to and from make_offload_store; nullopt: this backend offloads to files.
   virtual std::optional<TransferSpeed> offload_speed() { return std::nullopt; }
-  // What goes with an allocation of that size.
+  // The buffers that belong to an allocation of that size.
   virtual BufferBytes buffer_bytes(std::size_t) const { return {}; }
-  // Where offloaded tensors live, nearer than a file; `tickets`: above the largest of any transfer node. Throws
-  // EnvironmentError where there is no room. nullptr: this backend offloads to files.
+  // Makes a store for offloaded tensors that is faster than a file; `tickets` exceeds the largest of any transfer node.
+  // Throws EnvironmentError if there is no room. nullptr: this backend offloads to files.
   virtual std::unique_ptr<OffloadStore> make_offload_store(std::uint64_t bytes, std::size_t tickets);
-  // Makes ready all kernels that were prepared for these bounds of rows (KernelArguments::row_bound), so that running
-  // them allocates nothing.
+  // Prepares all kernels for these row bounds (KernelArguments::row_bound), so that running them allocates
+  // nothing.
   virtual void prepare_bounds(std::span<const std::int64_t>) {}
-  // For kernels that are prepared and live: what was taken over or chosen by time.
+  // The choices for kernels that are prepared and live, whether given or timed.
   virtual Choices choices() { return {}; }
-  // Takes those choices over, which come before earlier ones; false where they are for another device or library:
-  // nothing is changed then. Empty ones are for any. Before prepare_bounds. Throws DataError, naming `where`, for a
-  // text that is no choice.
+  // Uses those choices in preference to earlier ones. Returns false, and changes nothing, if they are for another
+  // device or library. Empty ones fit any. Call before prepare_bounds. Throws DataError, naming `where`, for a text
+  // that is not a choice.
   virtual bool use_choices(const Choices& choices, [[maybe_unused]] const std::string& where) {
     return choices.device.empty();
   }
-  // Chooses by time what nothing was taken over for, in `memory`, whose contents are lost if the result, how many
-  // things were timed, is not 0. Before prepare_bounds. Throws DataError where a choice that was taken over does not
+  // Chooses by time where no choice was given, using `memory`, whose contents are lost unless the result,
+  // the number of timings, is 0. Call before prepare_bounds. Throws DataError if a given choice does not
   // run.
   virtual std::size_t tune(const DeviceMemory&) { return 0; }
-  // Of the device as it is now; nothing where kernels work in the host's memory.
+  // The device's current memory use; nothing if kernels work in the host's memory.
   virtual std::optional<DeviceUse> device_use() { return std::nullopt; }
-  // What the process holds on the device beside what allocate() gave: its context and libraries, complete once kernels
-  // are prepared. 0 where memory is the host's, which counts such things among its own.
+  // The bytes that the process holds on the device besides allocate()'s: its context and libraries, complete once
+  // kernels are prepared. 0 if memory is the host's, which includes them.
   virtual std::size_t reserved_bytes() { return 0; }
-  // Returns when every kernel that was run has ended; nothing to wait for where run() returns after its work.
+  // Returns when every launched kernel has ended; does nothing if run() returns after its work.
   virtual void wait() {}
 };
 

@@ -1,4 +1,4 @@
-// ScratchLayout: parts of a kernel's scratch, laid out while it is prepared; each starts on kAlignmentBytes.
+// ScratchLayout: divides a kernel's scratch into parts while it is prepared; each part starts on kAlignmentBytes.
 //
 //   ScratchLayout layout;
 //   const std::size_t keys_at = layout.add<std::int32_t>(count);          // in the factory; layout.bytes() is declared
@@ -15,7 +15,7 @@ namespace plimsoll {
 
 class ScratchLayout {
  public:
-  // The offset of a new part for `count` elements of T.
+  // Returns the offset of a new part for `count` elements of T.
   template <typename T>
   std::size_t add(std::int64_t count) {
     return add_bytes(static_cast<std::size_t>(count) * sizeof(T));

@@ -1,4 +1,4 @@
-// A parameter's update that changes nothing where its last input, the factor of gradients, is NaN (graph/op.h).
+// An update of a parameter that changes nothing if its last input, the gradients' factor, is NaN (graph/op.h).
 #pragma once
 
 #include <memory>

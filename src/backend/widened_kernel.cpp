@@ -33,7 +33,7 @@ void narrow(const float* from, const TensorView& half) {
   std::transform(from, from + bits.size(), bits.begin(), convert);
 }
 
-// Where a tensor of the node lies for the inner kernel: in scratch at `offset`, or, no half, where it is.
+// The address of a tensor for the inner kernel: in scratch at `offset`, or, if it is not a half, in place.
 struct Place {
   bool widened = false;
   std::size_t offset = 0;
@@ -103,7 +103,7 @@ class WidenedKernel final : public Kernel {
   }
 
  private:
-  // layer_norm's y follows from the normalized output as it is stored, which has been rounded by now.
+  // layer_norm's y must follow from the stored normalized output, which has been rounded by now.
   void affine_again(const KernelArguments& arguments) const {
     widen(arguments.outputs[1], wide_outputs_[1].data<float>());
     const TensorView inputs[] = {wide_outputs_[1], wide_inputs_[1], wide_inputs_[2]};
@@ -123,7 +123,7 @@ class WidenedKernel final : public Kernel {
   std::vector<Place> inputs_{}, outputs_{};
   std::unique_ptr<Kernel> kernel_{}, affine_{};
   std::size_t inner_at_ = 0, scratch_bytes_ = 0;
-  mutable std::vector<TensorView> wide_inputs_{}, wide_outputs_{};  // of the run that is under way
+  mutable std::vector<TensorView> wide_inputs_{}, wide_outputs_{};  // of the run in progress
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A node whose tensors are halves or coded weights, run by a kernel that knows F32 alone: inputs are widened into
-// scratch, outputs rounded when they are stored. This is what a half means everywhere (values are stored in it,
+// Runs a node whose tensors are halves or coded weights with a kernel that only supports F32: inputs are widened into
+// scratch, outputs rounded when they are stored. This defines what a half means everywhere (values are stored in it,
 // arithmetic is in F32), so it is the reference for kernels that read and write halves themselves.
 //
 //   if (needs_widening(graph, node)) return widened_kernel(graph, node, [&](const Graph& g, const Node& n) { ... });
