@@ -27,11 +27,11 @@ namespace {
 using draw::Context;
 using draw::Surface;
 
-// Pictures are for people to look at: larger pages are drawn smaller, so that drawing has a bound.
+// Pictures are made for viewing, so larger pages are drawn smaller, which bounds the drawing's memory.
 constexpr int kLongestSide = 2000;
-// The most rows of the picture that the legend takes: what does not fit is left out.
+// The most rows of the picture that the legend takes; entries that do not fit are left out.
 constexpr int kHighestLegend = 400;
-// Fonts, paths and the PNG encoder, as measured.
+// The measured memory of fonts, paths and the PNG encoder.
 constexpr std::size_t kDrawingHeap = 6 * kMiB;
 
 struct Size {
@@ -47,8 +47,8 @@ struct Colour {
   double red, green, blue;
 };
 
-// Okabe and Ito's palette (jfly.uni-koeln.de/color), which colour-blind readers can tell apart, without its red: that
-// is for errors.
+// Okabe and Ito's palette (jfly.uni-koeln.de/color), which colour-blind readers can distinguish, without its red, which
+// marks errors.
 constexpr std::array<Colour, 7> kPalette = {{{0.00, 0.45, 0.70},
                                              {0.90, 0.62, 0.00},
                                              {0.00, 0.62, 0.45},
@@ -67,11 +67,11 @@ std::string safe_text(const std::string& text) {
   return safe;
 }
 
-// Piece by piece as it is encoded, so that no whole file is held.
+// Writes the file piece by piece as it is encoded, so that it is never held whole.
 void write_png(cairo_surface_t* surface, OutputFile& file) {
   struct State {
     OutputFile& file;
-    std::exception_ptr error{};  // waits here: none may pass through Cairo, which is C
+    std::exception_ptr error{};  // kept here, because no exception may pass through Cairo, which is C
   } state{file};
   const auto pass_on = [](void* closure, const unsigned char* data, unsigned length) {
     State& s = *static_cast<State*>(closure);
@@ -118,7 +118,7 @@ class Annotator {
   }
 
   void draw() {
-    // Fills first: no tag may lie under another entity's colour.
+    // Fills are drawn first, so that no tag lies under another entity's colour.
     for (const Mark& mark : marks_) draw_boxes(mark);
     for (const Mark& mark : marks_) draw_tag(mark);
     draw_legend();
@@ -161,7 +161,7 @@ class Annotator {
     }
   }
 
-  // The least sure word decides.
+  // The least confident word decides.
   std::string confidence_of(const WordSpan& span) const {
     std::optional<double> least;
     for (std::size_t i = span.begin; i < span.end; ++i) {
@@ -200,9 +200,9 @@ class Annotator {
     cairo_fill(context_.get());
   }
 
-  // Scales the page row by row as it is decoded. The scaled bytes, three a pixel, go into the last part of the
-  // surface's own memory and are spread out to four from the front: no pixel is overwritten before it is read, since
-  // the legend's rows lie behind.
+  // Scales the page row by row as it is decoded. The scaled bytes, three per pixel, go into the last part of the
+  // surface's own memory and are then expanded to four from the front: no pixel is overwritten before it is read, since
+  // the legend's rows follow.
   void read_pixels(ImageRows& image) {
     unsigned char* const data = cairo_image_surface_get_data(surface_.get());
     const auto stride = static_cast<std::size_t>(cairo_image_surface_get_stride(surface_.get()));
@@ -239,7 +239,7 @@ class Annotator {
     return extents.x_advance;
   }
 
-  // What the legend says: a swatch and a name for each entity, then what the red lines mean.
+  // An entry of the legend: a swatch and a name for each entity, then the meaning of the red lines.
   struct LegendEntry {
     std::string text;
     Colour colour;
@@ -290,7 +290,7 @@ class Annotator {
     return {across(std::min(x0, x1)), down(std::min(y0, y1)), across(std::max(x0, x1)), down(std::max(y0, y1))};
   }
 
-  // The boxes of an entity, joined where they stand on one line of text.
+  // Returns the boxes of an entity, joined if they are on the same line of text.
   std::vector<Rectangle> lines_of(const WordSpan& span) const {
     std::vector<Rectangle> lines;
     for (std::size_t i = span.begin; i < span.end; ++i) {
@@ -327,8 +327,8 @@ class Annotator {
     cairo_stroke(context_.get());
   }
 
-  // The tag stands where it hides nothing: above the first line, at its right, at its left, or below the last line;
-  // above where no such place is free.
+  // Puts the tag where it hides nothing: above the first line, at its right, at its left, or below the last line; above
+  // if none of these places is free.
   void draw_tag(const Mark& mark) {
     const std::vector<Rectangle> lines = lines_of(mark.span);
     const std::string text = safe_text(mark.tag);
@@ -388,8 +388,8 @@ class Annotator {
   std::vector<Mark> marks_;
   std::map<std::string, Colour> colours_;
   std::vector<std::string> legend_;
-  int width_ = 0, height_ = 0;    // of the page as it is drawn
-  double across_ = 1, down_ = 1;  // its pixels for each of the image's
+  int width_ = 0, height_ = 0;    // size of the drawn page
+  double across_ = 1, down_ = 1;  // its pixels per pixel of the image
   double font_size_ = 12;
   Surface surface_;
   Context context_;

@@ -1,9 +1,9 @@
-// A page with its fields drawn on it, for people to look at: what was found, how sure, and where it was wrong.
+// Draws a page with its fields, for people to look at: what was found, how confident the model is, and its errors.
 //
 // Words of one entity share a colour; each line of an entity gets an outline and the entity a tag with its name and
-// confidence. Where gold labels are given, agreement is drawn plainly, an entity that is not in the gold is outlined in
-// red, and a gold entity that was not found exactly is outlined in dashed red. A legend with counts stands below the
-// page, never over it. Whatever text comes in, the picture is drawn: bytes that are no UTF-8 become '?'.
+// confidence. With gold labels, correct entities are drawn plainly, an entity that is not in the gold is outlined in
+// red, and a gold entity that was not found exactly is outlined in dashed red. A legend with counts is below the page,
+// never over it. Any text can be drawn: bytes that are not UTF-8 become '?'.
 //
 //   draw_annotated_page({.image = "page.png", .words = words, .output_png = "annotated.png"});
 #pragma once
@@ -29,19 +29,19 @@ struct AnnotatedPage {
   std::filesystem::path image{};  // PNG, JPEG, TIFF, PNM or BMP
   std::vector<AnnotatedWord> words{};
   std::filesystem::path output_png{};
-  // Entity names in the order that fixes their colours; names found on the page beyond these follow in alphabetical
-  // order. Give it so that all pages of a run have the same colours.
+  // Entity names in the order that determines their colours; other names found on the page follow in alphabetical
+  // order. Set it so that all pages of a run have the same colours.
   std::vector<std::string> entity_names{};
-  // How labels are read; by default each by itself, tagged or plain.
+  // How labels are read; the default reads each by itself, tagged or plain.
   LabelScheme scheme = LabelScheme::kMixed;
 };
 
-// Writes `output_png` aside, then renames it. A page with a side of more than 2000 pixels is drawn smaller. Boxes are cut
-// to the page. Throws DataError (the image cannot be read, a box or confidence is not a number), EnvironmentError (font,
-// disk).
+// Writes `output_png` under another name, then renames it. A page with a side of more than 2000 pixels is drawn
+// smaller. Boxes are clipped to the page. Throws DataError (the image cannot be read, a box or confidence is not a
+// number), EnvironmentError (font, disk).
 void draw_annotated_page(const AnnotatedPage& page);
 
-// The most that drawing a page of up to that size holds, beside what its decoder does (ImageInfo::decode_bytes).
+// The most bytes that drawing a page of up to that size holds, besides its decoder's (ImageInfo::decode_bytes).
 std::size_t drawing_bytes(int width, int height);
 
 }  // namespace plimsoll

@@ -1,4 +1,4 @@
-// Cairo objects that clean up after themselves, and its status codes as typed errors.
+// Wraps Cairo objects so that they free themselves, and turns its status codes into typed errors.
 #pragma once
 
 #include <cairo/cairo.h>
@@ -20,11 +20,11 @@ using FontFace = std::unique_ptr<cairo_font_face_t, CairoDeleter>;
 // Throws EnvironmentError (out of memory) or InternalError (anything else) unless `status` is success.
 void check_cairo(cairo_status_t status, const char* doing);
 
-// An image surface, all zero. Throws EnvironmentError where memory does not suffice.
+// Makes an image surface, all zero. Throws EnvironmentError if there is not enough memory.
 Surface make_surface(cairo_format_t format, int width, int height);
 Context make_context(cairo_surface_t* surface);
 
-// The surface as a PNG file: A8 becomes 8-bit gray, RGB24 becomes 8-bit RGB.
+// Encodes the surface as a PNG file: A8 becomes 8-bit gray, RGB24 becomes 8-bit RGB.
 std::string encode_png(cairo_surface_t* surface);
 
 }  // namespace plimsoll::draw

@@ -6,7 +6,7 @@
 namespace plimsoll::draw {
 namespace {
 
-// Runs cut into lines of at most `width`, between words.
+// Breaks runs into lines of at most `width`, between words.
 std::vector<Runs> break_lines(Sheet& sheet, const Runs& runs, const Style& style, double width) {
   std::vector<Runs> lines(1);
   double used = 0;

@@ -21,7 +21,7 @@ struct ColumnShape {
 
 enum class Separator { kDashes, kStars, kEquals, kRule, kDashedRule, kGap };
 
-// A piece of a table row: runs put at `x` with an alignment of their own.
+// A piece of a table row: runs placed at `x` with their own alignment.
 struct Cell {
   double x = 0;
   Align align = Align::kLeft;
@@ -40,24 +40,24 @@ class Column {
   void skip(double lines) { shape_.y += lines * line_height(shape_.style); }
   void skip_pixels(double pixels) { shape_.y += pixels; }
 
-  // One line, broken between words where it is wider than the column.
+  // Puts one line, broken between words if it is wider than the column.
   void line(const Runs& runs, Align align = Align::kLeft) { line(runs, align, shape_.style); }
   void line(const Runs& runs, Align align, const Style& style);
-  // Left and right ends of one line; set smaller where both do not fit.
+  // Puts the left and right ends of one line; both are set smaller if they do not fit.
   void pair(const Runs& left, const Runs& right) { pair(left, right, shape_.style); }
   void pair(const Runs& left, const Runs& right, const Style& style) { pair_from(shape_.left, left, right, style); }
-  // The same, its left end at `x`.
+  // Does the same with the left end at `x`.
   void pair_from(double x, const Runs& left, const Runs& right, const Style& style);
   void cells(const std::vector<Cell>& row) { cells(row, shape_.style); }
   void cells(const std::vector<Cell>& row, const Style& style);
-  // Nothing where the last thing put was a separator.
+  // Puts nothing if the last thing put was a separator.
   void separator(Separator kind);
 
-  // `text` without its last words until it is at most `width` wide; one word always stays.
+  // Returns `text` without its last words until it is at most `width` wide; at least one word stays.
   std::string clip(const std::string& text, double width, const Style& style) const;
 
  private:
-  // Where the letters stand within the line's height.
+  // Returns where the letters stand within the line's height.
   double baseline(const Style& style) const { return shape_.y + 0.95 * style.size; }
 
   Sheet* sheet_;

@@ -41,7 +41,7 @@ CalendarDay add_days(CalendarDay day, int days) {
   return day;
 }
 
-// Eight ways to write a day, the American ones with the month first.
+// Writes a day in one of eight forms, the American ones with the month first.
 std::string format_date(const CalendarDay& date, int form, Region region, bool upper) {
   const auto [y, m, d] = date;
   const std::string_view month = kMonths[static_cast<std::size_t>(m - 1)];
@@ -141,7 +141,7 @@ Cents price(PageRandom& random, int low_units, int high_units) {
   constexpr std::array<int, 8> kEndings = {0, 50, 99, 90, 95, 25, 49, 75};
   const Cents cents = random.chance(0.75) ? random.pick(kEndings) : random.between(1, 99);
   const Cents units = random.between(low_units, high_units);
-  // Nothing is given away.
+  // Every price is positive.
   return std::max<Cents>(units * 100 + cents, 5);
 }
 
@@ -177,7 +177,7 @@ void add_lines(PageFacts& facts, PageRandom& random) {
       constexpr auto kGrades = std::to_array<std::string_view>(
           {"Unleaded 95", "Unleaded 98", "Diesel", "Premium Diesel", "Super Unleaded", "Regular", "RON 95", "RON 97"});
       const int millilitres = random.between(800, 6400) * 10;
-      const int mills = random.between(1050, 2899);  // price of a litre in thousandths
+      const int mills = random.between(1050, 2899);  // thousandths of the currency per litre
       const Cents cents = (Cents{millilitres} * mills + 5000) / 10000;
       add_line(facts, {.description = std::string(random.pick(kGrades)),
                        .detail = fmt::format("{}.{:02} L @ {}.{:03}", millilitres / 1000, millilitres % 1000 / 10,

@@ -39,7 +39,7 @@ const FcChar8* as_fontconfig(const std::string& text) { return reinterpret_cast<
 Config installed_fonts() { return Config(FcInitLoadConfigAndFonts()); }
 
 std::string find_in(FcConfig* config, const std::string& family, bool bold, const std::string& package) {
-  // A list of exact matches: unlike FcFontMatch it never falls back on another family.
+  // This lists exact matches; unlike FcFontMatch it never falls back to another family.
   const Pattern wanted(FcPatternCreate());
   FcPatternAddString(wanted.get(), FC_FAMILY, as_fontconfig(family));
   FcPatternAddInteger(wanted.get(), FC_WEIGHT, bold ? FC_WEIGHT_BOLD : FC_WEIGHT_REGULAR);
@@ -52,7 +52,7 @@ std::string find_in(FcConfig* config, const std::string& family, bool bold, cons
     FcChar8* file = nullptr;
     if (FcPatternGetString(found->fonts[i], FC_FILE, 0, &file) != FcResultMatch) continue;
     const std::string path = reinterpret_cast<const char*>(file);
-    // Several copies: the first by name, so that the order of a directory listing does not matter.
+    // Of several copies the first by name is used, so that the order of a directory listing does not matter.
     if (best.empty() || path < best) best = path;
   }
   if (best.empty()) {
@@ -65,7 +65,7 @@ std::string find_in(FcConfig* config, const std::string& family, bool bold, cons
 }
 
 FontFace open_face(const std::string& path) {
-  // A pattern that names a file is used as it is: no user setting is consulted.
+  // A pattern that names a file is used as it is, without any user setting.
   const Pattern pattern(FcPatternCreate());
   FcPatternAddString(pattern.get(), FC_FILE, as_fontconfig(path));
   FcPatternAddInteger(pattern.get(), FC_INDEX, 0);

@@ -1,8 +1,8 @@
 // The fonts that pages are drawn with: six families from two Debian packages, each regular and bold.
 //
-// Invariant: a face is the very family that was asked for. Fontconfig is asked for exact matches and never allowed to
-// substitute; its user settings (hinting, aliases) do not reach the drawing, so that one set of font files gives one
-// set of pictures. Other versions of the fonts, FreeType or Cairo may move a pixel.
+// Invariant: a face is always of the requested family. Fontconfig is asked for exact matches and may not substitute;
+// its user settings (hinting, aliases) do not affect the drawing, so one set of font files gives one set of pictures.
+// Other versions of the fonts, FreeType or Cairo may move a pixel.
 //
 //   const FontSet fonts;
 //   cairo_set_font_face(context, fonts.face(FontFamily::kDejaVuSans, /*bold=*/true));
@@ -26,8 +26,8 @@ enum class FontFamily {
 };
 inline constexpr std::size_t kFontFamilies = 6;
 
-// The path of the installed file with exactly this family, upright, of normal width. Throws EnvironmentError naming
-// `debian_package` if there is none.
+// Returns the path of the installed file with exactly this family, upright, of normal width. Throws EnvironmentError
+// naming `debian_package` if there is none.
 std::string find_font_file(const std::string& family, bool bold, const std::string& debian_package);
 
 class FontSet {
@@ -40,10 +40,10 @@ class FontSet {
   std::array<FontFace, 2 * kFontFamilies> faces_;
 };
 
-// One face alone, for what needs no more than a caption.
+// Loads one face, for a drawing that only needs a caption.
 FontFace load_font(FontFamily family, bool bold);
 
-// Anti-aliased in gray, never hinted: the same outlines at any size and angle.
+// Uses gray anti-aliasing without hinting: the same outlines at any size and angle.
 void use_plain_font_options(cairo_t* context);
 
 }  // namespace plimsoll::draw

@@ -1,4 +1,4 @@
-// What several layouts share: sums, captions, logos, bar codes.
+// Parts that several layouts share: sums, captions, logos, bar codes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -77,7 +77,7 @@ std::vector<TotalRow> total_rows(const PageFacts& facts, PageRandom& random) {
     rows.push_back(plain(random.chance(0.5) ? "Service charge 10%" : "Svc chg 10%", facts.service));
   }
   const TotalRow tax = plain(tax_caption(facts, random), facts.tax);
-  // A tax that is already inside is often told only after the total.
+  // A tax that is already included is often printed only after the total.
   const bool tax_after = facts.tax_included && random.chance(0.55);
   if (!tax_after) rows.push_back(tax);
   if (facts.rounding != 0 || (facts.region == Region::kMalaysia && random.chance(0.3))) {

@@ -11,7 +11,7 @@
 namespace plimsoll::draw {
 namespace {
 
-// A4, or longer where the text asks for it.
+// The page is A4, or longer if the text needs it.
 constexpr double kSheetWidth = 640, kSheetHeight = 905;
 
 template <std::size_t N>
@@ -33,7 +33,7 @@ TableStyle pick_table_style(const Style& body, const CaptionTaste& caption, Page
   return style;
 }
 
-// The lines sold: description, quantity, unit price, amount. Returns the y below the table.
+// Puts the lines sold: description, quantity, unit price, amount. Returns the y below the table.
 double put_table(Sheet& sheet, const PageFacts& facts, double left, double right, double y, const TableStyle& style,
                  PageRandom& random) {
   const double width = right - left, pad = 7;
@@ -76,7 +76,7 @@ double put_table(Sheet& sheet, const PageFacts& facts, double left, double right
   return y;
 }
 
-// The sums, right-aligned below the table's amounts. Returns the y below them.
+// Puts the sums, right-aligned below the table's amounts. Returns the y below them.
 double put_sums(Sheet& sheet, const PageFacts& facts, double left, double right, double y, const Style& body,
                 const CaptionTaste& caption, PageRandom& random) {
   const bool framed = random.chance(0.3);
@@ -167,7 +167,7 @@ Sheet lay_out_invoice(const FontSet& fonts, const PageFacts& facts, PageRandom& 
     y = std::max(seller.y(), other.y()) + 16;
   }
 
-  // Whom the invoice is for: a company and an address that are not the seller's.
+  // The recipient of the invoice: a company and an address that are not the seller's.
   constexpr auto kCustomers = std::to_array<std::string_view>({"Bill to", "Sold to", "Customer", "Invoice to"});
   Column customer = block(left, middle - 14);
   customer.line({{caption(pick(random, kCustomers))}}, Align::kLeft, body.with_bold());

@@ -16,7 +16,7 @@ std::string pick(PageRandom& random, const std::array<std::string_view, N>& choi
   return std::string(random.pick(choices));
 }
 
-// The taste of one slip: its paper, type and separators.
+// The style of one slip: its paper, type and separators.
 struct SlipStyle {
   double width, margin;
   Style body;
@@ -63,7 +63,7 @@ void put_address(Column& column, const PageFacts& facts, const SlipStyle& style)
   for (const std::string& line : facts.address_lines) column.line({{line, Field::kAddress}}, style.header);
 }
 
-// Logo, company, registration, address, telephone: in an order of the vendor's own.
+// Puts logo, company, registration, address and telephone, in the vendor's own order.
 void put_header(Sheet& sheet, Column& column, const PageFacts& facts, const SlipStyle& style, PageRandom& random) {
   if (random.chance(0.15)) {
     const double size = random.uniform(30, 52);
@@ -90,7 +90,7 @@ void put_title(Column& column, const SlipStyle& style, PageRandom& random) {
   column.line({{style.caption.plain(pick(random, kTitles))}}, Align::kCenter, style.body.with_bold());
 }
 
-// Document number, date and time, and who served, in one of four arrangements.
+// Puts document number, date and time, and who served, in one of four arrangements.
 void put_document_lines(Column& column, const PageFacts& facts, const SlipStyle& style, const std::string& who,
                         PageRandom& random) {
   constexpr auto kNumbers =
@@ -192,7 +192,7 @@ void put_items(Column& column, const PageFacts& facts, const SlipStyle& style, P
 void put_totals(Column& column, const PageFacts& facts, const SlipStyle& style, PageRandom& random) {
   const Style total = style.body.with_bold(random.chance(0.8)).with_size(style.body.size * random.uniform(1.15, 1.45));
   const bool rule_before = random.chance(0.3), rule_after = random.chance(0.3), indented = random.chance(0.25);
-  // The sums may stand in the right part of the slip.
+  // On some slips the sums stand in the right part.
   const double left = column.left() + (indented ? 0.25 * (column.right() - column.left()) : 0);
   for (const TotalRow& row : total_rows(facts, random)) {
     const bool is_total = row.kind == TotalRowKind::kTotal;
@@ -219,7 +219,7 @@ void put_footer(Sheet& sheet, Column& column, const PageFacts& facts, const Slip
     draw_barcode(sheet, (style.width - width) / 2, column.y(), width, height, random);
     column.skip_pixels(height + 6);
   }
-  // Paper comes off the scanner in one of few lengths.
+  // Scanned slips have one of a few paper lengths.
   const double used = column.y() + 24;
   sheet.set_height(used <= 600 ? 600 : used <= 800 ? 800 : std::max(used, 1000.0));
 }

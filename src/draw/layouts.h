@@ -1,4 +1,4 @@
-// The layouts: where the facts of a page stand on its sheet.
+// The layouts: they place the facts of a page on its sheet.
 //
 //   const Sheet sheet = lay_out(fonts, facts, random);
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace plimsoll::draw {
 
-// A finished sheet (its height is set): every kind of page has its layout, and every layout its variants.
+// Returns a finished sheet (its height is set). Every kind of page has its layout, and every layout its variants.
 Sheet lay_out(const FontSet& fonts, const PageFacts& facts, PageRandom& random);
 
 // Narrow slips of one column.
@@ -26,7 +26,7 @@ Sheet lay_out_ticket(const FontSet& fonts, const PageFacts& facts, PageRandom& r
 Sheet lay_out_invoice(const FontSet& fonts, const PageFacts& facts, PageRandom& random);
 Sheet lay_out_form(const FontSet& fonts, const PageFacts& facts, PageRandom& random);
 
-// What layouts share.
+// Parts that layouts share.
 
 enum class TotalRowKind { kPlain, kTotal, kPayment };
 
@@ -37,13 +37,13 @@ struct TotalRow {
   TotalRowKind kind = TotalRowKind::kPlain;
 };
 
-// Subtotal, discount, service, tax, rounding, total and payment, with the page's own captions and in its own order.
+// Returns subtotal, discount, service, tax, rounding, total and payment, with the page's own captions and order.
 std::vector<TotalRow> total_rows(const PageFacts& facts, PageRandom& random);
 
-// "RM 12.40", "$12.40" or "12.40"; the field covers the number (and what is attached to it).
+// Returns "RM 12.40", "$12.40" or "12.40"; the field covers the number (and a currency attached to it).
 Runs amount_runs(Cents amount, const PageFacts& facts, bool with_currency, Field field);
 
-// All lower-case captions of a page are turned to its own taste: as they are, upper case, with a colon.
+// Changes all lower-case captions of a page to its style: unchanged, upper case, with a colon.
 struct CaptionTaste {
   bool upper = false;
   std::string colon{};  // "", ":" or " :"

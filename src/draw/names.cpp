@@ -120,8 +120,8 @@ std::string pick(PageRandom& random, const std::array<string_view, N>& choices) 
   return std::string(random.pick(choices));
 }
 
-// Parts that are themselves drawn are handed over in a braced list: unlike a function's arguments it has an order, and
-// without one two compilers would write two different pages from one seed.
+// Parts that are themselves drawn are passed in a braced list, which is evaluated in order; with a function's arguments
+// two compilers could write two different pages from one seed.
 std::string joined(std::initializer_list<std::string> parts) {
   std::string text;
   for (const std::string& part : parts) text += part;

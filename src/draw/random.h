@@ -1,7 +1,7 @@
-// Random choices for one drawn page: a Philox stream named by (seed, page, purpose).
+// Random choices for one drawn page: a Philox stream identified by (seed, page, purpose).
 //
-// Invariant: what page i looks like depends on the seed and i alone, never on how many pages are drawn or in which
-// order; and a purpose (facts, layout, noise) that takes more numbers does not disturb the others.
+// Invariant: the look of page i depends on the seed and i alone, never on how many pages are drawn or in which order;
+// and a purpose (facts, layout, noise) that takes more numbers does not affect the others.
 //
 //   PageRandom random(seed, page_index, RandomPurpose::kLayout);
 //   if (random.chance(0.3)) ...
@@ -31,9 +31,9 @@ class PageRandom {
     }
     return block_[used_++];
   }
-  // In [0, count); count must be positive. The bias (count / 2^32) is of no consequence here.
+  // Returns a number in [0, count); count must be positive. The bias (count / 2^32) does not matter here.
   std::uint32_t below(std::uint32_t count) { return static_cast<std::uint32_t>((std::uint64_t{bits()} * count) >> 32); }
-  // In [low, high], both ends included.
+  // Returns a number in [low, high], both ends included.
   int between(int low, int high) { return low + static_cast<int>(below(static_cast<std::uint32_t>(high - low + 1))); }
   double uniform() { return bits() * 0x1.0p-32; }
   double uniform(double low, double high) { return low + (high - low) * uniform(); }

@@ -10,14 +10,14 @@
 namespace plimsoll::draw {
 namespace {
 
-// Ink below this is the soft edge of a letter: not worth a row or column of its box.
+// Ink below this is the soft edge of a letter and does not extend its box by a row or column.
 constexpr unsigned char kVisibleInk = 48;
 
 struct Edges {
   double x0, y0, x1, y1;
 };
 
-// The upright rectangle around a rectangle that the context's matrix turned.
+// Returns the upright rectangle around a rectangle that the context's matrix has turned.
 Edges to_device(cairo_t* context, double x, double y, double width, double height) {
   Edges edges{1e9, 1e9, -1e9, -1e9};
   for (const auto& [dx, dy] : {std::pair{0.0, 0.0}, {width, 0.0}, {0.0, height}, {width, height}}) {
@@ -39,7 +39,7 @@ bool column_has_ink(const unsigned char* ink, int stride, int x, int y0, int y1)
   return false;
 }
 
-// A turned rectangle is larger than what it holds: look at the ink itself.
+// A turned rectangle is larger than its contents, so this checks the ink itself.
 void shrink_to_ink(InkedWord& word, cairo_surface_t* surface) {
   const unsigned char* ink = cairo_image_surface_get_data(surface);
   const int stride = cairo_image_surface_get_stride(surface);
@@ -194,7 +194,7 @@ InkedPage Sheet::render(Placement placement) const {
   const Context context = make_context(page.ink.get());
   use_plain_font_options(context.get());
 
-  // One pass to place the boxes, again with half the turn and shift until all are on the page.
+  // One pass places the boxes; it is repeated with half the turn and shift until all are on the page.
   for (int attempt = 0;; ++attempt) {
     if (attempt == 8) placement = {};
     cairo_matrix_t matrix;
@@ -233,7 +233,7 @@ InkedPage Sheet::render(Placement placement) const {
     cairo_set_operator(context.get(), word.style.inverted ? CAIRO_OPERATOR_DEST_OUT : CAIRO_OPERATOR_OVER);
     cairo_set_source_rgba(context.get(), 0, 0, 0, 1);
     cairo_move_to(context.get(), word.x, word.baseline);
-    // Outlines, not cached glyphs: Cairo sets those at whole pixels, which leaves a turned line as a staircase.
+    // Draws outlines, not cached glyphs: Cairo puts those at whole pixels, which makes a staircase of a turned line.
     cairo_text_path(context.get(), word.text.c_str());
     cairo_fill(context.get());
   }

@@ -1,10 +1,10 @@
-// A sheet of paper that text and shapes are put on, and its rendering as ink with one box per word.
+// A sheet of paper for text and shapes, and its rendering as ink with one box per word.
 //
 // A sheet is a display list in page coordinates (pixels, y downwards, text placed by its baseline). Rendering turns it
-// a little, as a scanner does, and reports where every word's ink came to lie.
+// a little, as a scanner does, and reports where every word's ink is.
 //
 // Invariants: words come out in the order in which they were put; the words of one field are put one after the other,
-// so that labels are valid BIO with one entity a field; a box is tight around the word's ink and inside the page.
+// so that labels are valid BIO with one entity per field; a box is tight around the word's ink and inside the page.
 //
 //   Sheet sheet(fonts, 420);
 //   sheet.text(210, 40, {{"Kovira Hardware", Field::kCompany}}, style, Align::kCenter);
@@ -25,8 +25,8 @@ enum class Field { kNone, kCompany, kAddress, kDate, kTotal };
 struct Style {
   FontFamily family = FontFamily::kDejaVuSans;
   bool bold = false;
-  double size = 14;       // pixels to the em
-  double stretch = 1;     // width against the font's own: tills print narrow
+  double size = 14;       // pixels per em
+  double stretch = 1;     // relative to the font's own width: tills print narrow
   bool inverted = false;  // white on a filled bar
 
   Style with_size(double new_size) const;
@@ -34,7 +34,7 @@ struct Style {
   Style with_inverted() const;
 };
 
-// Some words that belong to one field. Words are parted by single spaces.
+// Some words that belong to one field. Single spaces separate the words.
 struct Run {
   std::string text{};
   Field field = Field::kNone;
@@ -43,7 +43,7 @@ using Runs = std::vector<Run>;
 
 enum class Align { kLeft, kCenter, kRight };
 
-// How the paper lies on the scanner.
+// The position of the paper on the scanner.
 struct Placement {
   double angle_degrees = 0;
   double shift_x = 0, shift_y = 0;
@@ -58,7 +58,7 @@ struct InkedWord {
 
 struct InkedPage {
   int width = 0, height = 0;
-  Surface ink;  // A8: 0 is bare paper, 255 full ink
+  Surface ink;  // A8: 0 is blank paper, 255 full ink
   std::vector<InkedWord> words{};
 };
 
@@ -73,19 +73,19 @@ class Sheet {
   double text_width(const Runs& runs, const Style& style);
   // Puts the runs on one line at `x` (its left end, middle or right end) and returns the x where the text ends.
   double text(double x, double baseline, const Runs& runs, const Style& style, Align align = Align::kLeft);
-  // Text that is no word of the page's transcript: a separator of dashes or stars.
+  // Puts text that is not part of the page's words: a separator of dashes or stars.
   void ornament(double x, double baseline, const std::string& text, const Style& style);
 
   void rule(double x0, double y0, double x1, double y1, double thickness, bool dashed = false);
   void frame(double x0, double y0, double x1, double y1, double thickness);
-  // `ink` 1 is black; less is a gray bar.
+  // Fills a bar; `ink` 1 is black, less is gray.
   void fill(double x0, double y0, double x1, double y1, double ink = 1);
   void disc(double x, double y, double radius, double ink = 1);
-  // A handwritten-looking curve through the points x0, y0, x1, y1, ...
+  // Draws a curve that looks handwritten through the points x0, y0, x1, y1, ...
   void curve(std::vector<double> points, double thickness);
 
-  // The page at most `kLongestSide` pixels on either side (a longer sheet is scaled down as a whole). An angle that
-  // would push a word off the page is halved until it does not.
+  // Renders the page with at most `kLongestSide` pixels on either side (a longer sheet is scaled down as a whole). An
+  // angle that would push a word off the page is halved until it does not.
   InkedPage render(Placement placement) const;
 
   static constexpr int kLongestSide = 1000;
@@ -101,7 +101,7 @@ class Sheet {
     std::string text;
     Style style;
     Field field;
-    bool listed;  // false: drawn, but no word of the transcript
+    bool listed;  // false: drawn, but not among the page's words
     double x, baseline;
   };
 

@@ -22,7 +22,7 @@ namespace plimsoll {
 namespace {
 
 constexpr std::size_t kMostPages = 1'000'000;
-// Pages drawn between two writes to the lists: enough to keep the threads busy, little to hold.
+// Pages drawn between two writes to the lists: enough to keep the threads busy, and little to hold.
 constexpr std::size_t kBlockPages = 128;
 
 std::string label_of(draw::Field field, bool begins) {
@@ -34,7 +34,7 @@ std::string label_of(draw::Field field, bool begins) {
 draw::Placement pick_placement(draw::PageRandom& random) {
   draw::Placement placement;
   if (random.chance(0.6)) {
-    // Two numbers added: small turns are more frequent than large ones.
+    // Adding two numbers makes small turns more frequent than large ones.
     placement.angle_degrees = random.uniform(-0.4, 0.4) + random.uniform(-0.4, 0.4);
     placement.shift_x = random.uniform(-3, 3);
     placement.shift_y = random.uniform(-3, 3);
@@ -97,8 +97,8 @@ std::size_t thread_count(const SynthOptions& options) {
   return std::clamp<std::size_t>(wanted, 1, options.count);
 }
 
-// Draws pages `begin` to `begin + lines.size()`, writes their images and leaves their JSON lines. The threads take one
-// page after another; what page they take changes nothing about it.
+// Draws pages `begin` to `begin + lines.size()`, writes their images and stores their JSON lines. The threads take one
+// page after another; a page does not depend on the thread that draws it.
 void draw_block(const SynthOptions& options, const PageDrawer& drawer, std::size_t begin,
                 std::vector<std::string>& lines, SynthSummary& summary) {
   std::atomic<std::size_t> next = 0;
@@ -142,7 +142,7 @@ SynthPage PageDrawer::draw(std::uint64_t index) const {
     const std::lock_guard lock(text_);
     return draw::lay_out(fonts_, facts, layout_random).render(placement);
   }();
-  // Scanning and encoding take most of the time, and run side by side.
+  // The scanner's noise and the encoding take most of the time, and run in parallel.
   const draw::Surface scan = draw::wear(inked, noise_random);
 
   SynthPage page{.id = fmt::format("{:05}", index), .width = inked.width, .height = inked.height};
@@ -155,7 +155,7 @@ SynthPage PageDrawer::draw(std::uint64_t index) const {
 }
 
 bool is_validation_page(std::size_t index, double validation_fraction) {
-  // One page whenever the running share, rounded, grows; 1e-9 hides that 0.1 is not exact.
+  // Takes one page whenever the rounded running count grows; 1e-9 compensates for 0.1 not being exact.
   const auto share = [&](std::size_t pages) {
     return std::floor(static_cast<double>(pages) * validation_fraction + 0.4 + 1e-9);
   };

@@ -1,17 +1,17 @@
-// Draws receipts and forms with labelled words, to train and test on where no real pages are at hand.
+// Draws receipts and forms with labelled words, for training and testing when no real pages are available.
 //
-// Every page is a function of (seed, index): a vendor, an address, a day, goods and sums that agree with each other,
-// one of six layouts with its variants, a font, and the traces of a scanner. Labels are those of SROIE: O and B-/I- of
-// COMPANY, ADDRESS, DATE and TOTAL, one entity each a page. Invariant: same seed, same page, however many are drawn.
+// Every page is a function of (seed, index): a vendor, an address, a day, goods and consistent sums, one of six layouts
+// with its variants, a font, and the traces of a scanner. Labels are those of SROIE: O and B-/I- of COMPANY, ADDRESS,
+// DATE and TOTAL, one entity of each per page. Invariant: same seed, same page, however many are drawn.
 //
 //   synthesize({.output_dir = "pages", .count = 500, .seed = 1});
 //   // pages/train.jsonl, pages/validation.jsonl, pages/images/00000.png, ...
 //
-// Names, numbers and layouts come from large spaces, as in life: a small model trained from scratch learns more from
-// thousands of pages seen two or three times than from hundreds seen often, which it learns by heart.
+// Names, numbers and layouts come from large spaces, as in real data: a small model trained from scratch learns more
+// from thousands of pages seen two or three times than from hundreds seen often, which it memorises.
 //
-// The bytes also depend on the installed versions of the fonts, FreeType, Cairo and zlib: they are the same on one
-// machine, not on every machine.
+// The bytes also depend on the installed versions of the fonts, FreeType, Cairo and zlib, so they may differ between
+// machines.
 #pragma once
 
 #include <array>
@@ -41,12 +41,12 @@ struct SynthPage {
   std::string id{};  // "00000"
   int width = 0, height = 0;
   std::vector<SynthWord> words{};
-  std::string png{};  // the file's bytes: 8-bit gray, or RGB where the paper has a tint
+  std::string png{};  // the file's bytes: 8-bit gray, or RGB if the paper has a tint
 };
 
-// Draws pages, for several threads at once. Cairo's text drawing is not safe across threads, whatever fonts they use:
-// a drawer lets one thread in at a time, so threads share one drawer and never have two. Throws EnvironmentError naming
-// the Debian package where a font is not installed.
+// Draws pages; several threads may use it at once. Cairo's text drawing is not thread-safe, whatever fonts it uses: a
+// drawer lets one thread in at a time, so threads must share one drawer. Throws EnvironmentError naming the Debian
+// package if a font is not installed.
 class PageDrawer {
  public:
   explicit PageDrawer(std::uint64_t seed) : seed_(seed) {}
@@ -63,9 +63,9 @@ struct SynthOptions {
   std::size_t count = 100;
   std::uint64_t seed = 1;
   double validation_fraction = 0.1;
-  // Threads that draw; 0 takes one per processor, at most eight. The files are the same for any number.
+  // Number of threads; 0 uses one per processor, at most eight. The files are the same for any number.
   int threads = 0;
-  // Called after every page with the number of pages done, by one thread at a time. What it throws ends the run.
+  // Called after every page with the number of pages done, by one thread at a time. An exception from it ends the run.
   std::function<void(std::size_t done)> on_page{};
 };
 
@@ -76,13 +76,13 @@ struct SynthSummary {
   std::size_t image_bytes = 0;
 };
 
-// Whether page `index` goes to validation: with 0.1, pages 5, 15, 25, ... Depends on nothing else, so that a longer run
-// extends both files.
+// True if page `index` goes to validation: with 0.1, pages 5, 15, 25, ... It depends on nothing else, so that a longer
+// run extends both files.
 bool is_validation_page(std::size_t index, double validation_fraction);
 
 // Writes output_dir/{train,validation}.jsonl (as in SROIE's: id, image, width, height, words, boxes, labels) and
-// output_dir/images/NNNNN.png. JSONL files of an earlier run are removed first and written last, in one step each: a
-// run that was stopped leaves no file that names a missing or a wrong picture. Throws UsageError (count, fraction,
+// output_dir/images/NNNNN.png. JSONL files of an earlier run are removed first and written last, in one step each, so a
+// run that was stopped leaves no file that names a missing or wrong picture. Throws UsageError (count, fraction,
 // threads), EnvironmentError (fonts, disk).
 SynthSummary synthesize(const SynthOptions& options);
 

@@ -9,7 +9,7 @@
 namespace plimsoll::draw {
 namespace {
 
-// Rows without the surface's padding.
+// An image's rows without the surface's padding.
 struct Plane {
   int width, height;
   std::vector<float> values;
@@ -33,7 +33,7 @@ Plane ink_of(const InkedPage& page) {
   return plane;
 }
 
-// A curve through random heights in [low, high], one every `spacing` pixels, eased between them.
+// Makes a curve through random heights in [low, high], one every `spacing` pixels, eased between them.
 std::vector<float> smooth_curve(int length, int spacing, double low, double high, PageRandom& random) {
   std::vector<double> knots(static_cast<std::size_t>(length / spacing + 2));
   for (double& knot : knots) knot = random.uniform(low, high);
@@ -46,7 +46,7 @@ std::vector<float> smooth_curve(int length, int spacing, double low, double high
   return curve;
 }
 
-// One part of the ink runs into each neighbour, `strength` of it: an optic slightly out of focus.
+// Blurs the ink: each neighbour receives the part `strength` of it, as with optics slightly out of focus.
 void soften(Plane& ink, float strength) {
   const float side = strength / 4, middle = 1 - 2 * side;
   std::vector<float> line(static_cast<std::size_t>(std::max(ink.width, ink.height)));
@@ -58,7 +58,7 @@ void soften(Plane& ink, float strength) {
     }
   }
   for (int y = 1, last = ink.height - 1; y < last; ++y) {
-    // `line` keeps the untouched row above.
+    // `line` keeps the unmodified row above.
     if (y == 1) {
       for (int x = 0; x < ink.width; ++x) line[static_cast<std::size_t>(x)] = ink.at(x, 0);
     }
@@ -71,7 +71,7 @@ void soften(Plane& ink, float strength) {
   }
 }
 
-// Worn ribbons and print heads: whole columns and rows come out paler, but never unreadable.
+// Imitates worn ribbons and print heads: whole columns and rows become paler, but never unreadable.
 void fade(Plane& ink, PageRandom& random) {
   const double palest = random.uniform(0.55, 0.85);
   const std::vector<float> columns = smooth_curve(ink.width, 70, palest, 1.0, random);
@@ -83,7 +83,7 @@ void fade(Plane& ink, PageRandom& random) {
   }
 }
 
-// Gray levels of bare paper: a level, a slope across the page, perhaps a crease and a dark edge.
+// Makes the gray levels of blank paper: a level, a slope across the page, perhaps a crease and a dark edge.
 Plane paper_of(int width, int height, double level, PageRandom& random, bool worn) {
   Plane paper{width, height, {}};
   paper.values.resize(static_cast<std::size_t>(width) * static_cast<std::size_t>(height));
