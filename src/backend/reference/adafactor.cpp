@@ -1,10 +1,10 @@
 // adafactor, adafactor_rows: Shazeer, Stern 2018, "Adafactor: Adaptive Learning Rates with Sublinear Memory Cost", with
-// the choices of `transformers` Trainer's --optim adafactor: no first moment, no relative steps, no scaling by the
+// the choices of the `transformers` Trainer's --optim adafactor: no first moment, no relative steps, no scaling by the
 // parameter; decoupled weight decay.
 //
-// Of the squared gradient (+ eps) only the means of its rows, r, and of its columns, c, are kept, as moving averages; its
-// estimate is r c^T / mean(r). The states say of which stack of matrices (graph/update_form.h). The gradient over the root of the
-// estimate is the update, scaled down where the root mean square over the whole tensor is above clip_threshold.
+// Only the row means r and column means c of the squared gradient (+ eps) are kept, as moving averages; its estimate is
+// r c^T / mean(r). The states define the stack of matrices (graph/update_form.h). The update is the gradient over the
+// root of the estimate, scaled down if its root mean square exceeds clip_threshold over the whole tensor.
 #include <algorithm>
 #include <cmath>
 
@@ -79,7 +79,7 @@ class Adafactor {
     }
   }
 
-  // body(element, the gradient over the root of the estimate of its square).
+  // Calls body(element, the gradient over the root of the estimate of its square).
   template <typename Body>
   void for_each_unit(const Body& body) const {
     for (std::int64_t row = 0; row < rows_; ++row) {

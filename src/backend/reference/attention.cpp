@@ -1,9 +1,9 @@
-// attention and its gradient, naively: one query's scores (or one key's column of them) at a time.
+// attention and its gradient, computed naively: one query's scores (or one key's column of them) at a time.
 //
-// In scores s[i,j] = (q_i k_j + biases) / sqrt(d) of a sample's rows i, j, masked keys j are left out of the softmax p;
-// a query all of whose keys are masked has output 0, log_sum_exp -infinity and no gradient. Dropout multiplies p[i,j]
-// by m[i,j] (0 or dropout_scale) after the softmax, so log_sum_exp does not see it. Samples come from sample_offsets
-// alone; the node's row count, if any, is sample_offsets[B].
+// In the scores s[i,j] = (q_i k_j + biases) / sqrt(d) of a sample's rows i, j, masked keys j are left out of the
+// softmax p; a query whose keys are all masked has output 0, log_sum_exp -infinity and no gradient. Dropout multiplies
+// p[i,j] by m[i,j] (0 or dropout_scale) after the softmax, so log_sum_exp does not depend on it. Samples come from
+// sample_offsets alone; the node's row count, if any, is sample_offsets[B].
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// q, k, v and the inputs that kAttention and kAttentionGrad share, from sample_offsets on.
+// Holds q, k, v and the inputs that kAttention and kAttentionGrad share, from sample_offsets on.
 template <typename T>
 class AttentionInputs {
  public:
@@ -45,7 +45,7 @@ class AttentionInputs {
 
   bool masked(std::int64_t key) const { return key_mask_[key] == 0; }
 
-  // Of the tables position, x, y: whether this one counts, and which bin a query and a key look up.
+  // For the tables position, x, y: whether the table is used, and which bin a query and a key look up.
   bool has_bias(std::size_t table) const { return table == 0 ? attributes_.position_bias : attributes_.spatial_bias; }
   std::int64_t bin(std::size_t table, std::int64_t query, std::int64_t key) const {
     const std::int64_t distance = table == 0 ? attributes_.max_position_distance : attributes_.max_spatial_distance;
@@ -61,14 +61,14 @@ class AttentionInputs {
     return sum * scale;
   }
 
-  // The sum over the head's columns of a[c] * b[c].
+  // Returns the sum over the head's columns of a[c] * b[c].
   double dot(const T* a, const T* b, std::int64_t head) const {
     double sum = 0.0;
     for (std::int64_t c = head * head_size; c < (head + 1) * head_size; ++c) sum += double{a[c]} * double{b[c]};
     return sum;
   }
 
-  // m[i,j]; `first`: the sample's first row.
+  // Returns m[i,j]; `first` is the sample's first row.
   double dropout_factor(std::int64_t head, std::int64_t first, std::int64_t query, std::int64_t key) const {
     if (attributes_.dropout_p == 0) return 1.0;
     const std::uint32_t bits =
@@ -87,7 +87,7 @@ class AttentionInputs {
   const PhiloxKey dropout_key_;
 };
 
-// body(head, begin, end) for every head of every sample that has rows.
+// Calls body(head, begin, end) for every head of every sample that has rows.
 template <typename T, typename Body>
 void for_each_head(const AttentionInputs<T>& in, std::int64_t heads, Body body) {
   for (std::size_t sample = 0; sample + 1 < in.offsets.size(); ++sample) {
@@ -98,7 +98,7 @@ void for_each_head(const AttentionInputs<T>& in, std::int64_t heads, Body body) 
   }
 }
 
-// Scratch: n doubles.
+// The scratch holds n doubles.
 template <typename T>
 void attention(const KernelArguments& a, const AttentionAttributes& attributes) {
   const AttentionInputs<T> in(a.inputs.first(3), a.inputs.subspan(3), attributes);
@@ -133,7 +133,7 @@ void attention(const KernelArguments& a, const AttentionAttributes& attributes) 
 //   dv_j = sum_i p m do_i;  ds[i,j] = p (m do_i.v_j - do_i.o_i);
 //   dq_i = sum_j ds k_j / sqrt(d);  dk_j = sum_i ds q_i / sqrt(d);  dtable[bin] = sum over its (i,j) of ds / sqrt(d).
 // do_i.o_i is the softmax's sum over j of p dp (Dao et al. 2022, FlashAttention, appendix B.4); dropout leaves it true.
-// Scratch: 2 n doubles, then the sums of the three tables.
+// The scratch holds 2 n doubles, then the sums of the three tables.
 template <typename T>
 void attention_grad(const KernelArguments& a, const AttentionAttributes& attributes) {
   const AttentionInputs<T> in(a.inputs.subspan(1, 3), a.inputs.subspan(6), attributes);

@@ -1,5 +1,5 @@
-// add, scale, accumulate, dropout, gelu, tanh and their gradients, cast. An output may be the memory of either input: every element
-// is read before it is written.
+// add, scale, accumulate, dropout, gelu, tanh and their gradients, and cast. An output may alias either input, because
+// every element is read before it is written.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -10,7 +10,7 @@
 namespace plimsoll::reference {
 namespace {
 
-// The number of leading elements that the row count leaves.
+// Returns the number of elements in the real leading rows.
 template <typename T>
 std::int64_t real_elements(const KernelArguments& a, const TensorView& view) {
   const Matrix<T> matrix(view);
@@ -34,7 +34,7 @@ void map2(const KernelArguments& a, Function function) {
   for (std::int64_t i = 0; i < count; ++i) y[i] = static_cast<T>(function(double{x0[i]}, double{x1[i]}));
 }
 
-// Standard normal distribution function and density.
+// The distribution function and density of the standard normal distribution.
 double normal_cdf(double x) { return 0.5 * (1.0 + std::erf(x / std::numbers::sqrt2)); }
 double normal_pdf(double x) { return std::exp(-0.5 * x * x) / std::sqrt(2.0 * std::numbers::pi); }
 
@@ -71,7 +71,7 @@ std::unique_ptr<Kernel> make_elementwise_kernel(const Graph&, const Node& node, 
           const bool keep = *a.inputs[2].data<std::int32_t>() != 0;
           map2<T>(a, [keep](double sum, double x) { return keep ? sum + x : x; });
         });
-      case Op::kCast:  // between F32 and F64; halves are the widened kernel's
+      case Op::kCast:  // between F32 and F64; the widened kernel handles halves
         return make_kernel(node, [](const KernelArguments& a) {
           const std::int64_t count = real_elements<T>(a, a.outputs[0]);
           if (a.inputs[0].dtype() == DType::kF64) {

@@ -1,5 +1,5 @@
-// embedding, spatial_embedding and their dense gradients. Gradients of a table row are summed in the order of the rows
-// that looked it up.
+// embedding, spatial_embedding and their dense gradients. The gradients of a table row are summed in the order of the
+// rows that looked it up.
 #include <algorithm>
 #include <array>
 
@@ -20,7 +20,7 @@ void embedding(const KernelArguments& a) {
   }
 }
 
-// Scratch: D doubles.
+// The scratch holds D doubles.
 template <typename T>
 void embedding_grad(const KernelArguments& a, std::int64_t padding_idx) {
   const Matrix<const T> dy(a.inputs[0]);
@@ -37,7 +37,7 @@ void embedding_grad(const KernelArguments& a, std::int64_t padding_idx) {
   }
 }
 
-// The six look-ups of a box, in the order of their columns: which table (0..3: x, y, h, w) and which of its rows.
+// The six look-ups of a box in the order of their columns: the table (0..3: x, y, h, w) and its row.
 struct SpatialLookup {
   std::size_t table;
   std::int64_t row;
@@ -67,7 +67,7 @@ void spatial_embedding(const KernelArguments& a) {
   }
 }
 
-// Scratch: max(c, s) doubles.
+// The scratch holds max(c, s) doubles.
 template <typename T>
 void spatial_embedding_grad(const KernelArguments& a) {
   const Matrix<const T> dy(a.inputs[0]);

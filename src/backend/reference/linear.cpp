@@ -1,4 +1,4 @@
-// linear, linear_add, linear's three gradients.
+// linear, linear_add and linear's three gradients.
 #include "backend/reference/loop_kernel.h"
 
 namespace plimsoll::reference {
@@ -19,7 +19,7 @@ void linear(const KernelArguments& a) {
   }
 }
 
-// y[n,M] = addend[n,M] + x[n,K] weight[M,K]^T; y may be addend's memory.
+// y[n,M] = addend[n,M] + x[n,K] weight[M,K]^T; y may alias addend.
 template <typename T>
 void linear_add(const KernelArguments& a) {
   const Matrix<const T> x(a.inputs[0]), weight(a.inputs[1]), addend(a.inputs[2]);
@@ -47,7 +47,7 @@ void linear_input_grad(const KernelArguments& a) {
   }
 }
 
-// dweight[M,K] = dy[n,M]^T x[n,K] (+ sum[M,K] where keep != 0; sum is dweight's memory)
+// dweight[M,K] = dy[n,M]^T x[n,K] (+ sum[M,K] where keep != 0; sum aliases dweight)
 template <typename T>
 void linear_weight_grad(const KernelArguments& a) {
   const Matrix<const T> dy(a.inputs[0]), x(a.inputs[1]);

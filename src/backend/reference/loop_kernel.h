@@ -1,4 +1,4 @@
-// What the reference kernels share: a Kernel made from a lambda, the choice between float and double, rows of a matrix.
+// Helpers of the reference kernels: a Kernel made from a lambda, the choice between float and double, matrix rows.
 //
 //   std::unique_ptr<Kernel> make_tanh(const Node& node, DType dtype) {
 //     return for_floating(dtype, [&]<typename T>(T) {
@@ -50,7 +50,7 @@ std::unique_ptr<Kernel> make_kernel(const Node& node, Body body) {
   return make_kernel(node, 0, std::move(body));
 }
 
-// make(T{}) with T = float or double.
+// Calls make(T{}) with T = float or double.
 template <typename Make>
 std::unique_ptr<Kernel> for_floating(DType dtype, Make make) {
   if (dtype == DType::kF64) return make(double{});
@@ -58,7 +58,7 @@ std::unique_ptr<Kernel> for_floating(DType dtype, Make make) {
   return make(float{});
 }
 
-// A row-major matrix: m[row][column]. A tensor of another rank is read as its first dimension times the rest.
+// A row-major matrix: m[row][column]. A tensor of another rank has its first dimension as rows, the rest as columns.
 template <typename T>
 class Matrix {
  public:
@@ -75,12 +75,12 @@ class Matrix {
   std::int64_t rows_, columns_;
 };
 
-// The first `count` doubles of the scratch after `offset` doubles.
+// Returns the scratch from `offset` doubles on, as doubles.
 inline double* scratch_doubles(const KernelArguments& arguments, std::int64_t offset = 0) {
   return reinterpret_cast<double*>(arguments.scratch.data()) + offset;
 }
 
-// One function per group of ops; each lives in the file of its group and knows the ops named there. `dtype` is the
+// One function per group of ops; each is in the file of its group and handles the ops named there. `dtype` is the
 // node's floating type.
 std::unique_ptr<Kernel> make_embedding_kernel(const Graph& graph, const Node& node, DType dtype);
 std::unique_ptr<Kernel> make_rows_kernel(const Graph& graph, const Node& node, DType dtype);

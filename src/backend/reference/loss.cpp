@@ -1,4 +1,4 @@
-// cross_entropy: the summed loss and its gradient in one pass.
+// cross_entropy computes the summed loss and its gradient in one pass.
 #include <algorithm>
 #include <cmath>
 
@@ -9,8 +9,8 @@ namespace {
 
 constexpr std::int32_t kIgnoredLabel = -100;
 
-// loss = loss_scale * sum over labelled rows of (log sum exp(logits) - logits[label]);
-// grad = loss_scale * (softmax - one hot of label), 0 in rows whose label is -100. grad may be logits' memory.
+// loss = loss_scale * sum over labelled rows of (log sum exp(logits) - logits[label]); grad = loss_scale * (softmax -
+// one hot of label), 0 in rows whose label is -100. grad may alias logits.
 template <typename T>
 void cross_entropy(const KernelArguments& a) {
   const Matrix<const T> logits(a.inputs[0]);

@@ -15,7 +15,7 @@ void affine_row(const T* normalized, const T* gamma, const T* beta, T* y, std::i
   }
 }
 
-// normalized may be x's memory.
+// normalized may alias x.
 template <typename T>
 void layer_norm(const KernelArguments& a, double eps) {
   const Matrix<const T> x(a.inputs[0]);
@@ -45,8 +45,8 @@ void layer_norm_affine(const KernelArguments& a) {
   }
 }
 
-// With g = dy * gamma and z = normalized:  dx = rstd * (g - mean(g) - z * mean(g * z)),
-// dgamma = sum over rows of dy * z, dbeta = sum over rows of dy. dx may be dy's or normalized's memory.
+// With g = dy * gamma and z = normalized:  dx = rstd * (g - mean(g) - z * mean(g * z)), dgamma = sum over rows of dy *
+// z, dbeta = sum over rows of dy. dx may alias dy or normalized.
 template <typename T>
 void layer_norm_grad(const KernelArguments& a) {
   const Matrix<const T> dy(a.inputs[0]), normalized(a.inputs[1]);

@@ -18,7 +18,7 @@ void sum_squares(const KernelArguments& a) {
   *a.outputs[0].data<double>() = sum;
 }
 
-// norm = sqrt of the summed squares; clip as torch.nn.utils.clip_grad_norm_ computes it, in double, rounded once.
+// norm = sqrt of the summed squares; clip is computed as in torch.nn.utils.clip_grad_norm_, in double, rounded once.
 void gradient_norm(const KernelArguments& a, bool unscales) {
   const double max_norm = *a.inputs[0].data<float>();
   const double unscale = unscales ? double{*a.inputs[1].data<float>()} : 1.0;
@@ -32,12 +32,12 @@ void gradient_norm(const KernelArguments& a, bool unscales) {
 }
 
 // Decoupled weight decay (Loshchilov, Hutter 2019) with the arithmetic of torch.optim.AdamW's single-tensor path:
-// scalars in double, rounded to T where they meet a tensor; every tensor operation in T. The gradient is multiplied by
-// clip first.
+// scalars are double and rounded to T where they meet a tensor; every tensor operation is in T. The gradient is
+// multiplied by clip first.
 template <typename T>
 class AdamWStep {
  public:
-  // tail: learning_rate, step, clip.
+  // `tail` holds learning_rate, step and clip.
   AdamWStep(const AdamWAttributes& attributes, std::span<const TensorView> tail) {
     const double learning_rate = *tail[0].data<float>();
     const double step = *tail[1].data<std::int32_t>();
@@ -66,7 +66,7 @@ class AdamWStep {
   T clip_, decay_, one_minus_beta1_, beta2_, one_minus_beta2_, sqrt_bias_correction2_, eps_, step_size_;
 };
 
-// The moments of a block are whole while they are computed with, and stored as the form says afterwards.
+// The moments of a block are decoded during the computation, and stored afterwards in the node's form.
 template <typename T>
 void adamw(const KernelArguments& a, const UpdateForm& form, const AdamWAttributes& attributes) {
   const AdamWStep<T> step(attributes, a.inputs.subspan(form.scalars()));
@@ -75,10 +75,10 @@ void adamw(const KernelArguments& a, const UpdateForm& form, const AdamWAttribut
   const MomentParts<T> moment(form.coded, kSignedCodes, states);
   const MomentParts<T> square(form.coded, kUnsignedCodes, states.subspan(form.state_parts / 2));
   const Shape& shape = a.outputs[0].shape();
-  // Every row of a table moves: those that are absent have gradient 0, but their m and v decay.
+  // Every row of a table moves: rows that are absent have gradient 0, but their m and v decay.
   const GradientRows<T> gradient(form.by_rows, form.by_rows ? shape[1] : shape.elements(), shape[0],
                                  a.inputs.subspan(form.gradient()));
-  const std::int64_t start = attributes.first;  // of the part that is updated
+  const std::int64_t start = attributes.first;  // first element of the updated part
   const std::int64_t elements = attributes.count > 0 ? attributes.count : shape.elements();
   for (std::int64_t first = 0; first < elements; first += kStateBlock) {
     const std::int64_t count = std::min(kStateBlock, elements - first);

@@ -36,9 +36,9 @@ class HostMemory final : public DeviceMemory {
   std::size_t size_;
 };
 
-// The floating type that the node computes in: that of its first floating output, which is the type of its state where
-// it changes one; sum_squares and gradient_norm, whose outputs have fixed types, go by their first input, updates,
-// whose parameter may be split, by their gradient.
+// Returns the floating type in which the node computes: that of its first floating output, which is the type of its
+// state if it changes one. sum_squares and gradient_norm, whose outputs have fixed types, use that of their first
+// input; updates, whose parameter may be split, that of their gradient.
 DType computing_type(const Graph& graph, const Node& node) {
   if (node.op == Op::kSumSquares || node.op == Op::kGradientNorm) return graph.type(node.inputs.front()).dtype;
   if (is_parameter_update(node.op)) return graph.type(node.inputs[update_form(graph, node).gradient_values()]).dtype;

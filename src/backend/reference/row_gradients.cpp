@@ -6,7 +6,7 @@
 namespace plimsoll::reference {
 namespace {
 
-// Scratch: D doubles, then n row numbers. Rows of one id are summed in the order of the rows; padding_idx gets none.
+// The scratch holds D doubles and n row numbers. Rows of one id are summed in row order; padding_idx gets none.
 template <typename T>
 void embedding_row_grad(const KernelArguments& a, std::int64_t padding_idx) {
   const Matrix<const T> dy(a.inputs[0]);
@@ -36,7 +36,7 @@ void embedding_row_grad(const KernelArguments& a, std::int64_t padding_idx) {
   *a.outputs[1].data<std::int32_t>() = count;
 }
 
-// The union is written from its end, which never overtakes what is still to be read of the sum.
+// The union is written from its end, so it never overwrites rows of the sum that are still to be read.
 template <typename T>
 void merge_row_grads(const KernelArguments& a) {
   std::int32_t* sum_ids = a.outputs[0].data<std::int32_t>();

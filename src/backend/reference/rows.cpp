@@ -26,8 +26,8 @@ void patchify(const KernelArguments& a, std::int64_t size) {
   }
 }
 
-// Row b*V of the output is cls + positions[0], row b*V + 1 + p is patches[b*P + p] + positions[1 + p]. The row count is
-// of the output's rows.
+// Row b*V of the output is cls + positions[0], row b*V + 1 + p is patches[b*P + p] + positions[1 + p]. The row count
+// counts output rows.
 template <typename T>
 void visual_embedding(const KernelArguments& a) {
   const Matrix<const T> patches(a.inputs[0]);
@@ -44,7 +44,7 @@ void visual_embedding(const KernelArguments& a) {
   }
 }
 
-// dpatches[b*P + p] = dy[b*V + 1 + p]; dcls sums the cls rows, dpositions every sample's row of a token.
+// dpatches[b*P + p] = dy[b*V + 1 + p]; dcls sums the cls rows, dpositions sums each token's rows over the samples.
 template <typename T>
 void visual_embedding_grad(const KernelArguments& a) {
   const Matrix<const T> dy(a.inputs[0]);
@@ -79,7 +79,7 @@ void pack_rows(const KernelArguments& a) {
   }
 }
 
-// The row count is of the output's rows; those whose index is negative are zeros.
+// The row count counts output rows; rows with a negative index are zeros.
 template <typename T>
 void gather_rows(const KernelArguments& a) {
   const Matrix<const T> x(a.inputs[0]);

@@ -1,4 +1,4 @@
-// The parts of a parameter update (graph/update_form.h) as obvious accessors: parameters whole or split, states whole
+// Simple accessors for the parts of a parameter update (graph/update_form.h): parameters whole or split, states whole
 // or coded, gradients dense or by rows.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace plimsoll::reference {
 
-// Element i of the parameter, joined and split where it is kept in two halves.
+// Accesses element i of the parameter, joined and split if it is kept in two halves.
 template <typename T>
 class ParameterParts {
  public:
@@ -42,7 +42,7 @@ class ParameterParts {
   std::int16_t* low_ = nullptr;
 };
 
-// A moment, a block of kStateBlock elements at a time.
+// Accesses a moment, one block of kStateBlock elements at a time.
 template <typename T>
 class MomentParts {
  public:
@@ -81,11 +81,11 @@ class MomentParts {
   T* absmax_ = nullptr;
 };
 
-// The gradient of row `row` as a matrix's rows lie one after the other; nullptr for one that is absent: zeros.
+// Returns the gradient of row `row`, in a matrix of rows one after the other; nullptr for an absent row: zeros.
 template <typename T>
 class GradientRows {
  public:
-  // `gradient` begins with the gradient's parts; `width`: elements of a row.
+  // `gradient` begins with the gradient's parts; `width` is the number of elements of a row.
   GradientRows(bool by_rows, std::int64_t width, std::int64_t table_rows, std::span<const TensorView> gradient)
       : width_(width) {
     if (!by_rows) {
