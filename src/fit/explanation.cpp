@@ -148,7 +148,7 @@ class LeverNotes {
       notes_.push_back(std::move(note));
       return;
     }
-    note.choice = fmt::format("{} of forward values", format_bytes(recomputed_bytes(run_.levers)));
+    note.choice = fmt::format("{} of activations", format_bytes(recomputed_bytes(run_.levers)));
     note.why =
         request_.recompute == RecomputeMode::kLayers ? "whole layers, as asked" : "as little as the budget asks for";
     Levers none = run_.levers;
@@ -183,7 +183,7 @@ class LeverNotes {
       notes_.push_back(std::move(note));
       return;
     }
-    note.choice = fmt::format("{} of optimizer state, {} of forward values", format_bytes(run_.offload.state_bytes()),
+    note.choice = fmt::format("{} of optimizer state, {} of activations", format_bytes(run_.offload.state_bytes()),
                               format_bytes(run_.offload.activation_bytes()));
     const bool to_file = run_.offload_target == OffloadTarget::kFile;
     const auto speed = [](double seconds_per_byte) {

@@ -119,7 +119,7 @@ std::vector<Change> known_changes(const FitRequest& request) {
         r.micro_batch_size.reset();
         return pinned;
       });
-  add("recompute", "backward computes forward values again", "--recompute auto", Effect::kNone, [](FitRequest& r) {
+  add("recompute", "activations are recomputed in backward", "--recompute auto", Effect::kNone, [](FitRequest& r) {
     const bool pinned = r.trains && r.recompute == RecomputeMode::kNone;
     r.recompute = RecomputeMode::kAuto;
     return pinned;
@@ -132,7 +132,7 @@ std::vector<Change> known_changes(const FitRequest& request) {
   // The speed of the disk, or of the transfers to the host, is measured later; this assumes an ordinary disk.
   const bool to_host = request.host_budget_bytes > 0;
   add("offload",
-      fmt::format("optimizer state and forward values in {}", to_host ? "the host's memory" : "a file on disk"),
+      fmt::format("optimizer state and activations in {}", to_host ? "the host's memory" : "a file on disk"),
       to_host ? "without --offload none" : "--offload DIR", Effect::kNone, [to_host](FitRequest& r) {
         if (!r.trains || r.offload != OffloadTarget::kNone) return false;
         r.offload = to_host ? OffloadTarget::kHost : OffloadTarget::kFile;
@@ -320,7 +320,7 @@ std::string remedies_text(const std::vector<Remedy>& remedies, std::size_t inden
       flags.replace(at, 1, "\n" + std::string(indent + 3, ' '));
       begin = at + indent + 4;
     }
-    text += fmt::format("\n{:{}}{}. {}\n{:{}}   {}\n{:{}}   saves {}, {} than with memory to spare;\n{:{}}   {}", "",
+    text += fmt::format("\n{:{}}{}. {}\n{:{}}   {}\n{:{}}   saves {}, {} than the unconstrained run;\n{:{}}   {}", "",
                         indent, i + 1, flags, "", indent, what, "", indent, format_bytes(remedy.saved_bytes), speed, "",
                         indent, effect_text(remedy.effect));
   }
