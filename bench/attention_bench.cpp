@@ -1,8 +1,8 @@
-// Time of the CPU backend's attention, forward and backward, at LayoutLMv3's shapes.
+// Measures the time of the CPU backend's attention, forward and backward, with LayoutLMv3's shapes.
 //
 //   build/release/bench/plimsoll_attention_bench
 //
-// "FLOP/s" counts the matrix products alone: 4 S^2 d a head forward, 10 S^2 d backward. Boxes are like a page's: lines
+// "FLOP/s" counts only the matrix products: 4 S^2 d per head forward, 10 S^2 d backward. Boxes resemble a page's: lines
 // of words, pieces of a word sharing its box, then the image's grid of 14 x 14 and its first token.
 #include <benchmark/benchmark.h>
 
@@ -26,7 +26,7 @@ struct Sizes {
 
 std::uint32_t random_word(std::uint32_t a, std::uint32_t b) { return philox4x32({a, b, 0, 0}, {1, 2})[0]; }
 
-// A graph of one attention and its gradient, the bytes of all its values, and the two kernels.
+// A graph of attention and its gradient, the memory of all its values, and the two kernels.
 class Attention {
  public:
   Attention(const Sizes& shape, DType dtype, double dropout_p, bool table_gradients, int threads) : backend_(threads) {
@@ -124,7 +124,7 @@ class Attention {
   std::vector<TensorView> inputs_[2], outputs_[2];
 };
 
-// Arguments: backward, dropout, table gradients, bfloat16, threads.
+// The arguments are backward, dropout, table gradients, bfloat16, threads.
 void attention(benchmark::State& state, Sizes shape) {
   const auto backward = static_cast<std::size_t>(state.range(0));
   Attention attention(shape, state.range(3) != 0 ? DType::kBF16 : DType::kF32, state.range(1) != 0 ? 0.1 : 0.0,

@@ -117,7 +117,7 @@ def judge(options, ours, theirs):
     files = [reference.read_jsonl(path) for path in (ours, theirs)]
     counts = [page_counts(pages, predictions) for predictions in files]
     scores = [float(f1(item.sum(axis=0))) for item in counts]
-    for score, predictions in zip(scores, files):  # the counting above is seqeval's own
+    for score, predictions in zip(scores, files):  # the counts above are seqeval's own
         gold = [page["labels"] for page in pages]
         assert abs(score - f1_score(gold, [page["labels"] for page in predictions])) < 1e-12
     generator = numpy.random.default_rng(options.seed)

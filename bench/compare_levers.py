@@ -32,7 +32,7 @@ import numpy
 import compare_f1
 import reference
 
-# Adapters learn at a higher rate than whole models, in each arm of the comparison its own usual one.
+# Adapters learn at a higher rate than whole models; each arm of the comparison uses its own usual rate.
 RATE, ADAPTER_RATE = 3e-4, 5e-3
 LEVERS = {
     "adamw": ("exact AdamW, fp32", [], RATE, 0),
@@ -156,7 +156,7 @@ def chart(options, task):
     low, high = 0.9 * min(values), 1.1 * max(values)
 
     def points(curve):
-        scale = numpy.log(high / low)  # a logarithmic axis: the end of training is where levers could differ
+        scale = numpy.log(high / low)  # a logarithmic axis, because levers could differ at the end of training
         return " ".join(f"{left + width * step / last:.1f},{top + height * numpy.log(high / loss) / scale:.1f}"
                         for step, loss in curve)
 

@@ -45,16 +45,16 @@ sys.path.insert(0, str(REPOSITORY / "tools"))
 
 GIB = 1 << 30
 JEMALLOC = Path("/usr/lib") / f"{platform.machine()}-linux-gnu" / "libjemalloc.so.2"
-# The least that PyTorch's time may be of ours, by (batch, precision, PyTorch's program).
+# The smallest allowed ratio of PyTorch's time to ours, by (batch, precision, PyTorch's program).
 BARS = {("filled", "fp32", "eager"): 1.5, ("filled", "bf16", "eager"): 2.0,
         ("filled", "fp32", "allocator"): 1.5, ("filled", "bf16", "allocator"): 2.0,
         ("filled", "fp32", "compile"): 1.3, ("filled", "bf16", "compile"): 1.5,
         ("receipts", "fp32", "eager"): 2.2, ("receipts", "bf16", "eager"): 2.8,
         ("receipts", "fp32", "allocator"): 2.2, ("receipts", "bf16", "allocator"): 2.8}
-# The same on a GPU, whatever the program: no slower than the fastest of them.
-GPU_BARS = {"eager": 3.0, "compile": 1.5}  # "compile": the best of its modes, so each of them
+# The same on a GPU, against the fastest of the programs.
+GPU_BARS = {"eager": 3.0, "compile": 1.5}  # "compile": the best of its modes, so this applies to each
 COMPILE_MODES = {"compile": "default", "compile-overhead": "reduce-overhead", "compile-autotune": "max-autotune"}
-LARGEST_PEAK, LARGEST_SHARE = 3.6, 1 / 3  # of ours, filled: GiB, and of PyTorch's eager
+LARGEST_PEAK, LARGEST_SHARE = 3.6, 1 / 3  # limits of our filled peak: GiB, and its ratio to PyTorch's eager peak
 
 
 def pytorch_worker(options):
@@ -117,7 +117,7 @@ def run(options, command, warm, preload=None):
         errors.seek(0)
         if process.returncode:
             sys.exit(f"{' '.join(command)}\nexit {process.returncode}\n{errors.read()}")
-        # The result is the last line; a program may have logged before it.
+        # The result is the last line; a program may have logged other lines before it.
         result = json.loads(output.read().strip().splitlines()[-1])
     result["step_seconds"] = result["step_seconds"][warm:]
     result["peak_resident_bytes"] = usage.ru_maxrss * 1024
@@ -162,7 +162,7 @@ def reference_sizes(shape):
 def commands(options, model, batch, precision):
     """{program: (command, warm steps, preloaded library)}, ours first."""
     warm = dict.fromkeys(COMPILE_MODES, 3)
-    # On a GPU the second step of ours is recorded, and allocators and libraries settle in the first few.
+    # On a GPU our second step is recorded, and allocators and libraries settle in the first few steps.
     usual_warm = 3 if options.device == "cuda" else 1
     device = ["--device", "cpu" if options.emulated else options.device]
     result = {"plimsoll": ([options.plimsoll, "bench-step", "--model", model, "--batch", batch, "--steps",

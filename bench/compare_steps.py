@@ -18,7 +18,7 @@ from pathlib import Path
 
 from program import MIB, PLIMSOLL, REPOSITORY, run
 
-# MiB a page kept at most, percent of extra step time at most.
+# The most MiB kept per page, and the most extra step time in percent.
 KEPT = ((260, 2), (130, 12), (87, 17), (32, 27))
 FASTER = 1.6
 

@@ -1,11 +1,11 @@
-// Google Benchmark of the CPU backend's ops that are not products, at the base model's shapes, in F32 and BF16.
+// Benchmarks the CPU backend's ops that are not products, with the base model's shapes, in F32 and BF16.
 //
 //   plimsoll_cpu_ops [--benchmark_filter=gelu] ...
 //
-// "bytes_per_second": what an op's inputs and outputs amount to, each counted once. "of_floor": the time that these
-// bytes take at the rate of a plain loop over large arrays (two read, one written), which is measured first, over the
-// op's time (printed with "/s", as Google Benchmark prints every rate). What lies in a cache from the repetition before
-// can be faster than that floor: above 1.
+// "bytes_per_second" counts each of an op's inputs and outputs once. "of_floor" is the time that these bytes take in a
+// plain loop over large arrays (two read, one written), which is measured first, over the op's time (printed with "/s",
+// as Google Benchmark prints every rate). Data that is still cached from the previous repetition can make it larger
+// than 1.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 #include <omp.h>
@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::int64_t kRows = 1418;  // two pages of 709
 
-// Bytes a second of c[i] = a[i] + b[i] over arrays that no cache holds.
+// Measures the bytes per second of c[i] = a[i] + b[i] over arrays that exceed every cache.
 double plain_rate() {
   constexpr std::int64_t kCount = std::int64_t{16} << 20;
   std::vector<float> a(kCount, 1), b(kCount, 2), c(kCount, 0);
@@ -62,7 +62,7 @@ void fill(const Value& value, const TensorView& view) {
   }
 }
 
-// The ops, rows in `dtype`, and their memory.
+// The ops, with rows of `dtype`, and their memory.
 struct Ops {
   Ops(CpuBackend& backend, DType dtype);
 
@@ -97,7 +97,7 @@ Ops::Ops(CpuBackend& backend, DType dtype) {
   node(Op::kTanh, {x});
   node(Op::kBiasGrad, {x});
   node(Op::kBiasGrad, {wide});
-  const bool whole = dtype == DType::kF32;  // what works on parameters and below the encoder does so in F32
+  const bool whole = dtype == DType::kF32;  // ops on parameters and below the encoder use F32
   const ValueId f_dy = whole ? dy : f("f_dy", {n, 768});
   if (whole) {
     node(Op::kEmbedding, {words, ids}, EmbeddingAttributes{});
@@ -108,7 +108,7 @@ Ops::Ops(CpuBackend& backend, DType dtype) {
          SpatialAttributes{.table_rows = 1024, .coordinate_size = 128, .shape_size = 128});
     node(Op::kSumSquares, {matrix});
   }
-  // The updates, of whole and of split parameters.
+  // The updates, for whole and for split parameters.
   const Shape shape{3072, 768};
   const ValueId gradient = f("gradient", shape), high = g.add_input("high", {DType::kBF16, shape}),
                 low = g.add_input("low", {DType::kI16, shape});

@@ -1,8 +1,8 @@
-// Matrix products of the CPU backend beside one oneDNN matmul of exactly the real rows with packed weights, the best
-// that the library does, and beside the processor's own matrix rate (matrix_rate.h), measured in turn. Columns: GFLOP/s of
-// the product as a kernel runs it (packing and all parts of the rows included), of the plain matmul, their ratio, and both
-// over the processor's rate. The last line sums up the products of the base model over 2,836 rows (four full pages), each
-// as often as a layer has it, against the bar.
+// Compares matrix products of the CPU backend with one oneDNN matmul of exactly the real rows and packed weights, the
+// best that the library can do, and with the processor's own matrix rate (matrix_rate.h), measured in turn. Columns:
+// GFLOP/s of the product as a kernel runs it (including packing and all parts of the rows), of the plain matmul, their
+// ratio, and both over the processor's rate. The last line sums up the base model's products over 2,836 rows (four full
+// pages), each as often as a layer has it, and compares with the bar.
 //
 //   plimsoll_cpu_products [threads] [repetitions] [bf16]
 #include <fmt/format.h>
@@ -25,14 +25,14 @@
 namespace plimsoll {
 namespace {
 
-// With one thread its own CPU time, which other programs disturb less.
+// With one thread, uses its own CPU time, which other programs disturb less.
 double seconds(int threads) {
   timespec now{};
   clock_gettime(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// The second of two runs, so that both sides find the caches as they left them.
+// Times the second of two runs, so that both sides find the caches as they left them.
 double time_of(const std::function<void()>& body, int threads) {
   body();
   const double start = seconds(threads);
@@ -42,7 +42,7 @@ double time_of(const std::function<void()>& body, int threads) {
 
 float* floats(const DeviceMemory& memory) { return reinterpret_cast<float*>(memory.bytes().data()); }
 
-// Memory of `count` floats in (-0.5, 0.5).
+// Returns memory for `count` floats in (-0.5, 0.5).
 std::unique_ptr<DeviceMemory> noise(CpuBackend& backend, std::int64_t count) {
   std::unique_ptr<DeviceMemory> memory = backend.allocate(static_cast<std::size_t>(count) * sizeof(float));
   for (std::int64_t i = 0; i < count; ++i) {
@@ -114,7 +114,7 @@ void run(int threads, int repetitions, DType dtype) {
         return MatmulShape{
             .rows = rows, .columns = columns, .inner = inner, .operands = dtype, .result = dtype, .packed_b = packs};
       };
-      // Speed does not depend on values: the weight's own bytes stand for a packed one.
+      // The speed does not depend on values, so the plain weight's bytes are used as a packed one.
       add(graph.node(0), {x_view, weight_view, bias_view}, dy_view, cache.matmul(packed(k, m)), floats(*x),
           floats(*weight), floats(*y));
       add(graph.node(1), {dy_view, weight_view}, x_view, cache.matmul(packed(m, k)), floats(*y), floats(*weight),

@@ -1,11 +1,11 @@
-// Does the loader make a step wait? The same updates of a small model, once on batches that were all made before, once
-// with the loader making them meanwhile; both take turns, the figure is the median of the rounds' ratios.
+// Measures if the loader makes a step wait: runs the same updates of a small model, once on batches that were all made
+// before, once while the loader makes them; both take turns, and the figure is the median of the rounds' ratios.
 //
-//   plimsoll_fed_steps --data ../shared/data/sroie/train.jsonl [--tokenizer DIR] [--model layoutlmv3-tiny] [--cache
+//   plimsoll_fed_steps --data receipts.jsonl [--tokenizer DIR] [--model layoutlmv3-tiny] [--cache
 //   DIR]
 //                      [--updates 50] [--rounds 7] [--threads 2]
 //
-// Wall time, since that is what a loader on the same cores takes away.
+// It uses wall time, which a loader on the same cores prolongs.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -61,8 +61,8 @@ class FedSteps {
     }
   }
 
-  // Seconds of all updates. `slots`: batches that the loader may hold; all are made before the first update where it
-  // may hold all.
+  // Returns the seconds of all updates. The loader may hold `slots` batches; if that is all of them, they are made
+  // before the first update.
   double run(int slots) const {
     const std::int64_t micro = session_.plan().levers.micro_batch_size;
     BatchSequence sequence(sampler_, micro, {.updates = settings_.updates});
@@ -70,7 +70,7 @@ class FedSteps {
     options.slots = slots;
     Loader loader(dataset_, sequence, batch_shape(bundle_.config, session_.plan().programs.front().capacity), 0,
                   options);
-    // Long enough for every slot: what is measured is what comes after.
+    // This is long enough to fill every slot, so that only later work is measured.
     if (slots > 0) std::this_thread::sleep_for(std::chrono::seconds(2));
     std::vector<std::unique_ptr<BatchBinding>> bindings(static_cast<std::size_t>(ProgramKind::kGradients) + 1);
     std::int64_t step = 0;

@@ -34,11 +34,11 @@ from program import PLIMSOLL, REPOSITORY
 
 PROGRAMS = {"speed": "eager", **{name: name for name in ("compile", "compile-overhead", "compile-autotune")}}
 PARTS = ("tests", "sanitizer", "parity", *PROGRAMS, "large", "budget", "peaks", "neighbour")
-# Few, since each takes some ten times as long: products of the backend's own, shared memory, atomics, sorting.
+# Few ops, since each takes some ten times as long: products of the backend's own, shared memory, atomics, sorting.
 SANITIZED = ":".join(f"Gpu*/BackendSuite.*/{op}_*" for op in
                      ("attention", "layer_norm", "embedding", "cross_entropy", "bias_grad", "adafactor")) + ":GpuStep.*"
 MOST_AGAIN = 100
-# Seconds of a part that has a report: in the first its runs begin, after the second it is ended.
+# Limits in seconds for a part that has a report: it may begin runs until the first, and is ended after the second.
 BEGINS, ENDS = 400, 540
 
 
@@ -123,10 +123,10 @@ class Check:
             if program is None and self.runner is run:
                 rows.append(not_measured(name, bar, "compute-sanitizer is not installed here"))
                 continue
-            # A bundle's test_gpu is a script that starts it.
+            # In a bundle test_gpu is a script that starts the program.
             result = self.run(program or "compute-sanitizer", "--tool", tool, "--target-processes", "all", "--error-exitcode", 9,
                               self.options.tests, f"--gtest_filter={SANITIZED}", seconds=540)
-            if result.status is None or "Device not supported" in result.output:  # as in some virtual machines
+            if result.status is None or "Device not supported" in result.output:  # as on some virtual machines
                 rows.append(not_measured(name, bar, last_words(result.output)))
                 continue
             found = re.findall(r"(?:ERROR SUMMARY|RACECHECK SUMMARY): ([^\n]*)", result.output)

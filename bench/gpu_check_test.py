@@ -17,7 +17,7 @@ from program import MIB
 
 BENCH = Path(__file__).resolve().parent
 
-# A plimsoll whose plans are of 100 to 200 MiB. What it is asked for decides what becomes of it.
+# A fake plimsoll whose plans take 100 to 200 MiB. The requested options decide how it ends.
 PRETENDED = """#!{python}
 import json, pathlib, sys
 words = sys.argv[1:]
@@ -92,7 +92,7 @@ def test_tests():
     assert names_of(listing) == ["Gpu.A", "Gpu.B", "Gpu/Suite.C/0"]
     everything = {"list_tests": outcome(listing), "test_gpu --gtest_color=no": outcome(ok("Gpu.A", "Gpu.B", "Gpu/Suite.C/0"))}
     assert check_with(everything).tests()[0]["verdict"] == "holds"
-    # One kernel's error spoils those behind it: they pass alone, and it does not.
+    # One kernel's error makes the later tests fail: run alone they pass, and it does not.
     spoilt = {"list_tests": outcome(listing), "filter=Gpu.B": outcome("[  FAILED  ] Gpu.B (1 ms)", 1),
               "filter=Gpu/Suite.C/0": outcome(ok("Gpu/Suite.C/0")),
               "test_gpu --gtest_color=no": outcome(ok("Gpu.A"), -11)}
@@ -112,7 +112,7 @@ def test_who_failed():
     without_torch = check_with({"import torch": outcome("No module named 'torch'", 1)})
     for part in ("parity", "speed", "compile-autotune", "large", "budget"):
         assert all(row["verdict"] == "not measured" and "'torch'" in row["note"] for row in without_torch.part(part)), part
-    # Plimsoll, PyTorch, or the time.
+    # The failure is in Plimsoll, in PyTorch, or a time limit.
     for part, ours, theirs in (("parity", "plimsoll grad\nexit 5", None), ("speed", "plimsoll bench-step\nexit 5", "worker\nno Triton"),
                                ("large", "plimsoll bench-step\nexit 5", "worker\nno memory"),
                                ("budget", "plimsoll train\nended with 5:\nno device", "worker\nexit 1"),
@@ -139,7 +139,7 @@ def test_parity_and_speed():
     assert "compile-overhead" in check.part("compile-overhead")[0]["figure"]
     assert rows[1]["measured"] == "2.00 of 8.00 GiB"
     assert speed_figures("eager", [ours, {**theirs, "ratio": 0.9}])[0]["verdict"] == "misses"
-    # The same rate is too little of the large model.
+    # The same rate is too low for the large model.
     row = check_with({"--shape large --programs --steps": writes({"rows": [ours]})}).large()[0]
     assert (row["verdict"], row["bar"], row["measured"]) == ("misses", "0.5", "0.45"), row
     assert rate_figure("large", {**ours, "share_of_matmul": 0.5})["verdict"] == "holds"
@@ -168,7 +168,7 @@ def test_measurements(folder):
     row = budget_figures(report)[0]
     assert row["measured"] == "refused" and row["note"].endswith(": error: too small") and result.returncode == 1, row
 
-    # Of eleven levers, three end with an error or above what was predicted.
+    # Of eleven levers, three end with an error or above the prediction.
     report, result = measured("predicted_against_measured.py", "--runs", 11)
     failures = {" ".join(row["levers"]): row["failure"] for row in report["rows"] if row["failure"]}
     assert result.returncode == 1 and report["failed"] == 3 and report["above_prediction"] == 1, result.stdout
@@ -179,7 +179,7 @@ def test_measurements(folder):
     report, result = measured("predicted_against_measured.py", "--runs", 3, "--seconds", 0)
     assert result.returncode == 1 and peaks_figures(report)[0]["verdict"] == "not measured", report
 
-    # Refused before it held its memory, failed afterwards.
+    # One run is refused before it held its memory, one fails afterwards.
     report, result = measured("random_budgets.py", "--runs", 5, "--models", "layoutlmv3-tiny")
     assert [report[kind] for kind in ("done", "refused", "failed")] == [3, 1, 1] and result.returncode == 1, result.stdout
     report["neighbour"] = {"most_bytes": 70 * GIB, "times_full": 9}

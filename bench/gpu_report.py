@@ -10,7 +10,7 @@ GIB = 1 << 30
 PEAK_SHARE = 0.25  # of PyTorch's eager peak, at full speed
 FLOPS_SHARES = {"base": 0.4, "large": 0.5}  # of a matmul's rate, in bf16
 SLOWER = 1.2
-# Name and bar of figures that have one row.
+# The name and bar of figures that have one row.
 LARGE = ("share of torch.matmul's bf16 rate, large", f"{FLOPS_SHARES['large']}")
 BUDGET = ("time of an update within an eighth of PyTorch's eager peak, over that without a budget", f"{SLOWER}")
 PEAKS = ("measured device peak against predicted, over models, levers and budgets", "never above; within 1 % or 8 MiB")

@@ -14,7 +14,7 @@ import random
 import select
 import sys
 
-SMALLEST = 2 << 20  # what the driver gives at least
+SMALLEST = 2 << 20  # the driver allocates at least this much
 
 
 class Driver:

@@ -36,8 +36,8 @@ from program import PLIMSOLL, REPOSITORY, run
 
 DOCUMENTED = {2, 3, 4, 5, 6}
 UNREACHED = "what should fail was not reached"
-# Name: what the failed event or standard error says, all of it; which faults that excuses; why it is as it is. A checkpoint
-# that is not good, or a directory that does not resume, is never excused.
+# Name: the full text of the failed event or standard error; the faults that it excuses; the reason. A checkpoint that
+# is not good, or a directory that does not resume, is never excused.
 EXCEPTIONS = {
     "libgomp cannot start a thread": (
         ["libgomp: Thread creation failed"], ("exit code 1", "0 messages", "the message"),
@@ -68,7 +68,7 @@ class Scenario:
                           "--train-batch-size", 2, "--max-steps", 3, "--save-steps", 1, "--save-total-limit", 1,
                           "--logging-steps", 1, "--dataloader-num-workers", 2]
         self.resumes = resumes
-        self.ends = {}  # of directories that were resumed: what a state led to
+        self.ends = {}  # for directories that were resumed: the outcome of a state
         self.lock = threading.Lock()
 
     def execute(self, directory, environment, resumes, log):
@@ -90,7 +90,7 @@ class Scenario:
         shutil.rmtree(directory.with_name("page-cache"), ignore_errors=True)
         if self.base is None:
             return
-        for path in self.base.rglob("*"):  # hard links: the program replaces files, it never changes them
+        for path in self.base.rglob("*"):  # hard links: the program replaces files and never changes them
             target = directory / path.relative_to(self.base)
             if path.is_dir():
                 target.mkdir(parents=True, exist_ok=True)
@@ -198,14 +198,14 @@ class Judge:
                     faults.append(f"{path.name} is not what it should be")
         leaks = self.leaks_of(slot)
         if leaks:
-            # Whose objects: asked again for whole stacks, which take longer.
+            # Runs again with whole stacks, which takes longer, to find whose objects they are.
             shutil.rmtree(slot / "again", ignore_errors=True)
             again = slot / "again"
             again.mkdir()
             scenario.fresh_copy(again / "run")
             scenario.execute(again / "run", self.preload(again / "log", "where", again, **inject), scenario.resumes, again / "text")
             found = self.leaks_of(again) or leaks
-            # An indirect leak is part of a direct one, but for objects that point at each other.
+            # An indirect leak belongs to a direct one, unless the objects point to each other.
             records = found.split("Direct leak of")[1:] or found.split("Indirect leak of")[1:]
             faults += sorted({f"leaks {owner_of(record)}" for record in records})
             text += "".join(records)
@@ -237,7 +237,7 @@ def expected_of_call(event, number):
     name, path = event[2], event[4]
     if name == "pthread_create":
         return ["thread", os.strerror(errno.EAGAIN)]
-    if name == "unlinkat":  # whose path is relative to a directory that is being removed: that one is named
+    if name == "unlinkat":  # its path is relative to a directory that is being removed, so that one is named
         return [os.strerror(number)]
     return [os.strerror(number), Path(path).name.removesuffix(".plimsoll.tmp")]
 
@@ -286,7 +286,7 @@ def main():
     run(options.plimsoll, "synth", "--output", options.work / "pages", "--count", 6, "--validation-fraction", 0.34)
     judge = Judge(options)
 
-    # Every checkpoint of the run, and the directory of one that was killed while it saved the second.
+    # Keeps every checkpoint of the run, and the directory of a run that was killed while it saved the second.
     every = Scenario(options, "every", None, False)
     every.arguments[every.arguments.index("--save-total-limit") + 1] = 0
     code, text = every.execute(options.work / "whole", {}, False, options.work / "text")
@@ -326,8 +326,8 @@ def main():
                     expected = expected_of_call(event, error)
                 else:
                     inject = {"inject": "allocations", "inject_at": event[1], "inject_how": "once" if kind == "allocations" else "on"}
-                    expected = ["memory or another thread"]  # what a thread's start needs
-                for _ in range(3):  # a few places depend on how threads take turns
+                    expected = ["memory or another thread"]  # needed to start a thread
+                for _ in range(3):  # a few places depend on the threads' schedule
                     verdict = judge.judge(scenario, slot, inject, expected)
                     if UNREACHED not in verdict[1]:
                         break

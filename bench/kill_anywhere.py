@@ -28,7 +28,7 @@ from program import PLIMSOLL, REPOSITORY, run
 
 MEASURED = {"pages_per_second", "resident_bytes", "anonymous_bytes", "file_bytes", "machine_free_bytes", "data_wait",
             "eval_seconds"}
-KINDS = {  # how many checkpoints stay, and what the run does
+KINDS = {  # the number of checkpoints kept, and what the run does
     "saves every update": (2, ["--save-steps", 1]),
     "two micro-batches, every other update": (1, ["--save-steps", 2, "--micro-batch-size", 1]),
     "8-bit states, bf16, best model at end": (2, ["--save-steps", 1, "--optim", "adamw_8bit", "--bf16", "--eval-steps", 2,
@@ -78,7 +78,7 @@ class Kind:
                           "--dataloader-num-workers", 2, "--max-steps", options.steps, *more]
         if "--logging-steps" not in more:
             self.arguments += ["--logging-steps", 1]
-        if "--lora-rank" in more:  # which needs a model that exists
+        if "--lora-rank" in more:  # it needs an existing model
             self.arguments[1] = work / "model"
         self.limit = ["--save-total-limit", kept]
         self.plimsoll = options.plimsoll
@@ -89,7 +89,7 @@ class Kind:
         run(self.plimsoll, "train", *self.arguments, *self.limit, "--output-dir", whole)
         self.seconds = time.monotonic() - begin
         self.results, self.metrics = results(whole), metrics(whole)
-        # The same with every checkpoint kept: what each is to hold.
+        # The same run with every checkpoint kept, for comparison.
         run(self.plimsoll, "train", *self.arguments, "--output-dir", every)
         self.checkpoints = {path.name: digests(path) for path in every.glob("checkpoint-*")}
 
@@ -170,7 +170,7 @@ def main():
                 process.send_signal(signal.SIGKILL)
                 process.communicate()
                 if process.returncode != -signal.SIGKILL:
-                    break  # it was over already: drawn again
+                    break  # it had ended already, so another moment is drawn
                 kills += 1
                 phases[phase(directory)] += 1
                 faults += faults_of_checkpoints(kind, directory)

@@ -1,9 +1,9 @@
-// What a loader's thread does for a page, timed by itself: each line beside its bar, where it has one.
+// Times what a loader's thread does for a page, and compares it with the bar if there is one.
 //
-//   plimsoll_loader_bench --data ../shared/data/sroie/train.jsonl [--tokenizer DIR] [--text FILE] [--rounds 5] [--pages
+//   plimsoll_loader_bench --data receipts.jsonl [--tokenizer DIR] [--text FILE] [--rounds 5] [--pages
 //   50] [--cache DIR]
 //
-// Seconds are the thread's own (CLOCK_THREAD_CPUTIME_ID), the best of the rounds: a machine has other work to do.
+// Seconds are the thread's own (CLOCK_THREAD_CPUTIME_ID), the best of the rounds: other programs disturb the rest.
 #include <fmt/format.h>
 #include <time.h>
 
@@ -81,7 +81,7 @@ void bench_images(const std::vector<Page>& pages, int rounds) {
   std::vector<float> values(processor.pixel_count());
   std::vector<std::uint8_t> bytes(processor.pixel_count());
   const auto time = [&](std::string_view what, const std::function<void(const Page&)>& work, double bar = 0) {
-    // Each page's best by itself: a page is short, so that a few of its rounds meet no other work.
+    // Each page's best time is taken separately: a page is short, so some of its rounds are undisturbed.
     double seconds = 0;
     for (const Page& page : pages) seconds += best_seconds(rounds, [&] { work(page); });
     print(what, static_cast<double>(pages.size()) / seconds, "pages/s", bar);
@@ -104,7 +104,7 @@ void bench_images(const std::vector<Page>& pages, int rounds) {
       250);
 }
 
-// Whole examples, as a loader's thread fills a batch with them.
+// Times whole examples, as a loader's thread loads them into a batch.
 void bench_examples(const std::string& data, const WordEncoder& encoder, const std::filesystem::path& cache,
                     int rounds) {
   const auto time = [&](std::string_view what, DatasetOptions options, double bar = 0) {

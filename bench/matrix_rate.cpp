@@ -16,11 +16,11 @@ namespace {
 
 #if defined(__x86_64__)
 
-// The empty assembly makes the compiler keep each sum in a register and forget what it knows of its value.
+// The empty assembly makes the compiler keep each sum in a register and assume nothing about its value.
 #define PLIMSOLL_KEEP(x) asm volatile("" : "+x"(x))
 #define PLIMSOLL_KEEP_WIDE(x) asm volatile("" : "+v"(x))
 
-constexpr int kSums = 12;  // more than latency (4 or 5 cycles) times instructions a cycle (2)
+constexpr int kSums = 12;  // more than latency (4 or 5 cycles) times instructions per cycle (2)
 
 __attribute__((target("avx2,fma"))) void run_avx2(std::int64_t rounds) {
   __m256 a = _mm256_set1_ps(1e-9F), b = _mm256_set1_ps(0.5F);
@@ -76,7 +76,7 @@ struct alignas(64) TileShapes {
   std::uint8_t rows[16] = {};
 };
 
-// Two by two tiles of sums, as a product holds them; the operands' tiles are zeros, which take as long as numbers.
+// Uses two by two tiles of sums, as in a product; the operands' tiles are zeros, which take as long as other numbers.
 __attribute__((target("amx-tile,amx-bf16"))) void run_amx(std::int64_t rounds) {
   TileShapes shapes;
   for (int i = 0; i < 8; ++i) {
@@ -121,13 +121,13 @@ std::vector<MatrixUnit> matrix_units(DType dtype) {
 }
 
 double matrix_rate(const MatrixUnit& unit, int threads, double seconds) {
-  // One thread's own CPU time is disturbed less by other programs.
+  // Other programs disturb one thread's own CPU time less.
   const auto now = [threads] {
     timespec time{};
     clock_gettime(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &time);
     return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
   };
-  // Rounds for about `seconds`, from a first look at one thread's time.
+  // The number of rounds for about `seconds`, estimated from one thread's time.
   constexpr std::int64_t kProbe = 100'000;
   const double begin = now();
   unit.run(kProbe);

@@ -1,7 +1,7 @@
 // Writes the model's pixels of images to standard output, for tools/check_images.py to compare with Pillow's.
 //
-// Paths come in on standard input, one a line. For each: a little-endian int32 0, then the resized bytes [224, 224, 3],
-// then float32 [3, 224, 224]; or int32 1 (and a message on standard error) if the image cannot be loaded.
+// Paths come from standard input, one per line. For each it writes a little-endian int32 0, the resized bytes [224,
+// 224, 3] and float32 [3, 224, 224]; or int32 1 (and a message on standard error) if the image cannot be loaded.
 #include <cstdint>
 #include <cstdio>
 #include <iostream>
@@ -14,7 +14,7 @@ int main(int argc, char** argv) {
   using namespace plimsoll;
   const auto put = [](const void* data, std::size_t bytes) { return std::fwrite(data, 1, bytes, stdout) == bytes; };
   try {
-    // Optionally the output's height and width, and the directory of a model whose configuration counts.
+    // Optional arguments are the output's height and width, and the directory of the model whose configuration is used.
     ImageProcessorConfig config = argc > 3 ? ImageProcessorConfig::from_model(argv[3]) : ImageProcessorConfig{};
     if (argc > 2) {
       config.height = std::stoi(argv[1]);

@@ -23,7 +23,7 @@ from pathlib import Path
 import nvidia
 from program import MIB, PLIMSOLL, REPOSITORY, run, words_of
 
-# Adapters and frozen parts are of a model that has weights.
+# Adapters and frozen parts need a model that has weights.
 MODEL_LEVERS = [["--lora-rank", "8"], ["--lora-rank", "8", "--load-in-4bit", "--bf16"],
                 ["--freeze", "layoutlmv3.embeddings.*"], ["--load-in-8bit", "--lora-rank", "8"]]
 LEVERS = [[], ["--gradient-checkpointing"], ["--recompute", "none"], *MODEL_LEVERS,
@@ -33,7 +33,7 @@ LEVERS = [[], ["--gradient-checkpointing"], ["--recompute", "none"], *MODEL_LEVE
           ["--update-mode", "two-passes", "--micro-batch-size", "{batch}"],
           ["--micro-batch-size", "1"], ["--micro-batch-size", "2"],
           ["--eval-data", "{eval}"], ["--pad-to-max-length"],
-          # More than the twenty of a GPU's bar, and the host's matter or seldom of use.
+          # These exceed the twenty settings of a GPU's bar, concern the host, or are rarely useful.
           ["--dataloader-num-workers", "3"], ["--max-grad-norm", "0", "--update-mode", "after-backward"]]
 
 
@@ -53,7 +53,7 @@ def measure(options, common, share, row):
     sweep = run(options.plimsoll, "plan", *common, "--budget", "1TiB", "--sweep", "--points", 2, "--json", allowed=None)
     if sweep.returncode:
         return f"plan ended with {sweep.returncode}: {words_of(sweep)}"
-    # A budget between the smallest that works and one with room to spare.
+    # The budget lies between the smallest that works and one larger than needed.
     useful = [point["budget_bytes"] for point in json.loads(sweep.stdout)["sweep"]]
     budget = -(-int(useful[0] + share * (useful[-1] - useful[0])) // MIB)
     row["budget_bytes"] = budget * MIB
@@ -139,7 +139,7 @@ def main():
         row["failure"] = measure(options, common, share, row)
         rows.append(row)
         print(line_of(row), flush=True)
-        write_summary(options, rows)  # at once: whoever waits may lose patience
+        write_summary(options, rows)  # written at once, in case somebody ends the script early
     summary = write_summary(options, rows)
     holds = len(rows) == options.runs and not summary["failed"]
     print(f"{len(rows)} runs of {options.runs}; the largest error {summary['largest_error_bytes'] / MIB:.1f} MiB; "

@@ -147,7 +147,7 @@ class Runs:
             return "refused", words
         if result.returncode:
             return "failed", f": ended with {result.returncode}{words}"
-        # What a process holds on a GPU cannot always be told from what its neighbour holds.
+        # On a GPU, a process's memory cannot always be told from its neighbour's.
         measured = 0 if on_gpu else json.loads((output / "summary.json").read_text())["measured_peak_bytes"]
         self.nearest = min(self.nearest, (budget - measured) / budget)
         return ("above", f" its budget: it held {measured / MIB:.1f} MiB") if measured > budget else ("done", "")

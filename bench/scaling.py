@@ -108,7 +108,7 @@ def main():
             result = run(options.plimsoll, "bench-step", "--model", model, "--batch", batches[length], "--steps",
                          options.steps + 1, "--threads", threads, "--json", *(["--bf16"] if options.bf16 else []))
             seconds[threads, length] += json.loads(result.stdout)["step_seconds"][1:]
-    # The fastest: what the machine's other users add is never the program's.
+    # The fastest time counts, because other users of the machine only add time.
     times = {key: min(values) for key, values in seconds.items()}
     theory, holds = {}, True
     print("| threads | text tokens | step, s | by arithmetic, s | over it |\n| ---: | ---: | ---: | ---: | ---: |")

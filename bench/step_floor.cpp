@@ -1,12 +1,12 @@
-// How near a training step comes to its own matrix products: steps and the products, in turn, in one run.
+// Measures how close a training step comes to its own matrix products: runs steps and products in turn, in one process.
 //
 //   plimsoll_step_floor --model DIR --batch FILE [--bf16] [--steps 7] [--threads 2] [--json]
 //
-// The floor is every product that the step's graph holds (forward, input gradients, weight gradients), one oneDNN
-// matmul each over all rows, back to back, in the layouts and types that the step has them in: rows and weights as they
-// lie, no bias, nothing added. Attention's products come apart, one matmul a sample over all heads: two forward, four
-// backward. Their scores, that the step never holds whole, are what they write and read. The buffers are rotated
-// through a pool larger than the caches. "Floor over step" is the median over the pairs.
+// The floor is every product in the step's graph (forward, input gradients, weight gradients), each as one oneDNN
+// matmul over all rows, back to back, in the step's layouts and types: rows and weights unpacked, without bias or
+// addend. Attention's products are separate, one matmul per sample over all heads: two forward, four backward. They
+// read and write the scores, which the step never holds as a whole. The buffers rotate through a pool larger than the
+// caches. "Floor over step" is the median over the pairs.
 #include <fmt/format.h>
 #include <omp.h>
 
@@ -29,7 +29,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Memory = dnnl::memory;
 
-// A matrix as it lies: so many of them, rows apart, columns apart.
+// A stack of matrices with their strides between matrices, rows and columns.
 struct Matrices {
   Memory::dims sizes, strides;
   Memory::data_type type;
@@ -37,7 +37,7 @@ struct Matrices {
   Memory::desc description() const { return {sizes, type, strides}; }
 };
 
-// Bytes that tensors are cut from, one after the other and from the start again: none is in a cache from its last use.
+// Memory from which tensors are cut one after the other, then from the start again, so that none is still cached.
 class Pool {
  public:
   explicit Pool(std::size_t bytes) : bytes_(bytes), data_(bytes) {}
@@ -80,7 +80,7 @@ class Products {
     }
   }
 
-  // Seconds of all linear products, and of all of attention's.
+  // Returns the seconds of all linear products, and of all of attention's.
   std::pair<double, double> run() {
     const double linear = run(linear_);
     return {linear, run(attention_)};
@@ -94,7 +94,7 @@ class Products {
     Memory::desc a, b, c, scratchpad;
   };
 
-  // As the CPU multiplies them: BF16 where it can, F32 else.
+  // The type in which the CPU multiplies them: BF16 if it can, else F32.
   static Memory::data_type type_of(DType dtype) {
     return dtype == DType::kBF16 && multiplies_bf16() ? Memory::data_type::bf16 : Memory::data_type::f32;
   }
@@ -143,7 +143,7 @@ class Products {
     linear_flop_ += 2.0 * static_cast<double>(dy.shape[0] * dy.shape[1] * x.shape[1]);
   }
 
-  // `first`: where q, k, v stand among the inputs.
+  // q, k, v are the inputs from `first` on.
   void add_attention(const Graph& graph, const Node& node, std::size_t first, bool gradient) {
     const TensorType& q = graph.type(node.inputs[first]);
     const std::int64_t heads = std::get<AttentionAttributes>(node.attributes).heads, width = q.shape[1];

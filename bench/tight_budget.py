@@ -86,7 +86,7 @@ def main():
     budget = int(peak / options.share)
     print(f"{options.shape}, batch {options.batch_size}, T = {options.length}, bf16: PyTorch's eager step takes {peak / GIB:.2f} GiB; "
           f"the budget is {budget / GIB:.2f} GiB", flush=True)
-    # Whole updates: an epoch is two of them.
+    # The updates are full: an epoch is two of them.
     run(options.plimsoll, "synth", "--output", options.work / "pages", "--count", 2 * options.batch_size, "--validation-fraction", 0)
     rounds = []
     for _ in range(options.rounds):

@@ -1,4 +1,4 @@
-// plimsoll_tokenize: words in, token ids out, for checking the tokenizer against another one and for timing it.
+// plimsoll_tokenize: turns words into token ids, for comparing the tokenizer with another one and for timing it.
 //
 //   plimsoll_tokenize [--tokenizer DIR|tokenizer.json] [--question] < words.jsonl    a JSON string a line in, a JSON
 //                                                                                    array of ids a line out
