@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Configures and builds one CMake preset, with ccache where it is installed: scripts/build.sh [PRESET [--target NAME...]]
+# Configures and builds one CMake preset, with ccache if it is installed: scripts/build.sh [PRESET [--target NAME...]]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 preset=${1:-release}
@@ -18,7 +18,7 @@ if [ ${#targets[@]} -gt 0 ]; then
 fi
 options=()
 if command -v ccache >/dev/null; then options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache); fi
-# GPUs to compile for, where there is nvcc: all that are supported unless this says fewer ("90").
+# With nvcc, kernels are compiled for all supported GPUs unless this variable lists fewer ("90").
 if [ -n "${PLIMSOLL_CUDA_ARCHITECTURES:-}" ]; then options+=("-DPLIMSOLL_CUDA_ARCHITECTURES=$PLIMSOLL_CUDA_ARCHITECTURES"); fi
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Compiles the attention kernels for every GPU that is supported and says what ptxas says of their registers: none may
-# spill to memory, nothing may warn. Minutes for each; needs nvcc and no GPU.
+# Compiles the attention kernels for every supported GPU and reports their registers as ptxas does: none may spill to
+# memory, nothing may warn. It takes minutes for each and needs nvcc, but no GPU.
 #   scripts/check_spills.sh [ARCHITECTURE …]      75 80 86 89 90 unless said; exits 1 if a kernel spills or nvcc warns
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -12,7 +12,7 @@ status=0
 [ $# -gt 0 ] || set -- 75 80 86 89 90
 for architecture in "$@"; do
   for kernel in attention attention_grad; do
-    # As cmake/PlimsollTargets.cmake and src/backend/cuda/CMakeLists.txt have it.
+    # The options are those of cmake/PlimsollTargets.cmake and src/backend/cuda/CMakeLists.txt.
     "$nvcc" -std=c++20 -O3 -DNDEBUG -fmad=false --expt-relaxed-constexpr -Werror=all-warnings -Isrc "-arch=sm_$architecture" \
       -Xptxas -v -c "src/backend/cuda/$kernel.cu" -o /dev/null >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
     all=$(grep -c 'bytes spill stores' "$log")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# From nothing to a trained model: builds, draws receipts, plans, trains a small LayoutLMv3 from scratch inside a memory
-# budget, evaluates it on held-out pages and draws what it found. `--short` does the same with less, for checks.
+# Goes from nothing to a trained model: builds, draws receipts, plans, trains a small LayoutLMv3 from scratch inside a
+# memory budget, evaluates it on held-out pages and draws what it found. `--short` does less of the same, for checks.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -2,8 +2,8 @@
 # Fuzzes the parsers with libFuzzer under the address and undefined-behaviour sanitizers; fails on a finding.
 #   scripts/fuzz.sh [SECONDS_EACH] [PARSER…]   600 seconds, and every parser, unless said
 #   scripts/fuzz.sh keep [PARSER…]             adds to test/fuzz/corpus what reaches code that nothing there reaches
-# What runs learn stays in build/fuzz/corpus, for the next; inputs that found something lie in build/fuzz/findings.
-# PLIMSOLL_FUZZ_JOBS parsers run at a time, 2 unless said. Installs clang where it is missing.
+# New inputs stay in build/fuzz/corpus for the next run; inputs that revealed a fault go to build/fuzz/findings.
+# PLIMSOLL_FUZZ_JOBS parsers run at a time (default 2). Installs clang if it is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 what=${1:-600}
@@ -28,7 +28,7 @@ fi
 scripts/build.sh fuzz
 mkdir -p build/fuzz/findings
 
-# Prints one line; 1 if there was a finding.
+# Prints one line; returns 1 if there was a finding.
 fuzz_one() {
   local parser=$1 seconds=$2 log=build/fuzz/findings/$1.log options=() failed=0
   local learnt=build/fuzz/corpus/$parser dictionary=test/fuzz/dictionaries/$parser.dict

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Packs what scripts/gpu_check.sh runs on a machine that has a GPU, but neither the network nor Debian's packages: plimsoll
-# and test_gpu as built here, with every library they load, the C library included, into one file below 64 MiB.
+# Packs what scripts/gpu_check.sh runs on a machine with a GPU, but without network and Debian packages: plimsoll and
+# test_gpu as built here, with every library they load, the C library included, into one file below 64 MiB.
 #   scripts/gpu_bundle.sh [FILE]      build/gpu_bundle.tar.gz unless said; needs nvcc, and no GPU
-# The driver and cuBLAS are the other machine's. PLIMSOLL_CUDA_ARCHITECTURES: its GPU, 90 unless said.
+# The driver and cuBLAS are the other machine's. PLIMSOLL_CUDA_ARCHITECTURES names its GPU (default 90).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 file=${1:-build/gpu_bundle.tar.gz}
@@ -17,10 +17,10 @@ for program in build/release/plimsoll build/release/test/gpu/test_gpu; do
   strip -o "$folder/programs/$name" "$program"
   cat >"$folder/bin/$name" <<'WRAPPER'
 #!/bin/sh
-# The machine's own C library if it is as new as the one this was built with, else the one beside it.
+# Uses the machine's own C library if it is as new as the one of the build, else the one beside this script.
 here=$(cd "$(dirname "$0")/.." && pwd)
 program=$here/programs/$(basename "$0")
-export GOMP_SPINCOUNT="${GOMP_SPINCOUNT:-2000}"  # plimsoll would start itself anew to set it
+export GOMP_SPINCOUNT="${GOMP_SPINCOUNT:-2000}"  # otherwise plimsoll would restart itself to set it
 if LD_LIBRARY_PATH="$here/lib" "$here/programs/plimsoll" --version >/dev/null 2>&1; then
   LD_LIBRARY_PATH="$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" exec "$program" "$@"
 fi
@@ -34,7 +34,7 @@ WRAPPER
     esac
   done
 done
-# Parts of the C library that the driver's and cuBLAS's libraries ask for by name.
+# The driver's and cuBLAS's libraries ask for these parts of the C library by name.
 libc=$(ldd build/release/plimsoll | grep -o '/[^ ]*/libc\.so\.6')
 for part in libdl.so.2 libpthread.so.0 librt.so.1; do cp -L "$(dirname "$libc")/$part" "$folder/system/"; done
 mkdir -p "$(dirname "$file")"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the Debian or Ubuntu packages that building and running Plimsoll takes: only what is missing, through sudo
-# where the user is not root. Does nothing where everything is there.
+# Installs the Debian or Ubuntu packages that Plimsoll needs to build and run: only missing ones, through sudo if the
+# user is not root. Does nothing if everything is installed.
 set -euo pipefail
 
 packages=(

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds and runs every test, and counts their cases. `scripts/test.sh asan` does so under the address and
+# Builds and runs every test, and counts their cases. `scripts/test.sh asan` runs them under the address and
 # undefined-behaviour sanitizers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,8 +13,8 @@ trap 'rm -f "$log"' EXIT
 status=0
 ctest --preset "$preset" --parallel "$(nproc)" | tee "$log" || status=$?
 
-# A test of ctest's that keeps no tally is one case. A program that crashed has begun a case without ending it, and has
-# cases that never began: all of them failed.
+# A ctest test without a tally is one case. A program that crashed has begun a case without ending it, and has cases
+# that never began: all of them failed.
 awk -v tallies="$tallies" '
   function add(what) { count[what]++ }
   FILENAME == log_file {

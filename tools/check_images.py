@@ -61,7 +61,7 @@ def compare(program: str, folder: pathlib.Path) -> int:
     if total == 0:
         sys.exit("no image could be loaded")
     identical = same / total
-    # One step of a byte is 1/255 before normalising, 2/255 after (divided by 0.5).
+    # One level of a byte is 1/255 before normalising, and 2/255 after (divided by 0.5).
     met = worst_byte <= 1 and identical >= 0.999 and refused == 0
     print(f"Pillow {PIL.__version__}, transformers {transformers.__version__}, {len(paths)} images, {refused} refused")
     print(f"identical bytes before normalising   {100 * identical:.4f} %   (bar: 99.9 %)")
@@ -176,10 +176,10 @@ def make_golden(folder: pathlib.Path) -> None:
     cases = []
     for path in sorted(folder.glob("*")):
         image = Image.open(path)
-        # 16-bit gray: Pillow clips at 255 (a white page); we keep the high byte, on purpose.
+        # For 16-bit gray Pillow clips at 255 (a white page); we intentionally keep the high byte.
         if path.name == "gray16.png":
             image = Image.fromarray((deep_gray >> 8).astype(np.uint8))
-        # Hugging Face's loaders turn an image as its EXIF orientation says.
+        # Hugging Face's loaders turn an image according to its EXIF orientation.
         image = ImageOps.exif_transpose(image)
         pixels = np.asarray(image.convert("RGB").resize((24, 32), Image.Resampling.BILINEAR))
         cases.append(path.name)
@@ -194,7 +194,7 @@ def make_golden(folder: pathlib.Path) -> None:
         "images": cases,
     }
     (folder / "about.json").write_text(json.dumps(about, indent=1) + "\n")
-    # What must be refused, each for its own reason.
+    # These files must be refused, each for its own reason.
     buffer = io.BytesIO()
     rgb.convert("CMYK").save(buffer, "JPEG")
     (folder / "refused_cmyk.jpg").write_bytes(buffer.getvalue())
@@ -204,7 +204,7 @@ def make_golden(folder: pathlib.Path) -> None:
     (folder / "refused_cut.png").write_bytes(whole[: len(whole) // 2])
     save("refused.gif", rgb)
     (folder / "refused_text.png").write_bytes(b"not an image\n" * 4)
-    # 40,000 x 40,000 pixels in 60 bytes.
+    # This one claims 40,000 x 40,000 pixels in 60 bytes.
     (folder / "refused_bomb.png").write_bytes(png_bytes(40000, 40000, 1, 0, b""))
     print(f"{len(cases)} images, {sum(f.stat().st_size for f in folder.glob('*'))} bytes in {folder}")
 

@@ -25,8 +25,8 @@ import make_batch
 import reference
 
 LOGITS_BAR, WEIGHT_BAR = 2e-5, 1e-6
-# Of each tensor's own norm, against float64. Some are a thousandth of the whole gradient, where float32 leaves less:
-# PyTorch's own is 1e-4 off there.
+# The bar is relative to each tensor's own norm, against float64. Some gradients are a thousandth of the whole gradient,
+# which float32 resolves less well: PyTorch's own error is 1e-4 there.
 GRADIENT_BAR = 5e-5
 LABELS = 9
 

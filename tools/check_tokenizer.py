@@ -55,10 +55,10 @@ def main():
         parser.error("give --tokenizer or --embedded")
 
     with tempfile.TemporaryDirectory() as saved:
-        # transformers reads what Plimsoll saved: so one run checks the ids and the writing.
+        # transformers reads what Plimsoll saved, so one run checks both the ids and the writing.
         options = [] if arguments.embedded else ["--tokenizer", arguments.tokenizer]
         subprocess.run([arguments.binary, *options, "--save", saved], check=True)
-        # A saved model directory has a config.json, from which AutoTokenizer knows the class where nothing else says it.
+        # A saved model directory has a config.json, from which AutoTokenizer knows the class if nothing else names it.
         pathlib.Path(saved, "config.json").write_text('{"model_type": "layoutlmv3"}')
         theirs = transformers.LayoutLMv3Tokenizer.from_pretrained(saved)
         auto = transformers.AutoTokenizer.from_pretrained(saved)
@@ -84,7 +84,7 @@ def main():
     words = random_words(100, arguments.seed, longest=3000)
     differences += compare("random Unicode, long", words, run(arguments.binary, options, words), word_ids(words))
 
-    # Through the tokenizer's own call, with boxes, as a user makes it: one page of words, and questions beside a page.
+    # Uses the tokenizer's own call with boxes, like a user: one page of words, and questions beside a page.
     words = random_words(500, arguments.seed + 1)
     page = theirs(words, boxes=[[0, 0, 0, 0]] * len(words), truncation=False, padding=False)["input_ids"]
     ours = [i for ids in run(arguments.binary, options, words) for i in ids]

@@ -92,7 +92,7 @@ def find_image(path, parquet, image_root):
     given = pathlib.PurePath(path)
     places = [pathlib.Path(path), parquet.parent / path]
     if image_root is not None:
-        # Paths are those of the machine that made the data set: its last parts are tried, the longest first.
+        # Paths are those of the machine that made the data set, so their trailing parts are tried, the longest first.
         places += [image_root.joinpath(*given.parts[i:]) for i in range(1 if given.is_absolute() else 0, len(given.parts))]
     for place in places:
         if place.is_file():
@@ -219,7 +219,7 @@ def cord_page(text, where):
                       'lines with "category" and "words", words with "text" and "quad"',
                       "convert such a data set by a script of its own")
     size = (truth.get("meta") or {}).get("image_size") or {}
-    # Corners are measured by hand and may lie a little outside the picture.
+    # Corners were measured by hand and may lie a little outside the picture.
     if isinstance(size.get("width"), int) and isinstance(size.get("height"), int):
         edges = (size["width"], size["height"]) * 2
         boxes = [[min(max(value, 0), edge) for value, edge in zip(box, edges)] for box in boxes]
@@ -259,8 +259,8 @@ class BoxEvidence:
 
     def __init__(self):
         self.largest = 0
-        self.beyond_image = ""  # a page with a box outside its own picture: cannot be pixels
-        self.above_1000 = ""    # a page with a coordinate above 1000: cannot be thousandths
+        self.beyond_image = ""  # a page with a box outside its own picture: the boxes cannot be pixels
+        self.above_1000 = ""    # a page with a coordinate above 1000: the boxes cannot be thousandths
         self.largest_image = 0
 
     def add(self, boxes, size, where):
@@ -282,7 +282,7 @@ class BoxEvidence:
             return "pixel", f"{self.above_1000} has coordinates above 1000"
         if self.beyond_image:
             return "1000", f"{self.beyond_image} has boxes beyond its image"
-        # Pages of 1,500 pixels and more with nothing below pixel 1,000: nobody's data.
+        # No real data has pages of 1,500 pixels and more with nothing below pixel 1,000.
         if self.largest_image >= 1500:
             return "1000", f"no coordinate is above 1000, images have up to {self.largest_image} pixels"
         raise Problem("boxes could be pixels or thousandths of the page", "all pages",
@@ -336,7 +336,7 @@ class Converter:
         self.names, self.seen = None, []
         self.evidence = BoxEvidence()
         self.pages, self.words, self.empty = {}, 0, []
-        self.begun = []  # folders of images and unfinished JSONL files, all made by this run
+        self.begun = []  # folders of images and unfinished JSONL files that this run has made
 
     def rows(self, parquet):
         import pyarrow
@@ -417,7 +417,7 @@ class Converter:
         names = self.names or self.tidy(self.seen)
         if names:
             (self.output / "labels.txt").write_text("\n".join(names) + "\n", encoding="utf-8")
-        for path in aside:  # last: a .jsonl that is there is whole
+        for path in aside:  # renamed last: an existing .jsonl is complete
             os.replace(path, path.with_suffix(""))
 
     def remove_output(self):
@@ -445,7 +445,7 @@ def convert(arguments):
     converter = Converter(output, labels, pathlib.Path(arguments.images) if arguments.images else None, arguments.box_format)
     try:
         converter.run(parquets)
-    except BaseException:  # nothing half converted is left behind, Ctrl-C included
+    except BaseException:  # removes partial output, also after Ctrl-C
         converter.remove_output()
         raise
     return converter

@@ -73,9 +73,9 @@ def random_cases(generator):
                     predicted[position] = random_labels(1, types, tags, generator)[0]
             pages.append([gold, predicted])
         cases.append((None, pages))
-    cases.append((None, [[["O", "O"], ["O", "O"]]]))  # nothing to find
-    cases.append((None, [[["O", "O"], ["B-X", "I-X"]]]))  # nothing to find, something found
-    cases.append((None, [[["B-X", "I-X"], ["O", "O"]]]))  # nothing found
+    cases.append((None, [[["O", "O"], ["O", "O"]]]))  # no entity
+    cases.append((None, [[["O", "O"], ["B-X", "I-X"]]]))  # no gold entity, one predicted
+    cases.append((None, [[["B-X", "I-X"], ["O", "O"]]]))  # no predicted entity
     cases.append((None, [[["I-X"], ["B-X"]], [["I-X"], ["I-X"]]]))  # an entity never spans two pages
     cases.append((None, [[["B-", "I", "B", "O", "O", "I"], ["B", "I", "O", "O", "I", "I"]]]))  # tags without types
     return cases
@@ -95,11 +95,11 @@ def scheme_cases(generator):
             for _ in range(generator.randint(2, 5)):
                 gold = labels(generator.randint(1, 30))
                 other = labels
-                if scheme == "BILOU":  # also what cannot follow one another
+                if scheme == "BILOU":  # also tags that may not follow one another
                     def other(length):
                         return random_labels(length, types, "BILU", generator)
                 pages.append([gold, disturbed(gold, other, generator)])
-            # The scheme can only be told where its tags occur.
+            # The scheme can be recognised only if its tags occur.
             if scheme in ("BIOES", "BILOU"):
                 single = {"BIOES": "S", "BILOU": "U"}[scheme]
                 pages.append([[f"{single}-X", f"{single}-X"], [f"{single}-X", f"{single}-X"]])

@@ -77,7 +77,7 @@ def main():
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.copy_(counted(parameter.numel(), torch.float32).reshape(parameter.shape))
-    # An OrderedDict with attributes, nested as trainers save it.
+    # An OrderedDict with attributes, nested as in trainers' checkpoints.
     torch.save({"epoch": 3, "loss": 0.5, "state_dict": module.state_dict()}, out / "nested.bin")
     torch.save(module.state_dict(), out / "legacy.bin", _use_new_zipfile_serialization=False)
     torch.save({"weight": tied, "surprise": RunsCode()}, out / "runs_code.bin")

@@ -29,7 +29,7 @@ LEARNING_RATE = 2e-3
 def golden_batch(labels, seed):
     config = reference.SHAPES["golden"]
     batch = receipts.synthetic_batch(LENGTHS, LENGTH, config["vocab_size"], labels, config["input_size"], seed)
-    # The corners of the box tables: the whole page, and a box of no size.
+    # Extreme values for the box tables: the whole page, and a box of zero size.
     batch["bbox"][0, 1] = torch.tensor([0, 0, 1000, 1000])
     batch["bbox"][0, 2] = torch.tensor([500, 500, 500, 500])
     return batch
@@ -89,7 +89,7 @@ OPTIMIZERS = {"adamw_torch": {"optimizer": "AdamW", "learning_rate": LEARNING_RA
               "adafactor": {"optimizer": "Adafactor", "learning_rate": LEARNING_RATE}}
 
 
-# Tensors of more than two dimensions, whose ends are kept whole: Adafactor factors them over their last two.
+# Tensors of more than two dimensions are kept whole, because Adafactor factors them over their last two.
 STACKS = ("layoutlmv3.cls_token", "layoutlmv3.pos_embed", "layoutlmv3.patch_embed.proj.weight")
 
 
@@ -108,7 +108,7 @@ def write_training(model, batches, head, labels, optim, path):
 
 def make_models(directory):
     for head, labels in LABELS.items():
-        # The first head comes as safetensors with the base model's prefix, the second as pickle without it.
+        # The first head is saved as safetensors with the base model's prefix, the second as pickle without it.
         file_format, prefix = ("safetensors", True) if head == "linear" else ("bin", False)
         model = reference.make_model("golden", labels, SEED + labels, dropout=0.0)
         folder = directory / head
@@ -153,7 +153,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=reference.REPOSITORY / "test" / "data")
     options = parser.parse_args()
-    torch.set_num_threads(1)  # sums in one order: the same bytes again
+    torch.set_num_threads(1)  # sums run in one order, so the bytes repeat
     directory = options.output / "model"
     for head in LABELS:
         shutil.rmtree(directory / head, ignore_errors=True)

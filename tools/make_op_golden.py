@@ -41,7 +41,7 @@ def attention(golden):
     for name in ("query", "key", "value"):
         getattr(self_attention, name).register_forward_hook(
             lambda module, inputs, output, name=name: kept.__setitem__(name, output))
-    with mock.patch.object(torch, "no_grad", torch.enable_grad):  # transformers freezes the tables; we also train them
+    with mock.patch.object(torch, "no_grad", torch.enable_grad):  # transformers freezes the tables; we train them too
         position_bias, spatial_bias = encoder._cal_1d_pos_emb(positions), encoder._cal_2d_pos_emb(boxes)
     output, probabilities = self_attention(hidden, mask, rel_pos=position_bias, rel_2d_pos=spatial_bias)
     upstream = torch.randn_like(output) * real[:, :, None]
@@ -71,7 +71,7 @@ def spatial_embedding(golden):
         output = module.calculate_spatial_position_embeddings(boxes)
     golden["spatial_embedding.bbox"] = boxes[0].int()
     golden["spatial_embedding.output"] = output[0]
-    # Only the rows that are looked up are stored: "rows" names them, the rest of the tables is 0 in the test.
+    # Only the rows that are looked up are stored: "rows" lists them; in the test the other rows are 0.
     x, y = boxes[0, :, [0, 2]], boxes[0, :, [1, 3]]
     sizes = {"h": (y[:, 1] - y[:, 0]).clip(0, 1023), "w": (x[:, 1] - x[:, 0]).clip(0, 1023)}
     for name, ids in {"x": x, "y": y, **sizes}.items():

@@ -26,7 +26,7 @@ def ask_classes():
     split = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True).pre_tokenize_str
     classes = []
     for code_point in range(LAST + 1):
-        if 0xD800 <= code_point <= 0xDFFF:  # surrogates are no characters: UTF-8 cannot hold them
+        if 0xD800 <= code_point <= 0xDFFF:  # surrogates are not characters: UTF-8 cannot encode them
             classes.append(OTHER)
             continue
         character = chr(code_point)

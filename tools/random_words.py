@@ -33,14 +33,14 @@ def draw_char(rng, low, high):
 def random_word(rng, longest):
     kinds = list(RANGES)
     mix = rng.random()
-    if mix < 0.35:  # one kind
+    if mix < 0.35:  # characters of one kind
         ranges = RANGES[rng.choice(kinds)]
         sources = [lambda: draw_char(rng, *rng.choice(ranges))]
     elif mix < 0.7:  # a mixture of kinds
         sources = [lambda: draw_char(rng, *rng.choice(RANGES[rng.choice(kinds)]))]
-    elif mix < 0.85:  # any plane, most of it unassigned
+    elif mix < 0.85:  # any plane; most of it is unassigned
         sources = [lambda: draw_char(rng, *rng.choice(PLANES))]
-    else:  # texts with a meaning of their own, among others
+    else:  # texts with a special meaning, among others
         sources = [lambda: rng.choice(TEXTS), lambda: rng.choice(TEXTS),
                    lambda: draw_char(rng, *rng.choice(RANGES[rng.choice(kinds)]))]
     return "".join(rng.choice(sources)() for _ in range(rng.randint(1, longest)))

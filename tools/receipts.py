@@ -51,7 +51,7 @@ class Windows:
         self.pages = read_jsonl(path)
         self.tokenizer, self.label_ids = tokenizer, label_ids
         self.room, self.stride = max_length - 2, stride
-        # Here alone: synthetic pages need no pictures, and so no Pillow.
+        # Imported only here: synthetic pages need no pictures, and so no Pillow.
         from transformers.models.layoutlmv3.image_processing_pil_layoutlmv3 import LayoutLMv3ImageProcessorPil
 
         self.processor = LayoutLMv3ImageProcessorPil(
@@ -97,7 +97,7 @@ class Windows:
             with Image.open(self.path.parent / self.pages[page]["image"]) as image:
                 raw = self.processor(image.convert("RGB"), do_rescale=False, do_normalize=False, return_tensors="pt")
             self.pixels_[page] = raw["pixel_values"][0].to(torch.uint8)
-        # The processor's own arithmetic (rescale in float64, then (x - mean) / std) is checked in make_batch.py.
+        # make_batch.py checks the processor's own arithmetic (rescale in float64, then (x - mean) / std).
         return (self.pixels_[page].double() * (1 / 255)).float().sub(0.5).div(0.5)
 
     def example(self, page, window):
@@ -130,7 +130,7 @@ def cut_windows(words, room, stride):
     ranges, begin = [], 0
     while True:
         whole = [start for start in starts if begin < start <= begin + room]
-        end = whole[-1] if whole else begin + room  # one word longer than a window is cut
+        end = whole[-1] if whole else begin + room  # a word longer than a window is cut
         ranges.append((begin, end))
         if end == count:
             return ranges

@@ -26,10 +26,10 @@ PLIMSOLL = REPOSITORY / "build" / "release" / "plimsoll"
 PREFIX = "layoutlmv3."
 IGNORED_LABEL = -100
 
-# Looked up without gradient by transformers: they never train there.
+# transformers looks these up without gradient, so they never train there.
 RELATIVE_TABLES = ("encoder.rel_pos_bias.weight", "encoder.rel_pos_x_bias.weight", "encoder.rel_pos_y_bias.weight")
 
-# Published shapes (base, large) and Plimsoll's presets for training from scratch (tiny, small); golden is for tests.
+# Published shapes (base, large), Plimsoll's presets for training from scratch (tiny, small), and golden for tests.
 SHAPES = {
     "golden": dict(hidden_size=48, num_attention_heads=3, num_hidden_layers=2, intermediate_size=96,
                    coordinate_size=8, shape_size=8, vocab_size=120, max_position_embeddings=40, input_size=32,
@@ -88,7 +88,7 @@ def randomise(model, seed):
         elif name.startswith("classifier."):
             value = 0.05 * noise
         else:
-            # 0.02 as published, wider where rows are short, so that narrow models' attention is not flat.
+            # 0.02 as published, larger for short rows, so that narrow models' attention is not flat.
             value = max(0.02, 0.5 / parameter[0].numel() ** 0.5) * noise
         value[(value == 0) | (value == 1)] += 0.03125
         parameter.copy_(value)
@@ -203,7 +203,7 @@ class Trainer:
             self.optimizer = transformers.Adafactor(groups, lr=learning_rate, scale_parameter=False,
                                                     relative_step=False)
         else:
-            # The fused kernel is what transformers' Trainer takes by default with torch >= 2.8; same formula.
+            # The fused kernel is the default of transformers' Trainer with torch >= 2.8; the formula is the same.
             self.optimizer = torch.optim.AdamW(groups, lr=learning_rate, betas=(0.9, 0.999), eps=1e-8, fused=True)
         self.update = 0
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes .venv at the repository's root with the pinned Python packages of tools/requirements.txt.
-# Needed only to make golden data again or to compare with PyTorch; building and testing need no Python.
+# It is needed only to make golden data again or to compare with PyTorch; building and testing need no Python.
 #   tools/setup_venv.sh && .venv/bin/python tools/check_parity.py
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,5 +1,5 @@
-// Makes the embedded vocabulary: composes words as receipts and forms have them, from the word lists beside this file
-// and from invented numbers, and learns a byte pair encoding from their counts. Same lists, same bytes.
+// Makes the embedded vocabulary: composes words as on receipts and forms, from the word lists beside this file and from
+// invented numbers, and learns a byte pair encoding from their counts. The same lists give the same bytes.
 //
 //   cmake --build --preset release --target plimsoll_make_vocabulary
 //   build/release/bench/plimsoll_make_vocabulary tools/vocabulary src/data/embedded_vocabulary.inc
@@ -26,8 +26,8 @@ constexpr std::size_t kEntries = 8000;
 constexpr std::size_t kSpecialEntries = 5;  // <s> <pad> </s> <unk> <mask>
 constexpr std::size_t kByteEntries = 256;
 
-// How much a list's words weigh in capitals, with a capital, and in small letters, and what the first of them get on
-// top.
+// The weights of a list's words in capitals, with a capital, and in small letters, and the additional weight of its
+// first words.
 struct WordList {
   const char* file;
   std::uint64_t upper, title, lower;
@@ -46,16 +46,16 @@ constexpr WordList kWordLists[] = {
     {"adjectives.txt", 8, 10, 18, 0},
 };
 
-// Numbers from one counter: a draw depends on nothing but its place in the order.
+// Numbers from one counter: a draw depends only on its place in the order.
 class Draw {
  public:
-  // 0 .. limit-1
+  // Returns a number in 0 .. limit-1.
   std::uint32_t below(std::uint32_t limit) {
     const auto bits = plimsoll::philox4x32({counter_++, 0, 0, 0}, {0x506C696D, 0x766F6361})[0];
     return static_cast<std::uint32_t>(std::uint64_t{bits} * limit >> 32);
   }
   std::uint32_t between(std::uint32_t low, std::uint32_t high) { return low + below(high - low + 1); }
-  // `pattern` with each 9 replaced by a digit and each A by a capital.
+  // Returns `pattern` with each 9 replaced by a digit and each A by a capital letter.
   std::string fill(std::string pattern) {
     for (char& c : pattern) {
       if (c == '9') c = static_cast<char>('0' + below(10));
@@ -80,7 +80,7 @@ std::string to_case(std::string word, bool first_upper, bool rest_upper) {
   return word;
 }
 
-// A word after a space, and at an eighth of the weight without one: behind "(", "/", "-".
+// Adds a word after a space, and with an eighth of the weight without one: behind "(", "/", "-".
 void add(const std::string& word, std::uint64_t weight, PieceCounts& counts) {
   plimsoll::count_pieces(" " + word, weight, counts);
   if (weight >= 8) plimsoll::count_pieces(word, weight / 8, counts);
@@ -232,7 +232,7 @@ void add_symbols(PieceCounts& counts) {
     plimsoll::count_pieces(text, 300, counts);
 }
 
-// As C string literals, packed into lines of at most 100 columns.
+// Formats C string literals, packed into lines of at most 100 columns.
 std::string as_source(const std::string& merges) {
   std::string source =
       "// The merges of the embedded vocabulary, best first. Made by plimsoll_make_vocabulary: do not edit.\n"
