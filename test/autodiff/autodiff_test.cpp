@@ -1,4 +1,4 @@
-// The walk over whole graphs; the rules of single ops are tested in test/backend/gradient_test.cpp.
+// Tests the walk over whole graphs; test/backend/gradient_test.cpp tests the rules of single ops.
 #include "autodiff/autodiff.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ std::vector<double> numbers(std::int64_t count, double seed) {
   return values;
 }
 
-// Gives every floating source of `graph` that has none values from its name.
+// Gives every floating source of `graph` without values some values that depend on its name.
 void fill(const Graph& graph, Data& data) {
   for (const Value& value : graph.values()) {
     if (value.producer != kNoNode || !is_floating(value.type.dtype) || data.contains(value.name)) continue;
@@ -39,7 +39,7 @@ std::vector<double> made_by_running(const Graph& graph, const Data& data, ValueI
   return runner.made(result);
 }
 
-// Five-point differences of `loss` by every element of the source `name`.
+// Returns five-point differences of `loss` by every element of the source `name`.
 std::vector<double> differences(const Graph& graph, Data data, const std::string& name, ValueId loss) {
   constexpr double kStep = 1e-3;
   std::vector<double> result;
@@ -65,7 +65,7 @@ struct Net {
     data[name] = std::move(values);
     return graph.add_input(name, {DType::kI32, shape});
   }
-  // Cross-entropy of `logits`, f[n,C], against labels 0, 1, … with one row ignored.
+  // Returns the cross-entropy of `logits`, f[n,C], against labels 0, 1, … with one row ignored.
   ValueId loss(ValueId logits, ValueId rows = kNoValue) {
     const Shape shape = graph.type(logits).shape;
     std::vector<double> labels;
@@ -77,7 +77,7 @@ struct Net {
                            .inputs = {logits, integers("labels", {shape[0]}, labels), input("loss_scale", {1})},
                            .row_count = rows})[0];
   }
-  // Every wanted gradient against differences of the loss.
+  // Compares every wanted gradient with differences of the loss.
   void expect_gradients(ValueId loss_value, const std::vector<ValueId>& wanted) {
     graph.mark_output(loss_value);
     fill(graph, data);
@@ -164,7 +164,7 @@ TEST(Autodiff, ASumOfGradientsHasTheRowsOfItsValue) {
     const auto dense = [&] { return linear(net.graph, "dense", y, weight, kNoValue, rows); };
     const ValueId first = gather_first ? gather() : dense(), second = gather_first ? dense() : gather();
     const ValueId loss = net.loss(add(net.graph, "sum", first, second, rows), rows);
-    net.data["x"] = numbers(3 * 4, 0.4);  // the rest of x is not a number
+    net.data["x"] = numbers(3 * 4, 0.4);  // the rest of x is NaN
     net.expect_gradients(loss, {weight});
 
     Graph both = net.graph;
@@ -181,7 +181,7 @@ TEST(Autodiff, WhatTheLossDoesNotDependOnHasNoGradient) {
   const ValueId x = net.input("x", {4, 5}), weight = net.parameter("weight", {5, 5}),
                 unused = net.parameter("unused", {5, 5});
   const ValueId y = linear(net.graph, "y", x, weight, kNoValue, kNoValue);
-  linear(net.graph, "dead_end", y, unused, kNoValue, kNoValue);  // reads y but does not reach the loss
+  linear(net.graph, "dead_end", y, unused, kNoValue, kNoValue);  // reads y but does not contribute to the loss
   const ValueId loss = net.loss(y);
   Graph both = net.graph;
   const Seed seed = loss_seed(both, loss);
@@ -189,7 +189,7 @@ TEST(Autodiff, WhatTheLossDoesNotDependOnHasNoGradient) {
   const auto gradients = append_backward(both, {&seed, 1}, wanted);
   EXPECT_TRUE(gradients.contains(weight));
   EXPECT_FALSE(gradients.contains(unused));
-  EXPECT_EQ(both.nodes().size(), net.graph.nodes().size() + 1);  // the weight's gradient and nothing else
+  EXPECT_EQ(both.nodes().size(), net.graph.nodes().size() + 1);  // only the weight's gradient is added
   net.expect_gradients(loss, {weight});
 }
 
