@@ -41,8 +41,8 @@ std::ostream& operator<<(std::ostream& stream, const SuiteParameter& parameter) 
 
 namespace {
 
-// Whether all of a case's nodes are among `ops`. Building a case takes time, which every start of the program would
-// take: only those are built whose name begins with a known op's.
+// True if all of a case's nodes are among `ops`. Building a case takes time at every start of the program, so only
+// those are built whose name begins with a known op's.
 bool knows(std::span<const Op> ops, const OpCase& op_case, DType dtype) {
   const std::string_view op = std::string_view(op_case.name).substr(0, op_case.name.find('/'));
   if (std::ranges::none_of(ops, [&](Op known) { return op_name(known) == op; })) return false;

@@ -1,5 +1,5 @@
-// The suite that every backend passes: each case of op_case.h, forward alone and with backward, against the reference
-// backend within tolerances.h; and bit for bit the same when run again and when outputs lie in the bytes of dying
+// The suite that every backend passes: each case of op_case.h, forward alone and with backward, is compared with the
+// reference backend within tolerances.h; results must be bit-identical when run again and when outputs alias dying
 // inputs.
 //
 //   INSTANTIATE_TEST_SUITE_P(Cpu, BackendSuite,
@@ -23,12 +23,12 @@ std::ostream& operator<<(std::ostream& stream, const SuiteParameter& parameter);
 
 class BackendSuite : public testing::TestWithParam<SuiteParameter> {};
 
-// All cases. With `ops` (for a backend in the making): those whose forward and backward nodes are all among them.
-// `dtype`: of their floating tensors.
+// Returns all cases, with floating tensors of `dtype`. With `ops` (for a backend under construction) only those whose
+// forward and backward nodes are all among them.
 std::vector<SuiteParameter> suite_of(std::string backend, std::function<std::unique_ptr<Backend>()> make_backend,
                                      std::span<const Op> ops = {}, DType dtype = DType::kF32);
 
-// Those of an encoder layer, which take BF16 and F16.
+// The ops of an encoder layer, which take BF16 and F16.
 std::span<const Op> ops_with_halves();
 
 std::string suite_test_name(const testing::TestParamInfo<SuiteParameter>& info);

@@ -16,9 +16,9 @@ struct AttentionShape {
   double dropout_p = 0;
   bool position_bias = true, spatial_bias = true;
   bool table_gradients = true;
-  std::int32_t masked_every = 0;  // every so many keys one is masked; 1: all
+  std::int32_t masked_every = 0;  // one in so many keys is masked; 1: all
   std::int64_t bins = 8, spatial_bins = 12;
-  double score_range = 1;  // of q and k
+  double score_range = 1;  // range of q and k
 };
 
 OpCase attention_case(AttentionShape s) {

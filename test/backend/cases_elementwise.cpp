@@ -31,7 +31,7 @@ OpCase map_case(Op op, Rows s, Range range) {
           }};
 }
 
-// To itself in double, where finite differences are taken.
+// In double, where finite differences are taken, it casts to the same type.
 OpCase cast_case(DType to, Rows s) {
   return {label("cast", s) + fmt::format("_to_{}", dtype_name(to)), [=](CaseBuilder& b) {
             const ValueId x = b.tensor("x", {s.capacity, s.width}, s.rows, {-3, 3});
@@ -66,7 +66,7 @@ OpCase dropout_case(Rows s, double p) {
 
 OpCase accumulate_case(Rows s, bool keep) {
   return {label("accumulate", s) + (keep ? "_adds" : "_forgets"), [=](CaseBuilder& b) {
-            const ValueId sum = b.state("sum", {s.capacity, s.width}, keep ? s.rows : 0);  // forgotten: NaN
+            const ValueId sum = b.state("sum", {s.capacity, s.width}, keep ? s.rows : 0);  // overwritten: NaN
             const ValueId x = b.constant("x", {s.capacity, s.width}, s.rows);
             b.graph.add_node({.op = Op::kAccumulate,
                               .name = "sum",

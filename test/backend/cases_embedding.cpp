@@ -36,7 +36,7 @@ OpCase coded_embedding_case(DType code, std::int64_t width) {
           }};
 }
 
-// All ids padding: no gradient at all.
+// All ids are padding, so there is no gradient at all.
 OpCase all_padding_case(bool row_gradient) {
   return {fmt::format("embedding/all_padding{}", row_gradient ? "_by_rows" : ""), [=](CaseBuilder& b) {
             const ValueId table = b.tensor("table", {5, 7});
@@ -49,7 +49,7 @@ OpCase all_padding_case(bool row_gradient) {
 struct Boxes {
   std::string name;
   std::int64_t capacity, table_rows, coordinate_size, shape_size;
-  std::vector<std::int32_t> boxes;  // four a row
+  std::vector<std::int32_t> boxes;  // four per row
 };
 
 OpCase spatial_case(Boxes s) {
@@ -81,7 +81,7 @@ std::vector<OpCase> embedding_cases() {
     for (const Lookup& lookup :
          {Lookup{9, 7, 11, 5, -1, false}, Lookup{9, 0, 11, 5, -1, false}, Lookup{3, 1, 4, 24, 1, false},
           Lookup{33, 33, 17, 12, 16, false}, Lookup{70, 61, 50, 96, 1, false}, Lookup{5, 5, 1, 3, -1, false},
-          // Rows that one id gathers from near and far; rows that are wide.
+          // These cover rows that one id gathers from near and far, and wide rows.
           Lookup{400, 333, 1, 5, -1, false}, Lookup{300, 290, 3, 12, 2, false}, Lookup{40, 37, 5, 260, -1, false}}) {
       Lookup variant = lookup;
       variant.row_gradient = row_gradient;
@@ -89,11 +89,11 @@ std::vector<OpCase> embedding_cases() {
     }
     cases.push_back(all_padding_case(row_gradient));
   }
-  // Limits, inverted boxes (sizes clipped to 0), repeats, x0 and x1 looking up one row.
+  // These cover limits, inverted boxes (sizes clipped to 0), repeats, and x0 and x1 looking up one row.
   cases.push_back(
       spatial_case({"limits", 9, 1024, 4, 4, {0,   0,   1023, 1023, 1023, 1023, 1023, 1023, 0, 0, 0,    0,
                                               900, 800, 10,   20,   17,   40,   17,   90,   0, 0, 1023, 1023}}));
-  // Sizes are clipped to 1023 in a table of more rows, too, as transformers clips them.
+  // Sizes are clipped to 1023 in a table of more rows too, as in transformers.
   cases.push_back(spatial_case({"wide_tables", 4, 1500, 2, 1, {0, 0, 1499, 1200, 100, 50, 1123, 1074, 9, 8, 1034, 1030}}));
   cases.push_back(spatial_case({"no_rows", 5, 16, 3, 2, {}}));
   cases.push_back(spatial_case({"one_row", 5, 16, 5, 1, {3, 15, 9, 15}}));

@@ -12,7 +12,7 @@ struct LinearShape {
   bool bias;
 };
 
-// `wide_weight`: F32 against rows in halves, as all are where the encoder is in F16, and adapters are anywhere.
+// With `wide_weight` the weight is F32 and rows are halves: with an F16 encoder always, with adapters in any.
 OpCase linear_case(LinearShape s, bool wide_weight = false) {
   const std::string name = fmt::format("linear/n{}_of_{}_k{}_m{}{}{}", s.rows, s.capacity, s.in, s.out,
                                        s.bias ? "_bias" : "", wide_weight ? "_wide_weight" : "");
@@ -44,7 +44,7 @@ OpCase linear_add_case(LinearShape s, bool wide_weight) {
         const ValueId x = b.tensor("x", {s.capacity, s.in}, s.rows);
         const ValueId weight = wide_weight ? b.wide_tensor("weight", {s.out, s.in}) : b.tensor("weight", {s.out, s.in});
         const ValueId rows = s.rows < 0 ? kNoValue : b.rows(s.rows);
-        // A sum that dies here, so that the product can be added in its bytes.
+        // A sum that dies here, so that the product can be added in place.
         const ValueId addend = add(b.graph, "addend", b.tensor("a", {s.capacity, s.out}, s.rows),
                                    b.tensor("b", {s.capacity, s.out}, s.rows), rows);
         b.objective(linear_add(b.graph, "y", x, weight, addend, rows));
@@ -56,7 +56,7 @@ OpCase weight_grad_case(LinearShape s, bool keep) {
           [s, keep](CaseBuilder& b) {
             const ValueId dy = b.constant("dy", {s.capacity, s.out}, s.rows);
             const ValueId x = b.constant("x", {s.capacity, s.in}, s.rows);
-            const ValueId sum = b.wide_state("sum", {s.out, s.in}, keep ? kAllRows : 0);  // forgotten: NaN
+            const ValueId sum = b.wide_state("sum", {s.out, s.in}, keep ? kAllRows : 0);  // overwritten: NaN
             b.graph.add_node({.op = Op::kLinearWeightGrad,
                               .name = "dweight",
                               .inputs = {dy, x, sum, b.integers("keep", {1}, {keep ? 1 : 0})},
@@ -83,7 +83,7 @@ std::vector<OpCase> linear_cases() {
        {LinearShape{7, 3, 12, 5, true}, LinearShape{7, 0, 12, 5, true}, LinearShape{7, 1, 5, 24, false},
         LinearShape{19, -1, 24, 7, true}, LinearShape{33, 17, 96, 13, true}, LinearShape{1, 1, 1, 1, false},
         LinearShape{70, 65, 5, 96, true}, LinearShape{300, 259, 24, 33, true}, LinearShape{130, 2, 160, 24, false},
-        // The last of large groups, of groups of 128, of 16, and less: with a packed weight, and with a narrow one.
+        // These end in large groups, groups of 128, of 16, and smaller ones, with a packed weight and a narrow one.
         LinearShape{4200, 4199, 64, 66, true}, LinearShape{4200, 1300, 66, 64, true},
         LinearShape{2100, 800, 65, 64, false}, LinearShape{2300, 2299, 65, 3, true},
         LinearShape{2300, 2050, 2, 65, false}}) {

@@ -50,7 +50,7 @@ OpCase pack_rows_case(std::string name, std::vector<std::int32_t> text, std::int
             const auto rows = static_cast<std::int32_t>(source.size());
             const auto text_rows = static_cast<std::int64_t>(text_index.size());
             const auto visual_rows = static_cast<std::int64_t>(visual_index.size());
-            // Indices are promised over the whole capacity: their gather writes zeros there.
+            // Indices are defined over the whole capacity: their gather writes zeros there.
             text_index.resize(static_cast<std::size_t>(text_capacity), -1);
             visual_index.resize(static_cast<std::size_t>(visual_capacity), -1);
             const std::int64_t capacity = text_capacity + visual_capacity;
@@ -65,7 +65,7 @@ OpCase pack_rows_case(std::string name, std::vector<std::int32_t> text, std::int
           }};
 }
 
-// Output row i is row index[i] of n rows; the rest of both capacities is there but not real.
+// Output row i is row index[i] of n rows; the other rows of both capacities are not real.
 OpCase gather_rows_case(std::string name, std::vector<std::int32_t> index, std::int32_t n, std::int64_t width,
                         std::int64_t spare) {
   return {"gather_rows/" + name, [=](CaseBuilder& b) {

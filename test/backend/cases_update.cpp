@@ -16,7 +16,7 @@ namespace {
 
 using Ids = std::vector<std::int32_t>;
 
-// `count` ids, `apart` from each other.
+// Returns `count` ids, `apart` from each other.
 Ids ids_of(std::int32_t count, std::int32_t apart) {
   Ids ids;
   for (std::int32_t i = 0; i < count; ++i) ids.push_back(i * apart);
@@ -28,7 +28,7 @@ OpCase merge_case(std::string name, std::int64_t capacity, Ids sum, std::int64_t
   return {"merge_row_grads/" + name, [=](CaseBuilder& b) {
             const auto count = [](const Ids& ids) { return static_cast<std::int32_t>(ids.size()); };
             const ValueId sum_ids = b.integer_state("sum_ids", {capacity}, sum);
-            // A count that is to be forgotten may be anything.
+            // A count that will be overwritten may be anything.
             const ValueId sum_count = b.integer_state("sum_count", {1}, keep ? Ids{count(sum)} : Ids{});
             const ValueId sum_rows = b.state("sum_rows", {capacity, width}, keep ? count(sum) : 0);
             const ValueId ids = b.integers("ids", {added_capacity}, added);
@@ -73,13 +73,13 @@ struct Update {
   AdamWAttributes attributes = {.weight_decay = 0.01};
 };
 
-// learning_rate, step, clip
+// Returns learning_rate, step and clip.
 std::vector<ValueId> update_scalars(CaseBuilder& b, const Update& update) {
   return {b.values("learning_rate", {DType::kF32, {1}}, {update.learning_rate}), b.integers("step", {1}, {update.step}),
           b.values("clip", {DType::kF32, {1}}, {update.clip})};
 }
 
-// How an update's parts are stored. Split parameters are F32 in graphs of F64, too.
+// The storage of an update's parts. Split parameters are F32 in graphs of F64, too.
 enum class Weights { kWhole, kSplit };
 enum class States { kMoments, kCodes, kMeans };
 
@@ -89,10 +89,10 @@ struct UpdateCase {
   Update update;
   Weights weights = Weights::kWhole;
   States states = States::kMoments;
-  Ids ids{};  // of updates by rows
+  Ids ids{};  // for updates by rows
   std::int64_t capacity = 0;
-  std::int64_t first = 0, count = 0;  // of updates of a part
-  std::optional<Shape> factored{};    // of adafactor: the stack of matrices that the parameter is read as
+  std::int64_t first = 0, count = 0;  // for updates of a part
+  std::optional<Shape> factored{};    // for adafactor: the stack of matrices as which the parameter is read
 };
 
 class UpdateBuilder {
@@ -156,7 +156,7 @@ class UpdateBuilder {
     for (std::int64_t i = 0; i < elements; ++i) codes.push_back(b_.random_integer(0, 255));
     add_state(name, {DType::kU8, shape}, codes);
     std::vector<double> absmax = numbers(code_blocks(elements), {0, 1});
-    absmax.back() = 0;  // as at the start
+    absmax.back() = 0;  // as before the first update
     add_state(name + ".absmax", {f_, {code_blocks(elements)}}, absmax);
   }
 
@@ -189,7 +189,7 @@ OpCase update_case(UpdateCase c) {
           [=](CaseBuilder& b) { UpdateBuilder(b, c).build(); }};
 }
 
-// Each on whole and on split weights.
+// Each case runs on whole and on split weights.
 std::vector<OpCase> parameter_update_cases() {
   const AdamWAttributes no_decay{.weight_decay = 0};
   const AdamWAttributes other{.beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6, .weight_decay = 0.1};

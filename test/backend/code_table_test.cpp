@@ -1,5 +1,5 @@
-// Codes by look-up against the search over all of them, where it matters: at every threshold and its neighbours; as a
-// scalar formula, and as the CPU's update stores them.
+// Compares codes by look-up with the search over all codes where they could differ, at every threshold and its
+// neighbours; as a scalar formula, and as the CPU's update stores them.
 #include "tensor/code_table.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 namespace plimsoll::test {
 namespace {
 
-// Floats in [0, 1]: each threshold and five neighbours on either side, subnormals, a logarithmic sweep and random bits.
+// Floats in [0, 1]: each threshold and five neighbours on either side, subnormals, a logarithmic sweep, random bits.
 std::vector<float> probes(const CodeMap& map) {
   std::vector<float> list = {0.0F, 1e-45F, 1e-38F, 0x1p-24F, 0x1p-23F, 0x1p-22F, 1.0F};
   for (std::size_t code = 1; code < map.size(); ++code) {
@@ -46,7 +46,7 @@ TEST(CodeTable, FindsTheNearestCode) {
   }
 }
 
-// With betas of 0 the moments are the gradient and its square: any float can be put before the encoder. Each block
+// With betas of 0 the moments are the gradient and its square, so any float can be passed to the encoder. Each block
 // holds a 1, so that its elements are not scaled.
 TEST(CodeTable, IsWhatTheCpuStores) {
   std::vector<double> gradient;

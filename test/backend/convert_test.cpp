@@ -12,7 +12,7 @@
 namespace plimsoll {
 namespace {
 
-// Everything that rounding may meet: ties, overflow, subnormals, infinities, NaN with few bits; an odd number of them.
+// Returns all cases of rounding: ties, overflow, subnormals, infinities, NaN with few bits; an odd number of them.
 std::vector<float> awkward_floats() {
   std::vector<float> values;
   for (std::uint32_t upper = 0; upper < 0x10000U; upper += 7) {

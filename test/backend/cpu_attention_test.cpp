@@ -1,5 +1,5 @@
-// The CPU's attention and its gradient against loops in double, on odd shapes, on every vector width that this machine
-// has.
+// Compares the CPU's attention and its gradient with loops in double, on odd shapes, on every vector width of this
+// machine.
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
 
@@ -29,16 +29,16 @@ struct Case {
   AttentionAttributes attributes{.heads = 2};
   std::int64_t head_size = 8;
   std::int64_t spare_rows = 5;      // capacity beyond the real rows
-  double masked = 0;                // share of masked keys
+  double masked = 0;                // fraction of masked keys
   std::int64_t masked_sample = -1;  // all of this sample's keys are masked
-  bool wild = false;                // coordinates and tokens in no order, beyond the usual ranges
+  bool wild = false;                // coordinates and tokens in random order, beyond the usual ranges
   float score_spread = 1;           // standard deviation of q and k
   std::uint32_t seed = 1;
 };
 
 constexpr std::int64_t kBins = 32, kSpatialBins = 64;
 
-// A tensor between guards: what lies around it, and its bytes before a kernel wrote it, are a pattern that no result
+// A tensor between guards. The memory around it, and its bytes before a kernel wrote it, hold a pattern that no result
 // has.
 class Guarded {
  public:
@@ -155,7 +155,7 @@ struct Inputs {
   std::vector<Guarded> tensors;
 };
 
-// What a forward and a backward give, widened to double: output, log_sum_exp, dq, dk, dv, three table gradients.
+// The results of a forward and a backward, widened to double.
 enum Result : std::size_t { kOutput, kLogSumExp, kDq, kDk, kDv, kDTable0, kDTable1, kDTable2, kResults };
 constexpr const char* kResultNames[] = {"output", "log_sum_exp",     "dq",       "dk",
                                         "dv",     "dposition_table", "dx_table", "dy_table"};
@@ -166,7 +166,7 @@ struct Expected {
   double largest_score = 0;  // in absolute value
 };
 
-// The formulas of graph/op.h, one query after the other.
+// Computes the formulas of graph/op.h, one query after the other.
 Expected expected(const Case& c, Inputs& in, const std::vector<float>& doutput) {
   const AttentionAttributes& a = c.attributes;
   const std::int64_t heads = a.heads, d = c.head_size, width = heads * d;
@@ -291,7 +291,7 @@ Results computed(const Case& c, Inputs& in, const std::vector<float>& doutput, i
     std::vector<TensorView> ins, outs;
     for (const ValueId id : node.inputs) ins.push_back(values[static_cast<std::size_t>(id)].view());
     for (const ValueId id : node.outputs) outs.push_back(values[static_cast<std::size_t>(id)].view());
-    // Twice: the second run meets what the first left in the scratch.
+    // Runs twice, because the second run finds the scratch of the first.
     for (int time = 0; time < 2; ++time) {
       kernel->run({.inputs = ins, .outputs = outs, .scratch = scratch.view().byte_span(), .row_count = &rows});
     }
@@ -308,7 +308,7 @@ Results computed(const Case& c, Inputs& in, const std::vector<float>& doutput, i
   return results;
 }
 
-// Largest difference over the largest expected size, or over `size` where that is more; infinities must agree.
+// Returns the largest difference over the largest expected size, or over `size` if larger; infinities must agree.
 double relative_error(const std::vector<double>& found, const std::vector<double>& expected, double size) {
   double difference = 0;
   if (found.size() != expected.size()) return std::numeric_limits<double>::infinity();
@@ -321,7 +321,7 @@ double relative_error(const std::vector<double>& found, const std::vector<double
 }
 
 // A probability inherits its score's rounding, 2^-24 of the score's size in each of a few steps; sums of up to 709
-// rounded products add about 1.5e-6. Of a sample of one token q, k and the tables have the gradient 0, as the
+// rounded products add about 1.5e-6. For a sample of one token q, k and the tables have gradient 0, computed as the
 // difference of dp and o do, which are about 4.
 void expect_close(const Results& found, const Expected& expected, bool tables) {
   const double size = expected.results[kLogSumExp].size() <= 2 ? 4 : 0;

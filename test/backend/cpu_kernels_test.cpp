@@ -1,5 +1,5 @@
-// What the CPU backend's kernels promise beyond agreeing with the reference on small shapes: row counts around every
-// edge of the row groups, results that do not depend on the team where sums are ours, exact recomputation, no
+// Tests guarantees of the CPU backend's kernels beyond agreement with the reference on small shapes: row counts around
+// every edge of the row groups, results that do not depend on the team where sums are ours, exact recomputation, no
 // allocation while running.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@
 namespace plimsoll::test {
 namespace {
 
-// As expect_near, for sums longer than those of the suite and for nodes that follow one another.
+// Does the same as expect_near for sums longer than the suite's and for nodes that follow one another.
 void expect_near_long(const Graph& graph, const GraphRunner& found, const GraphRunner& expected) {
   constexpr Tolerance kLong{0, 1.5e-6, "float sums of up to 770 products"};
   for (const Node& node : graph.nodes()) {
@@ -30,7 +30,7 @@ void expect_near_long(const Graph& graph, const GraphRunner& found, const GraphR
   }
 }
 
-// The three products of a linear layer, the weight's gradient also on top of a sum.
+// The three products of a linear layer; the weight's gradient is also added to a sum.
 OpCase products(std::int32_t rows, std::int64_t capacity, std::int64_t inner, std::int64_t columns) {
   return {"products", [=](CaseBuilder& b) {
             const ValueId x = b.tensor("x", {capacity, inner}, rows);
@@ -95,7 +95,7 @@ TEST(CpuProducts, WidthsThatFillNoBlock) {
   }
 }
 
-// Beyond 1,024 rows a weight that lies across the product is packed: by our code where both widths fill blocks, else by
+// Above 1,024 rows a transposed weight is packed: by our code if both widths fill blocks, otherwise by
 // oneDNN.
 TEST(CpuProducts, PackedWeights) {
   for (const std::int32_t rows : {1024, 1025, 1043, 1060}) expect_products_agree(rows, 1060, 32, 64);
@@ -105,10 +105,10 @@ TEST(CpuProducts, PackedWeights) {
   }
 }
 
-// Rows behind the row count are poisoned by the runner; here the last block of rows is full and the sum is long.
+// The runner poisons rows beyond the row count; here the last block of rows is full and the sum is long.
 TEST(CpuProducts, LongRows) { expect_products_agree(300, 300, 768, 128); }
 
-// Ops whose sums over rows are ours, on more rows than one block and with widths that fill no vector.
+// Ops whose sums over rows are ours, with more rows than one block and widths that fill no vector.
 OpCase long_case() {
   return {"long", [](CaseBuilder& b) {
             constexpr std::int32_t kRows = 331;
@@ -181,7 +181,7 @@ TEST(CpuKernels, LongSumsAgreeWithTheReference) {
   expect_near_long(built.graph, found, expected);
 }
 
-// Bytes that each op's second run takes from the heap.
+// Returns the bytes that each op's second run allocates on the heap.
 std::map<std::string, std::size_t> heap_bytes(const Graph& graph, const BuiltCase& built) {
   CpuBackend cpu(2);
   std::vector<std::vector<std::byte>> memory(graph.values().size());
@@ -223,7 +223,7 @@ std::map<std::string, std::size_t> heap_bytes(const Graph& graph, const BuiltCas
   return bytes;
 }
 
-// Our code takes nothing from the heap while it runs. oneDNN takes some small pieces for each product, how many depends on
+// Our code allocates nothing while it runs. oneDNN allocates some small pieces for each product, how many depends on
 // the processor; the plan counts 64 KiB for them.
 TEST(CpuKernels, RunningAllocatesNothing) {
   const BuiltCase built = long_case().build(DType::kF32, true);
@@ -232,7 +232,7 @@ TEST(CpuKernels, RunningAllocatesNothing) {
   for (const auto& [op, bytes] : heap_bytes(linear.graph, linear)) EXPECT_LE(bytes, 64 * kKiB) << op;
 }
 
-// What recompute relies on.
+// Recompute relies on this.
 TEST(CpuKernels, LayerNormAffineRepeatsLayerNorm) {
   for (const std::int64_t width : {1, 5, 16, 63, 64, 200}) {
     CaseBuilder b(DType::kF32, "affine");

@@ -1,5 +1,5 @@
-// The CUDA backend's kernels, run by the emulator, against the reference; the threads of a block in both orders, which
-// shows barriers that are missing.
+// Compares the CUDA backend's kernels, run by the emulator, with the reference; the threads of a block run in both
+// orders, which reveals missing barriers.
 #include "backend/backend_suite.h"
 #include "backend/cuda/cuda_backend.h"
 #include "cublaslt_emulator.h"
@@ -8,8 +8,8 @@
 namespace plimsoll::test {
 namespace {
 
-// Each thread passes a number to its neighbour; without the barrier some read too early, in one order of threads or the
-// other.
+// Each thread passes a number to its neighbour; without the barrier some threads read too early, in one thread order or
+// the other.
 template <bool kWaits>
 void pass_on(const int* from, int* to) {
   static int shared[64];
@@ -106,7 +106,7 @@ TEST(CudaEmulator, RefusesWhatIsNotCaptured) {
   for (cudaStream_t const stream : {origin, other}) cudaStreamDestroy(stream);
 }
 
-// `own_products`: cuBLASLt multiplies nothing.
+// With `own_products`, cuBLASLt multiplies nothing.
 std::function<std::unique_ptr<Backend>()> maker(bool reverse, bool own_products = false) {
   return [reverse, own_products] {
     cuda_emulator::reverse_threads(reverse);

@@ -1,4 +1,4 @@
-// What the CUDA backend asks of the GPU and its driver before it runs anything, on machines that the emulator plays.
+// Tests the checks that the CUDA backend makes on the GPU and its driver before it runs, on emulated machines.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -21,8 +21,8 @@ using cuda_emulator::machine;
 constexpr std::size_t kContextBytes = 512 * kMiB;
 constexpr unsigned int kOther = 1;  // the system's first process
 
-// NVML of a GPU on which process 1 held `machine().used_bytes` as they are at first; the backend's context takes
-// kContextBytes once the device is current.
+// NVML for a GPU on which process 1 initially held `machine().used_bytes`; the backend's context takes kContextBytes
+// once the device is current.
 std::size_t others_bytes = 0;
 bool knows_processes = false;
 
@@ -53,7 +53,7 @@ class CudaGpu : public testing::Test {
   void SetUp() override { machine() = {}; }
   void TearDown() override { machine() = {}; }
 
-  // A GPU that another process holds a part of.
+  // Makes another process hold a part of the GPU.
   static void share(std::size_t bytes) {
     others_bytes = machine().used_bytes = bytes;
     machine().nvml = nvml_functions();
@@ -71,7 +71,7 @@ TEST_F(CudaGpu, NeedsADriverOfItsGeneration) {
   machine().driver_version = 12080;
   expect_error<EnvironmentError>([] { CudaBackend backend; },
                                  {"older than this program", "CUDA 12.8", "CUDA 13.0", "update the driver"});
-  machine().runtime_version = 12090;  // a newer one of the same generation
+  machine().runtime_version = 12090;  // a newer version of the same generation
   EXPECT_NO_THROW(CudaBackend());
 }
 
@@ -97,7 +97,7 @@ TEST_F(CudaGpu, NeedsKernelsForTheGpu) {  // the emulated build holds 75-real, 8
   expect_error<EnvironmentError>([] { CudaBackend backend; },
                                  {"no kernels", "an emulated GPU, compute capability 7.0", "75, 80, 90, and PTX",
                                   "PLIMSOLL_CUDA_ARCHITECTURES=70"});
-  machine().capability = 120;  // by PTX, which a driver that is older than the compiler cannot read
+  machine().capability = 120;  // needs PTX, which a driver older than the compiler cannot read
   EXPECT_NO_THROW(CudaBackend());
   machine().runtime_version = 13010;
   expect_error<EnvironmentError>([] { CudaBackend backend; },
@@ -123,7 +123,7 @@ TEST_F(CudaGpu, LoadsItsKernelsAtOnceUnlessToldOtherwise) {
 }
 
 TEST_F(CudaGpu, HoldsWhatItDidNotAllocateToo) {
-  CudaBackend backend;  // no NVML: all that is used counts
+  CudaBackend backend;  // no NVML: all used memory counts
   EXPECT_EQ(backend.reserved_bytes(), machine().used_bytes);
   {
     const std::unique_ptr<DeviceMemory> memory = backend.allocate(3 * kMiB);
@@ -147,7 +147,7 @@ TEST_F(CudaGpu, CountsWhatOthersHoldAsTheirs) {
     EXPECT_EQ(backend.device_use()->held_bytes, kContextBytes + 5 * kMiB + backend.buffer_bytes(5 * kMiB).device)
         << knows;
   }
-  // What another takes meanwhile is told apart where NVML knows the process.
+  // If NVML knows the process, memory that another process takes meanwhile is told apart.
   share(10 * kGiB);
   knows_processes = true;
   CudaBackend backend;
@@ -157,7 +157,7 @@ TEST_F(CudaGpu, CountsWhatOthersHoldAsTheirs) {
   EXPECT_EQ(backend.reserved_bytes(), kContextBytes);
 }
 
-TEST_F(CudaGpu, DoesNotTakeAWholeGpusUseForItsPart) {  // MIG: NVML speaks of 80 GiB, the runtime of 20
+TEST_F(CudaGpu, DoesNotTakeAWholeGpusUseForItsPart) {  // MIG: NVML reports 80 GiB, the runtime 20
   share(60 * kGiB);
   NvmlFunctions whole = nvml_functions();
   whole.memory = [](NvmlDevice, NvmlMemory* memory) {
@@ -171,7 +171,7 @@ TEST_F(CudaGpu, DoesNotTakeAWholeGpusUseForItsPart) {  // MIG: NVML speaks of 80
   EXPECT_EQ(backend.reserved_bytes(), kContextBytes);
 }
 
-// What the driver keeps for itself is in NVML's total alone.
+// Only NVML's total includes the memory that the driver keeps for itself.
 TEST_F(CudaGpu, DoesNotTakeWhatTheDriverKeepsForOthersUse) {
   share(10 * kGiB);
   NvmlFunctions keeps = nvml_functions();
@@ -187,7 +187,7 @@ TEST_F(CudaGpu, DoesNotTakeWhatTheDriverKeepsForOthersUse) {
   EXPECT_EQ(backend.reserved_bytes(), kContextBytes);
 }
 
-// Attention with bias tables as published, but for the distance at which boxes count as far away.
+// Attention with bias tables as published, except for the distance from which boxes count as far away.
 BuiltCase attention_of(DType dtype, std::int64_t head_size, std::int64_t max_spatial_distance = 256,
                        std::int64_t spatial_bins = 64) {
   return OpCase{
@@ -220,7 +220,7 @@ TEST_F(CudaGpu, HasSharedMemoryForAttention) {
     machine().capability = capability;
     for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
       for (const std::int64_t head_size : {32, 64, 128}) {
-        if (capability == 75 && head_size == 128) continue;  // no published model's
+        if (capability == 75 && head_size == 128) continue;  // no published model has this
         SCOPED_TRACE(testing::Message() << capability << ", " << dtype_name(dtype) << ", " << head_size);
         CudaBackend backend;
         EXPECT_NO_THROW(GraphRunner(attention_of(dtype, head_size).graph, backend));
@@ -242,7 +242,7 @@ TEST_F(CudaGpu, HasSharedMemoryForAttention) {
   EXPECT_NO_THROW(first.run());
 }
 
-// The copies of a recorded step are on the stream of its kernels.
+// A recorded step's copies are on the stream of its kernels.
 TEST_F(CudaGpu, FinishesARecordedStepBeforeItsStoreGoes) {
   constexpr std::size_t kBytes = 256;
   cuda_emulator::set_lazy(true);

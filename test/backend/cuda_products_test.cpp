@@ -1,4 +1,4 @@
-// What the CUDA backend's matrix products are beside their numbers: by which algorithm, prepared when, over which rows.
+// Tests the CUDA backend's matrix products apart from their numbers: the algorithm, when it is prepared, and the rows.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -41,8 +41,8 @@ TEST(CublasLt, RefusesAnotherLibrary) {
   expect_error<EnvironmentError>([&] { cuda::load_cublaslt(names); }, {"libm.so.6", "no cublasLtGetVersion"});
 }
 
-// What is declared by hand against the library itself, as far as that goes without a GPU: it compares what an attribute
-// is given with the size that it has.
+// Compares our declarations with the library itself, as far as that is possible without a GPU: it checks the size of a
+// given attribute against its own.
 TEST(CublasLt, IsDeclaredAsItIs) {
   std::vector<std::string> names = {"libcublasLt.so.13", "libcublasLt.so.12"};
   if (const char* const file = std::getenv("PLIMSOLL_CUBLASLT"); file != nullptr) names = {file};
@@ -96,7 +96,7 @@ BuiltCase one_product() {
       .build(DType::kF32, false);
 }
 
-// The algorithm that the case's product is multiplied by.
+// Returns the algorithm that multiplies the case's product.
 int algorithm_of(const BuiltCase& built, GraphRunner& runner) {
   built.set_data(runner);
   cuda_emulator::lt_calls().last_algorithm = -1;
@@ -148,7 +148,7 @@ TEST_F(CudaProducts, AreByTheFastestAlgorithmAfterTuning) {
   const BuiltCase built = one_product();
   for (const auto& [times, expected] : {std::pair{std::array{5.0F, 1.0F, 3.0F}, 1},
                                         {std::array{5.0F, 3.0F, 1.0F}, 2},
-                                        // A tie is the library's to decide.
+                                        // The library decides a tie.
                                         {std::array{1.01F, 1.0F, 1.005F}, 0},
                                         {std::array{1.1F, 1.01F, 1.0F}, 1}}) {
     cuda_emulator::set_product_times(times[0], times[1], times[2]);
@@ -157,7 +157,7 @@ TEST_F(CudaProducts, AreByTheFastestAlgorithmAfterTuning) {
     EXPECT_EQ(algorithm_of(built, backend), 0);
     EXPECT_EQ(backend.choices().algorithms.size(), 0U);
     EXPECT_EQ(backend.tune(*backend.allocate(8 << 20)), 3U);  // at 20, 10 and 5 rows
-    for (const std::int64_t slack : {0, 1, 3, 11}) {          // whatever the bound
+    for (const std::int64_t slack : {0, 1, 3, 11}) {          // for any bound
       EXPECT_EQ(algorithm_of(built, backend, {.bound_slack = slack}), expected);
     }
     EXPECT_EQ(backend.tune(*backend.allocate(8 << 20)), 0U);  // once is enough
@@ -180,7 +180,7 @@ TEST_F(CudaProducts, AreTheLibrarysFirstWhereMemoryIsTooSmallToTune) {
   const GraphRunner prepared(built.graph, backend);
   EXPECT_EQ(backend.tune(*backend.allocate(1 << 20)), 0U);  // the workspace alone
   EXPECT_EQ(algorithm_of(built, backend), 0);
-  EXPECT_EQ(backend.choices().algorithms.size(), 3U);  // which is a choice like others
+  EXPECT_EQ(backend.choices().algorithms.size(), 3U);  // which counts as a choice
 }
 
 TEST_F(CudaProducts, RepeatWithChoicesThatWereStored) {
@@ -202,7 +202,7 @@ TEST_F(CudaProducts, RepeatWithChoicesThatWereStored) {
   cuda_emulator::set_product_times(1, 5, 5);
   CudaBackend backend;
   GraphRunner all_rows(built.graph, backend), few_rows(built.graph, backend, {.bound_slack = 0});
-  EXPECT_EQ(algorithm_of(built, all_rows), 0);  // … and products that are prepared already are chosen anew
+  EXPECT_EQ(algorithm_of(built, all_rows), 0);  // products that are prepared already are chosen again
   EXPECT_TRUE(backend.use_choices(choices, "a test"));
   EXPECT_EQ(backend.choices(), choices);
   const int products = cuda_emulator::lt_calls().products;
@@ -212,7 +212,7 @@ TEST_F(CudaProducts, RepeatWithChoicesThatWereStored) {
   EXPECT_EQ(algorithm_of(built, few_rows), 1);
   EXPECT_EQ(backend.choices(), choices);
 
-  // A bound is multiplied as the next size above that was tuned.
+  // A bound is multiplied like the next larger size that was tuned.
   choices.algorithms.at("10x40x24 F32>F32 tb") = "own kernel";
   EXPECT_TRUE(backend.use_choices(choices, "a test"));
   EXPECT_EQ(algorithm_of(built, few_rows), -1);  // 9 rows
@@ -233,7 +233,7 @@ TEST_F(CudaProducts, RefuseChoicesThatMakeNoSense) {
     expect_error<DataError>([&] { backend.use_choices(choices, "a/file"); },
                             {"a/file", "20x40x24", "'" + bad + "'", "128 hexadecimal digits"});
   }
-  choice = std::string(15, '0') + "9" + good.substr(16);  // an algorithm that is not there
+  choice = std::string(15, '0') + "9" + good.substr(16);  // an algorithm that does not exist
   backend.use_choices(choices, "a/file");
   expect_error<DataError>([&] { backend.tune(*backend.allocate(0)); }, {"a/file", "20x40x24", "does not run"});
   expect_error<DataError>([&] { algorithm_of(built, backend); }, {"a/file", "20x40x24", "does not run"});
@@ -255,7 +255,7 @@ TEST_F(CudaProducts, LeaveChoicesForAnotherDeviceOrLibrary) {
   EXPECT_FALSE(backend.use_choices(choices, "a/file"));
 }
 
-// Where an algorithm does not run for fewer rows than it was chosen for, the library's first does.
+// If an algorithm does not run for fewer rows than it was chosen for, the library's first is used.
 TEST_F(CudaProducts, GoByTheLibraryWhereAChoiceDoesNotRunForFewerRows) {
   const BuiltCase built = one_product();
   cuda_emulator::set_product_times(5, 1, 3);
@@ -267,7 +267,7 @@ TEST_F(CudaProducts, GoByTheLibraryWhereAChoiceDoesNotRunForFewerRows) {
   EXPECT_EQ(algorithm_of(built, backend, {.bound_slack = 0}), 0);  // 9 rows
 }
 
-// Nor where it needs more workspace than there is for so few.
+// The same applies if it needs more workspace than there is for so few rows.
 TEST_F(CudaProducts, GoByTheLibraryWhereAChoiceNeedsMoreWorkspaceThanFewerRowsHave) {
   const BuiltCase built = OpCase{
       "linear/workspace", [](CaseBuilder& b) {
@@ -283,8 +283,8 @@ TEST_F(CudaProducts, GoByTheLibraryWhereAChoiceNeedsMoreWorkspaceThanFewerRowsHa
   EXPECT_EQ(algorithm_of(built, backend, {.bound_slack = 0}), 0);
 }
 
-// Every case with a bound that is exact, or near, as a kernel meets it in a run: rows up to it are multiplied, and none
-// that is not real may come into a sum.
+// Runs every case with an exact and a near bound, as in a real run: rows up to the bound are multiplied, and no row
+// that is not real may enter a sum.
 void expect_right_with_bounds(const OpCase& op_case, DType dtype) {
   SCOPED_TRACE(op_case.name);
   const BuiltCase built = op_case.build(dtype, true);
@@ -307,7 +307,7 @@ TEST_F(CudaProducts, AgreeWithTheReferenceWhateverTheHostKnowsOfRows) {
   for (const bool refuses : {false, true}) {
     cuda_emulator::refuse_products(refuses);
     for (const OpCase& op_case : linear_cases()) {
-      // Those with thousands of rows are the suite's.
+      // The suite has the cases with thousands of rows.
       const auto is_of = [&](const char* rows) { return op_case.name.find(rows) != std::string::npos; };
       if (is_of("_of_4200") || is_of("_of_2300") || is_of("_of_2100")) continue;
       for (const DType dtype : {DType::kF32, DType::kBF16}) {
@@ -321,7 +321,7 @@ ValueId gelu_of(CaseBuilder& b, std::string name, ValueId x, ValueId rows) {
   return add_single(b.graph, {.op = Op::kGelu, .name = std::move(name), .inputs = {x}, .row_count = rows});
 }
 
-// Products of what nodes have made: there rows that are not real are filled with zeros in place.
+// Products read the outputs of nodes, whose rows that are not real are filled with zeros in place.
 TEST_F(CudaProducts, AgreeWithTheReferenceOverWhatNodesMade) {
   const OpCase chain{
       "linear/chain", [](CaseBuilder& b) {
@@ -335,7 +335,7 @@ TEST_F(CudaProducts, AgreeWithTheReferenceOverWhatNodesMade) {
   for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) expect_right_with_bounds(chain, dtype);
 }
 
-// dw = dy^T x over 3 rows, where 5 of x are real for others.
+// dw = dy^T x over 3 rows, where 5 of x are real for other readers.
 TEST_F(CudaProducts, LeaveRowsThatOthersRead) {
   for (const bool refuses : {false, true}) {
     cuda_emulator::refuse_products(refuses);
@@ -354,7 +354,7 @@ TEST_F(CudaProducts, LeaveRowsThatOthersRead) {
   }
 }
 
-// Rows that are filled in place: the kernel writes them, and needs no copy for it.
+// Rows are filled in place: the kernel writes them, and needs no copy for it.
 TEST_F(CudaProducts, NeedNoCopyOfRowsThatNobodyWasPromised) {
   const auto scratch = [](bool made) {
     const BuiltCase built = OpCase{

@@ -1,5 +1,5 @@
-// Products of pairs of bfloat16 against obvious loops, exactly: small whole numbers have no rounding. Products whose
-// pairs come in whole tiles use AMX where the machine has it, the others AVX512_BF16.
+// Compares products of pairs of bfloat16 with simple loops, exactly, because small whole numbers have no rounding.
+// Products whose pairs fill whole tiles use AMX if the machine has it, the others AVX512_BF16.
 #include "backend/cpu/dot_product_bf16.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ struct Case {
   bool factors;
 };
 
-// A and B lie in the middle of larger rows of noise, C before elements that must stay.
+// A and B are inside larger rows of noise, and C precedes elements that must not change.
 void expect_exact(const Case& of) {
   const std::int64_t a_stride = 2 * of.pairs + 6, b_stride = of.columns + 16, c_stride = of.columns + 16;
   std::vector<std::uint16_t> a(static_cast<std::size_t>(of.rows * a_stride));

@@ -1,4 +1,4 @@
-// What dropout leaves of known values, on any backend: its masks.
+// Obtains dropout's masks on any backend from what it leaves of known values.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ inline std::vector<double> flat(const Keys& keys) {
   return values;
 }
 
-// Dropout of ones.
+// Applies dropout to ones.
 inline std::vector<double> hidden_mask(Backend& backend, DType dtype, const Keys& keys, std::int64_t width,
                                        DropoutAttributes attributes,
                                        const std::vector<double>& dropout_key = {11, 12}) {
@@ -34,8 +34,8 @@ inline std::vector<double> hidden_mask(Backend& backend, DType dtype, const Keys
   return runner.made("y");
 }
 
-// Attention of samples of `lengths` rows with equal scores, and with values that are unit vectors by the key's place in
-// its sample, so that output [i][j] is the dropped probability of key j for query i. One head.
+// Runs attention on samples of `lengths` rows with equal scores and values that are unit vectors by the key's index in
+// its sample, so that output [i][j] is the dropped-out probability of key j for query i. It has one head.
 inline std::vector<double> attention_mask(Backend& backend, DType dtype, const Keys& keys,
                                           const std::vector<std::int32_t>& lengths, double p, std::int64_t width) {
   const auto rows = static_cast<std::int64_t>(keys.size());

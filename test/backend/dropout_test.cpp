@@ -1,4 +1,4 @@
-// What dropout promises beyond agreeing between backends: the share kept, and masks that depend on a row's key alone.
+// Tests dropout beyond agreement of backends: the fraction kept, and masks that depend on a row's key alone.
 #include "base/dropout.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ std::vector<double> attention_mask(const Keys& keys, const std::vector<std::int3
   return test::attention_mask(backend(), DType::kF64, keys, lengths, p, width);
 }
 
-// Five standard deviations of a binomial count.
+// Returns five standard deviations of a binomial count.
 double tolerated(double count, double p) { return 5 * std::sqrt(count * p * (1 - p)); }
 
 TEST(Dropout, KeepsTheShareAndTheMean) {

@@ -1,5 +1,5 @@
-// The reference's forward kernels, AdamW, Adafactor and attention's gradients against PyTorch and `transformers`
-// (test/data/ops.safetensors, made by tools/make_op_golden.py): finite differences cannot see a wrong forward formula.
+// Compares the reference's forward kernels, AdamW, Adafactor and attention's gradients with PyTorch and `transformers`
+// (test/data/ops.safetensors, by tools/make_op_golden.py): finite differences cannot detect a wrong forward formula.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -14,7 +14,7 @@
 namespace plimsoll::test {
 namespace {
 
-// Float64 on both sides: a few roundings of sums of tens of terms.
+// Both sides use float64: the differences are a few roundings of sums of tens of terms.
 constexpr Tolerance kDouble = {.relative = 1e-13, .absolute = 1e-14, .reason = "float64 on both sides"};
 
 class OpGolden : public testing::Test {
@@ -27,7 +27,7 @@ class OpGolden : public testing::Test {
     file_.read(name, bytes);
     return to_doubles(TensorView(type, bytes.data()), type.shape.elements());
   }
-  // A source for the golden tensor of that name.
+  // Adds a source with the golden tensor of that name.
   ValueId source(const std::string& name, Role role = Role::kInput) {
     return source(name, file_.at(name).type, golden(name), role);
   }
@@ -160,11 +160,11 @@ TEST_F(OpGolden, ThreeClippedAdamWSteps) {
   expect_golden(v, "adamw.v_3", float_update);
 }
 
-// "flat stack" is the stack held as a matrix, as the patches' convolution is: its states alone say that it is a stack.
+// "flat stack" is the stack held as a matrix, like the patches' convolution: only its states show that it is a stack.
 TEST_F(OpGolden, ThreeAdafactorSteps) {
   const ValueId learning_rate = source("learning_rate", {DType::kF32, {1}}, {0x1p-9});
   const ValueId clip = source("clip", {DType::kF32, {1}}, {1.0});
-  std::vector<std::pair<std::string, ValueId>> values;  // the golden tensor's name, and what must be equal to it
+  std::vector<std::pair<std::string, ValueId>> values;  // the golden tensor's name, and the value to compare
   for (const std::string name : {"matrix", "stack", "flat stack", "vector"}) {
     const bool is_flat = name == "flat stack";
     const std::string golden_name = "adafactor." + (is_flat ? "stack" : name);

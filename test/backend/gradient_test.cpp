@@ -1,4 +1,4 @@
-// The gradient rules and the reference's backward kernels against finite differences of its forward kernels, in double.
+// Compares gradient rules and the reference's backward kernels with finite differences of its forward, in double.
 //
 // A central difference over five points with step h has an error of h^4/30 times the fifth derivative, some 1e-13 for
 // functions that vary over 1, and a rounding error of about 1e-16 * |objective| / h, some 1e-12 for the objectives of
@@ -15,8 +15,8 @@ namespace plimsoll::test {
 namespace {
 
 constexpr double kLargestStep = 1e-3, kStepOfValues = 1e-2;
-constexpr double kTolerance = 1e-9;  // of the largest element of the gradient, or of 1
-// Elements tested of each tensor, and of those of a case with more elements than kLargeCase.
+constexpr double kTolerance = 1e-9;  // relative to the largest element of the gradient, or to 1
+// The number of elements tested in each tensor, and in those of a case with more elements than kLargeCase.
 constexpr std::size_t kElementsTested = 48, kElementsTestedOfLarge = 10, kLargeCase = 5000;
 
 double objective(const BuiltCase& built, GraphRunner& runner) {
@@ -36,13 +36,13 @@ const std::vector<double>& data_of(const BuiltCase& built, ValueId value) {
       ->values;
 }
 
-// The gradient of `value` as a dense tensor.
+// Returns the gradient of `value` as a dense tensor.
 std::vector<double> dense_gradient(const BuiltCase& built, const GraphRunner& runner, ValueId value) {
   const auto found = built.gradients.find(value);
   if (found == built.gradients.end()) return {};
   const Gradient& gradient = found->second;
   if (!gradient.by_rows()) {
-    const bool is_seed = built.graph.value(gradient.dense).producer == kNoNode;  // add hands its gradient on
+    const bool is_seed = built.graph.value(gradient.dense).producer == kNoNode;  // add passes its gradient on
     return is_seed ? data_of(built, gradient.dense) : runner.made(gradient.dense);
   }
   const Shape& shape = built.graph.type(value).shape;
@@ -57,7 +57,7 @@ std::vector<double> dense_gradient(const BuiltCase& built, const GraphRunner& ru
   return dense;
 }
 
-// Up to `limit` elements with a gradient, evenly spread, then a few without.
+// Returns up to `limit` elements with a gradient, evenly spread, then a few without.
 std::vector<std::size_t> elements_to_test(const std::vector<double>& gradient, std::size_t limit) {
   std::vector<std::size_t> some, zero;
   for (std::size_t i = 0; i < gradient.size(); ++i) (gradient[i] != 0 ? some : zero).push_back(i);
@@ -89,7 +89,7 @@ TEST_P(GradientRule, EqualsFiniteDifferences) {
     SCOPED_TRACE(both.graph.value(wanted).name);
     const std::vector<double>& values = data_of(forward, wanted);
     const std::vector<double> gradient = dense_gradient(both, backward, wanted);
-    ASSERT_GE(gradient.size(), values.size());  // a gradient may promise more rows than its value has: zeros
+    ASSERT_GE(gradient.size(), values.size());  // a gradient may define more rows than its value has: zeros
     EXPECT_TRUE(std::all_of(gradient.begin() + static_cast<std::ptrdiff_t>(values.size()), gradient.end(),
                             [](double value) { return value == 0; }));
     double largest = 1, step = 0;

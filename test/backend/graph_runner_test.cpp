@@ -1,4 +1,4 @@
-// The harness itself: every fault that it promises to catch, committed by a kernel on purpose.
+// Tests the harness itself: a kernel commits every fault that it promises to catch.
 #include "support/graph_runner.h"
 
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ void add_rows(const KernelArguments& arguments, std::int64_t rows) {
   }
 }
 
-// The message of the InternalError that running the case's graph with `body` throws; empty if none.
+// Returns the message of the InternalError when the case's graph runs with `body`; empty if there is none.
 std::string fault_of(const Body& body) {
   const BuiltCase built = sum_case();
   BodyBackend backend(body);
@@ -102,12 +102,12 @@ TEST(GraphRunner, PoisonsRowsThatAreNotReal) {
   built.set_data(runner);
   runner.run();
   EXPECT_TRUE(std::isnan(seen));
-  EXPECT_EQ(runner.made("y").size(), 9U);  // three rows are promised
+  EXPECT_EQ(runner.made("y").size(), 9U);  // three rows are defined
   EXPECT_TRUE(std::isnan(runner.get(built.objectives[0])[9]));
 }
 
-// x = tanh(input) over 3 of 5 rows, read by two nodes, of which the first writes into x at `index`; what the second
-// finds there, or NaN with the fault.
+// Computes x = tanh(input) over 3 of 5 rows, read by two nodes, the first of which writes into x at `index`. Returns
+// what the second one finds there, or NaN with the fault.
 std::pair<double, std::string> written_into_input(std::size_t index) {
   Graph graph;
   const ValueId input = graph.add_input("input", {DType::kF32, {5, 3}});
@@ -144,8 +144,8 @@ TEST(GraphRunner, AllowsWritesToRowsOfAnInputThatNobodyWasPromised) {
   EXPECT_NE(written_into_input(8).second.find("'first' (tanh) changes its input 0"), std::string::npos);
 }
 
-// What a kernel does wrong in a memory that the host cannot reach is caught as in its own; and the runner itself does
-// not follow an address there, which would end in a segmentation fault.
+// A kernel's faults are caught in memory that the host cannot access just as in the host's own; and the runner itself
+// never follows an address there, which would cause a segmentation fault.
 TEST(GraphRunner, CatchesTheSameFaultsInFarMemory) {
   const auto far_fault_of = [](const Body& body) {
     const BuiltCase built = sum_case();

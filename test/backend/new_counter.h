@@ -1,4 +1,4 @@
-// Counts what C++ code takes from the heap, in all threads, while a counter lives: kernels take nothing when they run.
+// Counts C++ heap allocations in all threads while a counter lives: kernels allocate nothing while running.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ class NewCounter {
   NewCounter(const NewCounter&) = delete;
   NewCounter& operator=(const NewCounter&) = delete;
   std::size_t calls() const;
-  std::size_t bytes() const;  // of all calls together, freed or not
+  std::size_t bytes() const;  // for all calls together, freed or not
   std::size_t largest_bytes() const;
 };
 

@@ -126,7 +126,7 @@ BuiltCase OpCase::build(DType dtype, bool backward) const {
   std::vector<Seed> seeds;
   std::vector<std::vector<double>> weights;
   for (const ValueId output : builder.objectives_) {
-    // Poisoned where the output is: a gradient has as many real rows as its value.
+    // It is poisoned where the output is: a gradient has as many real rows as its value.
     const ValueId row_count = builder.graph.node(builder.graph.value(output).producer).row_count;
     std::int64_t real_rows = kAllRows;
     for (const auto& [value, list] : builder.data_) {

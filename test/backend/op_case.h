@@ -1,6 +1,6 @@
-// OpCase: one op on one awkward shape, described once. From it come, all in test/backend: the gradient rules against
-// finite differences (gradient_test.cpp), the reference in F32 against itself in F64 (reference_test.cpp), and any
-// other backend against the reference, forward and backward, with outputs in their own memory and in place
+// OpCase: one op on one difficult shape, described once. The tests in test/backend use it for: the gradient rules
+// against finite differences (gradient_test.cpp), the reference in F32 against itself in F64 (reference_test.cpp), and
+// any other backend against the reference, forward and backward, with outputs in their own memory and in place
 // (backend_suite.h).
 //
 //   {"linear/plain", [](CaseBuilder& b) {
@@ -29,39 +29,39 @@ struct Range {
 
 class CaseBuilder {
  public:
-  // Floating tensors are of `dtype`; their values are the same, and exact in float, for F32 and F64; rounded for
-  // halves.
+  // Floating tensors are of `dtype`. Their values are the same, and exact in float, for F32 and F64; they are rounded
+  // for halves.
   CaseBuilder(DType dtype, std::string_view case_name);
 
   Graph graph;
   DType dtype() const { return dtype_; }
 
-  // Sources with random values. Rows from `real_rows` on are poisoned.
-  ValueId tensor(std::string name, Shape shape, std::int64_t real_rows = kAllRows, Range range = {});  // with gradient
+  // Add sources with random values. Rows from `real_rows` on are poisoned.
+  ValueId tensor(std::string name, Shape shape, std::int64_t real_rows = kAllRows, Range range = {});  // has a gradient
   ValueId constant(std::string name, Shape shape, std::int64_t real_rows = kAllRows, Range range = {});
   ValueId state(std::string name, Shape shape, std::int64_t real_rows = kAllRows, Range range = {});
-  // The same in the wide type of `dtype` (tensor/dtype.h): what a node with halves has of F32.
+  // Adds a source in the wide type of `dtype` (tensor/dtype.h): the F32 tensors of a node with halves.
   ValueId wide_tensor(std::string name, Shape shape, Range range = {});
   ValueId wide_constant(std::string name, Shape shape, Range range = {});
   ValueId wide_state(std::string name, Shape shape, std::int64_t real_rows = kAllRows);
-  // A matrix without gradient, Q8 or NF4; in a graph of F64 what its codes stand for.
+  // Adds a matrix without gradient, Q8 or NF4; in a graph of F64, the values of its codes.
   ValueId coded(std::string name, DType code, Shape shape);
-  // Sources with given values; fewer than the tensor has leave the rest poisoned.
+  // Add sources with given values; if there are fewer than the tensor has, the rest is poisoned.
   ValueId integers(std::string name, Shape shape, std::vector<std::int32_t> values);
   ValueId integer_state(std::string name, Shape shape, std::vector<std::int32_t> values);
   ValueId values(std::string name, TensorType type, std::vector<double> values);
   ValueId state_values(std::string name, TensorType type, std::vector<double> values);
-  // A random number that is exact in float.
+  // Returns a random number that is exact in float.
   double random_number(Range range = {});
-  // The i32[1] row count of that value; the same source for the same count.
+  // Returns the i32[1] row count of that value; the same source for the same count.
   ValueId rows(std::int32_t count);
 
-  // A random integer in low..high, both included.
+  // Returns a random integer in low..high, both included.
   std::int32_t random_integer(std::int32_t low, std::int32_t high);
 
-  // `output`, times random weights, is summed into the objective whose gradient is tested.
+  // Adds `output`, times random weights, to the objective whose gradient is tested.
   void objective(ValueId output);
-  // `loss`, a cross_entropy's, is added to the objective.
+  // Adds `loss`, the loss of a cross_entropy node, to the objective.
   void objective_loss(ValueId loss);
   // Row `row` of `table` has gradient 0 by the op's contract, though the objective depends on it.
   void no_gradient(ValueId table, std::int64_t row);
@@ -73,7 +73,7 @@ class CaseBuilder {
     ValueId value;
     std::vector<double> values;
   };
-  double random();  // in [0, 1), 16 bits
+  double random();  // uniform in [0, 1), 16 bits
   ValueId floating(std::string name, TensorType type, std::int64_t real_rows, Range range, Role role);
 
   DType dtype_;
@@ -84,7 +84,7 @@ class CaseBuilder {
   std::map<ValueId, std::int64_t> no_gradient_;
 };
 
-// A case's graph in one dtype, forward alone or with its backward nodes, and the data for its sources.
+// A case's graph in one dtype, forward alone or with its backward nodes, and the data of its sources.
 struct BuiltCase {
   Graph graph;
   std::vector<CaseBuilder::Data> data;
@@ -94,7 +94,7 @@ struct BuiltCase {
   std::map<ValueId, std::int64_t> no_gradient;  // see CaseBuilder::no_gradient
   std::map<ValueId, Gradient> gradients;        // empty if built without backward
 
-  // Writes all sources' values.
+  // Writes the values of all sources.
   void set_data(GraphRunner& runner) const;
 };
 
@@ -105,12 +105,12 @@ struct OpCase {
   BuiltCase build(DType dtype, bool backward) const;
 };
 std::ostream& operator<<(std::ostream& stream, const OpCase& op_case);
-// `name` in letters, digits and underscores.
+// Returns `name` in letters, digits and underscores.
 std::string test_name(const OpCase& op_case);
 
-// All cases; one file per group of ops.
+// Return all cases; there is one file per group of ops.
 std::vector<OpCase> all_cases();
-// Of groups whose ops an encoder layer has; those of others cannot be described in halves.
+// Returns the cases of groups whose ops an encoder layer has; other groups cannot be described in halves.
 std::vector<OpCase> encoder_cases();
 std::vector<OpCase> embedding_cases();
 std::vector<OpCase> rows_cases();

@@ -9,7 +9,7 @@
 namespace plimsoll::test {
 namespace {
 
-// In place, run again, and writing nothing that it should not.
+// Checks running in place, running again, and writing nothing that it should not.
 INSTANTIATE_TEST_SUITE_P(Reference, BackendSuite,
                          testing::ValuesIn(suite_of("reference", [] { return std::make_unique<ReferenceBackend>(); })),
                          suite_test_name);

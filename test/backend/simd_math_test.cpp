@@ -1,4 +1,4 @@
-// The shared vector functions against double precision and against base/philox.h, for every target of this machine.
+// Compares the shared vector functions with double precision and with base/philox.h, on every target of this machine.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -20,7 +20,7 @@ HWY_BEFORE_NAMESPACE();
 namespace plimsoll {
 namespace HWY_NAMESPACE {
 
-// count is a multiple of 64.
+// count must be a multiple of 64.
 void exp_all(const float* x, float* y, std::size_t count) {
   const hn::ScalableTag<float> d;
   for (std::size_t i = 0; i < count; i += hn::Lanes(d)) hn::StoreU(simd_exp(d, hn::LoadU(d, x + i)), d, y + i);
@@ -34,7 +34,7 @@ void tanh_all(const float* x, float* y, std::size_t count) {
   const hn::ScalableTag<float> d;
   for (std::size_t i = 0; i < count; i += hn::Lanes(d)) hn::StoreU(simd_tanh(d, hn::LoadU(d, x + i)), d, y + i);
 }
-// Words of counters {c0, c1 + i, c2, c3}, i < count / 4, in order.
+// Computes the words of counters {c0, c1 + i, c2, c3}, i < count / 4, in order.
 void philox_all(const PhiloxCounter& counter, const PhiloxKey& key, std::uint32_t* words, std::size_t count) {
   const hn::ScalableTag<std::uint32_t> d;
   for (std::size_t i = 0; i < count; i += 4 * hn::Lanes(d)) {
@@ -58,7 +58,7 @@ HWY_EXPORT(erf_all);
 HWY_EXPORT(tanh_all);
 HWY_EXPORT(philox_all);
 
-// Runs the test once for each instruction set that the machine has.
+// Runs the test once for each instruction set of the machine.
 class SimdMath : public testing::TestWithParam<std::int64_t> {
  protected:
   void SetUp() override {
@@ -71,7 +71,7 @@ class SimdMath : public testing::TestWithParam<std::int64_t> {
   }
 };
 
-// Two million evenly spaced values and all magnitudes between the two; a multiple of 64 of them.
+// Returns two million evenly spaced values and all magnitudes between the two; their number is a multiple of 64.
 std::vector<float> floats_between(float low, float high) {
   std::vector<float> x;
   const double step = (static_cast<double>(high) - low) / 2'000'000;

@@ -1,7 +1,7 @@
-// How far a backend's F32 result may lie from the reference's, by the op that made the value: the one table.
+// The largest differences allowed between a backend's F32 result and the reference's, by op, in one table.
 //
-// |a - b| <= relative * |b| + max(absolute * (the largest magnitude in the reference's tensor), floor). Integers are
-// equal, infinities too. An F32 rounding is 6e-8 of a value.
+// |a - b| <= relative * |b| + max(absolute * (the largest magnitude in the reference's tensor), floor). Integers must
+// be equal, and so must infinities. An F32 rounding is 6e-8 of a value.
 #pragma once
 
 #include <string_view>
@@ -13,12 +13,12 @@ namespace plimsoll::test {
 struct Tolerance {
   double relative = 0, absolute = 0;
   std::string_view reason;
-  double floor = 0;  // where all of a tensor may cancel to nothing; the cases' values are of the order of 1
+  double floor = 0;  // for tensors that may cancel to nothing; the cases' values are about 1
 };
 
-// For nodes with halves: both sides compute in F32, to which tolerance_of applies, and round once when they store.
+// For nodes with halves: both sides compute in F32, where tolerance_of applies, and round once when they store.
 inline Tolerance half_tolerance_of(Op op, DType half, DType output) {
-  // Of one unit in the last place, at most, of a value.
+  // A value may be off by one unit in the last place.
   const double unit = half == DType::kBF16 ? 0x1p-7 : 0x1p-10;
   switch (op) {
     case Op::kPackRows:

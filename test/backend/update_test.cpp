@@ -1,4 +1,4 @@
-// Accumulated and row-wise updates against their dense counterparts, in double.
+// Compares accumulated and row-wise updates with their dense counterparts, in double.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -28,7 +28,7 @@ std::vector<double> run_for(const Graph& graph, const std::map<std::string, std:
   return runner.made(result);
 }
 
-// Two micro-batches of one table's gradient, summed and applied by one AdamW step.
+// Sums two micro-batches of one table's gradient and applies them in one AdamW step.
 struct Batches {
   std::vector<double> ids[2] = {{4, 4, 1, 9, 0, 4}, {12, 9, 1, 3}};
   std::vector<double> dy[2] = {numbers(6 * kWidth, 0.5), numbers(4 * kWidth, 2.5)};
@@ -67,7 +67,7 @@ std::vector<ValueId> add_table(Graph& graph, std::map<std::string, std::vector<d
     graph.add_input("keep" + number, {DType::kI32, {1}});
     data["dy" + number] = batches.dy[batch];
     data["ids" + number] = batches.ids[batch];
-    data["keep" + number] = {static_cast<double>(batch)};  // the first forgets what was there
+    data["keep" + number] = {static_cast<double>(batch)};  // the first overwrites the old sum
   }
   return table;
 }
@@ -76,7 +76,7 @@ std::vector<double> dense_update() {
   Graph graph;
   std::map<std::string, std::vector<double>> data;
   std::vector<ValueId> inputs = add_table(graph, data);
-  ValueId sum = graph.add_state("sum", {DType::kF64, {kTableRows, kWidth}});  // not a number until forgotten
+  ValueId sum = graph.add_state("sum", {DType::kF64, {kTableRows, kWidth}});  // NaN until overwritten
   for (const std::string number : {"0", "1"}) {
     const ValueId gradient =
         add_single(graph, {.op = Op::kEmbeddingGrad,
