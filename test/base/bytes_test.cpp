@@ -32,7 +32,7 @@ TEST(ParseBytes, RefusesTheRestNamingTheOption) {
 }
 
 TEST(ParseBytes, ANumberWithoutItsUnitIsNoBytes) {
-  // The unit that was probably meant: no GPU has 200 GiB.
+  // The remedy names the unit that was probably meant: no GPU has 200 GiB.
   for (const auto& [text, remedy] : {std::pair{"4", "did you mean 4GiB?"},
                                      {"80", "did you mean 80GiB?"},
                                      {"200", "did you mean 200MiB?"},

@@ -1,5 +1,5 @@
-// The limits of nested groups, in trees of files that stand for /proc and /sys/fs/cgroup, and in real ones where this
-// machine lets tests make them.
+// Tests the limits of nested groups, in trees of files that stand for /proc and /sys/fs/cgroup, and in real ones if
+// this machine allows tests to make them.
 #include "base/cgroup.h"
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ class Cgroup : public testing::Test {
     write("proc/self/status", "RssFile:\t  10240 kB\n");
     write("proc/meminfo", "MemTotal:  24000000 kB\nMemAvailable:  23068672 kB\n");
   }
-  // A group of version 2; `limit` and `high` as they are written there.
+  // Makes a group of version 2; `limit` and `high` are the texts of its files.
   void group(const std::string& name, const std::string& limit, std::size_t used = 0, const std::string& high = "max",
              std::size_t inactive_file = 0) const {
     const std::string directory = "sys/fs/cgroup" + name;
@@ -60,7 +60,7 @@ class Cgroup : public testing::Test {
 };
 
 TEST_F(Cgroup, ALimitAnywhereAboveTheProcessCounts) {
-  // The limit stands at each depth in turn; the process is in the deepest group.
+  // The limit is set at each depth in turn; the process is in the deepest group.
   const std::vector<std::string> names = {"", "/user.slice", "/user.slice/job", "/user.slice/job/step"};
   for (const std::string& limited : names) {
     process("0::/user.slice/job/step\n", kVersion2);
@@ -76,7 +76,7 @@ TEST_F(Cgroup, ALimitAnywhereAboveTheProcessCounts) {
 TEST_F(Cgroup, TheLeastLimitAndTheLeastRoomMayBeOfTwoGroups) {
   process("0::/a/b\n", kVersion2);
   group("", "max");
-  group("/a", "1073741824", kGiB - 50 * kMiB);  // more is allowed, but neighbours hold it
+  group("/a", "1073741824", kGiB - 50 * kMiB);  // its limit is higher, but its neighbours hold the memory
   group("/a/b", "419430400", 20 * kMiB);
   EXPECT_EQ(groups().limit_bytes(), 400 * kMiB);
   EXPECT_EQ(groups().room_bytes(), 50 * kMiB);
@@ -116,7 +116,7 @@ TEST_F(Cgroup, VersionOneIsWalkedToo) {
   group1("/slurm/job_7/step_0", kNone, 90 * kMiB);
   EXPECT_EQ(groups().limit_bytes(), 400 * kMiB);
   EXPECT_EQ(groups().room_bytes(), 300 * kMiB);
-  // A parent that keeps no account of what is below it limits nothing there.
+  // A parent that does not count the groups below it limits nothing there.
   group1("/slurm/job_7", 400 * kMiB, 100 * kMiB, false);
   EXPECT_EQ(groups().limit_bytes(), kNoLimitBytes);
 }
@@ -129,14 +129,14 @@ TEST_F(Cgroup, VersionOneTellsOfGroupsThatCannotBeSeen) {
 }
 
 TEST_F(Cgroup, AContainerSeesItsOwnGroupAsTheRoot) {
-  // Without a namespace the process's path is the host's, and what is mounted is the container's group.
+  // Without a namespace the process's path is the host's, and the mount is the container's group.
   process("0::/docker/7/worker\n", "35 31 0:32 /docker/7 /sys/fs/cgroup ro - cgroup2 cgroup rw\n");
   group("", "419430400");
   group("/worker", "max");
   EXPECT_EQ(groups().limit_bytes(), 400 * kMiB);
   group("/worker", "209715200");
   EXPECT_EQ(groups().limit_bytes(), 200 * kMiB);
-  // A path from outside the namespace names nothing here: the top counts.
+  // A path from outside the namespace refers to nothing here: the top group counts.
   process("0::/../../other\n", kVersion2);
   EXPECT_EQ(groups().limit_bytes(), 400 * kMiB);
 }
@@ -175,13 +175,13 @@ TEST_F(Cgroup, TheLeastQuotaOfCoresCounts) {
   EXPECT_EQ(cgroup_cores(root()), 4);
 }
 
-// A group of this machine's own inside another, made for the test; empty where that is not allowed.
+// A group of this machine inside another, made for the test; empty if that is not allowed.
 class RealGroups {
  public:
   RealGroups() {
     std::vector<CgroupDirectory> own = cgroup_directories("memory");
     std::error_code failed;
-    // Where both versions are mounted, one of them knows nothing of memory.
+    // If both versions are mounted, one of them does not handle memory.
     std::erase_if(own, [&](const CgroupDirectory& each) { return !fs::exists(each.path / "memory.stat", failed); });
     if (own.empty()) return;
     version_ = own.front().version;

@@ -20,13 +20,13 @@ namespace {
 namespace fs = std::filesystem;
 using test::ScratchFolder;
 
-// What is at `path` itself, links not followed: S_IFREG, S_IFIFO, …
+// Returns the type of `path` itself, without following links: S_IFREG, S_IFIFO, …
 mode_t kind_of(const fs::path& path) {
   struct stat info {};
   return ::lstat(path.c_str(), &info) == 0 ? info.st_mode & S_IFMT : 0;
 }
 
-// A device of our own, as /dev has them; nothing where only an administrator may make one, or none may be opened.
+// Makes a device like those in /dev; returns false if only an administrator may make or open one.
 bool make_device(const fs::path& path, unsigned minor_number) {
   if (::mknod(path.c_str(), S_IFCHR | 0666, makedev(1, minor_number)) != 0) return false;
   const int file = ::open(path.c_str(), O_WRONLY);
@@ -51,7 +51,7 @@ TEST(OutputFile, ReplacesInOneStepAndLeavesNothingWithoutClose) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1);
 }
 
-// What a process that was killed left is written over; what another one is writing is not, nor a user's own file.
+// A file left by a killed process is overwritten; one that another process is writing is not, nor is a user's own file.
 TEST(OutputFile, OnlyItsOwnBytesAreAside) {
   const ScratchFolder folder;
   const fs::path path = folder / "out", users = folder.write("out.tmp", "a user's own");
@@ -73,7 +73,7 @@ TEST(InputFile, APipeWithoutAWriterIsRefusedAtOnce) {
   const ScratchFolder folder;
   const fs::path path = folder / "pipe";
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
-  ::alarm(20);  // opened in the usual way it would wait for ever
+  ::alarm(20);  // opened normally, it would wait for ever
   EXPECT_THROW(InputFile{path}, DataError);
   ::alarm(0);
 }
@@ -113,7 +113,7 @@ TEST(OutputFile, ADeviceStaysADevice) {
     write_text_file(full, "no room");
     ADD_FAILURE();
   } catch (const EnvironmentError& error) {
-    EXPECT_EQ(error.problem().found, "No space left on device");  // nothing of the disk, which has room
+    EXPECT_EQ(error.problem().found, "No space left on device");  // does not mention the disk, which has room
   }
   EXPECT_EQ(kind_of(null), S_IFCHR);
   EXPECT_EQ(kind_of(full), S_IFCHR);
@@ -145,7 +145,7 @@ TEST(OutputFile, ADescriptorOfItsOwnGoesOnWhereItStands) {
   EXPECT_EQ(read_text_file(folder / "log"), "a line, another, a third");
   EXPECT_EQ(kind_of(folder / "out"), S_IFLNK);
 
-  std::array<int, 2> sockets{};  // which cannot be opened by name
+  std::array<int, 2> sockets{};  // sockets cannot be opened by name
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, sockets.data()), 0);
   write_text_file("/dev/fd/" + std::to_string(sockets[0]), "sent");
   std::array<char, 8> bytes{};

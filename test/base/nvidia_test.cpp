@@ -1,4 +1,4 @@
-// NVML's answers through a table of functions that stand in for the library's.
+// Tests NVML's answers through a table of functions that replace the library's.
 #include "base/nvidia.h"
 
 #include <gtest/gtest.h>
@@ -15,8 +15,8 @@ namespace {
 int stops = 0;
 char the_device = 0;
 
-// Somebody in another container, whom /proc does not know here, and this process.
-constexpr unsigned int kStranger = 4'194'303 + 1;  // beyond the largest that Linux gives
+// A process in another container, which /proc does not know here, and this process.
+constexpr unsigned int kStranger = 4'194'303 + 1;  // beyond Linux's largest process id
 
 NvmlFunctions library() {
   NvmlFunctions f;

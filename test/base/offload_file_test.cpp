@@ -21,7 +21,7 @@ std::vector<std::byte> pattern(std::size_t size, unsigned seed) {
   return bytes;
 }
 
-// Folders on this disk, and on tmpfs, whose files are not read directly on older kernels.
+// Returns folders on this disk and on tmpfs, which older kernels do not read directly.
 std::vector<std::filesystem::path> folders(const ScratchFolder& folder) {
   std::vector<std::filesystem::path> all = {folder.path()};
   if (::access("/dev/shm", W_OK) == 0) all.emplace_back("/dev/shm");
@@ -92,7 +92,7 @@ TEST(OffloadFile, ADirectoryThatIsMissingIsRefused) {
   }
 }
 
-// A process of its own whose files may not grow past 1 MiB, as on a full disk. 0: refused at once, and by name.
+// Forks a process whose files may not exceed 1 MiB, as on a full disk. 0: refused at once, naming the directory.
 TEST(OffloadFile, AFullDiskIsRefusedWhenTheFileIsMade) {
   const ScratchFolder folder;
   const pid_t child = ::fork();
