@@ -1,4 +1,4 @@
-// plimsoll check as a user runs it: findings with their places, exit codes, repairs; and train says the same first.
+// Runs plimsoll check as a user does: findings with their places, exit codes, repairs; train reports the same first.
 #include "program_fixture.h"
 
 namespace plimsoll {

@@ -1,4 +1,4 @@
-// --device, on machines with and without a GPU.
+// Tests --device, on machines with and without a GPU.
 #include <cstdlib>
 
 #include "program_fixture.h"
@@ -8,7 +8,7 @@ namespace {
 
 class DeviceTest : public ProgramTest {
  protected:
-  // The program sees no GPU, whatever the machine has.
+  // Hides the machine's GPUs from the program.
   void SetUp() override { ::setenv("CUDA_VISIBLE_DEVICES", "-1", 1); }
   void TearDown() override { ::unsetenv("CUDA_VISIBLE_DEVICES"); }
 

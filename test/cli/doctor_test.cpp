@@ -1,4 +1,4 @@
-// `plimsoll doctor` as a user runs it.
+// Runs `plimsoll doctor` as a user does.
 #include "cli/program_fixture.h"
 #include "harness/paths.h"
 
@@ -84,7 +84,7 @@ TEST_F(DoctorTest, ReadsASnapshot) {
   expect_message(run({"doctor", "--snapshot", kLogs + "oom.log"}), 3, {"pickle", "oom.log"});
 }
 
-// What a log holds cannot reach a terminal as a command.
+// A log's contents must not reach a terminal as control sequences.
 TEST_F(DoctorTest, PrintsHostileLogsHarmlessly) {
   write_bytes(at("hostile.log"),
               "RuntimeError: CUDA out of memory \x1b]0;owned\x07 \x9b"

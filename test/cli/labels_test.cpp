@@ -1,4 +1,4 @@
-// What check, eval and predict make of labelling schemes, of words without a prediction, and of models that cannot
+// Tests how check, eval and predict treat labelling schemes, words without a prediction, and models that cannot
 // predict.
 #include <algorithm>
 #include <cmath>
@@ -15,7 +15,7 @@ using nlohmann::json;
 using testing::HasSubstr;
 using testing::Not;
 
-// Changes the header of a safetensors file, whose length stays the same, and its data.
+// Changes the header of a safetensors file, whose length must not change, and its data.
 void edit_weights(const fs::path& path, const std::function<void(std::string& header, char* data)>& change) {
   std::string bytes = file_bytes(path);
   std::uint64_t length = 0;
@@ -28,7 +28,7 @@ void edit_weights(const fs::path& path, const std::function<void(std::string& he
   fs::remove(path.parent_path() / "checksums.json");  // as in a model from elsewhere
 }
 
-// The file loses a tensor: it has another name of the same length.
+// Removes a tensor from the file by giving it another name of the same length.
 void rename_tensor(const fs::path& path, const std::string& from, const std::string& to) {
   edit_weights(path, [&](std::string& header, char*) {
     const std::size_t at = header.find("\"" + from + "\"");
@@ -53,7 +53,7 @@ class Labels : public ProgramTest {
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
-  // The pages again, each label changed.
+  // Writes the pages again with each label changed.
   void relabel(const std::string& name, const std::function<std::string(const std::string&)>& change) const {
     std::vector<json> pages = read_pages("validation.jsonl");
     for (json& page : pages) {
@@ -228,7 +228,7 @@ TEST_F(Labels, AModelWithoutAHeadIsForTrainingAlone) {
   EXPECT_EQ(trained.code, 0) << trained.err;
   EXPECT_THAT(trained.err, HasSubstr("new classification head"));
 
-  // Half a head is no head that could be made new in secret.
+  // An incomplete head must not be replaced by a new one silently.
   write_bytes(weights, whole);
   rename_tensor(weights, "classifier.bias", "klassifier.bias");
   expect_message(run(eval_arguments()), 3, {"lack a tensor", "'classifier.bias'"});
@@ -256,7 +256,7 @@ TEST_F(Labels, AnEmptyPageIsNamed) {
   write_pages("empty.jsonl", pages);
   const std::string page = pages.at(1).at("id").get<std::string>();
   expect_message(run(eval_arguments("pages/empty.jsonl")), 3, {"a page has no words", "empty.jsonl:2", page});
-  // Alone, too: no page of the file has labels.
+  // The same holds if no page of the file has labels.
   write_pages("alone.jsonl", {pages.at(1)});
   expect_message(run(eval_arguments("pages/alone.jsonl")), 3, {"a page has no words", "alone.jsonl:1", page});
   Arguments train = train_arguments("run");

@@ -1,4 +1,4 @@
-// Budgets as users meet them: refusals, what they name, and what is held while a command runs.
+// Tests budgets as users meet them: refusals, the budgets that they name, and the memory held while a command runs.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -18,8 +18,8 @@ using testing::Not;
 
 class MemoryTest : public ProgramTest {
  protected:
-  // Runs with `more` in the environment, in the group whose cgroup.procs is given; the most memory that it or a process
-  // that it started has held.
+  // Runs with `more` in the environment, in the cgroup `group` if one is given; measures the most memory that it or one
+  // of its child processes has held.
   struct Measured {
     Outcome outcome;
     std::size_t peak_bytes = 0;
@@ -52,7 +52,7 @@ class MemoryTest : public ProgramTest {
     arguments.emplace_back("--json");
     const Outcome refused = run(arguments);
     EXPECT_EQ(refused.code, 4) << refused.err;
-    // Of train, the last line of several; of other commands, all of it.
+    // train prints several lines, of which the last counts; other commands print one.
     const std::size_t line = refused.out.rfind("\n{", refused.out.size() - 2);
     const bool is_whole = nlohmann::json::accept(refused.out);
     const nlohmann::json object = nlohmann::json::parse(is_whole ? refused.out : refused.out.substr(line + 1));
@@ -94,7 +94,7 @@ TEST_F(MemoryTest, AResumedRunWithASmallerBudgetIsPlannedAnew) {
   EXPECT_THAT(resumed.err, HasSubstr("last bits"));
 }
 
-// What stands between the numbers and the explanations of a refusal's remedies: options to pass, or to leave out.
+// Returns the texts between the numbers and the explanations of a refusal's remedies: options to pass, or to omit.
 std::vector<std::string> printed_remedies(const std::string& message) {
   std::vector<std::string> remedies;
   std::istringstream lines(message);
@@ -106,7 +106,7 @@ std::vector<std::string> printed_remedies(const std::string& message) {
       remedies.push_back(match[1]);
       open = true;
     } else if (open && std::regex_match(line, match, option)) {
-      remedies.back() += " " + match[1].str();  // a long one goes on
+      remedies.back() += " " + match[1].str();  // a long one continues
     } else {
       open = false;
     }
@@ -114,7 +114,7 @@ std::vector<std::string> printed_remedies(const std::string& message) {
   return remedies;
 }
 
-// The arguments with a remedy followed: an option that is there already is replaced.
+// Returns the arguments after following a remedy: an option that is already there is replaced.
 Arguments followed(Arguments arguments, const std::string& remedy, const fs::path& directory) {
   const auto drop = [&](const std::string& name) {
     const auto at = std::find(arguments.begin(), arguments.end(), name);
@@ -170,7 +170,7 @@ TEST_F(MemoryTest, EveryRemedyThatIsPrintedWorks) {
       with_budget(eval_arguments(), 1024)};
   int tried = 0;
   for (const Arguments& arguments : runs) {
-    fs::remove_all(at("run"));  // of the run before
+    fs::remove_all(at("run"));  // of the previous run
     const std::size_t least = smallest_budget(with_budget(arguments, 20)) / kMiB;
     std::string label;
     for (const std::string& argument : arguments) label += argument + " ";
@@ -190,7 +190,7 @@ TEST_F(MemoryTest, EveryRemedyThatIsPrintedWorks) {
 TEST_F(MemoryTest, PredictionDrawsLargePagesWithinTheBudget) {
   draw_pages();
   make_model();
-  // One page whose picture has 25 million pixels: 100 MiB as a drawing of its own size.
+  // A page whose picture has 25 million pixels would take 100 MiB if drawn at its own size.
   std::vector<nlohmann::json> pages = read_pages("validation.jsonl");
   pages.resize(1);
   const std::string huge = path("pages/huge.pgm");
@@ -255,7 +255,7 @@ TEST_F(MemoryTest, PlanningALargeBatchStaysWithinTheBudget) {
   }
 }
 
-// A group of 400 MiB around a group without a limit; `inner` is empty where this machine lets no test make groups.
+// A group of 400 MiB around a group without a limit; `inner` is empty if tests cannot make groups on this machine.
 class NestedGroups {
  public:
   NestedGroups() {

@@ -1,4 +1,4 @@
-// Output files that are pipes, links or standard output.
+// Tests output files that are pipes, links or standard output.
 #include <sys/stat.h>
 
 #include <thread>
@@ -17,10 +17,10 @@ class Output : public ProgramTest {
     make_model();
   }
 
-  // Runs with a pipe at `pipe`, which is read to its end; what came out of it.
+  // Runs with a pipe at `pipe`, reads it to its end and returns what came out.
   std::string read_pipe(const fs::path& pipe, const Arguments& arguments, Outcome& outcome) const {
     EXPECT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
-    // Held open for reading and writing, so that nobody waits for the other side.
+    // The pipe is held open for reading and writing, so that neither side waits for the other.
     const int held = ::open(pipe.c_str(), O_RDWR | O_NONBLOCK);
     std::string text;
     Process process(arguments, at("log"));
@@ -65,7 +65,7 @@ TEST_F(Output, PredictIntoAPipeALinkAndStandardOutput) {
   EXPECT_TRUE(fs::is_symlink(path("link.jsonl")));
   EXPECT_EQ(file_bytes(path("kept.jsonl")), expected);
 
-  // Pages alone on standard output; the rest is told beside it.
+  // Standard output has the pages only; everything else goes to standard error.
   for (const char* name : {"-", "/dev/stdout"}) {
     outcome = run(predict(name));
     EXPECT_EQ(outcome.code, 0) << outcome.err;
@@ -101,7 +101,7 @@ TEST_F(Output, AMendedCopyIntoAPipe) {
   const auto boxes = [](const std::string& lines) {
     return nlohmann::json::parse(lines.substr(0, lines.find('\n'))).at("boxes");
   };
-  EXPECT_EQ(boxes(copy), boxes(file_bytes(path("pages/mended.jsonl"))));  // image paths are as seen from elsewhere
+  EXPECT_EQ(boxes(copy), boxes(file_bytes(path("pages/mended.jsonl"))));  // image paths are relative to another folder
   EXPECT_THAT(outcome.out, testing::HasSubstr("is not checked"));
   EXPECT_FALSE(fs::exists(path("pipe.changes.jsonl")));
 }

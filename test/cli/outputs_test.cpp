@@ -1,4 +1,4 @@
-// Nothing that a command reads is replaced by what it writes, and no directory of somebody else's is written to.
+// A command never overwrites its own inputs, and never writes into a directory with a user's files.
 #include <sys/stat.h>
 
 #include <atomic>
@@ -21,7 +21,7 @@ class Outputs : public ProgramTest {
     make_model();
     files_ = snapshot();
   }
-  // Name of each file below the folder, and its bytes; what the program prints left out.
+  // Returns the name and bytes of each file below the folder, except the program's own output.
   std::map<std::string, std::string> snapshot() const {
     std::map<std::string, std::string> files;
     for (const auto& entry : fs::recursive_directory_iterator(at("."))) {
@@ -30,7 +30,7 @@ class Outputs : public ProgramTest {
     }
     return files;
   }
-  // Exit code 2, the option named, and not a byte of any file changed, nor a file added.
+  // Expects exit code 2 and the option's name, and that no file has changed or been added.
   void expect_refused(const Arguments& arguments, const std::string& option, const std::string& part) {
     SCOPED_TRACE(testing::PrintToString(arguments));
     expect_message(run(arguments), 2, {"where:   " + option, part});
@@ -75,7 +75,7 @@ TEST_F(Outputs, AnInputIsNotReplacedHoweverItIsSpelt) {
   expect_refused({"grad", "--model", path("model"), "--batch", path("pages/train.jsonl"), "--output",
                   path("model/model.safetensors")},
                  "--output", "what --model names");
-  // What stands in nobody's way is written, over what was there before too.
+  // Outputs that conflict with nothing are written, also over earlier ones.
   for (int i = 0; i < 2; ++i) EXPECT_EQ(run(predict(path("model/found.jsonl"), data)).code, 0);
 }
 
@@ -105,7 +105,7 @@ TEST_F(Outputs, DirectoriesOfOthersAreLeftAlone) {
   Arguments onto = train_arguments("model", {"--max-steps", "1"});
   onto[2] = path("model");
   expect_refused(onto, "--output-dir", "what --model names");
-  // A log of the run's own may be there before it.
+  // The run's own log may already be there.
   fs::create_directory(at("logged"));
   write_bytes(at("logged/train.log"), "");
   EXPECT_EQ(run({"init", "--model", "layoutlmv3-tiny", "--output-dir", path("logged")}).code, 0);
@@ -116,7 +116,7 @@ TEST_F(Outputs, SynthDrawsAgainIntoItsOwnFolder) {
   EXPECT_TRUE(fs::exists(at("pages/images/00006.png")));
 }
 
-// Whatever is read, a pipe that nobody writes to ends in a message, not in a wait without end.
+// Every command refuses a pipe without a writer with a message instead of waiting forever.
 TEST_F(Outputs, APipeAsInputIsRefusedAtOnce) {
   const std::string pipe = path("pipe");
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);

@@ -1,4 +1,4 @@
-// --freeze, adapters and merge, as a user types them.
+// Tests --freeze, adapters and merge as a user types them.
 #include <cmath>
 #include <map>
 
@@ -9,7 +9,7 @@ namespace {
 
 class PartsTest : public ProgramTest {
  protected:
-  // A base, and an adapter on it, in model/ and adapter/.
+  // Makes a base in model/, and an adapter for it in adapter/.
   void train_adapter() const {
     draw_pages();
     make_model();
@@ -20,7 +20,7 @@ class PartsTest : public ProgramTest {
     EXPECT_THAT(outcome.out, testing::HasSubstr("the adapter is in"));
     EXPECT_THAT(outcome.out, testing::HasSubstr("frozen parameters"));
   }
-  // train, of model/ into adapter/.
+  // Returns arguments for training model/ into adapter/.
   Arguments with_model(const Arguments& more) const {
     Arguments arguments = train_arguments("adapter", more);
     arguments[2] = path("model");
@@ -37,7 +37,7 @@ TEST_F(PartsTest, AdaptersAreTrainedOpenedAndMerged) {
   EXPECT_EQ(config.at("lora_alpha"), 4);  // twice the rank
   EXPECT_EQ(config.at("target_modules"), (nlohmann::json{"query", "value"}));
   EXPECT_EQ(config.at("base_model_name_or_path"), path("model"));
-  // It says how PEFT opens it.
+  // The README says how PEFT opens the adapter.
   EXPECT_THAT(file_bytes(at("adapter/README.md")),
               testing::AllOf(testing::HasSubstr("PeftModel.from_pretrained(base, \".\")"),
                              testing::HasSubstr("from_pretrained(\"" + path("model") + "\"")));
@@ -61,7 +61,7 @@ TEST_F(PartsTest, AdaptersAreTrainedOpenedAndMerged) {
   EXPECT_NEAR(losses["merged"], losses["adapter"], 1e-5);
   EXPECT_EQ(losses["adapter/checkpoint-2"], losses["adapter"]);
   EXPECT_GT(std::abs(losses["model"] - losses["adapter"]), 1e-3);
-  // Where the base has moved, its new place is named.
+  // If the base has moved, its new place is given.
   fs::rename(at("model"), at("moved"));
   Arguments arguments = eval_arguments();
   arguments[2] = path("adapter");

@@ -1,4 +1,4 @@
-// Runs the built program as a user does, and keeps what it printed.
+// Runs the built program as a user does, and captures its output.
 #pragma once
 
 #include <fcntl.h>
@@ -35,11 +35,11 @@ inline void write_bytes(const fs::path& path, const std::string& bytes) {
 }
 
 struct Outcome {
-  int code = 0;  // 128 + signal where one ended it
+  int code = 0;  // 128 + signal if one ended it
   std::string out, err;
 };
 
-// A program that has begun; its output goes to files beside `log`.
+// A program that is running; its output goes to files beside `log`.
 class Process {
  public:
   Process(const Arguments& arguments, const fs::path& log) : log_(log) {
@@ -77,12 +77,12 @@ class ProgramTest : public testing::Test {
   std::string path(const std::string& name) const { return at(name).string(); }
   Outcome run(const Arguments& arguments) const { return Process(arguments, at("log")).wait(); }
 
-  // Six drawn pages, four to train on, in pages/.
+  // Draws six pages, four of them for training, in pages/.
   void draw_pages() const {
     const Outcome outcome = run({"synth", "--output", path("pages"), "--count", "6", "--validation-fraction", "0.34"});
     ASSERT_EQ(outcome.code, 0) << outcome.err;
   }
-  // A small model with the pages' labels, in model/.
+  // Makes a small model with the pages' labels, in model/.
   void make_model() const {
     const Outcome outcome = run({"init", "--model", "layoutlmv3-tiny", "--output-dir", path("model"), "--labels",
                                  "O,B-ADDRESS,I-ADDRESS,B-COMPANY,I-COMPANY,B-DATE,I-DATE,B-TOTAL,I-TOTAL"});
@@ -114,7 +114,7 @@ class ProgramTest : public testing::Test {
   Arguments eval_arguments(const std::string& data = "pages/validation.jsonl") const {
     return {"eval", "--model", path("model"), "--data", path(data), "--budget", "1GiB", "--threads", "1"};
   }
-  // The lines of pages/<name> as JSON.
+  // Returns the lines of pages/<name> as JSON.
   std::vector<nlohmann::json> read_pages(const std::string& name) const {
     std::vector<nlohmann::json> pages;
     std::ifstream file(at("pages/" + name));
@@ -130,7 +130,7 @@ class ProgramTest : public testing::Test {
   ScratchFolder folder_;
 };
 
-// The lines of train --json as objects, and the last of them.
+// Returns the lines of train --json as objects.
 inline std::vector<nlohmann::json> events_of(const Outcome& outcome) {
   std::vector<nlohmann::json> events;
   std::istringstream lines(outcome.out);
@@ -139,7 +139,7 @@ inline std::vector<nlohmann::json> events_of(const Outcome& outcome) {
 }
 inline nlohmann::json last_event(const Outcome& outcome) { return events_of(outcome).back(); }
 
-// One clear message: it begins with "error: ", comes once, and says all of `parts`.
+// Expects one clear message: it begins with "error: ", comes once, and contains all of `parts`.
 inline void expect_message(const Outcome& outcome, int code, const std::vector<std::string>& parts) {
   EXPECT_EQ(outcome.code, code) << outcome.out << outcome.err;
   const std::size_t first = outcome.err.find("error: ");

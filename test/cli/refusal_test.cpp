@@ -1,4 +1,4 @@
-// What cannot work is refused with the right exit code and one message that says where, what was found and what is allowed.
+// Invalid requests are refused with the right exit code and one message: where, what was found and what is allowed.
 #include "program_fixture.h"
 #include "support/sanitizer.h"
 
@@ -126,7 +126,7 @@ TEST_F(Refusal, OneStrayLabelDoesNotThrowTheHeadAway) {
   const Outcome checked = run({"check", "--model", path("model"), "--data", path("pages/stray.jsonl"), "--json"});
   EXPECT_EQ(checked.code, 3);
   EXPECT_EQ(nlohmann::json::parse(checked.out).at("findings").at(0).at("kind"), "label-unknown");
-  // A label set of its own, as data for another task has, gets a new head.
+  // Another label set, as in data for another task, gets a new head.
   for (nlohmann::json& page : pages) {
     for (nlohmann::json& label : page["labels"]) label = label == "O" ? "O" : "B-FIELD";
   }
@@ -177,7 +177,7 @@ TEST_F(Refusal, PicturesStayInTheirFolder) {
                                path("out.jsonl"), "--draw", path("pictures"), "--threads", "1"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_FALSE(fs::exists(at("escaped.png")));
-  // The pictures, and the mark of a folder that predict fills.
+  // The folder has the pictures, and the mark of a folder that predict fills.
   EXPECT_EQ(std::distance(fs::directory_iterator(at("pictures")), {}), static_cast<std::ptrdiff_t>(pages.size() + 1));
   EXPECT_TRUE(fs::exists(at("pictures/.made-by-plimsoll-predict")));
 }

@@ -1,4 +1,4 @@
-// Reports are pasted into issues: no line is wider than 80 columns, whatever the plan.
+// Reports are pasted into issues, so no line may be wider than 80 columns, whatever the plan.
 #include "cli/report.h"
 
 #include "base/bytes.h"
@@ -19,7 +19,7 @@ void expect_eighty_columns(const std::string& text) {
   EXPECT_GT(count, 1U);
 }
 
-// Everything as wide as it gets: large numbers, long names, every lever.
+// A plan in which everything is as wide as possible: large numbers, long names, every lever.
 struct Wide {
   FitRequest request;
   RunPlan run;

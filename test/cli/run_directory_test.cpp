@@ -1,4 +1,4 @@
-// What a run does with the directory that it is given, and what it says of files that are not what was written.
+// Tests how a run treats its output directory, and its messages about files that have changed since they were written.
 #include <sys/resource.h>
 
 #include <csignal>
@@ -37,7 +37,7 @@ TEST_F(RunDirectory, AFinishedRunIsReplacedOnlyWhenAsked) {
   Arguments again = train_arguments("run", {"--max-steps", "1"});
   expect_message(run(again), 2, {"--output-dir", "a finished run", "--overwrite-output-dir", "earlier-N"});
   EXPECT_EQ(files_in("run"), before);
-  // Neither "latest" nor somebody else's checkpoint makes it this run's directory.
+  // Neither "latest" nor a checkpoint of another run makes this directory the run's own.
   fs::create_directory(at("elsewhere"));
   fs::copy(at("run/checkpoint-1"), at("elsewhere/checkpoint-1"), fs::copy_options::recursive);
   expect_message(
@@ -53,13 +53,13 @@ TEST_F(RunDirectory, AFinishedRunIsReplacedOnlyWhenAsked) {
   EXPECT_EQ(file_bytes(at("run/my-notes.txt")), "a user's own");
   EXPECT_FALSE(fs::exists(at("run/checkpoint-2")));
   EXPECT_FALSE(fs::exists(at("run/.plimsoll")));
-  // The remedy of the warning: the earlier run goes on where it now is.
+  // The warning's remedy continues the earlier run in its new place.
   EXPECT_THAT(second.err,
               testing::HasSubstr("pass --output-dir " + path("run/earlier-1") + " --resume-from-checkpoint latest"));
   const Outcome back =
       run(train_arguments("run/earlier-1", {"--max-steps", "3", "--resume-from-checkpoint", "latest"}));
   EXPECT_EQ(back.code, 0) << back.err;
-  // A run that reads what would be moved away.
+  // This run reads the files that would be moved away.
   Arguments onto = train_arguments("run", {"--max-steps", "1", "--overwrite-output-dir"});
   onto[2] = path("run/checkpoint-1");
   expect_message(run(onto), 2, {"would be moved away while it is read", "--model"});
@@ -147,7 +147,7 @@ TEST_F(RunDirectory, ALimitOnFilesIsFoundBeforeTheFirstUpdate) {
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
   rlimit small = before;
-  small.rlim_cur = 1 << 20;  // less than the weights
+  small.rlim_cur = 1 << 20;  // smaller than the weights
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
   const Outcome refused = run(train_arguments("run", {"--max-steps", "3"}));
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
@@ -167,7 +167,7 @@ TEST_F(RunDirectory, ArgsJsonHasAllOptionsAndAResumeSaysWhatChanged) {
   EXPECT_EQ(record.at("fingerprints").at("tokenizer").get<std::string>().size(), 16U);
   EXPECT_TRUE(record.at("plimsoll").is_string());
 
-  // A label of one word is another: as many words, tokens and windows as before.
+  // One word gets another label: the numbers of words, tokens and windows stay the same.
   const std::string data = file_bytes(at("pages/train.jsonl"));
   std::vector<nlohmann::json> pages = read_pages("train.jsonl");
   for (nlohmann::json& label : pages.front()["labels"]) {

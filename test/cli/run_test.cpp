@@ -1,4 +1,4 @@
-// Training, evaluating and predicting through the command line; interrupted and killed runs.
+// Trains, evaluates and predicts through the command line; also interrupted and killed runs.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ class Run : public ProgramTest {
  protected:
   void SetUp() override { draw_pages(); }
 
-  // Waits until `path` exists, or gives up: a run that fails at once must not hang the test.
+  // Waits until `path` exists, or gives up, because a run that fails at once must not hang the test.
   static bool appears(const fs::path& path) {
     for (int i = 0; i < 6000 && !fs::exists(path); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
     return fs::exists(path);
@@ -44,7 +44,7 @@ TEST_F(Run, TrainEvalPredict) {
   ASSERT_EQ(scored.code, 0) << scored.err;
   const nlohmann::json scores = nlohmann::json::parse(scored.out);
   for (const char* key : {"f1", "precision", "recall", "loss", "per_label"}) EXPECT_TRUE(scores.contains(key)) << key;
-  // The same model on the same pages: what training said at its end.
+  // The same model on the same pages gives the scores that training printed at its end.
   EXPECT_NEAR(scores["loss"].get<double>(), summary["evaluation"]["loss"].get<double>(), 1e-5);
 
   const Outcome predicted = run({"predict", "--model", path("run"), "--data", held_out, "--output", path("out.jsonl"),
@@ -109,7 +109,7 @@ TEST_F(Run, AugmentedRunsResumeToTheSameBits) {
   EXPECT_FALSE(file_bytes(at("plain") / "model.safetensors") == whole);
 }
 
-// Programs read a run line by line, while it goes.
+// Programs read a run's output line by line while it runs.
 TEST_F(Run, JsonComesAsLinesWhileARunGoes) {
   const std::string held_out = path("pages/validation.jsonl");
   const Outcome outcome =
@@ -133,7 +133,7 @@ TEST_F(Run, JsonComesAsLinesWhileARunGoes) {
   EXPECT_TRUE(plan.at("random_weights").get<bool>());
   EXPECT_EQ(plan.at("output_dir"), path("run"));
   EXPECT_GT(plan.at("predicted_peak_bytes").get<double>(), 0);
-  // A step says what its line of metrics.jsonl says.
+  // A step has the values of its line in metrics.jsonl.
   const nlohmann::json& step = events[2];
   std::istringstream metrics(file_bytes(at("run/metrics.jsonl")));
   std::string line;
@@ -146,21 +146,21 @@ TEST_F(Run, JsonComesAsLinesWhileARunGoes) {
   EXPECT_EQ(events[3].at("path"), path("run/checkpoint-2"));
   EXPECT_EQ(events.back().at("steps"), 4);
   EXPECT_EQ(events.back().at("loss"), nlohmann::json::parse(file_bytes(at("run/summary.json"))).at("loss"));
-  // A run that cannot begin ends its lines with why.
+  // A run that cannot begin ends its lines with the reason.
   const Outcome refused = run(train_arguments("run2", {"--json", "--max-length", "5000"}));
   EXPECT_EQ(refused.code, 2);
   EXPECT_EQ(last_event(refused).at("event"), "error");
   EXPECT_EQ(last_event(refused).at("error").at("where"), "--max-length");
 }
 
-// A preset is a shape: it must not pass for the published model, nor our defaults for Trainer's.
+// A preset is only a shape: it must not be mistaken for the published model, nor our defaults for Trainer's.
 TEST_F(Run, FirstLinesSayWhatMaySurprise) {
   const Outcome preset = run(train_arguments("run", {"--max-steps", "1"}));
   ASSERT_EQ(preset.code, 0) << preset.err;
   EXPECT_THAT(preset.out, testing::HasSubstr("random weights: the preset layoutlmv3-tiny"));
   EXPECT_THAT(preset.out, testing::HasSubstr("hf download microsoft/layoutlmv3-base "));
   EXPECT_THAT(preset.out, testing::HasSubstr("--weight-decay 0.01 (there 0)"));
-  EXPECT_THAT(preset.out, testing::Not(testing::HasSubstr("--logging-steps")));  // given
+  EXPECT_THAT(preset.out, testing::Not(testing::HasSubstr("--logging-steps")));  // was given
   EXPECT_THAT(preset.out, testing::HasSubstr("1 update takes about"));
   const Outcome own = run(train_arguments("run2", {"--max-steps", "1", "--weight-decay", "0"}));
   EXPECT_THAT(own.out, testing::Not(testing::HasSubstr("defaults that differ")));
@@ -197,7 +197,7 @@ TEST_F(Run, SeveralDataFilesAreOne) {
   EXPECT_TRUE(model_of("parts", parts) == whole);
   EXPECT_TRUE(model_of("twice", {parts[0], "--data", parts[1]}) == whole);
   EXPECT_TRUE(model_of("pattern", {path("pages/part-*.jsonl")}) == whole);
-  // A cache of its own, that the next run with the same files finds again, and not one of the first file.
+  // Each data set has its own cache, which the next run with the same files finds again.
   const Arguments cache = {"--cache", path("cache")};
   EXPECT_TRUE(model_of("cached", parts, cache) == whole);
   EXPECT_TRUE(model_of("again", parts, cache) == whole);
@@ -217,7 +217,7 @@ TEST_F(Run, SeveralDataFilesAreOne) {
     EXPECT_EQ(nlohmann::json::parse(line).at("words"), pages.at(page).at("words"));
   }
   EXPECT_EQ(page, 4U);
-  // What is wrong is told by the file that has it.
+  // A fault is reported with the name of the file that has it.
   nlohmann::json bad = pages[3];
   bad["boxes"][0] = {0, 0, 1e6, 1e6};
   write_pages("part-2.jsonl", {pages[2], bad});
@@ -295,7 +295,7 @@ TEST_F(Run, OffloadsWhatTheBudgetAsksFor) {
   const nlohmann::json plain = summary_of("plain", "1GiB", {});
   ASSERT_TRUE(plain.is_object());
   EXPECT_EQ(plain["offloaded_bytes"], 0);
-  // 5 MiB less than the run takes by itself; its moments are twice as much.
+  // The budget is 5 MiB less than the run needs; its moments are twice as large.
   const std::size_t budget = (plain["predicted_peak_bytes"].get<std::size_t>() >> 20) - 5;
   const nlohmann::json offloaded =
       summary_of("offloaded", std::to_string(budget) + "MiB", {"--recompute", "none", "--offload", path("disk")});
@@ -328,7 +328,7 @@ TEST_F(Run, ResumeWithoutACheckpointStartsAfresh) {
 TEST_F(Run, InterruptedRunLeavesACheckpointAndGoesOn) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     fs::remove_all(at("run"));
-    // More updates than the test waits for.
+    // The run has more updates than the test waits for.
     Process process(train_arguments("run", {"--max-steps", "100000", "--save-steps", "0"}), at("interrupted"));
     ASSERT_TRUE(appears(at("run/metrics.jsonl")));
     process.signal(signal);
@@ -349,7 +349,7 @@ TEST_F(Run, InterruptedRunLeavesACheckpointAndGoesOn) {
 }
 
 TEST_F(Run, GoesOnWhenItsTerminalIsGoneUnderNohup) {
-  std::signal(SIGHUP, SIG_IGN);  // what nohup does, and children inherit
+  std::signal(SIGHUP, SIG_IGN);  // as nohup does, and children inherit it
   Process process(train_arguments("run", {"--max-steps", "100000", "--save-steps", "0"}), at("hung"));
   std::signal(SIGHUP, SIG_DFL);
   ASSERT_TRUE(appears(at("run/metrics.jsonl")));
@@ -392,7 +392,7 @@ TEST_F(Run, WhereNothingIsLeftNothingIsWritten) {
   EXPECT_THAT(outcome.err, testing::HasSubstr("nothing is left to train"));
   EXPECT_EQ(last_event(outcome).at("steps"), 4);
   EXPECT_TRUE(contents() == before);
-  // The model that a run lacks is written, and so is one that stands further than what the last run left.
+  // A missing model is written, and so is one that has trained longer than the model that the last run left.
   fs::remove(at("run/model.safetensors"));
   EXPECT_EQ(run(resume).code, 0);
   EXPECT_TRUE(file_bytes(at("run/model.safetensors")) == file_bytes(at("run/checkpoint-2/model.safetensors")));
@@ -457,14 +457,14 @@ TEST_F(Run, ResumingWithOtherLabelsOrATornStateIsRefused) {
       if (label == "I-TOTAL") label = "I-SUM";
     }
   }
-  write_pages("train.jsonl", pages);  // as many labels as before: only their names tell
+  write_pages("train.jsonl", pages);  // as many labels as before, with other names
   const Arguments resume = train_arguments("run", {"--max-steps", "6", "--resume-from-checkpoint", "latest"});
   expect_message(run(resume), 3, {path("run/checkpoint-4"), "B-SUM", "B-TOTAL", "allowed:"});
   write_bytes(at("pages/train.jsonl"), before);
 
   const std::string state = file_bytes(at("run/checkpoint-4/trainer_state.json"));
   fs::remove(
-      at("run/checkpoint-4/checksums.json"));  // as older versions wrote it: without, damage is seen by what it does
+      at("run/checkpoint-4/checksums.json"));  // as older versions wrote it: damage then shows only by its effects
   write_bytes(at("run/checkpoint-4/trainer_state.json"), state.substr(0, state.size() / 2));
   expect_message(run(resume), 3, {path("run/checkpoint-4/trainer_state.json"), "another checkpoint"});
   nlohmann::json wrong = nlohmann::json::parse(state);
@@ -489,7 +489,7 @@ TEST_F(Run, AFileThatMayNotGrowIsNoCrash) {
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
   rlimit small = before;
-  small.rlim_cur = 1 << 20;  // less than the weights
+  small.rlim_cur = 1 << 20;  // smaller than the weights
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
   const Outcome full =
       run(train_arguments("run", {"--max-steps", "3", "--save-steps", "2", "--resume-from-checkpoint", "latest"}));

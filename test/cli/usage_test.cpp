@@ -1,4 +1,4 @@
-// Options: names, config files, what is not one.
+// Tests options: their names, config files, and unknown options.
 #include <array>
 #include <set>
 #include <sstream>
@@ -57,7 +57,7 @@ TEST_F(Usage, ConfigFilesInJsonAndToml) {
     EXPECT_EQ(read_pages("train.jsonl").size(), 3U) << name;
     EXPECT_EQ(read_pages("validation.jsonl").size(), 2U) << name;
   }
-  // A section may name the command, a list stands for names with commas.
+  // A section may name the command; a list stands for names with commas.
   write_bytes(at("section.toml"), "[synth]\ncount = 2\n");
   EXPECT_EQ(run({"synth", "--output", path("section"), "--config", path("section.toml")}).code, 0);
   expect_message(run({"check", "--config", path("section.toml"), "--model", "x", "--data", "y"}), 2,
@@ -67,7 +67,7 @@ TEST_F(Usage, ConfigFilesInJsonAndToml) {
   write_bytes(at("nested.json"), R"({"count": {"of": 5}})");
   expect_message(run({"synth", "--output", path("x"), "--config", path("nested.json")}), 2, {"count"});
   expect_message(run({"synth", "--output", path("x"), "--config"}), 2, {"--config", "no value"});
-  // The command line wins over the file; a name that is no option is not passed over.
+  // The command line overrides the file; an unknown name is not ignored.
   ASSERT_EQ(run({"synth", "--output", path("few"), "--config", path("options.json"), "--count", "2"}).code, 0);
   EXPECT_FALSE(fs::exists(at("few/images/00004.png")));
   write_bytes(at("wrong.json"), R"({"cuont": 5})");
@@ -79,7 +79,7 @@ TEST_F(Usage, ConfigFilesInJsonAndToml) {
 }
 
 TEST_F(Usage, MisspeltNamesAreNamedAndCorrected) {
-  // Before anything that they leave missing, --model here.
+  // An unknown option is reported before a missing one, such as --model here.
   expect_message(run({"train", "--learnin-rate", "1e-3"}), 2, {"--learnin-rate", "did you mean --learning-rate?"});
   expect_message(run({"train", "--lr=1e-3"}), 2, {"did you mean --learning-rate?"});
   expect_message(run({"train", "--output_dri", "run"}), 2, {"did you mean --output-dir?"});
@@ -204,7 +204,7 @@ TEST_F(Usage, HelpIsAManual) {
     EXPECT_EQ(run({"help", name}).out, help.out);
     for (const char* option : {"--json", "--config FILE", "--threads N"})
       EXPECT_THAT(help.out, testing::HasSubstr(option));
-    // Each command has words of its own or none, not the whole program's again.
+    // Each command has its own closing text or none, and never repeats the whole program's.
     EXPECT_THAT(help.out, testing::Not(testing::HasSubstr("A first run")));
     EXPECT_THAT(help.out, testing::Not(testing::HasSubstr("TEXT")));
     std::istringstream lines(help.out);
@@ -219,7 +219,7 @@ TEST_F(Usage, HelpIsAManual) {
   EXPECT_THAT(train, testing::HasSubstr("plimsoll train --model MODEL --data FILE --output-dir DIR [options]"));
 }
 
-// Hugging Face's meaning: per-device size times accumulation steps is the effective batch.
+// As in Hugging Face, per-device size times accumulation steps is the effective batch.
 TEST_F(Usage, BatchSizeIsPerDeviceSizeTimesAccumulationSteps) {
   draw_pages();
   const auto plan = [&](const Arguments& more) {
@@ -228,7 +228,7 @@ TEST_F(Usage, BatchSizeIsPerDeviceSizeTimesAccumulationSteps) {
     all.insert(all.end(), more.begin(), more.end());
     return run(all);
   };
-  // Pages of an update.
+  // Returns the number of pages in an update.
   const auto pages = [&](const Arguments& more) {
     const Outcome outcome = plan(more);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
@@ -265,7 +265,7 @@ TEST_F(Usage, BatchSizeIsPerDeviceSizeTimesAccumulationSteps) {
           {"too many pages", "at most 1048576"});
 }
 
-// As HfArgumentParser reads them.
+// Flags are parsed as by HfArgumentParser.
 TEST_F(Usage, FlagsTakeTrueAndFalse) {
   draw_pages();
   const auto plan = [&](const Arguments& more) {
@@ -293,7 +293,7 @@ TEST_F(Usage, FlagsTakeTrueAndFalse) {
                  {"unexpected argument 'maybe' after --bf16", "--bf16 True or --bf16 False"});
   expect_message(plan({"--bf16=maybe"}), 2, {"where:   --bf16", "'maybe'", "True or False"});
   expect_message(plan({"stray"}), 2, {"unexpected argument 'stray' after --max-length"});
-  // Every flag of every command, whether it makes sense there or not: the value is never a stray word.
+  // Tests every flag of every command, whether it makes sense there or not: its value is never an unexpected argument.
   for (const char* name :
        {"synth", "check", "plan", "train", "eval", "predict", "grad", "init", "merge", "calibrate"}) {
     const std::string help = run({name, "--help"}).out;
@@ -327,7 +327,7 @@ TEST_F(Usage, GuessesDoNotCrossMeanings) {
       {"train", "--validation_file", "did you mean --eval-data?"},
       {"eval", "--batch-size", "did you mean --per-device-eval-batch-size?"},
       {"predict", "--output-dir", "did you mean --output?"},
-      // Names that are right elsewhere, and mean something else than what is spelt like them.
+      // These names are valid elsewhere, and mean something else than similarly spelt ones.
       {"eval", "--save-steps", "it is an option of plimsoll plan, plimsoll train, not of plimsoll eval"},
       {"predict", "--bf16", "not of plimsoll predict"},
       {"train", "--cache-dir", "neither downloads nor uploads"},
@@ -342,7 +342,7 @@ TEST_F(Usage, GuessesDoNotCrossMeanings) {
   }
 }
 
-// The table of other programs' options names options that exist.
+// The table of other programs' options only names options that exist.
 TEST_F(Usage, NamesFromElsewhereLeadToOptionsThatExist) {
   std::string helps;
   for (const char* name : {"synth", "check", "plan", "train", "eval", "predict", "init", "merge", "grad"}) {
@@ -359,7 +359,7 @@ TEST_F(Usage, NamesFromElsewhereLeadToOptionsThatExist) {
   }
 }
 
-// `plan` answers for the run that `train` would be: its options and its config file are the same.
+// `plan` describes the run that `train` would make: its options and config file are the same.
 TEST_F(Usage, PlanTakesAllThatTrainTakes) {
   draw_pages();
   std::vector<std::string> missing;
