@@ -30,7 +30,7 @@ namespace {
 
 using namespace plimsoll::cuda;
 
-constexpr std::uint64_t kMagic = 0x91a4;  // of an algorithm's third word
+constexpr std::uint64_t kMagic = 0x91a4;  // the value of an algorithm's third word
 constexpr int kAlgorithms = 3;
 
 bool refuses = false;
@@ -59,7 +59,7 @@ struct Sizes {
   std::int64_t rows, columns, inner;
 };
 
-// kLtSuccess and the product's sizes, column-major.
+// Sets the product's sizes, column-major, and returns kLtSuccess if they agree.
 int sizes_of(LtOperation operation, LtLayout a, LtLayout b, LtLayout c, LtLayout d, Sizes& sizes) {
   const bool transposes_a = operation->transposed[0] != 0, transposes_b = operation->transposed[1] != 0;
   sizes = {d->rows, d->columns, transposes_a ? a->rows : a->columns};
@@ -146,16 +146,16 @@ int check_algorithm(LtHandle, LtOperation operation, LtLayout a, LtLayout b, LtL
   Sizes sizes{};
   if (const int status = sizes_of(operation, a, b, c, d, sizes); status != kLtSuccess) return status;
   if ((*algorithm)[0] >= kAlgorithms || (*algorithm)[2] != kMagic) return kLtInvalidValue;
-  if ((*algorithm)[0] == 1 && sizes.columns < least_rows) return kLtNotSupported;  // rows, where they are row-major
+  if ((*algorithm)[0] == 1 && sizes.columns < least_rows) return kLtNotSupported;  // rows in the row-major view
   *result = {.workspace_bytes = workspace_of(*algorithm, sizes)};
   return kLtSuccess;
 }
 
-// The product as the algorithm `way` sums it.
+// Computes the product in the summation order of algorithm `way`.
 void multiply(const Sizes& sizes, const LtOperationOpaque& operation, int way, float alpha, float beta,
               std::array<const void*, 3> from, void* d, const std::array<LtLayoutOpaque, 4>& layouts, void* workspace,
               std::size_t workspace_bytes) {
-  // Anything may stand in the workspace; partial sums are written there.
+  // The workspace may hold anything; partial sums are written there.
   std::memset(workspace, 0xFF, workspace_bytes);
   const std::int64_t parts = way == 1 ? 2 : 1;
   const auto a_at = [&](std::int64_t row, std::int64_t k) {
@@ -224,7 +224,7 @@ int matmul(LtHandle, LtOperation operation, const void* alpha, const void* a, Lt
   }
   if (operation->epilogue == kLtBiasEpilogue && !aligned(operation->bias, 16)) return kLtInvalidValue;
   if (needs.workspace_bytes > workspace_bytes) return kLtInvalidValue;
-  if (c != d && *static_cast<const float*>(beta) == 0) return kLtInvalidValue;  // nobody means that
+  if (c != d && *static_cast<const float*>(beta) == 0) return kLtInvalidValue;  // surely a mistake
 
   ++calls.products;
   calls.last_algorithm = static_cast<int>((*algorithm)[0]);
