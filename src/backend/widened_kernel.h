@@ -2,7 +2,7 @@
 // scratch, outputs rounded when they are stored. This defines what a half means everywhere (values are stored in it,
 // arithmetic is in F32), so it is the reference for kernels that read and write halves themselves.
 //
-//   if (needs_widening(graph, node)) return widened_kernel(graph, node, [&](const Graph& g, const Node& n) { ... });
+//   if (needs_widening(graph, node)) return widened_kernel(graph, node, make_f32_kernel);
 #pragma once
 
 #include <functional>

@@ -1,7 +1,7 @@
 // Counts things in messages: "1 page", "0 pages", "3 boxes", never "1 pages".
 //
-//   counted(2, "page") == "2 pages"; counted(1, "box") == "1 box"; counted(3, "entry") == "3 entries"
-//   counted(n, "page is", "pages are")      // if more than the noun's ending changes
+//   counted(2, "page") == "2 pages"; counted(1, "box") == "1 box"; counted(3, "entry") == "3 entries";
+//   counted(n, "page is", "pages are");     // if more than the noun's ending changes
 #pragma once
 
 #include <concepts>

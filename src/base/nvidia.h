@@ -3,7 +3,7 @@
 // program builds and runs without it. (NVML API reference.)
 //
 //   const Nvml nvml;
-//   for (const GpuFacts& gpu : nvml.gpus()) …
+//   for (const GpuFacts& gpu : nvml.gpus()) use(gpu.name, gpu.free_bytes);
 #pragma once
 
 #include <cstdint>

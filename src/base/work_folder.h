@@ -4,7 +4,7 @@
 //
 //   const DirectoryLock lock("run", "--output-dir");            // UsageError if another process writes there
 //   const fs::path aside = make_work_directory("run", "checkpoint-5");   // run/.plimsoll/checkpoint-5, empty
-//   …                                                          // written, synced
+//   write_text_file(aside / "state.json", text);               // written, synced
 //   replace_directory(aside, "run/checkpoint-5");
 #pragma once
 

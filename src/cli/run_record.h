@@ -1,7 +1,7 @@
 // args.json: what a run was asked to do and with what, for whoever reads its results later, and for the run that goes
 // on from its checkpoints.
 //
-//   {"plimsoll": "1.0.0", "options": {"learning_rate": 5e-05, …}, "fingerprints": {"data": {…}, "model": "…", …}, …}
+//   {"plimsoll": "1.0.0", "options": {"learning_rate": 5e-05, …}, "fingerprints": {"data": {…}, …}, …} (JSON)
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -2,7 +2,7 @@
 //
 //   const BoxReading reading = read_boxes(page, BoxFormat::kPixel);
 //   check_boxes(page, BoxFormat::kPixel, reading, findings);
-//   for (const BoxRepair& repair : repair_boxes(page, BoxFormat::kPixel, reading)) …
+//   for (const BoxRepair& repair : repair_boxes(page, BoxFormat::kPixel, reading)) use(repair.word, repair.to);
 #pragma once
 
 #include <string>

@@ -3,7 +3,7 @@
 // memory.
 //
 //   const CheckReport report = check_pages(*source, {.labels = &labels, .encoder = &encoder, .threads = 2});
-//   if (report.findings.count(Severity::kError) > 0) …
+//   if (report.findings.count(Severity::kError) > 0) throw report.findings.to_error("train.jsonl");
 //
 // Invariant: the report does not depend on the number of threads.
 //

@@ -3,8 +3,8 @@
 // Invariant: memory depends on the number of kinds, not on the number of occurrences.
 //
 //   Findings findings;
-//   findings.add(Severity::kError, "box-outside", {.what = "a box lies outside the page", .where = …, …});
-//   if (findings.count(Severity::kError) > 0) print(findings.to_text());
+//   findings.add(Severity::kError, "box-outside", {.what = "a box lies outside the page", .where = "train.jsonl:17"});
+//   if (findings.count(Severity::kError) > 0) fmt::print("{}", findings.to_text());
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,8 @@
 // Runs work on several threads and takes the results in order, one at a time, so that the outcome does not depend on
 // the number of threads.
 //
-//   run_in_order<Block>(blocks, threads, [&](std::size_t i) { return check_block(i); }, [&](Block block) { add(block);
-//   });
+//   run_in_order<Block>(blocks, threads, [&](std::size_t i) { return check_block(i); },
+//                       [&](Block block) { add(block); });
 //
 // Invariant: at most a few results per thread wait for their turn. The first exception ends the work and is rethrown.
 #pragma once

@@ -11,8 +11,8 @@
 // In default mode IOB1 and IOB2 give the same entities and, in data that follows its scheme, those of strict mode. It
 // reads "U-X U-X" as one entity, so BILOU is read in strict mode: one that does not end properly does not count.
 //
-//   const LabelScheme scheme = label_scheme({"O", "B-DATE", "I-DATE"});                        // kIob
-//   const auto spans = entity_spans({"B-DATE", "I-DATE", "O"}, scheme);                        // {{"DATE", 0, 2}}
+//   const std::vector<std::string> names{"O", "B-DATE", "I-DATE"}, labels{"B-DATE", "I-DATE", "O"};
+//   const auto spans = entity_spans(labels, label_scheme(names));                              // {{"DATE", 0, 2}}
 #pragma once
 
 #include <cstddef>

@@ -6,8 +6,8 @@
 // time. A file that has another key or version, is cut, or has a damaged header or list is made again. An entry's
 // checksum is compared on each read.
 //
-//   PageCache cache(directory / "train.pages", key, entry_bytes, threads, [&](std::size_t page, auto out) { … });
-//   if (!cache.read(17, [&](std::span<const std::byte> entry) { … })) …   // damaged: nothing was called
+//   PageCache cache(directory / "train.pages", key, entry_bytes, threads, fill);   // fill(page, out) makes an entry
+//   if (!cache.read(17, [&](std::span<const std::byte> entry) { use(entry); })) load();   // damaged: not called
 #pragma once
 
 #include <array>

@@ -10,9 +10,9 @@
 //
 // How a word becomes ids, in order (the same pipeline as in `tokenizers`, with all its special cases):
 //   1. text of an added token anywhere in the word ("</s>", "<mask>") becomes that token; one with `lstrip` (RoBERTa's
-//      <mask>) also swallows the white space before it;
-//   2. each stretch of text between gets a space in front, unless it begins with U+0020 (add_prefix_space);
-//   3. the GPT-2 pattern cuts it into pieces (tokenizer_split.h);
+//      <mask>) also swallows the white space before it,
+//   2. each stretch of text between gets a space in front, unless it begins with U+0020 (add_prefix_space),
+//   3. the GPT-2 pattern cuts it into pieces (tokenizer_split.h),
 //   4. each piece's bytes are merged by rank (tokenizer_bpe.h).
 // So a word that is only white space yields tokens (a space or more), and only the empty word yields none.
 #pragma once

@@ -2,7 +2,7 @@
 // leftmost of equals) until no pair has a rank. Sennrich, Haddow, Birch: "Neural Machine Translation of Rare Words with
 // Subword Units", ACL 2016.
 //
-//   Bpe bpe({.byte_ids = ..., .merges = {{left, right, result}, ...}});   // rank = index
+//   Bpe bpe({.byte_ids = byte_ids, .merges = {{72, 101, 256}, {256, 108, 257}}});   // rank = index
 //   bpe.encode(" TOTAL", ids);
 //
 // Invariant: it is immutable; encode only allocates to grow `ids` for pieces of up to 64 bytes.

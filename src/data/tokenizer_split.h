@@ -8,7 +8,7 @@
 // PCRE2.
 //
 //   const CharClasses& classes = CharClasses::instance();
-//   for (std::size_t begin = 0; begin < text.size();) { end = piece_end(text, begin, classes); ...; begin = end; }
+//   for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end) end = piece_end(text, begin, classes);
 #pragma once
 
 #include <array>

@@ -1,11 +1,11 @@
 // What a log of a failed run says about why it failed: the rules that match, and which of them is the root.
 //
 //   LogReader reader;
-//   while (…) reader.feed(bytes);
+//   reader.feed(bytes);                            // piece by piece
 //   const Diagnosis diagnosis = reader.finish();
-//   if (diagnosis.no_failure) …the run outlived all that looks like one…
-//   if (diagnosis.rule == nullptr) …not recognised…
-//   if (!diagnosis.doubt.empty()) …perhaps…
+//   if (diagnosis.no_failure) return;              // the run survived everything that looks like a failure
+//   if (diagnosis.rule == nullptr) return;         // the failure is not recognised
+//   use(diagnosis.rule->cause, diagnosis.doubt);   // a doubt says why the cause may be another
 #pragma once
 
 #include <cstdint>

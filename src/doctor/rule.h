@@ -1,11 +1,11 @@
 // What a failure looks like in a log, and what to say about it: data. The tables stand in rules_*.cpp, one file a
 // subject; test/doctor/logs holds a log for every rule, named like it.
 //
-//   {.name = "shm-full",
-//    .when = {"bus error*shared memory"},           one line that matches one of these (doctor/pattern.h)
-//    .with = {{"dataloader", "worker"}},            and, in the same traceback, of every group one
-//    .refines = {"worker-crash"},                   says more than that rule does
-//    .what = "…", .cause = "…\n…", .confirm = "…", .fix = "…", .command = "plimsoll train …"}
+//   const Rule rule{.name = "shm-full",
+//    .when = {"bus error*shared memory"},           // one line that matches one of these (doctor/pattern.h)
+//    .with = {{"dataloader", "worker"}},            // and, in the same traceback, of every group one
+//    .refines = {"worker-crash"},                   // says more than that rule does
+//    .what = "…", .cause = "…\n…", .confirm = "…", .fix = "…", .command = "plimsoll train …"};
 #pragma once
 
 #include <string_view>

@@ -1,7 +1,7 @@
 // A memory snapshot of PyTorch (torch.cuda.memory._dump_snapshot, or pickle of torch.cuda.memory._snapshot()) read as
 // data: what is alive, what was alive at the peak, what lies unused between blocks, what grows from step to step.
 //
-//   for (const SnapshotDevice& device : read_snapshot("snapshot.pickle").devices) …device.peak_bytes…
+//   for (const SnapshotDevice& device : read_snapshot("snapshot.pickle").devices) use(device.peak_bytes);
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,7 @@
 // and a purpose (facts, layout, noise) that takes more numbers does not affect the others.
 //
 //   PageRandom random(seed, page_index, RandomPurpose::kLayout);
-//   if (random.chance(0.3)) ...
+//   if (random.chance(0.3)) draw_logo(sheet, 20, 20, 60, random);
 #pragma once
 
 #include <array>

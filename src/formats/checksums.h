@@ -1,7 +1,7 @@
 // checksums.json: the length and fingerprint of each file that Plimsoll wrote into a directory, so that damage is
 // noticed before a file's numbers are used. safetensors has no checksum of its own.
 //
-//   {"algorithm": "xxh3-64", "files": {"config.json": {"bytes": 812, "xxh3": "93c1b2a40d55e0f7"}, …}}
+//   {"algorithm": "xxh3-64", "files": {"config.json": {"bytes": 812, "xxh3": "93c1b2a40d55e0f7"}, …}} (JSON)
 //
 //   FileSums sums{{"config.json", write_text_file(directory / "config.json", text)}};
 //   write_checksums(directory, sums);

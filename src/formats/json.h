@@ -3,7 +3,7 @@
 // text is checked before it is parsed into values.
 //
 //   const nlohmann::json config = parse_json(read_text_file(path, kLimit), path.string());
-//   if (!config.is_object()) …refuse…
+//   if (!config.is_object()) throw DataError({.what = "this is no JSON object", .where = path.string()});
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -6,17 +6,16 @@
 // sections:
 //
 //     capacity  ................    level   no buffer that is still to be placed starts lower in this section
-//                spare  . [ C ]     spare   units above the level that no buffer needs: capacity - level - sizes;
+//                spare  . [ C ]     spare   units above the level that no buffer needs: capacity - level - sizes,
 //     level     --------+ [ C ]             every gap left open costs some; with none left there are no more gaps
 //               [  A  ][B][ A']
 //               section 0  1  2
 //
 // Three consequences of a placement are kept up to date; each can prove that nothing fits any more:
-//   - the lowest place where each remaining buffer is free in all its sections, and so each section's level and spare;
-//   - stacking a section's buffers, each no lower than its lowest place, must not rise above the capacity;
+//   - the lowest place where each remaining buffer is free in all its sections, and so each section's level and spare,
+//   - stacking a section's buffers, each no lower than its lowest place, must not rise above the capacity,
 //   - where spare is short, a buffer's offset is the level plus sizes of some others plus at most the spare: offsets
-//   that
-//     no such sum reaches in one of its sections are out (only where the capacity is few enough units).
+//     that no such sum reaches in one of its sections are out (only where the capacity is few enough units).
 #pragma once
 
 #include <array>

@@ -8,7 +8,7 @@
 // A block consists of absmax as a float, then its codes. In NF4 byte i holds element i in its lower half and i + 32 in
 // its upper half.
 //
-//   encode_row(DType::kNF4, weights, bytes);      // coded_row_bytes(DType::kNF4, weights.size()) of them
+//   encode_row(DType::kNF4, weights, bytes.data());       // coded_row_bytes(DType::kNF4, weights.size()) of them
 //   decode_row(DType::kNF4, bytes.data(), 64, part);                                // elements from 64 on
 #pragma once
 

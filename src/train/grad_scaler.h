@@ -1,8 +1,8 @@
 // GradScaler: the scale of --fp16's loss, so that small gradients do not become 0 in half precision (Micikevicius et
 // al. 2018, "Mixed Precision Training"); the rule and its constants are those of torch.amp.GradScaler.
 //
-//   binding.set_loss_scale(scaler.scale() / labelled_tokens);   // … the step runs; gradients that overflow change
-//   nothing if (!scaler.update(std::isfinite(norm))) …                    // the update was skipped
+//   binding.set_loss_scale(scaler.scale() / labelled_tokens);   // then the step runs
+//   if (!scaler.update(std::isfinite(norm))) ++skipped;         // gradients overflowed: it changed nothing
 #pragma once
 
 #include <cstdint>

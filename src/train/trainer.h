@@ -1,7 +1,7 @@
 // Trainer: a planned run, from its first update or from a checkpoint, to its last.
 //
-//   Trainer trainer(session, bundle, {.train = &train_data, .evaluation = &eval_data}, options, loader, threads,
-//   observer); TrainSummary summary = trainer.run(resume, interrupt);
+//   Trainer trainer(session, bundle, {.train = &pages, .evaluation = &held_out}, options, loader, threads, observer);
+//   TrainSummary summary = trainer.run(resume, interrupt);
 //
 // The step loop allocates nothing; whatever a step needs was planned. A checkpoint holds all that the rest of the run
 // depends on, so that a resumed run ends with the same bits as one that was never stopped.

@@ -8,7 +8,7 @@
 // is held only as long as needed to hide the disk.
 //
 //   std::vector<Offloading> ranked = rank_offloads(graph, options);
-//   graph = offload(graph, names of those to take, options, layout);      // last of all transforms
+//   graph = offload(graph, {ranked[0].name, ranked[1].name}, options, layout);   // last of all transforms
 #pragma once
 
 #include <cstdint>

@@ -3,7 +3,7 @@
 // Recomputation in Large Transformer Models", choose by hand what is ranked here.)
 //
 //   const auto ranked = rank_recomputations(graph, anchors, seconds);
-//   graph = recompute(graph, recompute_policy(graph, first names of ranked));
+//   graph = recompute(graph, recompute_policy({ranked[0].nodes.begin(), ranked[0].nodes.end()}));
 #pragma once
 
 #include <functional>

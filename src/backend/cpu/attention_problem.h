@@ -7,7 +7,7 @@
 //
 //   const AttentionProblem problem(graph, node, 0, 3);
 //   const AttentionData data(arguments, 0, 3);
-//   for_each_attention_item(problem, data.sample_offsets, order, [&](auto sample, auto head, int member) { ... });
+//   for_each_attention_item(problem, data.sample_offsets, order, [&](auto sample, auto head, int member) {});
 #pragma once
 
 #include <omp.h>

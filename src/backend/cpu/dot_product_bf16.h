@@ -3,7 +3,7 @@
 // without either (see multiplies_bf16() in dnnl_matmul.h).
 //
 // C[m, n] (+)= A[m, k] B[k, n]. Elements of A and B come in pairs of neighbours along k:
-//   A's pair (i, p), elements 2p and 2p + 1 of row i, is the 32 bits at a.data + i * a.row_stride + 2 * p;
+//   A's pair (i, p), elements 2p and 2p + 1 of row i, is the 32 bits at a.data + i * a.row_stride + 2 * p.
 //   B's pairs p are the words b[p * b_stride + j], element 2p in the lower half.
 // Products are summed in F32, in the order of k.
 #pragma once

@@ -1,7 +1,7 @@
 // Loops over OpenMP's team. The assignment of work to threads never changes a result: bodies write disjoint outputs,
 // and sums over rows go through blocks of kSumBlock rows that are added in order.
 //
-//   parallel_for(rows, 16, [&](std::int64_t begin, std::int64_t end) { ... });
+//   parallel_for(rows, 16, [&](std::int64_t begin, std::int64_t end) { use(begin, end); });
 #pragma once
 
 #include <omp.h>

@@ -6,7 +6,7 @@
 //
 //   for_element_type(dtype, [&](auto element) {
 //     using T = decltype(element);
-//     store_floats(hn::Add(load_floats(d, static_cast<const T*>(a)), ...), d, static_cast<T*>(y));
+//     store_floats(hn::Add(load_floats(d, static_cast<const T*>(a)), one), d, static_cast<T*>(y));
 //   });
 #if defined(PLIMSOLL_BACKEND_CPU_SIMD_HALVES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PLIMSOLL_BACKEND_CPU_SIMD_HALVES_INL_H_

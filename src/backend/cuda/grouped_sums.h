@@ -5,7 +5,7 @@
 // once; of one that goes on into the next chunk the parts are kept, its begin in `tails`, the rest in `heads`, and
 // added up in a second launch. So all sums have an order that depends on the items alone.
 //
-//   launch_grouped_sums(context, a, source, lists, most_items, longest width)
+//   launch_sort(context, IdItems{ids, padding_idx, rows}, lists), launch_sums(context, dy, lists, most_items, unit);
 #pragma once
 
 #include <algorithm>

@@ -1,0 +1,48 @@
+# cmake -DHEADER=src/base/hash.h -DOUTPUT=FILE -P ExtractExample.cmake, run in the source directory
+#   Writes the code of the examples in a header's top comment to OUTPUT; an empty file where there is none.
+#
+# The top comment ends at the first line that is no comment. Its paragraphs are runs of lines that begin with "//   ". A
+# paragraph is code if one of its lines, without the comment at its end, ends in ; { or }. A call without its semicolon
+# counts too, so that it fails to compile instead of going unnoticed.
+cmake_minimum_required(VERSION 3.22)
+
+file(READ "${HEADER}" rest)
+set(code "")
+set(paragraph "")
+set(is_code FALSE)
+set(number 0)
+while(TRUE)
+  string(FIND "${rest}" "\n" end)
+  string(SUBSTRING "${rest}" 0 ${end} line)
+  math(EXPR number "${number} + 1")
+  if(line MATCHES "^//   ")
+    if(paragraph STREQUAL "")
+      set(paragraph "#line ${number} \"${HEADER}\"\n")
+    endif()
+    string(SUBSTRING "${line}" 5 -1 text)
+    string(APPEND paragraph "${text}\n")
+    string(REGEX REPLACE "(^|[ ]+)//.*$" "" text "${text}")
+    if(text MATCHES "[;{}] *$" OR text MATCHES "^[A-Za-z_:.>-]+\\(.*\\)$")
+      set(is_code TRUE)
+    endif()
+  else()
+    if(is_code)
+      string(APPEND code "${paragraph}")
+    endif()
+    set(paragraph "")
+    set(is_code FALSE)
+  endif()
+  if(NOT line MATCHES "^//" OR end EQUAL -1)
+    break()
+  endif()
+  math(EXPR next "${end} + 1")
+  string(SUBSTRING "${rest}" ${next} -1 rest)
+endwhile()
+
+set(old "")
+if(EXISTS "${OUTPUT}")
+  file(READ "${OUTPUT}" old)
+endif()
+if(NOT old STREQUAL code OR NOT EXISTS "${OUTPUT}")
+  file(WRITE "${OUTPUT}" "${code}")
+endif()

@@ -1,0 +1,48 @@
+// Compiles the examples of src/cli.
+#include <CLI/CLI.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "cli/app.h"
+#include "cli/app.h.inc"
+#include "cli/batch_options.h"
+#include "cli/elsewhere.h"
+#include "cli/outputs.h"
+#include "cli/page_bar.h"
+#include "cli/signals.h"
+#include "cli/usage.h"
+#include "examples/use.h"
+#include "train/trainer.h"
+
+namespace plimsoll::examples {
+
+namespace fs = std::filesystem;
+
+void of_batch_options() {
+#include "cli/batch_options.h.inc"
+}
+
+void of_elsewhere() {
+#include "cli/elsewhere.h.inc"
+}
+
+void of_outputs(const fs::path& output, const fs::path& data, const fs::path& model, const fs::path& directory) {
+#include "cli/outputs.h.inc"
+}
+
+void of_page_bar(bool quiet, std::size_t done, std::size_t pages) {
+#include "cli/page_bar.h.inc"
+}
+
+void of_signals(Trainer& trainer, const std::optional<fs::path>& resume) {
+#include "cli/signals.h.inc"
+}
+
+void of_usage(CLI::App* command, std::int64_t steps, std::string backend) {
+#include "cli/usage.h.inc"
+}
+
+}  // namespace plimsoll::examples

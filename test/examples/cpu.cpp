@@ -1,0 +1,65 @@
+// Compiles the examples of src/backend/cpu, those of vectors for the least target that Highway compiles for.
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "backend/cpu/attention_problem.h"
+#include "backend/cpu/convert.h"
+#include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/dnnl_matmul.h"
+#include "backend/cpu/parallel.h"
+#include "examples/use.h"
+#include "hwy/highway.h"
+// After highway.h:
+#include "backend/cpu/attention_product-inl.h"
+#include "backend/cpu/simd_halves-inl.h"
+#include "backend/cpu/simd_math-inl.h"
+
+namespace plimsoll::examples {
+
+void of_attention_problem(const Graph& graph, const Node& node, const KernelArguments& arguments, std::int32_t* order) {
+#include "backend/cpu/attention_problem.h.inc"
+}
+
+void of_convert(const TensorView& x, const TensorView& wide, std::int64_t rows, std::int64_t width) {
+#include "backend/cpu/convert.h.inc"
+}
+
+void of_cpu_backend(const Graph& graph, const Node& node) {
+#include "backend/cpu/cpu_backend.h.inc"
+}
+
+void of_dnnl_matmul(const float* x, const float* weight, float* y, std::byte* scratch) {
+#include "backend/cpu/dnnl_matmul.h.inc"
+}
+
+void of_parallel(std::int64_t rows) {
+#include "backend/cpu/parallel.h.inc"
+}
+
+}  // namespace plimsoll::examples
+
+HWY_BEFORE_NAMESPACE();
+namespace plimsoll {
+namespace HWY_NAMESPACE {
+
+void of_attention_product(const float* v, std::int64_t width, std::int64_t head_size, std::int64_t keys,
+                          const float* probabilities, std::int64_t tile, float* output) {
+#include "backend/cpu/attention_product-inl.h.inc"
+}
+
+void of_simd_halves(DType dtype, const void* a, void* y) {
+  const hn::ScalableTag<float> d;
+  const auto one = hn::Set(d, 1.0F);
+#include "backend/cpu/simd_halves-inl.h.inc"
+}
+
+void of_simd_math(const float* from, float largest) {
+  const auto scores = hn::LoadU(hn::ScalableTag<float>(), from);
+  const auto maximum = hn::Set(hn::ScalableTag<float>(), largest);
+#include "backend/cpu/simd_math-inl.h.inc"
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace plimsoll
+HWY_AFTER_NAMESPACE();

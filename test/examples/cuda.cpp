@@ -1,0 +1,13 @@
+// Compiles the examples of src/backend/cuda as the emulator compiles its kernels.
+#include <cstdint>
+
+#include "backend/cuda/grouped_sums.h"
+
+namespace plimsoll::cuda {
+
+void of_grouped_sums(const Context& context, const float* dy, const std::int32_t* ids, std::int32_t padding_idx,
+                     const Rows& rows, const SumLists<1>& lists, std::int64_t most_items, std::int64_t unit) {
+#include "backend/cuda/grouped_sums.h.inc"
+}
+
+}  // namespace plimsoll::cuda

@@ -1,0 +1,169 @@
+// Compiles the examples of src/data.
+#include <fmt/core.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "data/augment.h"
+#include "data/batch.h"
+#include "data/box_checks.h"
+#include "data/check.h"
+#include "data/dataset.h"
+#include "data/file_kind.h"
+#include "data/findings.h"
+#include "data/fixes.h"
+#include "data/image.h"
+#include "data/image_orientation.h"
+#include "data/image_processor.h"
+#include "data/in_order.h"
+#include "data/label_scheme.h"
+#include "data/labels.h"
+#include "data/loader.h"
+#include "data/page.h"
+#include "data/page_cache.h"
+#include "data/page_checks.h"
+#include "data/page_source.h"
+#include "data/resample.h"
+#include "data/sampler.h"
+#include "data/tensor_checks.h"
+#include "data/tokenizer.h"
+#include "data/tokenizer_bpe.h"
+#include "data/tokenizer_files.h"
+#include "data/tokenizer_split.h"
+#include "data/tokenizer_train.h"
+#include "data/tokenizer_vocabulary.h"
+#include "examples/use.h"
+
+namespace plimsoll::examples {
+
+namespace fs = std::filesystem;
+
+void of_augment(double width, double height, Box1000 box, std::span<const std::uint8_t> twice,
+                std::vector<std::uint8_t>& buffer, std::span<std::uint8_t> out) {
+#include "data/augment.h.inc"
+}
+
+void of_batch(std::int32_t pad_id, const ImageProcessor& processor, const MicroBatchInfo& info, const Dataset& dataset,
+              Dataset::Scratch& scratch, EncodedExample& example, std::int32_t key) {
+#include "data/batch.h.inc"
+}
+
+void of_box_checks(const Page& page, Findings& findings) {
+#include "data/box_checks.h.inc"
+}
+
+void of_check(const std::unique_ptr<PageSource>& source, const LabelSet& labels, const WordEncoder& encoder) {
+#include "data/check.h.inc"
+}
+
+void of_dataset(std::unique_ptr<PageSource> source, const WordEncoder& encoder, const ImageProcessor& processor,
+                const LabelSet& labels, std::span<std::uint8_t> pixels) {
+#include "data/dataset.h.inc"
+}
+
+void of_file_kind() {
+#include "data/file_kind.h.inc"
+}
+
+void of_findings() {
+#include "data/findings.h.inc"
+}
+
+void of_fixes(const std::unique_ptr<PageSource>& source) {
+#include "data/fixes.h.inc"
+}
+
+void of_image(const fs::path& path, std::span<std::uint8_t> row) {
+#include "data/image.h.inc"
+}
+
+void of_image_orientation(const InputFile& file, std::unique_ptr<ImageRows> rows) {
+#include "data/image_orientation.h.inc"
+}
+
+void of_image_processor(std::span<std::uint8_t> bytes, std::span<float> pixel_values) {
+#include "data/image_processor.h.inc"
+}
+
+struct Block {};
+void of_in_order(std::size_t blocks, int threads, Block check_block(std::size_t), void add(const Block&)) {
+#include "data/in_order.h.inc"
+}
+
+void of_label_scheme() {
+#include "data/label_scheme.h.inc"
+}
+
+void of_labels() {
+#include "data/labels.h.inc"
+}
+
+void of_loader(const Dataset& dataset, BatchSequence& sequence, const BatchShape& shape, void step(const Batch&)) {
+#include "data/loader.h.inc"
+}
+
+void of_page(const PageSource& source) {
+#include "data/page.h.inc"
+}
+
+void of_page_cache(const fs::path& directory, const CacheKey& key, const std::vector<std::uint64_t>& entry_bytes,
+                   int threads, const PageCache::Fill& fill, void load()) {
+#include "data/page_cache.h.inc"
+}
+
+void of_page_checks(const std::unique_ptr<PageSource>& source, const CheckOptions& options, ByteGate& gate,
+                    std::size_t begin, std::size_t end) {
+#include "data/page_checks.h.inc"
+}
+
+void of_page_source() {
+#include "data/page_source.h.inc"
+}
+
+void of_resample(ImageRows& image, std::span<std::uint8_t> out) {
+#include "data/resample.h.inc"
+}
+
+void of_sampler(const Dataset& dataset) {
+#include "data/sampler.h.inc"
+}
+
+void of_tensor_checks(const PaddedTensors& tensors, std::int64_t image_size, const PaddedLimits& limits,
+                      std::int64_t pad_id) {
+#include "data/tensor_checks.h.inc"
+}
+
+void of_tokenizer() {
+#include "data/tokenizer.h.inc"
+}
+
+void of_tokenizer_bpe(const std::array<std::int32_t, 256>& byte_ids, std::vector<std::int32_t>& ids) {
+#include "data/tokenizer_bpe.h.inc"
+}
+
+void of_tokenizer_files() {
+#include "data/tokenizer_files.h.inc"
+}
+
+void of_tokenizer_split(std::string_view text) {
+#include "data/tokenizer_split.h.inc"
+}
+
+void of_tokenizer_train() {
+#include "data/tokenizer_train.h.inc"
+}
+
+void of_tokenizer_vocabulary() {
+#include "data/tokenizer_vocabulary.h.inc"
+}
+
+}  // namespace plimsoll::examples
