@@ -1,9 +1,9 @@
 # cmake -DHEADER=src/base/hash.h -DOUTPUT=FILE -P ExtractExample.cmake, run in the source directory
-#   Writes the code of the examples in a header's top comment to OUTPUT; an empty file where there is none.
+#   Writes the code of the examples in a header's comments to OUTPUT; an empty file where there is none.
 #
-# The top comment ends at the first line that is no comment. Its paragraphs are runs of lines that begin with "//   ". A
-# paragraph is code if one of its lines, without the comment at its end, ends in ; { or }. A call without its semicolon
-# counts too, so that it fails to compile instead of going unnoticed.
+# A paragraph is a run of lines that begin with "//   ", at the top of the header or above a class. It is code if one of
+# its lines, without the comment at its end, ends in ; { or }. A call without its semicolon counts too, so that it fails
+# to compile instead of going unnoticed.
 cmake_minimum_required(VERSION 3.22)
 
 file(READ "${HEADER}" rest)
@@ -32,7 +32,7 @@ while(TRUE)
     set(paragraph "")
     set(is_code FALSE)
   endif()
-  if(NOT line MATCHES "^//" OR end EQUAL -1)
+  if(end EQUAL -1)
     break()
   endif()
   math(EXPR next "${end} + 1")

@@ -83,7 +83,7 @@ class DeviceTensor {
 //   HostCopy logits(program.tensor(planned.logits));
 //   program.run();
 //   logits.refresh();
-//   logits.view().data<float>()
+//   logits.view().data<float>();
 class HostCopy {
  public:
   explicit HostCopy(const DeviceTensor& tensor);

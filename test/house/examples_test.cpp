@@ -1,4 +1,4 @@
-// The code in the headers' top comments is compiled: cmake/ExtractExample.cmake extracts it, test/examples includes it.
+// The code in the headers' comments is compiled: cmake/ExtractExample.cmake extracts it, test/examples includes it.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -29,7 +29,7 @@ std::map<std::string, std::string> compiled_examples() {
   return compiled;
 }
 
-// The headers whose top comment holds code.
+// The headers whose comments hold code.
 std::set<std::string> headers_with_examples() {
   std::set<std::string> headers;
   const fs::path root = plimsoll::source_dir() / "src";
