@@ -20,12 +20,12 @@ namespace {
 constexpr std::size_t kStackBytes = 128 << 10;
 constexpr unsigned kWarp = 32;
 
-// All who take part have to arrive before one goes on.
+// Every participant has to arrive before any of them continues.
 struct Barrier {
   unsigned members = 0, arrived = 0;
   std::uint64_t generation = 0;
 
-  void leave() {  // a thread that has ended waits for nobody
+  void leave() {  // a thread that has ended waits for no other
     --members;
     if (members > 0 && arrived == members) open();
   }
@@ -43,7 +43,7 @@ struct Copy {
   std::size_t group;
 };
 
-// What a lane gives the others of its warp to see.
+// The data that a lane shows to the other lanes of its warp.
 struct Gift {
   std::uint32_t words[6];
   const std::uint16_t* row;
@@ -60,7 +60,7 @@ struct Fiber {
   const Barrier* waits_for = nullptr;
   std::uint64_t generation = 0;
   std::vector<Copy> copies;  // not yet waited for
-  std::size_t groups = 0;    // that were committed
+  std::size_t groups = 0;    // number of committed groups
 };
 
 class Block {
@@ -137,8 +137,8 @@ class Block {
   void leave(Fiber& fiber) { swapcontext(&fiber.context, &scheduler_); }
   void go_on(Fiber& fiber) { swapcontext(&scheduler_, &fiber.context); }
 #else
-  // swapcontext asks the system for the signal mask each time; a jump does not. A fiber is entered by the first and
-  // gone on with by the second, which sanitizers would take for an error.
+  // swapcontext queries the system for the signal mask each time; a jump does not. A fiber is entered with the first
+  // and continued with the second, which sanitizers would report as an error.
   void leave(Fiber& fiber) {
     if (_setjmp(fiber.jump) == 0) _longjmp(scheduler_jump_, 1);
   }
@@ -217,14 +217,14 @@ void run(dim3 grid, dim3 threads, std::size_t shared_bytes, const std::function<
   if (machine().kernels_until_failure > 0 && --machine().kernels_until_failure == 0) machine().failed = true;
   if (machine().failed) return;
   ++kernel_runs();
-  pass_time(1e-3F);  // as if each kernel took as long
+  pass_time(1e-3F);  // pretends that each kernel took this long
   gridDim = grid;
   blockDim = threads;
   for (unsigned z = 0; z < grid.z; ++z) {
     for (unsigned y = 0; y < grid.y; ++y) {
       for (unsigned x = 0; x < grid.x; ++x) {
         blockIdx = {x, y, z};
-        shared.assign(shared_bytes + 16, 0xFF);  // NaN: shared memory begins with anything
+        shared.assign(shared_bytes + 16, 0xFF);  // NaN: shared memory may begin with anything
         block().run(threads, thread);
       }
     }

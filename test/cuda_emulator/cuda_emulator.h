@@ -1,12 +1,12 @@
 // CUDA on the host, for tests: kernels compiled as C++ run block by block, thread by thread, on fibers that meet at
-// barriers and shuffles. One block runs at a time, so that shared memory is static memory. What a kernel does between
-// two barriers runs in an order that a test may turn round (`reverse_threads`), which shows a barrier that is missing.
+// barriers and shuffles. One block runs at a time, so that shared memory is static memory. A test may reverse the order
+// in which threads run between two barriers (`reverse_threads`), which reveals a missing barrier.
 //
-// Refused as a GPU and its driver would: launches beyond the limits of grids, blocks and shared memory, and what may
-// not be captured.
+// It refuses, like a GPU and its driver, launches beyond the limits of grids, blocks and shared memory, and operations
+// that may not be captured.
 //
-// Not emulated: time (but what `pass_time` says), several streams at once, races within a barrier's interval other than
-// by that order.
+// It does not emulate time (except `pass_time`), several streams at once, or races between two barriers other than
+// those that the reversed order shows.
 #pragma once
 
 #include <cmath>
@@ -35,7 +35,7 @@ struct uint3 {
   unsigned x = 0, y = 0, z = 0;
 };
 
-// Of the thread that runs now.
+// The indices of the current thread.
 inline uint3 threadIdx, blockIdx;
 inline dim3 blockDim, gridDim;
 
@@ -43,56 +43,56 @@ struct CUstream_st;
 
 namespace cuda_emulator {
 
-// What is started on a stream runs at once; or, while a stream is captured, becomes a node of the graph.
+// Work on a stream runs at once; or, while the stream is captured, becomes a node of the graph.
 void enqueue(CUstream_st* stream, std::function<void()> work);
-// Work on a stream is done as late as it may: when somebody waits for it.
+// Makes work on a stream run as late as allowed: when somebody waits for it.
 void set_lazy(bool lazy);
-// Of graphs: how many were captured, and how often one was started.
+// How many graphs were captured, and how often one was launched.
 struct GraphCalls {
   int captures = 0, launches = 0;
 };
 GraphCalls& graph_calls();
 
-// How many kernels have run.
+// The number of kernels that have run.
 int& kernel_runs();
-// Throws std::logic_error for a launch that a GPU refuses.
+// Throws std::logic_error for a launch that a GPU would refuse.
 void check_launch(const void* kernel, dim3 grid, dim3 block, std::size_t shared_bytes);
 // Runs `thread` for each thread of each block.
 void run(dim3 grid, dim3 block, std::size_t shared_bytes, const std::function<void()>& thread);
 void* dynamic_shared();
-// The threads of a block begin from the last one.
+// Makes the threads of a block run from the last one.
 void reverse_threads(bool reverse);
 // Waits for all threads of the block, or of the warp.
 void block_barrier();
 void warp_barrier();
-// 32 places of 8 bytes for the warp of the thread that runs.
+// 32 slots of 8 bytes for the warp of the current thread.
 std::uint64_t* warp_slots();
 unsigned lane();
-// The GPUs and the driver that the runtime tells of; a test that changes them puts them back.
+// The GPUs and the driver that the runtime reports; a test that changes them restores them.
 struct Machine {
   int devices = 1, current = 0;
   int driver_version = 13000, runtime_version = 13000;
   int capability = 90;
   std::size_t total_bytes = std::size_t{80} << 30;
-  std::size_t used_bytes = std::size_t{1} << 30;  // beside what cudaMalloc gave
-  plimsoll::NvmlFunctions nvml{};                 // all missing
-  int kernels_until_failure = 0;                  // the last of so many reaches outside memory; 0: none does
+  std::size_t used_bytes = std::size_t{1} << 30;  // beside cudaMalloc's
+  plimsoll::NvmlFunctions nvml{};                 // no function present
+  int kernels_until_failure = 0;                  // the last of so many accesses invalid memory; 0: none
   bool failed = false;                            // and nothing runs any more
   bool has_room_for_graphs = true;
 };
 Machine& machine();
 inline const plimsoll::NvmlFunctions& nvml() { return machine().nvml; }
-// Given by cudaMalloc and not yet freed.
+// The bytes that cudaMalloc has given and that are not yet freed.
 std::size_t allocated_bytes();
-// Events lie this much further apart.
+// Moves events this much further apart.
 void pass_time(float milliseconds);
 
 unsigned ballot(bool predicate);
-// What the instructions of backend/cuda/warp_products.h do. Every lane of the warp calls.
-// c[16,8] += a[16,16] b[16,8].
+// The instructions of backend/cuda/warp_products.h. Every lane of the warp must call them. c[16,8] += a[16,16]
+// b[16,8].
 void mma(float (&c)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2], float (*to_float)(std::uint16_t));
 void load_matrices(const void* row, bool transposed, std::uint32_t (&to)[4]);
-// A copy arrives as late as it may: when it is waited for.
+// A copy arrives as late as allowed: when it is waited for.
 void copy_async(void* to, const void* from, std::size_t bytes, bool real);
 void commit_copies();
 void wait_for_copies(std::size_t pending);
@@ -139,7 +139,7 @@ inline unsigned atomicOr(unsigned* at, unsigned bits) {
   return before;
 }
 
-// The runtime, as far as the backend calls it.
+// The part of the runtime that the backend calls.
 using cudaStream_t = struct CUstream_st*;
 enum cudaError_t {
   cudaSuccess = 0,

@@ -1,4 +1,4 @@
-// The runtime's calls: the machine, its memory, streams, graphs and events.
+// The runtime's functions: the machine, its memory, streams, graphs and events.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -26,9 +26,9 @@ void pass_time(float milliseconds) { now += double{milliseconds}; }
 
 // --- launches --------------------------------------------------------------------------------------------------------
 
-constexpr std::size_t kUsualSharedBytes = 48 << 10;  // what a kernel may have that asked for no more
+constexpr std::size_t kUsualSharedBytes = 48 << 10;  // the limit for a kernel that asked for no more
 
-// Of a block: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
+// The limit for a block: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
 static std::size_t most_shared_bytes() {
   constexpr std::size_t kKiB = 1024;
   switch (machine().capability) {
@@ -47,7 +47,7 @@ static std::size_t most_shared_bytes() {
   }
 }
 
-// Dynamic shared memory that kernels were allowed.
+// The dynamic shared memory that kernels were allowed.
 static std::map<const void*, std::size_t>& allowed_shared_bytes() {
   static std::map<const void*, std::size_t> all;
   return all;
@@ -76,7 +76,7 @@ static std::map<void*, std::size_t>& pinned() {
   static std::map<void*, std::size_t> all;
   return all;
 }
-// Whether the device reaches these bytes by itself.
+// True if the device can access these bytes itself.
 static bool is_reached(const void* bytes) {
   for (const auto* all : {&allocations(), &pinned()}) {
     const auto behind = all->upper_bound(const_cast<void*>(bytes));
@@ -97,7 +97,7 @@ std::size_t allocated_bytes() {
 
 using cuda_emulator::machine;
 
-// Errors of kernels come late, with whatever is asked next, and stay.
+// A kernel's error is reported late, by a later call, and stays.
 static cudaError_t standing_error() { return machine().failed ? cudaErrorIllegalAddress : cudaSuccess; }
 
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel) {
@@ -114,7 +114,7 @@ cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute
   return cudaSuccess;
 }
 
-// Memory that `owner` then knows of.
+// Allocates memory and registers it with `owner`.
 static cudaError_t take(std::map<void*, std::size_t>& owner, void** address, std::size_t bytes) {
   if (cuda_emulator::is_capturing()) return cudaErrorStreamCaptureUnsupported;
   *address = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
@@ -134,7 +134,7 @@ struct CUgraphExec_st {
 
 namespace cuda_emulator {
 
-// What a stream gave to the capture, and how much of it the capture's own stream has waited for.
+// The work that a stream added to the capture, and how much of it the capture's own stream has waited for.
 struct Member {
   std::size_t given = 0, joined = 0;
 };
@@ -167,7 +167,7 @@ std::set<CUstream_st*> streams;
 
 struct CUstream_st {
   std::deque<std::function<void()>> waiting;
-  std::uint64_t begun = 0, finished = 0;  // pieces of work
+  std::uint64_t begun = 0, finished = 0;  // work items
 
   void finish(std::uint64_t upto) {
     while (finished < upto) {
@@ -243,7 +243,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
 }
 
 cudaError_t cudaFree(void* address) {
-  cuda_emulator::finish_all();  // as the runtime waits
+  cuda_emulator::finish_all();  // the runtime waits here, too
   cuda_emulator::allocations().erase(address);
   std::free(address);
   return cudaSuccess;
@@ -322,8 +322,8 @@ const char* cudaGetErrorString(cudaError_t error) {
 struct CUevent_st {
   double time = 0;
   cudaStream_t stream = nullptr;
-  std::uint64_t after = 0;    // pieces of its work
-  std::uint64_t capture = 0;  // in which it was recorded last; 0: in none
+  std::uint64_t after = 0;    // work items of its stream
+  std::uint64_t capture = 0;  // the capture in which it was last recorded; 0: none
 };
 cudaError_t cudaEventCreate(cudaEvent_t* event) {
   *event = new CUevent_st;
@@ -350,7 +350,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   if (event->stream == nullptr) return cudaSuccess;  // never recorded
   auto* const capture = cuda_emulator::capture.get();
-  if (capture != nullptr && event->capture == capture->number) {  // a graph's nodes are in an order that fits already
+  if (capture != nullptr && event->capture == capture->number) {  // a graph's nodes are already in a valid order
     capture->members.try_emplace(stream);
     auto& from = capture->members[event->stream];
     if (stream == capture->origin) from.joined = std::max<std::size_t>(from.joined, event->after);
@@ -358,7 +358,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   }
   if (event->capture != 0) return cudaErrorCapturedEvent;
   if (capture != nullptr && capture->member(stream) != nullptr) return cudaErrorStreamCaptureIsolation;
-  // As it was recorded last by now.
+  // Uses the event's latest record at this time.
   cuda_emulator::enqueue(stream, [from = event->stream, after = event->after] { from->finish(after); });
   return cudaSuccess;
 }
