@@ -42,7 +42,7 @@ TEST(Augmentation, ChangesNothingByItself) {
   EXPECT_EQ(Augmentation().move({1, 2, 3, 4}), (Box1000{1, 2, 3, 4}));
 }
 
-// What was in a box is in the box that it becomes, and fills it but for what turning adds.
+// The content of a box is in the moved box, and fills it except for the margin that turning adds.
 TEST(Augmentation, ContentStaysInItsBox) {
   std::mt19937 random(11);
   int moved_far = 0;
@@ -67,7 +67,7 @@ TEST(Augmentation, ContentStaysInItsBox) {
         top = std::min(top, y), bottom = std::max(bottom, y + 1);
       }
     }
-    // In pixels; one is lost to the threshold.
+    // In pixels; the threshold may lose one pixel.
     const double unit = kSide / 1000.0;
     EXPECT_GE(left + 1, moved[0] * unit) << "page " << page;
     EXPECT_GE(top + 1, moved[1] * unit) << "page " << page;
@@ -92,7 +92,7 @@ TEST(Augmentation, IsDrawnFromSeedEpochAndPage) {
   EXPECT_NE(moved(key), moved({.seed = 4, .epoch = 5, .page = 7}));
 }
 
-// Without strength places stay and colours change; boxes at the edge may leave the page, and are cut there.
+// Without strength places stay and colours change; boxes at the edge may leave the page and are cut there.
 TEST(Augmentation, KnowsWhatLeavesThePage) {
   const Box1000 all{0, 0, 1000, 1000};
   int left = 0;

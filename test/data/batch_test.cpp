@@ -20,7 +20,7 @@ using testing::ElementsAreArray;
 using testing::HasSubstr;
 
 constexpr std::int32_t kPad = 1;
-// Two cells a side: V = 5.
+// Two cells per side: V = 5.
 constexpr BatchShape kShape{.max_samples = 3, .max_text_rows = 8, .patches_per_side = 2, .image_size = 4};
 
 EncodedExample example_of(std::vector<std::int32_t> ids, std::int32_t label) {
@@ -39,7 +39,7 @@ std::span<const std::int32_t> ints(const Batch& batch, std::string_view name) {
   return batch.tensor(name).span<std::int32_t>();
 }
 
-// Made with transformers: create_position_ids_from_input_ids([0, 50, 1, 60, 1, 1, 70, 2], padding_idx=1).
+// Computed by transformers: create_position_ids_from_input_ids([0, 50, 1, 60, 1, 1, 70, 2], padding_idx=1).
 TEST(Batch, AWordThatReadsPadHasThePositionOfPadding) {
   const std::vector<std::int32_t> ids = {0, 50, 1, 60, 1, 1, 70, 2};
   Batch batch(kShape, kPad);
@@ -75,7 +75,7 @@ TEST(Batch, PacksSampleAfterSample) {
   EXPECT_THAT(ints(batch, "labels"), ElementsAre(-100, 4, -100, -100, 3, -100, -100, -100));
   EXPECT_THAT(ints(batch, "bbox").first(8), ElementsAre(10, 11, 12, 13, 20, 21, 22, 23));
   EXPECT_THAT(ints(batch, "bbox").subspan(12, 4), ElementsAre(10, 11, 12, 13));
-  // 8 + 15 rows of which 15 are used.
+  // There are 8 + 15 rows, of which 15 are used.
   EXPECT_THAT(ints(batch, "row_source"),
               ElementsAre(0, 1, 2, -1, -2, -3, -4, -5, 3, 4, -6, -7, -8, -9, -10, 0, 0, 0, 0, 0, 0, 0, 0));
   EXPECT_THAT(ints(batch, "text_row_index"), ElementsAre(0, 1, 2, 8, 9, 0, 0, 0));
@@ -100,7 +100,7 @@ TEST(Batch, PacksSampleAfterSample) {
   EXPECT_THAT(pixels.subspan(48, 48), Each(0.5F));
 }
 
-// Bytes come out as the floats that they stand for, in planes; what is unused as 0.
+// Bytes become the floats that they stand for, in planes; unused rows become 0.
 TEST(Batch, NormalisesPixelsHeldAsBytes) {
   PixelValues values{};
   for (std::size_t i = 0; i < 256; ++i)
@@ -130,7 +130,7 @@ TEST(Batch, NormalisesPixelsHeldAsBytes) {
 }
 
 TEST(Batch, VisualBoxesAreTransformersOnes) {
-  // torch.div(torch.arange(0, 15000, 1000), 14, rounding_mode="trunc")
+  // The values are torch.div(torch.arange(0, 15000, 1000), 14, rounding_mode="trunc").
   const std::int32_t grid[] = {0, 71, 142, 214, 285, 357, 428, 500, 571, 642, 714, 785, 857, 928, 1000};
   EXPECT_EQ(visual_coordinates(0, 14), (std::array<std::int32_t, 3>{0, 1, 999}));
   for (std::int64_t row = 0; row < 14; ++row) {
@@ -156,7 +156,7 @@ TEST(Batch, PadsOnlyWhenAsked) {
   EXPECT_EQ(batch.text_rows(), 5);
 }
 
-// Whatever a batch held before leaves no trace.
+// A batch's earlier contents leave no trace.
 TEST(Batch, BytesDependOnItsExamplesAlone) {
   Batch used(kShape, kPad), fresh(kShape, kPad);
   used.begin();
@@ -280,7 +280,7 @@ TEST(PaddedBatch, LetsNothingBadThrough) {
   tensors = fixture.tensors();
   tensors.pixel_values = TensorView({DType::kF32, {2, 3, 5, 5}}, fixture.pixels.data());
   EXPECT_THROW(padded_batch_shape(tensors, kImage, "b"), DataError);
-  // Patches would tile this one too, but there would be more of them than the model has positions.
+  // Patches would tile this image too, but there would be more of them than the model has positions.
   std::vector<float> larger(2 * 3 * 8 * 8);
   tensors.pixel_values = TensorView({DType::kF32, {2, 3, 8, 8}}, larger.data());
   const auto size_error = caught<DataError>([&] { padded_batch_shape(tensors, kImage, "b"); });

@@ -59,7 +59,7 @@ TEST(Findings, GroupsByKind) {
 
 class CheckTest : public testing::Test {
  protected:
-  // A page with one word, spoilt by whoever calls.
+  // A page with one word, which the caller makes invalid.
   std::string page(std::string_view id, std::string_view box = "[0, 0, 10, 10]", std::string_view label = "O",
                    std::string_view word = "AB", std::string image = image_file("rgb.png")) {
     return fmt::format(R"({{"id": "{}", "image": "{}", "width": 61, "height": 47, "words": ["{}"], )"
@@ -106,7 +106,7 @@ TEST_F(CheckTest, SaysHowLabelsAreRead) {
     return what;
   };
 
-  // IOB1: I- begins, and B- only where two entities of a type touch. One B- elsewhere, and it is IOB2 with faults.
+  // In IOB1, I- begins, and B- only occurs where two entities of a type touch. A B- elsewhere means IOB2 with faults.
   EXPECT_THAT(orders("O,B-X,I-X", R"("I-X", "B-X", "I-X", "O", "I-X")"), testing::IsEmpty());
   EXPECT_THAT(infos("O,B-X,I-X", R"("I-X", "B-X", "I-X", "O", "I-X")"), testing::HasSubstr("IOB1"));
   EXPECT_EQ(orders("O,B-X,I-X", R"("I-X", "B-X", "O", "B-X", "I-X")").size(), 1U);
@@ -139,7 +139,7 @@ TEST_F(CheckTest, GoodPagesHaveNoFindings) {
   EXPECT_EQ(report.longest_page_tokens, 3U);
 }
 
-// Words of which the tokenizer makes one token a byte, as it does of a language that it has never seen.
+// The tokenizer makes one token per byte of these words, as for a language that it has never seen.
 TEST_F(CheckTest, WarnsOfWordsThatBecomeManyTokens) {
   const auto found = [&](const std::string& word, int pages) {
     std::string text;

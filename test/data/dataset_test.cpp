@@ -95,7 +95,7 @@ TEST(Dataset, CutsWindowsAndCountsEachWordOnceForEvaluation) {
 TEST(Dataset, AugmentsAPageAnewInEachEpoch) {
   const ScratchFolder folder;
   std::string page = page_json(image_file("rgb.png"));
-  const std::string at_the_edge = "[50, 60, 100, 200]";  // which would hold the page where it is
+  const std::string at_the_edge = "[50, 60, 100, 200]";  // augmentation cannot move the page with a box here
   page.replace(page.find(at_the_edge), at_the_edge.size(), "[50, 60, 80, 150]");
   const auto path = folder.write("a.jsonl", one_line(page));
   const Dataset plain = open(path, {}), data = open(path, {.augment = 5});
@@ -128,7 +128,7 @@ TEST(Dataset, AugmentsAPageAnewInEachEpoch) {
   EXPECT_GT(data.workers_host_bytes(1, 0) - plain.workers_host_bytes(1, 0), 5 * pixels.size());
 }
 
-// Whatever changes what a page becomes: an image in place of another, labels, windows, the encoder.
+// A cache is not used if anything that it depends on changes: an image, labels, windows, the encoder.
 TEST(Dataset, ACacheIsOfNoUseForOtherData) {
   const ScratchFolder folder;
   const auto path = folder.write("a.jsonl", one_line(page_json("page.img")));
@@ -234,7 +234,7 @@ TEST(Dataset, NoticesFilesThatChange) {
   EncodedExample example;
   std::vector<std::uint8_t> pixels(data.image_processor().pixel_count());
   EXPECT_NO_THROW(data.load(0, scratch, example, pixels));
-  // A larger image than any the memory plan knew of.
+  // This image is larger than any that the memory plan knew of.
   fs::copy_file(image_file("rgb.png"), folder.path() / "page.png", fs::copy_options::overwrite_existing);
   EXPECT_EQ(caught<PageError>([&] { data.load(0, scratch, example, pixels); }).kind(), "page-changed");
 }

@@ -1,4 +1,4 @@
-// Files that are no pages, told by what they hold.
+// Recognises files that are not pages by their contents.
 #include "data/file_kind.h"
 
 #include <gmock/gmock.h>
@@ -62,7 +62,7 @@ TEST_F(FileKindTest, IsToldByTheFirstBytesWhateverTheName) {
   }
 }
 
-// What may be JSONL goes to the reader, which names lines; a broken line is not a table.
+// A file that may be JSONL goes to the reader, which names lines; a broken line does not make it a table.
 TEST_F(FileKindTest, LeavesLinesOfJsonToTheirReader) {
   for (const char* text :
        {"{\"words\": []}\n", "\n\n  {\"a\": 1}\n", "\xEF\xBB\xBF{\"a\": 1}\n", "broken, really\n{\"a\": 1}\n",
@@ -97,7 +97,7 @@ TEST_F(FileKindTest, NamesOfTheHubAndAddressesAreToldByTheirForm) {
   for (const char* no : {"pages.jsonl", "data/pages.jsonl", "./data/pages", "../x", "a/b/c", "/a/b", "", "funsd"}) {
     EXPECT_FALSE(is_hub_name(no)) << no;
   }
-  EXPECT_THAT(refusal("data/pages.jsonl").what, testing::Not(HasSubstr("form")));  // a file that is not there
+  EXPECT_THAT(refusal("data/pages.jsonl").what, testing::Not(HasSubstr("form")));  // a file that does not exist
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What --fix mends is right afterwards; what it cannot mend, and what was right, stays byte for byte.
+// What --fix repairs is valid afterwards; what it cannot repair, and what was valid, stays byte for byte.
 #include "data/fixes.h"
 
 #include <gmock/gmock.h>
@@ -34,10 +34,10 @@ TEST_F(FixTest, MendsWhatNeedsNoGuess) {
   Places places("fix");
   std::vector<Json> pages = clean_pages(places);
   const Json clean = pages[3];
-  pages[0]["boxes"][5] = {60, 30, 10, 44};                // corners
+  pages[0]["boxes"][5] = {60, 30, 10, 44};                // corners swapped
   pages[1]["boxes"][7] = {300, 76, kPageWidth + 1, 90};   // a pixel too far
   pages[1]["boxes"][8] = {-0.7, 76, 30, 90};              // less than a pixel too far
-  pages[2]["boxes"][9] = {kPageWidth + 30, 76, 300, 90};  // too far to be sure
+  pages[2]["boxes"][9] = {kPageWidth + 30, 76, 300, 90};  // too far for a certain repair
   for (Json& box : pages[3]["boxes"]) {
     for (std::size_t i = 0; i < 4; ++i) box[i] = box[i].get<double>() / (i % 2 == 0 ? kPageWidth : kPageHeight);
   }

@@ -39,7 +39,7 @@ void read_all(const fs::path& path) {
   for (int y = 0; y < image->height(); ++y) image->next_row(row);
 }
 
-// Every kind of image, to the byte what Pillow makes of it.
+// Every kind of image has the same bytes as Pillow's.
 TEST(Image, PixelsEqualPillowsGoldenOnes) {
   const auto about = nlohmann::json::parse(read_text_file(kImages / "about.json"));
   const std::string expected = read_text_file(kImages / "expected.bin");
@@ -93,7 +93,7 @@ TEST(Image, RefusesWithAReason) {
   const ScratchFolder folder;
   EXPECT_THROW(read_image_info(folder.write("empty.png", "")), ImageError);
   EXPECT_THROW(read_image_info(folder.path()), ImageError);
-  // Bytes in the middle lost: the header is fine, the decode is not.
+  // Some bytes in the middle are lost: the header is fine, but decoding fails.
   std::string png = read_text_file(kImages / "rgb.png");
   for (std::size_t i = 300; i < 900; ++i) png[i] = '\0';
   const auto broken = folder.write("broken.png", png);
@@ -101,7 +101,7 @@ TEST(Image, RefusesWithAReason) {
   EXPECT_THAT(caught<ImageError>([&] { read_all(broken); }).problem().found, HasSubstr("broken png data: "));
 }
 
-// Size and box of a page are those of the image as a viewer shows it.
+// A page's size and boxes are those of the image as a viewer shows it.
 TEST(Image, IsTurnedAsItsOrientationSays) {
   const ImageInfo plain = read_image_info(kImages / "rgb_420.jpg");
   for (int orientation = 2; orientation <= 8; ++orientation) {
@@ -111,7 +111,7 @@ TEST(Image, IsTurnedAsItsOrientationSays) {
     EXPECT_EQ(info.width, orientation < 5 ? plain.width : plain.height) << orientation;
     EXPECT_EQ(info.height, orientation < 5 ? plain.height : plain.width) << orientation;
     EXPECT_EQ(open_image(path)->width(), info.width) << orientation;
-    // A picture whose last row is shown first is held whole, which the plan must know.
+    // A picture whose last row is shown first is held whole, and the plan must count that.
     EXPECT_EQ(info.decode_bytes - plain.decode_bytes, orientation < 3 ? 0U : 3U * 61 * 47) << orientation;
   }
   EXPECT_EQ(read_image_info(kImages / "exif_8.png").orientation, 8);
@@ -119,7 +119,7 @@ TEST(Image, IsTurnedAsItsOrientationSays) {
   EXPECT_EQ(read_image_info(kImages / "rgb.png").orientation, 1);
 }
 
-// Libraries print to standard error by themselves; what they say belongs in our message, with the page's name.
+// Libraries print to standard error themselves; their messages belong in ours, with the page's name.
 TEST(Image, ABrokenOneIsToldByUsAlone) {
   const ScratchFolder folder;
   std::mt19937 random(5);
@@ -146,7 +146,7 @@ TEST(Image, ABrokenOneIsToldByUsAlone) {
   EXPECT_GT(failed, 100);
 }
 
-// The resampler against the definition in double precision: at most the two roundings apart.
+// The resampler differs from the definition in double precision by at most the two roundings.
 TEST(Resample, AgreesWithDoublePrecision) {
   std::mt19937 random(7);
   const int sizes[][4] = {{61, 47, 24, 32}, {24, 32, 61, 47},  {100, 300, 24, 32}, {300, 100, 24, 32},
@@ -208,7 +208,7 @@ TEST(ImageProcessor, NormalisesAsTheHuggingFaceProcessor) {
 TEST(ImageProcessor, ReadsBothKindsOfConfiguration) {
   const ScratchFolder folder;
   EXPECT_EQ(ImageProcessorConfig::from_model(folder.path()), ImageProcessorConfig{});
-  // As microsoft/layoutlmv3-base has it: a size that is one number, no rescaling named.
+  // The configuration of microsoft/layoutlmv3-base: its size is one number, and it names no rescaling.
   folder.write("preprocessor_config.json", R"({"apply_ocr": true, "do_normalize": true, "do_resize": true,
     "image_mean": [0.4, 0.5, 0.6], "image_std": [0.5, 0.25, 0.5], "ocr_lang": null, "resample": 2, "size": 192})");
   const auto old = ImageProcessorConfig::from_model(folder.path());
@@ -222,7 +222,7 @@ TEST(ImageProcessor, ReadsBothKindsOfConfiguration) {
   EXPECT_EQ(nested.height, 32);
   EXPECT_EQ(nested.width, 48);
   EXPECT_FALSE(nested.do_rescale);
-  // What is written is read back.
+  // A written configuration is read back unchanged.
   EXPECT_EQ(ImageProcessorConfig::from_json(old.to_json(), "test"), old);
 
   const auto fails = [](const std::string& json) {

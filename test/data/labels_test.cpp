@@ -29,7 +29,7 @@ TEST(Labels, ParsesListsAndFiles) {
 
 TEST(Labels, ComesFromConfig) {
   const ScratchFolder folder;
-  // Ten and more labels: numbers sort as numbers, not as text.
+  // With ten and more labels, numbers must sort as numbers, not as text.
   std::string ids, names;
   for (int i = 11; i >= 0; --i) {
     const std::string_view comma = i == 11 ? "" : ", ";

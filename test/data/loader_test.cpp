@@ -28,7 +28,7 @@ class LoaderTest : public testing::Test {
     const char* images[] = {"rgb.png", "rgb_420.jpg", "palette.png", "tall.png"};
     std::string text;
     for (std::size_t i = 0; i < kPages; ++i) {
-      // Page i has its own image file, so that one can be spoilt.
+      // Page i has its own image file, so that a test can damage a single one.
       fs::copy_file(image_file(images[i % 4]), folder_.path() / fmt::format("{}.img", i));
       text += fmt::format(R"({{"image": "{}.img", "width": 10, "height": 10, "words": ["{}", "B"],)", i,
                           std::string(1 + i % 7, 'A'));
@@ -49,7 +49,7 @@ class LoaderTest : public testing::Test {
 
   BatchShape shape() const { return {.max_samples = 4, .max_text_rows = 80, .patches_per_side = 2, .image_size = 32}; }
   BatchSequence::Range two_epochs() const { return {.epoch = 1, .update = 1, .updates = 7}; }
-  // Every byte of every batch, one string each.
+  // Returns every byte of every batch, one string each.
   std::vector<std::string> load_all(LoaderOptions options) { return load_all(options, two_epochs()); }
   std::vector<std::string> load_all(LoaderOptions options, BatchSequence::Range range) {
     BatchSequence sequence(*sampler_, 4, range);
@@ -83,7 +83,7 @@ TEST_F(LoaderTest, BatchesDoNotDependOnWorkers) {
   EXPECT_EQ(load_all({.workers = 2, .slots = 9}), expected);
 }
 
-// Windows of four tokens: pages have one to three.
+// With windows of four tokens, pages have one to three windows.
 TEST_F(LoaderTest, ShowsTheNextBatchWithoutTakingTheOneInUse) {
   BatchSequence sequence(*sampler_, 4, two_epochs());
   Loader loader(*dataset_, sequence, shape(), 0, {.workers = 1});
@@ -113,7 +113,7 @@ TEST_F(LoaderTest, ACacheChangesNoByteOfABatch) {
   EXPECT_GT(dataset_->workers_host_bytes(2, 0), plain_bytes) << "what is mapped counts";
   EXPECT_EQ(load_all({.workers = 2}), expected) << "just made";
   open_data(cache, windows);
-  // Without its images there is nothing but the cache.
+  // Without its images only the cache is left.
   for (std::size_t i = 0; i < kPages; ++i) fs::remove(folder_.path() / fmt::format("{}.img", i));
   for (const int workers : {0, 1, 3}) EXPECT_EQ(load_all({.workers = workers}), expected);
 }
@@ -132,7 +132,7 @@ TEST_F(LoaderTest, AugmentedBatchesDependOnSeedEpochAndPageAlone) {
   EXPECT_NE(load_all({.workers = 0}), expected);
 }
 
-// Every page of a spoilt file comes from its image, whatever of it is spoilt.
+// Every page of a damaged file comes from its image, wherever the damage is.
 TEST_F(LoaderTest, ASpoiltCacheChangesNoByteOfABatch) {
   const CacheOptions cache{.directory = folder_ / "cache", .threads = 2};
   const auto expected = load_all({.workers = 2});
@@ -175,7 +175,7 @@ TEST_F(LoaderTest, BatchesHoldTheirExamples) {
   }
 }
 
-// An error comes in its turn, after every batch before it, whoever met it first.
+// An error comes in order, after every batch before it, whichever worker met it.
 TEST_F(LoaderTest, RethrowsInOrder) {
   BatchSequence sequence(*sampler_, 4, two_epochs());
   BatchSequence::Item item;
@@ -201,7 +201,7 @@ TEST_F(LoaderTest, RethrowsInOrder) {
   }
 }
 
-// What is left of an update: the same samples in the same micro-batches, numbered and counted without the gaps.
+// The rest of an update has the same samples in the same micro-batches, numbered and counted without the gaps.
 TEST_F(LoaderTest, LeavesPagesOut) {
   const BatchSequence::Range range = two_epochs();
   for (const std::int64_t micro : {1, 2, 4, 6}) {
@@ -266,7 +266,7 @@ TEST_F(LoaderTest, AnUpdateWithoutPagesIsSeen) {
   }
 }
 
-// Whoever waits for a batch, or makes it, looks at the interrupt; what comes later is what would have come.
+// Waiting for a batch, and making one, both check the interrupt; later batches are what they would have been.
 TEST_F(LoaderTest, AnInterruptEndsTheWait) {
   const auto expected = load_all({.workers = 0});
   BatchSequence sequence(*sampler_, 4, two_epochs());
@@ -307,7 +307,7 @@ TEST_F(LoaderTest, SaysWhatItHolds) {
   EXPECT_EQ(three - two, Batch::host_bytes(bytes) + workers(3, kPlenty) - workers(2, kPlenty));
   EXPECT_GT(two, 3 * Batch::host_bytes(bytes));
   EXPECT_EQ(Batch::host_bytes(shape()) - Batch::host_bytes(bytes), 3U * 4 * 3 * 32 * 32) << "of floats, a quarter";
-  const std::uint64_t decode_bytes = workers(2, kPlenty) - workers(2, 0);  // of the largest image
+  const std::uint64_t decode_bytes = workers(2, kPlenty) - workers(2, 0);  // the largest image's
   EXPECT_GE(decode_bytes, read_image_info(image_file("rgb_420.jpg")).decode_bytes);
   EXPECT_GT(workers(1, 0), decode_bytes) << "one image is decoded whatever the limit";
   EXPECT_EQ(workers(3, kPlenty) - workers(3, 0), 2 * decode_bytes);

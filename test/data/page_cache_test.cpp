@@ -47,7 +47,7 @@ class PageCacheTest : public testing::Test {
       for (std::size_t i = 0; i < out.size(); ++i) out[i] = byte_of(page, i);
     });
   }
-  // Number of pages that are read and right.
+  // Returns the number of pages that can be read and are correct.
   static std::size_t right(const PageCache& cache) {
     std::size_t count = 0;
     for (std::size_t page = 0; page < kPages; ++page) {
@@ -103,7 +103,7 @@ TEST_F(PageCacheTest, IsMadeAgainWhereverItWasCutOrItsFrameSpoilt) {
     spoilt.push_back(whole.substr(0, length));
   }
   for (std::size_t at = 0; at < whole.size(); at += at < 64 || at >= whole.size() - 8 * kPages ? 1 : 100) {
-    if (at >= 64 && at < whole.size() - 8 * kPages) continue;  // an entry's: seen when it is read
+    if (at >= 64 && at < whole.size() - 8 * kPages) continue;  // an entry's bytes: noticed when it is read
     spoilt.push_back(whole);
     spoilt.back()[at] = static_cast<char>(spoilt.back()[at] ^ 4);
   }
@@ -141,7 +141,7 @@ TEST_F(PageCacheTest, TwoAtOnceMakeItOnce) {
   EXPECT_EQ(filled_, 9);
 }
 
-// What a reader has open stays as it was when another process replaces the file.
+// A file that a reader has open is unchanged when another process replaces it.
 TEST_F(PageCacheTest, StaysWholeForWhoHasItOpen) {
   const PageCache cache = open();
   open("another");

@@ -21,7 +21,7 @@ PageError parse_error(std::string_view json) {
 }
 
 TEST(Page, ScalesPixelsAsPythonDoes) {
-  // int(1000 * x / width)
+  // The result is int(1000 * x / width).
   EXPECT_EQ(scale_box({12, 40, 457, 1000}, 457, 1000, BoxFormat::kPixel), (Box1000{26, 40, 1000, 1000}));
   EXPECT_EQ(scale_box({0.5, -1, 99.9, 101}, 100, 100, BoxFormat::kPixel), (Box1000{5, -10, 999, 1010}));
   EXPECT_EQ(scale_box({12.9, 40, 457, 1000}, 0, 0, BoxFormat::k1000), (Box1000{12, 40, 457, 1000}));
@@ -115,7 +115,7 @@ TEST(PageJson, SaysWhatIsWrongAndWhere) {
   EXPECT_EQ(bytes.problem().found, "byte 0xff");
 }
 
-// Printing such a value in a message would end the stack.
+// Printing such a value in a message would overflow the stack.
 TEST(PageJson, RefusesEndlessNesting) {
   const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
   const PageError error = parse_error(R"({"image": "a", "words": [], "boxes": [], "id": )" + deep + "}");
@@ -144,7 +144,7 @@ TEST(PageSource, ReadsLinesWhateverTheirEnds) {
   const ScratchFolder folder;
   const std::string a = R"({"id": "a", "image": "a.png", "words": [], "boxes": []})";
   const std::string b = R"({"image": "b.png", "words": [], "boxes": []})";
-  // A byte order mark, Windows line ends, blank lines, no newline at the end.
+  // The file has a byte order mark, Windows line ends, blank lines, and no newline at the end.
   const auto path = folder.write("data.jsonl", "\xEF\xBB\xBF" + a + "\r\n\r\n   \n" + b);
   const auto source = open_pages(path, {});
   ASSERT_EQ(source->size(), 2U);
@@ -200,12 +200,12 @@ TEST(PageSource, ReadsSeveralFilesAsOne) {
   const auto source = open_pages(paths, {});
   ASSERT_EQ(source->size(), 6U);
   EXPECT_THAT(source->paths(), ElementsAre(a, b, folder.path() / "funsd"));
-  // Pages follow one another; images lie beside the file that names them.
+  // Pages follow one another; image paths are relative to the file that names them.
   EXPECT_THAT(source->read(1).words, ElementsAre("a1"));
   EXPECT_THAT(source->read(2).words, ElementsAre("b0"));
   EXPECT_THAT(source->read(5).words, ElementsAre("c"));
   EXPECT_EQ(source->read(3).image, folder.path() / "two/b1.png");
-  // Messages and ids say which file it was.
+  // Messages and ids name the file.
   EXPECT_EQ(place(source->read(1)), a.string() + ":3, page 'x'");
   EXPECT_EQ(source->read(0).id, a.string() + " line 1");
   EXPECT_EQ(source->read(3).id, b.string() + " line 2");
@@ -226,8 +226,8 @@ TEST(PageSource, PatternsNameFilesInTheirOrder) {
   EXPECT_THAT(match({root + "t-*.jsonl"}), ElementsAre(root + "t-01.jsonl", root + "t-02.jsonl", root + "t-10.jsonl"));
   EXPECT_THAT(match({root + "v.jsonl", root + "t-0?.jsonl"}),
               ElementsAre(root + "v.jsonl", root + "t-01.jsonl", root + "t-02.jsonl"));
-  EXPECT_THAT(match({root + "odd[1].jsonl"}), ElementsAre(root + "odd[1].jsonl"));  // a file of that very name
-  EXPECT_THAT(match({root + "absent.jsonl"}), ElementsAre(root + "absent.jsonl"));  // whoever opens it says so
+  EXPECT_THAT(match({root + "odd[1].jsonl"}), ElementsAre(root + "odd[1].jsonl"));  // a file of exactly this name
+  EXPECT_THAT(match({root + "absent.jsonl"}), ElementsAre(root + "absent.jsonl"));  // opening it reports the error
   const auto error = caught<DataError>([&] { match({root + "x-*.jsonl"}); });
   EXPECT_THAT(error.problem().where, HasSubstr("x-*.jsonl"));
   EXPECT_TRUE(match({}).empty());

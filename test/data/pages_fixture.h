@@ -1,4 +1,4 @@
-// Helpers of the tests of src/data: a folder of their own, files in it, errors caught by type.
+// Helpers for the tests of src/data: a temporary folder, files in it, errors caught by type.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ inline WordEncoder letters_encoder() {
   }};
 }
 
-// Images of 32 x 32 pixels: quick.
+// Images of 32 x 32 pixels are fast.
 inline ImageProcessor small_processor() {
   ImageProcessorConfig config;
   config.height = config.width = 32;
@@ -33,7 +33,7 @@ inline std::string image_file(const std::string& name) {
   return (test_data_dir() / "images" / name).string();
 }
 
-// The error of type E that `run` throws; a failed test if it throws none.
+// Returns the error of type E that `run` throws; the test fails if it throws none.
 template <typename E, typename F>
 E caught(F&& run) {
   try {

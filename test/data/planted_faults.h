@@ -1,4 +1,4 @@
-// Small data sets in which faults are planted: pages of 12 lines with 4 words, in order, on a picture of their size.
+// Small data sets with planted faults: pages of 12 lines with 4 words, in order, on a picture of their size.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ namespace plimsoll::test {
 inline constexpr int kPageWidth = 400, kPageHeight = 600, kLines = 12, kWordsInLine = 4;
 inline constexpr std::size_t kPages = 60, kPlaces = 10;
 
-// The picture that every page has: paper with a stripe of ink, colours in the order given.
+// Returns the picture of every page: paper with a stripe of ink, with colours in the given order.
 inline std::string page_picture(int red = 255, int green = 252, int blue = 240, bool ink = true) {
   std::string bytes = fmt::format("P6 {} {} 255\n", kPageWidth, kPageHeight);
   for (int y = 0; y < kPageHeight; ++y) {
@@ -67,7 +67,7 @@ struct Fault {
   std::string name;
   std::string kind;
   At at = At::kPage;
-  // Spoils a page at a word; then its line of JSON.
+  // Puts the fault into a page at a word; then into its line of JSON.
   std::function<void(nlohmann::json& page, std::size_t word)> plant{};
   std::function<void(std::string& line, const std::string& word)> spoil{};
   std::set<std::string> also{};  // other kinds that follow from the fault
@@ -76,7 +76,7 @@ struct Fault {
   bool any_word = false;  // found at some word of the page, several times
 };
 
-// Faults of values, words, labels, boxes; of pictures and whole pages.
+// Return faults of values, words, labels, boxes; of pictures and whole pages.
 std::vector<Fault> word_faults();
 std::vector<Fault> page_faults();
 

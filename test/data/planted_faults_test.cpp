@@ -50,7 +50,7 @@ class PlantedFaults : public testing::Test {
     return check_pages(*source, options);
   }
 
-  // Ten pages of the clean ones spoilt; the places at which the check must speak.
+  // Puts the fault into ten of the clean pages; returns the places that the check must report.
   std::vector<std::string> plant(const Fault& fault, std::string& text) {
     Places places(fault.name);
     std::vector<Json> pages = clean_pages(places, fault.segments);
@@ -79,7 +79,7 @@ class PlantedFaults : public testing::Test {
     return expected;
   }
 
-  // `where` names the place and, behind it, more of it, but no other number.
+  // True if `where` begins with the place and continues with more of it, but not with another digit.
   static bool is_at(const std::string& where, const std::string& place) {
     return where.starts_with(place) &&
            (where.size() == place.size() || std::isdigit(static_cast<unsigned char>(where[place.size()])) == 0);
@@ -124,11 +124,11 @@ TEST_F(PlantedFaults, AreFoundWhereTheyAre) {
              kinds_ * kPlaces);
 }
 
-// The same faults of boxes in FUNSD's layout, each word an entity of its own.
+// Plants the same box faults in FUNSD's layout, where each word is an entity of its own.
 TEST_F(PlantedFaults, AreFoundInFunsdFolders) {
   std::size_t kinds = 0;
   for (const Fault& fault : word_faults()) {
-    if (!fault.kind.starts_with("box-") || fault.name == "box null") continue;  // null is no box there, a missing key
+    if (!fault.kind.starts_with("box-") || fault.name == "box null") continue;  // null counts as a missing key there
     SCOPED_TRACE(fault.name);
     const fs::path folder = folder_.path() / fmt::format("funsd{}", kinds++);
     fs::create_directories(folder / "annotations");
@@ -137,7 +137,7 @@ TEST_F(PlantedFaults, AreFoundInFunsdFolders) {
     std::vector<Json> pages = clean_pages(places);
     std::set<std::size_t> chosen;
     while (chosen.size() < kPlaces) chosen.insert(places.below(kPages));
-    std::vector<std::pair<std::string, std::string>> expected;  // how a place begins, and what it says of the word
+    std::vector<std::pair<std::string, std::string>> expected;  // how a place begins, and what it says about the word
     for (std::size_t p = 0; p < kPages; ++p) {
       const std::size_t word = places.below(pages[p]["words"].size());
       const std::string id = fmt::format("p{:02}", p), file = (folder / "annotations" / (id + ".json")).string();
@@ -195,7 +195,7 @@ TEST_F(PlantedFaults, ReportDoesNotDependOnThreads) {
   }
 }
 
-// A whole data set with one habit, in ten variants each.
+// Plants one fault in a whole data set, in ten variants each.
 TEST_F(PlantedFaults, OfWholeDataSets) {
   const auto expect = [&](const std::string& name, const std::string& kind, auto&& change, auto&& options_change) {
     for (std::size_t variant = 0; variant < kPlaces; ++variant) {
@@ -290,7 +290,7 @@ TEST_F(PlantedFaults, BetweenTrainingAndEvaluation) {
   EXPECT_EQ(compare_data({*other, c}, {*train, a}).count("word-boxes"), 1U);
 }
 
-// Drawn pages, and real ones, give no error and no warning.
+// Drawn pages and real ones give no error and no warning.
 TEST_F(PlantedFaults, CleanDataHasNone) {
   const auto expect_clean = [](const fs::path& path, bool decode) {
     const auto source = open_pages(path, {});

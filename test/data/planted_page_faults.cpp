@@ -24,7 +24,7 @@ Fault line(std::string name, std::string kind, std::function<void(std::string& t
           .at = At::kLine,
           .spoil = [spoil](std::string& text, const std::string&) { spoil(text); }};
 }
-// Every box by the same rule.
+// Changes every box by the same rule.
 Fault boxes(std::string name, std::string kind, std::function<Json(double x0, double y0, double x1, double y1)> rule,
             std::set<std::string> also = {}) {
   return page(

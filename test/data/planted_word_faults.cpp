@@ -18,7 +18,7 @@ Fault coordinate(std::string name, std::string kind, std::size_t which, Json val
     return each;
   });
 }
-// JSON that no JSON library writes: what stands in quotes loses them.
+// Writes JSON that no JSON library writes: text in quotes loses them.
 Fault unquoted(const std::string& text) {
   Fault fault = coordinate(text, "not-finite", 1, "@" + text);
   fault.spoil = [text](std::string& line, const std::string&) {
@@ -45,7 +45,7 @@ Fault label(std::string name, std::string kind, Json value, std::size_t in_line 
           .at = At::kWord,
           .plant = [value, in_line](Json& page, std::size_t at) {
             page["labels"][at] = value;
-            // What comes before and after decides on I- labels: keep it in order.
+            // The neighbours decide whether an I- label is valid, so this keeps their order valid.
             if (in_line == 0 && at + 1 < page["labels"].size() && page["labels"][at + 1] == "I-X")
               page["labels"][at + 1] = "B-X";
           }};

@@ -52,7 +52,7 @@ TEST(Permute, OrderIsFixedForAllTime) {
   EXPECT_THAT(order, ElementsAre(2, 4, 1, 5, 7, 3, 0, 6));
 }
 
-// Every order of four comes equally often: chi-squared over 24 orders, 23 degrees of freedom (99.9 % quantile: 49.7).
+// Every order of four is equally frequent: chi-squared over 24 orders, 23 degrees of freedom (99.9 % quantile: 49.7).
 TEST(Permute, IsUnbiased) {
   std::map<std::vector<std::uint32_t>, int> seen;
   constexpr int kRounds = 24000;
@@ -131,7 +131,7 @@ TEST(BatchSequence, WalksOverEpochs) {
     }
     EXPECT_TRUE(std::equal(seen.begin(), seen.end(), samples.begin(), samples.end()));
   }
-  // Asked again, and out of order: the same.
+  // Asking again, and out of order, gives the same.
   BatchSequence::Item again;
   for (const std::uint64_t i : {12U, 0U, 5U, 4U}) {
     sequence.get(i, item);

@@ -1,4 +1,4 @@
-// Faults planted in the tensors of a batch, ten places each.
+// Plants faults in the tensors of a batch, at ten places each.
 #include "data/tensor_checks.h"
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ using testing::HasSubstr;
 constexpr std::int64_t kB = 3, kS = 20, kSize = 4, kPad = 1;
 constexpr PaddedLimits kLimits{.vocab_size = 100, .labels = 3, .positions = 30, .coordinates = 1024};
 
-// Memory enough for the widest type.
+// Has memory enough for the widest type.
 struct Batch8 {
   std::vector<std::int64_t> ids = std::vector<std::int64_t>(kB * kS, 5),
                             boxes = std::vector<std::int64_t>(kB * kS * 4, 7),
@@ -116,7 +116,7 @@ TEST(TensorChecks, NamesShapesThatDoNotMatch) {
   tensors = batch.tensors();
   tensors.pixel_values = TensorView({DType::kF32, {kB, kSize, kSize, 3}}, batch.pixels.data());
   EXPECT_EQ(types(tensors).count("tensor-shape"), 1U) << "channels last";
-  // Several at once are all found.
+  // Several faults at once are all found.
   tensors.labels = TensorView({DType::kI32, {kS, kB}}, batch.labels.data());
   EXPECT_EQ(types(tensors).count(Severity::kError), 3U);
 }

@@ -23,7 +23,7 @@ class Random {
   std::uint32_t seed_, counter_ = 0;
 };
 
-// Bytes are their own ids; merges join random earlier symbols of the letters a-d, in an order with no sense in it.
+// Makes rules in which bytes are their own ids and merges join random earlier symbols of a-d, in random order.
 BpeRules random_rules(Random& random, std::uint32_t merges) {
   BpeRules rules;
   for (std::int32_t byte = 0; byte < 256; ++byte) rules.byte_ids[static_cast<std::size_t>(byte)] = byte;
@@ -41,7 +41,7 @@ BpeRules random_rules(Random& random, std::uint32_t merges) {
   return rules;
 }
 
-// The definition, word for word: look at every pair, merge the leftmost of lowest rank, begin again.
+// Implements the definition directly: scans every pair, merges the leftmost of lowest rank, begins again.
 Ids reference_encode(const BpeRules& rules, std::string_view piece) {
   std::map<std::pair<std::int32_t, std::int32_t>, std::size_t> ranks;
   for (std::size_t rank = 0; rank < rules.merges.size(); ++rank) {
@@ -71,7 +71,7 @@ TEST(Bpe, MergesByRankLeftmostFirst) {
   const Bpe bpe(rules);
   Ids ids = {-7};
   bpe.encode("abc", ids);
-  EXPECT_EQ(ids, (Ids{-7, 'a', 256}));  // appends; "bc" has the better rank though "ab" comes first
+  EXPECT_EQ(ids, (Ids{-7, 'a', 256}));  // it appends; "bc" has the better rank though "ab" comes first
   ids.clear();
   bpe.encode("aaab", ids);
   EXPECT_EQ(ids, (Ids{258, 257}));
@@ -85,7 +85,7 @@ TEST(Bpe, EqualsTheDefinitionOnRandomMergesAndPiecesOfAllLengths) {
     const BpeRules rules = random_rules(random, 1 + random.below(200));
     const Bpe bpe(rules);
     for (int sample = 0; sample < 40; ++sample) {
-      // 1 to 64 bytes go one way through the code, more another.
+      // Pieces of 1 to 64 bytes take one path through the code, longer ones another.
       const std::uint32_t length = 1 + (sample < 20 ? random.below(20) : 50 + random.below(150));
       std::string piece;
       for (std::uint32_t i = 0; i < length; ++i) piece += static_cast<char>('a' + random.below(5));
@@ -117,7 +117,7 @@ TEST(PieceTable, FindsWhatWasInsertedAndNothingElse) {
   PieceTable table(3000);
   for (std::int32_t id = 0; id < 3000; ++id) {
     std::string piece;
-    // Few different bytes, so that pieces share heads and tails.
+    // Few different bytes are used, so that pieces share heads and tails.
     for (std::uint32_t i = 0, n = 1 + random.below(PieceTable::kMaxPieceBytes); i < n; ++i)
       piece += static_cast<char>('a' + random.below(2));
     expected[piece] = id;

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 using Ids = std::vector<std::int32_t>;
 using testing::HasSubstr;
 
-// A directory that goes when the test ends.
+// A directory that is deleted when the test ends.
 class TokenizerFiles : public testing::Test {
  protected:
   TokenizerFiles() {
@@ -40,7 +40,7 @@ class TokenizerFiles : public testing::Test {
     Tokenizer::from_directory(directory_).encode_word(word, ids);
     return ids;
   }
-  // The problem of a tokenizer.json that must be refused.
+  // Returns the problem of a tokenizer.json that must be refused.
   Problem refusal(const json& tokenizer) const {
     write("tokenizer.json", tokenizer);
     return refusal();
@@ -58,7 +58,7 @@ class TokenizerFiles : public testing::Test {
   fs::path directory_;
 };
 
-// Bytes, and three merges: "Ġa", "bc", "Ġabc".
+// Has the bytes, and three merges: "Ġa", "bc", "Ġabc".
 TokenizerDefinition small() { return vocabulary_from_merges("\u0120 a\nb c\n\u0120a bc\n"); }
 
 json small_json() {
@@ -109,7 +109,7 @@ TEST_F(TokenizerFiles, FilesReadAreWrittenBackByteForByte) {
   const auto originals = {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"};
   std::vector<std::string> contents;
   for (const char* name : originals) contents.push_back(read_text_file(directory_ / name));
-  for (const char* name : originals) fs::remove(directory_ / name);  // by the end of a long run they may be gone
+  for (const char* name : originals) fs::remove(directory_ / name);  // by the end of a long run they may be deleted
   tokenizer.save(target);
   std::size_t i = 0;
   for (const char* name : originals) EXPECT_EQ(read_text_file(target / name), contents[i++]) << name;
@@ -140,7 +140,7 @@ TEST_F(TokenizerFiles, VocabularyAndMergesReadWithoutTokenizerJson) {
   EXPECT_EQ(encode("a <mask>"), (Ids{kA, byte_id(' '), kMask}));
   write("special_tokens_map.json", {{"mask_token", {{"content", "<mask>"}, {"lstrip", true}}}});
   EXPECT_EQ(encode("a <mask>"), (Ids{kA, kMask}));
-  write("tokenizer_config.json", {{"mask_token", "<mask>"}});  // tokenizer_config.json has the last word
+  write("tokenizer_config.json", {{"mask_token", "<mask>"}});  // tokenizer_config.json overrides it
   EXPECT_EQ(encode("a <mask>"), (Ids{kA, byte_id(' '), kMask}));
   write("tokenizer_config.json",
         {{"added_tokens_decoder", {{"263", {{"content", "<mask>"}, {"lstrip", true}, {"rstrip", true}}}}}});
@@ -152,7 +152,7 @@ TEST_F(TokenizerFiles, VocabularyAndMergesReadWithoutTokenizerJson) {
 
 TEST_F(TokenizerFiles, ConfigurationDecidesAboutThePrefixSpace) {
   json file = small_json();
-  file["pre_tokenizer"]["add_prefix_space"] = false;  // LayoutLMv3Tokenizer does not look at it
+  file["pre_tokenizer"]["add_prefix_space"] = false;  // LayoutLMv3Tokenizer ignores it
   write("tokenizer.json", file);
   EXPECT_EQ(encode("a"), Ids{kA});
   write("tokenizer_config.json", {{"add_prefix_space", false}});

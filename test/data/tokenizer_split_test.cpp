@@ -13,7 +13,7 @@
 namespace plimsoll {
 namespace {
 
-// The reference: the pattern itself, run by a regular-expression library.
+// The reference runs the pattern itself with a regular-expression library.
 class Pattern {
  public:
   explicit Pattern(const char* text) {
@@ -24,7 +24,7 @@ class Pattern {
     match_.reset(pcre2_match_data_create_from_pattern(code_.get(), nullptr));
     pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);
   }
-  // End of the match at or after `begin`; 0 if there is none. `start` receives where it starts.
+  // Returns the end of the match at or after `begin`; 0 if there is none. `start` receives where it starts.
   std::size_t match(std::string_view text, std::size_t begin, std::size_t& start) const {
     const int count = pcre2_match(code_.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), begin, 0,
                                   match_.get(), nullptr);
@@ -82,7 +82,7 @@ std::string utf8(char32_t c) {
 
 bool is_surrogate(char32_t c) { return c >= 0xD800 && c <= 0xDFFF; }
 
-// PCRE2's classes of code points, by its own Unicode version.
+// PCRE2's classes of code points, in its own Unicode version.
 struct ReferenceClasses {
   Pattern letter{R"(\p{L})"}, number{R"(\p{N})"}, space{R"(\s)"}, unassigned{R"(\p{Cn})"};
   CharClass operator()(char32_t c) const {
@@ -106,7 +106,7 @@ TEST(PieceEnd, CutsAsThePatternDoes) {
 
 TEST(PieceEnd, EqualsPcre2OnEveryShortString) {
   const Pattern pattern(kSplit);
-  // One or two of each kind, and all that contractions are made of.
+  // The alphabet has one or two characters of each kind, and all that contractions consist of.
   const std::vector<std::string> alphabet = {"'", " ", "\n", "7",      "!",      "s",
                                              "r", "e", "l",  "\u00E9", "\u3000", "\u0301"};
   std::size_t strings = 0;
@@ -139,7 +139,7 @@ TEST(PieceEnd, EqualsPcre2OnRandomTextOfAllPlanes) {
       const char32_t c = draw(limit);
       if (is_surrogate(c)) continue;
       --left;
-      // Where Unicode versions differ, Hugging Face's library is right and PCRE2 no reference.
+      // Where Unicode versions differ, Hugging Face's library is right, and PCRE2 cannot be the reference.
       reference(c) == classes(c) ? text += utf8(c) : (++other_version, text);
     }
     ASSERT_EQ(pieces_of(text), reference_pieces_of(text, pattern)) << text;
@@ -154,7 +154,7 @@ TEST(CharClasses, AgreeWithPcre2WhereItsUnicodeVersionKnowsTheCharacter) {
   for (char32_t c = 0; c < 0x110000; ++c) {
     if (is_surrogate(c) || reference.unassigned.matches(utf8(c))) continue;
     ++assigned;
-    // White space until Unicode 6.3, and still so to PCRE2.
+    // This is white space until Unicode 6.3, and still in PCRE2.
     if (c == 0x180E) continue;
     EXPECT_EQ(classes(c), reference(c)) << std::hex << static_cast<std::uint32_t>(c);
   }

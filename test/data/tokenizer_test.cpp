@@ -50,7 +50,7 @@ TEST(Tokenizer, EqualsHuggingFaceOnAllReceipts) {
   }
   const Tokenizer tokenizer = Tokenizer::from_directory(shared / "layoutlmv3-base");
   EXPECT_EQ(tokenizer.vocab_size(), 50265);
-  std::uint64_t hash = 0xCBF29CE484222325;  // FNV-1a over the ids, -1 behind each word's
+  std::uint64_t hash = 0xCBF29CE484222325;  // FNV-1a over the ids, with -1 after each word
   const auto mix = [&](std::int32_t id) {
     for (int shift = 0; shift < 32; shift += 8) {
       hash = (hash ^ (static_cast<std::uint32_t>(id) >> shift & 0xFF)) * 0x100000001B3;
@@ -92,10 +92,10 @@ TEST(Tokenizer, FindsAddedTokensInsideAWord) {
   const Ids x = id("x"), y = id("y"), space = id(" ");
   ASSERT_EQ(space.size(), 1U);
   EXPECT_EQ(id("</s>"), Ids{2});
-  EXPECT_EQ(id("x</s>y"), (Ids{x[0], 2, y[0]}));  // the text behind a token gets its own space in front
+  EXPECT_EQ(id("x</s>y"), (Ids{x[0], 2, y[0]}));  // the text after a token gets its own space in front
   EXPECT_EQ(id(" <s> "), (Ids{space[0], 0, space[0]}));
   const std::int32_t mask = embedded().special().mask;
-  EXPECT_EQ(id("x \u3000\t<mask> y"), (Ids{x[0], mask, y[0]}));  // <mask> swallows white space before it, not behind
+  EXPECT_EQ(id("x \u3000\t<mask> y"), (Ids{x[0], mask, y[0]}));  // <mask> swallows white space before it, not after it
   EXPECT_EQ(id("<mask> <mask>"), (Ids{mask, mask}));
   EXPECT_EQ(id("<<s>>").size(), 3U);
   EXPECT_THAT(id("<MASK>"), testing::Not(testing::Contains(mask)));
@@ -125,7 +125,7 @@ TEST(Tokenizer, GivesBackEveryTextItEncoded) {
     }
     ASSERT_EQ(embedded().decode(encode(embedded(), word)), " " + word);
   }
-  // Bytes that are no text cannot be encoded, but every byte has a token, and every token its bytes.
+  // Invalid UTF-8 cannot be encoded, but every byte has a token, and every token its bytes.
   for (int byte = 0; byte < 256; ++byte) {
     EXPECT_EQ(embedded().decode(Ids{4 + byte}), std::string(1, static_cast<char>(byte)));
   }

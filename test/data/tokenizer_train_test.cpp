@@ -14,7 +14,7 @@
 namespace plimsoll {
 namespace {
 
-// The definition: count all pairs anew, merge the most frequent everywhere, from the left, begin again.
+// Implements the definition: counts all pairs again, merges the most frequent everywhere, from the left, repeats.
 std::string reference_train(const PieceCounts& counts, std::size_t new_entries) {
   using Symbols = std::vector<std::string>;
   std::vector<std::pair<Symbols, std::uint64_t>> pieces;
@@ -78,7 +78,7 @@ TEST(EmbeddedVocabulary, IsWellFormed) {
   EXPECT_EQ(vocabulary.tokens.size(), 8000U);
   EXPECT_EQ(vocabulary.added.size(), 5U);
   EXPECT_EQ(std::set<std::string>(vocabulary.tokens.begin(), vocabulary.tokens.end()).size(), 8000U);
-  // Every merged entry is what its own bytes become: none is dead weight.
+  // Encoding the bytes of a merged entry gives that entry, so every entry is useful.
   const Tokenizer tokenizer = Tokenizer::embedded();
   for (const BpeMerge& merge : vocabulary.merges) {
     const std::string bytes = tokenizer.decode(std::vector{merge.result});

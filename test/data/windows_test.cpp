@@ -15,7 +15,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// A page of words with these many tokens each; ids run from 100.
+// Returns a page of words with these numbers of tokens; ids run from 100.
 PageTokens page_of(const std::vector<int>& lengths) {
   Page page;
   for (std::size_t i = 0; i < lengths.size(); ++i)
@@ -79,7 +79,7 @@ TEST(Windows, CutsAWordLongerThanAWindow) {
               ElementsAre(Window{0, 1}, Window{1, 6}, Window{6, 11}, Window{11, 14}));
 }
 
-// Random pages against what was promised.
+// Checks the guarantees on random pages.
 TEST(Windows, LosesNoWordAndOwnsEachOnce) {
   std::mt19937 random(3);
   for (int round = 0; round < 3000; ++round) {
