@@ -25,7 +25,7 @@ using test::ScratchFolder;
 struct RgbImage {
   int width, height;
   std::vector<std::uint8_t> bytes;
-  // How far a pixel is from gray.
+  // Returns how far a pixel is from gray.
   int colour(int x, int y) const {
     const std::uint8_t* pixel = bytes.data() + 3 * (static_cast<std::ptrdiff_t>(y) * width + x);
     return std::max({pixel[0], pixel[1], pixel[2]}) - std::min({pixel[0], pixel[1], pixel[2]});
@@ -50,7 +50,7 @@ RgbImage read_rgb(const fs::path& path) {
   return rgb;
 }
 
-// A white page, as large as asked for.
+// Writes a white page of the given size.
 fs::path write_blank(const fs::path& path, int width, int height) {
   const draw::Surface surface = draw::make_surface(CAIRO_FORMAT_A8, width, height);
   const draw::Context context = draw::make_context(surface.get());
@@ -148,7 +148,7 @@ TEST(Annotate, DrawsLargePagesSmaller) {
   const RgbImage out = read_rgb(scratch / "out.png");
   EXPECT_EQ(out.width, 1000);
   EXPECT_GT(out.height, 2000);  // the legend lies below
-  // The box is where it was on the page, at two fifths of its size; the rest is as white as it was.
+  // The box is where it was on the page, at two fifths of its size; the rest is as white as before.
   EXPECT_GT(out.coloured_pixels(210, 1005, 590, 1075), 350 * 60);
   EXPECT_EQ(out.coloured_pixels(0, 0, 1000, 900), 0);
   EXPECT_EQ(out.coloured_pixels(0, 1150, 1000, 1990), 0);

@@ -39,7 +39,7 @@ std::vector<std::string> files_under(const fs::path& root) {
   return names;
 }
 
-// Words of one label's entity, in order, joined by spaces.
+// Returns the words of one label's entity, in order, joined by spaces.
 std::string entity_text(const SynthPage& page, const std::string& name) {
   std::string text;
   for (const SynthWord& word : page.words) {
@@ -55,7 +55,7 @@ std::string joined(const std::vector<std::string>& lines) {
   return text;
 }
 
-// Gray levels of a PNG in memory, through the reader that training uses.
+// The gray levels of a PNG in memory, read as in training.
 struct GrayImage {
   int width, height;
   std::vector<double> levels;
@@ -89,7 +89,7 @@ TEST(Synth, AnotherSeedGivesOtherPages) {
   const SynthPage one = PageDrawer(1).draw(3), two = PageDrawer(2).draw(3);
   EXPECT_NE(one.png, two.png);
   EXPECT_NE(entity_text(one, "COMPANY"), entity_text(two, "COMPANY"));
-  // All 64 bits of the seed count.
+  // All 64 bits of the seed matter.
   EXPECT_NE(one.png, PageDrawer(1 + (std::uint64_t{1} << 40)).draw(3).png);
 }
 
@@ -213,7 +213,7 @@ TEST(Synth, BoxesAreInsideThePageAndTightAroundInk) {
       if (mean > paper / 2) {  // dark on paper; the others are white on a dark bar
         EXPECT_LT(mean, paper - 10);
         EXPECT_LT(darkest, paper - 40);
-        // Each edge row and column of the box has ink: it is no larger than it must be.
+        // Each edge row and column of the box has ink, so the box is as small as possible.
         const auto darkest_of = [&](int x0, int y0, int x1, int y1) {
           double level = 255;
           for (int y = y0; y < y1; ++y) {
