@@ -1,4 +1,4 @@
-// What a run leaves, compared to the byte with the run that nothing disturbed. The short forms of
+// Compares a run's files byte for byte with those of an undisturbed run. These tests are the short forms of
 // bench/kill_anywhere.py and bench/inject_failures.py.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace plimsoll::test {
 
-// Name of each file below a directory, and its bytes.
+// Returns the name of each file below a directory, and its bytes.
 inline std::map<std::string, std::string> files_below(const fs::path& directory) {
   std::map<std::string, std::string> files;
   if (!fs::exists(directory)) return files;
@@ -21,7 +21,7 @@ inline std::map<std::string, std::string> files_below(const fs::path& directory)
   return files;
 }
 
-// Of a finished run: all but what differs by its nature, times and memory.
+// Returns a finished run's files without the values that always differ: times and memory.
 inline std::map<std::string, std::string> results_of(const fs::path& directory) {
   static const std::set<std::string> kMeasured = {"pages_per_second", "resident_bytes",     "anonymous_bytes",
                                                   "file_bytes",       "machine_free_bytes", "data_wait",
@@ -31,7 +31,7 @@ inline std::map<std::string, std::string> results_of(const fs::path& directory) 
   for (const char* name : {"plan.json", "summary.json", "args.json"}) {
     if (files.contains(name)) files[name] = "there";
   }
-  files.erase(".plimsoll/lock");  // that cannot be removed is held by nobody
+  files.erase(".plimsoll/lock");  // it cannot be removed, but nobody holds it
   if (!files.contains("metrics.jsonl")) return files;
   std::istringstream lines(files["metrics.jsonl"]);
   std::string kept;
@@ -44,7 +44,7 @@ inline std::map<std::string, std::string> results_of(const fs::path& directory) 
   return files;
 }
 
-// Names that differ, "" if none: bytes of megabytes are no message.
+// Returns the names of files that differ, "" if there are none, because bytes of megabytes are not a useful message.
 inline std::string difference(const std::map<std::string, std::string>& found,
                               const std::map<std::string, std::string>& expected) {
   std::string text;
@@ -61,7 +61,7 @@ inline std::string difference(const std::map<std::string, std::string>& found,
 
 class FinishedRun : public ProgramTest {
  protected:
-  // Three updates, each saved, by two workers, with evaluations.
+  // The run has three updates, each saved, two workers, and evaluations.
   Arguments arguments(const std::string& output, const std::string& limit = "1") const {
     Arguments all = train_arguments(output, {"--max-steps", "3", "--save-steps", "1", "--save-total-limit", limit,
                                              "--eval-data", path("pages/validation.jsonl")});
@@ -84,7 +84,7 @@ class FinishedRun : public ProgramTest {
       ASSERT_FALSE(checkpoints_[name].empty());
     }
   }
-  // What carries a checkpoint's name is that checkpoint.
+  // Expects that everything with a checkpoint's name is that checkpoint.
   void expect_good_checkpoints(const std::string& output) const {
     if (!fs::exists(at(output))) return;
     for (const auto& entry : fs::directory_iterator(at(output))) {

@@ -1,5 +1,5 @@
-// A system call or an allocation that fails ends a run cleanly: a documented exit code, one message, good checkpoints,
-// and a directory that resumes as if nothing had happened. bench/inject_failures.py tries every place; here are some of
+// A failing system call or allocation ends a run cleanly: a documented exit code, one message, good checkpoints, and a
+// directory that resumes as if nothing had happened. bench/inject_failures.py tries every place; this tests some of
 // each kind.
 #include <algorithm>
 #include <cstdlib>
@@ -28,7 +28,7 @@ class Injected : public FinishedRun {
   }
   Outcome run_with(const Arguments& command, const std::string& what, const std::string& place,
                    const std::string& how) {
-    // The first keeps the program from starting itself a second time, in which nothing would fail.
+    // The first variable keeps the program from restarting itself, because nothing would fail in the second process.
     const std::map<std::string, std::string> environment = {
         {"GOMP_SPINCOUNT", "2000"},    {"LD_PRELOAD", PLIMSOLL_INJECT_LIBRARY},
         {"PLIMSOLL_INJECT", what},     {"PLIMSOLL_INJECT_LOG", path("events")},
@@ -54,7 +54,7 @@ class Injected : public FinishedRun {
         words >> kind >> event.number >> event.call >> event.bytes >> event.path;
       } else {
         words >> kind >> event.number;
-        // What libraries do when their own allocations fail is not ours to test (EXCEPTIONS of
+        // How libraries react to failures of their own allocations is not tested here (EXCEPTIONS of
         // bench/inject_failures.py).
         const bool foreign = std::ranges::any_of(
             kLibraries, [&](const char* library) { return line.find(library) != std::string::npos; });
@@ -80,7 +80,7 @@ TEST_F(Injected, AFailingCallOfEachKind) {
   for (const Event& event : events("calls")) kinds[event.call].push_back(event);
   EXPECT_TRUE(kinds.contains("write") && kinds.contains("fsync") && kinds.contains("rename"));
   for (const auto& [call, places] : kinds) {
-    // In the middle of a checkpoint, and near the end of the run.
+    // One place is in the middle of a checkpoint, one near the end of the run.
     for (const Event& event : {places[places.size() / 2], places[places.size() - 1]}) {
       SCOPED_TRACE(event.call + " " + event.path);
       const bool thread = call == "pthread_create";
@@ -97,8 +97,8 @@ TEST_F(Injected, AFailingCallOfEachKind) {
   }
 }
 
-// A finished run goes on, and its model is replaced by the later one. Wherever the process is killed, eval sees one of
-// the two, whole, and what stands beside config.json, for other programs, is of one of them.
+// A finished run continues, and its model is replaced by the later one. Wherever the process is killed, eval sees one
+// of the two completely, and the files beside config.json, for other programs, belong to one of them.
 TEST_F(Injected, KilledAtAnyCallOfTheLastSaveOneModelStands) {
   const auto longer = [this](const std::string& output) {
     Arguments all = resuming(output);
@@ -150,7 +150,7 @@ TEST_F(Injected, AFailingAllocation) {
   ASSERT_GT(stacks.size(), 5000U);
   constexpr std::size_t kTried = 12;
   for (std::size_t i = 0; i < kTried; ++i) {
-    // Some stacks come about only when threads take turns in a certain way: then the next one.
+    // Some stacks only occur with certain thread schedules; then the next one is used.
     std::size_t at_stack = (2 * i + 1) * stacks.size() / (2 * kTried);
     const auto attempt = [&](std::size_t stack) {
       fs::remove_all(at("run"));
@@ -159,7 +159,7 @@ TEST_F(Injected, AFailingAllocation) {
     Outcome outcome = attempt(at_stack);
     for (int more = 0; more < 8 && !was_reached(); ++more) outcome = attempt(++at_stack);
     SCOPED_TRACE("stack " + stacks[at_stack].number);
-    const bool thread = outcome.err.find("start another thread") != std::string::npos;  // what a thread's start needs
+    const bool thread = outcome.err.find("start another thread") != std::string::npos;  // needed to start a thread
     expect_clean_end(outcome, {thread ? "thread" : "memory"});
   }
 }

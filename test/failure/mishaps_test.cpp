@@ -1,5 +1,5 @@
-// What happens to a run from outside: kills, signals, a full disk, pages that vanish or are damaged, standard error
-// that nobody reads.
+// Tests external events: kills, signals, a full disk, pages that vanish or are damaged, standard error that nobody
+// reads.
 #include <sys/mount.h>
 #include <sys/resource.h>
 
@@ -28,7 +28,7 @@ bool appears(const fs::path& path) {
 
 class Mishap : public FinishedRun {
  protected:
-  // Whether a program that is running has printed the text, within half a minute.
+  // True if a running program prints the text within half a minute.
   bool says(const std::string& log, const std::string& text) {
     for (int i = 0; i < 6000; ++i) {
       if (fs::exists(at(log)) && file_bytes(at(log)).find(text) != std::string::npos) return true;
@@ -36,7 +36,7 @@ class Mishap : public FinishedRun {
     }
     return false;
   }
-  // Of a run until something goes wrong, which keeps two checkpoints.
+  // Arguments for a run that continues until something goes wrong and keeps two checkpoints.
   Arguments endless(const std::string& output) {
     return train_arguments(output, {"--max-steps", "100000", "--save-steps", "1", "--save-total-limit", "2"});
   }
@@ -64,7 +64,7 @@ TEST_F(Mishap, KilledAtAnyMomentItResumesBitForBit) {
   const double whole = std::chrono::duration<double>(Clock::now() - begin).count();
   std::mt19937 draw(1);
   for (int i = 0; i < 4; ++i) {
-    // Each is killed again after it resumed: the directory is met in whatever state the first kill left it.
+    // Each run is killed again after it resumed, so it meets the directory in whatever state the first kill left it.
     for (int kill = 0; kill < 2; ++kill) {
       Process process(resuming("run"), at("killed"));
       std::this_thread::sleep_for(
@@ -94,7 +94,7 @@ TEST_F(Mishap, AFullDiskIsSaidAndNothingThatWasSavedIsLost) {
   if (::mount("none", disk.c_str(), "tmpfs", 0, "size=128m") != 0) GTEST_SKIP() << "nothing can be mounted here";
   Process process(endless("disk/run"), at("full"));
   ASSERT_TRUE(appears(disk / "run/checkpoint-1"));
-  std::ofstream others(disk / "others");  // somebody else's, without end
+  std::ofstream others(disk / "others");  // another user's file, which grows until the disk is full
   const std::string block(1 << 20, 'x');
   while (others.write(block.data(), static_cast<std::streamsize>(block.size())).flush()) {
   }
@@ -119,15 +119,15 @@ TEST_F(Mishap, AFolderOfPagesThatVanishesEndsTheRunFromItsLastCheckpoint) {
   expect_goes_on("run");
 }
 
-// Each signal saves, and its number is the exit code; the run that goes on ends with the bits of one that nothing
-// disturbed.
+// Each signal saves, and its number is the exit code; the resumed run ends with the bits of an undisturbed
+// one.
 TEST_F(Mishap, EverySignalThatEndsARunSavesIt) {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGXCPU}) {
     SCOPED_TRACE(::strsignal(signal));
     Process process(arguments("run"), at("signal"));
     ASSERT_TRUE(says("signal.err", "step 1/3"));
     process.signal(signal);
-    // The kernel repeats this one every second, which must not end the save.
+    // The kernel repeats this signal every second, which must not end the save.
     if (signal == SIGXCPU) process.signal(signal);
     const Outcome outcome = process.wait();
     if (outcome.code == 0) {
@@ -183,7 +183,7 @@ TEST_F(Mishap, SigUsr1SavesAndTheRunGoesOn) {
   expect_results("run");
 }
 
-// Every picture is decoded before the first update, which finds what its header does not show.
+// Every picture is decoded before the first update, which reveals faults that its header does not show.
 TEST_F(Mishap, ABrokenPictureIsRefusedBeforeTheFirstUpdate) {
   const std::string image = read_pages("train.jsonl")[1]["image"];
   const fs::path picture = at("pages") / image;
@@ -216,7 +216,7 @@ TEST_F(Mishap, ABrokenPictureIsRefusedBeforeTheFirstUpdate) {
   expect_results("stopped");
 }
 
-// It is named when it is met and in the closing lines, and a run that is resumed goes on without it.
+// The page is named when it is met and in the closing lines, and a resumed run continues without it.
 TEST_F(Mishap, APageThatIsCutWhileTheRunGoesOnCostsThatPage) {
   Process process(endless("run"), at("cut"));
   ASSERT_TRUE(appears(at("run/checkpoint-1")));
@@ -237,7 +237,7 @@ TEST_F(Mishap, APageThatIsCutWhileTheRunGoesOnCostsThatPage) {
   EXPECT_THAT(resumed.err, testing::HasSubstr("train.jsonl:3"));
 }
 
-// The other pages are told, and the exit code says that one is missing.
+// The other pages are written, and the exit code says that one is missing.
 TEST_F(Mishap, PredictAndEvalGoOnWithoutAPictureThatCannotBeDecoded) {
   make_model();
   const std::string image = read_pages("train.jsonl")[1]["image"];
@@ -295,7 +295,7 @@ TEST_F(Mishap, ALimitOnMemoryIsNoCrash) {
       EXPECT_TRUE(outcome.code == 0 || outcome.code == 5) << mib << " MiB: " << outcome.code << outcome.err;
     }
     if (begun && outcome.code == 5) {
-      // A thread that finds no room for its stack is one that cannot be started.
+      // Without room for its stack a thread cannot be started.
       EXPECT_THAT(outcome.err, testing::AnyOf(testing::HasSubstr("memory"), testing::HasSubstr("another thread")))
           << mib << " MiB";
     }

@@ -9,9 +9,9 @@
 //   or an error's number; allocations: "once", or "on"
 //                          for all that follow as well
 //
-// Calls are those that change files, and pthread_create. Allocations are told apart by the eight innermost frames of
+// Calls are those that change files, and pthread_create. Allocations are identified by the eight innermost frames of
 // their stack, as module and offset, so that a name means the same in every run. Invariant: nothing here allocates, and
-// a call that does not fail is passed on as it came.
+// a call that does not fail is passed on unchanged.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
@@ -41,10 +41,10 @@ constexpr std::size_t kMostStacks = 1 << 20;
 enum class Mode { kOff, kCalls, kAllocations };
 enum class How { kError, kShort, kKill, kOnce, kOn };
 
-// What the environment asks for; read before main.
+// The environment's request, read before main.
 Mode asked = Mode::kOff;
-// What happens: nothing before main, where a program could not end cleanly, and where the CUDA runtime registers
-// kernels without looking whether it got its memory.
+// The current mode. Nothing happens before main, where a program could not end cleanly, and where the CUDA runtime
+// registers kernels without checking its allocations.
 Mode mode = Mode::kOff;
 int (*program_main)(int, char**, char**) = nullptr;
 How how = How::kError;
@@ -55,8 +55,8 @@ int log_file = -1;
 std::atomic<std::uint64_t> calls{0};
 std::atomic<bool> failing{false};
 std::atomic<std::uint64_t> seen[kMostStacks];
-thread_local bool looking_up = false;  // dlsym is at work, which may itself allocate and free
-thread_local bool inside = false;      // of our own code, or of an allocation that an allocation makes
+thread_local bool looking_up = false;  // dlsym is running, which may itself allocate and free
+thread_local bool inside = false;      // in our own code, or in an allocation that an allocation makes
 
 struct Inside {
   bool outer = inside;
@@ -130,7 +130,7 @@ int begin_main(int count, char** words, char** environment) {
   return program_main(count, words, environment);
 }
 
-// The function of that name that would have been called without this library.
+// Returns the function of that name that would be called without this library.
 void* next(std::atomic<void*>& known, const char* name) {
   void* function = known.load(std::memory_order_relaxed);
   if (function != nullptr) return function;
@@ -179,7 +179,7 @@ void log_stack(const char* word, const Stack& stack, std::size_t bytes) {
   log_line(line, static_cast<std::size_t>(size));
 }
 
-// True the first time that a name is asked for.
+// True the first time that a name is seen.
 bool is_new(std::uint64_t name) {
   for (std::size_t i = name % kMostStacks;; i = (i + 1) % kMostStacks) {
     std::uint64_t there = seen[i].load(std::memory_order_relaxed);
@@ -189,7 +189,7 @@ bool is_new(std::uint64_t name) {
   }
 }
 
-// Whether an allocation fails, to be asked once for each.
+// True if an allocation fails; must be called once for each.
 bool allocation_fails(std::size_t bytes) {
   if (mode != Mode::kAllocations || inside) return false;
   if (failing.load(std::memory_order_relaxed)) return how == How::kOn;
@@ -207,7 +207,7 @@ bool allocation_fails(std::size_t bytes) {
   return true;
 }
 
-// What dlsym allocates while the next malloc is not known.
+// Memory for dlsym's allocations while the next malloc is not known.
 alignas(16) std::byte early[1 << 16];
 std::atomic<std::size_t> early_used{0};
 bool is_early(const void* memory) { return memory >= early && memory < early + sizeof early; }
@@ -225,7 +225,7 @@ std::atomic<void*> known_free{};
 
 enum class Fate { kPass, kFail, kHalve };
 
-// Counts a call and says what becomes of it. `path` nullptr: that of `file`.
+// Counts a call and decides whether it fails. If `path` is nullptr, the path of `file` is used.
 Fate fate_of(const char* name, const char* path, int file, std::size_t bytes, bool can_be_short) {
   if (mode != Mode::kCalls || inside) return Fate::kPass;
   const Inside guard;
@@ -323,7 +323,7 @@ void* aligned_alloc(std::size_t alignment, std::size_t bytes) noexcept {
 }
 
 void* mmap(void* address, std::size_t bytes, int protection, int flags, int file, off_t offset) noexcept {
-  // Before the constructor has run nothing is counted, and dlsym is not asked from within the loader.
+  // Before the constructor has run nothing is counted, and dlsym is not called from within the loader.
   if (mode != Mode::kAllocations) {
     return reinterpret_cast<void*>(::syscall(SYS_mmap, address, bytes, protection, flags, file, offset));
   }
@@ -379,7 +379,7 @@ int posix_fallocate(int file, off_t offset, off_t size) {
 int close(int file) {
   NEXT(close);
   if (mode != Mode::kCalls || file == log_file || !writes(::fcntl(file, F_GETFL))) return next_close(file);
-  // A close that fails has closed the file all the same.
+  // A close that fails has still closed the file.
   const Fate fate = fate_of("close", nullptr, file, 0, false);
   const int result = next_close(file);
   if (fate != Fate::kFail) return result;
@@ -443,8 +443,8 @@ int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*
 
 }  // extern "C"
 
-// Passed on to the library that comes next, which may be a leak checker's: it tells what it gave from what malloc gave.
-// Where that calls malloc in turn, `inside` keeps it from being counted twice.
+// Calls the next library, which may be a leak checker's and knows its own allocations. If it calls malloc in turn,
+// `inside` keeps that call from being counted twice.
 template <typename... Rest>
 static void* next_new(std::atomic<void*>& known, const char* symbol, std::size_t bytes, Rest... rest) {
   const auto function = reinterpret_cast<void* (*)(std::size_t, Rest...)>(next(known, symbol));
