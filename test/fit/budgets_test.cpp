@@ -1,5 +1,5 @@
-// What a budget buys, over forty budgets and every lever: more memory never hurts, and the budget that a refusal names
-// is enough.
+// Tests forty budgets with every lever: more memory never hurts, and the budget that a refusal names is
+// enough.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kProcessBytes = 40 * kMiB;
 
-// Activations of many rows are most of it, and the process holds what it is said to hold.
+// Most memory goes to activations of many rows, and the process's own memory is fixed.
 FitRequest long_request(std::int64_t batch) {
   FitRequest request = small_request(batch);
   request.step.config.num_hidden_layers = 2;
@@ -34,10 +34,10 @@ FitRequest long_request(std::int64_t batch) {
 struct Case {
   const char* name;
   std::function<void(FitRequest&)> set;
-  bool pins_a_slower_way = false;  // then more memory may have room for what was asked for
+  bool pins_a_slower_way = false;  // more memory may then allow the requested, slower way
 };
 
-// By the name that a failing case prints.
+// Returns the cases with the names that a failing one prints.
 std::vector<Case> cases() {
   return {
       {"auto", [](FitRequest&) {}},
@@ -92,7 +92,7 @@ TEST_P(Budgets, MoreMemoryNeverHurtsAndTheNamedBudgetRuns) {
   const std::size_t most = choose_plan(request, backend)->predicted_peak_bytes + 2 * kMiB;
   const std::size_t least = smallest_plan(request, backend).predicted_peak_bytes - 2 * kMiB;
   ASSERT_LT(least, most);
-  std::optional<double> seconds;  // the least so far, from the first budget that was enough on
+  std::optional<double> seconds;  // the least so far, from the first budget that was enough
   std::size_t last_refused = 0;
   constexpr std::size_t kBudgets = 40;
   for (std::size_t i = 0; i < kBudgets; ++i) {
@@ -104,7 +104,7 @@ TEST_P(Budgets, MoreMemoryNeverHurtsAndTheNamedBudgetRuns) {
       continue;
     }
     EXPECT_LE(run->predicted_peak_bytes, request.budget_bytes);
-    // Estimates closer than a thousandth say nothing: then fewer micro-batches are taken.
+    // Estimates within a thousandth count as equal: then fewer micro-batches are chosen.
     if (seconds && !GetParam().pins_a_slower_way) {
       EXPECT_LE(run->seconds_per_update, *seconds * 1.001) << request.budget_bytes;
     }
@@ -112,7 +112,7 @@ TEST_P(Budgets, MoreMemoryNeverHurtsAndTheNamedBudgetRuns) {
   }
   EXPECT_TRUE(seconds.has_value());
   ASSERT_GT(last_refused, 0U);
-  // What the refusal names is enough, also for a process that holds half a MiB more.
+  // The budget that the refusal names is enough, even if the process holds half a MiB more.
   for (const std::size_t budget : {std::size_t{kMiB}, last_refused}) {
     request.budget_bytes = budget;
     std::size_t named = 0;

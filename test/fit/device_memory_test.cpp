@@ -1,4 +1,4 @@
-// Plans for a device with memory of its own: what counts there, and what counts beside it.
+// Tests plans for a device with its own memory: what counts there, and what counts on the host.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -81,7 +81,7 @@ TEST(DeviceMemoryPlan, ABudgetHoldsTheArenaAndWhatIsReserved) {
   EXPECT_EQ(fit(request, backend).levers.micro_batch_size, 8);
 }
 
-// A model whose optimizer states are worth moving, in a budget that is short of `missing` bytes without that.
+// A model whose optimizer states are worth offloading, with a budget that is `missing` bytes too small otherwise.
 FitRequest tight_request(std::size_t missing, Backend& backend) {
   FitRequest request = small_request(2);
   request.step.config = preset_config("layoutlmv3-tiny");
@@ -117,7 +117,7 @@ TEST(DeviceMemoryPlan, LeavesTheHostsBudgetWhole) {
   FitRequest request = tight_request(7 * kMiB, backend);
   const RunPlan generous = fit(request, backend);
   request.host_budget_bytes = generous.host_peak_bytes - generous.offload.bytes() + 3 * kMiB;
-  // What the host lacks is offered, and is enough.
+  // The refusal offers the host budget that is missing, and it is enough.
   const BudgetError error = [&] {
     try {
       fit(request, backend);
@@ -130,7 +130,7 @@ TEST(DeviceMemoryPlan, LeavesTheHostsBudgetWhole) {
   const std::string& remedy = error.problem().remedy;
   const std::size_t at = remedy.find("--host-budget ");
   ASSERT_NE(at, std::string::npos) << remedy;
-  constexpr std::size_t kGrowth = 4 * kMiB;  // this process's, since it was offered
+  constexpr std::size_t kGrowth = 4 * kMiB;  // growth of this process since the offer
   request.host_budget_bytes = std::stoull(remedy.substr(at + 14)) * kMiB + kGrowth;
   EXPECT_TRUE(fit(request, backend).fits());
   request.host_budget_bytes = 20 * kMiB;

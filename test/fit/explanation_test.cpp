@@ -1,4 +1,4 @@
-// What `plan --explain` is told: the peak adds up, levers say what they free, neighbours are what a sweep finds.
+// Tests `plan --explain`: the peak adds up, levers say what they free, neighbours are those that a sweep finds.
 #include "fit/explanation.h"
 
 #include <gtest/gtest.h>

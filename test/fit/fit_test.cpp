@@ -15,12 +15,12 @@
 namespace plimsoll::test {
 namespace {
 
-// A budget with room for this micro-batch and not for the next larger one.
+// Returns a budget with room for this micro-batch and not for the next larger one.
 std::size_t budget_for(const FitRequest& request, std::int64_t micro, Backend& backend) {
   return plan_run(request, {.micro_batch_size = micro}, backend).predicted_peak_bytes + kLoaderBytesPerSample / 2;
 }
 
-// The number behind "pass --budget " in the error's remedy, in MiB.
+// Returns the number after "pass --budget " in the error's remedy, in MiB.
 std::size_t named_budget(const std::function<void()>& action) {
   try {
     action();
@@ -52,7 +52,7 @@ TEST(Fit, TakesTheFewestMicroBatchesThatFit) {
     for (std::int64_t room = 1; room <= batch; ++room) {
       request.budget_bytes = budget_for(request, room, backend);
       const RunPlan run = fit(request, backend);
-      // The obvious search: the first number of steps whose largest micro-batch fits.
+      // Searches naively: the first number of steps whose largest micro-batch fits.
       std::int64_t steps = 1;
       while ((batch + steps - 1) / steps > room) ++steps;
       EXPECT_EQ(run.accumulation_steps, steps) << "batch " << batch << ", room for " << room;
@@ -80,19 +80,19 @@ TEST(Fit, ABudgetTooSmallNamesOneThatWorks) {
   for (const std::int64_t batch : {1, 6}) {
     FitRequest request = small_request(batch);
     request.budget_bytes = 10 * kMiB;
-    // A refusal looks through many plans, and this process keeps a little of their memory: the first one's belongs to
-    // what the second one names.
+    // A refusal tries many plans, and this process keeps a little of their memory: the first refusal's part of it is
+    // included in the budget that the second one names.
     expect_error<BudgetError>([&] { fit(request, backend); },
                               {"10.0 MiB", "micro-batch 1", "parameters", "optimizer state", "loader buffers"});
     const std::size_t named = named_budget([&] { fit(request, backend); });
     request.budget_bytes = named;
-    // Another process holds a little more or less: here as much more as would be had with a MiB merely rounded up.
+    // Another process holds a little more or less; this one holds as much more as rounding up to a MiB would cover.
     const std::vector<char> held(kMiB - 64 * kKiB, 'x');
     const RunPlan run = fit(request, backend);
     EXPECT_EQ(held.back(), 'x');
     EXPECT_EQ(run.levers.micro_batch_size, 1);
     EXPECT_LE(run.predicted_peak_bytes, named);
-    // And not much less does.
+    // A much smaller budget is not enough.
     request.budget_bytes = named - 32 * kMiB;
     EXPECT_THROW(fit(request, backend), BudgetError);
   }
@@ -109,7 +109,7 @@ TEST(Fit, APinnedMicroBatchStays) {
     EXPECT_EQ(run.levers.micro_batch_size, micro);
     EXPECT_EQ(run.accumulation_steps, steps) << micro;
   }
-  // Where it does not fit, the budget that is named is one for it, not for a smaller one.
+  // If it does not fit, the named budget is one for this micro-batch, not for a smaller one.
   request.micro_batch_size = 3;
   request.budget_bytes = budget_for(request, 2, backend);
   const std::size_t named = named_budget([&] { fit(request, backend); });
@@ -192,7 +192,7 @@ TEST(PlanRun, PersistentItemsAreWhatTheModelSays) {
     trained += bytes;
     if (spec.name != "layoutlmv3.embeddings.word_embeddings.weight") accumulated += bytes;
   }
-  // The word table's gradient: ids and rows for the 80 words of an update, and their count.
+  // The word table's gradient has ids and rows for the 80 words of an update, and their count.
   accumulated += round_up(4 * 80, kAlignmentBytes) + 4 * 80 * 48 + kAlignmentBytes;
   for (const std::int64_t micro : {1, 4}) {
     const auto items = items_of(plan_run(request, {.micro_batch_size = micro}, backend));
@@ -217,7 +217,7 @@ TEST(PlanRun, EachOptimizerHasItsBytes) {
   for (const ParameterSpec& spec : parameter_specs(request.step.config)) {
     if (!spec.trains) continue;
     const std::int64_t elements = spec.shape.elements(), blocks = (elements + 255) / 256;
-    // No row of the tables here is a whole block of codes.
+    // No row of these tables is a whole block of codes.
     const bool whole = elements < 4096 || is_embedding_table(spec.name);
     (whole ? exact : coded) += 2 * (whole ? aligned(4 * elements) : aligned(elements) + aligned(4 * blocks));
     const Shape& shape = spec.file_shape;
@@ -234,7 +234,7 @@ TEST(PlanRun, EachOptimizerHasItsBytes) {
 }
 
 TEST(PlanRun, MemoryGrowsWithTheMicroBatch) {
-  // What fit()'s search by halving relies on, without the loader's share.
+  // fit()'s binary search relies on this, without the loader's share.
   ReferenceBackend backend;
   FitRequest request = small_request(8);
   request.loader_bytes = nullptr;

@@ -1,4 +1,4 @@
-// The plans of every shape that Plimsoll ships: no packing of their buffers is smaller.
+// Tests the plans of every shape that Plimsoll ships: no packing of their buffers is smaller.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,11 +18,11 @@ namespace {
 struct Shape {
   ProgramKind kind;
   UpdateMode update;
-  double recomputed;  // share of what could be
+  double recomputed;  // fraction of what could be recomputed
   ModelCapacity capacity;
 };
 
-// Every kind of program, and for steps every lever that moves buffers.
+// Returns every kind of program, and for steps every lever that moves buffers.
 std::vector<Shape> shapes() {
   std::vector<Shape> all;
   for (const ProgramKind kind : {ProgramKind::kStep, ProgramKind::kAccumulate, ProgramKind::kAccumulateAndStep,
@@ -60,7 +60,7 @@ MemoryPlan plan_of(const std::string& preset, const Shape& shape, CpuBackend& ba
 
 class Plans : public testing::TestWithParam<const char*> {};
 
-// Only what lives inside a step counts: parameters and optimizer state would hide a gap.
+// Only the transient part is compared: parameters and optimizer state would hide a gap.
 TEST_P(Plans, AreAsSmallAsAnyCanBe) {
   CpuBackend backend(1);
   std::size_t largest_gap = 0;

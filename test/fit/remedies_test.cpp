@@ -1,4 +1,4 @@
-// What a refusal suggests: changes that do fit, the cheapest first, by names that can be typed.
+// Tests a refusal's suggestions: changes that really fit, the cheapest first, with options that can be typed.
 #include "fit/remedies.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-// The smallest plan of a request that does not fit.
+// Returns the smallest plan of a request that does not fit.
 RunPlan plan_of(const FitRequest& request, Backend& backend) {
   return plan_run(request, {.micro_batch_size = request.micro_batch_size.value_or(1)}, backend, PlanDepth::kEstimate);
 }
@@ -35,7 +35,7 @@ TEST(Changes, AreWrittenAsOptionsAndSayWhatTheyAre) {
     EXPECT_NE(change.flags.find("--"), std::string::npos) << change.what;
     EXPECT_FALSE(change.kind.empty());
     EXPECT_FALSE(change.what.empty());
-    EXPECT_LE(change.what.size(), 66U) << change.what;  // one line of a message
+    EXPECT_LE(change.what.size(), 66U) << change.what;  // fits one line of a message
   }
 }
 
@@ -66,7 +66,7 @@ TEST(Changes, TrainLessOfAModelThatHasWeights) {
       const RunPlan after = plan_run(trial, {}, *std::make_unique<ReferenceBackend>(), PlanDepth::kEstimate);
       EXPECT_LT(after.trained_parameters, before.trained_parameters);
       EXPECT_LT(after.arena_bytes, before.arena_bytes) << change.flags;
-      EXPECT_FALSE(change.apply(trial)) << change.flags;  // not twice
+      EXPECT_FALSE(change.apply(trial)) << change.flags;  // has no effect twice
     }
     EXPECT_EQ(freezing, 1);
     EXPECT_EQ(adapters, pretrained ? 2 : 0);  // on a base in full, and in 4 bits
@@ -115,7 +115,7 @@ TEST(Remedies, AreSortedByTimeThenByWhatTheyChange) {
       EXPECT_LE(remedies[i - 1].effect, remedies[i].effect);
     }
   }
-  // Of fewer, one changes as little as any.
+  // Even if fewer are listed, one of them changes as little as possible.
   const auto least = [](const std::vector<Remedy>& of) {
     return std::ranges::min_element(of, {}, &Remedy::effect)->effect;
   };

@@ -1,4 +1,4 @@
-// What the search chooses when memory is short: bytes here come from activations, not from the loader.
+// Tests the search's choices when memory is short: bytes here come from activations, not from the loader.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace plimsoll::test {
 namespace {
 
-// Two layers and many rows: what is kept for backward outweighs everything else, and the process's own ups and downs.
+// With two layers and many rows, activations outweigh everything else, including variations of the process's size.
 FitRequest long_request(std::int64_t batch) {
   FitRequest request = small_request(batch);
   request.step.config.num_hidden_layers = 4;
@@ -44,7 +44,7 @@ TEST(Search, RecomputesAsLittleAsTheBudgetAsksFor) {
     EXPECT_LT(run.levers.recompute.size(), all.levers.recompute.size());
     EXPECT_GT(run.seconds_per_update, plan_run(request, {.micro_batch_size = 1}, backend).seconds_per_update);
     EXPECT_LT(run.seconds_per_update, all.seconds_per_update);
-    // One fewer would not do, but for what the process's size varies.
+    // One fewer would not fit, except for variations of the process's size.
     Levers fewer = run.levers;
     fewer.recompute.pop_back();
     EXPECT_GT(peak(request, fewer, backend) + 4 * kMiB, request.budget_bytes);
@@ -78,12 +78,12 @@ TEST(Search, WithoutClippingGradientsAreConsumedInBackward) {
   EXPECT_EQ(fit(request, backend).levers.update, UpdateMode::kInBackward);
   request.update = UpdateMode::kAfterBackward;
   EXPECT_EQ(fit(request, backend).levers.update, UpdateMode::kAfterBackward);
-  request.micro_batch_size = 1;  // gradients are summed: nothing can be consumed
+  request.micro_batch_size = 1;  // gradients are summed, so none can be consumed
   request.update.reset();
   EXPECT_EQ(fit(request, backend).levers.update, UpdateMode::kAfterBackward);
 }
 
-// A wide model on few rows: its gradients, all alive before clipping, are the peak.
+// In a wide model with few rows the gradients, all alive before clipping, are the peak.
 TEST(Search, TwoPassesWhereGradientsDoNotFit) {
   ReferenceBackend backend;
   FitRequest request = small_request(1);
@@ -99,7 +99,7 @@ TEST(Search, TwoPassesWhereGradientsDoNotFit) {
   const RunPlan run = fit(request, backend);
   EXPECT_EQ(run.levers.update, UpdateMode::kTwoPasses);
   EXPECT_LE(run.predicted_peak_bytes, request.budget_bytes);
-  // A second backward.
+  // Two passes take a second backward.
   EXPECT_GT(run.seconds_per_update, plan_run(request, {.micro_batch_size = 1}, backend).seconds_per_update);
 }
 
@@ -114,7 +114,7 @@ TEST(Sweep, MoreMemoryIsNeverSlower) {
     EXPECT_GT(plans[i].seconds_per_update, 0);
     if (i == 0) continue;
     EXPECT_GT(plans[i].budget_bytes, plans[i - 1].budget_bytes);
-    // Estimates closer than a thousandth say nothing: then fewer micro-batches are taken.
+    // Estimates within a thousandth count as equal: then fewer micro-batches are chosen.
     EXPECT_LE(plans[i].seconds_per_update, plans[i - 1].seconds_per_update * 1.001);
   }
   EXPECT_FALSE(plans.front().levers.recompute.empty());

@@ -20,7 +20,7 @@ inline LayoutLMv3Config small_config() {
   return config;
 }
 
-// What the loader is said to hold outweighs all else, so that the choice does not hang on the process's own size.
+// The loader's claimed memory outweighs everything else, so that the choice does not depend on the process's own size.
 inline constexpr std::size_t kLoaderBytesPerSample = 256 * kMiB;
 
 inline FitRequest small_request(std::int64_t batch) {

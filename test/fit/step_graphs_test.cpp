@@ -62,7 +62,7 @@ std::map<std::string, TensorType> optimizer_states(const LayoutLMv3Config& confi
   return states;
 }
 
-// As transformers' Adafactor factors them: over the last two dimensions of the tensor in the file.
+// transformers' Adafactor factors tensors over the last two dimensions of their shape in the file.
 TEST(StepGraphs, AdafactorFactorsTensorsAsTheFileShapesThem) {
   LayoutLMv3Config config = small_config();
   const auto states = optimizer_states(config, OptimizerKind::kAdafactor);
