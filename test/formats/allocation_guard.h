@@ -1,5 +1,5 @@
-// The largest single piece of memory that C++ code asked for while a guard lives: a lying file must
-// not make a reader ask for more than the file could hold.
+// Records the largest single C++ allocation while a guard lives: an inconsistent file must not make a reader ask for
+// more than the file could hold.
 #pragma once
 
 #include <cstddef>

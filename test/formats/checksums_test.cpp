@@ -9,10 +9,10 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-// A directory with two files and their sums.
+// Returns a directory with two files and their sums.
 fs::path saved(const ScratchFolder& folder) {
   const fs::path directory = folder.make("saved");
-  std::string weights(200'000, 'w');  // longer than the piece that is read at a time
+  std::string weights(200'000, 'w');  // longer than the piece read at a time
   write_checksums(directory, {{"config.json", write_text_file(directory / "config.json", "{\"a\": 1}")},
                               {"model.safetensors", write_text_file(directory / "model.safetensors", weights)}});
   return directory;
@@ -76,13 +76,13 @@ TEST(Checksums, AMissingFileAndNoListAtAll) {
   EXPECT_NO_THROW(verify_file(directory / "config.json"));
 }
 
-// Whatever one bit of the list says, no file passes for what it is not, and nothing outside is looked for.
+// Whatever a damaged bit of the list changes, no damaged file is accepted, and nothing outside is looked for.
 TEST(Checksums, ADamagedListIsNeverTakenForAGoodOne) {
   const ScratchFolder folder;
   const fs::path directory = saved(folder);
   const std::string list = read_text_file(directory / kChecksumsFile);
   for (std::size_t byte = 0; byte < list.size(); ++byte) {
-    if (list[byte] == ' ' || list[byte] == '\n') continue;  // may become another white space
+    if (list[byte] == ' ' || list[byte] == '\n') continue;  // it may become another white space character
     flip(directory / kChecksumsFile, byte);
     EXPECT_THROW(verify_checkpoint(directory), DataError) << byte;
     std::ofstream(directory / kChecksumsFile, std::ios::binary) << list;

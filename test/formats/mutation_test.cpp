@@ -1,5 +1,5 @@
-// Thousands of damaged copies of small valid files: each must read or be refused by a DataError, and
-// none may make a reader ask for much memory. Damage is seeded, so that a failure repeats.
+// Tests thousands of damaged copies of small valid files: each must read or be refused with a DataError, and none may
+// make a reader ask for much memory. Damage is seeded, so that a failure repeats.
 #include <functional>
 #include <random>
 
@@ -12,9 +12,9 @@
 namespace plimsoll {
 namespace {
 
-constexpr std::size_t kLargestAllocation = 256 * 1024;  // the zip's search for its end takes 64 KiB
+constexpr std::size_t kLargestAllocation = 256 * 1024;  // the zip's search for its end record takes 64 KiB
 
-// Overwrites, inserts, removes, cuts short, or doubles a stretch; bytes that matter to the formats are likelier.
+// Overwrites, inserts, removes, truncates, or doubles a range; bytes that matter to the formats are more likely.
 std::string damaged(std::string content, std::mt19937& random) {
   const auto below = [&random](std::size_t bound) { return bound == 0 ? 0 : random() % bound; };
   const auto byte = [&] {
@@ -46,14 +46,14 @@ std::string damaged(std::string content, std::mt19937& random) {
 void read_everything(const TensorSource& source) {
   std::vector<std::byte> bytes(64 * 1024);
   for (const TensorEntry& entry : source.entries()) {
-    // A view of stride 0 may claim to be far larger than its file: read as much of it as fits.
+    // A view of stride 0 may claim to be far larger than its file, so only as much as fits is read.
     const std::size_t width = dtype_bytes(entry.type.dtype);
     const std::size_t count = std::min(bytes.size() / width, static_cast<std::size_t>(entry.type.shape.elements()));
     source.read_elements(entry, 0, std::span(bytes).first(count * width));
   }
 }
 
-// Returns how many of the damaged files still read.
+// Returns the number of damaged files that can still be read.
 int survivors(const std::function<std::string(std::mt19937&)>& make, int count,
               const std::function<void(const std::filesystem::path&)>& read) {
   const ScratchFolder directory;
@@ -88,7 +88,7 @@ TEST(Mutation, TorchArchive) {
   EXPECT_LT(read_well, 4000);
 }
 
-// The damage is inside the pickle of an archive that is sound, so that it reaches the interpreter.
+// The damage is inside the pickle of a valid archive, so that it reaches the interpreter.
 TEST(Mutation, PickleInsideASoundArchive) {
   const std::string pickle = pickled_dict(
       {{"a", pickled(TensorRecord{})},

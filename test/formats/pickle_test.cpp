@@ -21,7 +21,7 @@ std::string error_of(const std::string& bytes) {
 }
 
 TEST(Pickle, ReadsPlainValues) {
-  // pickle.dumps((1, -2, 300, 70000, -(2**40), None, True, "é", 0.5), 2)
+  // The bytes are pickle.dumps((1, -2, 300, 70000, -(2**40), None, True, "é", 0.5), 2).
   const Pickle pickle = parse(
       "\x80\x02(K\x01J\xFE\xFF\xFF\xFFM\x2C\x01J\x70\x11\x01\x00\x8A\x06\x00\x00\x00\x00\x00\xFFN\x88"
       "X\x02\x00\x00\x00\xC3\xA9G\x3F\xE0\x00\x00\x00\x00\x00\x00tq\x00."s);
@@ -41,7 +41,7 @@ TEST(Pickle, ReadsPlainValues) {
 }
 
 TEST(Pickle, WritesDownCallsItemsAndPersistentNames) {
-  // safe.thing(7) with item 'k' -> persistent id 'p', remembered and recalled
+  // The bytes are safe.thing(7) with item 'k' -> persistent id 'p', memoized and recalled.
   const Pickle pickle = parse(
       "\x80\x02"
       "csafe\nthing\nK\x07\x85Rq\x01(U\x01kU\x01pQuh\x01\x86."s);
@@ -60,7 +60,7 @@ TEST(Pickle, WritesDownCallsItemsAndPersistentNames) {
 }
 
 TEST(Pickle, ReadsHugeIntegersOnlyWhereAllowed) {
-  // pickle.dumps((2**64 - 1, -(2**64)), 2)
+  // The bytes are pickle.dumps((2**64 - 1, -(2**64)), 2).
   const std::string bytes =
       "\x80\x02\x8A\x09\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x00\x8A\x09\x00\x00\x00\x00\x00\x00\x00\x00\xFF\x86."s;
   EXPECT_THAT(error_of(bytes), HasSubstr("too large"));
@@ -73,7 +73,7 @@ TEST(Pickle, ReadsHugeIntegersOnlyWhereAllowed) {
 }
 
 TEST(Pickle, BoundsListsThatRecallOneValueAgainAndAgain) {
-  // One list that takes 'N' again and again: two bytes of the file, more of memory.
+  // One list that takes 'N' repeatedly: two bytes of the file each time, but more memory.
   std::string bytes =
       "\x80\x02]Nq\x00"
       "0"s;
@@ -95,7 +95,7 @@ TEST(Pickle, NamesTheCodeThatAFileWouldRun) {
   EXPECT_THAT(error_of("\x80\x02"
                        "cos\nsystem\nU\x04true\x85R."s),
               AllOf(HasSubstr("would run code"), HasSubstr("'os.system'")));
-  // STACK_GLOBAL, protocol 4
+  // The instruction is STACK_GLOBAL of protocol 4.
   EXPECT_THAT(error_of("\x80\x04\x8C\x08"
                        "builtins\x8C\x04"
                        "eval\x93."s),
@@ -106,7 +106,7 @@ TEST(Pickle, NamesTheCodeThatAFileWouldRun) {
 }
 
 TEST(Pickle, RefusesInstructionsThatBuildOtherObjects) {
-  // INST, OBJ, EXT1, PERSID, GET by text, NEWOBJ_EX, bytearray, next buffer
+  // The instructions are INST, OBJ, EXT1, PERSID, GET by text, NEWOBJ_EX, bytearray, next buffer.
   for (const std::string op : {"(ios\nsystem\n", "(o", "\x82\x01", "Pname\n", "g0\n", "\x92", "\x96", "\x97"}) {
     EXPECT_THAT(error_of("\x80\x02" + op + "."), HasSubstr("instruction that tensors never need")) << op;
   }
@@ -143,7 +143,7 @@ TEST(Pickle, BoundsDepthAndCount) {
 TEST(Pickle, AllowsCyclesAndDeepNestingWithoutRecursion) {
   const Pickle cycle = parse(
       "]q\x01h\x01"
-      "a."s);  // a list that holds itself
+      "a."s);  // a list that contains itself
   EXPECT_EQ(cycle[cycle.root()].items[0], cycle.root());
   parse("N" + std::string(500'000, '\x85') + ".");  // ((((None,),),),): freed without recursion too
 }

@@ -11,7 +11,7 @@ using testing::HasSubstr;
 
 std::span<const std::byte> bytes_of(const auto& values) { return std::as_bytes(std::span(values)); }
 
-// A file of this header (its length told truly) and so many bytes of data.
+// Returns a file with this header (with its true length) and this many bytes of data.
 std::string made_file(const std::string& header, std::size_t data_bytes) {
   return little_endian<std::uint64_t>(header.size()) + header + std::string(data_bytes, '\x01');
 }
@@ -133,7 +133,7 @@ struct BadHeader {
   const char* name;
   std::string header;
   std::size_t data_bytes;
-  const char* expected;  // part of the message
+  const char* expected;  // part of the expected message
 };
 
 class BadHeaders : public testing::TestWithParam<BadHeader> {};
@@ -207,7 +207,7 @@ TEST(Safetensors, RefusesAHeaderLongerThanItsFileOrThanAnyHeader) {
   EXPECT_THAT(error_of(little_endian<std::uint64_t>(~0ULL) + "{}"), HasSubstr("18446744073709551615"));
   const ScratchFolder directory;
   const auto path = directory.write("large", little_endian<std::uint64_t>(200'000'000));
-  std::filesystem::resize_file(path, 300'000'000);  // a hole: takes no space
+  std::filesystem::resize_file(path, 300'000'000);  // sparse: takes no space
   EXPECT_THAT(data_error([&] { SafetensorsReader reader(path); }), HasSubstr("at most 100000000"));
 }
 

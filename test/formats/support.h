@@ -1,5 +1,5 @@
-// What the tests of this folder share: a directory that goes away, files of given bytes, golden
-// files, and checks on what an error says.
+// Helpers for the tests of this folder: a temporary directory, files of given bytes, golden files, and checks on error
+// messages.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ inline std::filesystem::path golden(std::string_view name) {
   return test_data_dir() / "formats" / name;
 }
 
-// A number's bytes as they lie in a file.
+// Returns a number's bytes as stored in a file.
 template <typename T>
 std::string little_endian(T value) {
   std::string bytes(sizeof(T), '\0');
@@ -44,7 +44,7 @@ std::vector<T> read_tensor(const TensorSource& source, std::string_view name) {
   return values;
 }
 
-// Runs `action`, which must throw DataError, and returns its message; empty if it does not.
+// Runs `action`, which must throw DataError, and returns the error's message; empty if it does not throw.
 template <typename Action>
 std::string data_error(Action action) {
   try {

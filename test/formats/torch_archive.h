@@ -1,4 +1,4 @@
-// Hand-made torch.save archives: a pickle written instruction by instruction, beside its storages.
+// Makes torch.save archives by hand: a pickle written instruction by instruction, and its storages.
 #pragma once
 
 #include <map>
@@ -8,7 +8,7 @@
 
 namespace plimsoll {
 
-// One tensor's record; every part of it may lie.
+// The record of one tensor; any part of it may be wrong.
 struct TensorRecord {
   std::string storage_class = "FloatStorage";
   std::string key = "0";
@@ -33,14 +33,14 @@ inline std::string pickled(const TensorRecord& tensor) {
          pickled(tensor.sizes) + pickled(tensor.strides) + "\x89" + "ccollections\nOrderedDict\n)RtR";
 }
 
-// {"name": value, …} as a complete pickle; the values are pickled already.
+// Returns {"name": value, …} as a complete pickle; the values are already pickled.
 inline std::string pickled_dict(const std::map<std::string, std::string>& items) {
   std::string bytes = "\x80\x02}(";
   for (const auto& [name, value] : items) bytes += pickled(name) + value;
   return bytes + "u.";
 }
 
-// The archive of a pickle and one storage "0" of 24 bytes: the floats 0 to 5.
+// Returns the archive of a pickle and one storage "0" of 24 bytes: the floats 0 to 5.
 inline std::string torch_archive(const std::string& pickle) {
   std::string storage;
   for (int i = 0; i < 6; ++i) storage += little_endian(static_cast<float>(i));

@@ -48,8 +48,8 @@ TEST_P(GoldenState, HoldsWhatTorchSaved) {
   EXPECT_THAT(read_tensor<double>(reader, "f64.transposed"), ElementsAre(0, 3, 1, 4, 2, 5));
 }
 
-// permute(2, 0, 1) of arange(24).reshape(2, 3, 4): element (c, a, b) is 12a + 4b + c. Read whole,
-// and in every part.
+// Element (c, a, b) of permute(2, 0, 1) of arange(24).reshape(2, 3, 4) is 12a + 4b + c. It is read whole, and in every
+// part.
 TEST_P(GoldenState, GathersStridedTensorsWholeAndInParts) {
   const TorchPickleReader reader(golden(GetParam()));
   std::vector<float> expected;
@@ -73,7 +73,7 @@ INSTANTIATE_TEST_SUITE_P(Protocols, GoldenState, testing::Values("state.bin", "s
                            return std::string(instance.param) == "state.bin" ? "two" : "four";
                          });
 
-// Larger than the reading window, against a plain double loop.
+// The tensor is larger than the reading window; it is compared with a plain double loop.
 TEST(TorchPickle, GathersALargeTransposedMatrix) {
   constexpr std::int32_t kRows = 301, kColumns = 203;
   std::string storage;
@@ -122,7 +122,7 @@ TEST(TorchPickle, RefusesOtherFormatsWithARemedy) {
                        "ELF and so on"),
               HasSubstr("not a file that torch.save wrote"));
   EXPECT_THAT(error_of(""), HasSubstr("not a file that torch.save wrote"));
-  // The start of what torch.save writes with _use_new_zipfile_serialization=False, in each pickle_protocol.
+  // These bytes begin what torch.save writes with _use_new_zipfile_serialization=False, in each pickle_protocol.
   const std::string number = "\x8a\x0al\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
   const std::string frame("\x95\x0d\0\0\0\0\0\0\0", 9);
   for (const std::string& start :
@@ -169,7 +169,7 @@ TEST(TorchPickle, RefusesRecordsThatLie) {
               HasSubstr("larger than any file"));
   EXPECT_THAT(error_of(TensorRecord{.storage_class = "FuzzyFloatStorage"}), HasSubstr("would run code"));
   const std::string tensor = pickled(TensorRecord{});
-  // The call's arguments cut short, and a storage that is none.
+  // The call lacks arguments, or its storage is not one.
   EXPECT_THAT(error_of(torch_archive(pickled_dict({{"w", "ctorch._utils\n_rebuild_tensor_v2\n)R"}}))),
               HasSubstr("record is too short"));
   EXPECT_THAT(error_of(torch_archive(pickled_dict({{"w", "ctorch._utils\n_rebuild_tensor_v2\n(NK\x01))tR"}}))),
@@ -180,7 +180,7 @@ TEST(TorchPickle, RefusesRecordsThatLie) {
   EXPECT_THAT(error_of(torch_archive("\x80\x02N.")), HasSubstr("no dictionary"));
 }
 
-// Tensors that PyTorch has and a state dict of weights has not: none of them is code, and each is called what it is.
+// PyTorch has tensors that a state dict of weights never has: none of them is code, and each is reported by its kind.
 TEST(TorchPickle, CallsTensorsThatAreNotReadByTheirKind) {
   for (const auto& [storage_class, kind] : {std::pair{"ComplexFloatStorage", "complex numbers"},
                                             {"ComplexDoubleStorage", "complex numbers"},
@@ -198,12 +198,12 @@ TEST(TorchPickle, CallsTensorsThatAreNotReadByTheirKind) {
   EXPECT_THAT(rebuilt("torch._utils\n_rebuild_qtensor", "ctorch\nper_tensor_affine\n"), HasSubstr("a quantized tensor"));
   EXPECT_THAT(rebuilt("torch._utils\n_rebuild_nested_tensor", ""), HasSubstr("a nested tensor"));
   EXPECT_THAT(rebuilt("torch._utils\n_rebuild_meta_tensor_no_storage", "ctorch\nfloat32\n"), HasSubstr("without values"));
-  // Names beside these are code as before.
+  // Names beside these are still refused as code.
   EXPECT_THAT(rebuilt("torch\nload", ""), AllOf(HasSubstr("would run code"), HasSubstr("'torch.load'")));
   EXPECT_THAT(rebuilt("torch._utils\n_rebuild_tensor_v9", ""), HasSubstr("would run code"));
 }
 
-// A size, a device or a type beside the tensors is passed over, as other values that are no tensors.
+// A size, a device or a type beside the tensors is skipped, like other values that are not tensors.
 TEST(TorchPickle, PassesOverPlainValuesOfTorch) {
   const ScratchFolder directory;
   const TorchPickleReader reader(directory.write(
@@ -213,7 +213,7 @@ TEST(TorchPickle, PassesOverPlainValuesOfTorch) {
   EXPECT_EQ(reader.entries().size(), 1U);
 }
 
-// Memory a million times the file's: a name of the pickle's length, recalled for each tensor.
+// The memory would be a million times the file's size: a name of the pickle's length, recalled for each tensor.
 TEST(TorchPickle, RefusesANameRecalledForOtherTensors) {
   const std::string tensor = pickled(TensorRecord{});
   const std::string first = "\x80\x02}(" + pickled("name") + std::string("q\0", 2) + tensor + "q\x01";

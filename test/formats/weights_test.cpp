@@ -14,7 +14,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// One float per name, counted from `first`.
+// Writes one float per name, counted from `first`.
 void write_shard(const std::filesystem::path& path, const std::vector<std::string>& names, float first) {
   std::vector<TensorDeclaration> tensors;
   for (const std::string& name : names) tensors.push_back({name, {DType::kF32, {1}}});

@@ -1,4 +1,4 @@
-// A zip archive of stored entries in memory, with every field open to lies.
+// Builds a zip archive of stored entries in memory; every field may be set to a wrong value.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ class ZipBuilder {
   }
 
  private:
-  // From "version needed" to the name's length, the same in both headers.
+  // Returns the fields from "version needed" to the name's length, which are the same in both headers.
   static std::string fields(const std::string& name, const std::string& content) {
     const auto size = little_endian(static_cast<std::uint32_t>(content.size()));
     return little_endian<std::uint16_t>(20) + std::string(12, '\0') + size + size +

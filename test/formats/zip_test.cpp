@@ -19,7 +19,7 @@ std::string error_of(const std::string& content) {
   return data_error([&] { ZipReader reader(directory.write("x.zip", content)); });
 }
 
-// The archive of two_entries() with `replacement` at the nth place where `signature` stands, plus `skip`.
+// Returns the archive of two_entries() with `replacement` at the nth occurrence of `signature`, plus `skip`.
 std::string with_lie(const std::string& signature, std::size_t skip, const std::string& replacement) {
   std::string content = two_entries().finish();
   const std::size_t at = content.find(signature);
@@ -81,7 +81,7 @@ TEST(Zip, RefusesEntriesThatShareBytesOrNames) {
   twins.add("a", "1");
   twins.add("a", "2");
   EXPECT_THAT(error_of(twins.finish()), HasSubstr("comes twice"));
-  // "a" ends where "b/first" ends, so that its header lies inside the other's data.
+  // "a" ends where "b/first" ends, so its header lies inside the other's data.
   ZipBuilder inner;
   inner.add("in", "x");
   const std::string inner_bytes = inner.finish();
@@ -106,7 +106,7 @@ TEST(Zip, RefusesTornFilesAtEveryLength) {
 }
 
 TEST(Zip, AFlippedBitOfAnEntryIsSeenByItsChecksum) {
-  // Python's zipfile wrote both, with checksums: one deflated, one stored.
+  // Python's zipfile wrote both with checksums: one deflated, one stored.
   for (const char* name : {"deflated.npz", "stored.npz"}) {
     const std::string content = read_text_file(golden(name));
     const ScratchFolder directory;
@@ -129,7 +129,7 @@ TEST(Zip, AFlippedBitOfAnEntryIsSeenByItsChecksum) {
 }
 
 TEST(Zip, AnEntryWithoutAChecksumIsReadAsItIs) {
-  // As torch.save writes it after torch.serialization.set_crc32_options(False): ZipBuilder writes 0, too.
+  // torch.save writes this after torch.serialization.set_crc32_options(False): ZipBuilder also writes 0.
   const ScratchFolder directory;
   const ZipReader zip(directory.write("x.zip", two_entries().finish()));
   EXPECT_NO_THROW(zip.verify(*zip.find("b/first")));
