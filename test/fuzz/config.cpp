@@ -6,7 +6,7 @@
 #include "fuzz/memory_file.h"
 #include "fuzz/targets.h"
 
-// Readers know their own keys only, so one text can be all files at once: config.json as model, as list of labels,
+// Readers only know their own keys, so one text can serve as all files: config.json as model and as list of labels, and
 // preprocessor_config.json.
 void plimsoll::fuzz::config(std::string_view input) {
   may_refuse([&] {

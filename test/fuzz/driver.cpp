@@ -1,4 +1,4 @@
-// libFuzzer's entry, compiled once for each target of the preset `fuzz`; nothing elsewhere.
+// The entry point for libFuzzer, compiled once for each target of the preset `fuzz` and nowhere else.
 #ifdef PLIMSOLL_FUZZ_TARGET
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 #include "fuzz/targets.h"
 
-// libFuzzer's own time limit is by the wall's clock, which a busy machine stops: here it is the processor's time.
+// libFuzzer limits wall time, which a busy machine prolongs; this limits processor time.
 constexpr std::clock_t kSlow = 10 * CLOCKS_PER_SEC;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -5,7 +5,7 @@
 void plimsoll::fuzz::log(std::string_view input) {
   may_refuse([&] {
     doctor::LogReader reader;
-    // In two pieces, as a pipe may bring it.
+    // The input comes in two pieces, as from a pipe.
     reader.feed(input.substr(0, input.size() / 2));
     reader.feed(input.substr(input.size() / 2));
     const doctor::Diagnosis diagnosis = reader.finish();

@@ -1,4 +1,4 @@
-// Bytes as a file that lies in memory: parsers take paths.
+// Makes bytes available as a file in memory, because parsers take paths.
 #pragma once
 
 #include <sys/mman.h>

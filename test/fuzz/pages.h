@@ -1,4 +1,4 @@
-// What every page that was read holds to (data/page.h).
+// Checks the invariants of every page that was read (data/page.h).
 #pragma once
 
 #include <cmath>
@@ -8,7 +8,7 @@
 
 namespace plimsoll::fuzz {
 
-// `whole`: without a list of faults, so that nothing stands in for what could not be read.
+// `whole`: read without a list of faults, so that no placeholder stands for an unreadable value.
 inline void check_page(const Page& page, bool whole) {
   const bool counts = page.boxes.size() == page.words.size();
   check(counts || (!whole && page.boxes.empty()), "a page has a box for each word");

@@ -1,4 +1,4 @@
-// The corpora of the fuzzed parsers, read again by the ordinary build: what once found something stays found.
+// Replays the fuzzed parsers' corpora in the ordinary build, so that a fault once found cannot return unnoticed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ static std::ostream& operator<<(std::ostream& stream, const Named& target) { ret
 
 namespace {
 
-constexpr std::size_t kLargestAllocation = std::size_t{64} << 20;  // as libFuzzer's -malloc_limit_mb
+constexpr std::size_t kLargestAllocation = std::size_t{64} << 20;  // the same as libFuzzer's -malloc_limit_mb
 
 class Corpus : public testing::TestWithParam<Named> {};
 

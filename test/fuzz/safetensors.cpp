@@ -8,7 +8,7 @@ void plimsoll::fuzz::safetensors(std::string_view input) {
   const MemoryFile file(input);
   may_refuse([&] {
     const SafetensorsReader reader(file.path());
-    // End to end, without holes or overlap: together the tensors are the file.
+    // The tensors lie end to end, without holes or overlap, so together they fill the file.
     std::uint64_t bytes = 0;
     for (const TensorEntry& entry : reader.entries()) {
       bytes += entry.type.bytes();

@@ -4,7 +4,7 @@
 #include "fuzz/tensors.h"
 #include "support/scratch_folder.h"
 
-// model.safetensors.index.json beside one shard, which holds "a" and "b".
+// The input is model.safetensors.index.json beside one shard, which holds "a" and "b".
 void plimsoll::fuzz::shard_index(std::string_view input) {
   static const test::ScratchFolder folder;
   static const bool written = [] {

@@ -1,9 +1,9 @@
-// The parsers as a fuzzer meets them: a function each that hands it bytes as the product does. Replayed over
-// test/fuzz/corpus by test_fuzz, driven by libFuzzer in the preset `fuzz` (scripts/fuzz.sh).
+// The parsers as a fuzzer sees them: one function each, which passes bytes to it in the same way as the product.
+// test_fuzz replays them on test/fuzz/corpus, and libFuzzer drives them in the preset `fuzz` (scripts/fuzz.sh).
 //
-// A parser may take its bytes or refuse them by an Error; a target that returns says that it did one of the two. What
-// else can happen is a finding: another exception, an InternalError, a broken invariant of what was read, a report of a
-// sanitizer, 64 MiB in one piece, ten seconds.
+// A parser may accept its bytes or refuse them with an Error; a target that returns says that it did one of the two.
+// Anything else is a finding: another exception, an InternalError, a broken invariant, a sanitizer's report, an
+// allocation of 64 MiB, ten seconds.
 #pragma once
 
 #include <string_view>
@@ -14,7 +14,7 @@ namespace plimsoll::fuzz {
 
 using Target = void (*)(std::string_view input);
 
-void config(std::string_view input);  // every JSON of a model directory but the tokenizer's
+void config(std::string_view input);  // every JSON of a model directory except the tokenizer's
 void funsd(std::string_view input);   // one annotation file
 void jsonl(std::string_view input);   // a file of pages
 void log(std::string_view input);     // doctor LOG
@@ -25,7 +25,7 @@ void shard_index(std::string_view input);   // model.safetensors.index.json
 void snapshot(std::string_view input);      // doctor --snapshot
 void tokenizer(std::string_view input);     // tokenizer.json, and the files beside it after form feeds
 void torch_bin(std::string_view input);     // the whole archive of torch.save
-void torch_pickle(std::string_view input);  // the pickle in such an archive, which is sound
+void torch_pickle(std::string_view input);  // the pickle in a valid archive of this kind
 
 struct Named {
   const char* name;

@@ -1,4 +1,4 @@
-// Reading what a file of tensors says that it holds.
+// Reads the tensors that a file declares.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 
 namespace plimsoll::fuzz {
 
-// The beginning and the end of every tensor. No more: a view of stride 0 may claim to be far larger than its file, and
-// what reads it wants the model's shape and no other.
+// Reads the beginning and the end of every tensor. It reads no more, because a view of stride 0 may claim to be far
+// larger than its file, and real readers require the model's shape.
 inline void read_tensors(const TensorSource& source) {
   constexpr std::size_t kPieceBytes = 4096, kTensors = 64;
   std::vector<std::byte> bytes(kPieceBytes);

@@ -5,7 +5,7 @@
 #include "fuzz/targets.h"
 #include "fuzz/tensors.h"
 
-// A fuzzer that changes an archive seldom leaves it sound: here every change reaches the pickle.
+// Changes to an archive usually make it invalid; here the fuzzer changes only the pickle.
 void plimsoll::fuzz::torch_pickle(std::string_view input) {
   const MemoryFile file(torch_archive(std::string(input)));
   may_refuse([&] { read_tensors(TorchPickleReader(file.path())); });
