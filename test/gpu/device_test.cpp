@@ -1,6 +1,6 @@
-// What a real device adds to the emulator's tests: its memory, dropout's masks as on the host, cuBLASLt itself with its
-// stored choices, bounds of rows, a small net from end to end, and what is recorded. test_backend asks the emulator the
-// same.
+// Tests what a real device adds to the emulator's tests: its memory, dropout's masks equal to the host's, cuBLASLt
+// itself with its stored choices, bounds of rows, a small net from end to end, and recorded steps. test_backend runs
+// the same tests on the emulator.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ TEST(GpuMemory, IsRefusedBeyondTheDevices) {
   CudaBackend backend;
   expect_error<EnvironmentError>([&] { backend.allocate(std::size_t{1} << 50); },
                                  {"less free memory", "1048576 GiB to allocate"});
-  // What was refused is no error of the kernels that come after.
+  // A refused allocation must not count as an error of later kernels.
   ReferenceBackend reference;
   EXPECT_EQ(hidden_mask(backend, DType::kF32, {{0, 0}}, 8, {.p = 0.5}),
             hidden_mask(reference, DType::kF32, {{0, 0}}, 8, {.p = 0.5}));
@@ -56,8 +56,8 @@ Keys keys_of(const std::vector<std::int32_t>& lengths) {
   return keys;
 }
 
-// GELU and its derivative of every finite half: within a sliver of what rounding them once would give. What lies below
-// the normal halves may be flushed.
+// GELU and its derivative of every finite half are almost as accurate as rounding them once. Results below the normal
+// halves may be flushed to zero.
 TEST(GpuGelu, IsRightForEveryHalf) {
   std::vector<double> values;
   for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
@@ -79,12 +79,12 @@ TEST(GpuGelu, IsRightForEveryHalf) {
     const double slope = cdf + z * std::exp(-0.5 * z * z) / std::sqrt(2 * std::numbers::pi);
     const auto allowed = [](double exact) { return std::max(std::abs(exact), 0x1p-14) * (0x1p-11 + 2e-5); };
     ASSERT_NEAR(gelu[i], z * cdf, allowed(z * cdf)) << z;
-    // Where cdf and density cancel, rounding is of either.
+    // Where cdf and density cancel, the rounding of either counts.
     ASSERT_NEAR(gelu_grad[i], slope, allowed(slope) + 1e-5 * cdf) << z;
   }
 }
 
-// Any two machines draw the same masks, to the last element.
+// All machines draw the same masks, to the last element.
 TEST(GpuDropout, MasksAreTheHosts) {
   CudaBackend cuda;
   ReferenceBackend reference;
@@ -118,7 +118,7 @@ void expect_near_reference(const BuiltCase& built, CudaBackend& backend, RunnerO
   expect_near(built.graph, found, expected);
 }
 
-// The host knows of rows only how many there may be.
+// The host only knows an upper bound of the rows.
 TEST(GpuRows, AreRightWhateverTheHostKnowsOfThem) {
   CudaBackend backend;
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
@@ -187,7 +187,7 @@ TEST(GpuStep, GradientsOfASmallNetAreNearTheReference) {
     set_all(*runner, net.weights());
     runner->run();
   }
-  // Errors add up from node to node, so that the tolerance is one of the whole.
+  // Errors accumulate from node to node, so the tolerance is for the whole net.
   for (const Node& node : net.graph.nodes()) {
     for (const ValueId output : node.outputs) {
       const double used = used_tolerance(found.made(output), expected.made(output), {1e-4, 1e-4, "a chain of ops"});
@@ -218,7 +218,7 @@ struct OnDevice {
   std::optional<Program> program;
 };
 
-// Whole updates: started, recorded, and started from the record.
+// Runs complete updates: launched, recorded, and launched from the record.
 TEST(GpuStep, IsTheSameRecordedAsStarted) {
   SmallNet net;
   append_optimizer(net.graph, net.gradients, {.adamw = {.weight_decay = 0.1}, .decays = {}});
@@ -239,7 +239,7 @@ TEST(GpuStep, IsTheSameRecordedAsStarted) {
   }
 }
 
-// Out of the device's memory and back, on a stream of its own; the second time it is recorded.
+// Tensors go out of the device's memory and back, on a separate stream; the second time this is recorded.
 TEST(GpuStore, GivesBackWhatItTookRecordedOrNot) {
   constexpr std::size_t kBytes = 3 << 20;
   CudaBackend backend;

@@ -1,4 +1,4 @@
-// Skips every test of the program, with the reason, where there is no GPU.
+// Skips every test of the program, with the reason, if there is no GPU.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Every op on the GPU against the reference, as test_backend does with the emulator.
+// Compares every op on the GPU with the reference, as test_backend does with the emulator.
 #include "backend/backend_suite.h"
 #include "backend/cuda/cuda_backend.h"
 
