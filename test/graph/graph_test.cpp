@@ -22,7 +22,7 @@ Graph small_graph(ValueId& x, ValueId& y) {
   return graph;
 }
 
-// torch.clip(size, 0, 1023) of transformers, as far as the table has rows.
+// torch.clip(size, 0, 1023) of transformers, limited to the table's rows.
 TEST(BoxSize, IsClippedAsTransformersClipsIt) {
   EXPECT_EQ(largest_box_size(1001), 1000);
   EXPECT_EQ(largest_box_size(1024), 1023);
