@@ -1,7 +1,7 @@
-// The main function of every test program. Run by hand it behaves as GoogleTest's own. Run by ctest, where
-// PLIMSOLL_TEST_TALLY names a file, it prints failures and skips only, each failure with the command that runs it alone,
-// and writes one line per case to that file, from which scripts/test.sh counts cases. A case that crashes leaves its
-// "begin" line without an end.
+// The main function of every test program. Run by hand it behaves like GoogleTest's own. Run by ctest, where
+// PLIMSOLL_TEST_TALLY names a file, it only prints failures and skips, each failure with the command that runs it
+// alone, and writes one line per case to that file, from which scripts/test.sh counts cases. A case that crashes leaves
+// its "begin" line without an end.
 #include <gtest/gtest.h>
 
 #include <cstdio>
