@@ -1,4 +1,4 @@
-// The house's one rule: lower folders never include higher ones. The table is the one in docs/architecture.md.
+// Lower folders must not include higher ones. The table in docs/architecture.md defines what each may include.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -34,13 +34,13 @@ Table read_table() {
   return table;
 }
 
-// Everything that `folder` may include: itself and what its row leads to.
+// Adds everything that `folder` may include: itself and the folders that its row leads to.
 void reach(const Table& table, const std::string& folder, std::set<std::string>& reached) {
   if (!reached.insert(folder).second) return;
   for (const std::string& next : table.at(folder)) reach(table, next, reached);
 }
 
-// The longest folder of the table that `path` lies in: backend/cpu before backend.
+// Returns the longest folder of the table that contains `path`: backend/cpu before backend.
 std::string folder_of(const Table& table, const std::string& path) {
   std::string best;
   for (const auto& [folder, allowed] : table) {
@@ -68,7 +68,7 @@ TEST(House, EveryIncludeFollowsTheTable) {
     for (std::string line; std::getline(file, line);) {
       std::smatch match;
       if (!std::regex_search(line, match, include)) continue;
-      if (!fs::exists(root / match[1].str())) continue;  // somebody else's header
+      if (!fs::exists(root / match[1].str())) continue;  // a system header
       const std::string target = folder_of(table, match[1].str());
       EXPECT_TRUE(allowed.count(target)) << path << " includes " << match[1].str() << ", which '" << folder
                                          << "' may not";

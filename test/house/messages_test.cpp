@@ -1,4 +1,4 @@
-// Messages count things by one function, base/counted.h, so that none says "1 pages".
+// Messages count things with one function, base/counted.h, so that none says "1 pages".
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -13,7 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 
 TEST(House, MessagesCountByOneFunction) {
-  // "{} pages" writes "1 pages". "{} x {} pixels" has no count, and neither has "{:.1f} pages/s".
+  // "{} pages" would print "1 pages". "{} x {} pixels" has no count, and neither has "{:.1f} pages/s".
   const std::regex by_hand(
       R"re("[^"]*\{\} (?:labelled |token |text |more |forward )?)re"
       R"re((?:adapter|block|box(?=es)|buffer|byte|checkpoint|element|entri(?=es)|epoch|error|file|gradient|image|key)re"

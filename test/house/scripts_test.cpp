@@ -1,4 +1,4 @@
-// Scripts say what they do not understand, rather than build everything.
+// Scripts reject arguments that they do not understand, rather than build everything.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 const std::string kScripts = plimsoll::source_dir().string() + "/scripts/";
 
-// What it prints, and its exit status. "nowhere" is no preset: nothing is built, whatever the script makes of the rest.
+// Returns its output and exit status. "nowhere" is not a preset, so the script cannot build anything in any case.
 int build(const std::string& arguments, std::string& text) {
   std::FILE* pipe = ::popen((kScripts + "build.sh " + arguments + " 2>&1").c_str(), "r");
   text.clear();
