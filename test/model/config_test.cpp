@@ -25,12 +25,12 @@ LayoutLMv3Config parse(json object) {
   return parse_config(object, "here/config.json");
 }
 
-// What config_json adds of its own.
+// The keys that config_json adds itself.
 const std::vector<std::string> kOwnKeys = {"model_type", "architectures", "id2label",    "label2id",
                                            "dtype",      "bos_token_id",  "eos_token_id"};
 
 TEST(ParseConfig, DefaultsAreThoseOfTransformers) {
-  // LayoutLMv3Config().to_dict() of transformers 5.17.0.
+  // The expected text is LayoutLMv3Config().to_dict() of transformers 5.17.0.
   const json expected = json::parse(R"({
       "vocab_size": 50265, "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
       "intermediate_size": 3072, "hidden_act": "gelu", "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1,
@@ -198,7 +198,7 @@ TEST(ReadConfig, GoldenModel) {
   EXPECT_TRUE(read_config(kGolden / "mlp").mlp_head());
 }
 
-// Printing or copying such a value would end the stack.
+// Printing or copying such a value would overflow the stack.
 TEST(ReadConfig, EndlessNestingIsRefused) {
   const ScratchFolder folder;
   const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
@@ -216,7 +216,7 @@ TEST(ReadConfig, WhatIsNotThereOrNotJson) {
   expect_error<DataError>([&] { read_config(folder); }, {"not valid JSON", folder + "/config.json"});
 }
 
-// Parameters of LayoutLMv3Model (no head) of transformers 5.17.0 with the preset's shape.
+// The numbers are those of LayoutLMv3Model (no head) in transformers 5.17.0 with the preset's shape.
 TEST(Presets, ParametersAreAsManyAsInTransformers) {
   const std::map<std::string, std::int64_t> expected = {{"layoutlmv3-tiny", 5465056},
                                                         {"layoutlmv3-small", 12737792},
@@ -230,7 +230,7 @@ TEST(Presets, ParametersAreAsManyAsInTransformers) {
       if (!spec.name.starts_with("classifier")) count += spec.shape.elements();
     }
     EXPECT_EQ(count, expected.at(name)) << name;
-    // A preset is a config that can be read.
+    // A preset is a config that can be read back.
     const json written = config_json(preset_config(name));
     EXPECT_EQ(config_json(parse_config(written, name)), written);
   }

@@ -36,7 +36,7 @@ LayoutLMv3Config small_config(std::int64_t labels = 3) {
   return config;
 }
 
-// Memory for all parameters of a model; not a number until filled.
+// Memory for all parameters of a model, NaN until filled.
 class Store {
  public:
   explicit Store(const std::vector<ParameterSpec>& specs) {
@@ -50,7 +50,7 @@ class Store {
   std::map<std::string, std::vector<float>> values;
 };
 
-// A weight file with these tensors; each element tells its place.
+// Makes a weight file with these tensors; each element's value gives its place.
 float element(const std::string& name, std::size_t i) {
   return static_cast<float>(name.size()) * 1000 + static_cast<float>(i);
 }
@@ -162,7 +162,7 @@ TEST(ParameterSpecs, RelativePositionTablesFollowTheConfigAndTheOptions) {
   EXPECT_EQ(tables(config, false).size(), 2U);
   config.has_spatial_attention_bias = false;
   EXPECT_TRUE(tables(config, false).empty());
-  // The graph still verifies, and trains what trains.
+  // The graph still verifies, and trains the parameters that train.
   const ModelGraph model = build_layoutlmv3(config, {.samples = 2, .text_rows = 5}, true);
   verify(model.graph);
   EXPECT_EQ(model.trained.size(), parameter_specs(config).size());
@@ -203,7 +203,7 @@ TEST(InitialiseParameter, IsNormal) {
     beyond_one += std::abs(z) > 1 ? 1 : 0;
     beyond_two += std::abs(z) > 2 ? 1 : 0;
   }
-  // Five standard errors each.
+  // The limits are five standard errors each.
   EXPECT_NEAR(sum / kCount, 0, 5 / std::sqrt(kCount));
   EXPECT_NEAR(squares / kCount, 1, 5 * std::sqrt(2.0 / kCount));
   EXPECT_NEAR(neighbours / kCount, 0, 5 / std::sqrt(kCount));
@@ -233,7 +233,7 @@ TEST(InitialiseParameter, EveryParameterStartsAsInTransformers) {
       }
     }
   }
-  // The seed is the source's.
+  // The source's seed determines the values.
   Store other(specs);
   load_parameters(config, specs, {.seed = 43}, other.memory());
   EXPECT_NE(other.values.at("classifier.weight"), store.values.at("classifier.weight"));
@@ -279,7 +279,7 @@ TEST(LoadParameters, ThePrefixMayBeMissing) {
   }
 }
 
-// As transformers renames them (conversion_mapping.py, "legacy"), with the prefix and without.
+// transformers renames them in the same way (conversion_mapping.py, "legacy"), with the prefix and without.
 TEST(LoadParameters, EarlyNamesOfLayerNormAreRead) {
   const LayoutLMv3Config config = small_config();
   const std::vector<ParameterSpec> specs = parameter_specs(config);
@@ -332,7 +332,7 @@ TEST(LoadParameters, AMissingTensorIsNamed) {
 TEST(LoadParameters, AnotherShapeIsNamed) {
   const LayoutLMv3Config config = small_config();
   const std::vector<ParameterSpec> specs = parameter_specs(config);
-  // As many elements in another shape are refused as well.
+  // A tensor with the same number of elements in another shape is refused as well.
   const std::map<std::string, Shape> others = {{"layoutlmv3.embeddings.word_embeddings.weight", {12, 8}},
                                                {"layoutlmv3.encoder.layer.0.output.dense.weight", {12, 8}},
                                                {"layoutlmv3.patch_embed.proj.weight", {8, 48}},

@@ -1,4 +1,4 @@
-// Which parameters train: patterns, adapters, and what is refused.
+// Tests which parameters train: patterns, adapters, and requests that are refused.
 #include "model/trained_parts.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ TEST(TrainedParts, FreezingTakesWhatMatchesAndNothingElse) {
     const bool frozen = name.starts_with("layoutlmv3.embeddings.") || name.ends_with(".LayerNorm.bias");
     EXPECT_EQ(left.contains(name), !frozen) << name;
   }
-  // What never trains does not begin to.
+  // Parameters that never train do not begin to.
   EXPECT_FALSE(left.contains("layoutlmv3.encoder.rel_pos_bias.weight"));
   EXPECT_LT(trained_parameter_count(parameter_specs(tiny(), {.freeze = {"layoutlmv3.embeddings.*"}})),
             trained_parameter_count(parameter_specs(tiny())));
@@ -64,7 +64,7 @@ TEST(TrainedParts, AdaptersAndTheHeadTrainAlone) {
   EXPECT_EQ(names.size(), 2 + 2 * static_cast<std::size_t>(tiny().num_hidden_layers));
   const ModelGraph model = build_layoutlmv3(tiny(), {.samples = 1, .text_rows = 8}, true, options, DType::kBF16);
   EXPECT_EQ(model.trained.size(), names.size());
-  // Adapters keep their F32 beside weights of BF16.
+  // Adapters keep F32 beside weights of BF16.
   EXPECT_EQ(model.graph.type(model.graph.find_source(query + ".lora_A.weight")).dtype, DType::kF32);
   EXPECT_EQ(model.graph.type(model.graph.find_source(query + ".weight")).dtype, DType::kBF16);
 }
@@ -128,7 +128,7 @@ TEST(TrainedParts, TargetsAreReadAsPeftReadsThem) {
   EXPECT_EQ(lora_modules(config, {"layer.[0].*"}).size(), 6U);
   expect_error<UsageError>([&] { lora_modules(config, {"query", "q_proj"}); },
                            {"--lora-target-modules", "q_proj", "query, key, value", "layoutlmv3.encoder.layer.0", "leave"});
-  // The list that is written means the same modules again.
+  // The list that is written selects the same modules again.
   for (const std::vector<std::string>& targets :
        {std::vector<std::string>{"query", "value"}, {"all-linear"}, {"layer.0.output.dense"}, {"attention.output.dense"},
         {"layer.[0].*", "key"}}) {
