@@ -1,5 +1,5 @@
-// Packing problems that are hard: the eleven published with MiniMalloc, ones cut out of a full arena, random graphs.
-// The independent validator checks every answer; times are printed, never judged.
+// Tests hard packing problems: the eleven published with MiniMalloc, ones cut out of a full arena, random graphs. The
+// independent validator checks every answer; times are printed, never judged.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ namespace {
 using Problem = std::vector<Interval>;
 
 constexpr std::size_t kUnit = 64;
-// What the published problems are to be packed into, and room to search in: the hardest takes about half of it.
+// The capacity for the published problems, and enough steps: the hardest takes about half of them.
 constexpr std::size_t kPublishedCapacity = 1'048'576;
 constexpr std::int64_t kPublishedSteps = 40'000'000'000;
 
@@ -32,7 +32,7 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// Lines of id,lower,upper,size: alive in [lower, upper).
+// Reads lines of id,lower,upper,size: alive in [lower, upper).
 Problem read_problem(const std::filesystem::path& path) {
   std::ifstream file(path);
   std::string line;
@@ -73,15 +73,15 @@ TEST(PublishedProblems, AreSolvedWithinTheirCapacity) {
 // A block of the arena during some time.
 struct Block {
   std::int64_t begin, end;
-  std::size_t low, high;  // units
+  std::size_t low, high;  // in units
 };
 
-// Cuts a full arena into buffers, so that a packing into its height is known to exist. Then shifts edges: some buffers
+// Cuts a full arena into buffers, so a packing into its height is known to exist. Then it shifts edges: some buffers
 // are born later or die earlier.
 Problem cut_arena(std::mt19937& random, std::int64_t times, std::size_t height, std::size_t pieces, int most_shift) {
   std::vector<Block> blocks = {{0, times, 0, height}};
   while (blocks.size() < pieces) {
-    // One of the larger ones of a few.
+    // Takes one of the larger of a few blocks.
     std::size_t chosen = random() % blocks.size();
     const auto area = [&](std::size_t b) {
       return static_cast<double>(blocks[b].end - blocks[b].begin) * static_cast<double>(blocks[b].high - blocks[b].low);
@@ -115,7 +115,7 @@ Problem cut_arena(std::mt19937& random, std::int64_t times, std::size_t height, 
   return problem;
 }
 
-// Their share of full moments, too: of the published problems', 0 to 60 % are full and 4 to 96 % at least nine tenths.
+// Prints how many moments are nearly full: the published problems have 0 to 60 % full, 4 to 96 % nine tenths full.
 TEST(CutArenas, AreSolvedWithinTheirCapacity) {
   std::mt19937 random(31);
   const auto begin = std::chrono::steady_clock::now();
@@ -171,7 +171,7 @@ TEST(RandomGraphs, HavePlansThatReachTheirBound) {
       for (std::size_t& bytes : scratch) bytes = random() % 3 == 0 ? random() % 4000 : 0;
       PersistentLayout layout;
       layout.add(graph);
-      const MemoryPlan plan = plan_memory(graph, scratch, layout);  // validated there, as packing and as a graph
+      const MemoryPlan plan = plan_memory(graph, scratch, layout);  // it validates the plan, as packing and as a graph
       EXPECT_EQ(plan.transient_bytes, plan.lower_bound_bytes) << nodes << " nodes, graph " << i;
     }
   }

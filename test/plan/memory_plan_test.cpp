@@ -1,4 +1,4 @@
-// Lifetimes, aliases, scratch and the explanation of the peak, on graphs small enough to work out by hand.
+// Tests lifetimes, aliases, scratch and the explanation of the peak, on graphs small enough to work out by hand.
 #include "plan/memory_plan.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ MemoryPlan plan_of(const Graph& graph, std::span<const std::size_t> scratch_byte
   return plan_memory(graph, scratch_bytes, layout);
 }
 
-// x -> a -> b -> c by linear layers, which never write over their input.
+// x -> a -> b -> c by linear layers, which never write in place.
 struct Chain {
   Graph graph;
   ValueId x = graph.add_input("x", kMatrix), w = graph.add_parameter("w", kMatrix),
@@ -54,7 +54,7 @@ TEST(FindBuffers, ValuesLiveFromTheirNodeToTheirLastReader) {
   const auto buffers = by_name(find_buffers(Chain().graph, {}));
   ASSERT_EQ(buffers.size(), 5U);  // w is not among them
   expect_life(buffers.at("x"), 0, 1, kMatrixBytes);
-  expect_life(buffers.at("rows"), 0, 2, kRowsBytes);  // node b's row count is a read, too
+  expect_life(buffers.at("rows"), 0, 2, kRowsBytes);  // node b's row count counts as a read
   expect_life(buffers.at("a"), 0, 2, kMatrixBytes);
   expect_life(buffers.at("b"), 1, 3, kMatrixBytes);
   expect_life(buffers.at("c"), 2, 3, kMatrixBytes);  // nobody reads it, but its node writes it
@@ -104,14 +104,14 @@ TEST(FindBuffers, AnInputReadLaterOrByTheHostOrPersistentKeepsItsBytes) {
 }
 
 TEST(FindBuffers, OneInputIsTakenOnlyOnce) {
-  // add may take either input; both die, and the second stays a buffer of its own.
+  // add may take either input; both die, and the second one keeps its own buffer.
   Graph graph;
   const ValueId a = graph.add_input("a", kMatrix), b = graph.add_input("b", kMatrix);
   const ValueId sum = add(graph, "sum", a, b, kNoValue);
   auto buffers = by_name(find_buffers(graph, {}));
   EXPECT_EQ(buffers.size(), 2U);
   EXPECT_EQ(buffers.at("a").values, (std::vector<ValueId>{a, sum}));
-  // If the first does not die, the second is taken.
+  // If the first does not die, add takes the second.
   gelu(graph, "late", a);
   buffers = by_name(find_buffers(graph, {}));
   EXPECT_EQ(buffers.at("b").values, (std::vector<ValueId>{b, sum}));

@@ -1,4 +1,4 @@
-// pack, search_packing and validate against an exhaustive packer on problems small enough for it.
+// Compares pack, search_packing and validate with an exhaustive packer on small problems.
 #include "plan/packing.h"
 
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ Problem random_problem(std::mt19937& random, std::size_t buffers, std::int64_t t
   return problem;
 }
 
-// Problems whose bound no packing reaches are rare: these were found among thousands of random ones. In units.
+// Problems whose bound no packing reaches are rare; these were found among thousands of random ones. In units.
 std::vector<Problem> beyond_their_bounds() {
   std::vector<Problem> problems = {
       {{5, 6, 2}, {0, 3, 2}, {6, 7, 2}, {4, 7, 2}, {0, 1, 2}, {3, 5, 1}, {2, 5, 1}, {1, 4, 1}, {7, 8, 2}},
@@ -67,7 +67,7 @@ std::vector<Problem> beyond_their_bounds() {
   return problems;
 }
 
-// Buffers are added wherever they do not raise the bound: little room is left, and its place matters.
+// Buffers are added wherever they do not raise the bound, which leaves little room and makes its place matter.
 Problem dense_problem(std::mt19937& random, std::int64_t times, std::size_t bound_units, int tries) {
   Problem problem;
   for (int i = 0; i < tries; ++i) {
@@ -77,7 +77,7 @@ Problem dense_problem(std::mt19937& random, std::int64_t times, std::size_t boun
   return problem;
 }
 
-// Every kind of tiny problem: random ones, dense ones, and the hard ones in several orders.
+// Returns every kind of tiny problem: random ones, dense ones, and the hard ones in several orders.
 std::vector<Problem> tiny_problems() {
   std::mt19937 random(7);
   std::vector<Problem> problems;
@@ -86,14 +86,14 @@ std::vector<Problem> tiny_problems() {
   for (const Problem& hard : beyond_their_bounds()) {
     for (int order = 0; order < 4; ++order) {
       problems.push_back(hard);
-      // Not std::shuffle: it differs between libraries.
+      // std::shuffle is not used because it differs between libraries.
       for (std::size_t i = hard.size(); i > 1; --i) std::swap(problems.back()[i - 1], problems.back()[random() % i]);
     }
   }
   return problems;
 }
 
-// Activations wait for their backward; each node makes a gradient for the one before, some with scratch; weight
+// Activations wait for their backward; each node makes a gradient for the previous node, some with scratch; weight
 // gradients wait for the update at the end.
 Problem training_step(std::mt19937& random, std::int64_t layers) {
   Problem problem;
@@ -126,7 +126,7 @@ TEST(Pack, IsAsSmallAsTheBestOfAllPackings) {
 TEST(Pack, ClaimsNoProofThatItDoesNotHave) {
   for (const Problem& problem : beyond_their_bounds()) {
     EXPECT_FALSE(pack(problem, kUnit, {.max_steps = 1}).is_smallest);
-    // Good enough is not the smallest.
+    // A packing that is good enough need not be the smallest.
     const std::size_t roomy = lower_bound_bytes(problem) + 3 * kUnit;
     const Packing packing = pack(problem, kUnit, {.capacity_bytes = roomy});
     if (packing.bytes > smallest_capacity(problem)) {
@@ -179,7 +179,7 @@ TEST(Pack, SearchesWhereNoOrderOfPlacingReachesTheGoal) {
     EXPECT_LE(within.bytes, placed.bytes);
     reached += packing.bytes == bound && within.bytes == bound ? 1 : 0;
   }
-  EXPECT_GT(reached, 5);  // of some, the bound is out of reach
+  EXPECT_GT(reached, 5);  // for some, the bound is out of reach
 }
 
 TEST(Pack, ACapacityThatNothingReachesGivesAValidPackingAllTheSame) {

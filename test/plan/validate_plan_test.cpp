@@ -1,4 +1,4 @@
-// A good plan, spoilt in every way that validate_plan promises to see.
+// Damages a good plan in every way that validate_plan must detect.
 #include "plan/validate_plan.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ struct Step {
   void expect_fault(std::initializer_list<std::string_view> parts) const {
     expect_error<InternalError>([&] { validate_plan(graph, plan, scratch); }, parts);
   }
-  // Room of its own behind everything else.
+  // Adds room behind everything else.
   std::size_t extend(std::size_t bytes) {
     const std::size_t offset = plan.arena_bytes();
     plan.transient_bytes += bytes;
@@ -61,7 +61,7 @@ TEST(ValidatePlan, AcceptsAGoodPlan) {
   // The tests below rely on these.
   EXPECT_EQ(step.place(step.g), step.place(step.norm.y));
   EXPECT_EQ(step.place(step.sum_after), step.place(step.sum));
-  // g may lie elsewhere as well.
+  // g may also lie elsewhere.
   step.place(step.g) = step.extend(kMatrixBytes);
   EXPECT_NO_THROW(validate_plan(step.graph, step.plan, step.scratch));
 }
@@ -126,7 +126,7 @@ TEST(ValidatePlan, AnOutputOnAnInputThatTheOpDoesNotAllow) {
   step.place(step.a) = step.place(step.x);
   step.expect_fault({"node 0 'a' (linear): the output 'a' lies on the input 'x'"});
   step = Step();
-  step.place(step.a) = step.place(step.rows);  // its row count is an input as well
+  step.place(step.a) = step.place(step.rows);  // its row count also counts as an input
   step.extend(kMatrixBytes);
   step.expect_fault({"node 0 'a' (linear): the output 'a' lies on the input 'rows'"});
 }
