@@ -1,4 +1,4 @@
-// A run that looks: planted faults, each at a known node and place; and nothing found where nothing is.
+// Tests checked runs: each planted fault is found at its node and place, and nothing is found without a fault.
 #include "runtime/checked_run.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kRows = 4, kWidth = 3;
 
-// x -> linear "first" -> gelu -> linear "second", of which `rows` are real; a look-up "words" beside it.
+// x -> linear "first" -> gelu -> linear "second", with `rows` real rows; a look-up "words" beside it.
 class Chain {
  public:
   Chain() {
@@ -109,7 +109,7 @@ TEST(CheckedRun, RefusesAnIndexOutsideItsTable) {
   }
 }
 
-// Of row 2 on nothing is real: neither an index nor a number there is a fault.
+// From row 2 on nothing is real: neither an index nor a number there is a fault.
 TEST(CheckedRun, LooksAtRealRowsOnly) {
   Chain chain;
   chain.program().source("ids").view().data<std::int32_t>()[2] = 99;

@@ -1,4 +1,4 @@
-// Which nodes a program asks a backend to run as one.
+// Tests which nodes a program asks a backend to run as one.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -12,7 +12,7 @@
 namespace plimsoll::test {
 namespace {
 
-// Writes down what runs; takes every offer to join, if it records.
+// Records what runs; accepts every offer to join, if it records.
 class JoiningBackend final : public Backend {
  public:
   explicit JoiningBackend(bool records) : records_(records) {}
@@ -23,7 +23,7 @@ class JoiningBackend final : public Backend {
   std::unique_ptr<DeviceMemory> allocate(std::size_t bytes) override { return near_.allocate(bytes); }
   std::unique_ptr<Recorder> make_recorder() override { return records_ ? std::make_unique<PlainRecorder>() : nullptr; }
 
-  std::size_t scratch_bytes = 0;  // of updates
+  std::size_t scratch_bytes = 0;  // that of updates
   std::vector<std::string> ran;
 
  private:
@@ -91,7 +91,7 @@ TEST(JoinedUpdates, AreNoneThatNodesStandBetween) {
 
 TEST(JoinedUpdates, AreNoneThatWriteTheSameBytes) {
   JoiningBackend backend(true);
-  backend.scratch_bytes = 64;  // which lies in the same place for each
+  backend.scratch_bytes = 64;  // it lies in the same place for each
   EXPECT_EQ(updates_of(three_updates(false), backend), (Names{"a.update", "b.update", "c.update"}));
 }
 

@@ -1,4 +1,4 @@
-// Programs on the reference backend, against test/support/graph_runner.h, which gives every value memory of its own.
+// Compares programs on the reference backend with test/support/graph_runner.h, which gives every value its own memory.
 #include "runtime/program.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 
 const TensorType kMatrix{DType::kF32, {4, 4}};
 
-// One arena, filled with bytes that are not a number, and programs over it.
+// One arena, filled with NaN bytes, and programs over it.
 class Arena {
  public:
   explicit Arena(std::vector<Graph> graphs) {
@@ -52,7 +52,7 @@ std::vector<double> read(const TensorView& view) {
   return to_doubles(view, view.shape().rank() == 0 ? 1 : view.shape()[0]);
 }
 
-// A whole update of the small net.
+// Returns a complete update of the small net.
 Graph update_graph() {
   SmallNet net;
   append_optimizer(net.graph, net.gradients, {.adamw = {.weight_decay = 0.1}, .decays = {}});
@@ -157,7 +157,7 @@ TEST(Program, SourcesByName) {
 }
 
 TEST(Program, SeveralShareOneArena) {
-  // Training and evaluation take turns: parameters and moments are common, all else is each one's own for its run.
+  // Training and evaluation alternate: they share parameters and moments; the rest belongs to the running program.
   const Graph update = update_graph(), forward = SmallNet(DType::kF32, false).graph;
   const Arena shared({forward, update}), alone({update});
   const Program &evaluate = shared.programs[0], &train = shared.programs[1], &expected = alone.programs[0];
@@ -218,7 +218,7 @@ TEST(Prepare, VerifiesTheGraph) {
   const ValueId sum = graph.add_state("sum", kMatrix), x = graph.add_input("x", kMatrix);
   const ValueId keep = graph.add_input("keep", {DType::kI32, {1}});
   add_single(graph, {.op = Op::kAccumulate, .name = "accumulate", .inputs = {sum, x, keep}});
-  add(graph, "stale", sum, x, kNoValue);  // reads the sum as it was
+  add(graph, "stale", sum, x, kNoValue);  // reads the sum before it changed
   ReferenceBackend backend;
   expect_error<InternalError>([&] { prepare(graph, backend); }, {"'stale'", "'sum'"});
 }

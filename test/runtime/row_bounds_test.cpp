@@ -1,4 +1,4 @@
-// What a program tells kernels of rows whose count the host cannot read.
+// Tests the row bounds that a program passes to kernels when the host cannot read the counts.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace plimsoll::test {
 namespace {
 
-// Notes the bounds that its kernels are given, and the variants that a recorder would record.
+// Records the bounds that its kernels are given, and the variants that a recorder would record.
 class NotingBackend final : public Backend {
  public:
   explicit NotingBackend(bool far) : far_(far ? std::make_unique<FarBackend>(near_) : nullptr) {}
@@ -84,7 +84,7 @@ TEST(RowBounds, FollowTheLargestShareOfTheCounts) {
   CountedGraph counted;
   const Prepared prepared(counted, backend);
   const Program& program = *prepared.program;
-  program.run();  // nothing is known yet
+  program.run();  // no count is known yet
   EXPECT_EQ(backend.bounds, (Bounds{100, 100, 40, 40, 100}));
 
   struct Case {

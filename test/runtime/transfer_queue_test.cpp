@@ -76,7 +76,7 @@ TEST(TransferQueue, AFailureIsToldAtEveryWaitFromThenOn) {
   expect_error<EnvironmentError>([&] { queue.drain(); }, {"reading at 'a tensor'"});
 }
 
-// As a disk that fills up under a file system without room set aside.
+// Simulates a disk that fills up under a file system without reserved space.
 TEST(TransferQueue, AWriteThatIsRefusedIsTold) {
   const ScratchFolder folder;
   OffloadFile file(folder.path(), 1 << 16);
@@ -101,7 +101,7 @@ TEST(TransferQueue, MayEndWhileRequestsWait) {
   for (int i = 0; i < 100; ++i) queue.begin(request(0, 0, bytes, true));
 }
 
-// x is stored and fetched again; its sum with itself needs it there.
+// x is stored and fetched again; its sum with itself needs it back.
 TEST(TransferQueue, AProgramStoresAndFetches) {
   const ScratchFolder folder;
   const TensorType type{DType::kF32, {33, 65}};
