@@ -1,4 +1,4 @@
-// expect_error: something throws this typed error, and its message names these things.
+// expect_error: expects a typed error whose message contains the given texts.
 //
 //   expect_error<DataError>([&] { parse_config(json, "here"); }, {"hidden_size", "-1"});
 #pragma once

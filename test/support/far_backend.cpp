@@ -11,7 +11,7 @@
 namespace plimsoll::test {
 namespace {
 
-// The same pages at two addresses: one for the tests' copies, one that is open while a kernel runs.
+// The same pages at two addresses: one for the tests' copies, one that is accessible while a kernel runs.
 class FarMemory final : public DeviceMemory {
  public:
   explicit FarMemory(std::size_t bytes) : bytes_(bytes) {

@@ -1,5 +1,5 @@
-// A backend like another one, but for its memory, which the host cannot reach: its addresses can be followed only while
-// a kernel runs. Code that looks at a tensor where it lies, as it could not on a device, ends in a segmentation fault.
+// A backend like another one, except that the host cannot access its memory: its addresses are valid only while a
+// kernel runs. Code that reads a tensor in place, as it could not on a device, causes a segmentation fault.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@ namespace plimsoll::test {
 
 class FarBackend final : public Backend {
  public:
-  // `near` outlives this.
+  // `near` must outlive this object.
   explicit FarBackend(Backend& near) : near_(near) {}
 
   std::string_view name() const override { return "far"; }

@@ -14,7 +14,7 @@ std::size_t at(ValueId value) { return static_cast<std::size_t>(value); }
 
 std::int64_t rows_of(const TensorType& type) { return type.shape.rank() == 0 ? 1 : type.shape[0]; }
 
-// The last node that reads each value, past the end for the graph's outputs, -1 for values nobody reads.
+// Returns the last node that reads each value, past the end for the graph's outputs, -1 for values that nobody reads.
 std::vector<std::ptrdiff_t> last_reads(const Graph& graph) {
   std::vector<std::ptrdiff_t> last(graph.values().size(), -1);
   for (std::size_t n = 0; n < graph.nodes().size(); ++n) {

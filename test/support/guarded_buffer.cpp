@@ -17,7 +17,7 @@ constexpr std::byte kCanary{0xC5};
 constexpr std::size_t kCanaryBytes = 64;
 constexpr std::int32_t kIntegerPoison = 0x7A7A7A7A;
 
-// A bfloat16's bits as a number of its own.
+// The bits of a bfloat16 as a type of its own.
 struct BFloat16 {
   std::uint16_t bits = 0;
   BFloat16() = default;
@@ -25,7 +25,7 @@ struct BFloat16 {
   operator double() const { return double{bfloat16_to_float(bits)}; }
 };
 
-// An IEEE half's.
+// The bits of an IEEE half as a type of its own.
 struct Float16 {
   std::uint16_t bits = 0;
   Float16() = default;
@@ -39,7 +39,7 @@ T poisoned() {
   return static_cast<T>(std::numeric_limits<double>::quiet_NaN());
 }
 
-// body(T{}) for the dtypes that tests use.
+// Calls body(T{}) for the dtypes that tests use.
 template <typename Body>
 void for_dtype(DType dtype, Body body) {
   switch (dtype) {
@@ -62,7 +62,7 @@ void for_dtype(DType dtype, Body body) {
   }
 }
 
-// In pieces: what is filled may be large.
+// Writes in pieces, because the memory may be large.
 void write_byte(const MemoryAccess& memory, std::span<std::byte> to, std::byte value) {
   if (memory.is_host()) {
     std::ranges::fill(to, value);
@@ -74,7 +74,7 @@ void write_byte(const MemoryAccess& memory, std::span<std::byte> to, std::byte v
   }
 }
 
-// body(view) with the tensor's bytes where the host can change them: in place, or in a copy that is written back.
+// Calls body(view) with the tensor's bytes where the host can change them: in place, or in a copy that is written back.
 template <typename Body>
 void change(const DeviceTensor& tensor, const Body& body) {
   if (!tensor.host_bytes().empty() || tensor.bytes() == 0) return body(tensor.view());

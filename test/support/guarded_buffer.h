@@ -1,5 +1,5 @@
-// GuardedBuffer: aligned memory of a backend's between two canaries. And what fills tensors with values that no test
-// takes for a result: NaN for floating types, a large number, far from any index, for integers.
+// GuardedBuffer: aligned memory of a backend between two canaries. Also fills tensors with values that no test takes
+// for a result: NaN for floating types, a large number, far from any index, for integers.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@ namespace plimsoll::test {
 class GuardedBuffer {
  public:
   GuardedBuffer() = default;
-  // `bytes` exactly, in the room_for(bytes) of `memory` from `offset` on, which are a multiple of kAlignmentBytes; the
-  // canary begins right behind the last of them. `memory` outlives the buffer.
+  // Exactly `bytes` in the room_for(bytes) of `memory` from `offset` on, which is a multiple of kAlignmentBytes; the
+  // canary begins right after the last byte. `memory` must outlive the buffer.
   GuardedBuffer(const DeviceMemory& memory, std::size_t offset, std::size_t bytes);
   static std::size_t room_for(std::size_t bytes);
 
@@ -36,10 +36,10 @@ class GuardedBuffer {
 void poison(const TensorView& view, std::int64_t first_row = 0);
 void poison(const DeviceTensor& tensor, std::int64_t first_row = 0);
 
-// Elements in one row: all but the first dimension (a scalar is one row).
+// The number of elements in one row: all but the first dimension (a scalar is one row).
 std::int64_t row_elements(const Shape& shape);
 
-// The first `rows` rows as doubles, and back. F64, F32 and I32.
+// Convert the first `rows` rows to doubles, and back. F64, F32 and I32.
 std::vector<double> to_doubles(const TensorView& view, std::int64_t rows);
 std::vector<double> to_doubles(const DeviceTensor& tensor, std::int64_t rows);
 void from_doubles(const TensorView& view, std::span<const double> values);

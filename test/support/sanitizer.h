@@ -1,4 +1,4 @@
-// What sanitizers change for tests.
+// Adapts tests to sanitizers.
 #pragma once
 
 namespace plimsoll::test {

@@ -1,4 +1,4 @@
-// A folder of the test's own that is gone when the test is over.
+// A temporary folder for a test, deleted when the test ends.
 #pragma once
 
 #include <unistd.h>
@@ -29,15 +29,15 @@ class ScratchFolder {
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-  // A file in it with these bytes, in place of what was there; its path.
+  // Writes a file in it with these bytes, replacing an existing one; returns its path.
   std::filesystem::path write(std::string_view name, std::string_view bytes) const {
     const std::filesystem::path file = path_ / name;
     std::filesystem::create_directories(file.parent_path());
-    std::filesystem::remove(file);  // ext4 syncs a file that is emptied and written anew: slow
+    std::filesystem::remove(file);  // ext4 syncs a file that is truncated and rewritten: slow
     std::ofstream(file, std::ios::binary) << bytes;
     return file;
   }
-  // A folder in it, made if need be.
+  // Returns a folder in it, created if needed.
   std::filesystem::path make(const std::string& name) const {
     std::filesystem::create_directories(path_ / name);
     return path_ / name;

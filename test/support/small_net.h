@@ -1,5 +1,5 @@
-// A step small enough to read, with what graphs of models have: a table with row gradients, layer norms, dropout,
-// a residual, an MLP, gathered rows, and row counts below the capacities.
+// A small step with the features of models' graphs: a table with row gradients, layer norms, dropout, a residual, an
+// MLP, gathered rows, and row counts below the capacities.
 #pragma once
 
 #include <cmath>
@@ -19,7 +19,7 @@ using Data = std::map<std::string, std::vector<double>>;
 inline std::vector<double> numbers(std::int64_t count, double seed) {
   std::vector<double> values;
   for (std::int64_t i = 0; i < count; ++i) {
-    // As floats: every backend then starts from the same values.
+    // Values are rounded to float, so every backend starts from the same ones.
     values.push_back(static_cast<double>(static_cast<float>(std::sin(seed + 1.3 * static_cast<double>(i)))));
   }
   return values;
@@ -32,7 +32,7 @@ struct SmallNet {
   ValueId loss = kNoValue;
   Gradients gradients;
 
-  // With `backward`: gradients of all parameters.
+  // With `backward` it has the gradients of all parameters.
   explicit SmallNet(DType dtype = DType::kF32, bool backward = true) : dtype_(dtype) {
     const ValueId rows = integers("rows", {1}), picked = integers("picked", {1});
     const ValueId row_keys = integers("row_keys", {kRows, 2}), dropout_key = integers("dropout_key", {2});
@@ -62,7 +62,7 @@ struct SmallNet {
 
   std::vector<ValueId> parameters;
 
-  // A batch: which = 0, 1, …: other words, other labels, another number of rows.
+  // Returns a batch: each `which` = 0, 1, … has other words, other labels, and another number of rows.
   static Data batch(int which) {
     const bool even = which % 2 == 0;
     Data data;
@@ -79,7 +79,7 @@ struct SmallNet {
     return data;
   }
 
-  // Every parameter's values, from its name.
+  // Returns every parameter's values, derived from its name.
   Data weights() const {
     Data data;
     for (const ValueId id : parameters) {
@@ -112,7 +112,7 @@ inline void set_all(GraphRunner& runner, const Data& data) {
   for (const auto& [name, values] : data) runner.set(name, values);
 }
 
-// A gradient as a dense tensor: rows are put into a table of zeros.
+// Returns a gradient as a dense tensor: rows are put into a table of zeros.
 inline std::vector<double> dense_gradient(const Graph& graph, const GraphRunner& runner, ValueId parameter,
                                           const Gradient& gradient) {
   if (!gradient.by_rows()) return runner.made(gradient.dense);
