@@ -35,7 +35,7 @@ TEST_P(BlockCode, ComesBackWithinHalfAStep) {
       for (std::size_t j = i / 64 * 64; j < std::min(count, i / 64 * 64 + 64); ++j) {
         absmax = std::max(absmax, std::abs(values[j]));
       }
-      // Half of the widest gap between codes: 1/127, and between -1 and -0.696.
+      // The limit is half of the widest gap between codes: 1/127, and between -1 and -0.696.
       const float half = GetParam() == DType::kQ8 ? 0.5F / 127 : 0.5F * (1 - 0.6961F);
       ASSERT_LE(std::abs(back[i] - values[i]), half * absmax * 1.0001F) << count << ' ' << i;
     }
@@ -44,7 +44,7 @@ TEST_P(BlockCode, ComesBackWithinHalfAStep) {
       decode_row(GetParam(), bytes.data(), static_cast<std::int64_t>(first), part);
       for (std::size_t i = 0; i < part.size(); ++i) ASSERT_EQ(part[i], back[first + i]);
     }
-    // Coding what has been coded changes nothing.
+    // Coding decoded values again changes nothing.
     std::vector<std::byte> again(bytes.size());
     encode_row(GetParam(), back, again.data());
     std::vector<float> twice(count);

@@ -20,7 +20,7 @@ TEST(DynamicCode, NegativeNumbersMirrorAllPositiveOnesButOne) {
   for (std::size_t code = 0; code < 127; ++code) EXPECT_EQ(kSignedCodes[code], -kSignedCodes[254 - code]) << code;
 }
 
-// Numbers in each decade, from the paper's description of the tree: as many bits for the fraction as the exponent leaves.
+// Counts numbers in each decade, from the paper's tree: the fraction has as many bits as the exponent leaves.
 TEST(DynamicCode, EachDecadeHasTwiceTheNumbersOfTheOneBelow) {
   const auto between = [](const CodeMap& map, double low, double high) {
     int count = 0;
@@ -35,7 +35,7 @@ TEST(DynamicCode, EachDecadeHasTwiceTheNumbersOfTheOneBelow) {
   }
 }
 
-// Written out by hand: 10^-6 (0.1 + 0.9/2), the topmost of 64 parts below 1, and the neighbours of 0.1.
+// These were computed by hand: 10^-6 (0.1 + 0.9/2), the topmost of 64 parts below 1, and the neighbours of 0.1.
 TEST(DynamicCode, SomeNumbers) {
   EXPECT_FLOAT_EQ(kSignedCodes[128], 0.55e-6F);
   EXPECT_FLOAT_EQ(kSignedCodes[254], 0.99296875F);
@@ -53,7 +53,7 @@ TEST(DynamicCode, NearestIsExactOnTheMapItself) {
   EXPECT_EQ(nearest_code(kSignedCodes, -0.0F), 127);
   EXPECT_EQ(nearest_code(kSignedCodes, 1e-30F), 127);
   EXPECT_EQ(nearest_code(kUnsignedCodes, 1e-30F), 0);
-  // A second moment is 0 only where it is.
+  // A second moment is coded as 0 only if it is 0.
   EXPECT_EQ(square_code(0.0F), 0);
   for (const float x : {1e-45F, 1e-30F, 1.5e-7F}) EXPECT_EQ(square_code(x), 1) << x;
   for (std::size_t code = 0; code < kUnsignedCodes.size(); ++code) {
@@ -62,7 +62,7 @@ TEST(DynamicCode, NearestIsExactOnTheMapItself) {
   }
 }
 
-// At most half a part of the number's decade: what an update loses of a moment.
+// An update loses at most half a part of the number's decade of a moment.
 TEST(DynamicCode, ErrorIsBoundedInEachDecade) {
   for (int e = 0; e < 7; ++e) {
     const double high = std::pow(10.0, e - 6);

@@ -8,7 +8,7 @@
 namespace plimsoll {
 namespace {
 
-// The formats' definitions, in double: slow and obvious.
+// Implements the formats' definitions in double, slowly and simply.
 double half_by_definition(unsigned bits) {
   const int exponent = static_cast<int>(bits >> 10 & 0x1FU);
   const int mantissa = static_cast<int>(bits & 0x3FFU);
@@ -60,8 +60,8 @@ TEST_P(Narrow, EveryValueWidensToItsDefinitionAndComesBack) {
   }
 }
 
-// Between every two neighbours: just below the middle goes down, the middle to the even one, just
-// above it up. The last interval's upper neighbour is infinity, as if it were one step further.
+// Tests between every two neighbours: just below the middle rounds down, the middle to the even one, just above it up.
+// The last interval's upper neighbour is infinity, as if it were one step further.
 TEST_P(Narrow, RoundsToNearestEvenBetweenAllNeighbours) {
   const Format& format = GetParam();
   for (unsigned low = 0; low < format.infinity; ++low) {

@@ -13,7 +13,7 @@
 namespace plimsoll {
 namespace {
 
-// Every upper half with the lower halves where rounding changes its mind.
+// Tests every upper half with the lower halves where the rounding changes.
 TEST(SplitFloat, GivesEveryFloatBack) {
   for (std::uint32_t upper = 0; upper < 0x10000U; ++upper) {
     for (const std::uint32_t lower : {0x0U, 0x1U, 0x1234U, 0x7FFFU, 0x8000U, 0x8001U, 0xFFFFU}) {
