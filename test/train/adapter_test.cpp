@@ -1,4 +1,4 @@
-// Runs that train a part of the model: frozen parameters, low-rank adapters, their files, and merging them.
+// Tests runs that train a part of the model: frozen parameters, low-rank adapters, their files, and merging them.
 #include "train/adapter.h"
 
 #include <algorithm>
@@ -42,7 +42,7 @@ std::map<std::string, Shape> shapes_in(const fs::path& path) {
   return shapes;
 }
 
-// A directory with small_model() as training would begin from it.
+// Writes a directory with small_model() as at the start of training.
 fs::path write_base(const fs::path& directory, std::uint64_t seed = 42) {
   const ModelBundle bundle = small_model();
   Floats values;
@@ -56,12 +56,12 @@ fs::path write_base(const fs::path& directory, std::uint64_t seed = 42) {
   return directory;
 }
 
-// What is asked of every run with adapters here.
+// The options of every run with adapters here.
 PartsRequest adapters(std::int64_t rank = 4, double dropout = 0) {
   return {.freeze = {}, .lora_rank = rank, .lora_alpha = 3, .lora_dropout = dropout, .lora_targets = {}};
 }
 
-// Logits of the golden batch.
+// Returns the logits of the golden batch.
 std::vector<float> logits_of(const ModelBundle& bundle, const fs::path& folder) {
   CpuBackend backend(1);
   const fs::path output = folder / "gradients.safetensors";
@@ -150,7 +150,7 @@ TEST(Adapters, BeginAsTheBaseModelBitForBit) {
   const std::vector<float> base = logits_of(bundle, folder.path());
   choose_trained_parts(bundle, adapters(3));
   EXPECT_EQ(logits_of(bundle, folder.path()), base);
-  // In training, too: the base's dropout masks are the same with adapters and without.
+  // In training, the base's dropout masks are the same with and without adapters.
   const fs::path directory = write_base(folder.path() / "base");
   std::vector<double> losses;
   for (const bool adapts : {false, true}) {
@@ -178,7 +178,7 @@ TEST(Adapters, LearnAndAreReadBackAsTheyWere) {
     EXPECT_LT(summary.last_loss, 0.5 * run.reports.front().loss);
     const fs::path directory = run.options.output_dir;
     EXPECT_FALSE(fs::exists(directory / "model.safetensors"));
-    // What is read back scores exactly what was measured at the end.
+    // The model that is read back has exactly the scores measured at the end.
     const ModelBundle bundle = open_model(directory.string());
     EXPECT_EQ(bundle.options.lora.rank, 4);
     EXPECT_EQ(bundle.options.lora.alpha, 3);
@@ -203,7 +203,7 @@ TEST(Adapters, ARunIsResumedBitForBit) {
     stopped.train(checkpoint_path(stopped.options.output_dir, 3));
     EXPECT_TRUE(file_bytes(stopped.options.output_dir / "adapter_model.safetensors") ==
                 file_bytes(whole.options.output_dir / "adapter_model.safetensors"));
-    // A checkpoint of another kind, or of another rank, is refused.
+    // A checkpoint with another kind of adapter, or another rank, is refused.
     stopped.parts = {};
     expect_error<DataError>([&] { stopped.train(checkpoint_path(stopped.options.output_dir, 3)); },
                             {"holds an adapter", "checkpoint-3", "adapter_config.json", "without adapters", "--lora-rank"});
@@ -213,7 +213,7 @@ TEST(Adapters, ARunIsResumedBitForBit) {
   }
 }
 
-// An adapter of the golden model with numbers that matter in every tensor.
+// An adapter of the golden model with nonzero numbers in every tensor.
 fs::path write_adapter(const fs::path& directory) {
   ModelBundle bundle = golden_model();
   choose_trained_parts(bundle, adapters(3));
@@ -234,7 +234,7 @@ TEST(Adapters, MergedModelHasTheSameLogits) {
   const ModelBundle adapted = open_weights_only(adapter.string());
   const std::vector<float> base = logits_of(golden_model(), folder.path());
   const std::vector<float> expected = logits_of(adapted, folder.path());
-  // The tokenizer's part of a model directory is not in the golden one.
+  // The golden directory lacks the tokenizer's files of a model directory.
   ModelBundle whole = adapted;
   whole.tokenizer = std::make_shared<Tokenizer>(Tokenizer::embedded());
   fs::create_directories(folder.path() / "merged");
@@ -324,7 +324,7 @@ TEST_F(WrongAdapter, OfAnotherKind) {
   }
 }
 
-// init_lora_weights that take a part of the base's weights into the adapter: on an untouched base it would count twice.
+// Some init_lora_weights move a part of the base's weights into the adapter: on an unchanged base it would count twice.
 TEST_F(WrongAdapter, OfAChangedBase) {
   for (const std::string init : {"pissa", "pissa_niter_16", "olora", "corda", "loftq", "lora_ga", "mica", "of_next_year"}) {
     config_["init_lora_weights"] = init;
@@ -337,7 +337,7 @@ TEST_F(WrongAdapter, OfAChangedBase) {
   }
 }
 
-// The keys of test/data/adapter_config.json are all that PEFT 0.21.2 writes, at their defaults.
+// test/data/adapter_config.json has all keys that PEFT 0.21.2 writes, at their defaults.
 TEST_F(WrongAdapter, WithAnyKeyThatIsNotUnderstood) {
   nlohmann::json defaults = nlohmann::json::parse(file_bytes(test_data_dir() / "adapter_config.json"));
   ASSERT_GE(defaults.size(), 40U);
@@ -366,7 +366,7 @@ TEST_F(WrongAdapter, WithAnyKeyThatIsNotUnderstood) {
     config_ = defaults;
   }
   EXPECT_EQ(refusals, 3U * (defaults.size() - used.size() - harmless.size()));
-  // Keys of a PEFT to come: what is switched off asks for nothing.
+  // A future PEFT may add keys; one that is switched off changes nothing.
   for (const nlohmann::json& off : {nlohmann::json(false), nlohmann::json()}) {
     config_["use_next_years_lora"] = off;
     accepted();
@@ -385,7 +385,7 @@ TEST_F(WrongAdapter, OfAnotherTask) {
 TEST_F(WrongAdapter, WithoutItsBase) {
   config_["base_model_name_or_path"] = "/nowhere/base";
   refused({"base model is not there", "base_model_name_or_path", "/nowhere/base", "trained on", "--base-model DIR"});
-  // Named by hand, it is found.
+  // It is found if it is named explicitly.
   check_weights(open_weights_only(adapter_.string(), golden_model().origin));
 }
 

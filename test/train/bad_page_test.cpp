@@ -1,4 +1,4 @@
-// Pages that could be read when a run began, and cannot be read any more.
+// Tests pages that could be read when a run began, but cannot be read any more.
 #include <csignal>
 #include <map>
 
@@ -15,7 +15,7 @@ class BadPage : public testing::Test {
  protected:
   static constexpr int kPages = 7;
 
-  // Every page gets a picture of its own. Seven pages by four: six updates are three epochs.
+  // Every page gets its own picture. With seven pages by four, six updates are three epochs.
   void set_up(SmallRun& run) {
     run.options.save_steps = 0;
     run.options.log_order = true;
@@ -39,7 +39,7 @@ class BadPage : public testing::Test {
   static void mend(const fs::path& image) {
     fs::copy_file(test_data_dir() / "images" / "rgb.png", image, fs::copy_options::overwrite_existing);
   }
-  // Pages of each update, from order.jsonl.
+  // Returns the pages of each update, from order.jsonl.
   static std::vector<std::vector<int>> order_of(const SmallRun& run) {
     std::vector<std::vector<int>> updates;
     std::ifstream file(run.options.output_dir / "order.jsonl");
@@ -50,7 +50,7 @@ class BadPage : public testing::Test {
     }
     return updates;
   }
-  // The page that comes last in the fourth update, so that no loader reads ahead to it before the second has ended.
+  // Returns the page that comes last in the fourth update, so that no loader reads it before the second has ended.
   int late_page() {
     SmallRun run(folder_.make("order"));
     set_up(run);
@@ -87,7 +87,7 @@ TEST_F(BadPage, IsLeftOutOfItsUpdateAndOfAllLaterOnes) {
     for (std::size_t update = 3; update < 6; ++update) EXPECT_EQ(std::ranges::count(order[update], bad), 0) << update;
     EXPECT_EQ(order[3].size(), 2U) << "the epoch's last update had three pages";
 
-    // The same as a run that knew of the page when it began the fourth update: loss divisor, dropout and all.
+    // The result equals that of a run that knew of the page when the fourth update began: loss divisor, dropout, all.
     SmallRun known(folder_.make("known-" + std::to_string(micro)));
     set_up(known);
     known.micro_batch = micro;
@@ -100,7 +100,7 @@ TEST_F(BadPage, IsLeftOutOfItsUpdateAndOfAllLaterOnes) {
   }
 }
 
-// Mended or not: a run that is resumed does what it would have done.
+// Whether the page was repaired or not, a resumed run does what the original would have done.
 TEST_F(BadPage, StaysLeftOutAfterAResume) {
   const int bad = late_page();
   SmallRun whole(folder_.make("whole")), cut(folder_.make("cut"));
@@ -146,7 +146,7 @@ TEST_F(BadPage, StopsTheRunWhereThatIsAskedFor) {
   EXPECT_TRUE(model_of(run) == model_of(whole)) << "nothing was lost";
 }
 
-// An update whose pages are all bad changes nothing, and counts as skipped.
+// An update whose pages are all bad changes nothing and counts as skipped.
 TEST_F(BadPage, AnUpdateThatLosesAllItsPagesIsSkipped) {
   SmallRun run(folder_.make("run"));
   set_up(run);
@@ -158,7 +158,7 @@ TEST_F(BadPage, AnUpdateThatLosesAllItsPagesIsSkipped) {
   const TrainSummary summary = run.train();
   EXPECT_EQ(summary.steps, 14);
   ASSERT_LE(summary.skipped_pages.size(), 1U);
-  // The loader may have read the page for the second epoch before it was spoilt.
+  // The loader may have read the page for the second epoch before it was damaged.
   EXPECT_EQ(summary.skipped_updates, static_cast<std::int64_t>(summary.skipped_pages.size()));
 }
 

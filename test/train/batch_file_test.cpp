@@ -1,4 +1,4 @@
-// Batches read from files, with padding as rows and without.
+// Tests batches read from files, with padding as rows and without.
 #include "train/batch_file.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ TEST(BatchFile, LeavesPaddingOut) {
   EXPECT_EQ(packed->shape().max_text_rows % 16, 0);
   EXPECT_LT(packed->shape().max_text_rows - packed->text_rows(), 16);
 
-  // Row by row, what is left of the whole batch.
+  // These are the remaining rows of the whole batch, row by row.
   std::vector<std::int32_t> ids, coordinates;
   for (std::int64_t row = 0; row < whole->text_rows(); ++row) {
     const auto at = static_cast<std::size_t>(row);
@@ -48,7 +48,7 @@ TEST(BatchFile, LeavesPaddingOut) {
   }
 }
 
-// The golden batch with one tensor more or another.
+// The golden batch with one tensor added or changed.
 class ChangedBatch : public testing::Test {
  protected:
   ChangedBatch() {
@@ -83,7 +83,7 @@ TEST_F(ChangedBatch, TakesTokenTypes) {
   put("token_type_ids", {DType::kI64, text});
   auto* const types = reinterpret_cast<std::int64_t*>(tensors_.at("token_type_ids").second.data());
   EXPECT_EQ(integers(*read(), "token_type_ids")[3], 0);
-  types[3] = 1;  // the golden model has one type alone
+  types[3] = 1;  // the golden model has a single type
   test::expect_error<DataError>([&] { read(); }, {"token 3, tensor 'token_type_ids'", "found", "1", "0 to 0"});
 }
 

@@ -1,4 +1,4 @@
-// Checkpoints on disk: which are kept, which are swept away, and what a failed write leaves behind.
+// Tests checkpoints on disk: which are kept, which are removed, and what a failed write leaves behind.
 #include "train/checkpoint.h"
 
 #include <sys/resource.h>
@@ -15,7 +15,7 @@ namespace {
 
 using namespace test;
 
-// What list_checkpoints takes for one.
+// Makes a directory that list_checkpoints accepts.
 void make_checkpoint(const fs::path& folder, std::int64_t step) {
   fs::create_directories(checkpoint_path(folder, step));
   std::ofstream(checkpoint_path(folder, step) / "trainer_state.json") << "{}";
@@ -28,7 +28,7 @@ TEST(Checkpoint, RotationKeepsTheNewestAndTheBest) {
   EXPECT_EQ(list_checkpoints(folder.path()), (std::vector<std::int64_t>{5, 10, 20, 100}));
   rotate_checkpoints(folder.path(), 3, 5);
   EXPECT_EQ(list_checkpoints(folder.path()), (std::vector<std::int64_t>{5, 20, 100}));
-  // The best takes the only place, yet the newest must stay too.
+  // The best one takes the only place, but the newest must stay too.
   rotate_checkpoints(folder.path(), 1, 5);
   EXPECT_EQ(list_checkpoints(folder.path()), (std::vector<std::int64_t>{5, 100}));
   rotate_checkpoints(folder.path(), 1, -1);
@@ -42,7 +42,7 @@ TEST(Checkpoint, TornOnesAreNeitherListedNorKept) {
   fs::create_directories(work_folder(folder.path()));
   fs::rename(checkpoint_path(folder.path(), 4), work_folder(folder.path()) / "checkpoint-4");
   fs::create_directories(folder.path() / "checkpoint-5");  // without a state
-  fs::create_directories(folder.path() / "checkpoint-6.tmp");  // a user's own
+  fs::create_directories(folder.path() / "checkpoint-6.tmp");  // a user's own directory
   EXPECT_EQ(list_checkpoints(folder.path()), std::vector<std::int64_t>{3});
   remove_torn_checkpoints(folder.path());
   EXPECT_FALSE(fs::exists(work_folder(folder.path())));
@@ -59,7 +59,7 @@ TEST(Checkpoint, StateThatIsCutOffIsRefused) {
   EXPECT_THROW(read_trainer_state(checkpoint_path(folder.path(), 2)), Error);
 }
 
-// Cast to a whole number, 1e300 is nothing that the language defines.
+// Converting 1e300 to an integer is undefined behaviour.
 TEST(Checkpoint, StateWithFractionsForCountsIsRefused) {
   const ScratchFolder folder;
   const fs::path checkpoint = checkpoint_path(folder.path(), 1);
@@ -77,7 +77,7 @@ TEST(Checkpoint, StateWithFractionsForCountsIsRefused) {
   }
 }
 
-// A process of its own whose files may not grow past `limit` bytes, as on a full disk. Returns 0 if saving failed with
+// Forks a process whose files may not exceed `limit` bytes, as on a full disk. Returns 0 if saving failed with
 // EnvironmentError, 1 if it did not fail, 2 for any other failure.
 int save_on_a_full_disk(const fs::path& output_dir, rlim_t limit) {
   const pid_t child = ::fork();

@@ -1,4 +1,4 @@
-// Runs whose frozen weights are held in 8 or 4 bits.
+// Tests runs whose frozen weights are held in 8 or 4 bits.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// Algorithms that a run on the CUDA backend chooses by time: that they go from a checkpoint, a record or a file of the
-// machine's to the next run, which then has the same bits. The emulated cuBLASLt has three, which sum differently.
+// Tests algorithms that a CUDA run chooses by time: they pass from a checkpoint, a record or the machine's file to the
+// next run, which then has the same bits. The emulated cuBLASLt has three, which sum differently.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -72,7 +72,7 @@ TEST_F(CudaChoices, AreThoseOfTheCheckpointInARunThatGoesOn) {
   EXPECT_TRUE(model_of(run) == whole);
   EXPECT_FALSE(logged("chosen anew")) << log_;
 
-  // Without them it would end otherwise; a checkpoint of old loads.
+  // Without the choices the run would end differently; an old checkpoint, which has none, still loads.
   edit_state(first_checkpoint(run), [](nlohmann::json& state) { state.erase("choices"); });
   run.train(first_checkpoint(run));
   EXPECT_NE(run.choices, chosen);
@@ -179,7 +179,7 @@ TEST_F(CudaChoices, OfAStepThatWentWrongAreThoseOfItsReplay) {
   EXPECT_TRUE(without.fault);
   EXPECT_FALSE(without.same);
 
-  // A step that is timed chooses, too.
+  // A benchmarked step makes choices, too.
   StepBenchOptions bench{.steps = 1};
   bench.choices.cache = folder_.path() / "cache";
   bench_step(open_weights_only(run.model.string()), record / "batch-0.safetensors", bench, other);

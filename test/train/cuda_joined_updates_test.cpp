@@ -1,4 +1,4 @@
-// Updates of many parameters in few kernels: the same bits as one by one, and so many starts fewer.
+// Joins the updates of many parameters in few kernels: the bits are the same, with as many fewer launches as expected.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -15,8 +15,8 @@
 namespace plimsoll::test {
 namespace {
 
-// Sizes around what a warp and a block of codes take, in more parameters than one start does; some in halves, one by
-// rows.
+// Sizes around those of a warp and of a block of codes, in more parameters than one launch covers; some in halves, one
+// by rows.
 struct Parameters {
   explicit Parameters(OptimizerKind kind) {
     Gradients gradients;
@@ -39,7 +39,7 @@ using Bytes = std::map<std::string, std::vector<std::byte>>;
 
 struct Outcome {
   Bytes persistent;
-  int starts = 0;  // of kernels, in the last of three updates
+  int starts = 0;  // kernel launches in the last of three updates
 };
 
 Outcome update(const Graph& graph, bool one_by_one) {
@@ -106,7 +106,7 @@ TEST(CudaJoinedUpdates, AreTheSameBitsInFewerStarts) {
       const Outcome joined = update(parameters.graph, false), single = update(parameters.graph, true);
       cuda_emulator::reverse_threads(false);
       EXPECT_TRUE(joined.persistent == single.persistent);
-      // Four for 51: of 50 whole tensors three, or two and one where moments are codes; and one by rows.
+      // 51 updates take four launches: 50 whole tensors three (with coded moments two and one), and one by rows.
       EXPECT_EQ(single.starts - joined.starts, kind == OptimizerKind::kAdafactor ? 0 : 51 - 4);
     }
   }

@@ -1,5 +1,5 @@
-// Whole runs on the CUDA backend, its kernels run by the emulator: the same losses as on the CPU, the same bits when
-// run again, resumed, or started kernel by kernel.
+// Tests whole runs on the CUDA backend, with kernels run by the emulator: the same losses as on the CPU, the same bits
+// when run again, resumed, or launched kernel by kernel.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ class CudaRun : public testing::TestWithParam<RunKind> {
     run.recompute = kind.recompute;
     run.evaluates = !kind.offload;
     run.offload = kind.offload;
-    if (kind.offload) run.options.pad_to = 128;  // forward values large enough to be offloaded
+    if (kind.offload) run.options.pad_to = 128;  // activations large enough to be offloaded
   }
   static std::unique_ptr<Backend> recording() { return std::make_unique<CudaBackend>(); }
   static std::unique_ptr<Backend> one_by_one() {
@@ -67,7 +67,7 @@ TEST_P(CudaRun, LearnsAsTheCpuDoesAndRepeats) {
     EXPECT_GT(cuda.offloaded_activation_bytes, 0U);
   }
   ASSERT_EQ(cpu.reports.size(), cuda.reports.size());
-  // Losses of the first updates: later ones drift apart as roundings do.
+  // Only the first losses are compared, because later ones drift apart with rounding.
   const double tolerance = GetParam().precision == DType::kF32 ? 1e-5 : 2e-2;
   for (std::size_t i = 0; i < cpu.reports.size(); ++i) {
     EXPECT_NEAR(cuda.reports[i].loss, cpu.reports[i].loss, tolerance * cpu.reports[i].loss) << "update " << i + 1;
@@ -111,7 +111,7 @@ TEST(CudaRunWithoutRoom, ForGraphsStartsKernelsOneByOne) {
               file_bytes(refused.options.output_dir / "model.safetensors"));
 }
 
-// Some updates run; then a kernel reaches outside memory.
+// After some updates a kernel accesses invalid memory.
 class CudaFailure : public testing::Test {
  protected:
   void TearDown() override { cuda_emulator::machine() = {}; }

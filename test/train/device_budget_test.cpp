@@ -1,4 +1,4 @@
-// Budgets that nobody gave, where the memory is a device's.
+// Tests default budgets on devices that have their own memory.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -72,7 +72,7 @@ class LimitedBudgets : public testing::Test {
     std::filesystem::create_directories((folder_ / path).parent_path());
     std::ofstream(folder_ / path) << text;
   }
-  // What is said, on standard error, of a budget that is taken.
+  // Returns the messages on standard error for an accepted budget.
   std::string resolve(std::size_t budget, bool plans_only) {
     MemoryRequest memory;
     memory.budget_bytes = budget;
@@ -94,7 +94,7 @@ class LimitedBudgets : public testing::Test {
 TEST_F(LimitedBudgets, AboveTheCgroupsLimitAreRefused) {
   EXPECT_EQ(resolve(400 * kMiB, false), "");
   expect_error<BudgetError>([&] { resolve(401 * kMiB, false); }, {"--budget", "401 MiB", "job", "400 MiB", "Slurm"});
-  // A plan is made for wherever its run may go.
+  // A plan may be made for another machine.
   EXPECT_NE(resolve(401 * kMiB, true).find("would be refused"), std::string::npos);
 }
 

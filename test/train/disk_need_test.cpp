@@ -1,4 +1,4 @@
-// Whether the disk has room for a run's checkpoints is known before it begins.
+// Tests that a run knows before it begins whether the disk has room for its checkpoints.
 #include "train/disk_need.h"
 
 #include <gtest/gtest.h>
@@ -31,8 +31,8 @@ TEST(DiskNeed, CountsTheCheckpointsThatLieThereAtOnce) {
   EXPECT_EQ(checkpoints(saving(10, 0), 0, 100, 0), 10);
   EXPECT_EQ(checkpoints(saving(10, 0), 0, 95, 0), 10);   // one more at the end
   EXPECT_EQ(checkpoints(saving(10, 0), 35, 95, 3), 7);   // 40, 50, … 90 and the end
-  EXPECT_EQ(checkpoints(saving(500, 0), 0, 100, 0), 1);  // the end's alone
-  EXPECT_EQ(checkpoints(saving(10, 2), 0, 100, 0), 3);   // the next is whole before one is removed
+  EXPECT_EQ(checkpoints(saving(500, 0), 0, 100, 0), 1);  // only the one at the end
+  EXPECT_EQ(checkpoints(saving(10, 2), 0, 100, 0), 3);   // the next one is complete before one is removed
   EXPECT_EQ(checkpoints(saving(10, 2), 50, 100, 2), 1);
   EXPECT_EQ(checkpoints(saving(10, 2), 50, 100, 5), 1);
   EXPECT_EQ(checkpoints(saving(50, 2), 0, 50, 0), 1);

@@ -1,4 +1,4 @@
-// Runs in a memory that the host cannot reach, as a device's: no code outside a kernel may follow a tensor's address.
+// Runs in memory that the host cannot access, like a device's: only kernels may dereference a tensor's address.
 #include <gtest/gtest.h>
 
 #include "trainer_fixture.h"
@@ -12,7 +12,7 @@ void expect_same_files(const fs::path& near, const fs::path& far, std::initializ
   for (const char* name : names) EXPECT_TRUE(file_bytes(near / name) == file_bytes(far / name)) << name;
 }
 
-// Without which the runs below would prove nothing.
+// Without this the runs below would prove nothing.
 TEST(FarMemory, CannotBeReachedByTheHost) {
   CpuBackend near(1);
   FarBackend far(near);

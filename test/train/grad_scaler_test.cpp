@@ -24,7 +24,7 @@ TEST(GradScaler, HalvesOnOverflowAndDoublesAfterManyGoodUpdates) {
   EXPECT_EQ(scaler.scale(), 16384);
   EXPECT_TRUE(scaler.update(true));
   EXPECT_EQ(scaler.scale(), 32768);
-  // An overflow begins the count anew.
+  // An overflow restarts the count.
   for (std::int64_t i = 1; i < GradScaler::kGrowthInterval; ++i) scaler.update(true);
   scaler.update(false);
   scaler.update(true);

@@ -37,7 +37,7 @@ double distance(const std::vector<float>& a, const std::vector<float>& b) {
   return std::sqrt(sum);
 }
 
-// The golden directories hold no tokenizer, which gradients do not need.
+// The golden directories have no tokenizer, and gradients do not need one.
 ModelBundle golden_model(const std::string& head) {
   const fs::path directory = test_data_dir() / "model" / head;
   ModelBundle bundle;

@@ -1,4 +1,4 @@
-// Made-up series of memory: what is growth, and what only looks like it.
+// Tests made-up memory series: real growth, and series that only resemble it.
 #include "train/growth_watch.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr GrowthWatch::Options kOptions{.budget_bytes = 2 * kGiB, .total_steps = 10000};
 
-// 1 GiB resident, 4 GiB free, some KiB of noise, a second an update; `change` does the rest.
+// 1 GiB resident, 4 GiB free, some KiB of noise, one second per update; `change` does the rest.
 std::optional<Growth> watch(const std::function<void(std::int64_t, ProcessMemory&)>& change, std::int64_t steps = 2000,
                             std::int64_t* reported_at = nullptr) {
   GrowthWatch watch(kOptions);

@@ -1,5 +1,5 @@
-// A signal at any moment of a run: what is unfinished is dropped, what is finished is saved, and nothing of it shows in
-// the end.
+// Sends a signal at any moment of a run: unfinished work is dropped, finished work is saved, and the final result does
+// not change.
 #include "base/interrupt.h"
 
 #include <csignal>
@@ -13,7 +13,7 @@ namespace {
 
 using namespace test;
 
-// What runs kernels, and asks for something after one of them.
+// Runs kernels, and requests something after one of them.
 struct Counter {
   std::int64_t runs = 0;
   std::int64_t at = -1;
@@ -147,7 +147,7 @@ INSTANTIATE_TEST_SUITE_P(All, Interrupted,
                                          Form{"two_passes", 4, UpdateMode::kTwoPasses}, Form{"offloaded", 4, {}, true}),
                          [](const auto& form) { return std::string(form.param.name); });
 
-// Requests that come faster than updates end do not keep a run from its end.
+// Requests that come faster than updates end do not keep a run from ending.
 TEST(Interrupt, FrequentRequestsToSaveDoNotStopARun) {
   const ScratchFolder folder;
   SmallRun whole(folder.make("whole")), run(folder.make("run"));
@@ -182,7 +182,7 @@ TEST(Interrupt, FrequentRequestsToSaveDoNotStopARun) {
               file_bytes(whole.options.output_dir / "model.safetensors"));
 }
 
-// An evaluation is dropped, and the run that goes on makes it before anything else.
+// A dropped evaluation is made by the resumed run before anything else.
 TEST(Interrupt, AnEvaluationThatWasDroppedIsMadeAfterTheResume) {
   const ScratchFolder folder;
   const auto set_up = [](SmallRun& run) {
@@ -203,7 +203,7 @@ TEST(Interrupt, AnEvaluationThatWasDroppedIsMadeAfterTheResume) {
   SmallRun whole(folder.make("whole"));
   set_up(whole);
   count_with(whole, counter);
-  std::map<std::int64_t, std::int64_t> kernels;  // run after each update
+  std::map<std::int64_t, std::int64_t> kernels;  // kernels run after each update
   whole.on_step = [&](const StepReport& report) { kernels[report.step] = counter.runs; };
   whole.train();
   for (const std::int64_t step : {2, 4, 6}) {

@@ -1,4 +1,4 @@
-// Levers that cost only bytes and time: with one micro-batch, a run's losses and its saved model are the same bits.
+// Levers that change only bytes and time: with one micro-batch, a run's losses and its saved model have the same bits.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -39,7 +39,7 @@ TEST(Levers, ChangeNoBitOfAClippedRun) {
       EXPECT_TRUE(outcome(4, update, recompute, 0.5) == plain) << update_mode_name(update);
     }
   }
-  // Accumulation, too, may recompute; its sums are in another order, so it is compared with itself.
+  // Accumulation may recompute, too; its sums have another order, so it is compared with itself.
   EXPECT_TRUE(outcome(2, std::nullopt, RecomputeMode::kLayers, 0.5) ==
               outcome(2, std::nullopt, RecomputeMode::kNone, 0.5));
 }

@@ -20,7 +20,7 @@ using Names = std::vector<std::string>;
 
 const Names kNames = {"O", "B-DATE", "I-DATE", "B-TOTAL", "I-TOTAL"};
 
-// All label names of a golden case, in order of appearance.
+// Returns all label names of a golden case, in order of appearance.
 Names label_set(const nlohmann::json& pages) {
   Names names;
   for (const auto& page : pages) {
@@ -50,8 +50,8 @@ void expect_scores(const EntityScores& scores, const nlohmann::json& golden,
   EXPECT_EQ(scores.support, golden["support"].get<std::uint64_t>()) << what;
 }
 
-// Made by tools/golden_metrics.py with seqeval: random BIO and IOBES sequences, I- without B-, changes of type, bare
-// tags; IOB1, IOB2, BIOES, BILOU and plain names with predictions that mostly keep to the scheme.
+// The file was made by tools/golden_metrics.py with seqeval: random BIO and IOBES sequences, I- without B-, changes of
+// type, bare tags; IOB1, IOB2, BIOES, BILOU and plain names with predictions that mostly follow the scheme.
 TEST(EntityMetrics, EqualsSeqeval) {
   const auto golden = nlohmann::json::parse(
       read_text_file(test_data_dir() / "metrics.json"));

@@ -57,7 +57,7 @@ TEST(ModelPlace, AFailedWriteLeavesTheOldModel) {
   EXPECT_FALSE(fs::exists(work_folder(folder.path())));
 }
 
-// As a kill leaves it before the commit: some files are written aside.
+// Simulates a kill before the commit: some files are written aside.
 TEST(ModelPlace, BeforeTheCommitTheOldModelStands) {
   const ScratchFolder folder;
   write_old(folder.path());
@@ -68,7 +68,7 @@ TEST(ModelPlace, BeforeTheCommitTheOldModelStands) {
   EXPECT_FALSE(fs::exists(work_folder(folder.path())));
 }
 
-// As a kill leaves it after the commit: any of the files has its place already, and its name as yet another file's.
+// Simulates a kill after the commit: some files are in place, the other names still belong to the old model.
 TEST(ModelPlace, AfterTheCommitTheNewModelStandsWhateverWasPutInPlace) {
   for (std::size_t placed = 0; placed <= kNew.size(); ++placed) {
     const ScratchFolder folder;

@@ -1,4 +1,4 @@
-// Updates whose numbers are not finite: what is found, what is written, what the run does, and what replay says.
+// Tests updates with NaN or infinity: the finding, the files, the run's reaction, and replay.
 #include <cmath>
 
 #include "formats/safetensors.h"
@@ -14,7 +14,7 @@ using namespace test;
 const std::string kWeight = "layoutlmv3.encoder.layer.0.intermediate.dense.weight";
 const std::string kPositions = "layoutlmv3.embeddings.position_embeddings.weight";
 
-// A model directory of good weights.
+// Returns a model directory with good weights.
 fs::path trained_model(const ScratchFolder& folder) {
   SmallRun run(folder.make("good"));
   run.options.max_steps = 1;
@@ -53,8 +53,8 @@ void expect_same_replay(const fs::path& directory, const std::string& found) {
   EXPECT_TRUE(has(found, describe(*replay.fault))) << found << "\n" << describe(*replay.fault);
 }
 
-// A file with such a weight is refused when it is read, so only an update can bring one in: here the first, whose
-// learning rate is no finite float.
+// A file with such a weight is refused when it is read, so only an update can cause one: here the first, whose learning
+// rate is not a finite float.
 void lose_weights(SmallRun& run) {
   run.options.learning_rate = 1e39;
   run.options.lr_scheduler_type = SchedulerType::kConstant;
@@ -76,8 +76,8 @@ TEST(NonFinite, AWeightIsNamed) {
   }
 }
 
-// Finite weights whose product is not: the op that makes it is named, and no parameter has changed, however updates
-// run.
+// The product of finite weights overflows: the op that makes it is named, and no parameter has changed, whatever the
+// update mode is.
 TEST(NonFinite, AnOpIsNamedAndNothingChanges) {
   const ScratchFolder folder;
   const fs::path model = trained_model(folder);
@@ -163,7 +163,7 @@ TEST(NonFinite, ABlownUpLearningRateLeavesAGoodCheckpoint) {
   }
 }
 
-// A position that the longest page alone has: with it an update overflows, without it all is well.
+// Only the longest page has this position: with it an update overflows, without it nothing is wrong.
 TEST(NonFinite, SkippingLeavesTheBadPageOut) {
   const ScratchFolder folder;
   const fs::path model = trained_model(folder);
@@ -184,7 +184,7 @@ TEST(NonFinite, SkippingLeavesTheBadPageOut) {
     run.options.log_order = true;
     const TrainSummary summary = run.train();
     EXPECT_EQ(summary.steps, 6);
-    // Two updates an epoch, of which one or both have such a page.
+    // There are two updates per epoch, one or both of which have such a page.
     EXPECT_GE(summary.skipped_updates, 3);
     EXPECT_LT(summary.skipped_updates, 6);
     int records = 0;
@@ -251,7 +251,7 @@ TEST(NonFinite, LookingFindsTheSame) {
   }
 }
 
-// The update itself is to blame, and found in the act.
+// The update itself causes the fault and is found when it does.
 TEST(NonFinite, LookingFindsTheUpdateThatLosesAWeight) {
   const ScratchFolder folder;
   SmallRun run(folder.make("run"));

@@ -1,4 +1,4 @@
-// Offload through the trainer: the same bits as in memory, in the model and in checkpoints; a disk that fails.
+// Tests offloading through the trainer: the same bits as in memory, in the model and in checkpoints; a failing disk.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -27,7 +27,7 @@ void set_way(SmallRun& run, const Way& way, bool offload) {
   run.options.max_grad_norm = way.max_grad_norm;
   run.options.precision = way.precision;
   run.options.save_steps = 3;
-  run.options.pad_to = 128;  // forward values large enough to be offloaded
+  run.options.pad_to = 128;  // activations large enough to be offloaded
   run.offload = offload;
 }
 
@@ -101,8 +101,8 @@ TEST(OffloadedRun, ContinuesBitForBitWithAndWithoutAFile) {
   }
 }
 
-// A process of its own in which no file may be written past `limit` any more, once the update after the first
-// checkpoint has begun. 0: the run ended with a message that names update and checkpoint, which can be resumed.
+// Forks a process in which no file may be written past `limit`, once the update after the first checkpoint has begun.
+// 0: the run ended with a message that names update and checkpoint, and the checkpoint can be resumed.
 TEST(OffloadedRun, ADiskThatFailsLeavesTheLastCheckpoint) {
   const ScratchFolder folder;
   const pid_t child = ::fork();

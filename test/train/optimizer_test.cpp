@@ -1,4 +1,4 @@
-// Runs with each optimizer: they learn, stop and resume bit for bit, and keep their states to themselves.
+// Tests runs with each optimizer: they learn, stop and resume bit for bit, and keep their states separate.
 #include <gtest/gtest.h>
 
 #include "formats/safetensors.h"
@@ -86,7 +86,7 @@ TEST(CheckpointsOfOld, AreOfTheExactAdamW) {
   nlohmann::json object = nlohmann::json::parse(file_bytes(state));
   ASSERT_EQ(object.erase("optim"), 1U);
   std::ofstream(state) << object.dump();
-  fs::remove(saved / "checksums.json");  // nor had a checkpoint of old that
+  fs::remove(saved / "checksums.json");  // an old checkpoint did not have that file either
   EXPECT_EQ(read_trainer_state(saved).optimizer, "adamw_torch");
   EXPECT_EQ(run.train(saved).steps_here, 3);
   run.options.optim = OptimizerKind::kAdafactor;

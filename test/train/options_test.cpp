@@ -1,4 +1,4 @@
-// The learning rate's schedules against values worked out by hand.
+// Compares the learning rate's schedules with values worked out by hand.
 #include "train/options.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ TEST(Schedule, WarmUpInUpdates) {
   expect_near({rate(0), rate(1), rate(2), rate(4)}, {0, 4, 8, 4});
   options.lr_scheduler_type = SchedulerType::kConstantWithWarmup;
   expect_near({rate(0), rate(1), rate(2), rate(5)}, {0, 4, 8, 8});
-  // A run that is shorter than its warm-up never gets to the peak.
+  // A run that is shorter than its warm-up never reaches the peak.
   options.warmup_steps = 12;
   expect_near({rate(0), rate(5)}, {0, 8 * 5.0 / 12});
 }

@@ -1,5 +1,5 @@
-// Training in bfloat16 and in half precision: near F32's losses, exact where it promises to be, and safe where half
-// precision overflows.
+// Tests training in bfloat16 and half precision: losses close to F32's, exactness where it is guaranteed, and safety
+// when half precision overflows.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -94,7 +94,7 @@ TEST(Fp16, SkipsUpdatesUntilTheScaleFits) {
   const TrainSummary summary = run.train();
   EXPECT_GT(summary.skipped_updates, 5);
   EXPECT_LT(summary.skipped_updates, 29);
-  // Weights stand still while updates are skipped: a page's loss in the first update tells nothing yet, but the rate
+  // Weights do not change while updates are skipped: the first update's loss shows nothing yet, but its learning rate
   // does.
   EXPECT_EQ(run.reports.front().skipped_updates, 1);
   EXPECT_EQ(run.reports.front().loss_scale, 0x1p39);
@@ -102,7 +102,7 @@ TEST(Fp16, SkipsUpdatesUntilTheScaleFits) {
   EXPECT_LT(run.reports.back().loss, run.reports.front().loss);
 }
 
-// The file says of an interval what the screen says of it, also where none of its updates was made.
+// The file and the screen say the same about an interval, also if all of its updates were skipped.
 TEST(Fp16, TheFileSaysOfSkippedUpdatesWhatTheScreenSays) {
   const ScratchFolder folder;
   SmallRun run(folder.make("run"));
@@ -165,7 +165,7 @@ TEST(Fp16, StopsWhereNoScaleHelpsAndContinuesInBf16) {
   const ScratchFolder folder;
   SmallRun run(folder.make("run"));
   run.options.precision = DType::kF16;
-  run.options.learning_rate = 1e5;  // one update, and activations are far beyond half precision
+  run.options.learning_rate = 1e5;  // after one update activations far exceed half precision
   run.options.warmup_ratio = 0;
   run.options.weight_decay = 0;
   run.options.max_steps = 60;

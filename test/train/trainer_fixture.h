@@ -34,7 +34,7 @@ inline std::string file_bytes(const fs::path& path) {
   return text.str();
 }
 
-// Pages of unequal length whose labels follow from their words: there is something to learn.
+// Writes pages of unequal length whose labels follow from their words, so there is something to learn.
 inline fs::path write_pages(const fs::path& folder, int count = 7) {
   const fs::path image = test_data_dir() / "images" / "rgb.png";
   const fs::path path = folder / "pages.jsonl";
@@ -118,7 +118,7 @@ class SmallRun {
     const PagePaths pages = {pages_ / "pages.jsonl"};
     const auto [data, held_out] = open_run_data(bundle, {.data = pages, .box_format = BoxFormat::k1000},
                                                 evaluates ? pages : PagePaths(), {.skipped = skipped});
-    // A device's budget holds its context too.
+    // A device's budget includes its context.
     const MemoryRequest memory{.budget_bytes = std::size_t{make_backend ? 4U : 1U} << 30,
                                .micro_batch_size = micro_batch,
                                .update = update,
@@ -146,7 +146,7 @@ class SmallRun {
     }
   }
 
-  // Of a model on the run's pages, as `evaluates` measures them.
+  // Evaluates a model on the run's pages, as `evaluates` does.
   Evaluation evaluate(const ModelBundle& bundle) const {
     CpuBackend backend(1);
     const auto data =
@@ -158,7 +158,7 @@ class SmallRun {
     return plimsoll::evaluate(session, bundle.config, *data, loader_options(memory));
   }
 
-  // Everything that can be is in the file, whatever the budget.
+  // Plans with everything possible in the file, whatever the budget.
   RunPlan offloaded_plan(FitRequest request, Backend& backend) const {
     request.offload = backend.offload_speed() ? OffloadTarget::kHost : OffloadTarget::kFile;
     request.offload_directory = folder_.path();
@@ -182,15 +182,15 @@ class SmallRun {
   std::optional<UpdateMode> update;
   RecomputeMode recompute = RecomputeMode::kAuto;
   bool evaluates = false;
-  std::vector<SkippedPage> skipped;  // that the run is resumed without
+  std::vector<SkippedPage> skipped;  // pages that the resumed run leaves out
   std::function<void(const StepReport&)> on_step;
-  std::function<void(Interrupt&)> with_interrupt;            // before the run begins
-  bool far_memory = false;                                   // in a FarBackend
-  std::function<std::unique_ptr<Backend>()> make_backend{};  // of another one; empty: the CPU's
-  fs::path cache;                                            // of choices; empty: none
-  Choices choices;                                           // of the last call of train
+  std::function<void(Interrupt&)> with_interrupt;            // called before the run begins
+  bool far_memory = false;                                   // uses a FarBackend
+  std::function<std::unique_ptr<Backend>()> make_backend{};  // makes another backend; empty: the CPU's
+  fs::path cache;                                            // directory of choices; empty: none
+  Choices choices;                                           // those of the last call of train
   bool offload = false, limit_files_after_checkpoint = false;
-  std::uint64_t offloaded_state_bytes = 0, offloaded_activation_bytes = 0;  // of the last call of train
+  std::uint64_t offloaded_state_bytes = 0, offloaded_activation_bytes = 0;  // those of the last call of train
   std::vector<StepReport> reports;
 
  private:

@@ -1,4 +1,4 @@
-// Whole runs on a small model: stopping and resuming, accumulation, pages without labels, the logs.
+// Tests whole runs on a small model: stopping and resuming, accumulation, pages without labels, the logs.
 #include "train/trainer.h"
 
 #include <cmath>
@@ -21,8 +21,8 @@ std::vector<nlohmann::json> read_lines(const fs::path& path) {
   return lines;
 }
 
-// Seven pages by four: the last update of an epoch has three pages, its last micro-batch one. The stops fall inside, at
-// the end of and past the first epoch; order, dropout, schedule and moments must all be where they were.
+// With seven pages by four, the last update of an epoch has three pages, its last micro-batch one. The stops are
+// inside, at the end of and past the first epoch; order, dropout, schedule and moments must all continue correctly.
 TEST(Trainer, StoppedAndResumedEndsWithTheSameBits) {
   const ScratchFolder folder;
   SmallRun whole(folder.make("whole"));
@@ -49,7 +49,7 @@ TEST(Trainer, StoppedAndResumedEndsWithTheSameBits) {
   }
 }
 
-// Without dropout's keys or the order depending on the seed, the test above would prove less.
+// If dropout's keys or the order did not depend on the seed, the test above would prove less.
 TEST(Trainer, SeedChangesTheRun) {
   const ScratchFolder folder;
   SmallRun one(folder.make("one")), other(folder.make("other"));
@@ -119,7 +119,7 @@ TEST(Trainer, MetricsHaveEachUpdateOnceAfterAResume) {
   run.train();
   const fs::path metrics = run.options.output_dir / "metrics.jsonl";
   const std::vector<nlohmann::json> before = read_lines(metrics);
-  // From an older checkpoint, as after a kill between two of them: updates 5 and 6 are done again.
+  // Resumes from an older checkpoint, as after a kill between two of them: updates 5 and 6 are repeated.
   run.train(checkpoint_path(run.options.output_dir, 4));
   std::vector<std::int64_t> trained, evaluated;
   const std::vector<nlohmann::json> after = read_lines(metrics);
@@ -162,7 +162,7 @@ TEST(Trainer, ARunThatGoesOnElsewhereSaysWhere) {
   nlohmann::json json = nlohmann::json::parse(file_bytes(state));
   EXPECT_EQ(json.at("device"), "cpu");
   json["device"] = "cuda";
-  json["threads"] = 7;  // which is then nobody's business
+  json["threads"] = 7;  // changes nothing
   std::ofstream(state) << json.dump();
   fs::remove(state.parent_path() / "checksums.json");  // changed on purpose
   std::string log;

@@ -1,4 +1,4 @@
-// Twenty updates of the golden models against PyTorch's AdamW and transformers' Adafactor (test/data/model/README.md).
+// Compares 20 updates of the golden models with PyTorch's AdamW and transformers' Adafactor: test/data/model/README.md.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ std::vector<float> floats_of(const TensorSource& file, const std::string& name) 
   return values;
 }
 
-// The tensors of more than two dimensions, each of which has gone the same way from where it began.
+// The tensors of more than two dimensions; each must have moved from its start as in the reference.
 void expect_same_ends(const std::filesystem::path& directory, const Session& session) {
   const SafetensorsReader begins(directory / "model.safetensors"), ends(directory / "training_adafactor.safetensors");
   ASSERT_EQ(ends.entries().size(), 3U);
@@ -78,7 +78,7 @@ void expect_golden_training(const std::string& head, Backend& backend, std::size
     binding.set_update(golden["learning_rates"][update].get<double>(), static_cast<std::int64_t>(update) + 1,
                        golden["recipe"]["max_grad_norm"].get<double>());
     program.run();
-    // 1e-5: PyTorch's own float32 run strays by that order from its float64 run.
+    // The tolerance is 1e-5, because PyTorch's own float32 run differs by that order from its float64 run.
     const double loss = golden["losses"][update].get<double>();
     EXPECT_NEAR(*program.view(planned.loss).data<float>(), loss, 1e-5 * loss) << head << ", update " << update;
     const double norm = golden["gradient_norms"][update].get<double>();
