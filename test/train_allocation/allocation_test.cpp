@@ -1,8 +1,8 @@
-// Once warm, an update allocates nothing that stays: on the thread that trains, 0 bytes are live afterwards that were
-// not before, and at most 64 KiB are in flight. Our own code allocates nothing at all; what oneDNN (inside
-// dnnl_primitive_execute) and libgomp (a team of one thread, made anew for each parallel region) take is counted apart.
+// After warm-up, an update leaves no allocation behind: on the training thread, 0 bytes are live afterwards that were
+// not live before, and at most 64 KiB at any time. Our own code allocates nothing at all; allocations by oneDNN (inside
+// dnnl_primitive_execute) and libgomp (a team of one thread for each parallel region) are counted separately.
 //
-// malloc and its family are replaced for the whole program, hence the program of its own; operator new ends there too.
+// malloc and its family are replaced for the whole program, so it is a separate one; operator new calls them, too.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -16,7 +16,7 @@
 #include "train/trainer_fixture.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define PLIMSOLL_OWN_MALLOC 0  // the sanitizers have put in their own
+#define PLIMSOLL_OWN_MALLOC 0  // the sanitizers have installed their own
 #else
 #define PLIMSOLL_OWN_MALLOC 1
 #endif
@@ -71,7 +71,7 @@ void free(void* block) {
   __libc_free(block);
 }
 
-// Stands before oneDNN's, to tell its allocations from ours.
+// Replaces oneDNN's function, to distinguish its allocations from ours.
 int dnnl_primitive_execute(const void* primitive, void* stream, int count, const void* arguments) {
   using Execute = int (*)(const void*, void*, int, const void*);
   static const auto execute = reinterpret_cast<Execute>(::dlsym(RTLD_NEXT, "dnnl_primitive_execute"));
@@ -81,7 +81,7 @@ int dnnl_primitive_execute(const void* primitive, void* stream, int count, const
   return status;
 }
 
-// Stands before libgomp's; the region's body is our code again.
+// Replaces libgomp's function; the region's body is our code again.
 void GOMP_parallel(void (*body)(void*), void* data, unsigned threads, unsigned flags) {
   struct Region {
     void (*body)(void*);
@@ -117,10 +117,10 @@ class Allocation : public testing::Test {
   void TearDown() override { tally = {}; }
 };
 
-// The count itself must see what it is there to see.
+// Checks that allocations are really counted.
 TEST_F(Allocation, IsCounted) {
   tally = {.counting = true};
-  // Called by name: compilers may leave out a `new` whose memory nobody needs.
+  // Called by name, because compilers may omit a `new` whose memory is not used.
   void* first = ::operator new(100000);
   void* second = std::calloc(10, 10);
   const Tally during = tally;
@@ -133,7 +133,7 @@ TEST_F(Allocation, IsCounted) {
   EXPECT_EQ(after.live, 0);
 }
 
-// Counts from the end of one update to the end of the next, batch, logs and report included.
+// Counts from the end of one update to the end of the next, including batch, logs and report.
 class CountingObserver : public TrainObserver {
  public:
   void on_step(const StepReport& report) override {
