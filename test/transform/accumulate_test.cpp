@@ -1,4 +1,4 @@
-// accumulate_gradients: sums over micro-batches against the gradients of each by itself, in double.
+// Compares sums of accumulate_gradients over micro-batches with the gradients of each, in double.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace plimsoll::test {
 namespace {
 
-constexpr double kTolerance = 1e-14;  // values are of the size of 1, sums of a few
+constexpr double kTolerance = 1e-14;  // values are about 1, sums a few
 
 std::size_t count_ops(const Graph& graph, Op op) {
   return static_cast<std::size_t>(
@@ -114,7 +114,7 @@ TEST(AccumulateGradients, AWeightsSumIsMadeInsideItsProduct) {
   EXPECT_EQ(count_ops(net.graph, Op::kMergeRowGrads), 1U);
 }
 
-// What the net above does not have: a weight that two layers share, and two parameters with one gradient.
+// The net above does not have these: a weight that two layers share, and two parameters with one gradient.
 TEST(AccumulateGradients, SharedWeightsAndSharedGradients) {
   Graph graph;
   const TensorType type{DType::kF64, {3, 3}};
@@ -160,7 +160,7 @@ TEST(AccumulateGradients, SharedWeightsAndSharedGradients) {
   }
 }
 
-// Half a batch's loss twice is the batch's: the update of the sum is the update.
+// Half a batch's loss twice is the batch's, so the update from the sum is the same.
 TEST(AccumulateGradients, EveryOptimizerUpdatesFromTheSum) {
   for (const OptimizerKind kind : {OptimizerKind::kAdamW, OptimizerKind::kAdamW8bit, OptimizerKind::kAdafactor}) {
     SCOPED_TRACE(optimizer_name(kind));

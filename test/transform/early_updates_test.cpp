@@ -28,7 +28,7 @@ Graph updating_net(bool clips, OptimizerKind kind = OptimizerKind::kAdamW) {
   return recompute(net.graph, is_cheap);
 }
 
-// Parameters and moments after one update, and the norm.
+// Returns parameters and moments after one update, and the norm.
 std::map<std::string, std::vector<double>> run(const Graph& graph, Backend& backend, bool clips) {
   GraphRunner runner(graph, backend, {.reuse = Reuse::kFirst});
   set_all(runner, SmallNet(DType::kF32, false).weights());
@@ -76,7 +76,7 @@ TEST(EarlyUpdates, ChangeNoBit) {
   }
 }
 
-TEST(EarlyUpdates, ClippingMatters) {  // or the test above would say nothing of the second pass
+TEST(EarlyUpdates, ClippingMatters) {  // otherwise the test above would not test the second pass
   ReferenceBackend backend;
   for (const OptimizerKind kind : kKinds) {
     EXPECT_NE(run(updating_net(true, kind), backend, true), run(updating_net(false, kind), backend, false));
@@ -88,7 +88,7 @@ TEST(EarlyUpdates, FollowTheirGradientsAtOnce) {
   const Graph early = update_early(graph);
   EXPECT_NO_THROW(verify(early));
   EXPECT_EQ(early.nodes().size(), graph.nodes().size());
-  // The last layer's weight is updated before backward has gone on to the layer below.
+  // The last layer's weight is updated before backward continues to the layer below.
   std::map<std::string, std::size_t> position;
   for (std::size_t n = 0; n < early.nodes().size(); ++n) position[early.nodes()[n].name] = n;
   std::size_t last_backward = 0;
@@ -100,7 +100,7 @@ TEST(EarlyUpdates, FollowTheirGradientsAtOnce) {
   EXPECT_GT(position.at("gradient_norm"), last_backward);
 }
 
-// Wide layers on few rows: gradients of weights outweigh everything else.
+// In wide layers with few rows the gradients of weights outweigh everything else.
 Graph wide_net(bool clips) {
   Graph graph;
   constexpr std::int64_t kWide = 64;

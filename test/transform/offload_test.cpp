@@ -1,4 +1,4 @@
-// Offloaded graphs as programs over a plan, against the same graphs with everything in memory: bit for bit the same.
+// Compares offloaded graphs, as programs over a plan, with the same graphs in memory: they agree bit for bit.
 #include "transform/offload.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@
 namespace plimsoll::test {
 namespace {
 
-// What takes so long that everything is begun well before it is needed, or so short that nothing is.
+// The disk is so slow that every transfer begins well before it is needed, or so fast that none does.
 OffloadOptions options(double disk_seconds_per_byte) {
   return {.node_seconds = [](const Graph&, const Node&) { return 1.0; },
           .read_seconds_per_byte = disk_seconds_per_byte,
@@ -79,7 +79,7 @@ std::set<std::string> all_names(const Graph& graph) {
   return names;
 }
 
-// The graph over an arena, with its file if it has one; three updates of it.
+// Three updates of the graph over an arena, with its file if it has one.
 struct Outcome {
   std::vector<std::vector<double>> losses;
   std::map<std::string, std::vector<std::byte>> persistent;  // parameters and states, wherever they are
@@ -178,12 +178,12 @@ TEST(Offload, StatesLeaveTheArenaAndStagingIsAFewParts) {
   ReferenceBackend backend;
   const Outcome before = run(plain, {}, backend), after = run(graph, layout, backend);
   EXPECT_EQ(before.held - after.held, layout.state_bytes());
-  // The part that is updated, the one before it and the one after it: two moments of 1 KiB each.
+  // Staging holds the part being updated and its two neighbours: two moments of 1 KiB each.
   EXPECT_LE(after.transient, before.transient + 3 * 2 * 1024);
 }
 
-// Every transfer is begun before it is waited for, once each; nobody reads what a fetch has not brought; a place is
-// stored before it is fetched again; bytes that leave are not written to until they have left.
+// Every transfer is begun once, before it is waited for; nobody reads a value before its fetch has ended; a place is
+// stored before it is fetched again; bytes being stored are not written to until the store has ended.
 TEST(Offload, OrdersItsTransfers) {
   for (const Mode mode : {Mode::kAfterBackward, Mode::kInBackward, Mode::kTwoPasses}) {
     for (const double disk : {0.0, 1e-3, 10.0}) {
@@ -192,7 +192,7 @@ TEST(Offload, OrdersItsTransfers) {
       const Graph graph = offload(plain, all_names(plain), options(disk), layout);
       verify(graph);
       std::map<std::int64_t, int> stage;      // by ticket: 1 begun, 2 waited for
-      std::map<std::uint64_t, bool> written;  // by place: begun to be stored in this step
+      std::map<std::uint64_t, bool> written;  // by place: its store has begun in this step
       int fetches = 0, stores = 0;
       for (const Node& node : graph.nodes()) {
         for (const ValueId input : node.inputs) {

@@ -1,4 +1,4 @@
-// append_optimizer against AdamW written as a loop over doubles, after the formulas of Loshchilov and Hutter (2019).
+// Compares append_optimizer with AdamW as a loop over doubles, after the formulas of Loshchilov and Hutter (2019).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -41,7 +41,7 @@ struct UpdateNet {
   }
 };
 
-// Gradients of update 1, 2, …, dense; the table's rows 0, 2, 5 or 1, 5.
+// Returns the dense gradients of update 1, 2, …; the table has rows 0, 2, 5 or 1, 5.
 std::map<std::string, std::vector<double>> gradients_at(const UpdateNet& net, int step) {
   std::map<std::string, std::vector<double>> gradients;
   for (const auto& [name, values] : net.start) {
@@ -69,11 +69,11 @@ void set_gradients(GraphRunner& runner, const std::map<std::string, std::vector<
     }
   }
   runner.set("ids", ids);
-  runner.set("rows", rows);  // what is beyond them is not a number
+  runner.set("rows", rows);  // the rows beyond them are NaN
   runner.set("count", std::vector<double>{static_cast<double>(ids.size())});
 }
 
-// The whole update, again.
+// Repeats the whole update as a loop.
 class Loop {
  public:
   Loop(std::map<std::string, std::vector<double>> parameters, const OptimizerOptions& options)
@@ -146,7 +146,7 @@ void expect_updates(const OptimizerOptions& options, double max_norm, int update
 
 TEST(AppendOptimizer, OneUpdate) { expect_updates({.adamw = kAdamW, .decays = {}}, 0, 1); }
 TEST(AppendOptimizer, SeveralUpdates) { expect_updates({.adamw = kAdamW, .decays = {}}, 0, 6); }
-// The norm of these gradients is some 3.5.
+// The norm of these gradients is about 3.5.
 TEST(AppendOptimizer, ClipsByTheNormOfAllGradients) { expect_updates({.adamw = kAdamW, .decays = {}}, 0.5, 4); }
 TEST(AppendOptimizer, LeavesSmallGradientsAsTheyAre) { expect_updates({.adamw = kAdamW, .decays = {}}, 100, 2); }
 TEST(AppendOptimizer, DecaysWhatTheCallerSays) {
@@ -176,7 +176,7 @@ TEST(AppendOptimizer, NamesItsStatesAndItsOutput) {
   }
 }
 
-// Type of a state, by name; rank 0 of BOOL if there is none.
+// Returns the type of a state by name; rank 0 of BOOL if there is none.
 TensorType state_type(const Graph& graph, const std::string& name) {
   const ValueId state = graph.find_source(name);
   return state == kNoValue || graph.value(state).role != Role::kState ? TensorType{DType::kBool, {}} : graph.type(state);
@@ -237,7 +237,7 @@ TEST(AppendOptimizer, TheModelSaysHowAParameterIsHeld) {
                                {.takes_codes = [](const std::string& name) { return name == "one"; }});
   EXPECT_EQ(state_type(coded, "one.exp_avg").dtype, DType::kU8);
   EXPECT_EQ(state_type(coded, "other.exp_avg").dtype, DType::kF32);
-  // Means of other numbers than the parameter's elements are of none of its shapes.
+  // If the means' sizes do not match the parameter's elements, they fit none of its shapes.
   expect_error<InternalError>(
       [&] {
         graph_of(OptimizerKind::kAdafactor,
@@ -293,7 +293,7 @@ TEST(AppendOptimizer, NothingToTrainIsRefused) {
   expect_error<InternalError>([&] { append_optimizer(graph, {}, {}); }, {"something to train"});
 }
 
-// As the patterns of transformers 5.17.0 decide (Trainer.get_decay_parameter_names).
+// The patterns are those of transformers 5.17.0 (Trainer.get_decay_parameter_names).
 TEST(DecaysByDefault, BiasesAndNormsDoNot) {
   for (const char* name :
        {"layoutlmv3.encoder.layer.3.attention.self.query.weight", "layoutlmv3.encoder.layer.3.output.dense.weight",

@@ -27,7 +27,7 @@ std::set<std::string> names_of(const std::vector<Recomputation>& ranked, std::si
   return names;
 }
 
-// The obvious count: forward values that a backward node of the rewritten graph reads.
+// Counts naively: activations that a backward node of the rewritten graph reads.
 std::size_t read_by_backward(const Graph& graph) {
   std::set<ValueId> read;
   for (const Node& node : graph.nodes()) {
@@ -60,7 +60,7 @@ TEST(RecomputeChoice, TheBestComesFirst) {
   const SmallNet net;
   const auto ranked = rank_recomputations(net.graph, {}, by_op);
   const auto worth = [](const Recomputation& r) { return static_cast<double>(r.bytes) / r.seconds; };
-  // No single node that is kept frees more for its time than the first choice; `expand` is the widest value by far.
+  // No single kept node frees more for its time than the first choice; `expand` is the widest value by far.
   EXPECT_EQ(ranked.front().nodes.front(), "first.LayerNorm");
   for (const Recomputation& recomputation : ranked) {
     EXPECT_GT(recomputation.bytes, 0U);

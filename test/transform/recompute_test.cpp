@@ -30,7 +30,7 @@ std::vector<NamedPolicy> policies() {
            }}};
 }
 
-// The net's step with all gradients as outputs.
+// Returns the net's step with all gradients as outputs.
 Graph step_graph(DType dtype = DType::kF32) {
   SmallNet net(dtype);
   for (const auto& [parameter, gradient] : net.gradients) {
@@ -121,7 +121,7 @@ TEST(Recompute, CheapValuesAreComputedAgainOnce) {
 
 TEST(Recompute, AValueReadTwiceInBackwardIsComputedOnce) {
   const Graph result = recompute(step_graph(), policies()[1].policy);  // everything
-  // gelu's gradient reads expand's output, and so does gelu itself when it is computed again.
+  // gelu's gradient reads expand's output, and so does gelu itself when it is recomputed.
   EXPECT_EQ(std::count_if(result.nodes().begin(), result.nodes().end(),
                           [](const Node& node) { return node.name == "expand.again"; }),
             1);
@@ -159,7 +159,7 @@ TEST(Recompute, NothingChosenNothingChanged) {
   EXPECT_EQ(names(result, result.outputs()), names(graph, graph.outputs()));
 }
 
-// The point of it: with the cheap values computed again, fewer bytes wait for backward.
+// This is the purpose: with the cheap values recomputed, fewer bytes wait for backward.
 TEST(Recompute, KeepsLessFromForwardToBackward) {
   const auto kept = [](const Graph& graph) {
     std::int64_t first_backward = 0;

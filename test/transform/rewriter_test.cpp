@@ -55,7 +55,7 @@ TEST(Rewriter, LetsATransformStepIn) {
   rewriter.copy_node(source.graph.nodes()[2], {gelu, rewriter.mapped(source.late)});
   EXPECT_EQ(rewriter.graph().nodes()[2].inputs[0], gelu);
   EXPECT_EQ(rewriter.graph().value(rewriter.mapped(source.z)).producer, 2);
-  // … and whoever reads z from now on reads x.
+  // … and every later reader of z reads x.
   rewriter.map(source.z, rewriter.mapped(source.x));
   EXPECT_EQ(rewriter.mapped(source.z), rewriter.graph().find_source("x"));
 }

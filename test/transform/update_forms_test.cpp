@@ -1,5 +1,5 @@
-// The forms of a parameter's update against one another and against loops of their own: a split parameter moves as the
-// whole one does, bit for bit; 8-bit moments are what a double-precision loop over the paper's description makes.
+// Compares the forms of a parameter's update with one another and with separate loops: a split parameter moves like a
+// whole one, bit for bit; 8-bit moments equal those of a double-precision loop over the paper's description.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t kRows = 23, kWidth = 37;
 
-// One weight with a dense gradient and one table whose gradient comes as rows; both too odd for whole blocks.
+// One weight with a dense gradient and one table whose gradient comes as rows; neither is a multiple of whole blocks.
 Graph update_graph(DType parameter, DType gradient, OptimizerKind kind) {
   Graph graph;
   const ValueId weight = graph.add_parameter("weight", {parameter, {kRows, kWidth}});
@@ -32,7 +32,7 @@ Graph update_graph(DType parameter, DType gradient, OptimizerKind kind) {
 
 constexpr int kTableIds[] = {1, 2, 9, 22};
 
-// The gradient of update `step` of the weight, and of the table as a dense tensor.
+// Return the gradient of update `step` for the weight, and for the table as a dense tensor.
 std::vector<double> weight_gradient(int step) { return numbers(kRows * kWidth, 0.3 + step); }
 std::vector<double> table_gradient(int step) {
   std::vector<double> dense(static_cast<std::size_t>(kRows * kWidth), 0.0);
@@ -116,8 +116,8 @@ TEST(SplitParameters, MoveAsWholeOnesBitForBit) {
   }
 }
 
-// The numbers of an 8-bit code from the paper's words: decades from 1e-7 to 1, each with twice the numbers of the one
-// below, halves of equal parts; by magnitude, ascending.
+// The numbers of an 8-bit code as the paper describes them: decades from 1e-7 to 1, each with twice the numbers of the
+// one below, midpoints of equal parts; by magnitude, ascending.
 std::vector<double> magnitudes(bool has_sign) {
   std::vector<double> list = {0};
   double low = 1e-7;
@@ -142,7 +142,7 @@ double stored(double value, double absmax, bool has_sign) {
   return std::copysign(nearest * absmax, value);
 }
 
-// A flat tensor's AdamW in double; moments pass through their codes after each update.
+// AdamW on a flat tensor in double; moments pass through their codes after each update.
 struct CodedLoop {
   std::vector<double> p, m, v;
   explicit CodedLoop(std::vector<double> start) : p(std::move(start)), m(p.size(), 0), v(p.size(), 0) {}
@@ -187,14 +187,14 @@ TEST(CodedMoments, FollowALoopInDouble) {
     weight.step(weight_gradient(step), step, clip);
     table.step(table_gradient(step), step, clip);
   }
-  // The map's numbers are floats in the graph: 3e-8 of a moment, and as much of what it moves a parameter by.
+  // The map's numbers are floats in the graph: moments differ by a factor of 3e-8, and so do the parameter's changes.
   const std::vector<double> found = runner.get(graph.find_source("weight"));
   const std::vector<double> found_table = runner.get(graph.find_source("table"));
   for (std::size_t i = 0; i < found.size(); ++i) {
     ASSERT_NEAR(found[i], weight.p[i], 1e-8) << i;
     ASSERT_NEAR(found_table[i], table.p[i], 1e-8) << i;
   }
-  // And codes matter: exact moments lead elsewhere.
+  // Codes have an effect: exact moments give another result.
   const Graph exact_graph = update_graph(DType::kF64, DType::kF64, OptimizerKind::kAdamW);
   GraphRunner exact(exact_graph, backend);
   clear_states(exact_graph, exact);
@@ -214,7 +214,7 @@ TEST(CodedMoments, FollowALoopInDouble) {
   EXPECT_LT(difference, 0.05 * way);
 }
 
-// A row update and a dense one with zeros for the rows that are absent do the same.
+// A row update equals a dense one with zeros for the absent rows.
 TEST(CodedMoments, RowsAndDenseGradientsAgree) {
   CpuBackend backend(2);
   for (const OptimizerKind kind : kinds()) {
