@@ -194,6 +194,8 @@ std::string diagnosis_text(const Diagnosis& d, const std::string& name) {
   say(out, "what", (d.doubt.empty() ? "" : "perhaps: ") + std::string(rule.what));
   say(out, "but", d.doubt);
   if (d.unexplained) out += quote(*d.unexplained);
+  say(out, "message", d.ending.text);
+  say(out, "where", d.ending.where);
   out += "evidence\n";
   for (const Evidence& evidence : d.evidence) out += quote(evidence);
   const std::vector<std::string> numbers = meanings(d);
@@ -227,6 +229,8 @@ nlohmann::json diagnosis_json(const Diagnosis& d) {
   if (d.unexplained) object["errors"] = evidence_json(std::span(&*d.unexplained, 1));
   object.update({{"rule", d.rule->name},
                  {"what", d.rule->what},
+                 {"message", d.ending.text},
+                 {"where", d.ending.where},
                  {"evidence", evidence_json(d.evidence)},
                  {"numbers", numbers_json(d.numbers)},
                  {"meaning", meanings(d)},

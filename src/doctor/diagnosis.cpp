@@ -23,6 +23,8 @@ constexpr std::size_t kMaxErrors = 3, kMaxContext = 4;
 constexpr std::size_t kMessageLines = 12, kMessageBytes = 4096;
 // How many exceptions of a log are kept: the last ones.
 constexpr std::size_t kMaxExceptions = 256;
+// The frames of a traceback that are kept, and the lines that a message is read over.
+constexpr std::size_t kMaxFrames = 128, kExceptionLines = 3, kExceptionBytes = 1200;
 
 struct Hit {
   std::uint64_t traceback = 0;  // how many tracebacks had begun
@@ -61,6 +63,11 @@ constexpr std::string_view kOutOfMemory[] = {
     "anon-rss",           "out of memory",        "tried to allocate", "outofmemory", "would exceed allowed memory",
     "unable to allocate", "can't allocate memory"};
 
+// Several processes wrote the log.
+constexpr std::string_view kRanks[] = {
+    "childfailederror", "torch.distributed.elastic", "processraisedexception",        "exits with return code",
+    "[rank*]:",         "srun: error:*task",         "torch/multiprocessing/spawn.py"};
+
 // Harmless messages of other programs: TensorFlow, which transformers loads where it is installed, reports libraries
 // that it does not find, and pip reports versions.
 constexpr std::string_view kElsewhere[] = {"tensorflow/stream_executor/",
@@ -76,6 +83,8 @@ constexpr std::string_view kElsewhere[] = {"tensorflow/stream_executor/",
                                            "which is incompatible",
                                            "which is not installed",
                                            "pip's dependency resolver",
+                                           "using the latest cached version of the",
+                                           "found the latest cached dataset configuration",
                                            "'messagefactory' object has no attribute 'getprototype'"};
 
 // "ValueError: …" as Python names what ended a traceback; no "mean absolute error: 0.1".
@@ -215,9 +224,9 @@ class LogReader::Impl {
     PatternSet patterns{};
     std::map<std::string_view, int> number{};
     std::set<int> out_of_memory{}, elsewhere{}, links{}, threads{}, after{}, closings{}, exits{}, trackers{},
-        teardown{};
+        teardown{}, ranks{};
     std::map<int, std::size_t> facts{};  // of a pattern, which fact it begins
-    int traceback = 0;
+    int traceback = 0, train_nan = 0, eval_nan = 0;
   };
   // Made once, for every reader.
   static const Known& known() {
@@ -227,6 +236,8 @@ class LogReader::Impl {
         visit_patterns(rule, [&](std::string_view pattern) { made.number[pattern] = made.patterns.add(pattern); });
       }
       made.traceback = made.patterns.add(kTraceback);
+      made.train_nan = made.patterns.add("loss is nan");
+      made.eval_nan = made.patterns.add("val_loss: nan");
       const auto add = [&](std::span<const std::string_view> texts, std::set<int>& numbers) {
         for (const std::string_view text : texts) numbers.insert(made.patterns.add(text));
       };
@@ -239,6 +250,7 @@ class LogReader::Impl {
       add(kExits, made.exits);
       add(kTrackers, made.trackers);
       add(kTeardown, made.teardown);
+      add(kRanks, made.ranks);
       const auto& facts = LogFactsReader::patterns();
       for (std::size_t i = 0; i < facts.size(); ++i) made.facts.emplace(made.patterns.add(facts[i]), i);
       made.patterns.prepare();
@@ -266,15 +278,13 @@ class LogReader::Impl {
       return;
     }
     const bool ends_traceback = ends_traceback_here(text);
-    const bool error = is_error(small), told = error || in_traceback_;
+    follow_exception(number, text, small);
+    const bool error = is_error(small), told = error || in_traceback_ || exception_lines_ > 0;
+    story_.ranks = story_.ranks || found_one_of(known_.ranks);
     for (const int pattern : found_) keep_hit(pattern, number, text, small, told);
     follow_message(small);
-    if (!passing_ && !only_warns(text) &&
-        ((ends_traceback && is_exception_name(text.substr(prefix_.size()))) || names_exception(text))) {
-      if (story_.exceptions.size() == kMaxExceptions) story_.exceptions.erase(story_.exceptions.begin());
-      story_.exceptions.push_back(
-          {{number, printable(text)}, chain_, story_.updates, found_, found_one_of(known_.teardown)});
-    }
+    const bool ends_here = ends_traceback && is_exception_name(text.substr(prefix_.size()));
+    if (!passing_ && !only_warns(text) && (ends_here || names_exception(text))) keep_exception(number, text, ends_here);
     // A notebook's traceback ends with its exception, and numbered lines below it are no source lines.
     if (notebook_ && !text.starts_with(' ') && !text.starts_with('-') && names_exception(text)) notebook_ = false;
     if (in_traceback_) last_ = {number, printable(text)};
@@ -286,6 +296,58 @@ class LogReader::Impl {
       story_.error_updates = story_.updates;
     }
   }
+  void keep_exception(std::uint64_t number, std::string_view text, bool ends_traceback) {
+    if (story_.exceptions.size() == kMaxExceptions) story_.exceptions.erase(story_.exceptions.begin());
+    Raised raised = read_raised(ends_traceback ? text.substr(prefix_.size()) : text, ends_traceback).value_or(Raised{});
+    raised.has_frames = !frames_.empty();
+    raised.at_start = raised.at_start || ends_traceback;
+    raised.layer = layer_of(frames_);
+    raised.place = place_of(frames_);
+    raised.asserted = assertion_;
+    // "ImportError: " and "RuntimeError: Error(s) in loading state_dict for Model:" go on in the next lines.
+    exception_lines_ = raised.message.empty() || raised.message.ends_with(':') || raised.name() == "ValidationError"
+                           ? kExceptionLines
+                           : 0;
+    if (raised.name() == "AssertionError") exception_lines_ = 0;
+    story_.exceptions.push_back({{number, printable(text)},
+                                 chain_,
+                                 story_.updates,
+                                 found_,
+                                 found_one_of(known_.teardown),
+                                 false,
+                                 direct_,
+                                 std::move(raised)});
+    exception_line_ = number;
+    frames_.clear();
+    assertion_.clear();
+  }
+  // Reads frames, and the rest of a message that takes several lines.
+  void follow_exception(std::uint64_t number, std::string_view text, std::string_view small) {
+    if (std::optional<Frame> frame = read_frame(text.starts_with(prefix_) ? text.substr(prefix_.size()) : text)) {
+      if (frames_.size() == kMaxFrames) frames_.erase(frames_.begin());
+      frames_.push_back(std::move(*frame));
+      assertion_.clear();
+      exception_lines_ = 0;
+      return;
+    }
+    if (std::optional<std::string> condition = read_assertion(text)) assertion_ = std::move(*condition);
+    if (exception_lines_ == 0 || story_.exceptions.empty()) return;
+    const std::string rest = printable(text.starts_with(prefix_) ? text.substr(prefix_.size()) : text, kExceptionBytes);
+    std::string& message = story_.exceptions.back().raised.message;
+    const bool ends = begins_traceback_ || found_one_of(known_.links) || names_exception(text) ||
+                      small.starts_with("[rank") || message.size() > kExceptionBytes;
+    // An empty line ends a message that has begun.
+    if (ends || (number > exception_line_ + 1 && !message.empty())) {
+      exception_lines_ = 0;
+      return;
+    }
+    exception_line_ = number;
+    if (rest.empty()) return;
+    message += (message.empty() ? "" : " ") + rest;
+    // The line may be what a rule knows the exception by.
+    story_.exceptions.back().patterns.insert(story_.exceptions.back().patterns.end(), found_.begin(), found_.end());
+    --exception_lines_;
+  }
   void follow_losses(std::uint64_t number, std::string_view text, std::string_view small) {
     if (found_one_of(known_.trackers)) return;
     if (found_one_of(known_.closings)) story_.closing_line = number;
@@ -294,8 +356,11 @@ class LogReader::Impl {
     if (story_.closing_line == number) return;
     const LossLine losses = read_losses(small);
     run_up_.add(losses, number, text, small);
+    // Whatever the form of the line, the rules know it by one of these.
+    if (losses.train_nan) found_.push_back(known_.train_nan);
+    if (losses.eval_nan) found_.push_back(known_.eval_nan);
     // NaN in evaluation is a failure of its own where training goes on with numbers.
-    for (const std::string_view name : {"eval_loss", "val_loss", "validation loss"})
+    for (const std::string_view name : {"eval_loss", "val_loss", "validation loss", "valid loss", "valid_loss"})
       if (small.find(name) != std::string_view::npos) story_.eval_finite = losses.finite || !story_.finite;
     if (!losses.finite) {
       story_.relapses += story_.finite && story_.updates > 0 && losses.loss.empty();
@@ -310,7 +375,9 @@ class LogReader::Impl {
   // Training Loss  Validation Loss" the row "500  0.4127  0.3920" becomes "'loss': 0.4127, 'eval_loss': 0.3920". Empty
   // for every other line.
   std::string read_table_row(std::string_view small) {
-    if (small.find("training loss") != std::string_view::npos && small.size() < 200) {
+    const bool names_loss =
+        small.find("training loss") != std::string_view::npos || small.find("train_loss") != std::string_view::npos;
+    if (names_loss && small.size() < 200) {
       const std::size_t begin = std::min(small.find_first_not_of(" |"), small.size());
       const bool names_columns = small.find_first_of(":=") == std::string_view::npos;
       in_table_ =
@@ -338,7 +405,10 @@ class LogReader::Impl {
   }
   // Where a traceback begins, and of which chain it is.
   void follow_tracebacks(std::string_view text, std::string_view small) {
-    if (found_one_of(known_.links)) linked_ = true;
+    if (found_one_of(known_.links)) {
+      linked_ = true;
+      direct_next_ = small.find("direct cause") != std::string_view::npos;
+    }
     if (found_one_of(known_.threads)) passing_next_ = true;
     if (found_one_of(known_.after)) is_after_ = passing_next_ = true;
     // What stands before the heading is a launcher's prefix only if the next line has it too; else it is a progress
@@ -347,6 +417,9 @@ class LogReader::Impl {
     begins_traceback_ = std::find(found_.begin(), found_.end(), known_.traceback) != found_.end();
     if (!begins_traceback_) return;
     ++tracebacks_;
+    frames_.clear();
+    assertion_.clear();
+    direct_ = linked_ && direct_next_;
     if (!linked_) chain_ = tracebacks_;
     is_after_ = is_after_ && passing_next_;
     passing_ = passing_next_ || (linked_ && passing_);
@@ -482,6 +555,11 @@ class LogReader::Impl {
   bool in_traceback_ = false;                   // its exception has not come yet
   std::string prefix_;                          // of its lines
   Evidence last_;                               // its last line
+  std::vector<Frame> frames_;                   // of the traceback that is being read
+  std::string assertion_;                       // the condition that its last source line asserts
+  std::size_t exception_lines_ = 0;             // still to be read of the last exception's message
+  std::uint64_t exception_line_ = 0;
+  bool direct_ = false, direct_next_ = false;  // the exception before was the direct cause of the one that is read
   std::string message_;
   std::size_t message_lines_ = 0;  // still to be read of the out-of-memory message
   OomNumbers numbers_;

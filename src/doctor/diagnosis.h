@@ -39,11 +39,18 @@ struct Finding {
   std::vector<Evidence> context{};  // what the rule found besides, in the log's order
 };
 
+// The exception that a diagnosis is about, as the log prints it.
+struct Ending {
+  std::string text{};   // its class and its whole message; empty where a rule knows it, for the evidence holds it then
+  std::string where{};  // the part of the program, the file and the line; empty where the log shows no frames
+};
+
 struct Diagnosis {
   const Rule* rule = nullptr;  // the root cause; null: not recognised, or no failure
   std::string_view doubt{};    // why the root may be another; empty: it lies in what ended the run
   bool no_failure = false;     // nothing failed but what the run outlived: see `others`
   std::vector<Evidence> evidence{};
+  Ending ending{};
   OomNumbers numbers{};           // of the out-of-memory message, where the root cause is one
   LogFacts facts{};               // what else the log says of the run
   std::vector<Finding> others{};  // also seen, and neither the root nor a vaguer word for it

@@ -18,6 +18,7 @@ namespace plimsoll::doctor {
 
 enum class Level {
   kNote,         // may be harmless: named when nothing else is found to blame
+  kEcho,         // only reports what failed elsewhere: named when nothing says what it was
   kConsequence,  // something else broke first: named when that left no trace in the log
   kCause
 };

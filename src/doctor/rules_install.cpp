@@ -28,6 +28,8 @@ std::vector<Rule> install_rules() {
                 "cudaerrorinsufficientdriver", "please update your gpu driver", "requires nvidia driver",
                 "unsatisfied condition: cuda"},
        .refines = {"no-driver", "no-device"},
+       .leads_to = {"fp16-without-gpu", "bf16-unsupported", "flash-attention", "map-location", "bitsandbytes",
+                    "bitsandbytes-windows", "half-on-cpu", "cuda-unknown", "cpu-only-torch", "no-kernel-image"},
        .what = "the NVIDIA driver is older than the CUDA runtime needs",
        .cause = "PyTorch brings its own CUDA runtime, and that one needs a newer driver: CUDA 11 needs 450.80, CUDA 12 "
                 "needs 525.60, CUDA 13 needs 580.65",
@@ -343,6 +345,19 @@ std::vector<Rule> install_rules() {
            "Its binaries are named after CUDA versions, and there is none for the one that it found, or it found none",
        .confirm = "python -m bitsandbytes",
        .fix = "pip install -U bitsandbytes; see that torch.cuda.is_available()",
+       .command = "plimsoll train --optim adamw_8bit needs no such package"},
+      {.name = "bitsandbytes-windows",
+       .when = {"winerror 193", "cuda setup failed despite", "cuda setup: problem:", "libbitsandbytes_cpu.dll",
+                "libbitsandbytes*.dll*(or one of its dependencies)", "cuda_setup: warning! libcudart.so not found"},
+       .anywhere = {{"windowspath(", "\\bitsandbytes\\", "libbitsandbytes*.dll"}},
+       .refines = {"bitsandbytes", "library-missing", "page-file"},
+       .what = "this build of bitsandbytes has no library for Windows",
+       .cause =
+           "Versions before 0.43 bring Linux's .so files only, which Windows cannot load (WinError 193: not a valid "
+           "Win32 application), and look for libcudart.so, which Windows does not have",
+       .confirm = "pip show bitsandbytes; python -m bitsandbytes",
+       .fix = "pip install -U bitsandbytes (0.43 and newer have wheels for Windows), with a CUDA build of PyTorch\n"
+              "Linux or WSL 2",
        .command = "plimsoll train --optim adamw_8bit needs no such package"},
       {.name = "flash-attention",
        .when = {"flashattention only support", "using it on a gpu requires flash attention",

@@ -289,7 +289,7 @@ std::vector<Rule> load_rules() {
        .confirm = "pip list | grep -iE 'datasets|fsspec|huggingface'",
        .fix = "pip install -U datasets huggingface_hub fsspec, then restart Python"},
       {.name = "dataset-failed",
-       .level = Level::kConsequence,
+       .level = Level::kEcho,
        .when = {"an error occurred while generating the dataset", "datasetgenerationerror"},
        .what = "a data set could not be made: its builder failed",
        .cause = "The exception that stands before it in the log",

@@ -116,7 +116,8 @@ std::vector<Rule> number_rules() {
        .when = {"'eval_loss': nan", "\"eval_loss\": nan", "'eval_loss': 'nan'", "eval_loss: nan", "eval_loss = nan",
                 "val_loss: nan", "val_loss=nan", "validation loss: nan"},
        .without_anywhere = {"'loss': nan", "'loss': 0.0,", "'loss': 0.000000", "'loss': 'nan'", "train_loss: nan",
-                            "train_loss=nan", "'grad_norm': nan", "'grad_norm': 'nan'", "training loss: nan"},
+                            "train_loss=nan", "'grad_norm': nan", "'grad_norm': 'nan'", "training loss: nan",
+                            "loss is nan"},
        .heals = true,
        .refines = with_nan({}),
        .what = "the loss is NaN in evaluation only",
@@ -158,12 +159,20 @@ std::vector<Rule> number_rules() {
               "leave out the rows with holes",
        .command = "plimsoll train checks every step and stops at the first NaN (exit code 6)"},
       {.name = "loss-scale-minimum",
+       // DeepSpeed stays at 1; apex halves until nothing is left.
        .when = {"loss scale already at minimum", "minimum loss scale reached", "cannot decrease scale anymore",
-                "loss scale reached minimum", "half precision overflows whatever the loss is scaled by"},
+                "loss scale reached minimum", "half precision overflows whatever the loss is scaled by",
+                "attempted loss scale: 1, reducing to 1$", "attempted loss scale: 1.0, reducing to 1.0$",
+                "attempted loss scale: 1, reducing to 1,", "attempted loss scale: 1.0, reducing to 1.0,",
+                "reducing loss scale to 0.0$", "reducing loss scale to *e-", "loss scale is 0",
+                "loss scale is too small", "loss scaling factor has been lowered to"},
        .refines = with_nan({"loss-scale-skips", "plimsoll-error"}),
-       .what = "half precision overflows whatever the loss is scaled by",
-       .cause = "The model itself is not finite: a NaN in the weights or the input, a learning rate that made it "
-                "diverge, or activations beyond 65504, which no scaling of the loss changes",
+       .what = "every update is skipped: half precision overflows whatever the loss is scaled by",
+       .cause =
+           "The loss scale has fallen to its minimum and gradients still overflow, so that no weight is ever updated: "
+           "the model does not fit half precision (activations beyond 65504, as models trained in bfloat16 have), "
+           "which no scaling of the loss changes\n"
+           "The loss itself is NaN: NaN in the weights or the input, or a learning rate that made it diverge",
        .confirm = "one forward in F32 on the same batch: finite?",
        .fix = "bf16 or F32; a lower learning rate with warm-up; start again from the last checkpoint that is finite",
        .command = "plimsoll train --bf16, or --fp16 --fp16-fallback"},

@@ -381,7 +381,7 @@ std::vector<Rule> package_rules() {
        .confirm = "the type in the message; pickle.dumps of the parts, one by one",
        .fix = "named functions at module level; save state_dict() instead of the object"},
       {.name = "lazy-import",
-       .level = Level::kConsequence,
+       .level = Level::kEcho,
        .when = {"failed to import transformers", "because of the following error (look up to see its traceback)"},
        .what = "a part of transformers could not be imported",
        .cause = "The line below it says which package failed, and its traceback stands before",

@@ -78,7 +78,7 @@ std::vector<Rule> parallel_rules() {
            "torch.cuda.set_device(int(os.environ['LOCAL_RANK'])); a newer driver, or PyTorch built for an older CUDA; "
            "NCCL_P2P_DISABLE=1 to rule out peer access"},
       {.name = "nccl-remote",
-       .level = Level::kConsequence,
+       .level = Level::kEcho,
        .when = {"remote process exited or there was a network error", "ncclremoteerror"},
        .refines = {"nccl-error"},
        .what = "another rank ended, or the connection to it broke",
@@ -133,7 +133,7 @@ std::vector<Rule> parallel_rules() {
        .fix = "torchrun or accelerate launch with the same --nnodes and an address that all nodes reach"},
 
       {.name = "rendezvous-lost",
-       .level = Level::kConsequence,
+       .level = Level::kEcho,
        .when = {"failed to send a keep-alive heartbeat", "failed to shutdown the rendezvous",
                 "rendezvousconnectionerror", "rendezvousclosederror", "rendezvousgracefulexiterror"},
        .what = "a node lost its connection to the others' meeting place",
@@ -203,7 +203,7 @@ std::vector<Rule> parallel_rules() {
        .fix = "gradient_checkpointing_kwargs={'use_reentrant': False}; find_unused_parameters=False; "
               "model._set_static_graph()"},
       {.name = "child-failed",
-       .level = Level::kConsequence,
+       .level = Level::kEcho,
        .when = {"childfailederror", "processraisedexception", "processexitedexception",
                 "torch.distributed.elastic.multiprocessing.errors", "exits with return code",
                 "calledprocesserror: command*returned non-zero exit status"},

@@ -220,7 +220,7 @@ std::vector<Rule> trainer_rules() {
        .confirm = "pip show transformers torch; several GPUs are visible",
        .fix = "CUDA_VISIBLE_DEVICES=0, torchrun instead of DataParallel, or a newer transformers"},
       {.name = "replica-exception",
-       .level = Level::kConsequence,
+       .level = Level::kEcho,
        .when = {"caught*in replica"},
        .what = "an exception in one of DataParallel's replicas",
        .cause = "The original traceback follows below it in the log: its last line is the failure",

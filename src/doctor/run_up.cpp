@@ -18,30 +18,57 @@ std::string_view number_after(std::string_view small, std::size_t end, std::stri
   return small.substr(begin, small.find_first_not_of("0123456789.e+-", begin) - begin);
 }
 
+bool is_letter(char c) { return c >= 'a' && c <= 'z'; }
+
+// Whether "loss", which begins at `at`, is an evaluation's: "eval_loss", "valid loss", "test/loss".
+bool is_evaluation(std::string_view small, std::size_t at) {
+  const std::string_view before = small.substr(0, at);
+  for (const std::string_view word : {"eval", "val", "valid", "validation", "test", "dev"})
+    if (before.size() > word.size() && before.substr(0, before.size() - 1).ends_with(word) && !is_letter(before.back()))
+      return true;
+  return false;
+}
+
+// Where the name that holds "loss" ends: of "loss_step=0.3" before the "=". "loss_scale" is no loss.
+std::size_t name_end(std::string_view small, std::size_t at) {
+  for (const std::string_view suffix : {"_step", "_epoch", "_avg", "_mean", "_total", "_sum"})
+    if (small.substr(at + 4).starts_with(suffix)) return at + 4 + suffix.size();
+  return small.substr(at + 4).starts_with('_') ? std::string_view::npos : at + 4;
+}
+
 std::string_view loss_in(std::string_view small, bool of_training) {
   for (std::size_t at = small.find("loss"); at != std::string_view::npos; at = small.find("loss", at + 1)) {
-    const std::string_view before = small.substr(0, at);
-    const auto follows = [&](std::string_view word) {
-      return before.size() > word.size() && before.substr(0, before.size() - 1).ends_with(word);
-    };
-    if (of_training && (follows("eval") || follows("val") || follows("valid") || follows("validation") ||
-                        follows("test") || follows("dev")))
-      continue;
-    if (const std::string_view loss = number_after(small, at + 4, "'\": ="); !loss.empty()) return loss;
+    if (of_training && is_evaluation(small, at)) continue;
+    const std::size_t end = name_end(small, at);
+    if (end == std::string_view::npos) continue;
+    if (const std::string_view loss = number_after(small, end, "'\": ="); !loss.empty()) return loss;
   }
   return {};
 }
 
-bool tells_no_number(std::string_view small) {
-  if (small.find("loss") == std::string_view::npos && small.find("grad_norm") == std::string_view::npos) return false;
-  for (const std::string_view word : {": nan", "=nan", "= nan", "'nan'", " nan", ": inf", "=inf", "= inf", "'inf'"}) {
-    const std::size_t at = small.find(word), end = at + word.size();
-    // Megatron counts them: "number of nan iterations: 0".
-    if (at != std::string_view::npos && small.substr(at, 15) != " nan iterations" &&
-        (end == small.size() || std::isalpha(static_cast<unsigned char>(small[end])) == 0))
-      return true;
+// Whether what stands behind a name is NaN or infinite: ": nan", "=nan.0", "   nan |", ": tensor(nan, device=…)".
+bool is_nan_at(std::string_view small, std::size_t end) {
+  std::string_view rest = small.substr(std::min(end, small.size()));
+  const std::size_t skip = std::min(rest.find_first_not_of(" '\":=(\t"), rest.size());
+  if (skip == 0 || skip > 24) return false;
+  rest.remove_prefix(skip);
+  for (const std::string_view word : {"is ", "became ", "tensor("})
+    if (rest.starts_with(word)) rest.remove_prefix(word.size());
+  if (rest.starts_with('-') || rest.starts_with('+')) rest.remove_prefix(1);
+  if (!rest.starts_with("nan") && !rest.starts_with("inf")) return false;
+  return rest.size() == 3 || !is_letter(rest[3]) || rest.starts_with("infinity");
+}
+
+void find_nan(std::string_view small, LossLine& line) {
+  for (std::size_t at = small.find("loss"); at != std::string_view::npos; at = small.find("loss", at + 1)) {
+    const std::size_t end = name_end(small, at);
+    if (end == std::string_view::npos || !is_nan_at(small, end)) continue;
+    (is_evaluation(small, at) ? line.eval_nan : line.train_nan) = true;
   }
-  return false;
+  for (const std::string_view word : {"grad_norm", "grad norm", "gradient norm", "gnorm"}) {
+    const std::size_t at = small.find(word);
+    if (at != std::string_view::npos && is_nan_at(small, at + word.size())) line.norm_nan = true;
+  }
 }
 
 bool is_zero(std::string_view number) { return number.find_first_not_of("0.+-e") == std::string_view::npos; }
@@ -81,7 +108,8 @@ bool was_steady(std::vector<double> values, double fold) {
 
 LossLine read_losses(std::string_view small) {
   LossLine line{loss_in(small, false), loss_in(small, true)};
-  line.finite = !tells_no_number(small) && (line.loss.empty() || !is_zero(line.loss));
+  find_nan(small, line);
+  line.finite = !line.train_nan && !line.eval_nan && !line.norm_nan && (line.loss.empty() || !is_zero(line.loss));
   return line;
 }
 

@@ -16,6 +16,9 @@ namespace plimsoll::doctor {
 struct LossLine {
   std::string_view loss{};        // "'loss': 0.3127", "loss=0.41", "average loss = 0.0412": the number; empty: none
   std::string_view train_loss{};  // the same, if it is no evaluation's
+  bool train_nan = false;         // the loss of training is NaN or infinite
+  bool eval_nan = false;          // an evaluation's is
+  bool norm_nan = false;          // the norm of the gradients is
   bool finite = true;             // false: "'loss': nan", "grad_norm=inf"; and a loss of 0, as the Trainer prints NaN
 };
 LossLine read_losses(std::string_view small);

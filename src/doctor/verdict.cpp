@@ -4,6 +4,7 @@
 #include <cctype>
 #include <map>
 #include <set>
+#include <span>
 
 #include "doctor/pattern.h"
 
@@ -14,7 +15,7 @@ namespace {
 bool says_word(std::string_view line, std::string_view word) {
   const auto is_letter = [&](std::size_t at) {
     return at < line.size() && (std::isalnum(static_cast<unsigned char>(line[at])) != 0 ||
-                                 std::string_view("_./\\'\"=").find(line[at]) != std::string_view::npos);
+                                std::string_view("_./\\'\"=").find(line[at]) != std::string_view::npos);
   };
   for (std::size_t at = line.find(word); at != std::string_view::npos; at = line.find(word, at + 1))
     if ((at == 0 || !is_letter(at - 1)) && !is_letter(at + word.size())) return true;
@@ -28,16 +29,26 @@ bool is_torch_warning(std::string_view small) {
          (small[at + 2] == ' ' || std::isdigit(static_cast<unsigned char>(small[at + 2])) != 0) &&
          small.substr(at, end - at).find(".cpp:") != std::string_view::npos;
 }
-bool is_mild(const Finding& f) { return f.rule->level == Level::kNote || only_warns(f.trigger.text); }
+// A loss that is NaN is no less so in a line that a logger marks as information.
+bool is_mild(const Finding& f) {
+  return f.rule->level == Level::kNote || (only_warns(f.trigger.text) && !f.rule->heals);
+}
 
 // So many losses that are NaN, each after one that is a number, are no accident.
 constexpr std::uint64_t kRelapses = 3;
+
+// What is quoted of an exception, and of the chain that it stands in.
+constexpr std::size_t kMaxMessageBytes = 1200, kMaxChain = 4;
 
 bool calls_itself_warning(std::string_view line) { return to_small_letters(line).find("warning") != std::string::npos; }
 
 class Judge {
  public:
-  Judge(std::vector<Finding> findings, const Story& story) : findings_(std::move(findings)), story_(story) {}
+  Judge(std::vector<Finding> findings, const Story& story) : findings_(std::move(findings)), story_(story) {
+    has_more_than_reports_ =
+        std::any_of(findings_.begin(), findings_.end(), [](const Finding& f) { return !is_mild(f); }) ||
+        std::any_of(story_.exceptions.begin(), story_.exceptions.end(), [](const Exception& e) { return !follows(e); });
+  }
 
   Diagnosis decide() {
     drop_vaguer_words();
@@ -46,11 +57,14 @@ class Judge {
     Diagnosis diagnosis;
     const std::optional<Evidence> unexplained = unexplained_error();
     const bool at_peace = !unexplained && ended_in_peace();
+    const std::vector<const Exception*> ending = ending_chain();
     if (findings_.empty() || is_over(findings_.front()) ||
         (at_peace && made_progress() && is_mild(findings_.front()))) {
       diagnosis.no_failure = at_peace && (!findings_.empty() || made_progress());
+      if (!diagnosis.no_failure) take_ending(ending, diagnosis);
       diagnosis.others = std::move(findings_);
-    } else if (unexplained && explains_little(findings_.front())) {
+    } else if (unexplained && (explains_little(findings_.front()) || is_outranked(findings_.front(), ending))) {
+      take_ending(ending, diagnosis);
       diagnosis.others = std::move(findings_);
     } else {
       take_root(diagnosis);
@@ -95,6 +109,65 @@ class Judge {
   static bool explains_little(const Finding& f) {
     return is_mild(f) || (f.rule->level != Level::kCause && !f.rule->heals);
   }
+  // Whether the exception that ended the run counts for more than that finding, which is no error's line, or an
+  // exception that the program printed before it went on.
+  bool is_outranked(const Finding& f, std::span<const Exception* const> ending) const {
+    if (ending.empty() || kind_of(told_by(ending).raised) == nullptr || f.rule->from_outside) return false;
+    if (!f.told) return true;
+    const bool raised = std::any_of(story_.exceptions.begin(), story_.exceptions.end(),
+                                    [&](const Exception& e) { return e.chain == f.chain && e.chain > 0; });
+    const std::optional<Raised> quoted = read_raised(f.trigger.text, false);
+    return !f.inside && !raised && quoted && !quoted->at_start && told_by(ending).raised.has_frames &&
+           told_by(ending).evidence.line > f.trigger.line;
+  }
+
+  // The unexplained exceptions that Python says are of the failure which ended the run; of one process the last such
+  // failure, and the first one of several processes.
+  std::vector<const Exception*> ending_chain() const {
+    std::vector<const Exception*> chain;
+    for (const Exception& e : story_.exceptions) {
+      if (is_explained(e) || went_on(e.evidence.line, e.updates)) continue;
+      const bool starts = chain.empty() || chain.back()->chain != e.chain;
+      if (starts && !chain.empty() && (follows(e) || story_.ranks)) continue;
+      if (starts) chain.clear();
+      chain.push_back(&e);
+    }
+    return chain;
+  }
+  static const Exception& told_by(std::span<const Exception* const> chain) {
+    std::vector<Raised> raised;
+    for (const Exception* e : chain) raised.push_back(e->raised);
+    return *chain[telling_one(raised, chain.back()->direct)];
+  }
+  static std::string where(const Raised& raised) {
+    const std::string words(layer_words(raised.layer));
+    return words.empty() || raised.place.empty() ? words + raised.place : words + ": " + raised.place;
+  }
+  void take_ending(std::span<const Exception* const> chain, Diagnosis& diagnosis) const {
+    if (chain.empty()) return;
+    const Exception& exception = told_by(chain);
+    const Kind* kind = kind_of(exception.raised);
+    if (kind == nullptr) return;
+    const Raised& raised = exception.raised;
+    diagnosis.rule = &kind->rule;
+    diagnosis.ending = {
+        printable(raised.type + ": " + (raised.message.empty() ? "assert " + raised.asserted : raised.message),
+                  kMaxMessageBytes),
+        where(raised)};
+    for (const Exception* e : chain) diagnosis.evidence.push_back(e->evidence);
+    if (diagnosis.evidence.size() > kMaxChain)
+      diagnosis.evidence.erase(diagnosis.evidence.begin() + 1, diagnosis.evidence.end() - (kMaxChain - 1));
+    // Another program's last words, which nothing explains.
+    for (const Exception& e : story_.exceptions) {
+      if (e.evidence.line <= exception.evidence.line || e.chain == exception.chain || is_explained(e) ||
+          went_on(e.evidence.line, e.updates) || kind_of(e.raised) != nullptr || follows(e))
+        continue;
+      diagnosis.unexplained = e.evidence;
+      diagnosis.doubt = "the log also holds an error that Plimsoll does not know, and which may be the failure";
+    }
+    if (went_on(exception.evidence.line, exception.updates))
+      diagnosis.doubt = "losses follow it: the run went on after it, or its output reached the log late";
+  }
 
   // Whether the root is that somebody ended the program: then it ends as such programs do, and may say so.
   bool is_ended_from_outside() const {
@@ -104,11 +177,24 @@ class Judge {
   // A rule explains an exception whose line it knows; or that stands in one chain with what it found, be it a cause, or
   // a consequence that only announces the exception ("Caught … in DataLoader worker").
   bool is_explained(const Exception& e) const {
-    if (e.known || (e.teardown && is_ended_from_outside())) return true;
+    if (e.known || (follows(e) && has_more_than_reports_) || (e.teardown && is_ended_from_outside())) return true;
+    // What a loss that is NaN makes fail later.
+    if (mentions_nan(e.raised.message) && std::any_of(findings_.begin(), findings_.end(), [&](const Finding& f) {
+          return f.rule->heals && f.trigger.line < e.evidence.line;
+        }))
+      return true;
     return std::any_of(findings_.begin(), findings_.end(), [&](const Finding& f) {
+      if (f.rule->level == Level::kEcho && kind_of(e.raised) != nullptr) return false;
       return f.told && f.chain == e.chain && !is_mild(f) && e.updates < f.updates + kUpdatesAfterSurvival &&
              (f.rule->level == Level::kCause || f.trigger.line <= e.evidence.line);
     });
+  }
+  static bool follows(const Exception& e) { return follows_another_end(e.raised) || only_reports(e.raised); }
+  static bool mentions_nan(std::string_view message) {
+    const std::string small = to_small_letters(message);
+    for (const std::string_view word : {"nan", "inf", "infinity", "infinite"})
+      if (says_word(small, word)) return true;
+    return false;
   }
   // The last exception below that line that no rule explains; one that losses follow only if asked for.
   std::optional<Evidence> unexplained_error(std::uint64_t line = 0, bool even_if_losses_follow = false) const {
@@ -149,13 +235,24 @@ class Judge {
              f.updates + kUpdatesAfterSurvival <= other.updates;
     });
   }
-  // Causes, then what follows from something else, then what is but warned of, then what the run outlived; of causes
-  // those that it outlived until another one came are the last.
+  // Whether that cause is told in a warning, and an error that does not follow from it ended the run.
+  bool is_only_warned(const Finding& f) const {
+    if (f.told || !calls_itself_warning(f.trigger.text)) return false;
+    return std::any_of(findings_.begin(), findings_.end(), [&](const Finding& other) {
+      const auto& follows = f.rule->leads_to;
+      return other.told && other.inside && other.rule->level == Level::kCause && !is_mild(other) &&
+             other.trigger.line > f.trigger.line &&
+             std::find(follows.begin(), follows.end(), other.rule->name) == follows.end();
+    });
+  }
+  // Causes, then what follows from something else, then reports of another process's end, then what is but warned of,
+  // then what the run outlived; of causes those that it outlived until another one came are the last.
   int rank(const Finding& f) const {
-    if (is_over(f)) return 4;
-    if (is_mild(f)) return 3;
+    if (is_over(f)) return 5;
+    if (is_mild(f)) return 4;
+    if (f.rule->level == Level::kEcho) return 3;
     if (f.rule->level != Level::kCause) return 2;
-    return is_outlived(f) ? 1 : 0;
+    return is_outlived(f) || is_only_warned(f) ? 1 : 0;
   }
   void order() {
     std::vector<std::pair<int, std::size_t>> ranks;
@@ -180,6 +277,11 @@ class Judge {
                                          [](const Evidence& a, const Evidence& b) { return a.line == b.line; }),
                              diagnosis.evidence.end());
     diagnosis.others.assign(findings_.begin() + 1, findings_.end());
+    for (const Exception& e : story_.exceptions) {
+      if (!root.inside || e.chain != root.chain || e.raised.place.empty()) continue;
+      diagnosis.ending.where = where(e.raised);
+      break;
+    }
   }
 
   void doubt(Diagnosis& diagnosis) const {
@@ -219,12 +321,15 @@ class Judge {
 
   std::vector<Finding> findings_;
   const Story& story_;
+  bool has_more_than_reports_ = false;  // the log holds more than what follows from another process's end
 };
 
 }  // namespace
 
 bool only_warns(std::string_view line) {
   const std::string small = to_small_letters(line);
+  // What ends a traceback may speak of warnings.
+  if (const std::optional<Raised> raised = read_raised(line, false); raised && raised->at_start) return false;
   for (const std::string_view serious : {"cuda initialization", "nccl warn", "failed to clone() tensor"})
     if (small.find(serious) != std::string::npos) return false;
   // A level's name stands in capitals or brackets: "to debug the error" is none.

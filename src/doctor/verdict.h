@@ -5,6 +5,7 @@
 #pragma once
 
 #include "doctor/diagnosis.h"
+#include "doctor/raised.h"
 
 namespace plimsoll::doctor {
 
@@ -15,6 +16,8 @@ struct Exception {
   std::vector<int> patterns{};  // that the line matches
   bool teardown = false;        // as what is left of a program raises it when the program is ended from outside
   bool known = false;           // one of them is what a rule that holds begins with
+  bool direct = false;          // the exception before it in its chain was its direct cause
+  Raised raised{};
 };
 
 // What a log says besides what rules look for.
@@ -26,6 +29,7 @@ struct Story {
   std::uint64_t closing_line = 0;   // the last line that only a run which came to its end prints; 0: none
   std::uint64_t exit_line = 0;      // the last that says exit status 0
   std::uint64_t error_updates = 0;  // losses printed by the last line that is an error's
+  bool ranks = false;               // several processes wrote the log
   std::vector<Exception> exceptions{};
   std::vector<Evidence> errors{};  // lines that are an error's, the first and the last ones
 };

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <set>
 
+#include "doctor/raised.h"
 #include "doctor/read_log.h"
 
 namespace plimsoll::doctor {
@@ -16,6 +17,15 @@ namespace fs = std::filesystem;
 TEST(Rules, AreWholeAndNamedOnce) {
   std::set<std::string_view> names;
   for (const Rule& rule : all_rules()) EXPECT_TRUE(names.insert(rule.name).second) << rule.name;
+  for (const Kind& kind : all_kinds()) {
+    const Rule& rule = kind.rule;
+    EXPECT_TRUE(names.insert(rule.name).second) << rule.name;
+    EXPECT_FALSE(rule.what.empty() || rule.cause.empty() || rule.confirm.empty() || rule.fix.empty()) << rule.name;
+    for (const std::string_view pattern : rule.when) EXPECT_EQ(to_small_letters(pattern), pattern) << rule.name;
+  }
+  // The last kind fits every exception that says enough.
+  EXPECT_TRUE(all_kinds().back().classes.empty() && all_kinds().back().layers.empty() &&
+              all_kinds().back().rule.when.empty());
   EXPECT_GE(names.size(), 40U);
   for (const Rule& rule : all_rules()) {
     EXPECT_FALSE(rule.when.empty() || rule.what.empty() || rule.cause.empty() || rule.confirm.empty() ||
@@ -50,6 +60,8 @@ TEST(Rules, EachRecognisesItsOwnLogs) {
     }
   }
   for (const Rule& rule : all_rules()) EXPECT_TRUE(tested.count(std::string(rule.name))) << rule.name << " has no log";
+  for (const Kind& kind : all_kinds())
+    EXPECT_TRUE(tested.count(std::string(kind.rule.name))) << kind.rule.name << " has no log";
 }
 
 // A log read byte by byte, with carriage returns or colours in it, says the same.
@@ -225,6 +237,14 @@ TEST(Rules, WarningsGiveWayToErrors) {
   EXPECT_EQ(name_of(diagnose(warning)), "loss-shapes");
   EXPECT_EQ(name_of(diagnose(warning + error)), "oom");
   EXPECT_EQ(name_of(diagnose(driver + error)), "driver-too-old");
+  // What follows from it in a traceback does not take its place; what has nothing to do with it does.
+  const std::string trace =
+      "Traceback (most recent call last):\n  File \"train.py\", line 3, in <module>\n    main()\n";
+  EXPECT_EQ(name_of(diagnose(driver + trace +
+                             "ValueError: FP16 Mixed precision training with AMP or APEX "
+                             "(`--fp16`) and FP16 half precision evaluation can only be used on CUDA "
+                             "devices.\n")),
+            "driver-too-old");
 }
 
 TEST(Rules, TheRootIsSeenOnce) {

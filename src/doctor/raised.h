@@ -1,0 +1,57 @@
+// What a Python exception says by itself: its class, its message and the place where it was raised. Most failures end
+// in one that states its own cause; the kinds below say what that class and message mean and what to do, for every
+// message that no rule knows.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "doctor/frame.h"
+#include "doctor/rule.h"
+
+namespace plimsoll::doctor {
+
+// An exception's line, taken apart.
+struct Raised {
+  std::string type{};      // "torch.cuda.OutOfMemoryError", as it is written
+  std::string message{};   // empty: it has none
+  std::string asserted{};  // of an assertion without a message, the condition that the traceback shows
+  std::string place{};     // place_of its frames
+  Layer layer = Layer::kUnknown;
+  bool has_frames = false;
+  bool at_start = false;  // the line begins with it, a rank's number aside
+
+  std::string name() const;  // the class without its module
+};
+
+// "ValueError: …" in a line. `ends_traceback`: the line is what Python ends a traceback with, and need not look like an
+// exception's name.
+std::optional<Raised> read_raised(std::string_view text, bool ends_traceback);
+// Whether the line of a traceback shows an assertion's condition; the condition.
+std::optional<std::string> read_assertion(std::string_view text);
+
+// A launcher, a pool or a lazy import that only reports the exception of another place.
+bool only_reports(const Raised& raised);
+// What happens to processes when another one has ended.
+bool follows_another_end(const Raised& raised);
+// The class and the message say what was refused, and do not come late as CUDA's errors do.
+bool says_enough(const Raised& raised);
+// Which of the exceptions that Python reports as one failure, in the log's order, names its cause. `direct`: the first
+// was the direct cause of the last.
+std::size_t telling_one(std::span<const Raised> chain, bool direct);
+
+// What a kind of exception means. `rule.when`: patterns of the message; empty: any.
+struct Kind {
+  AnyOf classes{};              // without their modules; empty: any
+  std::vector<Layer> layers{};  // empty: any
+  Rule rule{};
+};
+// In the order in which they are tried; the last fits every exception.
+const std::vector<Kind>& all_kinds();
+// Nothing where the exception does not say enough.
+const Kind* kind_of(const Raised& raised);
+
+}  // namespace plimsoll::doctor
