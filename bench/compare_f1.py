@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The quality bar: layoutlmv3-small from scratch on SROIE, Plimsoll beside PyTorch, entity F1 on the validation pages.
+"""Checks the quality bar: entity F1 on SROIE's validation pages of layoutlmv3-small from scratch, by Plimsoll and by PyTorch.
 
 Both begin from the same fresh weights (`plimsoll init`), see the same examples in the same order (Plimsoll's order.jsonl)
 and follow the same recipe: 12 epochs, batch 16, 5e-4, 10 % linear warm-up, AdamW with weight decay 0.01, clipping 1.0,
@@ -7,10 +7,10 @@ dropout 0.1. Only the dropout's random numbers differ. Every word is judged by i
 bootstrap over pages says whether the difference is more than chance.
 
   bench/compare_f1.py [--work build/f1]        both halves, about an hour or two on two cores
-  bench/compare_f1.py --reuse                  keep the halves that are finished there
+  bench/compare_f1.py --reuse                  keep the finished halves
   bench/compare_f1.py --judge A.jsonl B.jsonl  only compare two prediction files
 
-A prediction file has one line a page, in the data's order: {"id": ..., "labels": [one name a word]}. The bar holds
+A prediction file has one line per page, in the data's order: {"id": ..., "labels": [one name a word]}. The bar holds
 unless the whole 95 % interval of F1(plimsoll) - F1(pytorch) lies below zero.
 """
 
@@ -91,7 +91,7 @@ def predict(model, windows, label_ids, path):
 
 
 def page_counts(pages, predictions):
-    """[page, (gold entities, predicted entities, correct entities)]"""
+    """Returns [page, (gold entities, predicted entities, correct entities)]"""
     from seqeval.metrics.sequence_labeling import get_entities
 
     assert len(pages) == len(predictions), f"{len(predictions)} predicted pages for {len(pages)}"
@@ -105,7 +105,7 @@ def page_counts(pages, predictions):
 
 
 def f1(counts):
-    """Micro F1 of summed counts [..., 3]."""
+    """Returns the micro F1 of summed counts [..., 3]."""
     total = counts[..., 0] + counts[..., 1]
     return numpy.where(total > 0, 2 * counts[..., 2] / numpy.maximum(total, 1), 0.0)
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The quality bar of the levers that change numbers: entity F1 after fine-tuning with each, against exact fp32 AdamW.
+"""Checks the quality bar of the levers that change numbers: entity F1 after fine-tuning with each, against exact fp32 AdamW.
 
 A base model is trained once, from scratch, as published ones are: first on words alone (from every word of drawn pages
 and of SROIE's training receipts, the first letter of the next one; no label of a task), so that its word embeddings say
@@ -10,10 +10,10 @@ paired bootstrap over pages, the seeds of a page together, says what loss of F1 
 1 point is not excluded (adapters: 2), that is, the 95 % interval of the difference reaches above -1 (-2) points.
 
   bench/compare_levers.py [--work build/levers] [--seeds 1 2 3] [--tasks drawn sroie]      an hour or two on two cores
-  bench/compare_levers.py --judge                                                          only judge what is there
+  bench/compare_levers.py --judge                                                          only judge the existing runs
 
-Finished runs in --work are kept, so an interrupted comparison goes on where it stopped. Writes levers.json and one SVG
-chart of the loss curves a task.
+Finished runs in --work are kept, so an interrupted comparison continues where it stopped. Writes levers.json and one SVG
+chart of the loss curves for each task.
 """
 
 import argparse
@@ -50,7 +50,7 @@ def timed(options, *arguments):
 
 
 def next_letters(words):
-    """The pretext task's label of each word: the class of the next word's first letter."""
+    """Returns the pretext task's label of each word: the class of the next word's first letter."""
     firsts = [word[0].lower() if word else "." for word in words[1:]]
     return ["0" if first.isdigit() else first if "a" <= first <= "z" else "." for first in firsts] + ["end"]
 
@@ -66,7 +66,7 @@ def copy_pages(source, lines, file, pretext=False):
 
 
 def prepare(options):
-    """Pages and the base model; those that exist are kept."""
+    """Makes the pages and the base model; existing ones are kept."""
     for name, count, seed, share in (("pages", options.pages, 11, 0.04), ("drawn", 400, 12, 0.375)):
         if not (options.work / name / "train.jsonl").exists():
             run(options.plimsoll, "synth", "--output", options.work / name, "--count", count, "--seed", seed,
@@ -95,7 +95,7 @@ def prepare(options):
 
 
 def train(options, base, files, lever, seed, epochs, directory):
-    """Trains and predicts; nothing where that has been done."""
+    """Trains and predicts, unless that has been done."""
     if (directory / "predictions.jsonl").exists():
         return
     shutil.rmtree(directory, ignore_errors=True)
@@ -111,7 +111,7 @@ def train(options, base, files, lever, seed, epochs, directory):
 
 
 def labels_of(path):
-    """Every label of a data file, O first."""
+    """Returns every label of a data file, O first."""
     names = {label for page in reference.read_jsonl(path) for label in page["labels"]}
     return sorted(names, key=lambda name: (name != "O", name[2:], name))
 
@@ -123,7 +123,7 @@ def losses(directory):
 
 
 def judge(options, task, files):
-    """A row a lever: mean F1 over the seeds, the difference from AdamW and its interval in points."""
+    """Returns a row for each lever: mean F1 over the seeds, the difference from AdamW and its interval in points."""
     pages = reference.read_jsonl(files[1])
     counts, orders = {}, {}
     for lever in LEVERS:
@@ -148,7 +148,7 @@ def judge(options, task, files):
 
 
 def chart(options, task):
-    """Loss against updates: each lever's mean over the seeds, and a thin line a seed."""
+    """Draws loss against updates: each lever's mean over the seeds, and a thin line for each seed."""
     width, height, left, top = 640, 320, 60, 20
     curves = {lever: [losses(options.work / "runs" / task / f"{lever}-{seed}") for seed in options.seeds] for lever in LEVERS}
     last = max(step for runs in curves.values() for run in runs for step, _ in run)

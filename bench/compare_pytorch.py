@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""One training step, PyTorch with transformers beside Plimsoll: time and peak resident set.
+"""Compares one training step of PyTorch with transformers and of Plimsoll: time and peak resident set.
 
 Both train the same model on the same batch with the same threads: forward, backward, clipping to 1.0, AdamW with weight
-decay, dropout as in config.json. Each run is a process of its own, and all programs take turns in every round, so that a
+decay, dropout as in config.json. Each run is a separate process, and all programs take turns in every round, so that a
 slow minute of the machine hits all of them; ratios are taken within a round, the figure is the median over the rounds.
 The first step of a process (of a compiled model, and on a GPU: three) warms up and is not counted.
 
   bench/compare_pytorch.py [--batches filled receipts] [--precisions fp32 bf16] [--programs eager allocator compile]
                            [--batch-size 4] [--rounds 3] [--steps 3]
   bench/compare_pytorch.py --device cuda      both on the first GPU: bf16, filled, batch 16, eager and torch.compile's modes
-  bench/compare_pytorch.py --device cuda --shape large --programs    no program beside ours: its share of the GPU's rate
+  bench/compare_pytorch.py --device cuda --shape large --programs    only ours: its fraction of the GPU's rate
 
 Batches: `filled`, S = 709 (512 text tokens, no padding, and 197 of the image); `receipts`, the first real receipts of
 ../shared/data/sroie, which PyTorch gets padded to 512 text tokens and Plimsoll packs.
@@ -83,7 +83,7 @@ def pytorch_worker(options):
 
 
 def matmul_worker(options, size=8192):
-    """Floating-point operations a second of the GPU's own bf16 product: what a share of its rate is counted against."""
+    """Measures the floating-point operations per second of the GPU's own bf16 product, to which our rate is compared."""
     import torch
 
     size = size if options.device == "cuda" else 256
@@ -146,7 +146,7 @@ def prepare_model(options):
 
 
 def prepare(options, kind):
-    """The batch as PyTorch takes it."""
+    """Makes the batch in PyTorch's form."""
     path = options.work / f"{kind}-{options.batch_size}x{options.length}.safetensors"
     make("make_batch.py", "--batch", options.batch_size, "--length", options.length, "--labels", 7, "--output", path,
          *(["--fill"] if kind == "filled" else []), *(["--synthetic"] if options.synthetic else []),
@@ -155,12 +155,12 @@ def prepare(options, kind):
 
 
 def reference_sizes(shape):
-    """Of synthetic pages for a model that is smaller than the published ones."""
+    """Returns the sizes of synthetic pages for a model that is smaller than the published ones."""
     return ["--vocabulary", 120, "--input-size", 32] if shape == "golden" else []
 
 
 def commands(options, model, batch, precision):
-    """{program: (command, warm steps, preloaded library)}, ours first."""
+    """Returns {program: (command, warm steps, preloaded library)}, ours first."""
     warm = dict.fromkeys(COMPILE_MODES, 3)
     # On a GPU our second step is recorded, and allocators and libraries settle in the first few steps.
     usual_warm = 3 if options.device == "cuda" else 1
@@ -181,7 +181,7 @@ def commands(options, model, batch, precision):
 
 
 def compare(options, model, kind, precision):
-    """Runs all rounds of one batch in one precision; a row a program."""
+    """Runs all rounds of one batch in one precision; returns a row for each program."""
     batch = prepare(options, kind)
     programs = commands(options, model, batch, precision)
     runs = {program: [] for program in programs}
@@ -205,7 +205,7 @@ def compare(options, model, kind, precision):
 
 
 def bar_of(options, kind, precision, program):
-    """None where there is nothing to hold."""
+    """Returns None if there is no bar."""
     if options.device == "cuda":
         return GPU_BARS.get(program.split("-")[0]) if options.shape == "base" and precision == "bf16" else None
     return BARS.get((kind, precision, program))
@@ -223,7 +223,7 @@ def print_rows(options, rows):
 
 
 def verdicts(options, rows):
-    """Every bar that the rows can judge."""
+    """Returns every bar that the rows can judge."""
     result = [row["ratio"] >= row["bar"] for row in rows if row["bar"] is not None]
     peaks = {(row["precision"], row["program"]): row["peak_bytes"] for row in rows if row["batch"] == "filled"}
     for (precision, program), peak in peaks.items():

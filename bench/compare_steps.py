@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What a lever does to the time of a training step: variants of `plimsoll bench-step`, interleaved, as ratios to the first.
+"""Measures a lever's effect on a training step's time: interleaved variants of `plimsoll bench-step`, as ratios to the first.
 
   bench/compare_steps.py precision [--batch 2]     fp32 against --bf16. Bar: 1.6 times as fast
   bench/compare_steps.py recompute [--batch 1]     bytes kept at the end of forward against extra time. Bar: the table in
                                                    KEPT, per page of base, S = 709
 
-Each run is a process of its own; the variants take turns (A B C A B C ...), so that a slow minute of the machine hits all;
+Each run is a separate process; the variants take turns (A B C A B C ...), so that a slow minute of the machine hits all;
 the first step of a process warms up and is not counted. The ratio is the median over rounds of the rounds' ratios.
 """
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Everything that only a GPU can check, in one run: scripts/gpu_check.sh calls it.
+"""Runs all checks that need a GPU; scripts/gpu_check.sh calls it.
 
   bench/gpu_check.py --plimsoll FILE --tests FILE [--python PYTHON] [--only PART …]
 
@@ -12,7 +12,7 @@ bench/predicted_against_measured.py. neighbour: bench/random_budgets.py, beside 
 
 Nothing stops at a failure; a part whose time is up says so. Written: bench/results/GPU-DATE.json and .md, to which a later
 run with another --only adds.
-Exit 1 if a bar is missed; 0 without a GPU, which is said in one line. Python's standard library only.
+Exit 1 if a bar is missed; 0 without a GPU, with a message. Python's standard library only.
 """
 
 import argparse
@@ -43,14 +43,14 @@ BEGINS, ENDS = 400, 540
 
 
 class Outcome:
-    """Of a program: exit status (None: it took too long), what it printed."""
+    """A program's exit status (None: it took too long) and output."""
 
     def __init__(self, status, output):
         self.status, self.output = status, output
 
 
 def run(command, environment, seconds):
-    """With all that the command has started: none of it is left on the device for those that come after."""
+    """Runs a command and, when its time is up, ends all that it has started, so that none of it is left on the device."""
     try:
         process = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                    errors="replace", env={**os.environ, **environment}, start_new_session=True)
@@ -68,7 +68,7 @@ def run(command, environment, seconds):
 
 
 def names_of(listing):
-    """Full names from --gtest_list_tests."""
+    """Returns full names from --gtest_list_tests."""
     names, suite = [], ""
     for line in listing.splitlines():
         line = line.split("#")[0].rstrip()
@@ -182,7 +182,7 @@ class Check:
         return neighbour_figures(report) if report else [self.nothing(*NEIGHBOUR, result)]
 
     def reported(self, script, work, *arguments, seconds=ENDS):
-        """What a script writes as JSON, None if it does not, and its outcome."""
+        """Returns the JSON that a script writes, None if it does not, and its outcome."""
         with tempfile.TemporaryDirectory() as folder:
             report = Path(folder) / "report.json"
             result = self.run(self.options.python, REPOSITORY / script, "--plimsoll", self.options.plimsoll, "--work",
@@ -192,7 +192,7 @@ class Check:
 
     @staticmethod
     def nothing(name, bar, result, ours=""):
-        """Of a script without a report. `ours`: what it prints if plimsoll failed, and not PyTorch."""
+        """Returns the row of a script without a report. `ours` is its output if plimsoll failed, and not PyTorch."""
         if result.status is None:
             return not_measured(name, bar, last_words(result.output))
         if ours in result.output:
@@ -205,7 +205,7 @@ class Check:
 
 
 def find_cublaslt(python):
-    """None where the loader finds it, or nobody does; else the file of Python's nvidia-cublas."""
+    """Returns None if the loader finds it or it is missing; else the file of Python's nvidia-cublas."""
     for name in ("libcublasLt.so.13", "libcublasLt.so.12"):
         try:
             ctypes.CDLL(name)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""bench/gpu_check.py and the scripts that it calls, without a GPU: with programs that pretend. Python's standard library only."""
+"""Tests bench/gpu_check.py and the scripts that it calls without a GPU, with fake programs. Python's standard library only."""
 
 import argparse
 import json
@@ -62,7 +62,7 @@ def outcome(output, status=0):
 
 
 def check_with(answers):
-    """A check whose commands are answered by the first of `answers` whose words are in them."""
+    """Returns a check whose commands get the first of `answers` whose words they contain."""
 
     def runner(command, _environment, _seconds):
         line = " ".join(map(str, command))
@@ -75,7 +75,7 @@ def check_with(answers):
 
 
 def writes(report, status=0):
-    """An answer that leaves a report."""
+    """Returns an answer that leaves a report."""
 
     def answer(line):
         Path(line.split("--json ")[1].split(" ")[0]).write_text(json.dumps(report))
@@ -146,7 +146,7 @@ def test_parity_and_speed():
 
 
 def test_measurements(folder):
-    """The scripts themselves, and what is made of their reports."""
+    """Tests the scripts themselves, and the evaluation of their reports."""
     plimsoll = folder / "plimsoll"
     plimsoll.write_text(PRETENDED.format(python=sys.executable))
     plimsoll.chmod(0o755)
@@ -221,7 +221,7 @@ def test_holder():
 
 
 def test_run():
-    """A command whose time is up is ended with what it has started."""
+    """A command whose time is up is ended with its child processes."""
     result = run(["sh", "-c", "echo begun; sleep 60 & sleep 60"], {}, 1)
     assert result.status is None and result.output == "begun\n\nended after 1 s", result.output
     assert run(["sh", "-c", "echo $WORD; exit 3"], {"WORD": "w"}, 60).output == "w\n"

@@ -1,4 +1,4 @@
-"""Bars, and the report of bench/gpu_check.py: figures beside them, kept as JSON and as a table. Python's standard library only."""
+"""Bars and report of bench/gpu_check.py, which has figures beside them as JSON and as a table. Standard library only."""
 
 import datetime
 import json
@@ -68,7 +68,7 @@ def rate_figure(shape, ours, beside="", note=""):
 
 
 def budget_figures(report):
-    """Of tight_budget.py."""
+    """Returns the rows of tight_budget.py."""
     name, bar = BUDGET
     sizes = f"{report['budget_bytes'] / GIB:.2f} of {report['pytorch_peak_bytes'] / GIB:.2f} GiB"
     if report["refused"]:
@@ -79,7 +79,7 @@ def budget_figures(report):
 
 
 def peaks_figures(report):
-    """Of predicted_against_measured.py."""
+    """Returns the rows of predicted_against_measured.py."""
     words = (f"{report['runs'] - report['failed']} of {report['runs']}, {report['above_prediction']} above; the largest error "
              f"{report['largest_error_bytes'] / MIB:.1f} MiB")
     if report["failed"]:
@@ -89,7 +89,7 @@ def peaks_figures(report):
 
 
 def neighbour_figures(report):
-    """Of random_budgets.py."""
+    """Returns the rows of random_budgets.py."""
     ended = report["failed"] + report["killed"]
     words = f"{report['done']} to the end, {report['refused']} refused at the start, {ended} failed"
     neighbour = report["neighbour"]
@@ -102,7 +102,7 @@ def neighbour_figures(report):
 
 
 def whole(row, report, words, note=""):
-    """Holds, if every run that was asked for was made in time."""
+    """The bar holds only if every requested run was made in time."""
     if report["runs"] < report["asked"]:
         return figure(*row, words, "not measured", f"{report['runs']} of {report['asked']} runs in the time there was; {note}")
     return judged(*row, words, True, note)
@@ -118,7 +118,7 @@ def table(report):
 
 
 def write_report(folder, device, environment, figures, order, date=None):
-    """Adds to what another run of the same day has found in other parts; all stand in the order of parts."""
+    """Adds to the results of other parts from the same day; rows are in the order of parts."""
     date = date or datetime.date.today().isoformat()
     path = folder / f"{re.sub(r'[^a-z0-9]+', '-', device.lower()).strip('-')}-{date}.json"
     known = json.loads(path.read_text())["figures"] if path.exists() else []

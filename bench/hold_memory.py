@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Takes and frees memory of the first GPU at random, at times all that there is, until its standard input closes: the
+"""Takes and frees memory of the first GPU at random, sometimes all of it, until its standard input closes: the
 neighbour of bench/random_budgets.py. Needs NVIDIA's driver and Python's standard library, nothing else.
 
   bench/hold_memory.py [--seed 1] [--least 0.2] [--most 0.8]      seconds between two changes
@@ -18,7 +18,7 @@ SMALLEST = 2 << 20  # the driver allocates at least this much
 
 
 class Driver:
-    """Device memory through the driver's own library. Throws OSError where it refuses."""
+    """Device memory through the driver's own library. Throws OSError if it fails."""
 
     def __init__(self):
         self._cuda = ctypes.CDLL("libcuda.so.1")
@@ -40,7 +40,7 @@ class Driver:
         return free.value
 
     def take(self, size):
-        """An address, or None where there is no room."""
+        """Returns an address, or None if there is no room."""
         out_of_memory = 2
         address = ctypes.c_ulonglong()
         error = self._call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(size), allowed=(out_of_memory,))
@@ -69,7 +69,7 @@ class Holder:
             self._driver.give(address)
 
     def change(self):
-        """One more block, one less, or all that is free, after which all is given back, for others live here too."""
+        """Takes a block, frees one, or takes all free memory and then frees everything, because other processes need it too."""
         self.changes += 1
         kind = self._random.random()
         if self._full:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Does a run end cleanly whatever fails in it?
+"""Tests that a run ends cleanly, whatever fails in it.
 
 A short run (two workers that decode images, a cache, updates, evaluations, a checkpoint after every update) is repeated, each time with
 one thing failing, by test/failure's library: every system call that changes a file or starts a thread once, with an error
@@ -13,7 +13,7 @@ With --leaks a leak checker looks at every run.
 
   bench/inject_failures.py [--leaks] [--jobs 2] [--kinds calls halves allocations exhausted] [--every 1] [--seconds 600]
 
-What libraries do about a failure that nobody but them sees is listed in EXCEPTIONS, by name and with the reason. Exit status
+Reactions of libraries to failures that only they see are listed in EXCEPTIONS, by name and with the reason. Exit status
 1 if one run is neither clean nor such an exception. Python's standard library only.
 """
 
@@ -59,7 +59,7 @@ EXCEPTIONS = {
 
 
 class Scenario:
-    """A run, and what it leaves when nothing fails."""
+    """A run, and the files that it leaves if nothing fails."""
 
     def __init__(self, options, name, base, resumes):
         self.options, self.name, self.base = options, name, base
@@ -100,7 +100,7 @@ class Scenario:
 
 
 def state_of(directory):
-    """A name for all that a directory holds but for times and memory."""
+    """Returns a name for the contents of a directory, except times and memory."""
     if not directory.exists():
         return "nothing"
     files = digests(directory)
@@ -224,7 +224,7 @@ class Judge:
 
 
 def owner_of(record):
-    """Whose object a leak's stack says it is: that of the library that is nearest to the allocation."""
+    """Returns the owner of a leaked object: the library nearest to the allocation in its stack."""
     for line in record.splitlines():
         if "nlohmann::" in line or "libdnnl" in line:
             return "of nlohmann's json" if "nlohmann::" in line else "of oneDNN"
@@ -243,7 +243,7 @@ def expected_of_call(event, number):
 
 
 def symbols(program, frames):
-    """Names of functions for the frames of a stack, those of the program alone."""
+    """Returns the function names of a stack's frames, for the program only."""
     offsets = [frame.split("+")[1] for frame in frames if frame.startswith("program+")]
     if not offsets:
         return " ".join(frames)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Does every run that is killed resume, bit for bit?
+"""Tests that every killed run resumes bit for bit.
 
 For each kind of run: one that is left alone, then runs that save after every update or two and are killed by SIGKILL at a
 moment drawn over their whole length, every second aimed at a save. Some are killed again after they resumed. What
@@ -40,7 +40,7 @@ START, SAVING, ENDING, BETWEEN = ("before the first update", "saving a checkpoin
 
 
 def digests(directory):
-    """Path of each file below, and what it holds."""
+    """Returns the path and contents of each file below."""
     return {str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest()
             for path in sorted(directory.rglob("*")) if path.is_file()}
 
@@ -51,7 +51,7 @@ def metrics(directory):
 
 
 def results(directory):
-    """What a finished run leaves, without what differs from run to run by its nature."""
+    """Returns the files of a finished run, without values that always differ between runs."""
     files = digests(directory)
     for name in ("metrics.jsonl", "summary.json", "plan.json", "args.json"):
         files[name] = "there" if name in files else "missing"
@@ -59,7 +59,7 @@ def results(directory):
 
 
 def phase(directory):
-    """What the run was doing when it was killed, by what it left."""
+    """Tells what the run was doing when it was killed, from the files that it left."""
     names = {path.name for path in directory.iterdir()} if directory.exists() else set()
     unfinished = {path.name for path in directory.glob(".plimsoll/*")}
     if any(name.startswith("checkpoint-") for name in unfinished):
@@ -100,7 +100,7 @@ class Kind:
 
 
 def wait_for_save(process, directory, nth):
-    """Until the nth save from now begins, or the process ends."""
+    """Waits until the nth save from now begins, or the process ends."""
     seen = set()
     while process.poll() is None:
         if directory.exists():
@@ -111,7 +111,7 @@ def wait_for_save(process, directory, nth):
 
 
 def faults_of_checkpoints(kind, directory):
-    """Of what carries a checkpoint's name after a kill."""
+    """Returns the faults of everything with a checkpoint's name after a kill."""
     faults = []
     for path in directory.glob("checkpoint-*"):
         if digests(path) != kind.checkpoints.get(path.name):

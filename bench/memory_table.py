@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The table in docs/memory.md: what each lever leaves of a training step's bytes, and what it costs.
+"""Makes the table in docs/memory.md: a training step's bytes with each lever, and the lever's cost.
 
 Each row trains two updates of LayoutLMv3-base on drawn pages padded to 512 text tokens (S = 709 with the image) and
 prints Markdown: bytes by purpose as planned, the peak as predicted and as measured, and the time of an update as the plan
 estimates it, against the first row with as many pages.
 
-  bench/memory_table.py [--rows 0 1 2] [--model layoutlmv3-base]      half a minute a row or so
+  bench/memory_table.py [--rows 0 1 2] [--model layoutlmv3-base]      about half a minute per row
 
 Python's standard library only.
 """

@@ -1,4 +1,4 @@
-"""What NVIDIA's driver says of its devices, through its own libraries. Python's standard library only."""
+"""Facts about NVIDIA devices from the driver's own libraries. Python's standard library only."""
 
 import contextlib
 import ctypes
@@ -8,7 +8,7 @@ import time
 
 
 def missing_device():
-    """Why there is no GPU to use; None where there is one."""
+    """Returns the reason why no GPU can be used; None if there is one."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -30,7 +30,7 @@ def add_device_options(parser):
 
 
 def on_gpu(options):
-    """Whether the device is a GPU; ends the script where one is asked for and there is none."""
+    """Returns True if the device is a GPU; ends the script if one is requested and there is none."""
     if options.device == "cuda" and not options.emulated and missing_device():
         sys.exit(f"no GPU: {missing_device()}")
     return options.device == "cuda"
@@ -41,7 +41,7 @@ class _Memory(ctypes.Structure):
 
 
 class Device:
-    """The first device, by NVML. Throws OSError where the driver or its library is missing."""
+    """The first device, through NVML. Throws OSError if the driver or its library is missing."""
 
     def __init__(self):
         self._nvml = ctypes.CDLL("libnvidia-ml.so.1")
@@ -96,5 +96,5 @@ class PeakWatch:
 
 
 def watch(options):
-    """A PeakWatch while a program runs on a GPU; None where NVML has nothing to see."""
+    """Returns a PeakWatch for a program on a GPU; None if NVML cannot watch it."""
     return PeakWatch() if options.device == "cuda" and not options.emulated else contextlib.nullcontext()

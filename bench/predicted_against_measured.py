@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The memory bar: what a plan predicts against what the process then holds, over models, lengths, levers and budgets.
+"""Checks the memory bar: compares a plan's prediction with the process's memory, over models, lengths, levers and budgets.
 
 Draws pages, trains a few updates in each setting and reads summary.json. Bar: the measured peak of the resident set is
 never above the budget, and within 1 % or 8 MiB (whichever is larger) of the prediction.
@@ -38,7 +38,7 @@ LEVERS = [[], ["--gradient-checkpointing"], ["--recompute", "none"], *MODEL_LEVE
 
 
 def settings(options):
-    """Each lever at least once in turn, the rest drawn."""
+    """Returns each lever at least once in turn, and random ones for the rest."""
     generator = random.Random(options.seed)
     for number in range(options.runs):
         levers = LEVERS[number % len(LEVERS)]
@@ -49,7 +49,7 @@ def settings(options):
 
 
 def measure(options, common, share, row):
-    """Runs one setting and adds what it held to its row; "" or why it has failed."""
+    """Runs one setting and adds its memory to its row; returns "" or the reason of a failure."""
     sweep = run(options.plimsoll, "plan", *common, "--budget", "1TiB", "--sweep", "--points", 2, "--json", allowed=None)
     if sweep.returncode:
         return f"plan ended with {sweep.returncode}: {words_of(sweep)}"
@@ -89,7 +89,7 @@ def line_of(row):
 
 
 def write_summary(options, rows):
-    """What is printed and what bench/gpu_check.py judges by."""
+    """Prints a summary and writes the one by which bench/gpu_check.py judges."""
     known = [row for row in rows if "measured_bytes" in row]
     errors = [row["measured_bytes"] - row["predicted_bytes"] for row in known]
     summary = {"asked": options.runs, "runs": len(rows), "failed": sum(bool(row["failure"]) for row in rows),

@@ -1,4 +1,4 @@
-"""What the benchmarks share: where the built program is, and running it. Python's standard library only."""
+"""Helpers that the benchmarks share: they find the built program and run it. Python's standard library only."""
 
 import subprocess
 import sys
@@ -20,6 +20,6 @@ def run(program, *arguments, allowed=(0,)):
 
 
 def words_of(result):
-    """Why a program that failed did so: its message, without the warnings before it."""
+    """Returns the message of a failed program, without the warnings before it."""
     text = (result.stderr or result.stdout).strip()
     return text[max(0, text.find("error: ")):][-2000:]

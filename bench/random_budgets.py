@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Budgets drawn at random between the smallest and the largest useful one; short runs under a hard memory limit.
+"""Runs short trainings under a hard memory limit, with random budgets between the smallest and the largest useful one.
 
 Models take turns, and so do levers. Each run gets its budget as --budget and, where a cgroup (v2 or v1) can be made, the same number as the limit at which
 the kernel kills it. Where none can be made, the highest resident set in summary.json is held against the budget. Bar: no
@@ -35,7 +35,7 @@ LEVERS = [[], ["--max-grad-norm", "0"], ["--bf16"], ["--optim", "adamw_8bit"],
 
 
 class MemoryLimit:
-    """A cgroup of our own with a memory limit, or nothing where none can be made or the memory is a device's."""
+    """Makes a cgroup with a memory limit, or nothing if none can be made or the memory is a device's."""
 
     def __init__(self, wanted):
         self.path = self.limit_file = None
@@ -60,7 +60,7 @@ class MemoryLimit:
                 swap.write_text("0")
 
     def join(self):
-        """In the child, before it becomes plimsoll."""
+        """Runs in the child, before it becomes plimsoll."""
         if self.path:
             (self.path / "cgroup.procs").write_text(str(os.getpid()))
 
@@ -71,7 +71,7 @@ class MemoryLimit:
 
 @contextlib.contextmanager
 def neighbour(options):
-    """Something that takes the device's memory meanwhile; what it did is in the dictionary afterwards."""
+    """Runs a process that takes the device's memory meanwhile; the dictionary then says what it did."""
     told = {}
     if options.device == "cpu" or options.emulated:
         yield told
@@ -109,7 +109,7 @@ class Runs:
                 self.options.threads, "--max-length", self.options.max_length, *levers, *device]
 
     def prepare(self):
-        """Pages, and what budgets are of use: while there is room to look."""
+        """Makes pages and finds the useful budgets before memory becomes short."""
         self.plimsoll("synth", "--output", self.pages, "--count", self.options.pages, "--validation-fraction",
                       0.25).check_returncode()
         for number in range(self.options.runs):

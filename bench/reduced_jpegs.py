@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Could large JPEGs be decoded at a half, a quarter or an eighth of their size, which libjpeg does several times as fast?
+"""Tests if large JPEGs can be decoded at a half, a quarter or an eighth of their size, which libjpeg does several times as fast.
 
 What a model sees of them, 224 x 224, is compared with what it sees of the whole picture, in steps of a byte. The bar for
 images is one step (tools/check_images.py). Pages are those of ../shared/data/sroie, drawn five times as large with a

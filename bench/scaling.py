@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How a step's time grows with the length of pages and shrinks with threads, beside what the arithmetic says.
+"""Measures how a step's time grows with the length of pages and shrinks with threads, and compares it with the arithmetic.
 
 For each length T (text tokens; the image adds 197) a batch without padding; all lengths and thread counts take turns in
 every round. The arithmetic: a step multiplies 6 P n + 12 L n S D floating-point numbers for n rows (P weights of the
@@ -31,7 +31,7 @@ def make(script, *arguments):
 
 
 def arithmetic(pages, length, shape="base"):
-    """Floating-point operations of one step's products, forward and backward."""
+    """Returns the floating-point operations of one step's products, forward and backward."""
     width, layers, inner = SHAPES[shape]
     rows, sequence = pages * (length + VISUAL), length + VISUAL
     weights = layers * (4 * width * width + 2 * width * inner)
@@ -39,7 +39,7 @@ def arithmetic(pages, length, shape="base"):
 
 
 def expected(options, times, threads):
-    """{length: seconds} by arithmetic, with the constant part that the shortest and the longest page leave."""
+    """Returns {length: seconds} by arithmetic, with the constant part that the shortest and the longest page leave."""
     short, long = options.lengths[0], options.lengths[-1]
     work = {length: arithmetic(options.batch_size, length) for length in options.lengths}
     rate = (times[threads, long] - times[threads, short]) / (work[long] - work[short])

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What a budget far below PyTorch's memory costs in time, on a GPU: training with it beside training without any.
+"""Measures the time that a budget far below PyTorch's memory costs on a GPU: trains with it and without any budget.
 
-The budget is a share of what transformers' eager step takes of the device (bf16, batch 16, S = 709; measured as
+The budget is a fraction of the device memory that transformers' eager step takes (bf16, batch 16, S = 709; measured as
 compare_pytorch.py does, or --peak). `plimsoll train` then makes the same updates with that budget and without, in turn:
 as many pages of 512 text tokens each, from a cache. The time of an update is what metrics.jsonl says, less what it waited
 for pages; the first updates warm up and are not counted; ratios are taken within a round, the figure is their median.
@@ -34,7 +34,7 @@ def pytorch_peak(options):
 
 
 def seconds_per_update(metrics, pages):
-    """Of the updates after those that warm up, without the time that they waited for pages."""
+    """Returns the seconds of updates after the warm-up, without the time that they waited for pages."""
     lines = {line["step"]: line for line in metrics if "pages_per_second" in line}
 
     def busy(step):  # seconds from the beginning
@@ -44,7 +44,7 @@ def seconds_per_update(metrics, pages):
 
 
 def train(options, budget):
-    """One run; a row, with what it said if it was refused."""
+    """Makes one run; returns its row, with the message if it was refused."""
     output = options.work / "run"
     shutil.rmtree(output, ignore_errors=True)
     with nvidia.watch(options) as watch:

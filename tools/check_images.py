@@ -82,7 +82,7 @@ def make_random(folder: pathlib.Path, count: int) -> None:
 def png_bytes(
     width: int, height: int, bit_depth: int, colour_type: int, rows: bytes, extra: bytes = b"", interlaced: bool = False
 ) -> bytes:
-    """A PNG by hand, for kinds that Pillow does not write. `rows` holds filter byte 0 in front of each row."""
+    """Makes a PNG by hand, for kinds that Pillow does not write. `rows` holds filter byte 0 in front of each row."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -92,13 +92,13 @@ def png_bytes(
 
 
 def adam7_rows(pixels: np.ndarray) -> bytes:
-    """[height, width, 3] in the seven passes of an interlaced PNG."""
+    """Arranges [height, width, 3] in the seven passes of an interlaced PNG."""
     passes = [(0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1)]
     return b"".join(pack_rows(pixels[y::dy, x::dx].reshape(len(pixels[y::dy]), -1), 8) for y, x, dy, dx in passes)
 
 
 def pack_rows(samples: np.ndarray, bits: int) -> bytes:
-    """[height, row samples] of `bits` each (1, 2, 4, 8, 16) as PNG rows."""
+    """Packs [height, row samples] of `bits` each (1, 2, 4, 8, 16) as PNG rows."""
     rows = b""
     for row in samples:
         if bits == 16:

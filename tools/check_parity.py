@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The parity bars in one command: logits and gradients of `plimsoll grad` against transformers, both head forms.
+"""Checks the parity bars: logits and gradients of `plimsoll grad` against transformers, for both head forms.
 
 Makes two models of the base shape (7 labels, linear head, model.safetensors; 12 labels, MLP head, pytorch_model.bin
 without name prefix), a batch of two padded receipts for each, runs both programs, prints a table. Exit 1 if a bar fails.
@@ -9,7 +9,7 @@ without name prefix), a batch of two padded receipts for each, runs both program
   tools/check_parity.py --bf16      both programs in bf16, each compared with transformers in float64
 
 In bf16 the bar is: logits and gradients are no further from float64 than those of transformers in bf16 (model.bfloat16()).
-What they are under autocast, which keeps what flows between layers in fp32, is printed beside.
+What they are under autocast, which keeps what flows between layers in fp32, is printed as well.
 """
 
 import argparse
@@ -29,14 +29,14 @@ CASES = (dict(labels=7, format="safetensors", prefix=True, first_page=0),
 
 
 def run(command):
-    """Each half in its own process: memory and thread settings do not leak from one to the other."""
+    """Runs each half in its own process: memory and thread settings do not leak from one to the other."""
     completed = subprocess.run([str(part) for part in command], capture_output=True, text=True)
     if completed.returncode:
         sys.exit(f"{' '.join(map(str, command))}\nexit {completed.returncode}\n{completed.stdout}{completed.stderr}")
 
 
 def distances(result, exact):
-    """(logits, their root mean square distance; gradients, their distance together over their length)."""
+    """Returns (logits, their root mean square distance; gradients, their distance together over their length)."""
     logits = (result["logits"].double() - exact["logits"].double()).square().mean().sqrt()
     names = [name for name in exact if name not in ("loss", "logits")]
     error = sum(float((result[name].double() - exact[name].double()).square().sum()) for name in names)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Adapters against Hugging Face's PEFT, both ways, in one command. Exit 1 if a bar fails.
+"""Compares adapters with Hugging Face's PEFT in both directions. Exit 1 if a bar fails.
 
 1. `plimsoll init` makes a tiny base, `plimsoll train --lora-rank` trains adapters on drawn pages.
 2. PEFT loads what was written (PeftModel.from_pretrained): logits, loss and every adapter's gradient against
@@ -38,7 +38,7 @@ def run(*command):
 
 
 def load_with_peft(base, adapter):
-    """The base with the labels that the adapter's directory names, and the adapter on top."""
+    """Returns the base with the labels that the adapter's directory names, and the adapter on top."""
     config = AutoConfig.from_pretrained(adapter if (adapter / "config.json").exists() else base)
     model = reference.LayoutLMv3ForTokenClassification.from_pretrained(base, config=config, ignore_mismatched_sizes=True)
     return peft.PeftModel.from_pretrained(model, adapter, is_trainable=True).eval()
@@ -51,7 +51,7 @@ def name_in_plimsoll(name):
 
 
 def forward_backward(model, batch):
-    """Logits, loss and gradients; labels that are not -100 count alike."""
+    """Returns logits, loss and gradients; labels that are not -100 have equal weight."""
     model.zero_grad()
     output = model(**batch)
     output.loss.backward()

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The training bar in one command: 20 AdamW updates by `plimsoll train` and by PyTorch, losses within 1e-3 relative.
+"""Checks the training bar: 20 AdamW updates by `plimsoll train` and by PyTorch, losses within 1e-3 relative.
 
 Makes a model with random weights (none 0 or 1) and dropout 0, trains it with Plimsoll on the receipts, then repeats in
-PyTorch the updates that Plimsoll wrote down in order.jsonl ({"update": u, "examples": [[page, window], ...]}), with
+PyTorch the updates that Plimsoll recorded in order.jsonl ({"update": u, "examples": [[page, window], ...]}), with
 transformers' own tokenizer, image processor and weight-decay grouping. Afterwards transformers loads the directory that
 Plimsoll saved, and its logits are compared with Plimsoll's on one batch (bar 1e-5). Exit 1 if a bar fails.
 
@@ -34,7 +34,7 @@ def run(command):
 
 
 def logged_losses(directory):
-    """The loss of each update, from metrics.jsonl with one line an update (--logging-steps 1)."""
+    """Returns the loss of each update, from metrics.jsonl with one line per update (--logging-steps 1)."""
     rows = [row for row in reference.read_jsonl(directory / "metrics.jsonl") if "loss" in row]
     return sorted(rows, key=lambda row: row["step"])
 
@@ -52,7 +52,7 @@ def train_with_pytorch(model, windows, order, options):
 
 
 def compare_saved(options, saved, windows, order):
-    """Logits of the saved directory: transformers' from_pretrained beside `plimsoll grad`."""
+    """Compares logits of the saved directory: transformers' from_pretrained and `plimsoll grad`."""
     batch = windows.collate(order[0]["examples"][:2])
     path = options.work / "saved-batch.safetensors"
     reference.write_tensors(batch, path)

@@ -21,7 +21,7 @@ KEY_BIAS = "attention.self.key.bias"
 
 
 def compare(candidate, expected):
-    """Rows of (what, measured, bar, where), and the gradients sorted by falling error."""
+    """Returns rows of (what, measured, bar, where), and the gradients sorted by descending error."""
     candidate = {name: value.double() for name, value in candidate.items()}
     expected = {name: value.double() for name, value in expected.items()}
     missing, extra = sorted(expected.keys() - candidate.keys()), sorted(candidate.keys() - expected.keys())
@@ -56,7 +56,7 @@ def compare(candidate, expected):
 
 
 def print_rows(rows, file=sys.stdout):
-    """Prints the table; True if every bar holds (a NaN fails)."""
+    """Prints the table; returns True if every bar holds (a NaN fails)."""
     good = True
     for what, measured, bar, where in rows:
         passed = measured <= bar

@@ -10,7 +10,7 @@ Reads the shapes that document data sets have:
   the same with image_path in place of image                   darentang/sroie
   image, ground_truth (JSON text with valid_line)              naver-clova-ix/cord-v1, -v2
 
-Numbers among the labels get their names from the parquet's own metadata (ClassLabel), or from --labels FILE, one name a
+Numbers among the labels get their names from the parquet's own metadata (ClassLabel), or from --labels FILE, one name per
 line. Each split (train-00000-of-00001.parquet: train) becomes DIR/SPLIT.jsonl with DIR/images/SPLIT/; labels.txt holds the
 names in their order, for `plimsoll --labels`. Boxes stay as they are; whether they are pixels or thousandths of the page is
 worked out from the data, or said by --box-format, and printed with the next command to run.
@@ -41,7 +41,7 @@ MAGIC = ((b"\x89PNG\r\n\x1a\n", "png"), (b"\xff\xd8\xff", "jpg"), (b"II*\0", "ti
 
 
 class Problem(Exception):
-    """What went wrong, where, what was found, what is allowed, what to do: as plimsoll words its errors."""
+    """An error in plimsoll's form: what went wrong, where, what was found, what is allowed, what to do."""
 
     def __init__(self, what, where="", found="", allowed="", remedy="", code=3):
         lines = [f"error: {what}"]
@@ -67,7 +67,7 @@ def image_kind(data):
 
 
 def image_size(data):
-    """(width, height) from the header of a PNG or JPEG; None for other kinds."""
+    """Returns (width, height) from the header of a PNG or JPEG; None for other kinds."""
     if data.startswith(MAGIC[0][0]) and len(data) >= 24:
         return struct.unpack(">II", data[16:24])
     if not data.startswith(b"\xff\xd8"):
@@ -88,7 +88,7 @@ def image_size(data):
 
 
 def find_image(path, parquet, image_root):
-    """Where an image that the parquet only names lies: as it is, beside the parquet, or under --images."""
+    """Finds an image that the parquet only names: at its path, beside the parquet, or under --images."""
     given = pathlib.PurePath(path)
     places = [pathlib.Path(path), parquet.parent / path]
     if image_root is not None:
@@ -133,7 +133,7 @@ def pick_columns(names, parquet):
 
 
 def class_names(feature):
-    """Names of the ClassLabel somewhere inside a feature of the `huggingface` metadata."""
+    """Returns the names of the ClassLabel somewhere inside a feature of the `huggingface` metadata."""
     if isinstance(feature, list):
         return next((found for found in map(class_names, feature) if found), None)
     if not isinstance(feature, dict):
@@ -191,7 +191,7 @@ def label_name(value, names, where):
 # ---------------------------------------------------------------- pages
 
 def cord_page(text, where):
-    """Words, boxes and labels of one CORD ground truth: a line's words carry its category, keys are outside ("O")."""
+    """Returns words, boxes and labels of one CORD ground truth: a line's words have its category, keys are "O"."""
     try:
         truth = json.loads(text)
         lines = truth["valid_line"]
@@ -255,7 +255,7 @@ def plain_page(row, columns, names, where):
 
 
 class BoxEvidence:
-    """Collects what tells pixels from thousandths of the page."""
+    """Collects facts that distinguish pixels from thousandths of the page."""
 
     def __init__(self):
         self.largest = 0
@@ -293,7 +293,7 @@ class BoxEvidence:
 # ---------------------------------------------------------------- conversion
 
 def split_of(parquet):
-    """train of train-00000-of-00001.parquet, data/train/0000.parquet; the file's name where it says nothing."""
+    """Returns train for train-00000-of-00001.parquet and data/train/0000.parquet; else the file's name."""
     stem = re.sub(r"[-_.]?\d+([-_]of[-_]\d+)?([-_][0-9a-f]{8,})?$", "", parquet.stem)
     name = stem or parquet.parent.name or "pages"
     return re.sub(r"[^A-Za-z0-9_.-]", "_", name).lstrip(".") or "pages"
@@ -431,7 +431,7 @@ class Converter:
 
     @staticmethod
     def tidy(seen):
-        """O, then B- and I- of each entity, then what else there is."""
+        """Returns O, then B- and I- of each entity, then all others."""
         entities = sorted({name[2:] for name in seen if name[:2] in ("B-", "I-")})
         rest = sorted(name for name in seen if name != "O" and name[:2] not in ("B-", "I-"))
         return (["O"] if "O" in seen or entities else []) + [p + e for e in entities for p in ("B-", "I-")] + rest

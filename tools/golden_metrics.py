@@ -18,7 +18,7 @@ TYPES = ["DATE", "TOTAL", "ADDRESS-LINE", "X"]
 
 
 def random_labels(length, types, tags, generator):
-    """Sequences in which every tag follows every other: I- without B-, changes of type, E- and S- prefixes."""
+    """Returns sequences in which every tag follows every other: I- without B-, changes of type, E- and S- prefixes."""
     labels = []
     while len(labels) < length:
         kind = generator.random()
@@ -33,7 +33,7 @@ def random_labels(length, types, tags, generator):
 
 
 def entity_labels(length, types, scheme, generator):
-    """Sequences that keep to the scheme, entities beside one another included."""
+    """Returns sequences that follow the scheme, including adjacent entities."""
     labels, before = [], None
     while len(labels) < length:
         name = generator.choice(types) if generator.random() < 0.6 else None
@@ -59,7 +59,7 @@ def disturbed(gold, other, generator):
 
 
 def random_cases(generator):
-    """Labels in which anything follows anything, as a model may predict them."""
+    """Returns labels in any order, as a model may predict them."""
     cases = []
     for index in range(24):
         types = TYPES[:1 + index % 4]
@@ -82,7 +82,7 @@ def random_cases(generator):
 
 
 def scheme_cases(generator):
-    """Gold that keeps to a scheme, predictions that mostly do."""
+    """Returns gold labels that follow a scheme, and predictions that mostly do."""
     cases = []
     for scheme in ("IOB1", "IOB2", "BIOES", "BILOU", "plain"):
         for index in range(8):

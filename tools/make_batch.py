@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Builds one batch as safetensors, named and shaped as transformers takes it.
+"""Builds one batch as safetensors, with the names and shapes of transformers.
 
 Real receipts (../shared/data/sroie, Hugging Face tokenizer and image processor) where they are present, otherwise seeded
 random tokens and boxes. Written: input_ids I64 [B, T], bbox I64 [B, T, 4], attention_mask I64 [B, T],
@@ -20,7 +20,7 @@ import reference
 
 def make_batch(batch, length, labels, first_page=0, fill=False, synthetic=False, seed=1, vocabulary=50265,
                input_size=224):
-    """`fill`: words of the following receipts run on until every token is used, for measurements without padding."""
+    """With `fill`, words of the following receipts are appended until every token is used, for measurements without padding."""
     pages, tokenizer = receipts.shared_pages(), receipts.shared_tokenizer()
     if synthetic or pages is None or tokenizer is None:
         generator = torch.Generator().manual_seed(seed)
@@ -50,7 +50,7 @@ def make_batch(batch, length, labels, first_page=0, fill=False, synthetic=False,
 
 
 def check_pixels(windows, pages, pixels):
-    """The cached bytes, rescaled here, equal what the Hugging Face processor gives in one go."""
+    """Checks that the cached bytes, rescaled here, equal the output of the Hugging Face processor."""
     from PIL import Image
 
     for index, page in enumerate(pages):

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes test/data/formats/*: weight files as other programs write them, all below 10 KiB.
+"""Makes test/data/formats/*: weight files written by other programs, all below 10 KiB.
 
     python tools/make_formats_golden.py test/data/formats
 
 The values are counted, not drawn, so that test/formats/golden_test.cpp can state them: element i of
-a tensor is i (f32: i / 4 - 1; f16, bf16: i / 2 - 1; i64: i - 2). versions.json tells what made them.
+a tensor is i (f32: i / 4 - 1; f16, bf16: i / 2 - 1; i64: i - 2). versions.json lists the versions used.
 """
 
 import json
@@ -23,7 +23,7 @@ def counted(count, dtype, scale=1.0, shift=0.0):
 
 
 class RunsCode:
-    """Pickles as a call of os.system; harmless, were it ever run."""
+    """Pickles as a call of os.system, which would be harmless if it ever ran."""
 
     def __reduce__(self):
         return os.system, ("true",)

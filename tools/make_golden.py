@@ -3,7 +3,7 @@
 
   tools/make_golden.py
 
-Everything is seeded; versions and recipes are recorded in the JSON files. What is written is described in
+Everything is seeded; versions and recipes are recorded in the JSON files. The output is described in
 test/data/model/README.md.
 """
 
@@ -36,7 +36,7 @@ def golden_batch(labels, seed):
 
 
 def reference_file(model, batch):
-    """Loss, logits, gradients and hidden states of a float64 run, rounded to float32 at the end."""
+    """Returns loss, logits, gradients and hidden states of a float64 run, rounded to float32 at the end."""
     exact = model.double()
     inputs = {name: value.double() if name == "pixel_values" else value for name, value in batch.items()}
     result = reference.loss_and_gradients(exact, inputs)
@@ -48,7 +48,7 @@ def reference_file(model, batch):
 
 
 def table_gradients(model, batch):
-    """Gradients of the relative position tables, which transformers looks up without gradient and unilm trains."""
+    """Returns gradients of the relative position tables, which transformers looks up without gradient and unilm trains."""
     inputs = {name: value.double() if name == "pixel_values" else value for name, value in batch.items()}
     with mock.patch.object(torch, "no_grad", torch.enable_grad):
         loss = model.double()(**inputs).loss
@@ -59,7 +59,7 @@ def table_gradients(model, batch):
 
 
 def training_run(model, batches, optim):
-    """Losses before each update, in float64 and in float32, and where the weights ended; and the float64 model."""
+    """Returns losses before each update, in float64 and in float32, the final weights, and the float64 model."""
     runs = {}
     for dtype in (torch.float64, torch.float32):
         exact = reference.LayoutLMv3ForTokenClassification(model.config)
@@ -135,7 +135,7 @@ def run_lengths(values):
 
 
 def make_relative(path):
-    """Buckets of every difference that a 512-token page or a 0..1000 box can have, and the boxes of the patches."""
+    """Returns buckets of every difference that a 512-token page or a 0..1000 box can have, and the boxes of the patches."""
     model = reference.LayoutLMv3ForTokenClassification(reference.make_config("golden", 5, 0.0)).layoutlmv3
     tables = {}
     for name, bins, distance, reach in (("position", 32, 128, 1023), ("box", 64, 256, 1023)):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes test/data/ops.safetensors: what PyTorch and `transformers` compute for single ops, in float64 (AdamW: float32).
+"""Makes test/data/ops.safetensors: the results of PyTorch and `transformers` for single ops, in float64 (AdamW: float32).
 
     python tools/make_op_golden.py [test/data]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes test/doctor/snapshot.pickle: a small memory snapshot as torch.cuda.memory._dump_snapshot writes it.
+"""Makes test/doctor/snapshot.pickle: a small memory snapshot in the format of torch.cuda.memory._dump_snapshot.
 
 Six steps of a run whose peak, categories, gaps and leak are known, so that the test can ask for them by number:
   weights 64 MiB (before the trace), optimizer 128 MiB (from step 1 on), a step's activations 3 x 100 MiB, gradients 64 MiB

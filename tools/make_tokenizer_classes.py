@@ -3,8 +3,8 @@
 `tokenizers` takes for letters, numbers and white space.
 
 The pattern's \\p{L}, \\p{N} and \\s depend on the Unicode version of the regular-expression library behind it, and no two
-libraries agree on it. So the answer is not taken from any Unicode table: the library itself is asked, one code point
-at a time, whether it joins a letter, a digit or a punctuation mark.
+libraries agree on it. So the classes do not come from a Unicode table: the library itself is tested, one code point
+at a time, on whether it joins a letter, a digit or a punctuation mark.
 
     python tools/make_tokenizer_classes.py            # writes the file
     python tools/make_tokenizer_classes.py --check    # exits 1 if the installed library answers otherwise

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Turns what Tesseract found on pictures into Plimsoll's JSONL: words and their boxes, one page a line.
+"""Turns Tesseract's output for pictures into Plimsoll's JSONL: words and their boxes, one page per line.
 
   tesseract scan.png scan tsv                                         writes scan.tsv
-  tools/ocr_to_pages.py --output pages.jsonl scan.tsv ...             picture and TSV lie side by side: scan.png
-  tools/ocr_to_pages.py --output pages.jsonl --images DIR scan.tsv    or the pictures lie in DIR
+  tools/ocr_to_pages.py --output pages.jsonl scan.tsv ...             the picture is beside the TSV: scan.png
+  tools/ocr_to_pages.py --output pages.jsonl --images DIR scan.tsv    the pictures are in DIR
   tools/ocr_to_pages.py --self-test
 
 A PDF's pages become pictures with `pdftoppm -r 150 -png file.pdf page`. The lines have no labels: they can be predicted as
 they are; to train, add "labels", one name for each word (O, B-TOTAL, I-TOTAL, ...), with the annotation tool of your choice.
-Any other OCR engine serves as well: write one JSON object a line with image, words, and boxes in pixels.
+Any other OCR engine works as well: write one JSON object per line with image, words, and boxes in pixels.
 
-Needs Python alone. Exit codes as plimsoll's: 2 usage, 3 bad data or file, 5 disk or permissions.
+Needs only Python. Exit codes as plimsoll's: 2 usage, 3 bad data or file, 5 disk or permissions.
 """
 
 import argparse
@@ -27,7 +27,7 @@ PAGE, WORD = 1, 5  # levels of Tesseract's rows
 
 
 class Problem(Exception):
-    """What went wrong, where, what was found, what is allowed, what to do: as plimsoll words its errors."""
+    """An error in plimsoll's form: what went wrong, where, what was found, what is allowed, what to do."""
 
     def __init__(self, what, where="", found="", allowed="", remedy="", code=3):
         lines = [f"error: {what}"]
@@ -49,7 +49,7 @@ def picture_of(tsv, images):
 
 
 def rows_of(tsv):
-    """Tesseract's rows as dictionaries. Text is never quoted: a quotation mark is a letter like any other."""
+    """Returns Tesseract's rows as dictionaries. Text is never quoted: a quotation mark is a letter like any other."""
     with open(tsv, encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
         missing = [name for name in COLUMNS if name not in (reader.fieldnames or [])]

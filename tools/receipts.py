@@ -14,7 +14,7 @@ CLS, PAD, SEP = 0, 1, 2
 
 
 def shared_pages(split="train"):
-    """The real receipts beside the checkout, or None where they are absent."""
+    """Returns the real receipts beside the checkout, or None if they are absent."""
     path = SHARED / "data" / "sroie" / f"{split}.jsonl"
     return path if path.exists() else None
 
@@ -34,7 +34,7 @@ def load_tokenizer(path):
 
 
 def normalize_box(box, width, height):
-    """Pixels to 0..1000, in the order of operations of LayoutLMv3's own image processor."""
+    """Converts pixels to 0..1000, in the order of operations of LayoutLMv3's own image processor."""
     return [int(1000 * (box[0] / width)), int(1000 * (box[1] / height)),
             int(1000 * (box[2] / width)), int(1000 * (box[3] / height))]
 
@@ -78,7 +78,7 @@ class Windows:
         return self.windows_[page]
 
     def owner(self, page, token):
-        """The window in which `token` has most context on its poorer side; a page's own ends count as plenty."""
+        """Returns the window in which `token` has most context on its poorer side; a page's own ends count as plenty."""
         count = len(self.tokens(page)[0])
 
         def context(window):
@@ -115,7 +115,7 @@ class Windows:
                 "labels": [IGNORED_LABEL, *labels, IGNORED_LABEL], "words": [None, *words[begin:end], None]}
 
     def collate(self, examples, length=None):
-        """Batch of [(page, window), ...] padded to the longest, or to `length` tokens."""
+        """Returns a batch of [(page, window), ...] padded to the longest, or to `length` tokens."""
         rows = [self.example(page, window) for page, window in examples]
         length = length or max(len(row["ids"]) for row in rows)
         batch = pad_rows(rows, length)
@@ -152,7 +152,7 @@ def pad_rows(rows, length):
 
 
 def synthetic_row(length, vocabulary, labels, generator):
-    """A page of random words in reading order: lines of words from the left to the right, some of two or three tokens."""
+    """Makes a page of random words in reading order: lines from left to right, some words of two or three tokens."""
     def draw(low, high):
         return int(torch.randint(low, high, (), generator=generator))
 

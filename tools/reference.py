@@ -48,12 +48,12 @@ SROIE_LABELS = ["O"] + [f"{tag}-{name}" for name in ("COMPANY", "ADDRESS", "DATE
 
 
 def versions():
-    """What a golden file must record to be made again."""
+    """Returns the facts that a golden file must record so that it can be made again."""
     return {"python": platform.python_version(), "torch": torch.__version__, "transformers": transformers.__version__}
 
 
 def label_names(count):
-    """SROIE's nine names where the count is nine; otherwise O, B-FIELD1, I-FIELD1, ..."""
+    """Returns SROIE's nine names if the count is nine; otherwise O, B-FIELD1, I-FIELD1, ..."""
     if count == len(SROIE_LABELS):
         return SROIE_LABELS
     return (["O"] + [f"{tag}-FIELD{i}" for i in range(1, count) for tag in "BI"])[:count]
@@ -103,7 +103,7 @@ def make_model(shape, labels, seed, dropout=0.1):
 
 
 def save_model(model, directory, file_format="safetensors", prefix=True):
-    """config.json as transformers writes it; weights as asked, with or without the base model's name prefix."""
+    """config.json as transformers writes it; weights in the given format, with or without the base model's name prefix."""
     directory = Path(directory)
     model.save_pretrained(directory)
     if file_format == "safetensors" and prefix:
@@ -118,7 +118,7 @@ def save_model(model, directory, file_format="safetensors", prefix=True):
 
 
 def read_weights(directory):
-    """Name to tensor with the prefix restored, from model.safetensors or pytorch_model.bin."""
+    """Maps names to tensors with the prefix restored, from model.safetensors or pytorch_model.bin."""
     directory = Path(directory)
     if (directory / "model.safetensors").exists():
         state = safetensors.torch.load_file(directory / "model.safetensors")
@@ -129,7 +129,7 @@ def read_weights(directory):
 
 
 def load_model(directory, dtype=torch.float32):
-    """Strict: every parameter comes from the file, no name is left over."""
+    """Loads strictly: every parameter comes from the file, and no name is left over."""
     config = LayoutLMv3Config.from_pretrained(directory)
     model = LayoutLMv3ForTokenClassification(config)
     model.load_state_dict(read_weights(directory), strict=True)
@@ -140,7 +140,7 @@ BATCH_NAMES = ("input_ids", "bbox", "attention_mask", "pixel_values", "labels")
 
 
 def exact_products():
-    """No TF32 on a GPU: products of float32 are float32's."""
+    """Disables TF32 on a GPU, so that products of float32 are in float32."""
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
 
@@ -180,7 +180,7 @@ def parameter_groups(model, weight_decay):
 
 
 def linear_schedule(update, updates, warmup_updates):
-    """Factor on the learning rate of `update` (from 0), as transformers' get_linear_schedule_with_warmup."""
+    """Returns the factor on the learning rate of `update` (from 0), as transformers' get_linear_schedule_with_warmup."""
     if update < warmup_updates:
         return update / max(1, warmup_updates)
     return max(0.0, (updates - update) / max(1, updates - warmup_updates))

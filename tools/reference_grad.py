@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""One forward and backward of a batch by transformers, dropout off: the file that `plimsoll grad` writes too.
+"""Runs one forward and backward of a batch with transformers, without dropout, and writes the same file as `plimsoll grad`.
 
 Written: loss F32 [], logits F32 [B, T, L], and the gradient of every trained parameter under its Hugging Face name (the
 relative position tables are looked up without gradient by transformers and are absent).
