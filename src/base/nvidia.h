@@ -42,8 +42,8 @@ struct GpuCode {
   // Returns "80, 90, and PTX for newer ones than 90".
   std::string text() const;
 };
-// Parses CMake's CUDA_ARCHITECTURES, separated by commas or semicolons: "75-real,80-real,90". Words such as "native"
-// are skipped.
+// Parses CMake's CUDA_ARCHITECTURES, separated by commas or semicolons: "75-real,80-real,90". The result is empty,
+// which means unknown, if the list has a word such as "native".
 GpuCode parse_architectures(std::string_view list);
 
 // Formats 12040 as "12.4".

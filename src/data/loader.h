@@ -65,7 +65,7 @@ class Loader {
   // cannot be read; every later call throws it again. A batch without samples stands for an update whose pages are all
   // left out.
   const Batch* next(const Interrupt* interrupt = nullptr);
-  // Returns the batch that `next` would return, or nullptr if it is not ready yet, at the end, or for an error.
+  // Returns what `next` will return if ready, else (or at the end, or for an error) nullptr. The batch in use stays.
   const Batch* peek();
 
   // The most host memory that such a loader ever holds, including the data set's and the sequence's.

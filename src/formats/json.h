@@ -19,7 +19,7 @@ inline constexpr int kMaxJsonDepth = 100;
 // result is unspecified.
 bool nests_too_deep(std::string_view text);
 
-// The result is_discarded() if the text is not JSON. Throws DataError at `where` if it nests too deep.
+// Returns a value that `is_discarded()` if the text is not JSON. Throws DataError at `where` if it nests too deep.
 nlohmann::json parse_json(std::string_view text, const std::string& where);
 
 }  // namespace plimsoll
