@@ -6,7 +6,7 @@
 //   O, B-X, I-X, E-X, S-X  BIOES        likewise, and ends with E- or S- (IOBES)     default mode
 //   O, B-X, I-X, L-X, U-X  BILOU        is B- I-* L- of one type, or U-              strict mode, scheme BILOU
 //   O, X                   plain names  is a run of words with the same label        default mode, with I- before each
-//   name
+//                                                                                    name
 //
 // In default mode IOB1 and IOB2 give the same entities and, in data that follows its scheme, those of strict mode. It
 // reads "U-X U-X" as one entity, so BILOU is read in strict mode: one that does not end properly does not count.

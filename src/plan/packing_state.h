@@ -15,7 +15,7 @@
 //   - the lowest place where each remaining buffer is free in all its sections, and so each section's level and spare,
 //   - stacking a section's buffers, each no lower than its lowest place, must not rise above the capacity,
 //   - where spare is short, a buffer's offset is the level plus sizes of some others plus at most the spare: offsets
-//     that no such sum reaches in one of its sections are out (only where the capacity is few enough units).
+//     that no such sum reaches in one of its sections are excluded (only where the capacity is few enough units).
 #pragma once
 
 #include <array>
