@@ -45,12 +45,21 @@ constexpr std::string_view kLinks[] = {"the above exception was the direct cause
 constexpr std::string_view kThreads[] = {"^exception in thread"},
                            kAfter[] = {"^exception ignored in", "^error in atexit"};
 // Only a run that came to its end prints these.
-constexpr std::string_view kClosings[] = {"train_runtime",        "training completed",
-                                          "training complete",    "training finished",
-                                          "finished training",    "done training",
-                                          "^trained *updates in", "stopped: `max_epochs=",
-                                          "stopped: `max_steps=", "***** eval metrics *****",
-                                          "exits successfully"};
+constexpr std::string_view kClosings[] = {"train_runtime",          "training completed",
+                                          "training complete",      "training finished",
+                                          "finished training",      "done training",
+                                          "^trained *updates in",   "stopped: `max_epochs=",
+                                          "stopped: `max_steps=",   "***** eval metrics *****",
+                                          "exits successfully",     "epochs completed in",
+                                          "overall training speed", "| end of training",
+                                          "total training time",    "training took",
+                                          "training done",          "training has finished"};
+// An evaluation prints them at its end.
+constexpr std::string_view kResults[] = {"eval_runtime",       "test_runtime",          "predict_runtime",
+                                         "***** test metrics", "***** predict metrics", "macro avg*0.",
+                                         "micro avg*0.",       "weighted avg*0."};
+// What progress bars print: "[02:14<05:01,  2.66it/s]".
+constexpr std::string_view kBars[] = {"it/s]", "s/it]", "it/s, ", "s/it, ", "examples/s]", "batch/s]"};
 constexpr std::string_view kExits[] = {"exit status 0$", "exit status: 0$", "exit code 0$", "exit code: 0$",
                                        "exited with code 0$"};
 // Trackers repeat the last losses when a run ends, however it ends.
@@ -117,6 +126,10 @@ bool is_context_line(std::string_view text, bool notebook) {
   if (rich) text.remove_prefix(kBar.size());
   if (!rich && !notebook) return false;
   skip_blanks();
+  // "    [157](file:///…) try:", as VS Code shows it.
+  if (text.starts_with('[') && text.find("](") != std::string_view::npos && text.size() > 1 && text[1] >= '0' &&
+      text[1] <= '9')
+    return true;
   std::size_t digits = 0;
   while (digits < text.size() && text[digits] >= '0' && text[digits] <= '9') ++digits;
   return digits > 0 && (digits == text.size() || text[digits] == ' ');
@@ -224,7 +237,7 @@ class LogReader::Impl {
     PatternSet patterns{};
     std::map<std::string_view, int> number{};
     std::set<int> out_of_memory{}, elsewhere{}, links{}, threads{}, after{}, closings{}, exits{}, trackers{},
-        teardown{}, ranks{};
+        teardown{}, ranks{}, results{}, bars{};
     std::map<int, std::size_t> facts{};  // of a pattern, which fact it begins
     int traceback = 0, train_nan = 0, eval_nan = 0;
   };
@@ -251,6 +264,8 @@ class LogReader::Impl {
       add(kTrackers, made.trackers);
       add(kTeardown, made.teardown);
       add(kRanks, made.ranks);
+      add(kResults, made.results);
+      add(kBars, made.bars);
       const auto& facts = LogFactsReader::patterns();
       for (std::size_t i = 0; i < facts.size(); ++i) made.facts.emplace(made.patterns.add(facts[i]), i);
       made.patterns.prepare();
@@ -351,6 +366,8 @@ class LogReader::Impl {
   void follow_losses(std::uint64_t number, std::string_view text, std::string_view small) {
     if (found_one_of(known_.trackers)) return;
     if (found_one_of(known_.closings)) story_.closing_line = number;
+    if (found_one_of(known_.results)) story_.results = true;
+    if (found_one_of(known_.bars)) story_.bar_line = number;
     if (found_one_of(known_.exits)) story_.exit_line = story_.closing_line = number;
     // A line that sums a run up says nothing about its last step.
     if (story_.closing_line == number) return;

@@ -156,7 +156,15 @@ constexpr Place kPlaces[] = {
     {"modeling_", "", Layer::kModel},
     {"torch/nn/modules/", "", Layer::kModel},
     {"torch/nn/functional.py", "", Layer::kModel},
+    {"detectron2/data", "", Layer::kDataSet},
+    {"detectron2/checkpoint", "", Layer::kLoading},
+    {"detectron2/config", "", Layer::kArguments},
+    {"detectron2/evaluation", "", Layer::kMetric},
+    {"detectron2/engine", "", Layer::kTrainer},
     {"detectron2/", "", Layer::kModel},
+    {"transformers/generation/configuration", "", Layer::kArguments},
+    {"transformers/generation/", "", Layer::kModel},
+    {"torch/utils/checkpoint.py", "", Layer::kBackward},
     {"argparse.py", "", Layer::kArguments},
     {"hf_argparser.py", "", Layer::kArguments},
     {"training_args", "", Layer::kArguments},
@@ -218,8 +226,16 @@ std::optional<Frame> read_frame(std::string_view text) {
     const std::size_t line = text.find("line ");
     return make_frame(text, line == std::string_view::npos ? 0 : number_at(text.substr(line + 5)), "<module>");
   }
-  const bool is_file = text.starts_with("File ");
-  if (is_file) text.remove_prefix(5);
+  if (text.starts_with("File ")) text.remove_prefix(5);
+  // "File [PATH:LINE](file:///…), in FUNCTION(ARGUMENTS)", as VS Code shows a notebook's.
+  if (const std::size_t link = text.find("]("); text.starts_with('[') && link != std::string_view::npos) {
+    const std::size_t end = text.find("), in ", link);
+    if (end == std::string_view::npos) return {};
+    std::string_view path = text.substr(1, link - 1);
+    const std::size_t colon = path.rfind(':');
+    const std::uint64_t line = colon == std::string_view::npos ? 0 : number_at(path.substr(colon + 1));
+    return make_frame(line > 0 ? path.substr(0, colon) : path, line, text.substr(end + 6));
+  }
   const std::size_t in = text.find(" in ");
   if (in == std::string_view::npos || in == 0) return {};
   // "PATH in FUNCTION(ARGUMENTS)", "PATH:LINE, in FUNCTION(ARGUMENTS)", "PATH:LINE in FUNCTION".
@@ -265,7 +281,7 @@ std::string_view layer_words(Layer layer) {
     case Layer::kProcessor:
       return "in the image processor or the processor";
     case Layer::kModel:
-      return "in the model's forward";
+      return "in the model";
     case Layer::kLoss:
       return "in the loss";
     case Layer::kBackward:

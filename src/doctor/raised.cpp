@@ -115,8 +115,9 @@ std::optional<Raised> read_raised(std::string_view text, bool ends_traceback) {
   raised.type = text.substr(begin, end - begin);
   if (std::isalpha(static_cast<unsigned char>(raised.type[0])) == 0 || raised.type == "Error") return {};
   raised.message = trimmed(text.substr(std::min(end + 1, text.size())));
-  // "[rank5]: ", "0: ", "E   ", and nothing else.
-  const std::string_view before = trimmed(text.substr(0, begin));
+  // "[rank5]: ", "0: ", "E   ", "stderr: ", and nothing else.
+  std::string_view before = trimmed(text.substr(0, begin));
+  if (before.starts_with("stderr:")) before.remove_prefix(7);
   raised.at_start = before.size() < 16 && std::all_of(before.begin(), before.end(), [](char c) {
                       return std::isdigit(static_cast<unsigned char>(c)) != 0 ||
                              std::string_view("[]:rankE| ").find(c) != std::string_view::npos;
@@ -149,7 +150,9 @@ bool follows_another_end(const Raised& raised) {
 bool says_enough(const Raised& raised) {
   const std::string name = raised.name();
   const bool built_in = is_one_of(name, kBuiltIn);
-  const bool is_class = built_in || name.ends_with("Error") || name.ends_with("Exception") || name.ends_with("Invalid");
+  const bool listed = std::any_of(all_kinds().begin(), all_kinds().end(),
+                                  [&](const Kind& kind) { return is_one_of(name, kind.classes); });
+  const bool is_class = built_in || listed || name.ends_with("Error") || name.ends_with("Exception");
   if (!is_class || (!raised.has_frames && !(built_in && raised.at_start))) return false;
   if (only_reports(raised)) return false;
   std::string_view message = raised.message;

@@ -139,6 +139,16 @@ std::vector<Rule> data_rules() {
        .fix = "tokenizer.pad_token = tokenizer.eos_token and model.config.pad_token_id to match; or the model's own "
               "tokenizer",
        .command = "plimsoll train packs pages without padding"},
+      {.name = "chat-template",
+       .when = {"cannot use chat template functions because tokenizer.chat_template is not set",
+                "cannot use apply_chat_template() because", "tokenizer.chat_template is not set and no template"},
+       .what = "the tokenizer has no chat template",
+       .cause =
+           "A base model (or an older directory) was loaded where conversations are formatted; templates come with "
+           "chat and instruct models, in tokenizer_config.json or chat_template.jinja",
+       .confirm = "tokenizer.chat_template is None",
+       .fix = "the model's instruct version, or tokenizer.chat_template = '…' (trl: clone_chat_template, "
+              "setup_chat_format)"},
       {.name = "collate",
        .when = {"stack expects each tensor to be equal size", "unable to create tensor, you should probably activate",
                 "too many dimensions 'str'", "expected sequence of length*at dim",

@@ -207,6 +207,15 @@ std::vector<Rule> host_rules() {
        .fix =
            "correct the path (absolute ones do not depend on the working directory), mount it, or leave out the page",
        .command = "plimsoll check --data pages.jsonl names every image that is missing"},
+      {.name = "script-missing",
+       .when = {"can't open file*[errno 2]", "can't find '__main__' module",
+                "error while finding module specification"},
+       .refines = {"file-missing", "child-failed"},
+       .what = "Python does not find the script or module that it shall run",
+       .cause = "The path is misspelt or relative to another working directory (a batch job starts elsewhere), or the "
+                "file was not copied to this machine or container",
+       .confirm = "pwd and ls -l on the path in the message, in the job itself",
+       .fix = "an absolute path, or cd to the script's directory first"},
       {.name = "io-error",
        .when = {"oserror: [errno 5] input/output error", "blk_update_request: i/o error", "buffer i/o error on dev",
                 "os error 5)"},
@@ -272,6 +281,21 @@ std::vector<Rule> host_rules() {
                   "inspect` says OOMKilled",
        .fix = "fewer data loader workers, data read lazily, a larger limit or machine",
        .command = "dmesg | plimsoll doctor -; then plimsoll train --budget SIZE, which plans the host's memory"},
+      {.name = "notebook-disconnected",
+       .level = Level::kConsequence,
+       .when = {"runtime disconnected", "runtime has been disconnected", "cannot connect to gpu backend",
+                "usage limits in colab", "session was terminated", "session timed out", "maximum session duration",
+                "your session was interrupted", "exceeded the maximum*session", "notebook exceeded*time",
+                "idle timeout"},
+       .from_outside = true,
+       .what = "the notebook's service ended the session",
+       .cause =
+           "Colab and Kaggle end sessions that are idle, run for too long (12 hours) or have used up their share of "
+           "GPU time; what was not saved is lost",
+       .confirm = "the service's own message; nothing in the log failed before it",
+       .fix = "save checkpoints to Drive or /kaggle/working every few hundred steps, and resume from the last one; a "
+              "paid runtime or a batch job for long runs",
+       .command = "plimsoll train --resume-from-checkpoint goes on bit for bit"},
       {.name = "kernel-died",
        .level = Level::kConsequence,
        .when = {"kernel appears to have died", "kernel died", "kernel restarted", "the kernel crashed",

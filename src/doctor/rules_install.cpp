@@ -521,7 +521,7 @@ std::vector<Rule> install_rules() {
        .command = "plimsoll takes words and boxes as data and needs no OCR"},
       {.name = "transformers-too-old",
        .when = {"keyerror: 'layoutlmv3'", "does not recognize this architecture", "cannot import name 'layoutlmv3",
-                "tokenizer class layoutlmv3tokenizer does not exist", "unrecognized configuration class",
+                "tokenizer class layoutlmv3tokenizer does not exist", "`rope_scaling` must be a dictionary",
                 "unrecognized model in", "tokenizer class*does not exist or is not currently imported",
                 "unrecognized image processor in", "unrecognized feature extractor in",
                 "unrecognized processing class in", "keyerror: 'qwen", "keyerror: 'llama", "keyerror: 'mistral",
@@ -533,6 +533,29 @@ std::vector<Rule> install_rules() {
        .confirm = "pip show transformers; model_type in config.json",
        .fix = "pip install -U transformers, then restart Python",
        .command = "plimsoll train --model DIR reads LayoutLMv3 directories without transformers"},
+      {.name = "auto-class",
+       .when = {"unrecognized configuration class*for this kind of", "unrecognized configuration class"},
+       .refines = {"transformers-too-old"},
+       .what = "this AutoModel class does not exist for a model of that kind",
+       .cause = "The class is for another task or kind of model: AutoModelForCausalLM for an encoder (BERT, LayoutLM), "
+                "AutoTokenizer for a model without one, AutoModel… for an adapter or a vision model\n"
+                "The installed transformers does not have this task for the model yet",
+       .confirm = "the list \"Model type should be one of\" in the message against model_type in config.json",
+       .fix = "the class of the task: AutoModelForTokenClassification, …ForSequenceClassification, …ForVision2Seq\n"
+              "pip install -U transformers, if the model's documentation has the class",
+       .command = "plimsoll train --model DIR reads LayoutLMv3 directories without transformers"},
+      {.name = "lightning-version",
+       .when = {"__init__() got an unexpected keyword argument", "has been removed in v", "was removed in v",
+                "no longer supported in*lightning", "unexpected keyword argument 'gpus'"},
+       .with = {{"pytorch_lightning", "lightning/pytorch", "lightning.pytorch", "pl.trainer(", "lightningmodule"}},
+       .refines = {"trainer-arguments", "unexpected-argument", "unexpected-input"},
+       .what = "the script was written for another version of Lightning",
+       .cause = "The message names the argument or hook: Lightning 2.0 dropped gpus=, tpu_cores=, auto_select_gpus=, "
+                "resume_from_checkpoint= and the hooks …_epoch_end",
+       .confirm = "pip show pytorch-lightning lightning",
+       .fix = "accelerator='gpu', devices=1 instead of gpus=1; trainer.fit(…, ckpt_path=…); on_validation_epoch_end "
+              "instead of validation_epoch_end\n"
+              "pip install 'pytorch-lightning<2' for a script of before"},
       {.name = "trainer-arguments",
        .when = {"__init__() got an unexpected keyword argument 'evaluation_strategy'",
                 "unexpected keyword argument 'evaluation_strategy'",

@@ -22,6 +22,8 @@ const AnyOf kOutOfMemory = {"cuda driver error: out of memory",
                             "triton error [cuda]: out of memory",
                             "cuda failure 'out of memory'",
                             "cuda failure 2 'out of memory'",
+                            "resource_exhausted: out of memory",
+                            "resource exhausted: out of memory",
                             "cublas_status_alloc_failed"};
 
 bool is_larger_than_device(const OomNumbers& n, const LogFacts&) { return wants_more_than_all(n); }

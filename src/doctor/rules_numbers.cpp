@@ -4,12 +4,36 @@
 namespace plimsoll::doctor {
 namespace {
 
-const AnyOf kNotFinite = {"loss: nan",          "'loss': nan",      "\"loss\": nan",      "loss=nan",
-                          "loss nan",           "loss is nan",      "'loss': 'nan'",      "loss: inf",
-                          "loss=inf",           "loss = nan",       "nan loss",           "'grad_norm': nan",
-                          "'grad_norm': 'nan'", "grad_norm: nan",   "grad_norm=nan",      "loss became nan",
-                          "non-finite loss",    "'eval_loss': nan", "'loss': inf",        "loss is not finite",
-                          "nan or inf found",   "loss : nan",       "\"grad_norm\": nan", "grad norm: nan"};
+const AnyOf kNotFinite = {"loss: nan",
+                          "'loss': nan",
+                          "\"loss\": nan",
+                          "loss=nan",
+                          "loss nan",
+                          "loss is nan",
+                          "'loss': 'nan'",
+                          "loss: inf",
+                          "loss=inf",
+                          "loss = nan",
+                          "nan loss",
+                          "'grad_norm': nan",
+                          "'grad_norm': 'nan'",
+                          "grad_norm: nan",
+                          "grad_norm=nan",
+                          "loss became nan",
+                          "non-finite loss",
+                          "'eval_loss': nan",
+                          "'loss': inf",
+                          "loss is not finite",
+                          "nan or inf found",
+                          "loss : nan",
+                          "\"grad_norm\": nan",
+                          "grad norm: nan",
+                          "loss became infinite or nan",
+                          "loss is inf",
+                          "loss became inf",
+                          "loss diverged",
+                          "invalid loss, terminating",
+                          "loss is infinite"};
 constexpr std::string_view kFirstNaN =
     "plimsoll train --bf16 checks every step, names the first tensor that is not finite, its layer and pages, and "
     "stops (exit code 6)";
@@ -224,6 +248,18 @@ std::vector<Rule> number_rules() {
                 "detached), or backward stands inside a loop over one forward",
        .confirm = "which tensor made before this step does the loss depend on?",
        .fix = ".detach() what is carried from step to step, total += loss.item(); add losses and call backward once"},
+      {.name = "checkpoint-recompute",
+       .when = {"recomputed values for the following tensors have different metadata",
+                "a different number of tensors was saved during the original forward and recomputation"},
+       .what = "gradient checkpointing computed something else the second time than in forward",
+       .cause = "What a block computes changed between the two passes: a cache of keys and values (use_cache) that is "
+                "longer now, autocast or dtypes that differ, dropout or routing that is drawn anew, ZeRO-3 or FSDP "
+                "parameters that were gathered differently",
+       .confirm = "the shapes in the message; it passes without gradient checkpointing",
+       .fix = "model.config.use_cache = False\n"
+              "gradient_checkpointing_kwargs={'use_reentrant': True}, or the other way round\n"
+              "newer transformers, accelerate and peft of one age",
+       .command = "plimsoll train --budget SIZE recomputes what was computed, bit for bit"},
       {.name = "inplace",
        .when = {"modified by an inplace operation",
                 "a leaf variable that requires grad is being used in an in-place operation",

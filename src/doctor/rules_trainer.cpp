@@ -128,8 +128,8 @@ std::vector<Rule> trainer_rules() {
        .fix = "an \"optimizer\" section of type AdamW in the DeepSpeed file (DeepSpeedCPUAdam); or "
               "\"zero_force_ds_cpu_optimizer\": false"},
       {.name = "zero3-inflight",
-       .when = {"zeroparamstatus", "ds_status", "the size of tensor a (0) must match", "still have inflight params",
-                "tracing error at step"},
+       .when = {"zeroparamstatus", "ds_status", "'status': 'not_available'", "'status': 'inflight'",
+                "the size of tensor a (0) must match", "still have inflight params", "tracing error at step"},
        .refines = {"broadcast", "sequence-too-long"},
        .what = "ZeRO-3's parameters are spread over the ranks where a module wants them whole",
        .cause = "A module or parameter is used outside the forward of the module that owns it, or layers run in "

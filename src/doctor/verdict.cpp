@@ -80,9 +80,11 @@ class Judge {
     return story_.updates >= updates + kUpdatesAfterSurvival || (story_.closing_line > line && story_.finite);
   }
   // What a program prints and what its errors say may reach a log out of order, for the one is buffered and the other
-  // is not: losses below a traceback may be older than it. That the launcher saw it end well is beyond doubt.
+  // is not: losses below a traceback may be older than it. That the launcher saw it end well is beyond doubt, and so is
+  // a good end after a progress bar that went on, for bars go where errors go.
   bool ended_well(std::uint64_t line, std::uint64_t updates) const {
-    return story_.exit_line > line && went_on(line, updates);
+    const bool bars = story_.bar_line > line && story_.closing_line > line;
+    return (story_.exit_line > line || bars) && went_on(line, updates);
   }
   // Training that goes on with numbers heals neither a NaN in evaluation nor one that comes back again and again.
   bool is_lasting_nan(const Finding& f) const {
@@ -96,7 +98,7 @@ class Judge {
   // Whether the log shows training that works, or that has come to its end.
   bool made_progress() const {
     if (!story_.eval_finite || story_.relapses >= kRelapses) return false;
-    return story_.closing_line > 0 || (story_.finite && story_.updates >= kUpdatesAfterSurvival);
+    return story_.closing_line > 0 || story_.results || (story_.finite && story_.updates >= kUpdatesAfterSurvival);
   }
   bool ended_in_peace() const {
     for (const Exception& e : story_.exceptions)
@@ -295,6 +297,8 @@ class Judge {
       diagnosis.doubt = "losses follow it: the run went on after it, or its output reached the log late";
     else if (is_mild(root))
       diagnosis.doubt = "it is only a warning, and the log holds no error";
+    else if (root.rule->level == Level::kEcho)
+      diagnosis.doubt = "it only reports that something failed elsewhere, and the log does not hold that failure";
     else if (is_cause && disagrees(root))
       diagnosis.doubt = "another failure in the log may be the first: see \"also seen\"";
   }

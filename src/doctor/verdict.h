@@ -27,6 +27,8 @@ struct Story {
   bool eval_finite = true;          // the last one of an evaluation was a number
   std::uint64_t relapses = 0;       // how often a loss was NaN after one that was a number
   std::uint64_t closing_line = 0;   // the last line that only a run which came to its end prints; 0: none
+  std::uint64_t bar_line = 0;       // the last line of a progress bar, which is not buffered, as errors are not
+  bool results = false;             // it holds the results of an evaluation
   std::uint64_t exit_line = 0;      // the last that says exit status 0
   std::uint64_t error_updates = 0;  // losses printed by the last line that is an error's
   bool ranks = false;               // several processes wrote the log

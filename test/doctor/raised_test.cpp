@@ -32,6 +32,8 @@ TEST(Frame, IsReadInEveryForm) {
            {"File ~/env/lib/python3.8/site-packages/x/loop.py:310, in Loop._end(self, outputs)", "loop.py", "_end",
             310},
            {"<ipython-input-9-3435b262f1ae> in <module>", "a notebook's cell", "<module>", 0},
+           {"File [c:\\env\\lib\\site-packages\\accelerate\\utils\\operations.py:158](file:///C:/x.py:158), in send(t)",
+            "operations.py", "send", 158},
            {"Cell In[12], line 4", "a notebook's cell", "<module>", 4},
            {"│ /opt/lib/python3.10/site-packages/trl/sft.py:71 in train      │", "sft.py", "train", 71}}) {
     const std::optional<Frame> frame = read_frame(c.text);

@@ -71,6 +71,19 @@ TEST(Verdict, ARunThatWentOnDidNotFail) {
   EXPECT_EQ(name_of(diagnose(kSchedule + kLosses + "Segmentation fault (core dumped)\n")), "segfault");
 }
 
+// Bars go where errors go, unbuffered: a good end after a bar that went on shows that the error ended nothing.
+TEST(Verdict, AProgressBarBelowAnErrorShowsThatTheRunWentOn) {
+  const std::string caught =
+                        "Traceback (most recent call last):\n  File \"t.py\", line 3, in <module>\n    import seqeval\n"
+                        "ModuleNotFoundError: No module named 'seqeval'\n",
+                    bar = " 66%|######    | 20/30 [00:41<00:20,  2.05s/it]\n";
+  EXPECT_EQ(name_of(diagnose(caught + bar + kLosses + kRuntime)), "no failure");
+  EXPECT_NE(name_of(diagnose(bar + caught + kLosses + kRuntime)), "no failure");
+  EXPECT_NE(name_of(diagnose(caught + bar)), "no failure");
+  // The table of an evaluation, and no error.
+  EXPECT_EQ(name_of(diagnose("   micro avg       0.81      0.84      0.83      2007\n")), "no failure");
+}
+
 TEST(Verdict, NaNIsNotOutlivedByMoreOfIt) {
   const std::string nan = "{'loss': 0.0, 'grad_norm': nan, 'epoch': 1.0}\n";
   EXPECT_EQ(name_of(diagnose(nan + nan + nan + kRuntime)), "nan-at-start");
