@@ -24,6 +24,11 @@ bool is_document_model(const LogFacts& facts) {
   return facts.family == nullptr || facts.family->name.starts_with("Layout");
 }
 
+// A loss that is NaN, and a learning rate at which few models train.
+bool has_high_rate(const Diagnosis& d) {
+  return d.rule != nullptr && d.rule->heals && d.facts.learning_rate.value_or(0) >= 0.05;
+}
+
 // Adds what saves memory in training, the cheapest first: what changes no result comes before what does.
 void add_memory_fixes(const Diagnosis& d, std::vector<std::string>& fixes) {
   const LogFacts& f = d.facts;
@@ -97,6 +102,10 @@ std::string plan_line(const LogFacts& facts, const OomNumbers& numbers) {
 std::vector<std::string> causes(const Diagnosis& diagnosis) {
   if (diagnosis.rule == nullptr) return {};
   std::vector<std::string> list = lines_of(diagnosis.rule->cause);
+  // So high a rate in the log is likelier than what stands before it.
+  if (has_high_rate(diagnosis))
+    std::stable_partition(list.begin(), list.end(),
+                          [](const std::string& cause) { return cause.starts_with("The learning rate"); });
   // A model that reads no boxes has none outside the page.
   if (!is_document_model(diagnosis.facts) && list.size() > 1)
     std::erase_if(list, [](const std::string& cause) { return cause.starts_with("A box "); });
@@ -145,6 +154,11 @@ std::vector<std::string> meanings(const Diagnosis& diagnosis) {
   if (f.card != nullptr && name == "no-kernel-image")
     lines.push_back(
         fmt::format("{} has compute capability {}.{}", f.card->name, f.card->capability / 10, f.card->capability % 10));
+  if (has_high_rate(diagnosis))
+    lines.push_back(
+        fmt::format("the learning rate in the log is {:g}; fine-tuning takes 1e-5 to 5e-4, training anew "
+                    "rarely more than 1e-2",
+                    *f.learning_rate));
   if (f.trend.grows && name.find("growth") != std::string_view::npos)
     lines.push_back(fmt::format("memory in the log: {:g} in line {}, {:g} in line {}", f.trend.first,
                                 f.trend.first_line, f.trend.last, f.trend.last_line));

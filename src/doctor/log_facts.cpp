@@ -105,6 +105,7 @@ enum class Kind {
   kLarge,
   kTable,
   kNoProcess,
+  kLearningRate,
   kMemory
 };
 struct Word {
@@ -150,6 +151,11 @@ constexpr Word kWords[] = {
     {"layoutlm-large", Kind::kLarge},
     {"mib /", Kind::kTable},
     {"no running processes found", Kind::kNoProcess},
+    {"learning_rate", Kind::kLearningRate},
+    {"learning rate", Kind::kLearningRate},
+    {"--lr", Kind::kLearningRate},
+    {" lr", Kind::kLearningRate},
+    {"'lr'", Kind::kLearningRate},
     {"max_mem", Kind::kMemory},
     {"max mem", Kind::kMemory},
     {"gpu_mem", Kind::kMemory},
@@ -283,6 +289,9 @@ void LogFactsReader::read(std::size_t pattern, std::uint64_t line, std::string_v
     }
     case Kind::kLarge:
       facts_.large = true;
+      break;
+    case Kind::kLearningRate:
+      if (const auto rate = number_at(rest); rate && *rate > 0 && !facts_.learning_rate) facts_.learning_rate = rate;
       break;
     case Kind::kTable:
       read_table(small);

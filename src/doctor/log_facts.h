@@ -41,10 +41,11 @@ struct LogFacts {
   const Card* card = nullptr;
   std::optional<int> micro_batch{}, accumulation{};
   bool fp16 = false, bf16 = false, checkpointing = false, adapters = false, small_optimizer = false;
-  std::optional<int> driver_cuda{};    // as PyTorch prints it: 10010 is CUDA 10.1
-  std::optional<int> torch_cuda{};     // PyTorch's build, in the same form: "+cu113" is 11030
-  std::optional<double> listed_gib{};  // the most that nvidia-smi's table says is used on one GPU
-  bool lists_no_process = false;       // that table ends with "No running processes found"
+  std::optional<double> learning_rate{};  // the first that is printed
+  std::optional<int> driver_cuda{};       // as PyTorch prints it: 10010 is CUDA 10.1
+  std::optional<int> torch_cuda{};        // PyTorch's build, in the same form: "+cu113" is 11030
+  std::optional<double> listed_gib{};     // the most that nvidia-smi's table says is used on one GPU
+  bool lists_no_process = false;          // that table ends with "No running processes found"
   MemoryTrend trend{};
 
   // The GPU is newer than every kernel in that build of PyTorch.

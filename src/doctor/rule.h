@@ -47,6 +47,7 @@ struct Rule {
   bool quotes_losses = false;                // the answer quotes them, and the first that is no number
   bool from_outside = false;                 // the program was ended by another one
   bool heals = false;                        // losses above 0 after it say that it has passed
+  bool passes = false;                       // losses after it say that the run went on without it
   bool reads_numbers = false;                // the answer tells the numbers of that message
   bool saves_memory = false;                 // after `fix`, what saves a training run's memory (doctor/advice.h)
   std::vector<std::string_view> refines{};   // rules that say less of the same: they give way

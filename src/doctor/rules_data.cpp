@@ -47,6 +47,19 @@ std::vector<Rule> data_rules() {
        .confirm = "logits.shape and labels.shape: batch x length x classes, and batch x length",
        .fix = "let the processor align labels (word_labels=…), pad labels with -100 to the length of input_ids",
        .command = "plimsoll train aligns labels with tokens by itself"},
+      {.name = "view-size",
+       .when = {"is invalid for input of size", "view size is not compatible with input tensor's size"},
+       .refines = {"broadcast"},
+       .what = "a tensor cannot be viewed in that shape",
+       .cause =
+           "The sizes in the message do not multiply to the number of elements: batch size, heads, length or hidden "
+           "size are not what the code assumes (a smaller last batch, image tokens beside the text, another model's "
+           "sizes)\n"
+           "The tensor was transposed before, and .view needs it contiguous: the message then names .reshape",
+       .confirm = "print the tensor's shape just before that line, and the sizes that the code passes",
+       .fix = "take sizes from the tensor (x.shape[0], -1) instead of constants; drop_last=True; .reshape instead of "
+              ".view",
+       .command = "plimsoll train makes the batch by itself"},
       {.name = "broadcast",
        .when = {"expected 3d (unbatched) or 4d", "too many indices for tensor",
                 "size of tensor a*must match the size of tensor b", "must match the existing size",
@@ -54,10 +67,14 @@ std::vector<Rule> data_rules() {
                 "operands could not be broadcast together", "shape mismatch: indexing tensors",
                 "sizes of tensors must match except in dimension", "attention mask should be of size"},
        .what = "two tensors' shapes do not fit one another",
-       .cause = "One of the batch's parts (bbox, attention_mask, labels, pixel_values) has another length than "
-                "input_ids, or an image another size than the model's",
-       .confirm = "print {k: v.shape for k, v in batch.items()}",
-       .fix = "pad every part to the same length; resize images to model.config.input_size (224)",
+       .cause =
+           "The two sizes in the message come from inputs that were made, padded or cut differently: one of the "
+           "batch's parts (attention_mask, labels, with LayoutLM bbox or pixel_values) has another length than "
+           "input_ids, or an image has another size than the model's\n"
+           "Two modules of the model do not belong together: the output of one is not the size that the next expects",
+       .confirm = "print {k: v.shape for k, v in batch.items()}, and both shapes in the line that failed",
+       .fix = "pad every part to the same length; resize images to model.config.input_size (224); make the modules' "
+              "sizes equal",
        .command = "plimsoll check --model DIR --data pages.jsonl"},
 
       {.name = "column-lengths",

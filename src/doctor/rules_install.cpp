@@ -5,6 +5,15 @@ namespace plimsoll::doctor {
 
 namespace {
 
+// What fails later where CUDA has found no device; `rule` itself is left out.
+std::vector<std::string_view> without_device(std::string_view rule) {
+  std::vector<std::string_view> rules = {"fp16-without-gpu", "bf16-unsupported",     "flash-attention", "map-location",
+                                         "bitsandbytes",     "bitsandbytes-windows", "half-on-cpu",     "cuda-unknown",
+                                         "cpu-only-torch",   "no-kernel-image",      "no-device",       "no-driver"};
+  std::erase(rules, rule);
+  return rules;
+}
+
 bool is_newer_than_build(const OomNumbers&, const LogFacts& facts) { return facts.gpu_newer_than_build(); }
 
 }  // namespace
@@ -28,8 +37,7 @@ std::vector<Rule> install_rules() {
                 "cudaerrorinsufficientdriver", "please update your gpu driver", "requires nvidia driver",
                 "unsatisfied condition: cuda"},
        .refines = {"no-driver", "no-device"},
-       .leads_to = {"fp16-without-gpu", "bf16-unsupported", "flash-attention", "map-location", "bitsandbytes",
-                    "bitsandbytes-windows", "half-on-cpu", "cuda-unknown", "cpu-only-torch", "no-kernel-image"},
+       .leads_to = without_device("driver-too-old"),
        .what = "the NVIDIA driver is older than the CUDA runtime needs",
        .cause = "PyTorch brings its own CUDA runtime, and that one needs a newer driver: CUDA 11 needs 450.80, CUDA 12 "
                 "needs 525.60, CUDA 13 needs 580.65",
@@ -41,6 +49,7 @@ std::vector<Rule> install_rules() {
        .when = {"forward compatibility was attempted on non supported hw", "error 804",
                 "cudaerrorcompatnotsupportedondevice"},
        .refines = {"cuda-unknown", "driver-too-old", "no-device"},
+       .leads_to = without_device("forward-compatibility"),
        .what = "CUDA's forward-compatibility libraries were found on a GPU that does not support them",
        .cause = "A container brings cuda-compat (libcuda.so of a newer driver), which works on data-centre GPUs only; "
                 "or the driver was updated without a reboot",
@@ -63,6 +72,7 @@ std::vector<Rule> install_rules() {
                 "unsupported display driver / cuda driver combination", "cudaerrorsystemdrivermismatch",
                 "nvml: driver/library"},
        .refines = {"no-driver", "cuda-unknown", "no-device"},
+       .leads_to = without_device("driver-mismatch"),
        .what = "the driver's kernel module and its libraries are of different versions",
        .cause = "The driver was updated (often unattended) while the old module stays loaded; or a container image "
                 "brings its own driver libraries",
@@ -73,6 +83,7 @@ std::vector<Rule> install_rules() {
       {.name = "fabric-manager",
        .when = {"system not yet initialized", "error 802", "cudaerrorsystemnotready"},
        .refines = {"cuda-unknown", "no-device"},
+       .leads_to = without_device("fabric-manager"),
        .what = "the machine's NVSwitch fabric is not running",
        .cause = "nvidia-fabricmanager does not run, or is of another version than the driver",
        .confirm = "systemctl status nvidia-fabricmanager; nvidia-smi -q | grep -A2 Fabric",
@@ -142,6 +153,7 @@ std::vector<Rule> install_rules() {
                 "cuda runtime error (30)", "error 999", "cuda_error_system_not_ready", "cudaerrorunknown",
                 "cuda_error_unknown", "initialization error*cuda", "cuda error: initialization error",
                 "cudaerrorinitializationerror"},
+       .leads_to = without_device("cuda-unknown"),
        .what = "CUDA could not be initialised",
        .cause = "The nvidia_uvm module is stuck (after suspend), or device files are missing or not permitted\n"
                 "CUDA was used before fork, or CUDA_VISIBLE_DEVICES changed after the start\n"

@@ -127,7 +127,8 @@ std::vector<Rule> number_rules() {
        .cause = "The data: NaN in pixels, boxes without area, a batch whose labels are all -100 (the loss is 0 / "
                 "0)\n"
                 "The weights: a checkpoint that was saved after a NaN, or weights that were never set\n"
-                "fp16 overflows, or the learning rate is far too high, before the first line is printed",
+                "The learning rate is far too high: gradients explode before the first line is printed\n"
+                "fp16 overflows before the first line is printed",
        .confirm = "one forward of the first batch in F32 before any update: torch.isfinite of each input, each weight, "
                   "the loss; (labels != -100).sum() > 0",
        .fix = "leave out or repair what is not finite; begin from weights that are; logging_steps=1 shows whether the "

@@ -279,6 +279,7 @@ std::vector<Rule> package_rules() {
                 "is not recognized as an internal or external command", "condaerror: run 'conda init'",
                 "your shell has not been properly configured to use 'conda activate'", "unable to locate a modulefile",
                 "lmod has detected the following error", "executable not found in $path"},
+       .passes = true,
        .refines = {"no-driver", "child-failed"},
        .what = "the shell does not find a program",
        .cause = "The environment is not active in this shell or batch job, the module is not loaded, or the program is "

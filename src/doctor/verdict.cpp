@@ -91,7 +91,7 @@ class Judge {
     return f.rule->heals && (!story_.eval_finite || story_.relapses >= kRelapses);
   }
   bool is_over(const Finding& f) const {
-    const bool passes = is_mild(f) || f.rule->heals || calls_itself_warning(f.trigger.text);
+    const bool passes = is_mild(f) || f.rule->heals || f.rule->passes || calls_itself_warning(f.trigger.text);
     if (is_lasting_nan(f)) return ended_well(f.trigger.line, f.updates);
     return passes ? went_on(f.trigger.line, f.updates) : ended_well(f.trigger.line, f.updates);
   }
@@ -101,8 +101,12 @@ class Judge {
     return story_.closing_line > 0 || story_.results || (story_.finite && story_.updates >= kUpdatesAfterSurvival);
   }
   bool ended_in_peace() const {
-    for (const Exception& e : story_.exceptions)
-      if (!ended_well(e.evidence.line, e.updates)) return false;
+    for (const Exception& e : story_.exceptions) {
+      const bool passes = std::any_of(findings_.begin(), findings_.end(), [&](const Finding& f) {
+        return f.rule->passes && f.trigger.line == e.evidence.line && is_over(f);
+      });
+      if (!passes && !ended_well(e.evidence.line, e.updates)) return false;
+    }
     return story_.errors.empty() || went_on(story_.errors.back().line, story_.error_updates);
   }
 
@@ -242,7 +246,7 @@ class Judge {
     if (f.told || !calls_itself_warning(f.trigger.text)) return false;
     return std::any_of(findings_.begin(), findings_.end(), [&](const Finding& other) {
       const auto& follows = f.rule->leads_to;
-      return other.told && other.inside && other.rule->level == Level::kCause && !is_mild(other) &&
+      return other.told && other.inside && other.rule->level >= Level::kConsequence && !is_mild(other) &&
              other.trigger.line > f.trigger.line &&
              std::find(follows.begin(), follows.end(), other.rule->name) == follows.end();
     });
@@ -251,10 +255,10 @@ class Judge {
   // then what the run outlived; of causes those that it outlived until another one came are the last.
   int rank(const Finding& f) const {
     if (is_over(f)) return 5;
-    if (is_mild(f)) return 4;
+    if (is_mild(f) || is_only_warned(f)) return 4;
     if (f.rule->level == Level::kEcho) return 3;
     if (f.rule->level != Level::kCause) return 2;
-    return is_outlived(f) || is_only_warned(f) ? 1 : 0;
+    return is_outlived(f) ? 1 : 0;
   }
   void order() {
     std::vector<std::pair<int, std::size_t>> ranks;

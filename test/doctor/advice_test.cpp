@@ -148,5 +148,18 @@ TEST(LogFacts, TellTheRun) {
   EXPECT_EQ(diagnose("from transformers.models.layoutlmv3 import x, roberta\n").facts.family->name, "LayoutLMv3");
 }
 
+// A learning rate that the log prints, at which few models train, comes first among the causes of a NaN.
+TEST(Advice, AHighLearningRateExplainsANaN) {
+  const auto nan = [](const std::string& rate) {
+    return diagnose("| epoch   1 |   100/ 1200 batches | lr " + rate +
+                    " | ms/batch 11.40 | loss   nan | ppl      nan\n" + "| epoch   1 |   200/ 1200 batches | lr " +
+                    rate + " | ms/batch 11.40 | loss   nan | ppl      nan\n");
+  };
+  EXPECT_THAT(causes(nan("20.00")).at(0), testing::HasSubstr("learning rate"));
+  EXPECT_THAT(meanings(nan("20.00")).at(0), testing::HasSubstr("the learning rate in the log is 20;"));
+  EXPECT_THAT(causes(nan("0.0001")).at(0), testing::Not(testing::HasSubstr("learning rate")));
+  EXPECT_TRUE(meanings(nan("0.0001")).empty());
+}
+
 }  // namespace
 }  // namespace plimsoll::doctor

@@ -146,6 +146,7 @@ TEST(Raised, OutranksWhatWasOnlyPrinted) {
   EXPECT_EQ(name_of(diagnose(driver + detached)), "no-gradient");
   EXPECT_TRUE(is_sure(diagnose(driver + detached)));
   EXPECT_EQ(diagnose(driver + traceback(kRefused)).ending.text, kRefused);
+  EXPECT_EQ(name_of(diagnose(driver + traceback("KeyboardInterrupt"))), "interrupted");
   EXPECT_EQ(diagnose(offline + traceback(kRefused)).ending.text, kRefused);
   const std::string bus = "torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: -7) local_rank: 1\n";
   EXPECT_EQ(name_of(diagnose(offline + "Sending process 7 closing signal SIGTERM\n" + bus)), "sigbus");

@@ -80,6 +80,8 @@ TEST(Verdict, AProgressBarBelowAnErrorShowsThatTheRunWentOn) {
   EXPECT_EQ(name_of(diagnose(caught + bar + kLosses + kRuntime)), "no failure");
   EXPECT_NE(name_of(diagnose(bar + caught + kLosses + kRuntime)), "no failure");
   EXPECT_NE(name_of(diagnose(caught + bar)), "no failure");
+  // A shell's complaint before the training, which went on without it.
+  EXPECT_EQ(name_of(diagnose("CondaError: Run 'conda init' before 'conda deactivate'\n" + kLosses)), "no failure");
   // The table of an evaluation, and no error.
   EXPECT_EQ(name_of(diagnose("   micro avg       0.81      0.84      0.83      2007\n")), "no failure");
 }
