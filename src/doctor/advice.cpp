@@ -102,7 +102,7 @@ std::string plan_line(const LogFacts& facts, const OomNumbers& numbers) {
 std::vector<std::string> causes(const Diagnosis& diagnosis) {
   if (diagnosis.rule == nullptr) return {};
   std::vector<std::string> list = lines_of(diagnosis.rule->cause);
-  // So high a rate in the log is likelier than what stands before it.
+  // A rate as high as this is likelier than the other causes.
   if (has_high_rate(diagnosis))
     std::stable_partition(list.begin(), list.end(),
                           [](const std::string& cause) { return cause.starts_with("The learning rate"); });

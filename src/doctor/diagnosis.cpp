@@ -420,7 +420,7 @@ class LogReader::Impl {
     if (cells.size() > 2) row += ", 'eval_loss': " + std::string(cells[2]);
     return row;
   }
-  // Where a traceback begins, and of which chain it is.
+  // Notices where a traceback begins, and which chain it belongs to.
   void follow_tracebacks(std::string_view text, std::string_view small) {
     if (found_one_of(known_.links)) {
       linked_ = true;

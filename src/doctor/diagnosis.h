@@ -54,7 +54,7 @@ struct Diagnosis {
   OomNumbers numbers{};           // of the out-of-memory message, where the root cause is one
   LogFacts facts{};               // what else the log says of the run
   std::vector<Finding> others{};  // also seen, and neither the root nor a vaguer word for it
-  // Where nothing was recognised: what looks like an error, first the exception that no rule explains.
+  // If nothing was recognised, these lines look like errors; the exception that no rule explains comes first.
   std::vector<Evidence> errors{};
   std::optional<Evidence> unexplained{};  // where the root is doubtful for it: an exception that no rule explains
   std::uint64_t lines = 0, bytes = 0;

@@ -211,6 +211,8 @@ Layer layer_of(const Frame& frame) {
 
 std::optional<Frame> read_frame(std::string_view text) {
   text = trimmed(text);
+  // A time stamp before it, as containers' logs have.
+  if (const std::size_t at = text.find(" File \""); at != std::string_view::npos && at < 48) text.remove_prefix(at + 1);
   if (text.starts_with("File \"")) {
     text.remove_prefix(6);
     const std::size_t end = text.find('"');

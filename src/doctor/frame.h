@@ -1,4 +1,4 @@
-// Where a Python traceback ends: its frames, in every form that Python, notebooks and rich print them in, and the part
+// Says where a Python traceback ends: it reads frames in every form that Python, notebooks and rich print, and the part
 // of a training program that the innermost of them belongs to.
 #pragma once
 

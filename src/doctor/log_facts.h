@@ -63,7 +63,7 @@ std::string cuda_name(int version);
 
 class LogFactsReader {
  public:
-  // Which lines are worth reading; an index into it is what `read` is given.
+  // Lines with one of these are worth reading; `read` is given the index.
   static const std::vector<std::string_view>& patterns();
   void read(std::size_t pattern, std::uint64_t line, std::string_view small);
   LogFacts facts() const;

@@ -19,11 +19,12 @@
 
 namespace plimsoll::doctor {
 
-// Where the pattern's first piece begins in a line and its last one ends.
+// The place in a line where the pattern's first piece begins and its last one ends.
 struct Match {
   std::size_t begin = 0, end = 0;
 };
-// Where one line, in small letters, is as `pattern` says; nothing where it is not. Linear in the line for each piece.
+// Finds `pattern` in one line of small letters; returns nothing where the line does not match. The time is linear in
+// the line for each piece.
 std::optional<Match> find_match(std::string_view pattern, std::string_view small_letters);
 bool matches(std::string_view pattern, std::string_view small_letters);
 

@@ -33,7 +33,7 @@ constexpr std::string_view kBuiltIn[] = {
     "RuntimeError",    "StopIteration",     "SyntaxError",        "TimeoutError",      "ModuleNotFoundError",
     "TypeError",       "UnboundLocalError", "UnicodeEncodeError", "UnicodeError",      "UnicodeDecodeError",
     "ValueError",      "ZeroDivisionError"};
-// Whose name alone says what happened.
+// The name of these alone says what happened.
 constexpr std::string_view kSpeaking[] = {"KeyError", "NameError", "ZeroDivisionError", "UnboundLocalError"};
 
 constexpr std::string_view kReports[] = {"an error occurred while generating the dataset",

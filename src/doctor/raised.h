@@ -39,8 +39,8 @@ bool only_reports(const Raised& raised);
 bool follows_another_end(const Raised& raised);
 // The class and the message say what was refused, and do not come late as CUDA's errors do.
 bool says_enough(const Raised& raised);
-// Which of the exceptions that Python reports as one failure, in the log's order, names its cause. `direct`: the first
-// was the direct cause of the last.
+// Finds which of the exceptions that Python reports as one failure, in the log's order, names the cause. `direct`: the
+// first was the direct cause of the last.
 std::size_t telling_one(std::span<const Raised> chain, bool direct);
 
 // What a kind of exception means. `rule.when`: patterns of the message; empty: any.
@@ -49,7 +49,7 @@ struct Kind {
   std::vector<Layer> layers{};  // empty: any
   Rule rule{};
 };
-// In the order in which they are tried; the last fits every exception.
+// They are tried in this order; the last fits every exception.
 const std::vector<Kind>& all_kinds();
 // Nothing where the exception does not say enough.
 const Kind* kind_of(const Raised& raised);

@@ -29,7 +29,7 @@ bool is_evaluation(std::string_view small, std::size_t at) {
   return false;
 }
 
-// Where the name that holds "loss" ends: of "loss_step=0.3" before the "=". "loss_scale" is no loss.
+// Finds where the name that holds "loss" ends: in "loss_step=0.3" before the "=". "loss_scale" is no loss.
 std::size_t name_end(std::string_view small, std::size_t at) {
   for (const std::string_view suffix : {"_step", "_epoch", "_avg", "_mean", "_total", "_sum"})
     if (small.substr(at + 4).starts_with(suffix)) return at + 4 + suffix.size();

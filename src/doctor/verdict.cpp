@@ -34,7 +34,7 @@ bool is_mild(const Finding& f) {
   return f.rule->level == Level::kNote || (only_warns(f.trigger.text) && !f.rule->heals);
 }
 
-// So many losses that are NaN, each after one that is a number, are no accident.
+// This many losses that are NaN, each after one that is a number, are no accident.
 constexpr std::uint64_t kRelapses = 3;
 
 // What is quoted of an exception, and of the chain that it stands in.

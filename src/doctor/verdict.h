@@ -1,4 +1,4 @@
-// Which of the rules that matched is the root of a failure, and whether to say so without a "perhaps".
+// Decides which of the matching rules is the root of a failure, and whether to say so without a "perhaps".
 //
 // A log is a story with an end. What ended the run is its last error; a root is told with confidence only where its
 // evidence lies in that error, or leads to it in a way that a rule knows. Everything else is hedged or not told.

@@ -34,6 +34,7 @@ TEST(Frame, IsReadInEveryForm) {
            {"<ipython-input-9-3435b262f1ae> in <module>", "a notebook's cell", "<module>", 0},
            {"File [c:\\env\\lib\\site-packages\\accelerate\\utils\\operations.py:158](file:///C:/x.py:158), in send(t)",
             "operations.py", "send", 158},
+           {"2024-05-01T10:00:00.123Z   File \"/work/train.py\", line 8, in main", "train.py", "main", 8},
            {"Cell In[12], line 4", "a notebook's cell", "<module>", 4},
            {"│ /opt/lib/python3.10/site-packages/trl/sft.py:71 in train      │", "sft.py", "train", 71}}) {
     const std::optional<Frame> frame = read_frame(c.text);
