@@ -33,7 +33,8 @@ ValueId dropout(Graph& graph, std::string name, ValueId x, ValueId row_keys, Val
                 ValueId rows);
 // Returns x itself if it already has that type.
 ValueId cast(Graph& graph, std::string name, ValueId x, DType to, ValueId rows);
-// Returns the output; log_sum_exp is the value after it.
+// Returns the output; log_sum_exp is the value after it: for each head a float and what it lacks, so that a large score
+// minus it keeps the bits by which scores differ.
 ValueId attention(Graph& graph, std::string name, ValueId q, ValueId k, ValueId v, const AttentionContext& context,
                   AttentionAttributes attributes, ValueId rows);
 

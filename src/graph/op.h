@@ -50,7 +50,7 @@ enum class Op : std::uint8_t {
                       //                                                  `inverse` is the gradient's index
   kAttention,         // q,k,v f[n,D], sample_offsets i32[B+1], relative_coordinates i32[n,3], key_mask i32[n],
                       // position_table w[H,bins], x_table w[H,bins2], y_table w[H,bins2], row_keys i32[n,2],
-                      // dropout_key i32[2]                            -> output f[n,D], log_sum_exp w[n,H]
+                      // dropout_key i32[2]                            -> output f[n,D], log_sum_exp w[n,2H]
                       //                                                  AttentionAttributes
   kGelu,              // x f[n,K]                                      -> f[n,K], erf form
   kTanh,              // x f[n,K]                                      -> f[n,K]

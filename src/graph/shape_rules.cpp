@@ -284,7 +284,7 @@ Types infer_forward(const Rule& rule, const Node& node) {
       const std::int64_t heads = rule.attributes<AttentionAttributes>().heads;
       rule.require(heads > 0 && q.shape[1] % heads == 0, "splits D into whole heads");
       require_attention_context(rule, 3, q.shape[0], wide(q.dtype));
-      return {q, {wide(q.dtype), {q.shape[0], heads}}};
+      return {q, {wide(q.dtype), {q.shape[0], 2 * heads}}};
     }
     case Op::kGelu:
     case Op::kTanh:
@@ -381,7 +381,7 @@ Types infer_backward(const Rule& rule, const Node& node) {
       const TensorType& q = rule.floating(1, 2);
       for (const std::size_t i : {0, 2, 3, 4}) rule.expect(i, q);
       const auto& attributes = rule.attributes<AttentionAttributes>();
-      rule.expect(5, {wide(q.dtype), {q.shape[0], attributes.heads}});
+      rule.expect(5, {wide(q.dtype), {q.shape[0], 2 * attributes.heads}});
       require_attention_context(rule, 6, q.shape[0], wide(q.dtype));
       Types types = {q, q, q};
       if (attributes.table_gradients) {

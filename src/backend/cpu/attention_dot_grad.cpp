@@ -34,12 +34,13 @@ HWY_NOINLINE void dot_softmax_grad(const AttentionProblem& problem, const Attent
   [[maybe_unused]] const auto dropout_scale = hn::Set(d, problem.dropout_scale);
   for (std::int64_t i = 0; i < tile.columns; i += vector_lanes()) {
     const auto log_sum_exp = hn::Load(d, scratch.log_sum_exp + i);
+    const auto log_sum_rest = hn::Load(d, scratch.log_sum_rest + i);
     const auto output_dot_doutput = hn::Load(d, scratch.output_dot_doutput + i);
     [[maybe_unused]] KeptKeys kept(problem, data, head, tile, i);
     // Stores the rows of one key and returns the bits of its ds / sqrt(d).
     const auto key_bits = [&](std::int64_t j) HWY_ATTR {
       const std::int64_t at = j * kAttentionQueryTile + i;
-      const auto probability = simd_exp(d, hn::Sub(hn::Load(d, scratch.scores + at), log_sum_exp));
+      const auto probability = simd_exp(d, hn::Sub(hn::Sub(hn::Load(d, scratch.scores + at), log_sum_exp), log_sum_rest));
       auto dprobability = hn::Load(d, scratch.dscores + at);
       auto masked = probability;
       if constexpr (kDropout) {
@@ -78,7 +79,7 @@ HWY_INLINE void load_dot_query_tile(const AttentionProblem& problem, const Atten
   turn_pairs(problem, grad.doutput, head, tile, scratch.doutputs);
   pair_rows(problem, data.q, head, tile, scratch.q_pairs);
   pair_rows(problem, grad.doutput, head, tile, scratch.doutput_pairs);
-  load_row_sums(problem, grad, tile, head, scratch.log_sum_exp, scratch.output_dot_doutput);
+  load_row_sums(problem, grad, tile, head, scratch.log_sum_exp, scratch.log_sum_rest, scratch.output_dot_doutput);
 }
 
 void dot_grad_item(const AttentionProblem& problem, const AttentionData& data, const AttentionGradData& grad,

@@ -33,12 +33,13 @@ HWY_NOINLINE void backward_softmax(const AttentionProblem& problem, const Attent
   const hn::ScalableTag<float> d;
   for (std::int64_t i = 0; i < tile.columns; i += vector_lanes()) {
     const auto log_sum_exp = hn::Load(d, scratch.log_sum_exp + i);
+    const auto log_sum_rest = hn::Load(d, scratch.log_sum_rest + i);
     const auto output_dot_doutput = hn::Load(d, scratch.output_dot_doutput + i);
     [[maybe_unused]] KeptKeys kept(problem, data, head, tile, i);
     for (std::int64_t j = 0; j < keys; ++j) {
       float* const score = scratch.probabilities + j * kAttentionQueryTile + i;
       float* const dscore = scratch.dscores + j * kAttentionQueryTile + i;
-      const auto probability = simd_exp(d, hn::Sub(hn::Load(d, score), log_sum_exp));
+      const auto probability = simd_exp(d, hn::Sub(hn::Sub(hn::Load(d, score), log_sum_exp), log_sum_rest));
       auto dprobability = hn::Load(d, dscore);
       if constexpr (kDropout) {
         const auto keep = kept.kept(first_key + j);
@@ -80,7 +81,7 @@ HWY_INLINE void load_query_tile(const AttentionProblem& problem, const Attention
   load_rows(problem, grad.doutput, head, tile.first, tile.count, problem.dropout_scale, scratch.doutput_rows);
   turn_rows(tile, scratch.query_rows, stride, head_size, scratch.queries);
   turn_rows(tile, scratch.doutput_rows, stride, head_size, scratch.doutputs);
-  load_row_sums(problem, grad, tile, head, scratch.log_sum_exp, scratch.output_dot_doutput);
+  load_row_sums(problem, grad, tile, head, scratch.log_sum_exp, scratch.log_sum_rest, scratch.output_dot_doutput);
 }
 
 // `bin_sums` holds the bins of the three tables of this (sample, head) in turn; nullptr: no table gradients are wanted.

@@ -99,6 +99,7 @@ struct BackwardScratch {
         probabilities(cursor.take<float>(kAttentionKeyTile * kAttentionQueryTile)),
         dscores(cursor.take<float>(kAttentionKeyTile * kAttentionQueryTile)),
         log_sum_exp(cursor.take<float>(kAttentionQueryTile)),
+        log_sum_rest(cursor.take<float>(kAttentionQueryTile)),
         output_dot_doutput(cursor.take<float>(kAttentionQueryTile)),
         largest(cursor.take<float>(kAttentionQueryTile)),
         wide_k(cursor.take<float>(problem.wide_elements())),
@@ -116,7 +117,7 @@ struct BackwardScratch {
   float *query_rows, *doutput_rows;                   // [queries, row stride]
   float* key_rows;                                    // [keys, row stride]: products whose rows are not whole vectors
   float *probabilities, *dscores;                     // [keys, queries]: scores, then p m; dp, then ds
-  float *log_sum_exp, *output_dot_doutput, *largest;  // [queries]
+  float *log_sum_exp, *log_sum_rest, *output_dot_doutput, *largest;  // [queries]
   float *wide_k, *wide_v, *wide_dk, *wide_dv;         // [rows of a sample, row stride], copies of halves as floats
   HeadBiasScratch biases;
   std::optional<BiasSumScratch> bias_sums[kAttentionBiases];
@@ -160,6 +161,7 @@ struct DotBackwardScratch {
         dscores(cursor.take<float>(kAttentionKeyTile * kAttentionQueryTile)),
         dqueries(cursor.take<float>(problem.head_size * kAttentionQueryTile)),
         log_sum_exp(cursor.take<float>(kAttentionQueryTile)),
+        log_sum_rest(cursor.take<float>(kAttentionQueryTile)),
         output_dot_doutput(cursor.take<float>(kAttentionQueryTile)),
         largest(cursor.take<float>(kAttentionQueryTile)),
         wide_dk(cursor.take<float>(problem.wide_elements())),
@@ -178,7 +180,7 @@ struct DotBackwardScratch {
   std::uint16_t *probability_rows, *dscore_rows;      // [keys, queries]
   float *scores, *dscores;                            // [keys, queries]
   float* dqueries;                                    // [head_size, queries]
-  float *log_sum_exp, *output_dot_doutput, *largest;  // [queries]
+  float *log_sum_exp, *log_sum_rest, *output_dot_doutput, *largest;  // [queries]
   float *wide_dk, *wide_dv;                           // [rows of a sample, row stride]
   HeadBiasScratch biases;
   std::optional<BiasSumScratch> bias_sums[kAttentionBiases];

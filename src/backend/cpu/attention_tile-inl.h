@@ -149,8 +149,10 @@ HWY_INLINE void store_outputs(const AttentionProblem& problem, const QueryTile& 
     const std::int64_t row = tile.first + i;
     const float sum = sums[i];  // is 0 only where every key is masked
     store_row(problem, columns, i, sum == 0 ? 0 : problem.dropout_scale / sum, head, row, output);
-    log_sum_exp[row * problem.heads + head] =
-        sum == 0 ? -std::numeric_limits<float>::infinity() : largest[i] + std::log(sum);
+    float* const pair = log_sum_exp + 2 * (row * problem.heads + head);
+    const double exact = double{largest[i]} + std::log(double{sum});
+    pair[0] = sum == 0 ? -std::numeric_limits<float>::infinity() : static_cast<float>(exact);
+    pair[1] = std::isfinite(pair[0]) ? static_cast<float>(exact - double{pair[0]}) : 0;
   }
 }
 
@@ -176,14 +178,16 @@ HWY_INLINE float dot(const AttentionProblem& problem, const void* a_tensor, cons
 
 // Loads what softmax's gradient needs of a tile's queries before they meet any key; columns without a query get 0.
 HWY_INLINE void load_row_sums(const AttentionProblem& problem, const AttentionGradData& grad, const QueryTile& tile,
-                              std::int64_t head, float* log_sum_exp, float* output_dot_doutput) {
+                              std::int64_t head, float* log_sum_exp, float* log_sum_rest, float* output_dot_doutput) {
   std::fill_n(log_sum_exp, kAttentionQueryTile, 0.0F);
+  std::fill_n(log_sum_rest, kAttentionQueryTile, 0.0F);
   std::fill_n(output_dot_doutput, kAttentionQueryTile, 0.0F);
   for (std::int64_t i = 0; i < tile.count; ++i) {
     const std::int64_t row = tile.first + i;
-    const float value = grad.log_sum_exp[row * problem.heads + head];
+    const float* const pair = grad.log_sum_exp + 2 * (row * problem.heads + head);
     // With every key masked, log_sum_exp and all scores are -infinity; using 0 gives probabilities of 0 and not NaN.
-    log_sum_exp[i] = value == -std::numeric_limits<float>::infinity() ? 0 : value;
+    log_sum_exp[i] = pair[0] == -std::numeric_limits<float>::infinity() ? 0 : pair[0];
+    log_sum_rest[i] = pair[1];
     output_dot_doutput[i] = dot(problem, grad.doutput, grad.output, head, row);
   }
 }

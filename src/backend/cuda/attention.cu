@@ -132,7 +132,8 @@ __global__ void __launch_bounds__(AttentionForm<T, kWidth>::kThreads, AttentionF
     factor[i] = total == 0 ? 0.0F : shape.keep_scale / total;  // a NaN stays one, whatever dropout took away
     const std::int64_t row = block.warp_first() + block.lane / 4 + 8 * i;
     if (block.lane % 4 == 0 && row < block.end) {
-      log_sum_exp[row * shape.heads + block.head] = total == 0 ? -INFINITY : largest[i] * kLn2 + logf(total);
+      store_parts(total == 0 ? -INFINITY : double{largest[i]} * kLn2 + double{logf(total)},
+                  log_sum_exp + 2 * (row * shape.heads + block.head));
     }
   }
   store_rows<T>(out, factor[0], factor[1], block.row_of(output, block.warp_first()), block.real(block.warp_first()),

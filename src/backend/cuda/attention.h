@@ -14,7 +14,7 @@
 
 namespace plimsoll::cuda {
 
-constexpr float kLog2E = 1.4426950408889634F, kLn2 = 0.69314718055994531F;
+constexpr double kLog2E = 1.4426950408889634, kLn2 = 0.69314718055994531;
 constexpr int kTables = 3;  // position, x, y
 
 // The tile sizes of a type, for heads of at most kWidth columns (the rest are zeros).
@@ -179,10 +179,16 @@ struct alignas(16) RowFacts {
   // What a key's scores are added to. Where a masked key's are not finite they are NaN: its rows, too, must be numbers.
   __device__ float shut() const { return mask != 0 ? 0.0F : -INFINITY; }
 };
-// Of queries, for the gradient.
-struct alignas(8) QueryFacts {
-  float log_sum_exp, delta;
+// Of queries, for the gradient. The log of their sum of exp is a pair, a float and what that lacks: of large scores one
+// float alone would lose the bits by which they differ.
+struct alignas(16) QueryFacts {
+  float log_sum_exp2, log_sum_rest2, delta;
 };
+// Writes such a pair.
+__device__ inline void store_parts(double value, float* pair) {
+  pair[0] = static_cast<float>(value);
+  pair[1] = fabsf(pair[0]) < INFINITY ? static_cast<float>(value - double{pair[0]}) : 0.0F;
+}
 
 // --- copies to shared memory -----------------------------------------------------------------------------------------
 

@@ -37,6 +37,7 @@ struct FixedPoint<F16> : HalfFixedPoint {};
 // What the first kernel leaves for the others, [n][heads] each.
 struct RowSums {
   float* delta;      // output . doutput
+  float* log_sums2;  // pairs: log_sum_exp in units of ln 2
   float* dout_norm;  // Euclidean norms, infinite where a value is not finite; nullptr without table gradients
   float* v_norm;
 };
@@ -52,8 +53,8 @@ __device__ inline float norm_of(float squares) { return squares <= 3.4e38F ? sqr
 
 // A warp a row of a head.
 template <typename T>
-__global__ void attention_row_sums(const T* doutput, const T* output, const T* v, const std::int32_t* offsets,
-                                   const AttentionShape shape, RowSums to) {
+__global__ void attention_row_sums(const T* doutput, const T* output, const T* v, const float* log_sum_exp,
+                                   const std::int32_t* offsets, const AttentionShape shape, RowSums to) {
   const std::int64_t items = std::int64_t{offsets[shape.samples]} * shape.heads;
   const unsigned warps = blockDim.x / kWarp;
   for (std::int64_t item = static_cast<std::int64_t>(blockIdx.x) * warps + threadIdx.x / kWarp; item < items;
@@ -76,6 +77,7 @@ __global__ void attention_row_sums(const T* doutput, const T* output, const T* v
     }
     if (threadIdx.x % kWarp != 0) continue;
     to.delta[item] = delta;
+    store_parts((double{log_sum_exp[2 * item]} + double{log_sum_exp[2 * item + 1]}) * kLog2E, to.log_sums2 + 2 * item);
     if (to.dout_norm != nullptr) {
       to.dout_norm[item] = norm_of(dout_squares);
       to.v_norm[item] = norm_of(v_squares);
@@ -87,7 +89,6 @@ template <typename T>
 struct BackwardTensors {
   AttentionTensors<T> in;
   const T* doutput;
-  const float* log_sum_exp;  // [n][heads]
   RowSums sums;
 };
 
@@ -133,7 +134,7 @@ __device__ void copy_query_facts(const BlockRows<Form>& block, QueryFacts* to, c
   for (int row = static_cast<int>(threadIdx.x); row < kRows; row += Form::kThreads) {
     const bool exists = row < block.real(first);
     const std::int64_t at = (first + (exists ? row : 0)) * shape.heads + block.head;
-    copy_async<4>(&to[row].log_sum_exp, t.log_sum_exp + at, exists);
+    copy_async<8>(&to[row].log_sum_exp2, t.sums.log_sums2 + 2 * at, exists);
     copy_async<4>(&to[row].delta, t.sums.delta + at, exists);
   }
 }
@@ -187,12 +188,12 @@ __global__ void __launch_bounds__(AttentionForm<T, kWidth>::kThreads, AttentionF
           const int at = 8 * n + block.lane % 4 * 2 + side;
           const RowFacts column = (shared.columns + part)[at];
           const QueryFacts facts = (shared.queries + part)[at];
-          const float log_sum_exp2 = at < real ? facts.log_sum_exp * kLog2E : INFINITY;
+          const float log_sum_exp2 = at < real ? facts.log_sum_exp2 : INFINITY;
 #pragma unroll
           for (int row = 0; row < 2; ++row) {
             const int i = 2 * row + side;
             const float score = fmaf(p[n][i], shape.scale2, rows.bias(tables, row, column));
-            const float probability = exp2_fast(score - log_sum_exp2);
+            const float probability = exp2_fast(score - log_sum_exp2 - facts.log_sum_rest2);
             const bool kept = bits.keeps(shape, at, block.lane / 4 + 8 * row);
             p[n][i] = kept ? probability : 0.0F;
             ds[n][i] = probability * ((kept ? ds[n][i] * shape.keep_scale : 0.0F) - facts.delta);
@@ -344,7 +345,7 @@ __global__ void __launch_bounds__(AttentionForm<T, kWidth>::kThreads, AttentionF
 
   float sums[Form::kOutBlocks][4] = {};
   LaneRows<false> rows;
-  float log_sum_exp2[2] = {}, delta[2] = {};
+  float log_sum_exp2[2] = {}, log_sum_rest2[2] = {}, delta[2] = {};
   walk(block, fetch, [&](std::int64_t first, int stage) {
     if (first == block.begin) {
       rows = LaneRows<false>(tables, shared.rows);
@@ -352,8 +353,9 @@ __global__ void __launch_bounds__(AttentionForm<T, kWidth>::kThreads, AttentionF
         const int row = 16 * block.warp + block.lane / 4 + 8 * i;
         const QueryFacts facts = shared.queries[row];
         // Of no row, or with all keys masked: all probabilities are 0.
-        const bool counts = block.first + row < block.end && facts.log_sum_exp != -INFINITY;
-        log_sum_exp2[i] = counts ? facts.log_sum_exp * kLog2E : INFINITY;
+        const bool counts = block.first + row < block.end && facts.log_sum_exp2 != -INFINITY;
+        log_sum_exp2[i] = counts ? facts.log_sum_exp2 : INFINITY;
+        log_sum_rest2[i] = facts.log_sum_rest2;
         delta[i] = facts.delta;
       }
     }
@@ -377,7 +379,7 @@ __global__ void __launch_bounds__(AttentionForm<T, kWidth>::kThreads, AttentionF
           for (int row = 0; row < 2; ++row) {
             const int i = 2 * row + side;
             const float score = fmaf(p[n][i], shape.scale2, shut) + rows.bias(tables, row, column);
-            const float probability = exp2_fast(score - log_sum_exp2[row]);
+            const float probability = exp2_fast(score - log_sum_exp2[row] - log_sum_rest2[row]);
             const bool kept = bits.keeps(shape, block.lane / 4 + 8 * row, at);
             ds[n][i] = probability * ((kept ? ds[n][i] * shape.keep_scale : 0.0F) - delta[row]);
             if constexpr (kTableGradients) table_sums.add(ds[n][i], tables, rows, row, column);
@@ -431,19 +433,19 @@ std::unique_ptr<Kernel> make_backward(const Context& context, const AttentionSha
   allow_shared_memory(context, attention_query_grad<T, kWidth, kTableGradients>, queries_bytes);
   const std::int64_t row_sums = n * shape.heads, slots = n / Form::kRows + shape.samples + 1;
   const std::int64_t partials = kTableGradients ? shape.heads * shape.all_bins() * slots : 0;
-  const auto scratch = static_cast<std::size_t>((kTableGradients ? 3 : 1) * row_sums + partials) * sizeof(float);
+  const auto scratch = static_cast<std::size_t>((kTableGradients ? 5 : 3) * row_sums + partials) * sizeof(float);
   return make_launch(scratch, [=, &context](const KernelArguments& a) {
     auto* const floats = reinterpret_cast<float*>(a.scratch.data());
     const BackwardTensors<T> t{
         AttentionTensors<T>(a, 1, 6),
         input<T>(a, 0),
-        input<float>(a, 5),
-        {floats, kTableGradients ? floats + row_sums : nullptr, kTableGradients ? floats + 2 * row_sums : nullptr}};
-    float* const partial = floats + 3 * row_sums;
+        {floats + 2 * row_sums, floats, kTableGradients ? floats + 3 * row_sums : nullptr,
+         kTableGradients ? floats + 4 * row_sums : nullptr}};
+    float* const partial = floats + 5 * row_sums;
     constexpr unsigned kSumThreads = 256;
     launch(context.stream(), attention_row_sums<T>,
            {.blocks = blocks_for(a.bound(n) * shape.heads, kSumThreads / kWarp), .threads = kSumThreads}, t.doutput,
-           input<T>(a, 4), t.in.v, t.in.offsets, shape, t.sums);
+           input<T>(a, 4), t.in.v, input<float>(a, 5), t.in.offsets, shape, t.sums);
     const Launch keys = grid_of<Form>(shape, a.bound(longest), keys_bytes);
     launch(context.stream(), attention_key_value_grad<T, kWidth, true, kAtOnce>, keys, t, shape, output<T>(a, 1),
            output<T>(a, 2));

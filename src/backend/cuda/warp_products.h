@@ -29,7 +29,7 @@ __device__ inline void mma(float (&c)[4], const std::uint32_t (&a)[4], const std
 template <bool kTransposed, typename T>
 __device__ inline void load_matrices(const T* row, std::uint32_t (&to)[4]);
 
-// 16 or 4 bytes from global to shared memory, zeros where `real` is false; done when wait_for_copies says so.
+// 16, 8 or 4 bytes from global to shared memory, zeros where `real` is false; done when wait_for_copies says so.
 template <int kBytes>
 __device__ inline void copy_async(void* shared, const void* global, bool real);
 __device__ inline void commit_copies();
@@ -129,16 +129,17 @@ __device__ inline void load_matrices(const T* row, std::uint32_t (&to)[4]) {
 
 template <int kBytes>
 __device__ inline void copy_async(void* shared, const void* global, bool real) {
-  static_assert(kBytes == 16 || kBytes == 4);
+  static_assert(kBytes == 16 || kBytes == 8 || kBytes == 4);
 #if __CUDA_ARCH__ >= 800
   const unsigned to = shared_address(shared), size = real ? kBytes : 0;
   if constexpr (kBytes == 16) {  // past the L1 cache, which takes no others
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(size) : "memory");
   } else {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(global), "r"(size) : "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %3, %2;" ::"r"(to), "l"(global), "r"(size), "n"(kBytes)
+                 : "memory");
   }
 #else
-  using Word = std::conditional_t<kBytes == 16, uint4, unsigned>;
+  using Word = std::conditional_t<kBytes == 16, uint4, std::conditional_t<kBytes == 8, uint2, unsigned>>;
   *static_cast<Word*>(shared) = real ? *static_cast<const Word*>(global) : Word{};
 #endif
 }

@@ -124,7 +124,9 @@ void attention(const KernelArguments& a, const AttentionAttributes& attributes) 
         for (std::int64_t j = begin; j < end; ++j) mean += scores[j] * in.v[j][c];
         output[i][c] = static_cast<T>(mean);
       }
-      log_sum_exp[i][head] = static_cast<T>(log_sum);
+      log_sum_exp[i][2 * head] = static_cast<T>(log_sum);
+      const double rest = std::isfinite(log_sum) ? log_sum - double{log_sum_exp[i][2 * head]} : 0.0;
+      log_sum_exp[i][2 * head + 1] = static_cast<T>(rest);
     }
   });
 }
@@ -158,7 +160,8 @@ void attention_grad(const KernelArguments& a, const AttentionAttributes& attribu
         probability[at] = dscore[at] = 0.0;
         return;
       }
-      const double p = std::exp(in.score(head, i, j) - log_sum_exp[i][head]), m = in.dropout_factor(head, begin, i, j);
+      const double log_sum = double{log_sum_exp[i][2 * head]} + double{log_sum_exp[i][2 * head + 1]};
+      const double p = std::exp(in.score(head, i, j) - log_sum), m = in.dropout_factor(head, begin, i, j);
       probability[at] = p * m;
       dscore[at] = p * (m * in.dot(doutput[i], in.v[j], head) - in.dot(doutput[i], output[i], head)) * in.scale;
     };
