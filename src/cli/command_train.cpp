@@ -209,14 +209,15 @@ void train_planned(const Invocation& invocation, const RunOptions& options, cons
     const std::int64_t updates = updates_of(options.train, *train);
     written_plan["updates"] = updates;
     written_plan["seconds"] = plan.seconds_per_update * static_cast<double>(updates);
-    written_plan["random_weights"] = bundle.weights == nullptr;
+    written_plan["random_weights"] = bundle.weights == nullptr && !resume;
     written_plan["output_dir"] = output_dir.string();
     written_plan.erase("choices");
     print_event("plan", written_plan);
   } else {
     if (!device.summary.empty()) print_line(device.summary);
     print_line(run_line(bundle, *train, options.train));
-    for (const std::string& line : {weights_line(bundle), defaults_line(options)}) {
+    // A resumed run has the checkpoint's weights.
+    for (const std::string& line : {resume ? std::string() : weights_line(bundle), defaults_line(options)}) {
       if (!line.empty()) print_line(line);
     }
     print_line(plan_table(plan));

@@ -238,6 +238,7 @@ TEST_F(Run, ResumeTrueIsTheLatestCheckpoint) {
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_THAT(resumed.err, testing::HasSubstr("resuming from " + path("run/checkpoint-2")));
   EXPECT_EQ(events_of(resumed)[1].at("step"), 3);
+  EXPECT_FALSE(events_of(resumed)[0].at("random_weights").get<bool>());  // they are the checkpoint's
   const Outcome fresh = run(train_arguments("fresh", {"--max-steps", "1", "--resume_from_checkpoint", "False"}));
   EXPECT_EQ(fresh.code, 0) << fresh.err;
 }
