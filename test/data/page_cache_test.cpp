@@ -1,6 +1,5 @@
 #include "data/page_cache.h"
 
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -10,8 +9,8 @@
 #include <fstream>
 #include <thread>
 
-#include "base/log.h"
 #include "data/pages_fixture.h"
+#include "support/log_capture.h"
 
 namespace plimsoll {
 namespace {
@@ -33,9 +32,7 @@ class PageCacheTest : public testing::Test {
  protected:
   PageCacheTest() {
     for (std::size_t i = 0; i < kPages; ++i) sizes_.push_back(3000 + 700 * i);
-    old_sink_ = set_log_sink([this](LogLevel, std::string_view line) { log_ += fmt::format("{}\n", line); });
   }
-  ~PageCacheTest() override { set_log_sink(old_sink_); }
 
   static std::byte byte_of(std::size_t page, std::size_t i) {
     return static_cast<std::byte>(31 * page + i * 7 + i / 256);
@@ -67,14 +64,13 @@ class PageCacheTest : public testing::Test {
   fs::path path_ = folder_ / "new" / "a.pages";
   std::vector<std::uint64_t> sizes_;
   std::atomic<int> filled_ = 0;
-  std::string log_;
-  LogSink old_sink_;
+  test::LogCapture log_;
 };
 
 TEST_F(PageCacheTest, IsMadeOnceAndReadAgain) {
   EXPECT_EQ(right(open()), kPages);
   EXPECT_EQ(filled_, 9);
-  EXPECT_THAT(log_, HasSubstr("there is none yet"));
+  EXPECT_THAT(log_.text(), HasSubstr("there is none yet"));
   const std::string first = text();
   EXPECT_EQ(right(open()), kPages);
   EXPECT_EQ(filled_, 9) << "nothing is made again";
@@ -88,7 +84,7 @@ TEST_F(PageCacheTest, AnotherKeyOrOtherPagesMakeItAgain) {
   open();
   EXPECT_EQ(right(open("another")), kPages);
   EXPECT_EQ(filled_, 18);
-  EXPECT_THAT(log_, HasSubstr("of other data or options"));
+  EXPECT_THAT(log_.text(), HasSubstr("of other data or options"));
   sizes_[4] += 1;
   EXPECT_EQ(right(open("another")), kPages);
   EXPECT_EQ(filled_, 27);
@@ -126,7 +122,7 @@ TEST_F(PageCacheTest, ADamagedEntryIsNotHandedOut) {
   const PageCache cache = open();
   EXPECT_EQ(filled_, 9);
   EXPECT_EQ(right(cache), kPages - 1);
-  EXPECT_THAT(log_, HasSubstr("damaged at page 1"));
+  EXPECT_THAT(log_.text(), HasSubstr("damaged at page 1"));
   EXPECT_FALSE(fs::exists(path_)) << "so that the next run makes it again";
   EXPECT_EQ(right(cache), kPages - 1) << "the rest is still of use";
   EXPECT_EQ(right(open()), kPages);

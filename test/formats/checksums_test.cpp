@@ -1,7 +1,8 @@
 #include "formats/checksums.h"
 
-#include "base/log.h"
 #include "formats/support.h"
+#include "support/log_capture.h"
+#include "support/log_capture.h"
 
 namespace plimsoll {
 namespace {
@@ -55,12 +56,10 @@ TEST(Checksums, AFlippedBitIsSeenWhereverItIs) {
 TEST(Checksums, AFileOfAnotherLengthWasWrittenAnew) {
   const ScratchFolder folder;
   const fs::path directory = saved(folder);
-  std::string said;
-  const LogSink before = set_log_sink([&said](LogLevel, std::string_view text) { said += text; });
+  const test::LogCapture log;
   write_text_file(directory / "config.json", "{\"a\": 1, \"b\": 2}");
   EXPECT_NO_THROW(verify_model_files(directory, true));
-  set_log_sink(before);
-  EXPECT_THAT(said, HasSubstr("config.json is not the file that was saved there"));
+  EXPECT_THAT(log.text(), HasSubstr("config.json is not the file that was saved there"));
   EXPECT_THAT(data_error([&] { verify_checkpoint(directory); }), HasSubstr("config.json"))
       << "nobody edits a checkpoint";
 }

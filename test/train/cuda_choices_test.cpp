@@ -1,12 +1,11 @@
 // Tests algorithms that a CUDA run chooses by time: they pass from a checkpoint, a record or the machine's file to the
 // next run, which then has the same bits. The emulated cuBLASLt has three, which sum differently.
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "backend/cuda/cuda_backend.h"
-#include "base/log.h"
 #include "cublaslt_emulator.h"
 #include "support/expect_error.h"
+#include "support/log_capture.h"
 #include "train/step_bench.h"
 #include "train/step_record.h"
 #include "trainer_fixture.h"
@@ -26,12 +25,8 @@ struct CudaSmallRun : SmallRun {
 
 class CudaChoices : public testing::Test {
  protected:
-  CudaChoices() {
-    old_sink_ = set_log_sink([this](LogLevel, std::string_view line) { log_ += fmt::format("{}\n", line); });
-    prefer(1);
-  }
+  CudaChoices() { prefer(1); }
   ~CudaChoices() override {
-    set_log_sink(old_sink_);
     cuda_emulator::set_product_times(1, 1, 1);
     cuda_emulator::set_lt_version(130100);
   }
@@ -48,13 +43,10 @@ class CudaChoices : public testing::Test {
     std::ofstream(checkpoint / "trainer_state.json") << state.dump();
     fs::remove(checkpoint / "checksums.json");  // changed on purpose
   }
-  bool logged(const std::string& part) const { return log_.find(part) != std::string::npos; }
+  bool logged(const std::string& part) const { return log_.has(part); }
 
   ScratchFolder folder_;
-  std::string log_;
-
- private:
-  LogSink old_sink_;
+  LogCapture log_;
 };
 
 TEST_F(CudaChoices, AreThoseOfTheCheckpointInARunThatGoesOn) {
@@ -70,7 +62,7 @@ TEST_F(CudaChoices, AreThoseOfTheCheckpointInARunThatGoesOn) {
   run.train(first_checkpoint(run));
   EXPECT_EQ(run.choices, chosen);
   EXPECT_TRUE(model_of(run) == whole);
-  EXPECT_FALSE(logged("chosen anew")) << log_;
+  EXPECT_FALSE(logged("chosen anew")) << log_.text();
 
   // Without the choices the run would end differently; an old checkpoint, which has none, still loads.
   edit_state(first_checkpoint(run), [](nlohmann::json& state) { state.erase("choices"); });
@@ -87,15 +79,16 @@ TEST_F(CudaChoices, OfAnotherDeviceAreMadeAnewWithAWarning) {
   cuda_emulator::set_lt_version(130200);
   prefer(2);
   EXPECT_EQ(run.train(checkpoint).steps_here, 2);
-  EXPECT_TRUE(logged(checkpoint.string() + " is of a run on " + recorded)) << log_;
-  EXPECT_TRUE(logged("cuBLAS 130200: algorithms are chosen anew, so numbers may differ in their last bits")) << log_;
+  EXPECT_TRUE(logged(checkpoint.string() + " is of a run on " + recorded)) << log_.text();
+  EXPECT_TRUE(logged("cuBLAS 130200: algorithms are chosen anew, so numbers may differ in their last bits"))
+      << log_.text();
   EXPECT_NE(run.choices.device, recorded);
   EXPECT_EQ(read_trainer_state(checkpoint_path(run.options.output_dir, 4)).choices, run.choices);
 
   log_.clear();
   run.make_backend = nullptr;
   EXPECT_EQ(run.train(checkpoint).steps_here, 2);
-  EXPECT_TRUE(logged("this one is on cpu")) << log_;
+  EXPECT_TRUE(logged("this one is on cpu")) << log_.text();
 }
 
 TEST_F(CudaChoices, ThatMakeNoSenseAreRefused) {
@@ -119,13 +112,13 @@ TEST_F(CudaChoices, OfAMachineAreTheSameInItsNextRun) {
   CudaSmallRun first(folder_.make("first")), second(folder_.make("second")), elsewhere(folder_.make("elsewhere"));
   first.cache = second.cache = folder_.path() / "cache";
   first.train();
-  EXPECT_TRUE(logged("timed the algorithms of")) << log_;
+  EXPECT_TRUE(logged("timed the algorithms of")) << log_.text();
   prefer(2);
   log_.clear();
   second.train();
   EXPECT_EQ(second.choices, first.choices);
   EXPECT_TRUE(model_of(second) == model_of(first));
-  EXPECT_EQ(log_, "");
+  EXPECT_EQ(log_.text(), "");
   elsewhere.train();
   EXPECT_NE(elsewhere.choices, first.choices);
   EXPECT_FALSE(model_of(elsewhere) == model_of(first));
@@ -154,7 +147,7 @@ TEST_F(CudaChoices, OfAMachineThatCannotBeReadAreMadeAgain) {
     std::ofstream(file) << bad;
     log_.clear();
     run.train();
-    EXPECT_TRUE(logged(file.string()) && logged("it is made again")) << log_;
+    EXPECT_TRUE(logged(file.string()) && logged("it is made again")) << log_.text();
     EXPECT_EQ(file_bytes(file), good);
   }
 }

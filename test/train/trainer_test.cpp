@@ -5,8 +5,8 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "formats/safetensors.h"
+#include "support/log_capture.h"
 #include "trainer_fixture.h"
 
 namespace plimsoll {
@@ -165,12 +165,10 @@ TEST(Trainer, ARunThatGoesOnElsewhereSaysWhere) {
   json["threads"] = 7;  // changes nothing
   std::ofstream(state) << json.dump();
   fs::remove(state.parent_path() / "checksums.json");  // changed on purpose
-  std::string log;
-  const LogSink old = set_log_sink([&log](LogLevel, std::string_view line) { log += line; });
+  const LogCapture log;
   run.train(checkpoint_path(run.options.output_dir, 4));
-  set_log_sink(old);
-  EXPECT_NE(log.find("device: cuda then, cpu now"), std::string::npos) << log;
-  EXPECT_EQ(log.find("threads"), std::string::npos) << log;
+  EXPECT_TRUE(log.has("device: cuda then, cpu now")) << log.text();
+  EXPECT_FALSE(log.has("threads")) << log.text();
 }
 
 TEST(Trainer, BestModelIsTheOneSaved) {
