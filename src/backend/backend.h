@@ -157,6 +157,8 @@ class Backend {
   // The bytes that the process holds on the device besides allocate()'s: its context and libraries, complete once
   // kernels are prepared. 0 if memory is the host's, which includes them.
   virtual std::size_t reserved_bytes() { return 0; }
+  // The most that libraries allocate for themselves while kernels run, beyond the few MiB that every run reserves.
+  virtual std::size_t library_bytes() const { return 0; }
   // Returns when every launched kernel has ended; does nothing if run() returns after its work.
   virtual void wait() {}
 };

@@ -239,7 +239,7 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
                                         {"loader buffers", loader},
                                         {"drawing of pictures", request.drawing_bytes},
                                         {"offload thread and its buffer", to_file ? kOffloadThreadBytes : 0},
-                                        {"reserve for libraries", kReserveBytes}};
+                                        {"reserve for libraries", kReserveBytes + backend.library_bytes()}};
   if (backend.device_use()) {
     run.items.insert(run.items.begin(), {kContextItem, backend.reserved_bytes()});
     const BufferBytes buffers = backend.buffer_bytes(run.arena_bytes);

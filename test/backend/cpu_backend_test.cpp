@@ -4,11 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
+#include <vector>
 
 #include "backend/backend_suite.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/process.h"
+#include "graph/build.h"
+#include "support/sanitizer.h"
 
 namespace plimsoll::test {
 namespace {
@@ -52,6 +56,46 @@ TEST(CpuBackend, UsesTheCoresThatItMay) {
   EXPECT_GE(available_cores(), 1);
   EXPECT_EQ(CpuBackend().threads(), available_cores());
   EXPECT_EQ(CpuBackend(3).threads(), 3);
+}
+
+// The heap of the products that a step has, while they run; the kernel measures it.
+TEST(CpuBackend, SaysWhatLibrariesAllocateWhileProductsRun) {
+  if (!kResidentSetIsSteady) GTEST_SKIP() << "a sanitizer holds what is freed";
+  constexpr std::int64_t kRows = 1418, kInner = 768, kColumns = 3072;
+  constexpr std::size_t kReserve = 4 * kMiB;  // of every run
+  for (const int threads : {1, 2, 16}) {
+    CpuBackend backend(threads);
+    Graph graph;
+    const ValueId x = graph.add_input("x", {DType::kF32, {kRows, kInner}});
+    const ValueId weight = graph.add_input("weight", {DType::kF32, {kColumns, kInner}});
+    const ValueId y = linear(graph, "y", x, weight, kNoValue, kNoValue);
+    graph.add_node({.op = Op::kLinearInputGrad, .name = "dx", .inputs = {y, weight}});
+    graph.add_node({.op = Op::kLinearWeightGrad, .name = "dweight", .inputs = {y, x}});
+    std::vector<std::unique_ptr<DeviceMemory>> memory;
+    std::vector<TensorView> views;
+    for (const Value& value : graph.values()) {
+      memory.push_back(backend.allocate(value.type.bytes()));
+      views.emplace_back(value.type, memory.back()->bytes().data());
+    }
+    std::vector<std::unique_ptr<Kernel>> kernels;
+    std::size_t scratch_bytes = 0;
+    for (const Node& node : graph.nodes()) {
+      kernels.push_back(backend.prepare(graph, node));
+      scratch_bytes = std::max(scratch_bytes, kernels.back()->scratch_bytes());
+    }
+    const std::unique_ptr<DeviceMemory> scratch = backend.allocate(scratch_bytes);
+    for (std::size_t i = 0; i < kernels.size(); ++i) {
+      std::vector<TensorView> inputs, outputs;
+      for (const ValueId id : graph.nodes()[i].inputs) inputs.push_back(views[static_cast<std::size_t>(id)]);
+      for (const ValueId id : graph.nodes()[i].outputs) outputs.push_back(views[static_cast<std::size_t>(id)]);
+      const KernelArguments arguments{.inputs = inputs, .outputs = outputs, .scratch = scratch->bytes()};
+      kernels[i]->run(arguments);  // the team's stacks come with the first
+      if (!reset_peak_resident()) GTEST_SKIP() << "the kernel does not reset VmHWM";
+      const std::size_t before = resident_bytes();
+      kernels[i]->run(arguments);
+      EXPECT_LE(peak_resident_bytes(), before + kReserve + backend.library_bytes()) << threads << " threads, " << i;
+    }
+  }
 }
 
 TEST(CpuBackend, RefusesTypesThatItDoesNotCompute) {

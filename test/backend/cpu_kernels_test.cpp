@@ -3,6 +3,7 @@
 // allocation while running.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <omp.h>
 
 #include <array>
 #include <map>
@@ -12,6 +13,8 @@
 
 #include "backend/compare.h"
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/dnnl_matmul.h"
+#include "backend/cpu/kernels.h"
 #include "backend/new_counter.h"
 #include "backend/reference/reference_backend.h"
 #include "base/bytes.h"
@@ -48,17 +51,44 @@ OpCase products(std::int32_t rows, std::int64_t capacity, std::int64_t inner, st
           }};
 }
 
+// The products that oneDNN has prepared for fixed row counts, on machines whose CpuBackend runs them unprepared, too.
+class PreparedProducts final : public Backend {
+ public:
+  std::string_view name() const override { return "cpu, prepared products"; }
+  std::unique_ptr<Kernel> prepare(const Graph& graph, const Node& node) override {
+    omp_set_num_threads(2);
+    switch (node.op) {
+      case Op::kLinear:
+        return make_linear(graph, node, cache_);
+      case Op::kLinearInputGrad:
+        return make_linear_input_grad(graph, node, cache_);
+      case Op::kLinearWeightGrad:
+        return make_linear_weight_grad(graph, node, cache_);
+      default:
+        return others_.prepare(graph, node);
+    }
+  }
+  std::unique_ptr<DeviceMemory> allocate(std::size_t bytes) override { return CpuBackend(2).allocate(bytes); }
+
+ private:
+  MatmulCache cache_{true};
+  CpuBackend others_{2};
+};
+
 void expect_products_agree(std::int32_t rows, std::int64_t capacity, std::int64_t inner, std::int64_t columns) {
   SCOPED_TRACE(fmt::format("{} of {} rows, {} to {}", rows, capacity, inner, columns));
   const BuiltCase built = products(rows, capacity, inner, columns).build(DType::kF32, true);
   ReferenceBackend reference;
   CpuBackend cpu(2);
+  PreparedProducts fixed;
   GraphRunner expected(built.graph, reference), found(built.graph, cpu), again(built.graph, cpu);
-  for (GraphRunner* const runner : {&expected, &found, &again}) {
+  GraphRunner prepared(built.graph, fixed);
+  for (GraphRunner* const runner : {&expected, &found, &again, &prepared}) {
     built.set_data(*runner);
     runner->run();
   }
   expect_near_long(built.graph, found, expected);
+  expect_near_long(built.graph, prepared, expected);
   expect_identical(built.graph, again, found);
 }
 

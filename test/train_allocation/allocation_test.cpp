@@ -1,6 +1,6 @@
 // After warm-up, an update leaves no allocation behind: on the training thread, 0 bytes are live afterwards that were
 // not live before, and at most 64 KiB at any time. Our own code allocates nothing at all; allocations by oneDNN (inside
-// dnnl_primitive_execute) and libgomp (a team of one thread for each parallel region) are counted separately.
+// dnnl_primitive_execute and dnnl_sgemm) and libgomp (a team of one thread for each parallel region) are counted separately.
 //
 // malloc and its family are replaced for the whole program, so it is a separate one; operator new calls them, too.
 #include <dlfcn.h>
@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
@@ -71,12 +72,21 @@ void free(void* block) {
   __libc_free(block);
 }
 
-// Replaces oneDNN's function, to distinguish its allocations from ours.
+// Replace oneDNN's functions, to distinguish its allocations from ours.
 int dnnl_primitive_execute(const void* primitive, void* stream, int count, const void* arguments) {
   using Execute = int (*)(const void*, void*, int, const void*);
   static const auto execute = reinterpret_cast<Execute>(::dlsym(RTLD_NEXT, "dnnl_primitive_execute"));
   inside_library = true;
   const int status = execute(primitive, stream, count, arguments);
+  inside_library = false;
+  return status;
+}
+int dnnl_sgemm(char transposed_a, char transposed_b, std::int64_t m, std::int64_t n, std::int64_t k, float alpha,
+               const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c,
+               std::int64_t ldc) {
+  static const auto multiply = reinterpret_cast<decltype(&dnnl_sgemm)>(::dlsym(RTLD_NEXT, "dnnl_sgemm"));
+  inside_library = true;
+  const int status = multiply(transposed_a, transposed_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
   inside_library = false;
   return status;
 }

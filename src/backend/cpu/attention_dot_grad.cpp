@@ -40,7 +40,8 @@ HWY_NOINLINE void dot_softmax_grad(const AttentionProblem& problem, const Attent
     // Stores the rows of one key and returns the bits of its ds / sqrt(d).
     const auto key_bits = [&](std::int64_t j) HWY_ATTR {
       const std::int64_t at = j * kAttentionQueryTile + i;
-      const auto probability = simd_exp(d, hn::Sub(hn::Sub(hn::Load(d, scratch.scores + at), log_sum_exp), log_sum_rest));
+      const auto probability =
+          simd_exp(d, hn::Sub(hn::Sub(hn::Load(d, scratch.scores + at), log_sum_exp), log_sum_rest));
       auto dprobability = hn::Load(d, scratch.dscores + at);
       auto masked = probability;
       if constexpr (kDropout) {

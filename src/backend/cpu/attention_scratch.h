@@ -113,12 +113,12 @@ struct BackwardScratch {
     }
   }
 
-  float *queries, *doutputs, *dqueries;               // [head_size, queries]
-  float *query_rows, *doutput_rows;                   // [queries, row stride]
-  float* key_rows;                                    // [keys, row stride]: products whose rows are not whole vectors
-  float *probabilities, *dscores;                     // [keys, queries]: scores, then p m; dp, then ds
+  float *queries, *doutputs, *dqueries;  // [head_size, queries]
+  float *query_rows, *doutput_rows;      // [queries, row stride]
+  float* key_rows;                       // [keys, row stride]: products whose rows are not whole vectors
+  float *probabilities, *dscores;        // [keys, queries]: scores, then p m; dp, then ds
   float *log_sum_exp, *log_sum_rest, *output_dot_doutput, *largest;  // [queries]
-  float *wide_k, *wide_v, *wide_dk, *wide_dv;         // [rows of a sample, row stride], copies of halves as floats
+  float *wide_k, *wide_v, *wide_dk, *wide_dv;  // [rows of a sample, row stride], copies of halves as floats
   HeadBiasScratch biases;
   std::optional<BiasSumScratch> bias_sums[kAttentionBiases];
 };
@@ -173,15 +173,15 @@ struct DotBackwardScratch {
     }
   }
 
-  std::uint32_t *queries, *doutputs;                  // turned
-  std::uint32_t *q_pairs, *doutput_pairs;             // [queries / 2, head_size] paired
-  std::uint16_t* k_columns;                           // [head_size, rows of the sample]
-  std::uint32_t* dscore_pairs;                        // [keys / 2, queries] paired
-  std::uint16_t *probability_rows, *dscore_rows;      // [keys, queries]
-  float *scores, *dscores;                            // [keys, queries]
-  float* dqueries;                                    // [head_size, queries]
+  std::uint32_t *queries, *doutputs;                                 // turned
+  std::uint32_t *q_pairs, *doutput_pairs;                            // [queries / 2, head_size] paired
+  std::uint16_t* k_columns;                                          // [head_size, rows of the sample]
+  std::uint32_t* dscore_pairs;                                       // [keys / 2, queries] paired
+  std::uint16_t *probability_rows, *dscore_rows;                     // [keys, queries]
+  float *scores, *dscores;                                           // [keys, queries]
+  float* dqueries;                                                   // [head_size, queries]
   float *log_sum_exp, *log_sum_rest, *output_dot_doutput, *largest;  // [queries]
-  float *wide_dk, *wide_dv;                           // [rows of a sample, row stride]
+  float *wide_dk, *wide_dv;                                          // [rows of a sample, row stride]
   HeadBiasScratch biases;
   std::optional<BiasSumScratch> bias_sums[kAttentionBiases];
 };

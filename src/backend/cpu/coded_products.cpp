@@ -29,36 +29,37 @@ class CodedProduct final : public Kernel {
         capacity_(graph.type(node.inputs[0]).shape[0]),
         inner_(graph.type(node.inputs[0]).shape[1]),
         columns_(graph.type(node.outputs[0]).shape[1]),
+        is_general_(cache.is_general(product_, product_)),
         chunk_(stores_directly() ? capacity_ : std::min(kChunk, capacity_)) {
-    const bool has_bias = node.inputs.size() == 3;
+    const std::int64_t width = std::min(kTile, columns_);
+    tile_parts_ = {.shape = {.columns = width,
+                             .inner = inner_,
+                             .operands = product_,
+                             .result = product_,
+                             .transposed_b = transposed,
+                             .bias = node.inputs.size() == 3},
+                   .is_general = is_general_};
+    if (is_general_ && stores_directly()) tile_parts_.shape.row_stride = columns_;
     std::size_t library_bytes = 0;
-    const auto fill = [&](Ladder& ladder, std::int64_t width) {
+    const auto fill = [&](Ladder& ladder, std::int64_t columns) {
       ladder.fill(1, chunk_, [&](std::int64_t rows) {
-        const Matmul& product = cache.matmul({.rows = rows,
-                                              .columns = width,
-                                              .inner = inner_,
-                                              .operands = product_,
-                                              .result = product_,
-                                              .transposed_b = transposed,
-                                              .bias = has_bias});
+        MatmulShape shape = tile_parts_.shape;
+        shape.rows = rows;
+        shape.columns = columns;
+        const Matmul& product = cache.matmul(shape);
         library_bytes = std::max(library_bytes, product.scratch_bytes());
         return &product;
       });
     };
-    const std::int64_t width = std::min(kTile, columns_);
-    fill(tiles_, width);
-    if (columns_ % width > 0) fill(last_tile_, columns_ % width);
+    if (!is_general_) {
+      fill(tiles_, width);
+      if (columns_ % width > 0) fill(last_tile_, columns_ % width);
+    }
     ScratchLayout layout;
     tile_at_ = layout.add_bytes(bytes_of(product_, inner_ * width));
-    tile_parts_ = {.operands = product_,
-                   .result = product_,
-                   .inner = inner_,
-                   .columns = width,
-                   .library_at = layout.add_bytes(library_bytes),
-                   .last_x_at = layout.add_bytes(bytes_of(product_, kStep * inner_)),
-                   .last_y_at = layout.add_bytes(bytes_of(product_, kStep * width))};
+    tile_parts_.lay_out(layout, library_bytes);
     last_tile_parts_ = tile_parts_;
-    last_tile_parts_.columns = columns_ % width;
+    last_tile_parts_.shape.columns = columns_ % width;
     x_at_ = layout.add_bytes(x_type_ == product_ ? 0 : bytes_of(product_, chunk_ * inner_));
     y_at_ = layout.add_bytes(stores_directly() ? 0 : bytes_of(product_, chunk_ * width));
     scratch_bytes_ = layout.bytes();
@@ -103,9 +104,9 @@ class CodedProduct final : public Kernel {
   }
 
  private:
-  // Otherwise a tile goes through scratch: oneDNN's fast products store dense rows only, and its product that stores
-  // with gaps allocates memory when it runs.
-  bool stores_directly() const { return x_type_ == product_ && columns_ <= kTile; }
+  // Otherwise a tile goes through scratch: oneDNN's prepared products store dense rows only, or allocate memory when
+  // they run.
+  bool stores_directly() const { return x_type_ == product_ && (columns_ <= kTile || is_general_); }
 
   void decode_tile(const void* weight, std::int64_t column, std::int64_t width, void* to) const {
     const std::int64_t weight_columns = weight_.shape[1];
@@ -120,7 +121,9 @@ class CodedProduct final : public Kernel {
   TensorType weight_;
   bool transposed_;
   DType product_;  // type that oneDNN reads and writes
-  std::int64_t capacity_, inner_, columns_, chunk_;
+  std::int64_t capacity_, inner_, columns_;
+  bool is_general_;
+  std::int64_t chunk_;
   Ladder tiles_{chunk_}, last_tile_{chunk_};  // the second serves a last tile that is narrower
   RowParts tile_parts_{}, last_tile_parts_{};
   std::size_t tile_at_ = 0, x_at_ = 0, y_at_ = 0, scratch_bytes_ = 0;

@@ -241,6 +241,13 @@ std::unique_ptr<Kernel> CpuBackend::prepare(const Graph& graph, const Node& node
   return kernel;
 }
 
+// oneDNN's general product packs its operands into buffers of its own: 2.9 MiB with two threads, which every run's
+// reserve covers, and some 170 KiB for each further one.
+std::size_t CpuBackend::library_bytes() const {
+  constexpr int kCovered = 4;
+  return static_cast<std::size_t>(std::max(0, threads_ - kCovered)) * 192 * kKiB;
+}
+
 std::unique_ptr<DeviceMemory> CpuBackend::allocate(std::size_t bytes) { return std::make_unique<MappedMemory>(bytes); }
 
 }  // namespace plimsoll

@@ -6,6 +6,7 @@
 #include <array>
 #include <new>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <tuple>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "backend/cpu/pack_transposed.h"
+#include "backend/cpu/parallel.h"
 #include "base/bytes.h"
 #include "base/error.h"
 
@@ -104,7 +106,7 @@ class DnnlMatmul final : public Matmul {
       : DnnlMatmul(engine, stream, shape, describe(engine, shape, b)) {}
 
   std::size_t scratch_bytes() const override { return scratch_bytes_; }
-  // True if oneDNN uses its general product, as it does on processors without AVX-512.
+  // True if oneDNN uses its general product, as version 2 does on processors without AVX-512.
   bool is_general() const { return is_general_; }
 
   void run(const void* a, const void* b, const float* bias, void* c, std::byte* scratch) const override {
@@ -215,7 +217,8 @@ struct MatmulCache::Library {
   std::map<MatmulShape, std::unique_ptr<Matmul>> matmuls{};
   std::map<std::tuple<std::int64_t, std::int64_t, bool, DType>, std::unique_ptr<WeightPacking>> packings{};
 
-  std::set<DType> general{};  // types whose general product has been run
+  std::optional<bool> general_f32{};  // MatmulCache::is_general, once asked
+  std::set<DType> general{};          // types whose general product has been run
 
   // oneDNN generates the code of its general product, several MiB, when one first runs. Running one now lets the run's
   // plan count that memory.
@@ -242,12 +245,34 @@ bool multiplies_bf16() {
   return (isa & kNeeded) == kNeeded;
 }
 
-MatmulCache::MatmulCache() : library_(made_by_library([] { return std::make_unique<Library>(); })) {}
+void multiply_unprepared(const MatmulShape& shape, const void* a, const void* b, const float* bias, void* c) {
+  const std::int64_t rows = shape.rows, columns = shape.columns, inner = shape.inner;
+  const std::int64_t row_stride = shape.row_stride == 0 ? columns : shape.row_stride;
+  auto* const result = static_cast<float*>(c);
+  const dnnl_status_t status =
+      dnnl_sgemm(shape.transposed_a ? 'T' : 'N', shape.transposed_b ? 'T' : 'N', rows, columns, inner, 1.0F,
+                 static_cast<const float*>(a), shape.transposed_a ? rows : inner, static_cast<const float*>(b),
+                 shape.transposed_b ? inner : columns, shape.accumulate ? 1.0F : 0.0F, result, row_stride);
+  if (status == dnnl_out_of_memory) throw std::bad_alloc();
+  check(status == dnnl_success, "oneDNN multiplies matrices of any shape");
+  if (!shape.bias) return;
+  parallel_for(rows, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      float* const to = result + row * row_stride;
+      for (std::int64_t j = 0; j < columns; ++j) to[j] += bias[j];
+    }
+  });
+}
+
+MatmulCache::MatmulCache(bool prepares_all) : library_(made_by_library([] { return std::make_unique<Library>(); })) {
+  if (prepares_all) library_->general_f32 = false;
+}
 MatmulCache::~MatmulCache() = default;
 
 const Matmul& MatmulCache::matmul(const MatmulShape& shape) {
   const auto known = library_->matmuls.find(shape);
   if (known != library_->matmuls.end()) return *known->second;
+  check(shape.row_stride == 0, "prepared products store dense rows");
   auto made = made_by_library([&] {
     const Description b = shape.packed_b ? library_->packed_layout(shape.inner, shape.columns, shape.operands)
                                          : matrix(shape.inner, shape.columns, shape.transposed_b, shape.operands);
@@ -256,6 +281,19 @@ const Matmul& MatmulCache::matmul(const MatmulShape& shape) {
     return product;
   });
   return *library_->matmuls.emplace(shape, std::move(made)).first->second;
+}
+
+bool MatmulCache::is_general(DType operands, DType result) {
+  if (operands != DType::kF32 || result != DType::kF32) return false;
+  if (!library_->general_f32) {
+    library_->general_f32 = made_by_library([&] {
+      const MatmulShape typical{.rows = kTypicalRows, .columns = 256, .inner = 256};
+      const DnnlMatmul product(library_->engine, library_->stream, typical, matrix(256, 256, false));
+      if (product.is_general()) library_->make_general_code(DType::kF32);
+      return product.is_general();
+    });
+  }
+  return *library_->general_f32;
 }
 
 const WeightPacking* MatmulCache::packing(std::int64_t inner, std::int64_t columns, bool transposed_b, DType dtype) {

@@ -32,6 +32,7 @@ struct MatmulShape {
   bool packed_b = false;         // b comes from WeightPacking (transposed_b is then ignored)
   bool bias = false;             // + bias[columns] on every row
   bool accumulate = false;       // + what c held
+  std::int64_t row_stride = 0;   // elements between c's rows, 0 for `columns`; only multiply_unprepared() takes others
   friend auto operator<=>(const MatmulShape&, const MatmulShape&) = default;
 };
 
@@ -58,13 +59,21 @@ class WeightPacking {
   virtual void run(const void* b, void* packed, std::byte* scratch) const = 0;
 };
 
+// Runs the product of `shape` unprepared, by oneDNN's general product of F32 (dnnl_sgemm). Packing buffers are
+// oneDNN's own, a few hundred KiB a thread; the arguments are those of Matmul::run.
+void multiply_unprepared(const MatmulShape& shape, const void* a, const void* b, const float* bias, void* c);
+
 class MatmulCache {
  public:
-  MatmulCache();
+  // With `prepares_all`, is_general() is false on every machine, so that tests reach the prepared products.
+  explicit MatmulCache(bool prepares_all = false);
   ~MatmulCache();
   MatmulCache(const MatmulCache&) = delete;
   MatmulCache& operator=(const MatmulCache&) = delete;
 
+  // True if `matmul` would prepare the general product for these types, as it does for F32 without AVX-512.
+  // multiply_unprepared() runs that over any number of rows, so that nothing has to be prepared.
+  bool is_general(DType operands, DType result);
   // Both live as long as the cache. `packing` returns nullptr if b's own layout is as good for oneDNN as any other.
   const Matmul& matmul(const MatmulShape& shape);
   const WeightPacking* packing(std::int64_t inner, std::int64_t columns, bool transposed_b, DType dtype = DType::kF32);

@@ -1,8 +1,9 @@
 // linear, linear_add and linear's two gradients by oneDNN, for a row count that is known only at run time.
 //
-// oneDNN's primitives have fixed shapes, so rows are divided among several (Ladder): one product over nearly all rows,
-// and a few over the rest, padded with zeros to kStep. Which primitives run depends on capacity and real row count
-// alone, so results repeat, and the cost follows the real rows in steps of kStep.
+// oneDNN's general product (F32 without AVX-512) runs over the real rows as they are. Its primitives have fixed shapes,
+// so elsewhere rows are divided among several (Ladder): one product over nearly all rows, and a few over the rest,
+// padded with zeros to kStep. Which primitives run depends on capacity and real row count alone, so results repeat, and
+// the cost follows the real rows in steps of kStep.
 //
 // linear's weight is transposed in the product and is packed once a run, unless rows are few; linear_input_grad's is
 // used as it is, which is as fast and needs no scratch. linear_weight_grad sums over rows, and adds the remaining rows'
@@ -51,37 +52,19 @@ class RowProduct final : public Kernel {
         inner_(sizes.inner),
         columns_(sizes.columns),
         chunk_(widens_rows() || is_narrow(inner_, columns_) ? std::min(kChunk, sizes.capacity) : sizes.capacity) {
-    packing_ = transposed_weight && capacity_ > kFewRows ? cache.packing(inner_, columns_, true, product_) : nullptr;
-    std::size_t library_bytes = packing_ == nullptr ? 0 : packing_->scratch_bytes();
-    const auto prepare = [&](std::int64_t rows, bool packed) {
-      const Matmul& product = cache.matmul({.rows = rows,
-                                            .columns = columns_,
-                                            .inner = inner_,
-                                            .operands = product_,
-                                            .result = result_,
-                                            .transposed_b = transposed_weight && !packed,
-                                            .packed_b = packed,
-                                            .bias = third == Third::kBias,
-                                            .accumulate = third == Third::kAddend});
-      library_bytes = std::max(library_bytes, product.scratch_bytes());
-      return &product;
-    };
-    plain_.fill(1, packing_ == nullptr ? chunk_ : std::min(chunk_, kFewRows),
-                [&](std::int64_t rows) { return prepare(rows, false); });
-    if (packing_ != nullptr) {
-      packed_.fill(std::min(chunk_, kFewRows), chunk_, [&](std::int64_t rows) { return prepare(rows, true); });
-    }
+    parts_ = {.shape = {.columns = columns_,
+                        .inner = inner_,
+                        .operands = product_,
+                        .result = result_,
+                        .transposed_b = transposed_weight,
+                        .bias = third == Third::kBias,
+                        .accumulate = third == Third::kAddend},
+              .is_general = cache.is_general(product_, result_)};
+    const std::size_t library_bytes = parts_.is_general ? 0 : prepare(cache);
     ScratchLayout layout;
     weight_at_ = layout.add_bytes(types.weight == product_ ? 0 : bytes_of(product_, inner_ * columns_));
     packed_at_ = layout.add_bytes(packing_ == nullptr ? 0 : packing_->packed_bytes());
-    parts_ = {.operands = product_,
-              .result = result_,
-              .inner = inner_,
-              .columns = columns_,
-              .accumulates = third == Third::kAddend,
-              .library_at = layout.add_bytes(library_bytes),
-              .last_x_at = layout.add_bytes(bytes_of(product_, kStep * inner_)),
-              .last_y_at = layout.add_bytes(bytes_of(result_, kStep * columns_))};
+    parts_.lay_out(layout, library_bytes);
     x_at_ = layout.add_bytes(types.x == product_ ? 0 : bytes_of(product_, chunk_ * inner_));
     y_at_ = layout.add_bytes(types.y == result_ ? 0 : bytes_of(result_, chunk_ * columns_));
     scratch_bytes_ = layout.bytes();
@@ -130,6 +113,28 @@ class RowProduct final : public Kernel {
  private:
   bool widens_rows() const { return types_.x != product_ || types_.y != result_; }
 
+  // Prepares the products over fixed row counts; the scratch that oneDNN wants for them.
+  std::size_t prepare(MatmulCache& cache) {
+    const bool packs = parts_.shape.transposed_b && capacity_ > kFewRows;
+    packing_ = packs ? cache.packing(inner_, columns_, true, product_) : nullptr;
+    std::size_t library_bytes = packing_ == nullptr ? 0 : packing_->scratch_bytes();
+    const auto product_over = [&](std::int64_t rows, bool packed) {
+      MatmulShape shape = parts_.shape;
+      shape.rows = rows;
+      shape.transposed_b = shape.transposed_b && !packed;
+      shape.packed_b = packed;
+      const Matmul& product = cache.matmul(shape);
+      library_bytes = std::max(library_bytes, product.scratch_bytes());
+      return &product;
+    };
+    plain_.fill(1, packing_ == nullptr ? chunk_ : std::min(chunk_, kFewRows),
+                [&](std::int64_t rows) { return product_over(rows, false); });
+    if (packing_ != nullptr) {
+      packed_.fill(std::min(chunk_, kFewRows), chunk_, [&](std::int64_t rows) { return product_over(rows, true); });
+    }
+    return library_bytes;
+  }
+
   Types types_;
   Third third_;
   DType product_, result_;  // the types that oneDNN reads and writes
@@ -150,25 +155,12 @@ class WeightGradient final : public Kernel {
         m_(m),
         k_(k),
         chunk_(dtype != product_ || is_narrow(m, k) ? std::min(kChunk, capacity) : capacity),
-        has_sum_(has_sum) {
-    std::size_t library_bytes = 0;
-    const auto prepare = [&](std::int64_t rows, bool on_top) {
-      const Matmul& product = cache.matmul(
-          {.rows = m, .columns = k, .inner = rows, .operands = product_, .transposed_a = true, .accumulate = on_top});
-      library_bytes = std::max(library_bytes, product.scratch_bytes());
-      return &product;
-    };
-    writing_.fill(1, chunk_, [&](std::int64_t rows) { return prepare(rows, false); });
-    const bool adds_groups = has_sum || chunk_ < capacity;
-    adding_.fill(1, adds_groups ? chunk_ : std::min(capacity, adding_.group() - 1),
-                 [&](std::int64_t rows) { return prepare(rows, true); });
+        has_sum_(has_sum),
+        is_general_(cache.is_general(product_, DType::kF32)) {
     ScratchLayout layout;
-    const std::int64_t rest_rows = std::min(kGroup, (capacity + kStep - 1) / kStep * kStep);
-    library_at_ = layout.add_bytes(library_bytes);
     x_at_ = layout.add_bytes(dtype == product_ ? 0 : bytes_of(product_, chunk_ * k));
     dy_at_ = layout.add_bytes(dtype == product_ ? 0 : bytes_of(product_, chunk_ * m));
-    rest_x_at_ = layout.add_bytes(bytes_of(product_, rest_rows * k));
-    rest_dy_at_ = layout.add_bytes(bytes_of(product_, rest_rows * m));
+    if (!is_general_) prepare(cache, layout);
     scratch_bytes_ = layout.bytes();
   }
 
@@ -195,7 +187,33 @@ class WeightGradient final : public Kernel {
   }
 
  private:
+  MatmulShape shape_over(std::int64_t rows, bool on_top) const {
+    return {.rows = m_, .columns = k_, .inner = rows, .operands = product_, .transposed_a = true, .accumulate = on_top};
+  }
+
+  // Prepares the products over fixed row counts, and lays out what they need in scratch.
+  void prepare(MatmulCache& cache, ScratchLayout& layout) {
+    std::size_t library_bytes = 0;
+    const auto product_over = [&](std::int64_t rows, bool on_top) {
+      const Matmul& product = cache.matmul(shape_over(rows, on_top));
+      library_bytes = std::max(library_bytes, product.scratch_bytes());
+      return &product;
+    };
+    writing_.fill(1, chunk_, [&](std::int64_t rows) { return product_over(rows, false); });
+    const bool adds_groups = has_sum_ || chunk_ < capacity_;
+    adding_.fill(1, adds_groups ? chunk_ : std::min(capacity_, adding_.group() - 1),
+                 [&](std::int64_t rows) { return product_over(rows, true); });
+    const std::int64_t rest_rows = std::min(kGroup, (capacity_ + kStep - 1) / kStep * kStep);
+    library_at_ = layout.add_bytes(library_bytes);
+    rest_x_at_ = layout.add_bytes(bytes_of(product_, rest_rows * k_));
+    rest_dy_at_ = layout.add_bytes(bytes_of(product_, rest_rows * m_));
+  }
+
   void sum(std::int64_t rows, const void* dy, const void* x, float* dw, bool on_top, std::byte* scratch) const {
+    if (is_general_) {
+      multiply_unprepared(shape_over(rows, on_top), dy, x, nullptr, dw);
+      return;
+    }
     while (rows >= kGroup) {
       const std::int64_t part = writing_.part(rows);
       (on_top ? adding_ : writing_).over(part).run(dy, x, nullptr, dw, scratch + library_at_);
@@ -217,7 +235,7 @@ class WeightGradient final : public Kernel {
 
   DType dtype_, product_;  // the type of dy and x; the type that oneDNN reads
   std::int64_t capacity_, m_, k_, chunk_;
-  bool has_sum_;
+  bool has_sum_, is_general_;
   Ladder writing_{chunk_}, adding_{chunk_};  // products that overwrite dw, and that add to it
   std::size_t library_at_ = 0, x_at_ = 0, dy_at_ = 0, rest_x_at_ = 0, rest_dy_at_ = 0, scratch_bytes_ = 0;
 };

@@ -1,5 +1,5 @@
-// Helpers that kernels which multiply rows share: they divide a row count that is known only at run time among
-// primitives of fixed shapes.
+// Helpers that kernels which multiply rows share: they run a product over a row count that is known only at run time,
+// unprepared if oneDNN can (MatmulCache::is_general), otherwise divided among primitives of fixed shapes.
 #pragma once
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 
 #include "backend/cpu/dnnl_matmul.h"
 #include "backend/cpu/parallel.h"
+#include "backend/scratch.h"
 
 namespace plimsoll {
 
@@ -86,26 +87,39 @@ inline void copy_and_fill(const void* from, void* to, std::int64_t real, std::in
 
 // y[rows, columns] = x[rows, inner] b (+ bias), or plus y's old value, for any number of rows.
 struct RowParts {
-  DType operands = DType::kF32, result = DType::kF32;
-  std::int64_t inner = 0, columns = 0;
-  bool accumulates = false;
+  MatmulShape shape{};      // its rows are not used
+  bool is_general = false;  // the product runs unprepared, and the rest is unused
   // Offsets in a kernel's scratch: the library's own scratch, and the last rows, padded to kStep.
   std::size_t library_at = 0, last_x_at = 0, last_y_at = 0;
 
+  // Asks for what multiply() needs in scratch.
+  void lay_out(ScratchLayout& layout, std::size_t library_bytes) {
+    if (is_general) return;
+    library_at = layout.add_bytes(library_bytes);
+    last_x_at = layout.add_bytes(bytes_of(shape.operands, kStep * shape.inner));
+    last_y_at = layout.add_bytes(bytes_of(shape.result, kStep * shape.columns));
+  }
+
   void multiply(const Ladder& products, std::int64_t rows, const void* x, const void* b, const float* bias, void* y,
                 std::byte* scratch) const {
+    if (is_general) {
+      MatmulShape whole = shape;
+      whole.rows = rows;
+      multiply_unprepared(whole, x, b, bias, y);
+      return;
+    }
     while (rows >= kStep) {
       const std::int64_t part = products.part(rows);
       products.over(part).run(x, b, bias, y, scratch + library_at);
-      x = at(x, operands, part * inner);
-      y = at(y, result, part * columns);
+      x = at(x, shape.operands, part * shape.inner);
+      y = at(y, shape.result, part * shape.columns);
       rows -= part;
     }
     if (rows == 0) return;
-    copy_and_fill(x, scratch + last_x_at, rows, kStep, bytes_of(operands, inner));
-    if (accumulates) copy_and_fill(y, scratch + last_y_at, rows, kStep, bytes_of(result, columns));
+    copy_and_fill(x, scratch + last_x_at, rows, kStep, bytes_of(shape.operands, shape.inner));
+    if (shape.accumulate) copy_and_fill(y, scratch + last_y_at, rows, kStep, bytes_of(shape.result, shape.columns));
     products.over(kStep).run(scratch + last_x_at, b, bias, scratch + last_y_at, scratch + library_at);
-    std::memcpy(y, scratch + last_y_at, bytes_of(result, rows * columns));
+    std::memcpy(y, scratch + last_y_at, bytes_of(shape.result, rows * shape.columns));
   }
 };
 

@@ -139,7 +139,7 @@ __device__ inline void copy_async(void* shared, const void* global, bool real) {
                  : "memory");
   }
 #else
-  using Word = std::conditional_t<kBytes == 16, uint4, std::conditional_t<kBytes == 8, uint2, unsigned>>;
+  using Word = std::conditional_t<kBytes == 16, uint4, std::conditional_t<kBytes == 8, uint2, unsigned> >;
   *static_cast<Word*>(shared) = real ? *static_cast<const Word*>(global) : Word{};
 #endif
 }
