@@ -117,7 +117,9 @@ def measured(command, environment):
         output.seek(0)
         errors.seek(0)
         if os.waitstatus_to_exitcode(status) != 0:
-            print(f"  failed: {' '.join(map(str, command))}\n  {errors.read().strip()[-600:]}", file=sys.stderr, flush=True)
+            words = errors.read().strip()
+            print(f"  failed: {' '.join(map(str, command))}\n  {words[:600]}\n  ...\n  {words[-600:]}", file=sys.stderr,
+                  flush=True)
             return None, 0
         return output.read().strip(), usage.ru_maxrss * 1024
 
@@ -139,15 +141,15 @@ def run_pytorch(options, name, model, batch):
 
 def train_arguments(options, extra, budget):
     extra = [str(options.work) if word == "WORK" else word for word in extra]
-    return ["--model", options.model, "--data", options.work / "pages" / "train.jsonl", "--max-length", LENGTH,
-            "--pad-to-max-length", "--train-batch-size", PAGES, "--threads", options.threads, *extra,
+    return ["--model", options.work / f"preset-{options.shape}", "--data", options.work / "full-pages" / "full.jsonl", "--max-length",
+            LENGTH, "--train-batch-size", PAGES, "--threads", options.threads, *extra,
             *(["--budget", budget] if budget else [])]
 
 
 def run_ours(options, extra, budget):
     output = options.work / "run"
     shutil.rmtree(output, ignore_errors=True)
-    text, peak = measured([options.plimsoll, "train", *train_arguments(options, extra, f"{budget // MIB + 1}MiB"),
+    text, peak = measured([options.plimsoll, "train", *train_arguments(options, extra, f"{budget // MIB}MiB"),
                            "--max-steps", options.steps + 1, "--logging-steps", 1, "--save-steps", 0, "--output-dir", output],
                           dict(os.environ))
     if text is None:
@@ -159,10 +161,11 @@ def run_ours(options, extra, budget):
 
 
 def budgets(options, extra):
-    """Four of the sweep's: the smallest, the largest, and two between, by what is needed."""
+    """Four of the sweep's: the smallest, the largest, and two between."""
     result = run(options.plimsoll, "plan", *train_arguments(options, extra, None), "--sweep", "--points", 12, "--json")
-    needed = sorted({plan["predicted_peak_bytes"] for plan in json.loads(result.stdout)["sweep"]})
-    return [needed[round(i * (len(needed) - 1) / 3)] for i in range(4)]
+    swept = {plan["predicted_peak_bytes"]: plan["budget_bytes"] for plan in json.loads(result.stdout)["sweep"]}
+    named = [swept[needed] for needed in sorted(swept)]
+    return [named[round(i * (len(named) - 1) / 3)] for i in range(4)]
 
 
 def frontier(points):
@@ -239,6 +242,26 @@ def chart(rows, path):
     path.write_text("\n".join(svg + ["</svg>\n"]), encoding="utf-8")
 
 
+def full_pages(options):
+    """Pages of exactly LENGTH tokens: each word is one, and the model adds one at either end."""
+    folder = options.work / "full-pages"
+    if (folder / "full.jsonl").exists():
+        return
+    run(options.plimsoll, "synth", "--output", folder, "--count", 20, "--validation-fraction", 0.2)
+    columns, count = 20, LENGTH - 2
+    lines = []
+    for line in (folder / "train.jsonl").read_text(encoding="utf-8").splitlines():
+        page = json.loads(line)
+        across, down = page["width"] // columns, page["height"] // (count // columns + 1)
+        page["words"] = ["a"] * count
+        page["boxes"] = [[i % columns * across, i // columns * down, (i % columns + 1) * across - 1, (i // columns + 1) * down - 1]
+                         for i in range(count)]
+        kinds = ("B-ADDRESS", "B-COMPANY", "B-DATE", "B-TOTAL")
+        page["labels"] = [kinds[i % len(kinds)] for i in range(count)]
+        lines.append(json.dumps(page))
+    (folder / "full.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
 def collect(options):
     from compare_pytorch import make
 
@@ -248,27 +271,44 @@ def collect(options):
         make("make_model.py", "--shape", options.shape, "--labels", LABELS, "--output", options.model)
     batch = options.work / f"filled-{PAGES}x{LENGTH}.safetensors"
     make("make_batch.py", "--batch", PAGES, "--length", LENGTH, "--labels", LABELS, "--output", batch, "--fill")
-    if not (options.work / "pages").exists():
-        run(options.plimsoll, "synth", "--output", options.work / "pages", "--count", 20, "--validation-fraction", 0.2)
-    places = []
+    full_pages(options)
+    if not (options.work / f"preset-{options.shape}").exists():  # options.model's shape, with a tokenizer
+        run(options.plimsoll, "init", "--model", f"layoutlmv3-{options.shape}", "--output-dir",
+            options.work / f"preset-{options.shape}")
+    places = {}
     for name, (kind, extra) in OURS.items():
         if kind in options.only:
-            places += [(kind, name, extra, budget) for budget in budgets(options, extra)]
+            for i, budget in enumerate(budgets(options, extra)):
+                places[kind, name, " ".join(extra), f"budget {i + 1} of 4"] = budget
     theirs = [(name, False) for name, form in PYTORCH.items() if form[0] in options.only]
     if options.ipex_python:
         theirs += [(name, True) for name in ("eager", "eager, 1 x 4", "bf16 weights, 1 x 4") if "full" in options.only]
-    runs = {}
+    # What was measured is kept as it comes: a run that was stopped goes on where it was (--again forgets it).
+    kept_file = options.work / "frontier-runs.jsonl"
+    if options.again:
+        kept_file.unlink(missing_ok=True)
+    kept = [json.loads(line) for line in kept_file.read_text().splitlines()] if kept_file.exists() else []
+
+    def measure(round_, key, run_once):
+        if any(one["round"] == round_ and one["key"] == key for one in kept):
+            return
+        row = run_once()
+        kept.append({"round": round_, "key": key, "row": row})
+        with kept_file.open("a") as out:
+            out.write(json.dumps(kept[-1]) + "\n")
+
     for round_ in range(options.rounds):
-        for kind, name, extra, budget in places:
-            row = run_ours(options, extra, budget)
-            if row:
-                runs.setdefault(("plimsoll", kind, f"{name}, {budget / MIB:.0f} MiB"), []).append(row)
+        for (kind, name, extra, place), budget in places.items():
+            measure(round_, ["plimsoll", kind, f"{name}, {place}"], lambda: run_ours(options, extra.split(), budget))
         for name, ipex in theirs:
             options.ipex_now = ipex
-            row = run_pytorch(options, name, options.model, batch)
-            if row:
-                runs.setdefault(("pytorch", PYTORCH[name][0], name + (", IPEX" if ipex else "")), []).append(row)
+            measure(round_, ["pytorch", PYTORCH[name][0], name + (", IPEX" if ipex else "")],
+                    lambda: run_pytorch(options, name, options.model, batch))
         print(f"round {round_ + 1} of {options.rounds} done", file=sys.stderr, flush=True)
+    runs = {}
+    for one in kept:
+        if one["row"] and one["round"] < options.rounds:
+            runs.setdefault(tuple(one["key"]), []).append(one["row"])
     return [{"program": program, "class": kind, "name": name, "peak": max(one["peak"] for one in of),
              "seconds": statistics.median(one["seconds"] for one in of)} for (program, kind, name), of in runs.items()]
 
@@ -285,6 +325,7 @@ def main():
     parser.add_argument("--json", type=Path, default=REPOSITORY / "bench" / "out" / "frontier.json")
     parser.add_argument("--chart", type=Path, default=REPOSITORY / "docs" / "charts" / "frontier.svg")
     parser.add_argument("--draw", action="store_true", help="from the last figures")
+    parser.add_argument("--again", action="store_true", help="measure everything again")
     parser.add_argument("--ipex-python", type=Path, help="a Python with Intel's extension 2.8 and its PyTorch")
     for hidden in ("--worker", "--model", "--batch"):
         parser.add_argument(hidden, help=argparse.SUPPRESS)

@@ -1,7 +1,7 @@
 // The rate at which this processor multiplies matrices if nothing else limits it: a loop of fused multiply-adds, dot
 // products or tile products whose operands never leave the registers. Products of real matrices are compared with it.
 //
-//   for (const MatrixUnit& unit : matrix_units(DType::kF32)) fmt::print("{}: {:.1f}\n", unit.name, matrix_rate(unit, 2));
+//   for (const MatrixUnit& unit : matrix_units(DType::kF32)) fmt::print("{:.1f}\n", matrix_rate(unit, 2));
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@
 namespace plimsoll {
 
 struct MatrixUnit {
-  const char* name;                        // name of the instructions
-  double flop_per_round;                   // multiplications and additions of one round of the loop, on one thread
-  void (*run)(std::int64_t rounds);        // has no effect except its time
+  const char* name;                  // name of the instructions
+  double flop_per_round;             // multiplications and additions of one round of the loop, on one thread
+  void (*run)(std::int64_t rounds);  // has no effect except its time
 };
 
 // Returns this processor's units that multiply `dtype` (F32 or BF16) and sum in F32; F32's serve both. Empty if this
