@@ -51,7 +51,9 @@ class RowProduct final : public Kernel {
         capacity_(sizes.capacity),
         inner_(sizes.inner),
         columns_(sizes.columns),
-        chunk_(widens_rows() || is_narrow(inner_, columns_) ? std::min(kChunk, sizes.capacity) : sizes.capacity) {
+        is_general_(cache.is_general(product_, result_)),
+        chunk_(widens_rows() || (!is_general_ && is_narrow(inner_, columns_)) ? std::min(kChunk, sizes.capacity)
+                                                                              : sizes.capacity) {
     parts_ = {.shape = {.columns = columns_,
                         .inner = inner_,
                         .operands = product_,
@@ -59,8 +61,8 @@ class RowProduct final : public Kernel {
                         .transposed_b = transposed_weight,
                         .bias = third == Third::kBias,
                         .accumulate = third == Third::kAddend},
-              .is_general = cache.is_general(product_, result_)};
-    const std::size_t library_bytes = parts_.is_general ? 0 : prepare(cache);
+              .is_general = is_general_};
+    const std::size_t library_bytes = is_general_ ? 0 : prepare(cache);
     ScratchLayout layout;
     weight_at_ = layout.add_bytes(types.weight == product_ ? 0 : bytes_of(product_, inner_ * columns_));
     packed_at_ = layout.add_bytes(packing_ == nullptr ? 0 : packing_->packed_bytes());
@@ -138,7 +140,9 @@ class RowProduct final : public Kernel {
   Types types_;
   Third third_;
   DType product_, result_;  // the types that oneDNN reads and writes
-  std::int64_t capacity_, inner_, columns_, chunk_;
+  std::int64_t capacity_, inner_, columns_;
+  bool is_general_;
+  std::int64_t chunk_;
   const WeightPacking* packing_ = nullptr;  // used above kFewRows rows
   Ladder plain_{chunk_}, packed_{chunk_};   // for b as it is, and for b packed
   RowParts parts_{};
@@ -154,9 +158,9 @@ class WeightGradient final : public Kernel {
         capacity_(capacity),
         m_(m),
         k_(k),
-        chunk_(dtype != product_ || is_narrow(m, k) ? std::min(kChunk, capacity) : capacity),
         has_sum_(has_sum),
-        is_general_(cache.is_general(product_, DType::kF32)) {
+        is_general_(cache.is_general(product_, DType::kF32)),
+        chunk_(dtype != product_ || (!is_general_ && is_narrow(m, k)) ? std::min(kChunk, capacity) : capacity) {
     ScratchLayout layout;
     x_at_ = layout.add_bytes(dtype == product_ ? 0 : bytes_of(product_, chunk_ * k));
     dy_at_ = layout.add_bytes(dtype == product_ ? 0 : bytes_of(product_, chunk_ * m));
@@ -234,8 +238,9 @@ class WeightGradient final : public Kernel {
   }
 
   DType dtype_, product_;  // the type of dy and x; the type that oneDNN reads
-  std::int64_t capacity_, m_, k_, chunk_;
+  std::int64_t capacity_, m_, k_;
   bool has_sum_, is_general_;
+  std::int64_t chunk_;
   Ladder writing_{chunk_}, adding_{chunk_};  // products that overwrite dw, and that add to it
   std::size_t library_at_ = 0, x_at_ = 0, dy_at_ = 0, rest_x_at_ = 0, rest_dy_at_ = 0, scratch_bytes_ = 0;
 };
