@@ -38,6 +38,7 @@ nlohmann::json to_json(const TrainerState& state) {
           {"data", state.data},
           {"data_tokens", state.tokens},
           {"data_labels", state.labels},
+          {"data_images", state.images},
           {"base_weights", state.base},
           {"options", state.options},
           {"loss_scale", state.scaler.scale},
@@ -194,6 +195,7 @@ TrainerState read_trainer_state(const fs::path& checkpoint) {
     state.data = object.value("data", std::string());
     state.tokens = object.value("data_tokens", std::string());
     state.labels = object.value("data_labels", std::string());
+    state.images = object.value("data_images", std::string());
     state.base = object.value("base_weights", std::string());
     state.options = object.value("options", std::string());
     state.scaler.scale = object.value("loss_scale", GradScaler::kInitialScale);

@@ -32,9 +32,9 @@ struct TrainerState {
   int threads = 0;                        // of the CPU
   std::string optimizer = "adamw_torch";  // --optim; the only one when checkpoints did not name it
   std::string data;                       // fingerprint of the training windows; empty in checkpoints of old
-  // Fingerprints of what the windows hold: of token ids and boxes, of labels; of the weights that an adapter belongs
-  // to. Empty in checkpoints of old.
-  std::string tokens, labels, base;
+  // Fingerprints of what the windows hold: of token ids and boxes, of labels, of the picture files' sizes; of the
+  // weights that an adapter belongs to. Empty in older checkpoints.
+  std::string tokens, labels, images, base;
   std::string options;       // learning rate and what shapes it, decay, clipping, as text; empty in checkpoints of old
   GradScaler::State scaler;  // of --fp16; as it begins in runs of other precisions
   // Losses summed since the last line of metrics.jsonl, so that the next line is the same after a resume.

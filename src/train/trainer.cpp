@@ -107,6 +107,7 @@ Trainer::Trainer(const Session& session, const ModelBundle& bundle, const TrainD
             .data = fingerprint(data.train->examples()),
             .tokens = hex(data.train->fingerprint().tokens),
             .labels = hex(data.train->fingerprint().labels),
+            .images = hex(data.train->fingerprint().images),
             .base = base_fingerprint(bundle),
             .options =
                 fmt::format("learning rate {} ({}, warm-up {}), weight decay {}, gradient norm at most {}, {}",
@@ -189,6 +190,7 @@ void Trainer::begin_from(const std::filesystem::path& resume) {
   if (saved.examples == state_.examples && !changed("other training data", saved.data, state_.data)) {
     changed("other words or boxes in the training data", saved.tokens, state_.tokens);
     changed("other labels on the words of the training data", saved.labels, state_.labels);
+    changed("other pictures in the training data", saved.images, state_.images);
   }
   changed("other weights of the adapter's base model", saved.base, state_.base);
   if (!changes.empty()) {

@@ -193,6 +193,14 @@ TEST_F(RunDirectory, ArgsJsonHasAllOptionsAndAResumeSaysWhatChanged) {
   EXPECT_THAT(reworded.err, testing::AnyOf(testing::HasSubstr("other words or boxes in the training data"),
                                            testing::HasSubstr("other training data")));
   EXPECT_THAT(reworded.err, testing::HasSubstr("warmup_ratio: 0.5 then, 0.25 now"));
+  EXPECT_THAT(reworded.err, testing::Not(testing::HasSubstr("other pictures")));
+
+  const std::string picture = at("pages/" + pages.front()["image"].get<std::string>());
+  write_bytes(picture, file_bytes(picture) + "more");
+  const Outcome repainted = resume({"--max-steps", "8", "--warmup-ratio", "0.25"});
+  EXPECT_EQ(repainted.code, 0) << repainted.err;
+  EXPECT_THAT(repainted.err, testing::HasSubstr("other pictures in the training data"));
+  EXPECT_THAT(repainted.err, testing::Not(testing::HasSubstr("other words")));
 
   write_bytes(at("pages/train.jsonl"), data);
   EXPECT_EQ(nlohmann::json::parse(file_bytes(at("run/args.json"))).at("options").at("warmup_ratio"), 0.25);
