@@ -2,6 +2,16 @@
 #include <cstdint>
 
 #include "backend/cuda/grouped_sums.h"
+#include "backend/cuda/sizes/cuda_planner.h"
+#include "fit/fit.h"
+
+namespace plimsoll {
+
+void of_cuda_planner(const FitRequest& request) {
+#include "backend/cuda/sizes/cuda_planner.h.inc"
+}
+
+}  // namespace plimsoll
 
 namespace plimsoll::cuda {
 

@@ -6,6 +6,7 @@
 // matrix of one row that has no row mean. Of a gradient by rows only the last pass walks over the whole table.
 #include "backend/cuda/blocks.h"
 #include "backend/cuda/rows.h"
+#include "backend/cuda/sizes/adafactor.h"
 #include "backend/cuda/update_parts.h"
 #include "backend/scratch.h"
 
@@ -13,24 +14,9 @@ namespace plimsoll::cuda {
 namespace {
 
 constexpr unsigned kMeanThreads = 512;
-constexpr std::int64_t kUnitRows = 4 * kRowWarps;  // rows that a block adds up for the root mean square
-
-// A stack of matrices, and the blocks of a matrix's rows that are summed: at least kLeastRows each, at most
-// kMostBlocks. Of a gradient by rows: of its rows.
-struct Blocks {
-  static constexpr std::int64_t kLeastRows = 16, kMostBlocks = 512;
-
-  Blocks(const MatrixStack& stack, std::int64_t gradient_rows)
-      : width(stack.columns), matrix_rows(stack.rows), matrices(stack.matrices) {
-    summed_rows = gradient_rows < 0 ? matrix_rows : gradient_rows;
-    block_rows = std::max(kLeastRows, (summed_rows + kMostBlocks - 1) / kMostBlocks);
-    matrix_blocks = (summed_rows + block_rows - 1) / block_rows;
-  }
-  std::int64_t blocks() const { return matrices * matrix_blocks; }
-  std::int64_t gradient_rows() const { return matrices * summed_rows; }
-
-  std::int64_t width, matrix_rows, matrices, summed_rows, block_rows, matrix_blocks;
-};
+using Blocks = AdafactorBlocks;
+constexpr std::int64_t kUnitRows = Blocks::kUnitRows;
+static_assert(kUnitRows == 4 * kRowWarps);
 
 // Of a node: its blocks, and where its numbers lie in scratch.
 struct Numbers {
@@ -225,22 +211,12 @@ __global__ void apply(Parameter parameter, Gradient gradient, UpdateScalars scal
 class AdafactorLaunch {
  public:
   AdafactorLaunch(const Context& context, const Graph& graph, const Node& node)
-      : context_(context),
-        form_(update_form(graph, node)),
-        gradient_(graph.type(node.inputs[form_.gradient_values()])),
-        blocks_(matrix_stack(graph, node), form_.by_rows ? gradient_.shape[0] : -1),
-        row_squares_(scratch_.add<double>(blocks_.matrices * blocks_.matrix_rows)),
-        column_squares_(scratch_.add<double>(blocks_.blocks() * blocks_.width)),
-        unit_squares_(scratch_.add<double>(unit_blocks())),
-        mean_of_rows_(scratch_.add<float>(blocks_.matrices)),
-        column_factors_(scratch_.add<float>(blocks_.matrices * blocks_.width)),
-        divisor_(scratch_.add<float>(1)) {
-    check(gradient_.dtype == DType::kF32, "gradients of parameters are F32");
+      : context_(context), form_(update_form(graph, node)), blocks_(graph, node), scratch_(blocks_) {
     const auto& attributes = std::get<AdafactorAttributes>(node.attributes);
     settings_ = {attributes.eps, attributes.clip_threshold, attributes.decay_rate, attributes.weight_decay};
   }
 
-  std::size_t scratch_bytes() const { return scratch_.bytes(); }
+  std::size_t scratch_bytes() const { return scratch_.layout.bytes(); }
 
   void run(const KernelArguments& a) const {
     const Gradient gradient = gradient_of(form_, a, blocks_.width);
@@ -270,7 +246,7 @@ class AdafactorLaunch {
              gradient, scalars.clip, blocks_, numbers.column_squares);
       start(average_columns, (blocks_.matrices * blocks_.width + kRowThreads - 1) / kRowThreads, numbers, scalars,
             settings_, blocks_);
-      start(sum_unit_squares<pack()>, unit_blocks(), gradient, scalars.clip, numbers, blocks_);
+      start(sum_unit_squares<pack()>, blocks_.unit_blocks(), gradient, scalars.clip, numbers, blocks_);
       start(find_divisor, 1, gradient, numbers, settings_, static_cast<double>(a.outputs[0].elements()));
       start(apply<pack()>, row_blocks(gradient.table_rows), parameter_of(form_, a), gradient, scalars, settings_,
             numbers, blocks_);
@@ -278,25 +254,22 @@ class AdafactorLaunch {
   }
 
  private:
-  std::int64_t unit_blocks() const { return (blocks_.gradient_rows() + kUnitRows - 1) / kUnitRows; }
   Numbers numbers_of(const KernelArguments& a) const {
     const bool factored = form_.state_parts == 2;
-    return {.row_squares = scratch_at<double>(a, row_squares_),
-            .column_squares = scratch_at<double>(a, column_squares_),
-            .unit_squares = scratch_at<double>(a, unit_squares_),
-            .mean_of_rows = scratch_at<float>(a, mean_of_rows_),
-            .column_factors = scratch_at<float>(a, column_factors_),
-            .divisor = scratch_at<float>(a, divisor_),
+    return {.row_squares = scratch_at<double>(a, scratch_.row_squares),
+            .column_squares = scratch_at<double>(a, scratch_.column_squares),
+            .unit_squares = scratch_at<double>(a, scratch_.unit_squares),
+            .mean_of_rows = scratch_at<float>(a, scratch_.mean_of_rows),
+            .column_factors = scratch_at<float>(a, scratch_.column_factors),
+            .divisor = scratch_at<float>(a, scratch_.divisor),
             .row_means = factored ? output<float>(a, form_.states()) : nullptr,
             .column_means = output<float>(a, form_.gradient() - 1)};
   }
 
   const Context& context_;
   UpdateForm form_;
-  TensorType gradient_;
   Blocks blocks_;
-  ScratchLayout scratch_;
-  std::size_t row_squares_, column_squares_, unit_squares_, mean_of_rows_, column_factors_, divisor_;
+  AdafactorScratch scratch_;
   Settings settings_{};
 };
 

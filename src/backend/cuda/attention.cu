@@ -1,10 +1,8 @@
 // attention: Dao et al. 2022, "FlashAttention", as reordered in Dao 2023, "FlashAttention-2": a block keeps its queries
 // and walks over the keys with a running maximum and sum; scores, biases and dropout live in registers.
-#include <string>
 #include <type_traits>
 
 #include "backend/cuda/attention.h"
-#include "graph/relative_bucket.h"
 
 namespace plimsoll::cuda {
 namespace {
@@ -152,52 +150,6 @@ std::unique_ptr<Kernel> make_forward(const Context& context, const AttentionShap
 }
 
 }  // namespace
-
-AttentionShape attention_shape(const Graph& graph, const Node& node) {
-  const auto& attributes = std::get<AttentionAttributes>(node.attributes);
-  const bool gradient = node.op == Op::kAttentionGrad;
-  const std::size_t context = gradient ? 6 : 3;
-  const TensorType& q = graph.type(node.inputs[gradient ? 1 : 0]);
-  AttentionShape shape;
-  shape.heads = static_cast<std::int32_t>(attributes.heads);
-  shape.head_size = static_cast<std::int32_t>(q.shape[1] / attributes.heads);
-  shape.samples = static_cast<std::int32_t>(graph.type(node.inputs[context]).shape[0] - 1);
-  const double scale = 1.0 / std::sqrt(static_cast<double>(shape.head_size));
-  shape.scale = static_cast<float>(scale);
-  shape.scale2 = static_cast<float>(scale * double{kLog2E});
-  shape.aligned = shape.head_size == 32 || shape.head_size == 64 || shape.head_size == 128;
-  shape.drops = attributes.dropout_p > 0;
-  shape.site = attributes.site;
-  if (shape.drops) {
-    shape.upper_threshold = dropout_threshold(attributes.dropout_p) << 16;
-    shape.keep_scale = static_cast<float>(dropout_scale(attributes.dropout_p));
-  }
-  std::int32_t first = 0;
-  for (std::size_t table = 0; table < kTables; ++table) {
-    BucketEdges& edges = shape.edges[table];
-    edges.first = first;
-    if (!(table == 0 ? attributes.position_bias : attributes.spatial_bias)) continue;
-    const auto distance =
-        static_cast<std::int32_t>(table == 0 ? attributes.max_position_distance : attributes.max_spatial_distance);
-    edges.bins = static_cast<std::int32_t>(graph.type(node.inputs[context + 3 + table]).shape[1]);
-    first += edges.bins;
-    const std::int32_t half = edges.bins / 2;
-    edges.exact = half / 2;
-    edges.saturated = edges.exact;
-    if (half - edges.exact - 1 > BucketEdges::kMost) {
-      throw EnvironmentError({.what = "a bias table of attention has more bins than the GPU's kernels take",
-                              .where = node.name,
-                              .found = std::to_string(edges.bins),
-                              .allowed = "at most " + std::to_string(4 * BucketEdges::kMost + 4),
-                              .remedy = "--device cpu, or a model with fewer rel_pos_bins and rel_2d_pos_bins"});
-    }
-    for (std::int32_t d = edges.exact; edges.steps < half - edges.exact - 1 && d <= distance; ++d) {
-      const std::int32_t bin = relative_bucket(-d, edges.bins, distance);
-      for (; edges.steps < bin - edges.exact; ++edges.steps) edges.edge[edges.steps] = edges.saturated = d;
-    }
-  }
-  return shape;
-}
 
 std::unique_ptr<Kernel> make_attention(const Context& context, const Graph& graph, const Node& node) {
   const AttentionShape shape = attention_shape(graph, node);

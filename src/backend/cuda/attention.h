@@ -9,19 +9,18 @@
 #include <cmath>
 
 #include "backend/cuda/launch.h"
+#include "backend/cuda/sizes/attention.h"
 #include "backend/cuda/warp_products.h"
 #include "base/dropout.h"
 
 namespace plimsoll::cuda {
 
-constexpr double kLog2E = 1.4426950408889634, kLn2 = 0.69314718055994531;
-constexpr int kTables = 3;  // position, x, y
-
 // The tile sizes of a type, for heads of at most kWidth columns (the rest are zeros).
 template <typename T, int kWidth>
 struct AttentionForm {
   static constexpr bool kHalf = sizeof(T) == 2;
-  static constexpr int kWarps = kHalf ? 4 : 2, kThreads = kWarps * static_cast<int>(kWarp), kRows = 16 * kWarps;
+  static constexpr int kRows = attention_block_rows(kHalf), kWarps = kRows / 16;
+  static constexpr int kThreads = kWarps * static_cast<int>(kWarp);
   // Blocks that a multiprocessor's registers have room for, and, before Hopper, its shared memory: ptxas spills where
   // it hopes for one more.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
@@ -43,48 +42,6 @@ struct AttentionForm {
   static constexpr int kLeading = leading<T>(kWidth);
   static constexpr int kStaging = kHalf ? 0 : 16 * leading<float>(kTile);  // floats a warp, for add_product
 };
-
-// Which bin of a table a distance falls into, as graph/relative_bucket.h has it, by the distances at which the bins
-// begin: the device's logarithm might put an edge elsewhere.
-struct BucketEdges {
-  static constexpr int kMost = 64;
-  std::int32_t bins = 0, exact = 0, steps = 0;
-  std::int32_t saturated = 0;     // distances from here on fall into the last bin
-  std::int32_t edge[kMost] = {};  // the distance from which on bin exact + 1 + i takes over
-  std::int32_t first = 0;         // bins of the tables before this one
-
-  PLIMSOLL_HOST_DEVICE int bin(int relative) const {
-    const int distance = relative < 0 ? -relative : relative;
-    int bin = distance;
-    if (distance >= exact) {
-      bin = exact;
-      for (int i = 0; i < steps; ++i) bin += distance >= edge[i] ? 1 : 0;
-    }
-    return relative > 0 ? bins / 2 + bin : bin;
-  }
-};
-
-struct AttentionShape {
-  std::int32_t heads = 0, head_size = 0;
-  std::int32_t samples = 0;
-  float scale = 0, scale2 = 0;
-  bool aligned = false;  // rows of a head begin at 16 bytes and fill the tile's width
-  bool drops = false;
-  std::uint32_t site = 0, upper_threshold = 0;  // the threshold in the upper half
-  float keep_scale = 1;
-  BucketEdges edges[kTables];
-
-  PLIMSOLL_HOST_DEVICE std::int64_t stride() const { return std::int64_t{heads} * head_size; }
-  // Entries of the look-up tables that a block makes of the three bias tables, one a distance.
-  PLIMSOLL_HOST_DEVICE int distances() const {
-    return 2 * (edges[0].saturated + edges[1].saturated + edges[2].saturated) + kTables;
-  }
-  PLIMSOLL_HOST_DEVICE int all_bins() const { return edges[0].bins + edges[1].bins + edges[2].bins; }
-};
-
-// From the node's attributes. Throws EnvironmentError where a table has more bins than the kernels
-// take.
-AttentionShape attention_shape(const Graph& graph, const Node& node);
 
 // Where a block works, in a grid of (tiles of rows, heads, samples), and a thread in it.
 template <typename Form>
@@ -414,7 +371,7 @@ template <typename Make>
 auto for_width(std::int64_t head_size, const Make& make) {
   if (head_size <= 32) return make(std::integral_constant<int, 32>{});
   if (head_size <= 64) return make(std::integral_constant<int, 64>{});
-  check(head_size <= 128, "heads have at most 128 columns");
+  check(head_size <= kMostHeadSize, "attention_shape refuses wider heads");
   return make(std::integral_constant<int, 128>{});
 }
 

@@ -420,8 +420,8 @@ __global__ void attention_table_sums(const float* partial, std::int64_t slots, c
 }
 
 template <typename T, int kWidth, bool kTableGradients>
-std::unique_ptr<Kernel> make_backward(const Context& context, const AttentionShape& shape, std::int64_t n,
-                                      std::int64_t longest) {
+std::unique_ptr<Kernel> make_backward(const Context& context, const AttentionShape& shape,
+                                      const AttentionGradScratch& scratch, std::int64_t n, std::int64_t longest) {
   using Form = AttentionForm<T, kWidth>;
   using Shared = BackwardShared<T, kWidth>;
   const int stages = Form::stages(context);
@@ -431,10 +431,8 @@ std::unique_ptr<Kernel> make_backward(const Context& context, const AttentionSha
   allow_shared_memory(context, attention_key_value_grad<T, kWidth, true, kAtOnce>, keys_bytes);
   if constexpr (!kAtOnce) allow_shared_memory(context, attention_key_value_grad<T, kWidth, false, true>, keys_bytes);
   allow_shared_memory(context, attention_query_grad<T, kWidth, kTableGradients>, queries_bytes);
-  const std::int64_t row_sums = n * shape.heads, slots = n / Form::kRows + shape.samples + 1;
-  const std::int64_t partials = kTableGradients ? shape.heads * shape.all_bins() * slots : 0;
-  const auto scratch = static_cast<std::size_t>((kTableGradients ? 5 : 3) * row_sums + partials) * sizeof(float);
-  return make_launch(scratch, [=, &context](const KernelArguments& a) {
+  return make_launch(scratch.bytes, [=, &context](const KernelArguments& a) {
+    const std::int64_t row_sums = scratch.row_sums, slots = scratch.slots, partials = scratch.partials;
     auto* const floats = reinterpret_cast<float*>(a.scratch.data());
     const BackwardTensors<T> t{
         AttentionTensors<T>(a, 1, 6),
@@ -480,13 +478,14 @@ std::unique_ptr<Kernel> make_backward(const Context& context, const AttentionSha
 
 std::unique_ptr<Kernel> make_attention_grad(const Context& context, const Graph& graph, const Node& node) {
   const AttentionShape shape = attention_shape(graph, node);
+  const AttentionGradScratch scratch(graph, node, shape);
   const auto& attributes = std::get<AttentionAttributes>(node.attributes);
   const TensorType& q = graph.type(node.inputs[1]);
   const std::int64_t n = q.shape[0], longest = attributes.longest_sample > 0 ? attributes.longest_sample : n;
   return for_floating(q.dtype, [&]<typename T>(T) {
     return for_width(shape.head_size, [&]<int kWidth>(std::integral_constant<int, kWidth>) {
-      return attributes.table_gradients ? make_backward<T, kWidth, true>(context, shape, n, longest)
-                                        : make_backward<T, kWidth, false>(context, shape, n, longest);
+      return attributes.table_gradients ? make_backward<T, kWidth, true>(context, shape, scratch, n, longest)
+                                        : make_backward<T, kWidth, false>(context, shape, scratch, n, longest);
     });
   });
 }

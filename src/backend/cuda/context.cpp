@@ -1,10 +1,9 @@
 #include "backend/cuda/context.h"
 
-#include <algorithm>
 #include <optional>
 
 #include "backend/cuda/copy_ring.h"
-#include "base/bytes.h"
+#include "backend/cuda/sizes/sizes.h"
 
 namespace plimsoll::cuda {
 
@@ -12,14 +11,14 @@ class ArenaMemory final : public DeviceMemory {
  public:
   ArenaMemory(const Context& context, std::size_t bytes) : context_(context) {
     if (bytes == 0) return;
-    const std::size_t ring_bytes = Context::ring_bytes(bytes);
+    const std::size_t ring_bytes = copy_ring_bytes(bytes);
     context.gpu().check_room(bytes + ring_bytes);
     data_.emplace(bytes);
     ring_.emplace(context, ring_bytes);
     fill_zeros(data_->bytes());
     context_.allocated_bytes_ += bytes + ring_bytes;
   }
-  ~ArenaMemory() override { context_.allocated_bytes_ -= bytes().size() + Context::ring_bytes(bytes().size()); }
+  ~ArenaMemory() override { context_.allocated_bytes_ -= bytes().size() + copy_ring_bytes(bytes().size()); }
 
   std::span<std::byte> bytes() const override { return data_ ? data_->bytes() : std::span<std::byte>(); }
   bool is_host() const override { return false; }
@@ -43,12 +42,6 @@ class ArenaMemory final : public DeviceMemory {
   std::optional<DeviceBytes> data_;
   mutable std::optional<CopyRing> ring_;
 };
-
-// Enough for the inputs of a step, which are a small part of what it needs, so that writing them seldom waits.
-std::size_t Context::ring_bytes(std::size_t bytes) {
-  constexpr std::size_t kLeast = std::size_t{1} << 20, kMost = std::size_t{32} << 20;
-  return bytes == 0 ? 0 : std::clamp(round_up(bytes / 128, kMiB), kLeast, kMost);
-}
 
 std::unique_ptr<DeviceMemory> Context::allocate(std::size_t bytes) const {
   return std::make_unique<ArenaMemory>(*this, bytes);

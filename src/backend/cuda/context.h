@@ -21,8 +21,6 @@ class Context {
   const Gpu& gpu() const { return gpu_; }
   // One allocation, zeroed.
   std::unique_ptr<DeviceMemory> allocate(std::size_t bytes) const;
-  // Of a buffer for copies, one on the device and one on the host, that goes with an allocation of that size.
-  static std::size_t ring_bytes(std::size_t bytes);
   std::size_t allocated_bytes() const { return allocated_bytes_; }
 
  private:

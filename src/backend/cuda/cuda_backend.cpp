@@ -8,6 +8,7 @@
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/matmul.h"
 #include "backend/cuda/pinned_store.h"
+#include "backend/cuda/sizes/sizes.h"
 #include "backend/transfers.h"
 
 namespace plimsoll {
@@ -117,7 +118,7 @@ std::optional<TransferSpeed> CudaBackend::offload_speed() {
 }
 
 BufferBytes CudaBackend::buffer_bytes(std::size_t arena_bytes) const {
-  const std::size_t bytes = cuda::Context::ring_bytes(arena_bytes);
+  const std::size_t bytes = cuda::copy_ring_bytes(arena_bytes);
   return {.device = bytes, .host = bytes};
 }
 

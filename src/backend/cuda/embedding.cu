@@ -1,6 +1,4 @@
 // embedding, of tables whole or coded; spatial_embedding; their dense gradients.
-#include <array>
-
 #include "backend/cuda/decode.h"
 #include "backend/cuda/grouped_sums.h"
 #include "graph/box_size.h"
@@ -99,12 +97,10 @@ void fill_zeros(const Context& context, const TensorView& view) {
 
 // Rows that are absent are zeros.
 std::unique_ptr<Kernel> make_embedding_grad(const Context& context, const TensorType& dy, std::int64_t padding_idx) {
-  check_dy(dy);
-  ScratchLayout layout;
-  const SumListScratch parts(layout, dy.shape[0], dy.shape[1]);
-  return make_launch(layout.bytes(), [&context, parts, padding_idx](const KernelArguments& a) {
+  const EmbeddingGradScratch scratch(dy);
+  return make_launch(scratch.layout.bytes(), [&context, parts = scratch.list, padding_idx](const KernelArguments& a) {
     const Rows rows = rows_of(a, a.inputs[0]);
-    const SumLists<1> lists{{parts.list(a, output<float>(a, 0))}};
+    const SumLists<1> lists{{list_at(a, parts, output<float>(a, 0))}};
     fill_zeros(context, a.outputs[0]);
     launch_sort(context, IdItems{input<std::int32_t>(a, 1), static_cast<std::int32_t>(padding_idx), rows}, lists);
     launch_sums(context, input<float>(a, 0), lists, rows.capacity, rows.columns);
@@ -128,17 +124,12 @@ struct SpatialItems {
 
 std::unique_ptr<Kernel> make_spatial_embedding_grad(const Context& context, const TensorType& dy,
                                                     const SpatialAttributes& attributes) {
-  check_dy(dy);
-  const std::int64_t capacity = dy.shape[0], coordinate = attributes.coordinate_size, size = attributes.shape_size;
-  ScratchLayout layout;
-  const std::array<SumListScratch, 4> parts = {
-      SumListScratch(layout, 2 * capacity, coordinate), SumListScratch(layout, 2 * capacity, coordinate),
-      SumListScratch(layout, capacity, size), SumListScratch(layout, capacity, size)};
-  return make_launch(layout.bytes(), [&context, parts, attributes](const KernelArguments& a) {
+  const SpatialGradScratch scratch(dy, attributes);
+  return make_launch(scratch.layout.bytes(), [&context, parts = scratch.lists, attributes](const KernelArguments& a) {
     const Rows rows = rows_of(a, a.inputs[0]);
     SumLists<4> lists;
     for (std::size_t i = 0; i < 4; ++i) {
-      lists.at[i] = parts[i].list(a, output<float>(a, i));
+      lists.at[i] = list_at(a, parts[i], output<float>(a, i));
       fill_zeros(context, a.outputs[i]);
     }
     launch_sort(context,

@@ -9,19 +9,14 @@
 #pragma once
 
 #include <algorithm>
-#include <limits>
 
 #include "backend/cuda/blocks.h"
 #include "backend/cuda/packs.h"
 #include "backend/cuda/rows.h"
+#include "backend/cuda/sizes/row_gradients.h"
 #include "backend/scratch.h"
 
 namespace plimsoll::cuda {
-
-struct Item {
-  std::int32_t target;  // negative: none, the item is left out
-  std::int32_t start;   // in dy, elements
-};
 
 struct SumList {
   Item *items, *spare;   // sorted in `items`
@@ -35,14 +30,6 @@ struct SumLists {
   SumList at[kLists];
 };
 
-inline constexpr std::int64_t kChunkItems = 32;
-
-// Starts are kept in 32 bits.
-inline void check_dy(const TensorType& dy) {
-  check(dy.dtype == DType::kF32 && dy.shape.elements() <= std::numeric_limits<std::int32_t>::max(),
-        "a gradient of an embedding is F32 of at most 2^31 elements");
-}
-
 // One list: each row and its id, but for padding.
 struct IdItems {
   const std::int32_t* ids;
@@ -54,32 +41,16 @@ struct IdItems {
   }
 };
 
-// Where a list's parts lie in a kernel's scratch.
-class SumListScratch {
- public:
-  SumListScratch(ScratchLayout& layout, std::int64_t items, std::int64_t width)
-      : width_(width),
-        items_(layout.add<Item>(items)),
-        spare_(layout.add<Item>(items)),
-        length_(layout.add<std::int32_t>(1)),
-        heads_(layout.add<float>(chunks(items) * width)),
-        tails_(layout.add<float>(chunks(items) * width)) {}
-
-  static std::int64_t chunks(std::int64_t items) { return (items + kChunkItems - 1) / kChunkItems; }
-  SumList list(const KernelArguments& a, float* to) const {
-    return {scratch_at<Item>(a, items_),
-            scratch_at<Item>(a, spare_),
-            scratch_at<std::int32_t>(a, length_),
-            scratch_at<float>(a, heads_),
-            scratch_at<float>(a, tails_),
-            to,
-            width_};
-  }
-
- private:
-  std::int64_t width_;
-  std::size_t items_, spare_, length_, heads_, tails_;
-};
+// The list whose parts lie there, and whose sums go to the rows of `to`.
+inline SumList list_at(const KernelArguments& a, const SumListScratch& parts, float* to) {
+  return {scratch_at<Item>(a, parts.items),
+          scratch_at<Item>(a, parts.spare),
+          scratch_at<std::int32_t>(a, parts.length),
+          scratch_at<float>(a, parts.heads),
+          scratch_at<float>(a, parts.tails),
+          to,
+          parts.width};
+}
 
 // A stable sort by the digits of targets, from the last one: in each pass a thread counts the digits of the items that
 // are its own, which are neighbours; a warp for each digit finds how many come before; then the items move.
@@ -251,7 +222,7 @@ void launch_sums(const Context& context, const float* dy, const SumLists<kLists>
                  std::int64_t unit) {
   std::int64_t width = 0;
   for (const SumList& list : lists.at) width = std::max(width, list.width);
-  const std::int64_t chunks = SumListScratch::chunks(most_items);
+  const std::int64_t chunks = item_chunks(most_items);
   for_pack(unit, [&](auto pack) {
     const auto columns = static_cast<unsigned>((width / pack() + kWarp - 1) / kWarp);
     launch(context.stream(), sum_chunks<pack(), kLists>,

@@ -19,7 +19,6 @@ namespace plimsoll::cuda {
 namespace {
 
 constexpr unsigned kThreads = 256;
-constexpr std::int64_t kNarrow = 64;  // to here the kernel of our own is about as fast as one that rounds weights first
 
 __device__ std::int64_t first_item() { return static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; }
 __device__ std::int64_t item_stride() { return static_cast<std::int64_t>(gridDim.x) * kThreads; }
@@ -61,23 +60,11 @@ __global__ void forget(float* sum, const std::int32_t* keep, std::int64_t count)
   for (std::int64_t i = first_item(); i < count; i += item_stride()) sum[i] = 0;
 }
 
-// Parts of a kernel's scratch on kWorkspaceAlignment, which is more than scratch comes with.
-class Parts {
- public:
-  std::size_t add(std::size_t bytes) {
-    const std::size_t at = bytes_;
-    bytes_ += round_up(bytes, kWorkspaceAlignment);
-    return at;
-  }
-  std::size_t scratch_bytes() const { return bytes_ == 0 ? 0 : bytes_ + kWorkspaceAlignment - kAlignmentBytes; }
-  static std::byte* begin(const KernelArguments& a) {
-    const auto address = reinterpret_cast<std::uintptr_t>(a.scratch.data());
-    return a.scratch.data() + (round_up(address, kWorkspaceAlignment) - address);
-  }
-
- private:
-  std::size_t bytes_ = 0;
-};
+// Where a kernel's parts of scratch are counted from.
+std::byte* aligned_scratch(const KernelArguments& a) {
+  const auto address = reinterpret_cast<std::uintptr_t>(a.scratch.data());
+  return a.scratch.data() + (round_up(address, kWorkspaceAlignment) - address);
+}
 
 std::size_t bytes_of(DType dtype, std::int64_t elements) {
   return dtype_bytes(dtype) * static_cast<std::size_t>(elements);
@@ -88,41 +75,23 @@ template <typename T, bool kTransposedWeight>
 class RowProduct {
  public:
   RowProduct(const Context& context, Matmuls& matmuls, const Graph& graph, const Node& node)
-      : context_(context), matmuls_(matmuls), weight_(graph.type(node.inputs[1])) {
-    const TensorType &x = graph.type(node.inputs[0]), &y = graph.type(node.outputs[0]);
-    shape_ = {.rows = x.shape[0],
-              .columns = y.shape[1],
-              .inner = x.shape[1],
-              .operands = x.dtype,
-              .result = y.dtype,
-              .transposed_b = kTransposedWeight,
-              .bias = node.op == Op::kLinear && node.inputs.size() == 3,
-              .adds = node.op == Op::kLinearAdd,
-              .bounded = Bounded::kRows};
-    const bool wider = weight_.dtype == DType::kF32 && is_half(x.dtype);
-    mixes_types_ = wider && (shape_.adds || std::min(shape_.inner, shape_.columns) <= kNarrow);
-    converts_weight_ = is_coded(weight_.dtype) || (wider && !mixes_types_);
-    converts_bias_ = shape_.bias && is_half(x.dtype) && !mixes_types_;
-    if (converts_weight_) weight_at_ = parts_.add(bytes_of(x.dtype, shape_.inner * shape_.columns));
-    if (mixes_types_) return;
-    if (converts_bias_) bias_at_ = parts_.add(bytes_of(x.dtype, shape_.columns));
-    product_ = matmuls.announce(shape_);
-    workspace_at_ = parts_.add(shape_.workspace_bytes());
+      : context_(context), matmuls_(matmuls), weight_(graph.type(node.inputs[1])), form_(graph, node) {
+    if (!form_.mixes_types) product_ = matmuls.announce(form_.shape);
   }
 
-  std::size_t scratch_bytes() const { return parts_.scratch_bytes(); }
+  std::size_t scratch_bytes() const { return form_.scratch.bytes(); }
 
   void operator()(const KernelArguments& a) const {
-    const MatmulShape shape = shape_.with(a.bound(shape_.rows));
+    const MatmulShape shape = form_.shape.with(a.bound(form_.shape.rows));
     if (shape.rows == 0) return;
-    std::byte* const scratch = Parts::begin(a);
+    std::byte* const scratch = aligned_scratch(a);
     const void* weight = a.inputs[1].raw();
-    if (converts_weight_) {
-      convert_weight(weight, reinterpret_cast<T*>(scratch + weight_at_));
-      weight = scratch + weight_at_;
+    if (form_.converts_weight) {
+      convert_weight(weight, reinterpret_cast<T*>(scratch + form_.weight_at));
+      weight = scratch + form_.weight_at;
     }
     const void* const third = a.inputs.size() == 3 ? a.inputs[2].raw() : nullptr;
-    if (mixes_types_) return own(a, shape, static_cast<const float*>(weight), third);
+    if (form_.mixes_types) return own(a, shape, static_cast<const float*>(weight), third);
     if (!matmuls_.can_run(product_, shape.rows)) return own(a, shape, static_cast<const T*>(weight), third);
 
     MatmulBuffers buffers{.a = a.inputs[0].raw(),
@@ -130,18 +99,18 @@ class RowProduct {
                           .bias = shape.bias ? third : nullptr,
                           .addend = shape.adds ? third : nullptr,
                           .c = a.outputs[0].raw(),
-                          .workspace = scratch + workspace_at_};
-    if (converts_bias_) {
+                          .workspace = scratch + form_.workspace_at};
+    if (form_.converts_bias) {
       launch(context_.stream(), narrow<T>, {.blocks = blocks_for(shape.columns, kThreads), .threads = kThreads},
-             static_cast<const float*>(third), reinterpret_cast<T*>(scratch + bias_at_), shape.columns);
-      buffers.bias = scratch + bias_at_;
+             static_cast<const float*>(third), reinterpret_cast<T*>(scratch + form_.bias_at), shape.columns);
+      buffers.bias = scratch + form_.bias_at;
     }
     matmuls_.run(product_, shape.rows, buffers);
   }
 
  private:
   void convert_weight(const void* from, T* to) const {
-    const std::int64_t count = shape_.inner * shape_.columns;
+    const std::int64_t count = form_.shape.inner * form_.shape.columns;
     const Launch grid{.blocks = blocks_for(count, kThreads), .threads = kThreads};
     if (is_coded(weight_.dtype)) {
       launch(context_.stream(), weight_.dtype == DType::kQ8 ? decode<DType::kQ8, T> : decode<DType::kNF4, T>, grid,
@@ -168,60 +137,29 @@ class RowProduct {
   const Context& context_;
   Matmuls& matmuls_;
   TensorType weight_;
-  MatmulShape shape_{};
+  RowProductForm form_;
   Matmuls::Announced product_{};  // where cuBLASLt is asked
-  bool mixes_types_ = false, converts_weight_ = false, converts_bias_ = false;
-  Parts parts_{};
-  std::size_t weight_at_ = 0, bias_at_ = 0, workspace_at_ = 0;
 };
-
-// Whether rows of `value` that are not real for `node` are promised to nobody: its producer counts rows as `node` does.
-bool may_fill_tail(const Graph& graph, const Node& node, ValueId value) {
-  const Value& of = graph.value(value);
-  if (of.producer == kNoNode || is_persistent(of.role)) return false;
-  const Node& producer = graph.node(of.producer);
-  // These promise other rows than their count says.
-  const bool counts_otherwise = producer.op == Op::kEmbeddingRowGrad || producer.op == Op::kMergeRowGrads ||
-                                producer.op == Op::kVisualEmbeddingGrad;
-  return producer.row_count == node.row_count && !counts_otherwise;
-}
 
 // dw[M, K] = dy[n, M]^T x[n, K] (+ sum, in dw's bytes, where keep != 0); dw is F32. T: of dy and x.
 template <typename T>
 class WeightGradient {
  public:
   WeightGradient(const Context& context, Matmuls& matmuls, const Graph& graph, const Node& node)
-      : context_(context), matmuls_(matmuls), has_sum_(node.inputs.size() == 4) {
-    const TensorType &dy = graph.type(node.inputs[0]), &x = graph.type(node.inputs[1]);
-    shape_ = {.rows = dy.shape[1],
-              .columns = x.shape[1],
-              .inner = dy.shape[0],
-              .operands = dy.dtype,
-              .result = DType::kF32,
-              .transposed_a = true,
-              .adds = has_sum_,
-              .bounded = Bounded::kInner};
-    product_ = matmuls.announce(shape_);
-    for (std::size_t i = 0; i < 2; ++i) {
-      const TensorType& type = graph.type(node.inputs[i]);
-      copies_[i] = node.row_count != kNoValue && !may_fill_tail(graph, node, node.inputs[i]);
-      if (copies_[i]) copy_at_[i] = parts_.add(bytes_of(type.dtype, type.shape.elements()));
-    }
-    workspace_at_ = parts_.add(shape_.workspace_bytes());
-  }
+      : context_(context), matmuls_(matmuls), form_(graph, node), product_(matmuls.announce(form_.shape)) {}
 
-  std::size_t scratch_bytes() const { return parts_.scratch_bytes(); }
+  std::size_t scratch_bytes() const { return form_.scratch.bytes(); }
 
   void operator()(const KernelArguments& a) const {
-    const MatmulShape shape = shape_.with(a.bound(shape_.inner));
+    const MatmulShape shape = form_.shape.with(a.bound(form_.shape.inner));
     float* const dw = output<float>(a, 0);
     const std::int64_t count = shape.rows * shape.columns;
-    if (has_sum_) {
+    if (form_.has_sum) {
       launch(context_.stream(), forget, {.blocks = blocks_for(count, kThreads), .threads = kThreads}, dw,
              input<std::int32_t>(a, 3), count);
     }
     if (shape.inner == 0) {
-      if (!has_sum_) {
+      if (!form_.has_sum) {
         check_cuda(cudaMemsetAsync(dw, 0, bytes_of(DType::kF32, count), context_.stream()), "zeros in a gradient");
       }
       return;
@@ -229,7 +167,7 @@ class WeightGradient {
     if (!matmuls_.can_run(product_, shape.inner)) {
       start_own_product<true, false>(context_.stream(), OwnProduct<T, T, float>{.a = input<T>(a, 0),
                                                                                 .b = input<T>(a, 1),
-                                                                                .addend = has_sum_ ? dw : nullptr,
+                                                                                .addend = form_.has_sum ? dw : nullptr,
                                                                                 .c = dw,
                                                                                 .rows = shape.rows,
                                                                                 .columns = shape.columns,
@@ -238,11 +176,12 @@ class WeightGradient {
                                                                                 .counts_inner = true});
       return;
     }
-    std::byte* const scratch = Parts::begin(a);
+    std::byte* const scratch = aligned_scratch(a);
     const auto tail = [&](std::size_t i) {
       // Rows that are not real are the kernel's to write (graph/op.h).
       T* const from = const_cast<T*>(input<T>(a, i));
-      return Tail<T>{from, copies_[i] ? reinterpret_cast<T*>(scratch + copy_at_[i]) : from, rows_of(a, a.inputs[i])};
+      return Tail<T>{from, form_.copies[i] ? reinterpret_cast<T*>(scratch + form_.copy_at[i]) : from,
+                     rows_of(a, a.inputs[i])};
     };
     const Tail<T> dy = tail(0), x = tail(1);
     if (a.row_count != nullptr) {
@@ -250,20 +189,19 @@ class WeightGradient {
       launch(context_.stream(), fill_tails<T>,
              {.blocks = blocks_for(dy.rows.capacity * wider, kThreads), .threads = kThreads, .blocks_y = 2}, dy, x);
     }
-    const MatmulBuffers buffers{
-        .a = dy.to, .b = x.to, .addend = has_sum_ ? dw : nullptr, .c = dw, .workspace = scratch + workspace_at_};
+    const MatmulBuffers buffers{.a = dy.to,
+                                .b = x.to,
+                                .addend = form_.has_sum ? dw : nullptr,
+                                .c = dw,
+                                .workspace = scratch + form_.workspace_at};
     matmuls_.run(product_, shape.inner, buffers);
   }
 
  private:
   const Context& context_;
   Matmuls& matmuls_;
-  bool has_sum_;
-  MatmulShape shape_{};
-  Matmuls::Announced product_{};
-  bool copies_[2] = {};
-  Parts parts_{};
-  std::size_t copy_at_[2] = {}, workspace_at_ = 0;
+  WeightGradientForm form_;
+  Matmuls::Announced product_;
 };
 
 template <typename Body>

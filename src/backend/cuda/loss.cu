@@ -1,13 +1,13 @@
 // cross_entropy: the summed loss and its gradient in one pass, in double, since there are few classes. A warp a row;
-// each block adds up the losses of kBlockRows rows, and one block those sums.
+// each block adds up the losses of kSumRows rows, and one block those sums.
 #include "backend/cuda/blocks.h"
 #include "backend/cuda/rows.h"
+#include "backend/cuda/sizes/sums.h"
 
 namespace plimsoll::cuda {
 namespace {
 
 constexpr std::int32_t kIgnoredLabel = -100;
-constexpr std::int64_t kBlockRows = 64;
 
 // The row's loss, in every lane. A lane reads and writes its own columns alone, so that gradient may be logits.
 __device__ double cross_entropy_row(const float* logits, std::int32_t label, double scale, float* gradient,
@@ -33,7 +33,7 @@ __device__ double cross_entropy_row(const float* logits, std::int32_t label, dou
 __global__ void cross_entropy(const float* logits, const std::int32_t* labels, const float* loss_scale, float* gradient,
                               double* partial, Rows rows) {
   const std::int64_t classes = rows.columns, real = rows.real();
-  const std::int64_t first = blockIdx.x * kBlockRows, end = first + kBlockRows < real ? first + kBlockRows : real;
+  const std::int64_t first = blockIdx.x * kSumRows, end = first + kSumRows < real ? first + kSumRows : real;
   const double scale = *loss_scale;
   double loss = 0;
   for (std::int64_t row = first + threadIdx.x / kWarp; row < end; row += kRowWarps) {
@@ -49,23 +49,21 @@ __global__ void cross_entropy(const float* logits, const std::int32_t* labels, c
 }
 
 __global__ void whole_loss(const double* partial, const float* loss_scale, float* loss, Rows rows) {
-  const double sum = block_sum_of<kRowThreads>(partial, (rows.real() + kBlockRows - 1) / kBlockRows);
+  const double sum = block_sum_of<kRowThreads>(partial, row_sum_blocks(rows.real()));
   if (threadIdx.x == 0) *loss = static_cast<float>(double{*loss_scale} * sum);
 }
 
 }  // namespace
 
-// Scratch: the loss of each kBlockRows rows.
 std::unique_ptr<Kernel> make_loss(const Context& context, const Graph& graph, const Node& node) {
   const TensorType& logits = graph.type(node.inputs[0]);
   check(node.op == Op::kCrossEntropy && logits.dtype == DType::kF32, "make_loss knows the op and its type");
-  const std::int64_t most_blocks = (logits.shape[0] + kBlockRows - 1) / kBlockRows;
-  return make_launch(static_cast<std::size_t>(most_blocks) * sizeof(double), [&context](const KernelArguments& a) {
+  return make_launch(cross_entropy_scratch_bytes(logits), [&context](const KernelArguments& a) {
     const Rows rows = rows_of(a, a.inputs[0]);
     auto* const partial = reinterpret_cast<double*>(a.scratch.data());
     launch(context.stream(), cross_entropy,
-           {.blocks = static_cast<unsigned>((rows.capacity + kBlockRows - 1) / kBlockRows), .threads = kRowThreads},
-           input<float>(a, 0), input<std::int32_t>(a, 1), input<float>(a, 2), output<float>(a, 1), partial, rows);
+           {.blocks = static_cast<unsigned>(row_sum_blocks(rows.capacity)), .threads = kRowThreads}, input<float>(a, 0),
+           input<std::int32_t>(a, 1), input<float>(a, 2), output<float>(a, 1), partial, rows);
     launch(context.stream(), whole_loss, {.blocks = 1, .threads = kRowThreads}, partial, input<float>(a, 2),
            output<float>(a, 0), rows);
   });

@@ -72,22 +72,6 @@ std::int64_t tuned_size(std::int64_t capacity, std::int64_t size) {
 
 }  // namespace
 
-std::string MatmulShape::name() const {
-  return fmt::format("{}x{}x{} {}>{}{}{}{}{}", rows, columns, inner, dtype_name(operands), dtype_name(result),
-                     transposed_a ? " ta" : "", transposed_b ? " tb" : "", bias ? " bias" : "", adds ? " adds" : "");
-}
-
-MatmulShape MatmulShape::with(std::int64_t size) const {
-  MatmulShape shape = *this;
-  (bounded == Bounded::kRows ? shape.rows : shape.inner) = size;
-  return shape;
-}
-
-std::size_t MatmulShape::workspace_bytes() const {
-  const std::size_t result_bytes = sizeof(float) * static_cast<std::size_t>(rows * columns);
-  return std::clamp(round_up(16 * result_bytes, kWorkspaceAlignment), kLeastWorkspaceBytes, kMostWorkspaceBytes);
-}
-
 // The library is column-major, where c is its transpose: c^T[columns, rows] = b^T a^T, so that b comes first.
 struct Matmuls::Product {
   explicit Product(const CublasLt& lt) : library(lt) {}

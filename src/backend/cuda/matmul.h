@@ -12,7 +12,6 @@
 // capacities only, not on which rows have occurred.
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -26,39 +25,11 @@
 #include "backend/backend.h"
 #include "backend/cuda/context.h"
 #include "backend/cuda/cublaslt.h"
-#include "tensor/dtype.h"
+#include "backend/cuda/sizes/products.h"
 
 namespace plimsoll::cuda {
 
-// Which size of a product is the number of rows of a step, of which the host knows a bound.
-enum class Bounded : std::uint8_t { kRows, kInner };
-
-// c[rows, columns] = a b (+ bias) (+ addend), row-major; summed in F32, rounded once.
-struct MatmulShape {
-  std::int64_t rows = 0, columns = 0, inner = 0;
-  DType operands = DType::kF32;  // of a and b: F32, BF16 or F16
-  DType result = DType::kF32;    // of c, bias and addend: F32 or the operands' type, for cuBLASLt has no other bias
-  bool transposed_a = false;     // a is stored [inner, rows], else [rows, inner]
-  bool transposed_b = false;     // b is stored [columns, inner], else [inner, columns]
-  bool bias = false;             // + bias[columns] on every row
-  bool adds = false;             // + addend[rows, columns], which may be c
-  Bounded bounded = Bounded::kRows;
-  friend auto operator<=>(const MatmulShape&, const MatmulShape&) = default;
-
-  // Of the size that is bounded: what it is, and the same product with another.
-  std::int64_t size() const { return bounded == Bounded::kRows ? rows : inner; }
-  MatmulShape with(std::int64_t size) const;
-
-  // "4096x3072x768 BF16>BF16 tb bias": its name in a table of choices.
-  std::string name() const;
-  // What an algorithm may use beside its operands, and what it asks for to split sums over `inner`: room for sixteen
-  // partial sums of small results. It grows with rows, so that a bound never needs more than the capacity does.
-  std::size_t workspace_bytes() const;
-};
-
 // Buffers lie on the device, aligned to kAlignmentBytes, the workspace to kWorkspaceAlignment.
-inline constexpr std::size_t kMostWorkspaceBytes = std::size_t{32} << 20, kLeastWorkspaceBytes = std::size_t{1} << 20;
-inline constexpr std::size_t kWorkspaceAlignment = 256;
 struct MatmulBuffers {
   const void* a = nullptr;
   const void* b = nullptr;

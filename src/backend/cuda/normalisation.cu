@@ -4,11 +4,10 @@
 // they repeat bit for bit.
 #include "backend/cuda/packs.h"
 #include "backend/cuda/rows.h"
+#include "backend/cuda/sizes/sums.h"
 
 namespace plimsoll::cuda {
 namespace {
-
-constexpr std::int64_t kSumRows = 64;  // rows a block sums in layer_norm_grad
 
 // function(first column) for each of the lane's packs in a row.
 template <int N, typename Function>
@@ -159,9 +158,8 @@ std::unique_ptr<Kernel> make_layer_norm_affine(const Context& context) {
 
 template <typename T>
 std::unique_ptr<Kernel> make_layer_norm_grad(const Context& context, const TensorType& dy) {
-  const std::int64_t blocks = (dy.shape[0] + kSumRows - 1) / kSumRows, width = dy.shape[1];
-  const auto scratch = static_cast<std::size_t>(2 * blocks * width) * sizeof(float);
-  return make_launch(scratch, [&context, blocks, width](const KernelArguments& a) {
+  const std::int64_t blocks = row_sum_blocks(dy.shape[0]), width = dy.shape[1];
+  return make_launch(layer_norm_grad_scratch_bytes(dy), [&context, blocks, width](const KernelArguments& a) {
     const Rows rows = rows_of(a, a.inputs[0]);
     auto* const partial = reinterpret_cast<float*>(a.scratch.data());
     for_pack(width, [&](auto pack) {

@@ -3,12 +3,11 @@
 #include "backend/cuda/blocks.h"
 #include "backend/cuda/packs.h"
 #include "backend/cuda/rows.h"
+#include "backend/cuda/sizes/sums.h"
 #include "backend/scratch.h"
 
 namespace plimsoll::cuda {
 namespace {
-
-constexpr std::int64_t kSumRows = 64;  // rows that a block adds up in bias_grad
 
 // partial[block][width]: sums over the block's rows.
 template <int N, typename T>
@@ -22,21 +21,18 @@ __global__ void bias_partial_sums(const T* dy, float* partial, Rows rows) {
 }
 
 __global__ void bias_whole_sums(const float* partial, float* dbias, Rows rows) {
-  sum_columns(partial, (rows.real() + kSumRows - 1) / kSumRows, rows.columns,
+  sum_columns(partial, row_sum_blocks(rows.real()), rows.columns,
               [&](std::int64_t column, float sum) { dbias[column] = sum; });
 }
 
 template <typename T>
 std::unique_ptr<Kernel> make_bias_grad(const Context& context, const TensorType& dy) {
-  const std::int64_t most_blocks = (dy.shape[0] + kSumRows - 1) / kSumRows;
-  ScratchLayout layout;
-  const std::size_t partial_at = layout.add<float>(most_blocks * dy.shape[1]);
-  return make_launch(layout.bytes(), [&context, partial_at](const KernelArguments& a) {
+  return make_launch(bias_grad_scratch_bytes(dy), [&context](const KernelArguments& a) {
     const Rows rows = rows_of(a, a.inputs[0]);
-    auto* const partial = scratch_at<float>(a, partial_at);
+    auto* const partial = scratch_at<float>(a, 0);
     for_pack(rows.columns, [&](auto pack) {
       launch(context.stream(), bias_partial_sums<pack(), T>,
-             {.blocks = static_cast<unsigned>((rows.capacity + kSumRows - 1) / kSumRows),
+             {.blocks = static_cast<unsigned>(row_sum_blocks(rows.capacity)),
               .threads = kRowThreads,
               .blocks_y = column_blocks(rows.columns / pack())},
              input<T>(a, 0), partial, rows);
@@ -47,9 +43,8 @@ std::unique_ptr<Kernel> make_bias_grad(const Context& context, const TensorType&
   });
 }
 
-// Elements that a block adds up in sum_squares: eight packs of each thread.
 constexpr int kPack = 4;
-constexpr std::int64_t kSumElements = std::int64_t{kRowThreads} * kPack * 8;
+static_assert(kSumElements == std::int64_t{kRowThreads} * kPack * 8, "a block adds up eight packs of each thread");
 
 // A product of two floats is exact in double.
 __global__ void partial_squares(const float* x, double* partial, Rows rows) {
@@ -67,20 +62,17 @@ __global__ void partial_squares(const float* x, double* partial, Rows rows) {
 }
 
 __global__ void whole_squares(const double* partial, double* squares, Rows rows) {
-  const double sum = block_sum_of<kRowThreads>(partial, (rows.elements() + kSumElements - 1) / kSumElements);
+  const double sum = block_sum_of<kRowThreads>(partial, element_sum_blocks(rows.elements()));
   if (threadIdx.x == 0) *squares = sum;
 }
 
 std::unique_ptr<Kernel> make_sum_squares(const Context& context, const TensorType& x) {
   check(x.dtype == DType::kF32, "the CUDA backend sums squares of F32");
-  const auto blocks_of = [](std::int64_t elements) { return (elements + kSumElements - 1) / kSumElements; };
-  ScratchLayout layout;
-  const std::size_t partial_at = layout.add<double>(blocks_of(x.shape.elements()));
-  return make_launch(layout.bytes(), [&context, blocks_of, partial_at](const KernelArguments& a) {
+  return make_launch(sum_squares_scratch_bytes(x), [&context](const KernelArguments& a) {
     const Rows rows = rows_of(a, a.inputs[0]);
-    const std::int64_t blocks = blocks_of(rows.capacity * rows.columns);
+    const std::int64_t blocks = element_sum_blocks(rows.capacity * rows.columns);
     const bool at_once = blocks == 1 && a.row_count == nullptr;  // as of most parameters, which are short
-    double* const partial = at_once ? output<double>(a, 0) : scratch_at<double>(a, partial_at);
+    double* const partial = at_once ? output<double>(a, 0) : scratch_at<double>(a, 0);
     launch(context.stream(), partial_squares, {.blocks = static_cast<unsigned>(blocks), .threads = kRowThreads},
            input<float>(a, 0), partial, rows);
     if (at_once) return;
@@ -118,7 +110,7 @@ __global__ void gradient_norm(const double* squares, const float* max_grad_norm,
 }
 
 std::unique_ptr<Kernel> make_gradient_norm(const Context& context, bool unscales) {
-  return make_launch(sizeof(double), [&context, unscales](const KernelArguments& a) {
+  return make_launch(kGradientNormScratchBytes, [&context, unscales](const KernelArguments& a) {
     auto* const sum = scratch_at<double>(a, 0);
     const std::size_t first = unscales ? 2 : 1;
     for (std::size_t i = first; i < a.inputs.size(); i += kAddresses) {

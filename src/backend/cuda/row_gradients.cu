@@ -31,12 +31,10 @@ __global__ void __launch_bounds__(kSortThreads)
 
 std::unique_ptr<Kernel> make_embedding_row_grad(const Context& context, const TensorType& dy,
                                                 std::int64_t padding_idx) {
-  check_dy(dy);
-  ScratchLayout layout;
-  const SumListScratch parts(layout, dy.shape[0], dy.shape[1]);
-  return make_launch(layout.bytes(), [&context, parts, padding_idx](const KernelArguments& a) {
+  const EmbeddingGradScratch scratch(dy);
+  return make_launch(scratch.layout.bytes(), [&context, parts = scratch.list, padding_idx](const KernelArguments& a) {
     const Rows rows = rows_of(a, a.inputs[0]);
-    const SumLists<1> lists{{parts.list(a, output<float>(a, 2))}};
+    const SumLists<1> lists{{list_at(a, parts, output<float>(a, 2))}};
     launch_sort(context, IdItems{input<std::int32_t>(a, 1), static_cast<std::int32_t>(padding_idx), rows}, lists);
     launch(context.stream(), number_ids, {.blocks = 1, .threads = kSortThreads}, lists, output<std::int32_t>(a, 0),
            output<std::int32_t>(a, 1));
@@ -58,10 +56,6 @@ __device__ std::int32_t lower_bound(const std::int32_t* ids, std::int32_t count,
   }
   return low;
 }
-
-struct Origin {
-  std::int32_t old_row, added_row;  // -1: none
-};
 
 // The rows of one gradient are merged into those of another, where they lie. First is found where each row of the
 // result comes from. Then rows are made in tiles, from the last one, each in two launches: what moves is read into
@@ -163,27 +157,22 @@ __global__ void write_ids(Merge m, std::int32_t* sum_ids, std::int32_t* sum_coun
   if (first_index() == 0) *sum_count = merged;
 }
 
-constexpr std::int64_t kTiles = 8;
-
 std::unique_ptr<Kernel> make_merge_row_grads(const Context& context, const TensorType& sum, const TensorType& added) {
-  check(sum.dtype == DType::kF32, "row gradients are F32");
   const std::int64_t capacity = sum.shape[0], width = sum.shape[1], most_added = added.shape[0];
-  const std::int64_t tile_rows = (capacity + kTiles - 1) / kTiles;
-  ScratchLayout layout;
-  const std::size_t place = layout.add<std::int32_t>(most_added), news = layout.add<std::int32_t>(most_added),
-                    merged = layout.add<std::int32_t>(1), origins = layout.add<Origin>(capacity),
-                    result = layout.add<std::int32_t>(capacity), tile = layout.add<float>(tile_rows * width);
-  return make_launch(layout.bytes(), [=, &context](const KernelArguments& a) {
+  const MergeScratch scratch(sum, added);
+  return make_launch(scratch.layout.bytes(), [=, &context](const KernelArguments& a) {
     const Merge m{.sum_ids = output<std::int32_t>(a, 0),
                   .sum_count = output<std::int32_t>(a, 1),
                   .keep = input<std::int32_t>(a, 6),
                   .ids = input<std::int32_t>(a, 3),
                   .count = input<std::int32_t>(a, 4),
-                  .place = scratch_at<std::int32_t>(a, place),
-                  .news = scratch_at<std::int32_t>(a, news),
-                  .merged = scratch_at<std::int32_t>(a, merged),
-                  .origins = scratch_at<Origin>(a, origins),
-                  .result = scratch_at<std::int32_t>(a, result)};
+                  .place = scratch_at<std::int32_t>(a, scratch.place),
+                  .news = scratch_at<std::int32_t>(a, scratch.news),
+                  .merged = scratch_at<std::int32_t>(a, scratch.merged),
+                  .origins = scratch_at<Origin>(a, scratch.origins),
+                  .result = scratch_at<std::int32_t>(a, scratch.result)};
+    auto* const tile = scratch_at<float>(a, scratch.tile);
+    const std::int64_t tile_rows = scratch.tile_rows;
     const Launch of_added{.blocks = blocks_for(most_added, kThreads), .threads = kThreads};
     const Launch of_all{.blocks = blocks_for(std::max(most_added, capacity), kThreads), .threads = kThreads};
     launch(context.stream(), find_places, of_added, m);
@@ -191,13 +180,12 @@ std::unique_ptr<Kernel> make_merge_row_grads(const Context& context, const Tenso
     launch(context.stream(), find_origins, of_all, m);
     for_pack(width, [&](auto pack) {
       const Launch of_tile{.blocks = row_blocks(tile_rows), .threads = kRowThreads};
-      for (std::int64_t each = kTiles - 1; each >= 0; --each) {
+      for (std::int64_t each = MergeScratch::kTiles - 1; each >= 0; --each) {
         const std::int64_t first = each * tile_rows;
         if (first >= capacity) continue;
-        launch(context.stream(), read_tile<pack()>, of_tile, m, output<float>(a, 2), scratch_at<float>(a, tile), first,
+        launch(context.stream(), read_tile<pack()>, of_tile, m, output<float>(a, 2), tile, first, tile_rows, width);
+        launch(context.stream(), write_tile<pack()>, of_tile, m, tile, input<float>(a, 5), output<float>(a, 2), first,
                tile_rows, width);
-        launch(context.stream(), write_tile<pack()>, of_tile, m, scratch_at<float>(a, tile), input<float>(a, 5),
-               output<float>(a, 2), first, tile_rows, width);
       }
     });
     launch(context.stream(), write_ids, of_all, m, output<std::int32_t>(a, 0), output<std::int32_t>(a, 1));

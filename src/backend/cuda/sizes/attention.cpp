@@ -1,0 +1,76 @@
+#include "backend/cuda/sizes/attention.h"
+
+#include <cmath>
+#include <string>
+
+#include "base/dropout.h"
+#include "base/error.h"
+#include "graph/relative_bucket.h"
+
+namespace plimsoll::cuda {
+
+AttentionShape attention_shape(const Graph& graph, const Node& node) {
+  const auto& attributes = std::get<AttentionAttributes>(node.attributes);
+  const bool gradient = node.op == Op::kAttentionGrad;
+  const std::size_t context = gradient ? 6 : 3;
+  const TensorType& q = graph.type(node.inputs[gradient ? 1 : 0]);
+  AttentionShape shape;
+  shape.heads = static_cast<std::int32_t>(attributes.heads);
+  shape.head_size = static_cast<std::int32_t>(q.shape[1] / attributes.heads);
+  if (shape.head_size > kMostHeadSize) {
+    throw EnvironmentError({.what = "a head of attention has more columns than the GPU's kernels take",
+                            .where = node.name,
+                            .found = std::to_string(shape.head_size),
+                            .allowed = "at most " + std::to_string(kMostHeadSize),
+                            .remedy = "--device cpu, or a model with narrower heads (hidden_size / "
+                                      "num_attention_heads)"});
+  }
+  shape.samples = static_cast<std::int32_t>(graph.type(node.inputs[context]).shape[0] - 1);
+  const double scale = 1.0 / std::sqrt(static_cast<double>(shape.head_size));
+  shape.scale = static_cast<float>(scale);
+  shape.scale2 = static_cast<float>(scale * kLog2E);
+  shape.aligned = shape.head_size == 32 || shape.head_size == 64 || shape.head_size == 128;
+  shape.drops = attributes.dropout_p > 0;
+  shape.site = attributes.site;
+  if (shape.drops) {
+    shape.upper_threshold = dropout_threshold(attributes.dropout_p) << 16;
+    shape.keep_scale = static_cast<float>(dropout_scale(attributes.dropout_p));
+  }
+  std::int32_t first = 0;
+  for (std::size_t table = 0; table < kTables; ++table) {
+    BucketEdges& edges = shape.edges[table];
+    edges.first = first;
+    if (!(table == 0 ? attributes.position_bias : attributes.spatial_bias)) continue;
+    const auto distance =
+        static_cast<std::int32_t>(table == 0 ? attributes.max_position_distance : attributes.max_spatial_distance);
+    edges.bins = static_cast<std::int32_t>(graph.type(node.inputs[context + 3 + table]).shape[1]);
+    first += edges.bins;
+    const std::int32_t half = edges.bins / 2;
+    edges.exact = half / 2;
+    edges.saturated = edges.exact;
+    if (half - edges.exact - 1 > BucketEdges::kMost) {
+      throw EnvironmentError({.what = "a bias table of attention has more bins than the GPU's kernels take",
+                              .where = node.name,
+                              .found = std::to_string(edges.bins),
+                              .allowed = "at most " + std::to_string(4 * BucketEdges::kMost + 4),
+                              .remedy = "--device cpu, or a model with fewer rel_pos_bins and rel_2d_pos_bins"});
+    }
+    for (std::int32_t d = edges.exact; edges.steps < half - edges.exact - 1 && d <= distance; ++d) {
+      const std::int32_t bin = relative_bucket(-d, edges.bins, distance);
+      for (; edges.steps < bin - edges.exact; ++edges.steps) edges.edge[edges.steps] = edges.saturated = d;
+    }
+  }
+  return shape;
+}
+
+AttentionGradScratch::AttentionGradScratch(const Graph& graph, const Node& node, const AttentionShape& shape) {
+  const TensorType& q = graph.type(node.inputs[1]);
+  const bool of_tables = std::get<AttentionAttributes>(node.attributes).table_gradients;
+  const std::int64_t rows = q.shape[0];
+  row_sums = rows * shape.heads;
+  slots = rows / attention_block_rows(is_half(q.dtype)) + shape.samples + 1;
+  partials = of_tables ? shape.heads * shape.all_bins() * slots : 0;
+  bytes = static_cast<std::size_t>((of_tables ? 5 : 3) * row_sums + partials) * sizeof(float);
+}
+
+}  // namespace plimsoll::cuda

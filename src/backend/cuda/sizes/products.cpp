@@ -1,0 +1,96 @@
+#include "backend/cuda/sizes/products.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/bytes.h"
+#include "tensor/tensor.h"
+
+namespace plimsoll::cuda {
+namespace {
+
+constexpr std::int64_t kNarrow = 64;  // to here the kernel of our own is about as fast as one that rounds weights first
+
+std::size_t bytes_of(DType dtype, std::int64_t elements) {
+  return dtype_bytes(dtype) * static_cast<std::size_t>(elements);
+}
+
+// Whether rows of `value` that are not real for `node` are promised to nobody: its producer counts rows as `node` does.
+bool may_fill_tail(const Graph& graph, const Node& node, ValueId value) {
+  const Value& of = graph.value(value);
+  if (of.producer == kNoNode || is_persistent(of.role)) return false;
+  const Node& producer = graph.node(of.producer);
+  // These promise other rows than their count says.
+  const bool counts_otherwise = producer.op == Op::kEmbeddingRowGrad || producer.op == Op::kMergeRowGrads ||
+                                producer.op == Op::kVisualEmbeddingGrad;
+  return producer.row_count == node.row_count && !counts_otherwise;
+}
+
+}  // namespace
+
+std::string MatmulShape::name() const {
+  return fmt::format("{}x{}x{} {}>{}{}{}{}{}", rows, columns, inner, dtype_name(operands), dtype_name(result),
+                     transposed_a ? " ta" : "", transposed_b ? " tb" : "", bias ? " bias" : "", adds ? " adds" : "");
+}
+
+MatmulShape MatmulShape::with(std::int64_t size) const {
+  MatmulShape shape = *this;
+  (bounded == Bounded::kRows ? shape.rows : shape.inner) = size;
+  return shape;
+}
+
+std::size_t MatmulShape::workspace_bytes() const {
+  const std::size_t result_bytes = sizeof(float) * static_cast<std::size_t>(rows * columns);
+  return std::clamp(round_up(16 * result_bytes, kWorkspaceAlignment), kLeastWorkspaceBytes, kMostWorkspaceBytes);
+}
+
+std::size_t ProductScratch::add(std::size_t bytes) {
+  const std::size_t at = bytes_;
+  bytes_ += round_up(bytes, kWorkspaceAlignment);
+  return at;
+}
+
+std::size_t ProductScratch::bytes() const { return bytes_ == 0 ? 0 : bytes_ + kWorkspaceAlignment - kAlignmentBytes; }
+
+RowProductForm::RowProductForm(const Graph& graph, const Node& node) {
+  const TensorType &x = graph.type(node.inputs[0]), &weight = graph.type(node.inputs[1]),
+                   &y = graph.type(node.outputs[0]);
+  shape = {.rows = x.shape[0],
+           .columns = y.shape[1],
+           .inner = x.shape[1],
+           .operands = x.dtype,
+           .result = y.dtype,
+           .transposed_b = node.op != Op::kLinearInputGrad,
+           .bias = node.op == Op::kLinear && node.inputs.size() == 3,
+           .adds = node.op == Op::kLinearAdd,
+           .bounded = Bounded::kRows};
+  const bool wider = weight.dtype == DType::kF32 && is_half(x.dtype);
+  mixes_types = wider && (shape.adds || std::min(shape.inner, shape.columns) <= kNarrow);
+  converts_weight = is_coded(weight.dtype) || (wider && !mixes_types);
+  converts_bias = shape.bias && is_half(x.dtype) && !mixes_types;
+  if (converts_weight) weight_at = scratch.add(bytes_of(x.dtype, shape.inner * shape.columns));
+  if (mixes_types) return;
+  if (converts_bias) bias_at = scratch.add(bytes_of(x.dtype, shape.columns));
+  workspace_at = scratch.add(shape.workspace_bytes());
+}
+
+WeightGradientForm::WeightGradientForm(const Graph& graph, const Node& node) : has_sum(node.inputs.size() == 4) {
+  const TensorType &dy = graph.type(node.inputs[0]), &x = graph.type(node.inputs[1]);
+  shape = {.rows = dy.shape[1],
+           .columns = x.shape[1],
+           .inner = dy.shape[0],
+           .operands = dy.dtype,
+           .result = DType::kF32,
+           .transposed_a = true,
+           .adds = has_sum,
+           .bounded = Bounded::kInner};
+  for (std::size_t i = 0; i < copies.size(); ++i) {
+    const TensorType& type = graph.type(node.inputs[i]);
+    copies[i] = node.row_count != kNoValue && !may_fill_tail(graph, node, node.inputs[i]);
+    if (copies[i]) copy_at[i] = scratch.add(bytes_of(type.dtype, type.shape.elements()));
+  }
+  workspace_at = scratch.add(shape.workspace_bytes());
+}
+
+}  // namespace plimsoll::cuda

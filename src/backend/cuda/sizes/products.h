@@ -1,0 +1,79 @@
+// The matrix products of nodes, and the scratch of their kernels: operands that are converted first, and cuBLASLt's
+// workspace, which every product has, whether its algorithm uses it or not.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "graph/graph.h"
+
+namespace plimsoll::cuda {
+
+// Which size of a product is the number of rows of a step, of which the host knows a bound.
+enum class Bounded : std::uint8_t { kRows, kInner };
+
+// c[rows, columns] = a b (+ bias) (+ addend), row-major; summed in F32, rounded once.
+struct MatmulShape {
+  std::int64_t rows = 0, columns = 0, inner = 0;
+  DType operands = DType::kF32;  // of a and b: F32, BF16 or F16
+  DType result = DType::kF32;    // of c, bias and addend: F32 or the operands' type, for cuBLASLt has no other bias
+  bool transposed_a = false;     // a is stored [inner, rows], else [rows, inner]
+  bool transposed_b = false;     // b is stored [columns, inner], else [inner, columns]
+  bool bias = false;             // + bias[columns] on every row
+  bool adds = false;             // + addend[rows, columns], which may be c
+  Bounded bounded = Bounded::kRows;
+  friend auto operator<=>(const MatmulShape&, const MatmulShape&) = default;
+
+  // Of the size that is bounded: what it is, and the same product with another.
+  std::int64_t size() const { return bounded == Bounded::kRows ? rows : inner; }
+  MatmulShape with(std::int64_t size) const;
+
+  // "4096x3072x768 BF16>BF16 tb bias": its name in a table of choices.
+  std::string name() const;
+  // What an algorithm may use beside its operands, and what it asks for to split sums over `inner`: room for sixteen
+  // partial sums of small results. It grows with rows, so that a bound never needs more than the capacity does.
+  std::size_t workspace_bytes() const;
+};
+
+inline constexpr std::size_t kMostWorkspaceBytes = std::size_t{32} << 20, kLeastWorkspaceBytes = std::size_t{1} << 20;
+inline constexpr std::size_t kWorkspaceAlignment = 256;
+
+// Parts of a kernel's scratch on kWorkspaceAlignment, which is more than scratch comes with.
+class ProductScratch {
+ public:
+  // The offset of a new part from where the scratch is aligned.
+  std::size_t add(std::size_t bytes);
+  std::size_t bytes() const;
+
+ private:
+  std::size_t bytes_ = 0;
+};
+
+// y[n, columns] = x[n, inner] weight (+ bias) (+ addend): linear, linear_add and linear_input_grad.
+struct RowProductForm {
+  RowProductForm(const Graph& graph, const Node& node);
+
+  MatmulShape shape{};
+  bool mixes_types = false;      // F32 weights are multiplied as they are, by the kernel of our own
+  bool converts_weight = false;  // it is rounded or decoded into scratch first
+  bool converts_bias = false;
+  ProductScratch scratch{};
+  std::size_t weight_at = 0, bias_at = 0, workspace_at = 0;
+};
+
+// dw[M, K] = dy[n, M]^T x[n, K] (+ sum): linear_weight_grad.
+struct WeightGradientForm {
+  WeightGradientForm(const Graph& graph, const Node& node);
+
+  bool has_sum = false;
+  MatmulShape shape{};
+  std::array<bool, 2> copies{};  // of dy and x: zeros are not filled in where they lie, but in a copy
+  ProductScratch scratch{};
+  std::array<std::size_t, 2> copy_at{};
+  std::size_t workspace_at = 0;
+};
+
+}  // namespace plimsoll::cuda

@@ -1,0 +1,30 @@
+// The scratch of kernels that sum over rows: each block leaves its partial sums there. How many blocks there are
+// depends on the shape alone, so that sums repeat bit for bit on every device.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "graph/graph.h"
+
+namespace plimsoll::cuda {
+
+inline constexpr std::int64_t kSumRows = 64;        // rows that a block adds up
+inline constexpr std::int64_t kSumElements = 8192;  // elements that a block adds up in sum_squares
+
+constexpr std::int64_t row_sum_blocks(std::int64_t rows) { return (rows + kSumRows - 1) / kSumRows; }
+constexpr std::int64_t element_sum_blocks(std::int64_t elements) {
+  return (elements + kSumElements - 1) / kSumElements;
+}
+
+// float [blocks][width]
+std::size_t bias_grad_scratch_bytes(const TensorType& dy);
+// float [2][blocks][width]
+std::size_t layer_norm_grad_scratch_bytes(const TensorType& dy);
+// double [blocks]
+std::size_t cross_entropy_scratch_bytes(const TensorType& logits);
+std::size_t sum_squares_scratch_bytes(const TensorType& x);
+// double [1]
+inline constexpr std::size_t kGradientNormScratchBytes = sizeof(double);
+
+}  // namespace plimsoll::cuda
