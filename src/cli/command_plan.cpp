@@ -5,11 +5,13 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/process.h"
 #include "cli/command.h"
 #include "cli/devices.h"
 #include "cli/explain_text.h"
 #include "cli/first_lines.h"
 #include "cli/report.h"
+#include "cli/resume.h"
 #include "cli/run_options.h"
 #include "cli/speeds.h"
 #include "cli/sweep_chart.h"
@@ -47,60 +49,87 @@ std::size_t machine_of_budget(std::size_t budget_bytes) {
 std::size_t gpu_of_budget(std::size_t budget_bytes) { return budget_bytes / 19 * 20 + 20; }
 
 void print_sweep(const Invocation& invocation, const PlanOptions& options, const FitRequest& request,
-                 Backend& backend) {
-  const std::vector<RunPlan> plans = sweep_budgets(request, options.points, backend);
+                 const Device& device) {
+  const std::vector<RunPlan> plans = sweep_budgets(request, options.points, *device.backend);
   if (!options.svg.empty()) write_text_file(options.svg, sweep_svg(plans, request.train_batch_size));
-  if (!invocation.json) return print_line(sweep_table(plans, request.train_batch_size));
+  if (!invocation.json) {
+    if (device.absent) print_line(device.summary);
+    return print_line(sweep_table(plans, request.train_batch_size));
+  }
   nlohmann::json list = nlohmann::json::array();
   for (const RunPlan& plan : plans) {
     list.push_back(plan_json(plan));
     list.back()["pages_per_second"] = pages_per_second(plan, request.train_batch_size);
   }
-  print_json({{"sweep", std::move(list)}});
+  nlohmann::json object = {{"sweep", std::move(list)}};
+  if (device.absent) object["assumed"] = device.absent->json();
+  print_json(object);
+}
+
+// Makes --device-memory the budget, and returns it; 0: it is not given.
+std::size_t take_device_memory(const std::string& text, RunOptions& options) {
+  if (text.empty()) return 0;
+  if (!options.budget.empty()) {
+    throw UsageError({.what = "two options set the memory budget",
+                      .where = "--device-memory",
+                      .found = fmt::format("{} and --budget {}", text, options.budget),
+                      .allowed = "one of the two",
+                      .remedy = "leave one of the two out"});
+  }
+  const std::size_t memory = parse_bytes(text, "--device-memory");
+  const bool of_gpu = options.device.device != "cpu";
+  options.memory.other_machine = true;
+  options.memory.budget_bytes = of_gpu ? usual_budget(0, memory) : budget_of_machine(memory);
+  options.memory.budget_option = {.name = "--device-memory", .value = of_gpu ? gpu_of_budget : machine_of_budget};
+  return memory;
 }
 
 void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptions& plan_options) {
   options.resolve();
+  const auto resume = find_resume(options.resume_from_checkpoint, options.train.output_dir);
   refuse_replacing({{"--svg", plan_options.svg}}, options.inputs());
   options.memory.plans_only = true;
-  options.memory.other_machine = !plan_options.device_memory.empty();
-  if (!plan_options.device_memory.empty()) {
-    if (!options.budget.empty()) {
-      throw UsageError({.what = "two options set the memory budget",
-                        .where = "--device-memory",
-                        .found = fmt::format("{} and --budget {}", plan_options.device_memory, options.budget),
-                        .allowed = "one of the two",
-                        .remedy = "leave one of the two out"});
-    }
-    const std::size_t memory = parse_bytes(plan_options.device_memory, "--device-memory");
-    const bool of_gpu = options.device.device != "cpu";
-    options.memory.budget_bytes = of_gpu ? usual_budget(0, memory) : budget_of_machine(memory);
-    options.memory.budget_option = {.name = "--device-memory", .value = of_gpu ? gpu_of_budget : machine_of_budget};
-  }
-  const Device device = open_run_device(invocation, options);
+  const std::size_t memory = take_device_memory(plan_options.device_memory, options);
+  const Device device = open_device_to_plan(invocation, options.device, memory, !options.budget.empty());
   Backend& backend = *device.backend;
-  options.memory.speeds = machine_speeds(device, options.train.precision,
-                                         options.memory.other_machine ? 0 : options.memory.budget_bytes);
+  if (device.absent) options.memory.other_machine = true;
+  resolve_device_memory(options.memory, backend);
+  options.memory.speeds = device.absent
+                              ? typical_gpu_speeds()
+                              : machine_speeds(device, options.train.precision,
+                                               options.memory.other_machine ? 0 : options.memory.budget_bytes);
   ModelBundle bundle = open_model(options.model.model, options.model.tokenizer, options.model.base_model);
   options.resolve_padding(bundle.config);
   resolve_labels(bundle, options.model, options.data);
   choose_trained_parts(bundle, options.parts);
   check_weights(bundle);
-  const auto [train, evaluation] = open_run_data(bundle, options.data, options.eval_data);
+  std::optional<TrainerState> saved;
+  if (resume) saved = read_trainer_state(*resume);
+  const auto [train, evaluation] = open_run_data(
+      bundle, options.data, options.eval_data, {.skipped = saved ? saved->skipped_pages : std::vector<SkippedPage>()});
+  if (saved) keep_micro_batch(options, *resume, *saved);
   refuse_replacing_images({{"--svg", plan_options.svg}}, train->source());
-  const FitRequest request = fit_request(bundle, options.train, train.get(), evaluation.get(), options.memory);
-  if (plan_options.sweep || !plan_options.svg.empty()) return print_sweep(invocation, plan_options, request, backend);
+  FitRequest request = fit_request(bundle, options.train, train.get(), evaluation.get(), options.memory);
+  if (device.absent) {
+    request.process_bytes = [more = device.absent->assumed.host_bytes] { return resident_bytes() + more; };
+  }
+  const std::optional<std::int64_t> kept = options.memory.kept_micro_batch_size;
+  if (plan_options.sweep || !plan_options.svg.empty()) {
+    if (kept) request.micro_batch_size = kept;
+    return print_sweep(invocation, plan_options, request, device);
+  }
   if (!invocation.json && !device.summary.empty()) print_line(device.summary);
-  RunPlan plan = fit(request, backend);
+  RunPlan plan = fit_resumed(request, kept, backend);
   const std::int64_t updates = updates_of(options.train, *train);
   nlohmann::json json = plan_json(plan);
   json["updates"] = updates;
   json["seconds"] = plan.seconds_per_update * static_cast<double>(updates);
-  json["random_weights"] = bundle.weights == nullptr;
+  json["random_weights"] = bundle.weights == nullptr && !resume;  // a resumed run has the checkpoint's
+  if (device.absent) json["assumed"] = device.absent->json();
   if (!plan_options.explain && invocation.json) return print_json(json);
   if (!invocation.json) {
     if (!plan_options.explain) print_line(run_line(bundle, *train, options.train));
-    if (const std::string line = weights_line(bundle); !line.empty()) print_line(line);
+    if (const std::string line = weights_line(bundle); !line.empty() && !resume) print_line(line);
   }
   if (!plan_options.explain) return print_line(plan_table(plan) + "\n" + duration_line(plan, updates));
   const Explanation explanation = explain_run(request, plan, backend);
@@ -124,8 +153,8 @@ void add_plan(CLI::App& app, Invocation& invocation) {
       ->add_option(
           "--device-memory", plan->device_memory,
           "Plan for another machine with this much memory, in place of --budget: an eighth of it, at least 512 "
-          "MiB, is left to its system. With --device cuda, for another GPU, of whose memory a twentieth is left. Times "
-          "are still this machine's")
+          "MiB, is left to its system; times are still this machine's. With --device cuda: for another GPU, of whose "
+          "memory a twentieth is left; no GPU is needed here")
       ->type_name("SIZE");
   command->option_defaults()->group("Sweep");
   command->add_flag("--sweep", plan->sweep,

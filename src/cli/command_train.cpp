@@ -17,6 +17,7 @@
 #include "cli/outputs.h"
 #include "cli/page_bar.h"
 #include "cli/report.h"
+#include "cli/resume.h"
 #include "cli/run_events.h"
 #include "cli/run_options.h"
 #include "cli/run_record.h"
@@ -31,25 +32,6 @@ namespace plimsoll {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::optional<fs::path> find_resume(const std::string& resume, const fs::path& output_dir) {
-  if (resume.empty()) return std::nullopt;
-  if (resume != "latest") {
-    if (fs::exists(fs::path(resume) / "trainer_state.json")) return resume;
-    throw DataError({.what = "not a checkpoint",
-                     .where = "--resume-from-checkpoint",
-                     .found = resume,
-                     .allowed = "'latest', or a checkpoint-N directory that a training run wrote"});
-  }
-  const std::vector<std::int64_t> steps = list_checkpoints(output_dir);
-  if (steps.empty()) {
-    log_info(fmt::format("no checkpoint in {}: starting afresh", output_dir.string()));
-    return std::nullopt;
-  }
-  const fs::path path = checkpoint_path(output_dir, steps.back());
-  log_info(fmt::format("resuming from {}", path.string()));
-  return path;
-}
 
 // The directory of the run that wrote the checkpoint.
 fs::path run_of(const fs::path& checkpoint) {
@@ -171,29 +153,15 @@ bool left_nothing(const Invocation& invocation, const TrainOptions& options, con
   return true;
 }
 
-// A resumed run keeps the micro-batch that it began with, where that fits.
-RunPlan plan_run_or_resume(FitRequest request, std::optional<std::int64_t> kept_micro_batch, Backend& backend) {
-  if (!kept_micro_batch) return fit(request, backend);
-  const std::optional<std::int64_t> asked = std::exchange(request.micro_batch_size, kept_micro_batch);
-  if (std::optional<RunPlan> run = try_fit(request, backend)) return std::move(*run);
-  request.micro_batch_size = asked;
-  RunPlan run = fit(request, backend);
-  log_warning(fmt::format(
-      "the budget of {} has no room for the micro-batch of {} that the checkpoint was written with: it is {} "
-      "now, so numbers may differ in their last bits",
-      format_bytes(run.budget_bytes), *kept_micro_batch, run.levers.micro_batch_size));
-  return run;
-}
-
 // Plans and runs, from the beginning or from a checkpoint.
 void train_planned(const Invocation& invocation, const RunOptions& options, const ModelBundle& bundle,
                    const Dataset* train, const Dataset* evaluation, const Device& device,
                    const std::optional<fs::path>& resume) {
   const fs::path output_dir = options.train.output_dir;
   Backend& backend = *device.backend;
-  Session session(plan_run_or_resume(fit_request(bundle, options.train, train, evaluation, options.memory),
-                                     options.memory.kept_micro_batch_size, backend),
-                  backend, known_choices(resume, cache_directory()));
+  FitRequest request = fit_request(bundle, options.train, train, evaluation, options.memory);
+  Session session(fit_resumed(request, options.memory.kept_micro_batch_size, backend), backend,
+                  known_choices(resume, cache_directory()));
   const RunPlan& plan = session.plan();
   if (!goes_on_in(output_dir, resume)) {
     if (const auto aside = set_run_aside(output_dir)) log_warning(set_aside_text(output_dir, *aside));
@@ -280,23 +248,11 @@ void run_train(const Invocation& invocation, RunOptions& options) {
   check_weights(bundle);
   check_earlier_run(options, resume);
   const auto [train, evaluation] = open_pages_to_train(invocation, options, bundle, resume);
-  // The micro-batch belongs to a run's numbers: a resumed run keeps the one that it began with, if it can.
   if (resume) {
     const TrainerState saved = read_trainer_state(*resume);
     if (left_nothing(invocation, options.train, *train, *resume, saved)) return;
     tell_changed_options(*options.command, *resume);
-    if (saved.micro_batch_size > options.train.train_batch_size) {
-      throw UsageError({.what = "an update would be smaller than the micro-batch that the resumed run keeps",
-                        .where = "--train-batch-size",
-                        .found = fmt::format("{}; {} was written with micro-batches of {}",
-                                             options.train.train_batch_size, resume->string(), saved.micro_batch_size),
-                        .allowed = fmt::format("{} or more", saved.micro_batch_size),
-                        .remedy = fmt::format("pass --train-batch-size {}, or begin a new run from its weights with "
-                                              "--model {}",
-                                              saved.train_batch_size, resume->string())});
-    }
-    options.memory.resumes = true;
-    options.memory.kept_micro_batch_size = saved.micro_batch_size;
+    keep_micro_batch(options, *resume, saved);
   }
 
   if (options.fp16_fallback == "none" || options.train.precision != DType::kF16) {

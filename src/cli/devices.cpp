@@ -8,6 +8,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/reference/reference_backend.h"
+#include "base/bytes.h"
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -103,6 +104,51 @@ Device open_device(const Invocation& invocation, const DeviceOptions& options) {
     device.backend = std::move(cpu);
   }
   return device;
+}
+
+std::string AbsentGpu::text() const {
+  return fmt::format(
+      "planned without a GPU ({})\n"
+      "  assumed: {} of the GPU's memory and {} of the host's for driver, kernels and libraries;\n"
+      "  copies at {:.0f} GB/s; the speed of a typical GPU. train asks the GPU itself",
+      reason, format_bytes(assumed.reserved_bytes), format_bytes(assumed.host_bytes),
+      assumed.transfer.read_bytes_per_second / 1e9);
+}
+
+nlohmann::json AbsentGpu::json() const {
+  return {{"reason", reason},
+          {"device_memory_bytes", assumed.memory_bytes > 0 ? nlohmann::json(assumed.memory_bytes) : nlohmann::json()},
+          {"context_and_libraries_bytes", assumed.reserved_bytes},
+          {"host_libraries_bytes", assumed.host_bytes},
+          {"copy_bytes_per_second", assumed.transfer.read_bytes_per_second},
+          {"speeds", "typical"}};
+}
+
+Device open_device_to_plan(const Invocation& invocation, const DeviceOptions& options, std::size_t memory_bytes,
+                           bool has_budget) {
+  std::string reason;
+  try {
+    return open_device(invocation, options);
+  } catch (const DeviceError&) {
+    throw;  // a GPU is here, and failed
+  } catch (const EnvironmentError& error) {
+    if (!gpu_index(options.device)) throw;
+    reason = error.problem().what;
+  }
+  if (memory_bytes == 0 && !has_budget) {
+    throw UsageError({.what = "the memory of the GPU to plan for is not known",
+                      .where = fmt::format("--device {}", options.device),
+                      .found = fmt::format("{}, and neither --device-memory nor --budget", reason),
+                      .allowed = "--device-memory SIZE where no GPU can be asked",
+                      .remedy = "pass the memory of the GPU that will train, such as --device-memory 24GiB"});
+  }
+  const AssumedGpu assumed{.memory_bytes = memory_bytes, .records = !options.enforce_eager};
+  AbsentGpu absent{.assumed = assumed, .reason = std::move(reason)};
+  return {.backend = std::make_unique<CudaPlanner>(assumed),
+          .argument = options.device,
+          .name = "a GPU that is assumed",
+          .summary = absent.text(),
+          .absent = std::move(absent)};
 }
 
 void tell_build([[maybe_unused]] doctor::Facts& facts) {

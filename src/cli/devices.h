@@ -3,9 +3,12 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "backend/backend.h"
+#include "backend/cuda/sizes/cuda_planner.h"
 #include "cli/command.h"
 #include "doctor/facts.h"
 
@@ -19,16 +22,32 @@ struct DeviceOptions {
 void add_device_option(CLI::App* command, DeviceOptions& options);
 void add_backend_option(CLI::App* command, DeviceOptions& options);
 
+// A GPU that a run is planned for although none can be asked.
+struct AbsentGpu {
+  AssumedGpu assumed;
+  std::string reason;  // why none can be asked
+
+  // These tell what was assumed, as lines and as JSON.
+  std::string text() const;
+  nlohmann::json json() const;
+};
+
 struct Device {
   std::unique_ptr<Backend> backend;
-  std::string argument;  // that --device takes
-  std::string name;      // of the processor or GPU: speeds measured on one say nothing of another
-  std::string summary;   // a line about the GPU and its driver; empty for the CPU
-  int threads = 1;       // of the host, that its kernels run on
+  std::string argument;               // that --device takes
+  std::string name;                   // of the processor or GPU: speeds measured on one say nothing of another
+  std::string summary;                // a line about the GPU and its driver; empty for the CPU
+  int threads = 1;                    // of the host, that its kernels run on
+  std::optional<AbsentGpu> absent{};  // where set, the backend can only plan, for this GPU
 };
 
 // Throws UsageError for a name that is none, EnvironmentError where this build or machine has no such device.
 Device open_device(const Invocation& invocation, const DeviceOptions& options);
+
+// Does the same for `plan`: if this build or machine has no GPU, it assumes one with `memory_bytes` (0: unknown, which
+// is enough if `has_budget`). Throws UsageError if neither is known.
+Device open_device_to_plan(const Invocation& invocation, const DeviceOptions& options, std::size_t memory_bytes,
+                           bool has_budget);
 
 // What the doctor cannot know by itself: the CUDA and the kernels that this program is built with.
 void tell_build(doctor::Facts& facts);

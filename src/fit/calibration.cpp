@@ -120,6 +120,24 @@ OpSpeeds typical_speeds() {
   return speeds;
 }
 
+OpSpeeds typical_gpu_speeds() {
+  OpSpeeds speeds;
+  // 10 TFLOP/s in F32 and 150 in halves; memory at 1 TB/s.
+  constexpr double kProduct = 2e-13, kHalfProduct = 1.3e-14, kElement = 4e-12;
+  for (const std::size_t form : {std::size_t{0}, kSpeedForms}) {
+    const bool is_half = form != 0;
+    const double product = is_half ? kHalfProduct : kProduct;
+    const auto of = [&](Op op) -> double& { return speeds.seconds_per_unit[form + static_cast<std::size_t>(op)]; };
+    std::fill_n(speeds.seconds_per_unit.begin() + static_cast<std::ptrdiff_t>(form), kSpeedForms,
+                is_half ? kElement / 2 : kElement);
+    for (const Op op : {Op::kLinear, Op::kLinearInputGrad, Op::kLinearWeightGrad}) of(op) = product;
+    // Two products a score, and five; exponentials and look-ups beside them.
+    of(Op::kAttention) = 4 * product;
+    of(Op::kAttentionGrad) = 10 * product;
+  }
+  return speeds;
+}
+
 nlohmann::json speeds_json(const OpSpeeds& speeds) {
   nlohmann::json units = nlohmann::json::object();
   for (std::size_t i = 0; i < kSpeedCount; ++i) units[speed_name(i)] = speeds.seconds_per_unit[i];

@@ -19,6 +19,8 @@ OpSpeeds measure_speeds(Backend& backend, DType precision);
 
 // The speeds of a server core, rounded, used to compare plans if nothing was measured. Only their ratios matter.
 OpSpeeds typical_speeds();
+// Returns those of a data-centre GPU, for plans that are made without a GPU.
+OpSpeeds typical_gpu_speeds();
 
 // {"seconds_per_unit": {"linear": 3.1e-11, ...}, ...}. Reading throws DataError, naming `where`, if an op is missing.
 nlohmann::json speeds_json(const OpSpeeds& speeds);

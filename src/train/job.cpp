@@ -344,7 +344,7 @@ void check_host_budget(std::size_t budget_bytes, const char* option, const Memor
 void resolve_device_memory(MemoryRequest& memory, Backend& backend) {
   if (const std::optional<DeviceUse> use = backend.device_use()) {
     resolve_host_offload(memory, backend);
-    check_host_budget(memory.host_budget_bytes, "--host-budget", memory);
+    if (!memory.other_machine) check_host_budget(memory.host_budget_bytes, "--host-budget", memory);
     const std::size_t device = use->held_bytes + use->free_bytes;
     if (memory.budget_bytes > device && !memory.other_machine) {
       log_warning(fmt::format("{} {} is above the {} of the GPU's memory that nobody else holds",

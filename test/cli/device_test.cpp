@@ -44,6 +44,7 @@ TEST_F(DeviceTest, WithoutAGpuItSaysWhatIsMissingAtOnce) {
   Arguments train = train_arguments("run");
   std::vector<Arguments> all = commands();
   all.push_back(train);
+  std::erase_if(all, [](const Arguments& command) { return command.front() == "plan"; });  // absent_gpu_test.cpp
   for (const Arguments& command : all) {
     for (const char* device : {"cuda", "cuda:0"}) {
       const Outcome outcome = run_on(command, device);

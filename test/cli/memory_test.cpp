@@ -134,8 +134,9 @@ Arguments followed(Arguments arguments, const std::string& remedy, const fs::pat
     } else if (word.starts_with("--")) {
       drop(word);
       if (!leaves_out) added.push_back(word);
-    } else {
+    } else if (leaves_out) {  // the value of the option that is left out
       leaves_out = false;
+    } else {
       added.push_back(word == "DIR" ? directory.string() : word);
     }
     if (word.starts_with("--") && leaves_out) continue;
@@ -154,6 +155,12 @@ TEST_F(MemoryTest, EveryRemedyThatIsPrintedWorks) {
     all.insert(all.end(), more.begin(), more.end());
     return all;
   };
+  const auto planned_for_gpu = [&](const Arguments& more) {
+    Arguments all = train_arguments("run", {"--device", "cuda"});
+    all.front() = "plan";
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
   const std::string validation = path("pages/validation.jsonl");
   const std::vector<Arguments> runs = {
       train_arguments("run", {"--max-steps", "1"}),
@@ -167,6 +174,8 @@ TEST_F(MemoryTest, EveryRemedyThatIsPrintedWorks) {
       of_model({"--freeze", "classifier.*", "--bf16"}),
       train_arguments("started", {"--max-steps", "2", "--resume-from-checkpoint", "latest", "--recompute", "none",
                                   "--eval-data", validation}),
+      planned_for_gpu({}),
+      planned_for_gpu({"--offload", "none", "--recompute", "none", "--bf16"}),
       with_budget(eval_arguments(), 1024)};
   int tried = 0;
   for (const Arguments& arguments : runs) {

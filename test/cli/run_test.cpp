@@ -414,6 +414,47 @@ TEST_F(Run, AResumedRunKeepsItsMicroBatch) {
       {"where:   --train-batch-size", path("run/checkpoint-1"), "micro-batches of 4", "pass --train-batch-size 4"});
 }
 
+TEST_F(Run, APlanOfAResumedRunIsThatOfTheRun) {
+  // Alone it would take both pages of an update at once.
+  const Arguments first = train_arguments("run", {"--max-steps", "1", "--save-steps", "1", "--micro-batch-size", "1"});
+  ASSERT_EQ(run(first).code, 0);
+  const auto resumed = [&](const std::string& checkpoint, const Arguments& more) {
+    Arguments arguments =
+        train_arguments("run", {"--max-steps", "2", "--resume-from-checkpoint", checkpoint, "--json"});
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  };
+  const auto plan_of = [&](Arguments arguments) {
+    arguments.front() = "plan";
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return nlohmann::json::parse(outcome.out);
+  };
+  EXPECT_EQ(plan_of(train_arguments("run", {"--json"})).at("micro_batch_size"), 2);
+  for (const std::string& checkpoint : {std::string("latest"), path("run/checkpoint-1")}) {
+    EXPECT_EQ(plan_of(resumed(checkpoint, {})).at("micro_batch_size"), 1) << checkpoint;
+  }
+  EXPECT_THAT(
+      plan_of(resumed("latest", {"--sweep", "--points", "2"})).at("sweep"),
+      testing::Each(testing::Truly([](const nlohmann::json& plan) { return plan.at("micro_batch_size") == 1; })));
+  const nlohmann::json planned = plan_of(resumed("latest", {}));
+  EXPECT_EQ(planned.at("random_weights"), false);
+  const nlohmann::json trained = events_of(run(resumed("latest", {}))).front();
+  for (const char* key : {"micro_batch_size", "arena_bytes", "gradient_accumulation_steps"}) {
+    EXPECT_EQ(planned.at(key), trained.at(key)) << key;
+  }
+  // Where the run would be refused, so is the plan.
+  ASSERT_EQ(run(train_arguments("large", {"--max-steps", "1", "--save-steps", "1"})).code, 0);
+  Arguments smaller = resumed(path("large/checkpoint-1"), {});
+  *(std::find(smaller.begin(), smaller.end(), "--train-batch-size") + 1) = "1";
+  smaller.front() = "plan";
+  smaller.erase(std::find(smaller.begin(), smaller.end(), "--json"));
+  expect_message(run(smaller), 2, {"--train-batch-size", "micro-batches of 2"});
+  expect_message(run({"plan", "--model", "layoutlmv3-tiny", "--data", path("pages/train.jsonl"),
+                      "--resume-from-checkpoint", "latest"}),
+                 2, {"--resume-from-checkpoint", "no --output-dir", "pass the run's --output-dir"});
+}
+
 TEST_F(Run, KilledAndResumedEqualsUninterrupted) {
   const Arguments options = {
       "--max-steps", "40", "--save-steps", "2", "--save-total-limit", "2", "--resume-from-checkpoint", "latest"};

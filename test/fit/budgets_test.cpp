@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 
+#include "backend/cuda/sizes/cuda_planner.h"
 #include "backend/reference/reference_backend.h"
 #include "base/error.h"
 #include "fit/fit.h"
@@ -84,19 +85,23 @@ std::vector<Case> cases() {
 
 class Budgets : public testing::TestWithParam<Case> {};
 
-TEST_P(Budgets, MoreMemoryNeverHurtsAndTheNamedBudgetRuns) {
-  ReferenceBackend backend;
-  FitRequest request = long_request(6);
-  GetParam().set(request);
+// How many budgets are tried, and how much above the plan that no budget limits they go.
+struct Budgeted {
+  std::size_t budgets = 40;
+  std::size_t most_scratch_bytes = 0;  // the scratch of kernels, which that plan lacks where there are many rows
+};
+
+// `later`: the backend of another process, which may hold half a MiB more.
+void expect_more_memory_never_hurts(FitRequest request, Backend& backend, Backend& later, const Budgeted& range,
+                                    const Case& tested) {
   request.budget_bytes = 0;
-  const std::size_t most = choose_plan(request, backend)->predicted_peak_bytes + 2 * kMiB;
+  const std::size_t most = choose_plan(request, backend)->predicted_peak_bytes + range.most_scratch_bytes + 2 * kMiB;
   const std::size_t least = smallest_plan(request, backend).predicted_peak_bytes - 2 * kMiB;
   ASSERT_LT(least, most);
   std::optional<double> seconds;  // the least so far, from the first budget that was enough
   std::size_t last_refused = 0;
-  constexpr std::size_t kBudgets = 40;
-  for (std::size_t i = 0; i < kBudgets; ++i) {
-    request.budget_bytes = least + (most - least) * i / (kBudgets - 1);
+  for (std::size_t i = 0; i < range.budgets; ++i) {
+    request.budget_bytes = least + (most - least) * i / (range.budgets - 1);
     const std::optional<RunPlan> run = try_fit(request, backend);
     if (!run) {
       EXPECT_FALSE(seconds.has_value()) << "less was enough: " << request.budget_bytes;
@@ -105,7 +110,7 @@ TEST_P(Budgets, MoreMemoryNeverHurtsAndTheNamedBudgetRuns) {
     }
     EXPECT_LE(run->predicted_peak_bytes, request.budget_bytes);
     // Estimates within a thousandth count as equal: then fewer micro-batches are chosen.
-    if (seconds && !GetParam().pins_a_slower_way) {
+    if (seconds && !tested.pins_a_slower_way) {
       EXPECT_LE(run->seconds_per_update, *seconds * 1.001) << request.budget_bytes;
     }
     seconds = std::min(run->seconds_per_update, seconds.value_or(run->seconds_per_update));
@@ -126,16 +131,53 @@ TEST_P(Budgets, MoreMemoryNeverHurtsAndTheNamedBudgetRuns) {
     FitRequest again = request;
     again.budget_bytes = named;
     again.process_bytes = [] { return kProcessBytes + kMiB / 2; };
-    EXPECT_TRUE(try_fit(again, backend).has_value()) << named;
+    EXPECT_TRUE(try_fit(again, later).has_value()) << named;
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Levers, Budgets, testing::ValuesIn(cases()), [](const testing::TestParamInfo<Case>& tested) {
+TEST_P(Budgets, MoreMemoryNeverHurtsAndTheNamedBudgetRuns) {
+  ReferenceBackend backend;
+  FitRequest request = long_request(6);
+  GetParam().set(request);
+  expect_more_memory_never_hurts(request, backend, backend, {}, GetParam());
+}
+
+class GpuBudgets : public testing::TestWithParam<Case> {};
+
+TEST_P(GpuBudgets, MoreMemoryOfAGpuThatIsNotHereNeverHurtsEither) {
+  CudaPlanner backend({.memory_bytes = kGiB, .reserved_bytes = 40 * kMiB});
+  CudaPlanner later({.memory_bytes = kGiB, .reserved_bytes = 40 * kMiB + kMiB / 2});
+  FitRequest request = long_request(6);
+  // With fewer words than rows, gradients summed over micro-batches have fewer rows than those of one batch, and would
+  // be estimated as faster.
+  request.step.config.vocab_size = 20'000;
+  request.speeds = typical_gpu_speeds();
+  GetParam().set(request);
+  request.host_budget_bytes = 4 * kGiB;
+  if (request.offload == OffloadTarget::kFile) request.offload = OffloadTarget::kHost;
+  const Budgeted range{.budgets = 16, .most_scratch_bytes = 64 * kMiB};
+  expect_more_memory_never_hurts(request, backend, later, range, GetParam());
+}
+
+std::string case_name(const testing::TestParamInfo<Case>& tested) {
   std::string name = tested.param.name;
   std::replace_if(
       name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
   return name;
-});
+}
+
+// The search is the same as for a budget of the host's memory, so one case of each kind is enough.
+std::vector<Case> gpu_cases() {
+  std::vector<Case> all = cases();
+  std::erase_if(all, [](const Case& each) {
+    const std::string name = each.name;
+    return name != "auto" && name != "whole batch, no recomputation" && name != "bf16" && name != "offload";
+  });
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Levers, Budgets, testing::ValuesIn(cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Levers, GpuBudgets, testing::ValuesIn(gpu_cases()), case_name);
 
 }  // namespace
 }  // namespace plimsoll::test

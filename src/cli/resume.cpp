@@ -1,0 +1,68 @@
+#include "cli/resume.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/log.h"
+
+namespace plimsoll {
+
+namespace fs = std::filesystem;
+
+std::optional<fs::path> find_resume(const std::string& resume, const fs::path& output_dir) {
+  if (resume.empty()) return std::nullopt;
+  if (resume != "latest") {
+    if (fs::exists(fs::path(resume) / "trainer_state.json")) return resume;
+    throw DataError({.what = "not a checkpoint",
+                     .where = "--resume-from-checkpoint",
+                     .found = resume,
+                     .allowed = "'latest', or a checkpoint-N directory that a training run wrote"});
+  }
+  if (output_dir.empty()) {
+    throw UsageError({.what = "the latest checkpoint is asked for without a directory to look in",
+                      .where = "--resume-from-checkpoint",
+                      .found = "no --output-dir",
+                      .remedy = "pass the run's --output-dir too, or the path of the checkpoint"});
+  }
+  const std::vector<std::int64_t> steps = list_checkpoints(output_dir);
+  if (steps.empty()) {
+    log_info(fmt::format("no checkpoint in {}: starting afresh", output_dir.string()));
+    return std::nullopt;
+  }
+  const fs::path path = checkpoint_path(output_dir, steps.back());
+  log_info(fmt::format("resuming from {}", path.string()));
+  return path;
+}
+
+void keep_micro_batch(RunOptions& options, const fs::path& resume, const TrainerState& saved) {
+  if (saved.micro_batch_size > options.train.train_batch_size) {
+    throw UsageError(
+        {.what = "an update would be smaller than the micro-batch that the resumed run keeps",
+         .where = "--train-batch-size",
+         .found = fmt::format("{}; {} was written with micro-batches of {}", options.train.train_batch_size,
+                              resume.string(), saved.micro_batch_size),
+         .allowed = fmt::format("{} or more", saved.micro_batch_size),
+         .remedy = fmt::format("pass --train-batch-size {}, or begin a new run from its weights with --model {}",
+                               saved.train_batch_size, resume.string())});
+  }
+  options.memory.resumes = true;
+  options.memory.kept_micro_batch_size = saved.micro_batch_size;
+}
+
+RunPlan fit_resumed(FitRequest& request, std::optional<std::int64_t> kept_micro_batch, Backend& backend) {
+  if (!kept_micro_batch) return fit(request, backend);
+  const std::optional<std::int64_t> asked = std::exchange(request.micro_batch_size, kept_micro_batch);
+  if (std::optional<RunPlan> run = try_fit(request, backend)) return std::move(*run);
+  request.micro_batch_size = asked;
+  RunPlan run = fit(request, backend);
+  log_warning(fmt::format(
+      "the budget of {} has no room for the micro-batch of {} that the checkpoint was written with: it is {} "
+      "now, so numbers may differ in their last bits",
+      format_bytes(run.budget_bytes), *kept_micro_batch, run.levers.micro_batch_size));
+  return run;
+}
+
+}  // namespace plimsoll

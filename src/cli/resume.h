@@ -1,0 +1,27 @@
+// --resume-from-checkpoint of train and plan: which checkpoint it means, and what a resumed run keeps.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "cli/run_options.h"
+#include "fit/fit.h"
+#include "train/checkpoint.h"
+
+namespace plimsoll {
+
+// Returns the checkpoint that the option names; for "latest" the last one in `output_dir`, or none, with a line that
+// says so, if there is none yet. Throws DataError if the path is no checkpoint, UsageError for "latest" without a
+// directory.
+std::optional<std::filesystem::path> find_resume(const std::string& resume, const std::filesystem::path& output_dir);
+
+// Makes the run keep the micro-batch that it began with, because results depend on it. Throws UsageError if an update
+// is smaller than that.
+void keep_micro_batch(RunOptions& options, const std::filesystem::path& resume, const TrainerState& saved);
+
+// Calls fit() with that micro-batch if it fits the budget, else with another one and a warning. Changes the request to
+// the one that was answered.
+RunPlan fit_resumed(FitRequest& request, std::optional<std::int64_t> kept_micro_batch, Backend& backend);
+
+}  // namespace plimsoll
