@@ -204,7 +204,7 @@ std::string diagnosis_text(const Diagnosis& d, const std::string& name) {
     for (const std::string& line : numbers) out += "    " + line + "\n";
   }
   say_list(out, "cause", causes(d));
-  say(out, "confirm", rule.confirm);
+  say(out, "confirm", confirmation(d));
   say_list(out, "fix", fixes(d));
   say(out, "note", note(d));
   say(out, "plimsoll", command(d));
@@ -235,7 +235,7 @@ nlohmann::json diagnosis_json(const Diagnosis& d) {
                  {"numbers", numbers_json(d.numbers)},
                  {"meaning", meanings(d)},
                  {"causes", causes(d)},
-                 {"confirm", d.rule->confirm},
+                 {"confirm", confirmation(d)},
                  {"fixes", fixes(d)},
                  {"note", note(d)},
                  {"command", command(d)}});

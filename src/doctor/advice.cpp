@@ -19,6 +19,19 @@ std::vector<std::string> lines_of(std::string_view text) {
   return lines;
 }
 
+// Puts the package that the message asks for in the place of NAME: "pip install NAME".
+std::string with_package(std::string text, const Diagnosis& diagnosis) {
+  const std::string& package = diagnosis.ending.package;
+  if (package.empty()) return text;
+  for (std::size_t at = 0; (at = text.find("NAME", at)) != std::string::npos; at += package.size())
+    text.replace(at, 4, package);
+  return text;
+}
+bool wants_package(const Diagnosis& diagnosis) {
+  return diagnosis.rule->name.starts_with("package-") || diagnosis.rule->name == "module-missing" ||
+         diagnosis.rule->name == "import-refused" || diagnosis.rule->name == "optional-module";
+}
+
 // Plimsoll trains LayoutLMv3 only: its commands help those who train that model or one of its relatives.
 bool is_document_model(const LogFacts& facts) {
   return facts.family == nullptr || facts.family->name.starts_with("Layout");
@@ -121,7 +134,17 @@ std::vector<std::string> fixes(const Diagnosis& diagnosis) {
                                             holder->process, format_bytes(holder->bytes), holder->process));
   }
   if (diagnosis.rule->saves_memory) add_memory_fixes(diagnosis, list);
+  // There the memory counts for more than the gaps in it.
+  if (diagnosis.rule->name == "oom-full") std::rotate(list.begin(), list.begin() + 1, list.end());
+  if (wants_package(diagnosis))
+    for (std::string& line : list) line = with_package(std::move(line), diagnosis);
   return list;
+}
+
+std::string confirmation(const Diagnosis& diagnosis) {
+  if (diagnosis.rule == nullptr) return {};
+  std::string text(diagnosis.rule->confirm);
+  return wants_package(diagnosis) ? with_package(std::move(text), diagnosis) : text;
 }
 
 std::string note(const Diagnosis& diagnosis) {

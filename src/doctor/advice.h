@@ -12,6 +12,8 @@ namespace plimsoll::doctor {
 std::vector<std::string> causes(const Diagnosis& diagnosis);
 // What to do, the cheapest first. Where memory ran out, it gives no advice that this model, GPU or run cannot take.
 std::vector<std::string> fixes(const Diagnosis& diagnosis);
+// What shows that it is so.
+std::string confirmation(const Diagnosis& diagnosis);
 // What is often advised and does not exist for this model; empty where there is nothing to say.
 std::string note(const Diagnosis& diagnosis);
 // The command of Plimsoll that avoids it. Where a GPU was full, it is the `plimsoll plan` line for the GPU in the log.

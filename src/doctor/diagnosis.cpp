@@ -8,7 +8,9 @@
 #include <set>
 #include <span>
 
+#include "doctor/hints.h"
 #include "doctor/log_lines.h"
+#include "doctor/log_words.h"
 #include "doctor/pattern.h"
 #include "doctor/run_up.h"
 #include "doctor/verdict.h"
@@ -24,6 +26,8 @@ constexpr std::size_t kMessageLines = 12, kMessageBytes = 4096;
 // How many exceptions of a log are kept: the last ones.
 constexpr std::size_t kMaxExceptions = 256;
 // The frames of a traceback that are kept, and the lines that a message is read over.
+// A time-out so many lines below the progress of data's preparation came while they were prepared.
+constexpr std::size_t kPreparingLines = 3;
 constexpr std::size_t kMaxFrames = 128, kExceptionLines = 3, kExceptionBytes = 1200;
 
 struct Hit {
@@ -37,65 +41,6 @@ struct Hit {
   Evidence evidence{};
 };
 
-constexpr std::string_view kTraceback = "traceback (most recent call last)";
-// The traceback that follows is of the failure before it.
-constexpr std::string_view kLinks[] = {"the above exception was the direct cause",
-                                       "during handling of the above exception", "original traceback (most recent"};
-// The traceback that follows ended no program; and, of these, what fails while a program that has ended is taken down.
-constexpr std::string_view kThreads[] = {"^exception in thread"},
-                           kAfter[] = {"^exception ignored in", "^error in atexit"};
-// Only a run that came to its end prints these.
-constexpr std::string_view kClosings[] = {"train_runtime",          "training completed",
-                                          "training complete",      "training finished",
-                                          "finished training",      "done training",
-                                          "^trained *updates in",   "stopped: `max_epochs=",
-                                          "stopped: `max_steps=",   "***** eval metrics *****",
-                                          "exits successfully",     "epochs completed in",
-                                          "overall training speed", "| end of training",
-                                          "total training time",    "training took",
-                                          "training done",          "training has finished"};
-// An evaluation prints them at its end.
-constexpr std::string_view kResults[] = {"eval_runtime",       "test_runtime",          "predict_runtime",
-                                         "***** test metrics", "***** predict metrics", "macro avg*0.",
-                                         "micro avg*0.",       "weighted avg*0."};
-// What progress bars print: "[02:14<05:01,  2.66it/s]".
-constexpr std::string_view kBars[] = {"it/s]", "s/it]", "it/s, ", "s/it, ", "examples/s]", "batch/s]"};
-constexpr std::string_view kExits[] = {"exit status 0$", "exit status: 0$", "exit code 0$", "exit code: 0$",
-                                       "exited with code 0$"};
-// Trackers repeat the last losses when a run ends, however it ends.
-constexpr std::string_view kTrackers[] = {"^wandb:*", "^comet *", "run summary:", "run history:"};
-// How what is left of a program ends when it is ended from outside.
-constexpr std::string_view kTeardown[] = {"signalexception", "keyboardinterrupt", "brokenpipeerror",
-                                          "connectionreseterror", "dataloader worker*exited unexpectedly"};
-// Words after which the numbers of an out-of-memory message may follow.
-constexpr std::string_view kOutOfMemory[] = {
-    "anon-rss",           "out of memory",        "tried to allocate", "outofmemory", "would exceed allowed memory",
-    "unable to allocate", "can't allocate memory"};
-
-// Several processes wrote the log.
-constexpr std::string_view kRanks[] = {
-    "childfailederror", "torch.distributed.elastic", "processraisedexception",        "exits with return code",
-    "[rank*]:",         "srun: error:*task",         "torch/multiprocessing/spawn.py"};
-
-// Harmless messages of other programs: TensorFlow, which transformers loads where it is installed, reports libraries
-// that it does not find, and pip reports versions.
-constexpr std::string_view kElsewhere[] = {"tensorflow/stream_executor/",
-                                           "tensorflow/core/",
-                                           "tensorflow/compiler/",
-                                           "external/local_",
-                                           "cuda_driver.cc:",
-                                           "cuda_dnn.cc:",
-                                           "cuda_blas.cc:",
-                                           "cuda_fft.cc:",
-                                           "computation_placer.cc:",
-                                           "tf-trt warning",
-                                           "which is incompatible",
-                                           "which is not installed",
-                                           "pip's dependency resolver",
-                                           "using the latest cached version of the",
-                                           "found the latest cached dataset configuration",
-                                           "'messagefactory' object has no attribute 'getprototype'"};
-
 // "ValueError: …" as Python names what ended a traceback; no "mean absolute error: 0.1".
 bool names_exception(std::string_view text) {
   for (const std::string_view word : {"Error: ", "Exception: ", "Invalid: "}) {
@@ -104,6 +49,21 @@ bool names_exception(std::string_view text) {
       return text.find("Warning") == std::string_view::npos;
   }
   return false;
+}
+
+// "ERROR:    Error loading ASGI app", "2024-05-02 11:07 - ERROR - upload failed": a logger's word, after which programs
+// go on.
+bool is_logged_error(std::string_view text) {
+  const std::size_t at = text.find("ERROR");
+  if (at == std::string_view::npos || at > 48) return false;
+  const std::string small = to_small_letters(text);
+  for (const std::string_view word :
+       {"fatal", "terminate called", "core dumped", "segmentation fault", "non-zero exit"})
+    if (small.find(word) != std::string::npos) return false;
+  const auto is_letter = [&](std::size_t i) {
+    return i < text.size() && std::isalnum(static_cast<unsigned char>(text[i])) != 0;
+  };
+  return (at == 0 || !is_letter(at - 1)) && !is_letter(at + 5);
 }
 
 // How a traceback without a message, or with a name of its own, ends: "AssertionError", "queue.Empty".
@@ -204,7 +164,8 @@ class LogReader::Impl {
     lines_.finish();
     if (in_traceback_ && !passing_ && !is_after_) {  // the log is cut there
       story_.errors.push_back(last_);
-      story_.error_updates = story_.updates;
+      story_.error_updates = story_.fatal_updates = story_.updates;
+      story_.fatal_line = last_.line;
     }
     facts_ = facts_reader_.facts();
     std::vector<Finding> findings;
@@ -221,6 +182,8 @@ class LogReader::Impl {
     diagnosis.lines = lines_.lines();
     diagnosis.bytes = lines_.bytes();
     diagnosis.facts = facts_;
+    if (diagnosis.rule != nullptr && diagnosis.rule->when == AnyOf{kModuleIsNone})
+      diagnosis.ending.package = none_module_;
     if (diagnosis.rule != nullptr && diagnosis.rule->reads_numbers) diagnosis.numbers = numbers_;
     return diagnosis;
   }
@@ -237,9 +200,10 @@ class LogReader::Impl {
     PatternSet patterns{};
     std::map<std::string_view, int> number{};
     std::set<int> out_of_memory{}, elsewhere{}, links{}, threads{}, after{}, closings{}, exits{}, trackers{},
-        teardown{}, ranks{}, results{}, bars{};
+        teardown{}, ranks{}, results{}, bars{}, preparing{}, timeouts{};
     std::map<int, std::size_t> facts{};  // of a pattern, which fact it begins
-    int traceback = 0, train_nan = 0, eval_nan = 0;
+    int traceback = 0, train_nan = 0, eval_nan = 0, own_import = 0, other_import = 0, module_none = 0,
+        preparing_timeout = 0;
   };
   // Made once, for every reader.
   static const Known& known() {
@@ -251,6 +215,10 @@ class LogReader::Impl {
       made.traceback = made.patterns.add(kTraceback);
       made.train_nan = made.patterns.add("loss is nan");
       made.eval_nan = made.patterns.add("val_loss: nan");
+      made.own_import = made.patterns.add(kImportsFromItself);
+      made.other_import = made.patterns.add(kImportsFromOther);
+      made.module_none = made.patterns.add(kModuleIsNone);
+      made.preparing_timeout = made.patterns.add(kTimedOutPreparing);
       const auto add = [&](std::span<const std::string_view> texts, std::set<int>& numbers) {
         for (const std::string_view text : texts) numbers.insert(made.patterns.add(text));
       };
@@ -266,6 +234,8 @@ class LogReader::Impl {
       add(kRanks, made.ranks);
       add(kResults, made.results);
       add(kBars, made.bars);
+      add(kPreparing, made.preparing);
+      add(kTimeouts, made.timeouts);
       const auto& facts = LogFactsReader::patterns();
       for (std::size_t i = 0; i < facts.size(); ++i) made.facts.emplace(made.patterns.add(facts[i]), i);
       made.patterns.prepare();
@@ -279,7 +249,7 @@ class LogReader::Impl {
   void on_line(std::uint64_t number, std::string_view text) {
     if (is_context_line(text, notebook_)) return;
     std::string small = to_small_letters(text);
-    if (const std::string row = read_table_row(small); !row.empty()) small = row;
+    if (const std::string row = table_.read_row(small); !row.empty()) small = row;
     found_.clear();
     known_.patterns.find(small, search_, [&](int pattern) { found_.push_back(pattern); });
     if (found_one_of(known_.elsewhere)) return;
@@ -294,6 +264,7 @@ class LogReader::Impl {
     }
     const bool ends_traceback = ends_traceback_here(text);
     follow_exception(number, text, small);
+    look_deeper(text, small);
     const bool error = is_error(small), told = error || in_traceback_ || exception_lines_ > 0;
     story_.ranks = story_.ranks || found_one_of(known_.ranks);
     for (const int pattern : found_) keep_hit(pattern, number, text, small, told);
@@ -304,12 +275,36 @@ class LogReader::Impl {
     if (notebook_ && !text.starts_with(' ') && !text.starts_with('-') && names_exception(text)) notebook_ = false;
     if (in_traceback_) last_ = {number, printable(text)};
     if (ends_traceback) in_traceback_ = false;
+    if (error && !passing_ && (names_exception(text) || ends_traceback || !is_logged_error(text))) {
+      story_.fatal_line = number;
+      story_.fatal_updates = story_.updates;
+    }
     if (error && !passing_) {
       std::vector<Evidence>& errors = story_.errors;
       if (errors.size() == kMaxErrors) errors.erase(errors.begin() + 1);  // the first and the last ones
       errors.push_back({number, printable(text)});
       story_.error_updates = story_.updates;
     }
+  }
+  // Finds what no pattern can: it takes several lines together.
+  void look_deeper(std::string_view text, std::string_view small) {
+    if (!frames_.empty() && names_exception(text)) {
+      const Import import = read_import(text, frames_);
+      if (import == Import::kFromItself) found_.push_back(known_.own_import);
+      if (import == Import::kFromOther) found_.push_back(known_.other_import);
+      if (const std::string_view module = module_that_is_none(text, source_); !module.empty()) {
+        found_.push_back(known_.module_none);
+        none_module_ = module;
+      }
+    }
+    if (small.find_first_not_of(" ~^") != std::string_view::npos) source_ = text;
+    // A bar that has come to its end shows that the work is done.
+    if (found_one_of(known_.preparing) && small.find("100%") == std::string_view::npos)
+      since_preparing_ = 0;
+    else
+      since_preparing_ = std::min(since_preparing_ + 1, kPreparingLines + 1);
+    if (since_preparing_ <= kPreparingLines && found_one_of(known_.timeouts))
+      found_.push_back(known_.preparing_timeout);
   }
   void keep_exception(std::uint64_t number, std::string_view text, bool ends_traceback) {
     if (story_.exceptions.size() == kMaxExceptions) story_.exceptions.erase(story_.exceptions.begin());
@@ -365,7 +360,9 @@ class LogReader::Impl {
   }
   void follow_losses(std::uint64_t number, std::string_view text, std::string_view small) {
     if (found_one_of(known_.trackers)) return;
-    if (found_one_of(known_.closings)) story_.closing_line = number;
+    // detectron2 prints how long it trained when it failed, too: a run of no time has not come to its end.
+    if (found_one_of(known_.closings) && small.find("time: 0:00:00 (") == std::string_view::npos)
+      story_.closing_line = number;
     if (found_one_of(known_.results)) story_.results = true;
     if (found_one_of(known_.bars)) story_.bar_line = number;
     if (found_one_of(known_.exits)) story_.exit_line = story_.closing_line = number;
@@ -387,38 +384,6 @@ class LogReader::Impl {
       if (losses.loss != loss_) ++story_.updates;
       loss_ = losses.loss;
     }
-  }
-  // Rewrites a row of the Trainer's table in a notebook as a line that names its losses: below the heading "Step
-  // Training Loss  Validation Loss" the row "500  0.4127  0.3920" becomes "'loss': 0.4127, 'eval_loss': 0.3920". Empty
-  // for every other line.
-  std::string read_table_row(std::string_view small) {
-    const bool names_loss =
-        small.find("training loss") != std::string_view::npos || small.find("train_loss") != std::string_view::npos;
-    if (names_loss && small.size() < 200) {
-      const std::size_t begin = std::min(small.find_first_not_of(" |"), small.size());
-      const bool names_columns = small.find_first_of(":=") == std::string_view::npos;
-      in_table_ =
-          names_columns && (small.substr(begin).starts_with("step") || small.substr(begin).starts_with("epoch"));
-      return {};
-    }
-    if (!in_table_) return {};
-    std::vector<std::string_view> cells;
-    for (std::size_t begin = 0; (begin = small.find_first_not_of(" \t|", begin)) != std::string_view::npos;) {
-      const std::size_t end = std::min(small.find_first_of(" \t|", begin), small.size());
-      cells.push_back(small.substr(begin, end - begin));
-      begin = end;
-    }
-    if (cells.empty() || (cells.size() == 1 && cells[0].find_first_not_of("-:") == std::string_view::npos)) return {};
-    const auto is_cell = [](std::string_view cell) {
-      return cell == "nan" || cell == "inf" || cell == "no" || cell == "log" ||
-             cell.find_first_not_of("0123456789.,e+-:") == std::string_view::npos;
-    };
-    in_table_ = std::all_of(cells.begin(), cells.end(), is_cell);
-    if (!in_table_ || cells.size() < 2 || cells[0].find_first_of("0123456789") == std::string_view::npos) return {};
-    if (cells[1] == "no") return {};
-    std::string row = "'loss': " + std::string(cells[1]);
-    if (cells.size() > 2) row += ", 'eval_loss': " + std::string(cells[2]);
-    return row;
   }
   // Notices where a traceback begins, and which chain it belongs to.
   void follow_tracebacks(std::string_view text, std::string_view small) {
@@ -454,6 +419,9 @@ class LogReader::Impl {
     return !text.empty() && text[0] != ' ';
   }
   void keep_hit(int pattern, std::uint64_t number, std::string_view text, std::string_view small, bool told) {
+    const std::string_view pattern_text = known_.patterns.text(pattern);
+    const Match match = find_match(pattern_text, small).value_or(Match{});
+    if (only_supposes(small, match.begin)) return;
     std::vector<Hit>& hits = hits_[static_cast<std::size_t>(pattern)];
     if (!hits.empty() && hits.back().traceback == tracebacks_ &&
         story_.updates < hits.back().updates + kUpdatesAfterSurvival) {
@@ -465,8 +433,6 @@ class LogReader::Impl {
         return;
     }
     if (hits.size() == kMaxHits) hits.pop_back();  // the first and the last ones
-    const std::string_view pattern_text = known_.patterns.text(pattern);
-    const Match match = find_match(pattern_text, small).value_or(Match{});
     hits.push_back({tracebacks_,
                     chain_,
                     story_.updates,
@@ -531,8 +497,15 @@ class LogReader::Impl {
       if (found && trigger->updates < found->updates + kUpdatesAfterSurvival &&
           (!only_warns(found->trigger.text) || trigger->warns))
         continue;
-      Finding finding{&rule,         trigger->evidence, trigger->updates, trigger->chain,
-                      trigger->told, trigger->inside,   trigger->weight,  {}};
+      Finding finding{&rule,
+                      trigger->evidence,
+                      trigger->updates,
+                      trigger->chain,
+                      trigger->told,
+                      trigger->inside,
+                      trigger->weight,
+                      {},
+                      {}};
       for (const Hit* other : triggers)
         if (other->evidence.line == trigger->evidence.line) finding.weight = std::max(finding.weight, other->weight);
       bool holds = first(rule.without, trigger->traceback) == nullptr;
@@ -545,6 +518,8 @@ class LogReader::Impl {
       };
       for (const AnyOf& group : rule.with) require(group, trigger->traceback, !trigger->warns);
       for (const AnyOf& group : rule.anywhere) require(group, {}, false);
+      for (const Hit* other : triggers)
+        if (other->told) finding.chains.push_back(other->chain);
       // Other lines that say the same in other words.
       for (const std::string_view pattern : rule.when) {
         const Hit* hit = first({pattern}, trigger->traceback, trigger->updates);
@@ -564,17 +539,19 @@ class LogReader::Impl {
   std::vector<std::vector<Hit>> hits_;  // per pattern, in the log's order
   std::vector<int> found_;              // by the line that is being read
   std::uint64_t tracebacks_ = 0, chain_ = 0;
-  bool linked_ = false, passing_next_ = false;  // the next traceback is the last one's; is no program's end
-  bool notebook_ = false, passing_ = false;     // the last traceback is a notebook's; is no program's end
-  bool is_after_ = false;                       // what is read fails while a program is taken down
-  bool in_table_ = false;                       // of losses, in a notebook
-  bool begins_traceback_ = false;               // in the line that is being read
-  bool in_traceback_ = false;                   // its exception has not come yet
-  std::string prefix_;                          // of its lines
-  Evidence last_;                               // its last line
-  std::vector<Frame> frames_;                   // of the traceback that is being read
-  std::string assertion_;                       // the condition that its last source line asserts
-  std::size_t exception_lines_ = 0;             // still to be read of the last exception's message
+  bool linked_ = false, passing_next_ = false;         // the next traceback is the last one's; is no program's end
+  bool notebook_ = false, passing_ = false;            // the last traceback is a notebook's; is no program's end
+  bool is_after_ = false;                              // what is read fails while a program is taken down
+  bool begins_traceback_ = false;                      // in the line that is being read
+  bool in_traceback_ = false;                          // its exception has not come yet
+  std::string prefix_;                                 // of its lines
+  Evidence last_;                                      // its last line
+  std::vector<Frame> frames_;                          // of the traceback that is being read
+  std::string none_module_;                            // the optional package whose module is None
+  std::string source_;                                 // the last line that is no underlining
+  std::size_t since_preparing_ = kPreparingLines + 1;  // lines since data were being prepared
+  std::string assertion_;                              // the condition that its last source line asserts
+  std::size_t exception_lines_ = 0;                    // still to be read of the last exception's message
   std::uint64_t exception_line_ = 0;
   bool direct_ = false, direct_next_ = false;  // the exception before was the direct cause of the one that is read
   std::string message_;
@@ -583,6 +560,7 @@ class LogReader::Impl {
   std::uint64_t numbers_updates_ = 0;
   std::string loss_;  // the last one
   RunUpReader run_up_;
+  LossTable table_;
   LogFactsReader facts_reader_;
   LogFacts facts_;
   Story story_;

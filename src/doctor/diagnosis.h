@@ -31,18 +31,20 @@ inline constexpr std::size_t kMaxQuoteBytes = 400;
 struct Finding {
   const Rule* rule = nullptr;
   Evidence trigger{};
-  std::uint64_t updates = 0;        // losses that had been printed by then
-  std::uint64_t chain = 0;          // the tracebacks that Python says are of one failure have one number
-  bool told = false;                // the trigger is an error's line, or stands in a traceback
-  bool inside = false;              // it stands in a traceback
-  std::size_t weight = 0;           // of the trigger's text, how much the pattern says
-  std::vector<Evidence> context{};  // what the rule found besides, in the log's order
+  std::uint64_t updates = 0;            // losses that had been printed by then
+  std::uint64_t chain = 0;              // the tracebacks that Python says are of one failure have one number
+  bool told = false;                    // the trigger is an error's line, or stands in a traceback
+  bool inside = false;                  // it stands in a traceback
+  std::size_t weight = 0;               // of the trigger's text, how much the pattern says
+  std::vector<std::uint64_t> chains{};  // of all errors that the rule's words were found in
+  std::vector<Evidence> context{};      // what the rule found besides, in the log's order
 };
 
 // The exception that a diagnosis is about, as the log prints it.
 struct Ending {
   std::string text{};   // its class and its whole message; empty where a rule knows it, for the evidence holds it then
   std::string where{};  // the part of the program, the file and the line; empty where the log shows no frames
+  std::string package{};  // that the message asks for, as pip names it; empty where it names none
 };
 
 struct Diagnosis {

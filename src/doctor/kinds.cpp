@@ -8,6 +8,24 @@ namespace {
 const AnyOf kImports = {"ImportError", "ModuleNotFoundError"};
 const AnyOf kFiles = {"FileNotFoundError", "NotADirectoryError", "IsADirectoryError"};
 
+// Messages that state their cause whatever the class and the place.
+std::vector<Kind> package_kinds() {
+  return {
+      {.rule = {.name = "package-missing",
+                .when = {"make sure you have*installed", "is not installed", "isn't installed", "not installed,",
+                         "need to install", "requires the*library", "requires the*package", "please install",
+                         "pip install", "must be installed", "needs to be installed", "has to be installed",
+                         "conda install", "were not found in your environment", "to be installed"},
+                .what = "a package that this step needs is not installed, or is too old for it",
+                .cause =
+                    "The message names it: it is missing in the environment that runs, or was installed after this "
+                    "Python process (a notebook's kernel) had started",
+                .confirm = "which python; python -m pip show NAME",
+                .fix = "python -m pip install -U NAME with the same python, then restart it (a notebook: restart the "
+                       "kernel)"}},
+  };
+}
+
 std::vector<Kind> call_kinds() {
   return {
       {.classes = {"TypeError"},
@@ -445,7 +463,7 @@ std::vector<Kind> place_kinds() {
 const std::vector<Kind>& all_kinds() {
   static const std::vector<Kind> kinds = [] {
     std::vector<Kind> all;
-    for (auto* table : {call_kinds, data_kinds, tensor_kinds, place_kinds})
+    for (auto* table : {package_kinds, call_kinds, data_kinds, tensor_kinds, place_kinds})
       for (Kind& kind : table()) all.push_back(std::move(kind));
     return all;
   }();

@@ -106,6 +106,7 @@ enum class Kind {
   kTable,
   kNoProcess,
   kLearningRate,
+  kProduct,
   kMemory
 };
 struct Word {
@@ -151,6 +152,8 @@ constexpr Word kWords[] = {
     {"layoutlm-large", Kind::kLarge},
     {"mib /", Kind::kTable},
     {"no running processes found", Kind::kNoProcess},
+    {"shapes cannot be multiplied", Kind::kProduct},
+    {"size mismatch, m1:", Kind::kProduct},
     {"learning_rate", Kind::kLearningRate},
     {"learning rate", Kind::kLearningRate},
     {"--lr", Kind::kLearningRate},
@@ -299,6 +302,22 @@ void LogFactsReader::read(std::size_t pattern, std::uint64_t line, std::string_v
     case Kind::kNoProcess:
       facts_.lists_no_process = true;
       break;
+    case Kind::kProduct: {
+      // "(2046x770 and 768x1536)", "[a x b], m2: [c x d]": the four numbers, of which the inner two should be equal.
+      std::vector<int> sizes;
+      for (std::size_t i = 0; i < rest.size() && sizes.size() < 4;) {
+        int size = 0;
+        const auto [end, error] = std::from_chars(rest.data() + i, rest.data() + rest.size(), size);
+        const bool named = i > 0 && (rest[i - 1] == 'm' || rest[i - 1] == '-');
+        if (error == std::errc() && !named) sizes.push_back(size);
+        i = error == std::errc() ? static_cast<std::size_t>(end - rest.data()) : i + 1;
+      }
+      if (sizes.size() == 4 && sizes[1] > 0 && sizes[2] > 0) {
+        facts_.fed = sizes[1];
+        facts_.wanted = sizes[2];
+      }
+      break;
+    }
     case Kind::kMemory:
       read_memory(word.pattern, line, small);
       break;

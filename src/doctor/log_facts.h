@@ -45,7 +45,9 @@ struct LogFacts {
   std::optional<int> driver_cuda{};       // as PyTorch prints it: 10010 is CUDA 10.1
   std::optional<int> torch_cuda{};        // PyTorch's build, in the same form: "+cu113" is 11030
   std::optional<double> listed_gib{};     // the most that nvidia-smi's table says is used on one GPU
-  bool lists_no_process = false;          // that table ends with "No running processes found"
+  // The inner sizes of a matrix product that was refused: the input's, and the layer's.
+  std::optional<int> fed{}, wanted{};
+  bool lists_no_process = false;  // that table ends with "No running processes found"
   MemoryTrend trend{};
 
   // The GPU is newer than every kernel in that build of PyTorch.

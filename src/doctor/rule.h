@@ -33,6 +33,12 @@ enum class RunUp {
 
 using AnyOf = std::vector<std::string_view>;
 
+// What the reader finds by other means than a line's words (doctor/hints.h). Rules name it as they name a pattern.
+inline constexpr std::string_view kImportsFromItself = "[found: an import between two files of one package]";
+inline constexpr std::string_view kImportsFromOther = "[found: an import from another package]";
+inline constexpr std::string_view kModuleIsNone = "[found: a module that is none]";
+inline constexpr std::string_view kTimedOutPreparing = "[found: a time-out while data were prepared]";
+
 struct Rule {
   std::string_view name{};
   Level level = Level::kCause;
@@ -66,6 +72,8 @@ const std::vector<Rule>& all_rules();
 std::vector<Rule> memory_rules();
 std::vector<Rule> host_rules();
 std::vector<Rule> device_rules();
+std::vector<Rule> driver_rules();
+std::vector<Rule> library_rules();
 std::vector<Rule> install_rules();
 std::vector<Rule> parallel_rules();
 std::vector<Rule> number_rules();

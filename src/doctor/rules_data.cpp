@@ -1,7 +1,33 @@
 // Batches, labels, pages: what goes into the model.
+#include <algorithm>
+#include <cstdlib>
+
 #include "doctor/rule.h"
 
 namespace plimsoll::doctor {
+namespace {
+
+const AnyOf kProducts = {"mat1 and mat2 shapes cannot be multiplied",
+                         "size mismatch, m1:",
+                         "mat1 dim 1 must match mat2 dim 0",
+                         "expected size for first two dimensions of batch2 tensor",
+                         "incompatible matrix sizes",
+                         "given normalized_shape="};
+
+// The rows are a few numbers too long or too short: no layer was made for that size.
+bool is_fed_a_few_more(const OomNumbers&, const LogFacts& f) {
+  return f.fed && f.wanted && *f.wanted >= 64 && *f.fed != *f.wanted && std::abs(*f.fed - *f.wanted) <= 16;
+}
+bool joins_hidden_sizes(const OomNumbers&, const LogFacts& f) {
+  constexpr int kSizes[] = {256,  312,  384,  512,  640,  768,  896,  1024, 1152, 1280, 1408,
+                            1536, 1600, 2048, 2560, 3072, 3584, 4096, 5120, 6144, 7168, 8192};
+  const auto is_size = [&](const std::optional<int>& n) {
+    return n && std::find(std::begin(kSizes), std::end(kSizes), *n) != std::end(kSizes);
+  };
+  return is_size(f.fed) && is_size(f.wanted);
+}
+
+}  // namespace
 
 std::vector<Rule> data_rules() {
   return {
@@ -29,14 +55,39 @@ std::vector<Rule> data_rules() {
        .fix = "truncation=True, max_length=512, stride=128, return_overflowing_tokens=True",
        .command = "plimsoll train cuts long pages into windows with overlap"},
       {.name = "matmul-shapes",
-       .when = {"mat1 and mat2 shapes cannot be multiplied", "size mismatch, m1:", "mat1 dim 1 must match mat2 dim 0",
-                "expected size for first two dimensions of batch2 tensor", "incompatible matrix sizes",
-                "given normalized_shape="},
-       .what = "a linear layer got rows of the wrong length",
-       .cause = "A head made for another hidden size (768 of base, 1024 of large), a flattened tensor of another image "
-                "size, or a transposed input",
+       .when = kProducts,
+       .what = "a layer was given rows of another length than it takes: its input has the wrong shape",
+       .cause = "The input has another shape than the model expects: a batch dimension too many or too few, a tensor "
+                "flattened or cut otherwise, another image or feature size, a transposed input\n"
+                "A head or projection made for another hidden size than the encoder before it has",
+       .confirm = "print the input's shape before that layer: the second number of mat1 is what it was given, the "
+                  "first of mat2 what it takes (in_features)",
+       .fix = "give the model the shape that its forward expects (squeeze(0) what a processor returned with "
+              "return_tensors='pt')\n"
+              "make the layer for what it gets: in_features from model.config.hidden_size"},
+      {.name = "matmul-hidden",
+       .when = kProducts,
+       .holds = joins_hidden_sizes,
+       .refines = {"matmul-shapes"},
+       .what = "a layer was made for another hidden size than its input has",
+       .cause = "Both numbers are hidden sizes of usual models (768 of base, 1,024 of large): a head, projection or "
+                "adapter made for one model is used with another\n"
+                "Two outputs were concatenated, or a pair of encoders do not belong together",
        .confirm = "the second number of mat1 must equal the first of mat2: which layer has that in_features?",
-       .fix = "take the size from model.config.hidden_size; print the input's shape before that layer"},
+       .fix = "take the size from model.config.hidden_size, or load the model that the layer was made for"},
+      {.name = "matmul-input",
+       .when = kProducts,
+       .holds = is_fed_a_few_more,
+       .refines = {"matmul-shapes", "matmul-hidden"},
+       .what = "the input given to the model has the wrong shape: its rows are a few numbers too long or too short",
+       .cause = "A dimension too many or too few, so that a part of the input was cut off along the wrong axis: a "
+                "processor called with return_tensors='pt' returns a batch of one, and the loader stacks it again\n"
+                "Columns or features were added or left out (Pix2Struct's two numbers of row and column before each "
+                "patch, a coordinate, a flag)",
+       .confirm =
+           "print {k: v.shape for k, v in batch.items()}: a dimension of size 1 after the first is the extra one",
+       .fix = "{k: v.squeeze(0) for k, v in encoding.items()} in the data set\n"
+              "make the features as the model's own processor does"},
       {.name = "loss-shapes",
        .when = {"expected input batch_size*to match target batch_size",
                 "using a target size*that is different to the input size", "target size*must be the same as input size",

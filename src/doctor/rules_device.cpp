@@ -55,8 +55,8 @@ std::vector<Rule> device_rules() {
        .with = {{"spatial_position_embeddings", "x_position_embeddings(", "y_position_embeddings(",
                  "h_position_embeddings(", "w_position_embeddings(", "left_position_embeddings",
                  "upper_position_embeddings", "right_position_embeddings", "lower_position_embeddings"}},
-       .refines = with_what_follows(
-           {"embedding-index", "embedding-long-page", "device-assert", "worker-exception", "position-index"}),
+       .refines = with_what_follows({"embedding-index", "embedding-long-page", "device-assert", "assert-long",
+                                     "worker-exception", "position-index"}),
        .what = "a box's coordinate, width or height is outside the 2-D position table (0 to 1023)",
        .cause = "Boxes outside 0 to 1000: pixels instead of thousandths, or right before left, whose width is negative",
        .confirm = "print bbox.min(), bbox.max(), (x2 - x1).min() and (y2 - y1).min() of the failing batch",
@@ -67,8 +67,8 @@ std::vector<Rule> device_rules() {
        .when = kEmbeddingOrAssert,
        .with = {{"position_embeddings(position_ids", "self.position_embeddings(", "self.wpe(", "embed_positions(",
                  "in create_position_ids"}},
-       .refines = with_what_follows(
-           {"embedding-index", "embedding-long-page", "device-assert", "worker-exception", "sequence-warning"}),
+       .refines = with_what_follows({"embedding-index", "embedding-long-page", "device-assert", "assert-long",
+                                     "worker-exception", "sequence-warning"}),
        .what = "a page has more tokens than the model has positions",
        .cause = "The tokenizer was not told to truncate: a page of more than 512 tokens (514 positions less the "
                 "padding's 2) reaches past the position table",
@@ -81,7 +81,8 @@ std::vector<Rule> device_rules() {
        .when = kEmbeddingOrAssert,
        .with = {{"word_embeddings(input_ids", "self.word_embeddings(", "self.embed_tokens(", "self.wte(",
                  "self.word_embeddings (", "in shared_embedding"}},
-       .refines = with_what_follows({"embedding-index", "embedding-long-page", "device-assert", "worker-exception"}),
+       .refines = with_what_follows(
+           {"embedding-index", "embedding-long-page", "device-assert", "assert-long", "worker-exception"}),
        .what = "a token id lies outside the model's vocabulary",
        .cause = "The tokenizer is another model's, tokens were added without resize_token_embeddings, or padding is "
                 "-100 or -1 in input_ids",
@@ -92,7 +93,8 @@ std::vector<Rule> device_rules() {
       {.name = "token-type-index",
        .when = kEmbeddingOrAssert,
        .with = {{"self.token_type_embeddings("}},
-       .refines = with_what_follows({"embedding-index", "embedding-long-page", "device-assert", "worker-exception"}),
+       .refines = with_what_follows(
+           {"embedding-index", "embedding-long-page", "device-assert", "assert-long", "worker-exception"}),
        .what = "a token type id is outside the type table",
        .cause = "type_vocab_size is 1 for RoBERTa's kin (LayoutLMv3): BERT's 0 and 1 do not fit",
        .confirm = "token_type_ids.max() against model.config.type_vocab_size",
@@ -113,7 +115,8 @@ std::vector<Rule> device_rules() {
       {.name = "embedding-long-page",
        .when = kEmbeddingIndex,
        .anywhere = {{"token indices sequence length is longer than"}},
-       .refines = with_what_follows({"embedding-index", "device-assert", "worker-exception", "sequence-warning"}),
+       .refines = with_what_follows(
+           {"embedding-index", "device-assert", "assert-long", "worker-exception", "sequence-warning"}),
        .what = "an index is too large (or negative) for an embedding's table, most likely a long page's positions",
        .cause = "Most likely a page of more than 512 tokens: the tokenizer warned of one, in the line quoted. Else, of "
                 "LayoutLM's tables, boxes outside 0 to 1000 or a token id beyond the vocabulary",
@@ -128,7 +131,8 @@ std::vector<Rule> device_rules() {
                 "nll_loss*assert", "loss.cu*assert", "classnllcriterion", "label value is outside the valid range",
                 "`target_val`*out of"},
        .without = {"input_val >= zero && input_val <= one"},
-       .refines = with_what_follows({"device-assert", "embedding-index", "embedding-long-page", "worker-exception"}),
+       .refines = with_what_follows(
+           {"device-assert", "assert-long", "embedding-index", "embedding-long-page", "worker-exception"}),
        .what = "a label's number is not below the number of classes",
        .cause = "The model was made with fewer labels than the data has (num_labels is 2 unless set)\n"
                 "Ids begin at 1, or padding is labelled with something other than -100",
@@ -139,7 +143,7 @@ std::vector<Rule> device_rules() {
       {.name = "bce-range",
        .when = {"input_val >= zero && input_val <= one", "input >= 0. && *input <= 1", "input >= 0 && input <= 1",
                 "all elements of input should be between 0 and 1", "all elements of target should be between 0 and 1"},
-       .refines = with_what_follows({"device-assert", "label-index"}),
+       .refines = with_what_follows({"device-assert", "assert-long", "label-index"}),
        .what = "binary cross-entropy got numbers outside 0 to 1",
        .cause = "BCELoss was given logits without a sigmoid, or NaN",
        .confirm = "print the input's min, max and isnan().any()",
@@ -148,7 +152,7 @@ std::vector<Rule> device_rules() {
       {.name = "sampling-nan",
        .when = {"probability tensor contains either", "multinomialkernel*assert", "cumdist[size - 1] >",
                 "invalid multinomial distribution"},
-       .refines = {"device-assert"},
+       .refines = {"device-assert", "assert-long"},
        .what = "sampling got probabilities that are NaN, infinite or negative",
        .cause = "The logits overflowed: half precision on a model trained in bfloat16, or weights that diverged",
        .confirm = "torch.isfinite(logits).all() just before",
@@ -157,7 +161,7 @@ std::vector<Rule> device_rules() {
        .when = {"idx_dim >= 0 && idx_dim < index_size", "scattergatherkernel",
                 "scatter gather kernel index out of bounds", "runtimeerror: index*is out of bounds for dimension",
                 "gather(): expected*index"},
-       .refines = with_what_follows({"device-assert"}),
+       .refines = with_what_follows({"device-assert", "assert-long"}),
        .what = "gather or scatter got an index outside the tensor",
        .cause = "Indices of padding (-100, -1) or of another length were used without a mask",
        .confirm = "index.min() >= 0 and index.max() < the size of that dimension",
@@ -166,7 +170,7 @@ std::vector<Rule> device_rules() {
        .when = {"-sizes[i] <= index && index < sizes[i]", "index >= -sizes[i]", "indexkernel.cu*assert",
                 "indexerror: index*is out of bounds for dimension", "index*is out of bounds for axis"},
        .without = {"idx_dim >= 0"},
-       .refines = with_what_follows({"device-assert", "gather-index"}),
+       .refines = with_what_follows({"device-assert", "assert-long", "gather-index"}),
        .what = "tensor[index] reached outside the tensor",
        .cause =
            "An index computed from the data (a word id, a label, a position) is not below the size of that dimension",
@@ -190,7 +194,7 @@ std::vector<Rule> device_rules() {
        .when = {"device-side assert triggered", "cudaerrorassert", "hiperrorassert"},
        .with = {{"in cross_entropy", "nll_loss", "loss_fct(", "crossentropyloss(", "f.cross_entropy(",
                  "in binary_cross_entropy", "self.criterion(", "criterion("}},
-       .refines = with_what_follows({"device-assert"}),
+       .refines = with_what_follows({"device-assert", "assert-long"}),
        .what = "an assertion failed in a CUDA kernel when the loss was computed: most likely a label out of range",
        .cause =
            "A label not below num_labels (num_labels is 2 unless set), ids that begin at 1, or padding labelled with "
@@ -199,6 +203,30 @@ std::vector<Rule> device_rules() {
            "to 1000",
        .confirm = "labels.min(), labels.max() against model.config.num_labels; then the same batch on the CPU",
        .fix = "from_pretrained(…, num_labels=len(label_list), id2label=…, label2id=…); pad labels with -100",
+       .command = "plimsoll check --model DIR --data pages.jsonl --labels …"},
+      {.name = "assert-long",
+       .when = {"device-side assert triggered", "cudaerrorassert", "hiperrorassert"},
+       .anywhere = {{"predefined maximum length (", "token indices sequence length is longer than",
+                     "input length of input_ids is*but `max_length` is set", "exceeds the model's maximum"}},
+       .refines = with_what_follows({"device-assert", "sequence-warning"}),
+       .what = "an index out of range on the GPU: most likely more tokens than the model has positions",
+       .cause = "The log warns that a text or a generated sequence is longer than the model's positions, and gives the "
+                "limit: the table of positions has no row for it\n"
+                "A label not below num_labels, or a token id beyond the vocabulary, which the same assertion reports",
+       .confirm = kBlocking,
+       .fix = "stay below the limit in the warning: max_new_tokens and the prompt together, or truncation=True with "
+              "max_length\n"
+              "restart Python afterwards: after an assertion nothing on the GPU works any more",
+       .command = "plimsoll train cuts long pages into windows with overlap"},
+      {.name = "assert-labels",
+       .when = {"device-side assert triggered", "cudaerrorassert", "hiperrorassert"},
+       .anywhere = {{"with an incompatible id to label map"}},
+       .refines = with_what_follows({"device-assert", "assert-in-loss", "assert-long"}),
+       .what = "an index out of range on the GPU: most likely a label not below num_labels",
+       .cause = "The log warns that num_labels and id2label contradict each other: the head has fewer classes than the "
+                "data has labels",
+       .confirm = "labels.min(), labels.max() against model.config.num_labels; then the same batch on the CPU",
+       .fix = "from_pretrained(…, num_labels=len(label_list), id2label=…, label2id=…), all from one list",
        .command = "plimsoll check --model DIR --data pages.jsonl --labels …"},
       {.name = "illegal-access",
        .when = {"illegal memory access", "cudaerrorillegaladdress", "cudaerrormisalignedaddress", "misaligned address",
@@ -275,7 +303,7 @@ std::vector<Rule> device_rules() {
        .fix = "end the other process; sudo nvidia-smi -c DEFAULT",
        .command = "plimsoll doctor says who holds the GPU"},
       {.name = "invalid-device",
-       .when = {"invalid device ordinal", "cudaerrorinvaliddevice", "invalid device id",
+       .when = {"invalid device ordinal", "cudaerrorinvaliddevice", "invalid device id", "you requested gpu: [",
                 "device >= 0 && device < num_gpus"},
        .what = "a GPU was asked for that does not exist",
        .cause = "cuda:1 on a machine with one GPU, CUDA_VISIBLE_DEVICES that hides it (numbers begin at 0 among the "

@@ -1,406 +1,10 @@
-// Drivers, toolkits, libraries and packages that do not belong together.
+// Packages of Python, and files, that do not belong together or are not there.
 #include "doctor/rule.h"
 
 namespace plimsoll::doctor {
 
-namespace {
-
-// What fails later where CUDA has found no device; `rule` itself is left out.
-std::vector<std::string_view> without_device(std::string_view rule) {
-  std::vector<std::string_view> rules = {"fp16-without-gpu", "bf16-unsupported",     "flash-attention", "map-location",
-                                         "bitsandbytes",     "bitsandbytes-windows", "half-on-cpu",     "cuda-unknown",
-                                         "cpu-only-torch",   "no-kernel-image",      "no-device",       "no-driver"};
-  std::erase(rules, rule);
-  return rules;
-}
-
-bool is_newer_than_build(const OomNumbers&, const LogFacts& facts) { return facts.gpu_newer_than_build(); }
-
-}  // namespace
-
 std::vector<Rule> install_rules() {
   return {
-      {.name = "no-kernel-image",
-       .when = {"device kernel image is invalid", "invalid value for --gpu-architecture", "nvrtc: error: invalid value",
-                "no kernel image is available", "cudaerrornokernelimagefordevice",
-                "not compatible with the current pytorch installation", "cuda_error_no_binary_for_gpu",
-                "hiperrornobinaryforgpu", "invalid device function"},
-       .what = "the program holds no kernels for this GPU",
-       .cause = "PyTorch, or an extension, was built for other compute capabilities: a GPU newer than the build, or "
-                "one so old that builds dropped it",
-       .confirm = "torch.cuda.get_device_capability() against torch.cuda.get_arch_list()",
-       .fix = "a PyTorch build whose list has it (newer GPU: newer PyTorch with newer CUDA; old GPU: an older one); "
-              "extensions: rebuild with TORCH_CUDA_ARCH_LIST",
-       .command = "plimsoll doctor compares the GPU with what its own binary holds"},
-      {.name = "driver-too-old",
-       .when = {"cuda driver version is insufficient", "driver on your system is too old",
-                "cudaerrorinsufficientdriver", "please update your gpu driver", "requires nvidia driver",
-                "unsatisfied condition: cuda"},
-       .refines = {"no-driver", "no-device"},
-       .leads_to = without_device("driver-too-old"),
-       .what = "the NVIDIA driver is older than the CUDA runtime needs",
-       .cause = "PyTorch brings its own CUDA runtime, and that one needs a newer driver: CUDA 11 needs 450.80, CUDA 12 "
-                "needs 525.60, CUDA 13 needs 580.65",
-       .confirm = "nvidia-smi's driver version against torch.version.cuda",
-       .fix = "update the driver and reboot; or install PyTorch built for an older CUDA (pip install torch --index-url "
-              "https://download.pytorch.org/whl/cu118)",
-       .command = "plimsoll doctor: found, needed, what to install"},
-      {.name = "forward-compatibility",
-       .when = {"forward compatibility was attempted on non supported hw", "error 804",
-                "cudaerrorcompatnotsupportedondevice"},
-       .refines = {"cuda-unknown", "driver-too-old", "no-device"},
-       .leads_to = without_device("forward-compatibility"),
-       .what = "CUDA's forward-compatibility libraries were found on a GPU that does not support them",
-       .cause = "A container brings cuda-compat (libcuda.so of a newer driver), which works on data-centre GPUs only; "
-                "or the driver was updated without a reboot",
-       .confirm = "ldconfig -p | grep libcuda.so; is there one under /usr/local/cuda*/compat?",
-       .fix = "remove the compat folder from LD_LIBRARY_PATH or the image, and update the host's driver; or reboot",
-       .command = "plimsoll doctor"},
-      {.name = "ptx-toolchain",
-       .when = {"unsupported toolchain", "unsupported ptx version", "cudaerrorunsupportedptxversion",
-                "cuda_error_unsupported_ptx_version", "cudaerrorinvalidptx", "cuda_error_invalid_ptx",
-                "a ptx jit compilation failed", "jit compiler not found"},
-       .what = "the driver cannot compile this program's intermediate code (PTX)",
-       .cause = "The code was made by a CUDA toolkit newer than the driver; kernels for the GPU itself are not in the "
-                "binary, so the driver would have to compile them",
-       .confirm = "nvidia-smi's CUDA version against the toolkit's (nvcc --version)",
-       .fix =
-           "update the driver, or build for the GPU's own architecture (TORCH_CUDA_ARCH_LIST, -gencode …,code=sm_XX)",
-       .command = "plimsoll doctor"},
-      {.name = "driver-mismatch",
-       .when = {"driver/library version mismatch", "api mismatch: the client", "error 803",
-                "unsupported display driver / cuda driver combination", "cudaerrorsystemdrivermismatch",
-                "nvml: driver/library"},
-       .refines = {"no-driver", "cuda-unknown", "no-device"},
-       .leads_to = without_device("driver-mismatch"),
-       .what = "the driver's kernel module and its libraries are of different versions",
-       .cause = "The driver was updated (often unattended) while the old module stays loaded; or a container image "
-                "brings its own driver libraries",
-       .confirm = "cat /proc/driver/nvidia/version against nvidia-smi's message, dmesg | tail",
-       .fix = "reboot; or stop everything on the GPU, then rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia && "
-              "modprobe nvidia",
-       .command = "plimsoll doctor shows both versions"},
-      {.name = "fabric-manager",
-       .when = {"system not yet initialized", "error 802", "cudaerrorsystemnotready"},
-       .refines = {"cuda-unknown", "no-device"},
-       .leads_to = without_device("fabric-manager"),
-       .what = "the machine's NVSwitch fabric is not running",
-       .cause = "nvidia-fabricmanager does not run, or is of another version than the driver",
-       .confirm = "systemctl status nvidia-fabricmanager; nvidia-smi -q | grep -A2 Fabric",
-       .fix = "install the version that equals the driver's and start it: sudo systemctl enable --now "
-              "nvidia-fabricmanager"},
-      {.name = "nvml-unknown",
-       .when = {"failed to initialize nvml: unknown error", "failed to initialize nvml: insufficient permissions",
-                "nvml: unknown error"},
-       .refines = {"no-driver", "no-device"},
-       .what = "a running container has lost its GPU",
-       .cause = "systemd reloaded its units on the host and took the container's right to the device files away; or "
-                "the device files are not permitted",
-       .confirm = "a fresh container sees the GPU (docker run --rm --gpus all … nvidia-smi), the old one does not",
-       .fix = "restart the container; for good: name the devices (--device /dev/nvidia0 --device /dev/nvidiactl "
-              "--device /dev/nvidia-uvm), or \"exec-opts\": [\"native.cgroupdriver=cgroupfs\"] in Docker's daemon.json",
-       .command = "plimsoll doctor"},
-      {.name = "no-driver",
-       .when = {"found no nvidia driver", "libcuda.so.1: cannot open shared object",
-                "couldn't communicate with the nvidia driver", "libnvidia-ml.so.1: cannot open",
-                "could not find libcuda", "failed to initialize nvml", "nvidia-smi: command not found",
-                "nvml shared library not found"},
-       .what = "no NVIDIA driver found",
-       .cause = "None is installed\n"
-                "A kernel update left it behind\n"
-                "A container was started without the GPU",
-       .confirm = "nvidia-smi on the host and in the container; ls /dev/nvidia*",
-       .fix = "install the driver and reboot; containers: NVIDIA's container toolkit on the host and docker run --gpus "
-              "all",
-       .command = "plimsoll doctor; plimsoll train needs no GPU"},
-      {.name = "no-device",
-       .when = {"cuda driver initialization failed", "no cuda-capable device is detected", "cudaerrornodevice",
-                "no cuda gpus are available", "no gpu found. a gpu is needed", "no supported gpu backend found",
-                "gpuaccelerator can not run on your system", "cudaaccelerator can not run on your system",
-                "no gpus found!", "error: cuda is not available", "need at least one gpu",
-                "gpu is required to quantize", "no gpu or xpu found", "no gpu found!",
-                "runtimeerror: cuda is not available"},
-       .refines = {"no-driver"},
-       .what = "CUDA is installed, but finds no GPU",
-       .cause = "CUDA_VISIBLE_DEVICES hides it (set to nothing, -1 or a number that does not exist)\n"
-                "The job or the notebook was given none\n"
-                "The container has no access to it",
-       .confirm = "echo $CUDA_VISIBLE_DEVICES; nvidia-smi; ls -l /dev/nvidia*",
-       .fix = "unset CUDA_VISIBLE_DEVICES; Slurm: --gres=gpu:1; Docker: --gpus all; a notebook: choose a runtime with "
-              "a GPU",
-       .command = "plimsoll doctor"},
-      {.name = "cpu-only-torch",
-       .when = {"torch not compiled with cuda enabled", "pytorch is not linked with support for cuda",
-                "not compiled with cuda support", "no module named 'torch._c._cudart'"},
-       .what = "this PyTorch was built without CUDA",
-       .cause = "pip or conda chose the CPU build: the default on Windows, of conda-forge without a driver, or pulled "
-                "in by another package",
-       .confirm = "torch.version.cuda is None; pip show torch says +cpu",
-       .fix = "pip uninstall torch; pip install torch --index-url https://download.pytorch.org/whl/cu126 (a CUDA that "
-              "the driver serves: see plimsoll doctor)",
-       .command = "plimsoll doctor says which CUDA the driver serves; plimsoll train runs on the processor"},
-      {.name = "map-location",
-       .when = {"attempting to deserialize object on a cuda device but",
-                "attempting to deserialize object on cuda device", "torch.load with map_location"},
-       .what = "a file saved on a GPU is loaded where that GPU is not",
-       .cause = "torch.load puts tensors back on the device that they were saved from",
-       .confirm = "torch.cuda.is_available() and torch.cuda.device_count() here",
-       .fix = "torch.load(path, map_location='cpu')",
-       .command = "plimsoll reads pytorch_model.bin as data, whatever device it was saved on"},
-      {.name = "cuda-unknown",
-       .when = {"cuda unknown error - this may be due to an incorrectly set up environment",
-                "cuda error: unknown error", "cuda driver error: unknown error", "cuda internal error",
-                "cuda runtime error (30)", "error 999", "cuda_error_system_not_ready", "cudaerrorunknown",
-                "cuda_error_unknown", "initialization error*cuda", "cuda error: initialization error",
-                "cudaerrorinitializationerror"},
-       .leads_to = without_device("cuda-unknown"),
-       .what = "CUDA could not be initialised",
-       .cause = "The nvidia_uvm module is stuck (after suspend), or device files are missing or not permitted\n"
-                "CUDA was used before fork, or CUDA_VISIBLE_DEVICES changed after the start\n"
-                "The driver was updated without a reboot",
-       .confirm = "nvidia-smi works, but python -c 'import torch; torch.zeros(1).cuda()' in a fresh shell does not",
-       .fix = "sudo modprobe -r nvidia_uvm && sudo modprobe nvidia_uvm; else reboot; start worker processes with spawn",
-       .command = "plimsoll doctor"},
-      {.name = "gpu-newer-than-build",
-       .when = {"cublas_status_execution_failed", "cublas_status_not_supported", "cublas_status_arch_mismatch",
-                "cublas_status_internal_error", "cublas_status_invalid_value", "cublas runtime error",
-                "cublas_status_not_initialized", "cublas_status_alloc_failed", "cudnn_status_execution_failed",
-                "cudnn_status_mapping_error", "cudnn_status_not_initialized", "cudnn_status_internal_error",
-                "no kernel image is available", "unspecified launch failure", "misaligned address",
-                "illegal memory access", "invalid device function", "cudnn_status_arch_mismatch",
-                "unable to find an engine to execute"},
-       .anywhere = {{"is not compatible with the current pytorch installation"}},
-       .refines = {"cublas-failed", "cublas-not-initialized", "cublas-old", "oom-cublas", "cudnn-failed",
-                   "no-kernel-image", "launch-failure", "illegal-access", "gpu-newer-than-cuda"},
-       .what = "this GPU is newer (or older) than every kernel in the installed PyTorch",
-       .cause =
-           "PyTorch warned of it when it started: its build has no code for this compute capability, and the first "
-           "library call fails",
-       .confirm = "torch.cuda.get_device_capability() against torch.cuda.get_arch_list()",
-       .fix = "a PyTorch build whose list has it: for a newer GPU a newer PyTorch with a newer CUDA (RTX 30: cu111 or "
-              "later; RTX 40 and H100: cu118 or later; RTX 50 and B200: cu128 or later)",
-       .command = "plimsoll doctor compares the GPU with what its own binary holds"},
-      {.name = "gpu-newer-than-cuda",
-       .when = {"cublas_status_execution_failed", "cublas_status_not_supported", "cublas_status_arch_mismatch",
-                "cublas_status_internal_error", "cublas runtime error", "cublas_status_not_initialized",
-                "cudnn_status_execution_failed", "cudnn_status_mapping_error", "cudnn_status_not_initialized",
-                "no kernel image is available"},
-       .holds = is_newer_than_build,
-       .refines = {"cublas-failed", "cublas-not-initialized", "cublas-old", "cudnn-failed", "no-kernel-image"},
-       .what = "this GPU is newer than the CUDA that the installed PyTorch was built with",
-       .cause = "Its kernels and cuBLAS know no such compute capability; PyTorch's own warning is not in the log, its "
-                "version and the GPU's name are",
-       .confirm = "torch.cuda.get_device_capability() against torch.cuda.get_arch_list()",
-       .fix = "a newer PyTorch with a newer CUDA (RTX 30 and A100: cu111 or later; RTX 40 and H100: cu118 or later; "
-              "RTX 50 and B200: cu128 or later)",
-       .command = "plimsoll doctor compares the GPU with what its own binary holds"},
-      {.name = "cublas-bf16",
-       .when = {"cublas_status_not_supported*cuda_r_16bf", "cublas_status_execution_failed*cuda_r_16bf",
-                "cublas_status_invalid_value*cuda_r_16bf"},
-       .refines = {"cublas-failed", "gpu-newer-than-cuda"},
-       .what = "cuBLAS has no product in bfloat16 for this GPU",
-       .cause = "The GPU is older than Ampere (compute capability 8.0)\n"
-                "The CUDA of this PyTorch is older than 11.0, or another CUDA's cuBLAS was loaded (LD_LIBRARY_PATH)",
-       .confirm = "torch.cuda.get_device_capability(); torch.version.cuda; echo $LD_LIBRARY_PATH",
-       .fix = "fp16=True instead of bf16=True, with F32 weights; unset LD_LIBRARY_PATH",
-       .command = "plimsoll train --bf16 runs on any processor"},
-      {.name = "cublas-invalid-value",
-       .when = {"cublas_status_invalid_value"},
-       .refines = {"cublas-failed"},
-       .what = "cuBLAS refused a product's arguments",
-       .cause = "Another CUDA's cuBLAS was loaded than PyTorch was built with: LD_LIBRARY_PATH, or pip's "
-                "nvidia-cublas-cu11\n"
-                "A tensor has no rows, or another shape than the layer expects",
-       .confirm = "echo $LD_LIBRARY_PATH; pip list | grep nvidia-cublas; the same batch on the CPU",
-       .fix = "unset LD_LIBRARY_PATH; pip uninstall nvidia-cublas-cu11, or reinstall PyTorch; print the shapes at that "
-              "line",
-       .command = "plimsoll doctor lists cuBLAS's versions on the path"},
-      {.name = "cublas-old",
-       .when = {"cublas runtime error"},
-       .refines = {"cublas-failed"},
-       .what = "a matrix product failed inside cuBLAS (an old PyTorch)",
-       .cause = "The GPU is newer than the CUDA of that PyTorch: \"the GPU program failed to execute\" on an RTX 20 "
-                "with CUDA 9, or on an RTX 30 with CUDA 10\n"
-                "An earlier kernel's bad index (a token id beyond the vocabulary, a label not below num_labels)\n"
-                "The GPU's memory is full: \"resource allocation failed\"",
-       .confirm = "torch.version.cuda and torch.cuda.get_device_capability(); then the same batch on the CPU",
-       .fix = "a PyTorch whose CUDA is as new as the GPU; else repair the index, or make the batch smaller",
-       .command = "plimsoll doctor compares GPU and CUDA; plimsoll check --data pages.jsonl for indices"},
-      {.name = "cublas-not-initialized",
-       .when = {"cublas_status_not_initialized", "cublas*not initialized",
-                "cublas_status_internal_error when calling `cublascreate", "cusolver_status_not_initialized",
-                "hipblas_status_not_initialized"},
-       .refines = {"cublas-failed"},
-       .what = "cuBLAS could not be initialised",
-       .cause =
-           "The device has no memory left for its handle\n"
-           "A kernel before it failed, which CUDA reports late: a label not below num_labels, a token id beyond the "
-           "vocabulary, a box outside 0 to 1000\n"
-           "Another CUDA's libcublas was loaded (LD_LIBRARY_PATH)",
-       .confirm = "first the CPU, or CUDA_LAUNCH_BLOCKING=1: does an index error come? Then nvidia-smi: is the device "
-                  "full? Then LD_LIBRARY_PATH: does it name another CUDA?",
-       .fix = "repair the index; make the batch smaller; unset LD_LIBRARY_PATH, pip uninstall nvidia-cublas-cu11 where "
-              "PyTorch is built for 12",
-       .command = "plimsoll check --data pages.jsonl for indices; plimsoll doctor for duplicate libraries and memory"},
-      {.name = "cublas-failed",
-       .when = {"cublas_status_execution_failed", "cublas_status_internal_error", "cublas_status_not_supported",
-                "cublas_status_arch_mismatch", "cuda error: cublas_status", "cusolver_status_internal",
-                "cusparse_status"},
-       .without = {"cublas_status_alloc_failed"},
-       .what = "a matrix product failed inside cuBLAS",
-       .cause =
-           "An earlier kernel's bad index that shows only here: a token id beyond the vocabulary, a box outside 0 to "
-           "1000, a label not below num_labels\n"
-           "The GPU is newer than the CUDA of this PyTorch, or cannot do the product in that type (bfloat16)\n"
-           "Two CUDAs are mixed: nvidia-cublas of pip and the system's, or LD_LIBRARY_PATH",
-       .confirm = "the CPU, or CUDA_LAUNCH_BLOCKING=1: another error comes first? `plimsoll doctor`: two libcublas?",
-       .fix = "repair that error; unset LD_LIBRARY_PATH; keep one CUDA's libraries; F32 instead of half precision on "
-              "old GPUs",
-       .command = "plimsoll doctor lists cuBLAS's versions on the path"},
-      {.name = "cudnn-version",
-       .when = {"cudnn version incompatibility", "could not load library libcudnn", "unable to load any of {libcudnn",
-                "loaded runtime cudnn library", "invalid handle. cannot load symbol cudnn",
-                "cudnn_status_version_mismatch", "cudnn_status_sublibrary", "libcudnn*cannot open shared object"},
-       .refines = {"cudnn-failed", "library-missing"},
-       .what = "the wrong cuDNN is loaded",
-       .cause = "LD_LIBRARY_PATH or a system package offers another cuDNN than the one that PyTorch was built with",
-       .confirm = "torch.backends.cudnn.version(); `plimsoll doctor` lists all that are found",
-       .fix = "unset LD_LIBRARY_PATH (pip's PyTorch brings its own), or remove the system's cuDNN",
-       .command = "plimsoll doctor"},
-      {.name = "cudnn-failed",
-       .when = {"cudnn frontend error", "cudnn_status_bad_param", "cudnn_status_not_initialized",
-                "cudnn error: cudnn_status", "unable to find a valid cudnn algorithm",
-                "unable to find an engine to execute this computation", "cudnn_status_alloc_failed",
-                "cudnn_status_execution_failed", "cudnn_status_internal_error", "cudnn_status_mapping_error",
-                "no valid execution plans built", "miopenstatus"},
-       .what = "cuDNN could not start, or found no way to compute",
-       .cause = "The device has no memory left for its workspace\n"
-                "The GPU is newer than this cuDNN or PyTorch, or the driver older\n"
-                "An earlier kernel's failure",
-       .confirm =
-           "half the batch passes? nvidia-smi shows the device full? torch.backends.cudnn.enabled = False works?",
-       .fix = "a smaller batch or what holds the device ended; torch.backends.cudnn.benchmark = False; PyTorch and "
-              "driver of one age",
-       .command = "plimsoll plan --budget SIZE; plimsoll doctor"},
-      {.name = "library-missing",
-       .when = {"libcudart*cannot open shared object", "libcublas*cannot open shared object",
-                "libnvrtc*cannot open shared object", "libcusparse*cannot open shared object",
-                "libnccl*cannot open shared object", "libnvjitlink*cannot open shared object",
-                "libcufft*cannot open shared object", "libcurand*cannot open shared object",
-                "libcusolver*cannot open shared object", "libcupti*cannot open shared object",
-                "libtorch*cannot open shared object", "libc10*cannot open shared object", "failed to load*dll",
-                "error loading*.dll", "libcusparselt*cannot open shared object"},
-       .what = "a CUDA library is missing",
-       .cause = "A package was built for another CUDA generation (libcudart.so.11 asks for CUDA 11), or the nvidia-* "
-                "packages of pip are incomplete",
-       .confirm = "ldd on the file in the message; pip list | grep -i nvidia",
-       .fix = "install the package's build for PyTorch's CUDA (torch.version.cuda), or reinstall PyTorch with its "
-              "dependencies",
-       .command = "plimsoll doctor lists what is on the library path"},
-      {.name = "system-library",
-       .when = {"libgl.so.1: cannot open shared object", "libgthread-2.0.so.0: cannot open shared object",
-                "libsm.so.6: cannot open shared object", "libxext.so.6: cannot open shared object",
-                "libxrender.so.1: cannot open shared object"},
-       .what = "OpenCV needs a desktop library that is not installed",
-       .cause = "opencv-python can open windows and needs their libraries; containers and servers lack them",
-       .confirm = "python -c 'import cv2'",
-       .fix =
-           "pip uninstall opencv-python; pip install opencv-python-headless; or apt-get install libgl1 libglib2.0-0"},
-      {.name = "undefined-symbol",
-       .when = {"not defined in file lib", "undefined symbol:", "symbol not found in flat namespace",
-                "procedure entry point*could not be located", "the specified procedure could not be found"},
-       .refines = {"library-missing"},
-       .what = "two libraries were not built for one another",
-       .cause = "An extension (flash-attn, apex, detectron2, torchvision) was compiled for another PyTorch; or "
-                "LD_LIBRARY_PATH offers another CUDA's library (nvJitLink, cuSPARSE, NCCL)",
-       .confirm = "c++filt on the symbol: c10 or at means PyTorch, nv or nccl means CUDA's libraries",
-       .fix = "rebuild or reinstall the extension for the PyTorch in use; unset LD_LIBRARY_PATH",
-       .command = "plimsoll doctor shows duplicates on the library path"},
-      {.name = "build-cuda-mismatch",
-       .when = {"error building extension", "ninja: build stopped", "is not defined for option 'gpu-name'",
-                "cuda*mismatches the version", "nvcc was not found", "no such file or directory: *nvcc",
-                "ninja is required to load c++ extensions", "error: command*g++*failed", "error: command*gcc*failed",
-                "the detected cuda version", "mismatches the version that was used to compile",
-                "unsupported gpu architecture 'compute_", "cuda_home environment variable is not set",
-                "cuda_home does not exist, unable to compile", "error: command*nvcc*failed", "nvcc fatal",
-                "unsupported gnu version"},
-       .what = "an extension cannot be compiled with this CUDA toolkit",
-       .cause =
-           "nvcc is missing, of another generation than PyTorch's CUDA, or too old for the GPU or too new a compiler",
-       .confirm = "nvcc --version against torch.version.cuda; gcc --version",
-       .fix = "install the toolkit that equals torch.version.cuda and set CUDA_HOME; or take a wheel that is built"},
-      {.name = "bitsandbytes",
-       .when = {"cuda setup failed despite",
-                "required library version not found: libbitsandbytes",
-                "libbitsandbytes*cannot open",
-                "no libcudart.so found",
-                "libcudart.so not found",
-                "could not find the bitsandbytes cuda binary",
-                "'nonetype' object has no attribute 'cadam",
-                "'nonetype' object has no attribute 'cquantize",
-                "'nonetype' object has no attribute 'cget_managed",
-                "'nonetype' object has no attribute 'cdequantize",
-                "'str2optimizer8bit_blockwise' is not defined",
-                "name 'str2optimizer",
-                "libbitsandbytes*undefined symbol",
-                "libcudart.so: cannot find",
-                "named symbol not found at line",
-                "cublas api failed with status",
-                "bitsandbytes was compiled without gpu support",
-                "requires the latest version of bitsandbytes",
-                "requires bitsandbytes",
-                "bitsandbytes*8-bit quantization is not available",
-                "libbitsandbytes_cpu.so: undefined symbol"},
-       .refines = {"undefined-symbol", "library-missing"},
-       .what = "bitsandbytes has no library for this CUDA",
-       .cause =
-           "Its binaries are named after CUDA versions, and there is none for the one that it found, or it found none",
-       .confirm = "python -m bitsandbytes",
-       .fix = "pip install -U bitsandbytes; see that torch.cuda.is_available()",
-       .command = "plimsoll train --optim adamw_8bit needs no such package"},
-      {.name = "bitsandbytes-windows",
-       .when = {"winerror 193", "cuda setup failed despite", "cuda setup: problem:", "libbitsandbytes_cpu.dll",
-                "libbitsandbytes*.dll*(or one of its dependencies)", "cuda_setup: warning! libcudart.so not found"},
-       .anywhere = {{"windowspath(", "\\bitsandbytes\\", "libbitsandbytes*.dll"}},
-       .refines = {"bitsandbytes", "library-missing", "page-file"},
-       .what = "this build of bitsandbytes has no library for Windows",
-       .cause =
-           "Versions before 0.43 bring Linux's .so files only, which Windows cannot load (WinError 193: not a valid "
-           "Win32 application), and look for libcudart.so, which Windows does not have",
-       .confirm = "pip show bitsandbytes; python -m bitsandbytes",
-       .fix = "pip install -U bitsandbytes (0.43 and newer have wheels for Windows), with a CUDA build of PyTorch\n"
-              "Linux or WSL 2",
-       .command = "plimsoll train --optim adamw_8bit needs no such package"},
-      {.name = "flash-attention",
-       .when = {"flashattention only support", "using it on a gpu requires flash attention",
-                "flashattention is only supported on", "flash_attn is not installed", "the package flash_attn",
-                "flashattention forward only supports", "flashattention backward", "no module named 'flash_attn",
-                "flash attention 2 is not available", "'fa2' attention", "flash_attn*undefined symbol",
-                "flash attention 2.0 but", "flashattention2 has been toggled on",
-                "package flash_attn seems to be not installed", "no module named 'flash_attn'", "flash_attn_2_cuda",
-                "expected is_sm*to be true", "flash attention only supports"},
-       .refines = {"undefined-symbol", "module-missing"},
-       .what = "flash attention is not usable here",
-       .cause =
-           "It needs an Ampere GPU or newer, half precision or bfloat16, and a package built for the PyTorch in use",
-       .confirm = "torch.cuda.get_device_capability() >= (8, 0)",
-       .fix = "attn_implementation='sdpa' or 'eager'",
-       .command = "plimsoll train keeps no attention scores on any hardware"},
-      {.name = "libstdcxx",
-       .when = {"glibcxx_*not found", "cxxabi_*not found", "glibc_*not found"},
-       .what = "the system's C or C++ library is older than a package needs",
-       .cause = "A package was built on a newer system, or conda's libstdc++ is shadowed by the system's",
-       .confirm = "strings $CONDA_PREFIX/lib/libstdc++.so.6 | grep GLIBCXX",
-       .fix = "conda install -c conda-forge libstdcxx-ng; or a build for the older system"},
-      {.name = "numpy-abi",
-       .when = {"compiled using numpy 1.x cannot be run in", "numpy.dtype size changed", "numpy.ndarray size changed",
-                "no module named 'numpy._core", "numpy.core.multiarray failed to import", "_array_api not found",
-                "numpy is not available"},
-       .refines = {"module-missing", "pickled-module"},
-       .what = "a package was built for another generation of NumPy",
-       .cause = "NumPy 2 with packages built for NumPy 1, or the reverse",
-       .confirm = "pip list | grep -iE 'numpy|torch|opencv|pandas'",
-       .fix = "pip install 'numpy<2', or newer builds of the packages"},
       {.name = "numpy-names",
        .when = {"module 'numpy' has no attribute", "`np.float_` was removed", "`np.float` was a deprecated alias",
                 "`np.bool` was a deprecated alias", "`np.int` was a deprecated alias",
@@ -490,7 +94,8 @@ std::vector<Rule> install_rules() {
        .command = "plimsoll train writes checkpoints aside and renames them when whole; it names the byte where a file "
                   "is torn"},
       {.name = "tokenizer-backend",
-       .when = {"couldn't instantiate the backend tokenizer"},
+       .when = {"couldn't instantiate the backend tokenizer", "converting from sentencepiece and tiktoken failed",
+                "converting from tiktoken failed"},
        .what = "the fast tokenizer cannot be made",
        .cause = "tokenizer.json is missing, and converting the slow one needs sentencepiece or tiktoken, which is not "
                 "installed",
@@ -594,7 +199,7 @@ std::vector<Rule> install_rules() {
                 "'adamw' object has no attribute 'train'",
                 "'adamw' object has no attribute 'eval'"},
        .refines = {"unexpected-argument"},
-       .what = "the script was written for another version of transformers",
+       .what = "the script was written for another version of transformers (or of accelerate or trl)",
        .cause =
            "Arguments were renamed: evaluation_strategy is eval_strategy since 4.41 (4.46 dropped the old name), "
            "tokenizer is processing_class, compute_loss takes num_items_in_batch; accelerate must be of the same age",
@@ -609,19 +214,203 @@ std::vector<Rule> install_rules() {
        .cause = "transformers' Trainer runs on accelerate, which is missing or too old",
        .confirm = "pip show accelerate; restart the notebook's kernel after installing",
        .fix = "pip install -U accelerate, then restart Python"},
+      {.name = "mixed-installation",
+       .when = {kImportsFromItself},
+       .without_anywhere = {"site-packages/transformers_modules"},
+       .refines = {"module-missing", "name-missing", "torch-version", "transformers-names", "hub-version",
+                   "lazy-import", "torchvision-version", "compile-failed"},
+       .what =
+           "an installed package does not fit itself: one of its files wants a name that another of its files lacks",
+       .cause =
+           "Its installation is broken or mixed: an upgrade that was interrupted or went over an older version, two "
+           "copies (pip and conda, the user's and the environment's) on one path\n"
+           "Another copy of a part of it is found first: PYTHONPATH, or files that were edited",
+       .confirm = "both files in the traceback belong to one package; pip list, conda list and pip check show its "
+                  "versions; python -c 'import PACKAGE; print(PACKAGE.__file__)'",
+       .fix = "reinstall it clean: pip uninstall it until pip finds none, then pip install --no-cache-dir "
+              "--force-reinstall the version that you want (PyTorch with its triton and torchvision)\n"
+              "or a fresh environment"},
+      {.name = "packages-ages",
+       .when = {kImportsFromOther},
+       .refines = {"module-missing", "name-missing"},
+       .what = "two installed packages are of different ages: one wants a name that the other lacks",
+       .cause = "The package whose file stands last in the traceback was made for another version of the one that the "
+                "message names: the name was dropped or moved since, or is newer than what is installed",
+       .confirm = "pip show both; pip check",
+       .fix = "upgrade both together: pip install -U with both names, then restart Python\n"
+              "or the older version of the second that the first was made for"},
+      {.name = "name-missing",
+       .when = {"importerror: cannot import name"},
+       .refines = {"module-missing"},
+       .what = "the installed version of a package lacks a name that is imported from it",
+       .cause = "The name was dropped, renamed or moved since the script was written, or is newer than the installed "
+                "version\n"
+                "A file of your own bears the package's name and is imported instead",
+       .confirm = "pip show the package; the path in brackets at the message's end: is it the package's?",
+       .fix = "the version that the script was written for, or the name's new place\n"
+              "rename the file that hides the package"},
+      {.name = "circular-import",
+       .when = {"most likely due to a circular import"},
+       .refines = {"module-missing", "name-missing", "module-attribute", "torchvision-version", "packages-ages"},
+       .what = "a module is imported while it is itself being imported",
+       .cause =
+           "A file of your own bears the name of a package (datasets.py, torch.py, evaluate.py, tokenizers.py), and "
+           "is imported instead of it\n"
+           "Two modules import one another",
+       .confirm = "the path in brackets at the message's end",
+       .fix = "rename the file, and delete its __pycache__; import inside the function where two modules need one "
+              "another"},
+      {.name = "optional-module",
+       .when = {kModuleIsNone},
+       .what = "an optional package could not be imported when the program started, and its module is None now",
+       .cause = "The package in the line that failed is not installed, or was built for another PyTorch or CUDA and "
+                "failed to import; the code went on without it until here. Warnings at the start of the log name it",
+       .confirm = "python -c 'import NAME' prints the reason; for xFormers python -m xformers.info",
+       .fix =
+           "install the build of NAME for the installed PyTorch and CUDA (pip install -U NAME; for unsloth by its own "
+           "instructions), then restart Python\n"
+           "or switch the feature off that needs it (attn_implementation='sdpa')"},
+      {.name = "model-option",
+       .when = {"__init__() got an unexpected keyword argument"},
+       .with = {{"in from_pretrained", "from_pretrained(", "in from_config", "from_config("},
+                {"cls(config", "model_kwargs", "modeling_utils", "auto_factory", "_from_config"}},
+       .without = {"unexpected keyword argument 'gpus'", "_config.from_pretrained", "in from_peft_type"},
+       .refines = {"unexpected-argument", "trainer-arguments", "lightning-version"},
+       .what = "an option was given to from_pretrained that this model's class does not have",
+       .cause =
+           "from_pretrained hands what neither it nor the model's config knows to the class's __init__, which "
+           "refuses it: an option of other models (use_cache, a decoder's, in an encoder such as LayoutLM or BERT), "
+           "or a misspelt one",
+       .confirm = "the option that the message names, in the class's config: is it there?",
+       .fix = "drop it from the call"},
+      {.name = "loading-option",
+       .when = {"__init__() got an unexpected keyword argument 'dtype'",
+                "__init__() got an unexpected keyword argument 'attn_implementation'",
+                "__init__() got an unexpected keyword argument 'load_in_4bit'",
+                "__init__() got an unexpected keyword argument 'load_in_8bit'",
+                "__init__() got an unexpected keyword argument 'quantization_config'",
+                "__init__() got an unexpected keyword argument 'use_flash_attention_2'",
+                "__init__() got an unexpected keyword argument 'use_auth_token'",
+                "__init__() got an unexpected keyword argument 'token'",
+                "__init__() got an unexpected keyword argument 'device_map'",
+                "__init__() got an unexpected keyword argument 'torch_dtype'",
+                "__init__() got an unexpected keyword argument 'low_cpu_mem_usage'",
+                "__init__() got an unexpected keyword argument 'offload_folder'"},
+       .with = {{"from_pretrained"}},
+       .refines = {"model-option", "unexpected-argument", "trainer-arguments"},
+       .what = "an option of from_pretrained is not one of the installed transformers",
+       .cause = "It is newer than the installed version (dtype came with 4.56, attn_implementation with 4.36, "
+                "quantization_config and load_in_4bit with 4.30), or was dropped since (load_in_4bit, load_in_8bit, "
+                "use_flash_attention_2 and use_auth_token): it then reaches the class's __init__, which refuses it",
+       .confirm = "pip show transformers; the option in the message",
+       .fix = "pip install -U transformers, then restart Python, for one that is newer\n"
+              "today's name for one that was dropped: quantization_config=BitsAndBytesConfig(load_in_4bit=True), "
+              "attn_implementation='flash_attention_2', token=…; torch_dtype instead of dtype before 4.56"},
+      {.name = "tokenizer-class",
+       .when = {"tokenizer class*does not exist or is not currently imported"},
+       .without = {"layoutlmv3tokenizer does", "tokenizersbackend does"},
+       .refines = {"transformers-too-old"},
+       .what = "transformers does not have the tokenizer class that was asked for",
+       .cause = "The model has a fast tokenizer only (GPT-NeoX and Pythia, Bloom, Falcon and others), and the slow one "
+                "was asked for (use_fast=False): its class does not exist\n"
+                "The class is newer than the installed transformers\n"
+                "tokenizer_config.json names it wrongly (LLaMATokenizer instead of LlamaTokenizer)",
+       .confirm = "use_fast in the call; tokenizer_class in tokenizer_config.json; pip show transformers",
+       .fix = "AutoTokenizer.from_pretrained(…, use_fast=True)\n"
+              "pip install -U transformers, then restart Python\n"
+              "correct tokenizer_class, or load by the class's own name"},
+      {.name = "tokenizer-newer",
+       .when = {"tokenizer class tokenizersbackend does not exist"},
+       .refines = {"transformers-too-old", "tokenizer-class"},
+       .what = "the tokenizer was saved by transformers 5, and an older transformers reads it",
+       .cause =
+           "transformers 5 writes the class TokenizersBackend into tokenizer_config.json, which version 4 does not "
+           "have",
+       .confirm = "pip show transformers; tokenizer_class in tokenizer_config.json",
+       .fix = "pip install -U transformers, then restart Python\n"
+              "or set \"tokenizer_class\": \"PreTrainedTokenizerFast\" in tokenizer_config.json"},
+      {.name = "remote-code",
+       .when = {"attributeerror:*object has no attribute", "importerror: cannot import name",
+                "typeerror:*got an unexpected keyword argument", "typeerror:*missing*required positional argument"},
+       .with = {{"transformers_modules/", "transformers_modules\\"}},
+       .refines = {"unexpected-argument", "module-missing", "name-missing", "unexpected-input", "packages-ages",
+                   "transformers-names", "object-attribute", "model-option", "mixed-installation"},
+       .what = "the model's own Python code (trust_remote_code) does not fit the installed transformers",
+       .cause =
+           "The code comes from the model's repository and was written for another version of transformers: a name, "
+           "an argument or the form of the cache has changed since",
+       .confirm = "pip show transformers; transformers_version in the model's config.json",
+       .fix = "the version in config.json: pip install 'transformers==VERSION', then restart Python\n"
+              "transformers' own class for the model, without trust_remote_code, where it has one by now (Florence-2 "
+              "since 4.56); or a newer revision of the repository"},
+      {.name = "donut-version",
+       .when = {"prepare_inputs_for_inference() got an unexpected keyword argument"},
+       .refines = {"unexpected-argument"},
+       .what = "the package donut is older than the installed transformers",
+       .cause = "Newer versions of transformers pass what its prepare_inputs_for_inference does not take "
+                "(past_key_values, cache_position): it was written for 4.25 and earlier",
+       .confirm = "pip show transformers donut-python",
+       .fix = "pip install 'transformers==4.25.1' 'timm==0.5.4', as its authors had\n"
+              "or transformers' own Donut: VisionEncoderDecoderModel and DonutProcessor, without that package"},
+      {.name = "detectron-dataset",
+       .when = {"keyerror: *dataset '*' is not registered", "keyerror: 'dataset \\'*is not registered",
+                "assertionerror: dataset '*' is already registered", "you must register a function with"},
+       .refines = {"column-missing"},
+       .what = "detectron2 has no data set registered under that name, or has it twice",
+       .cause =
+           "A name of one letter: DATASETS.TRAIN = (\"name\") is a text, whose letters are taken for names; a tuple "
+           "of one needs a comma\n"
+           "register_coco_instances was not called in this process (workers and ranks are processes of their own), "
+           "or under another name\n"
+           "\"Already registered\": a notebook's cell ran twice",
+       .confirm = "cfg.DATASETS.TRAIN and .TEST; the names that the message lists",
+       .fix = "cfg.DATASETS.TRAIN = (\"name\",) with its comma\n"
+              "register at the top of the script, in every process\n"
+              "DatasetCatalog.remove(name) before registering again"},
+      {.name = "sft-text",
+       .when = {"you didn't pass a `dataset_text_field` or `formatting_func`",
+                "you didn't pass a dataset_text_field or formatting_func"},
+       .what = "trl's SFTTrainer does not know which text to train on",
+       .cause = "Neither dataset_text_field nor formatting_func is given, and the data set has none of the forms that "
+                "trl recognises (messages; prompt and completion)\n"
+                "The argument moved from SFTTrainer to SFTConfig with trl 0.9 to 0.13",
+       .confirm = "print(dataset.column_names); pip show trl",
+       .fix = "SFTConfig(dataset_text_field='text') with the column's name, passed as args=\n"
+              "or formatting_func=… that returns the texts"},
+      {.name = "paddleocr-version",
+       .when = {"unknown argument: show_log", "unknown argument: use_gpu", "unknown argument: use_angle_cls",
+                "unknown argument: use_space_char", "unknown argument: enable_mkldnn"},
+       .what = "the script was written for PaddleOCR 2, and version 3 is installed",
+       .cause = "PaddleOCR 3 dropped show_log, use_gpu and other arguments, and calls OCR by predict()",
+       .confirm = "pip show paddleocr paddlepaddle",
+       .fix = "pip install 'paddleocr<3' 'paddlepaddle<3'\n"
+              "or the new names: PaddleOCR(device='gpu', use_textline_orientation=True).predict(image)"},
+      {.name = "cache-form",
+       .when = {"'dynamiccache' object has no attribute", "'dynamiccache' object is not subscriptable",
+                "object has no attribute '_supports_sdpa'", "object has no attribute '_supports_flash_attn",
+                "object has no attribute 'forced_bos_token_id'"},
+       .refines = {"remote-code", "object-attribute"},
+       .what = "code of a model is older than the installed transformers",
+       .cause = "transformers has changed what that code uses: the cache of keys and values (seen_tokens, "
+                "get_usable_length and get_max_length went with 4.49 to 4.56), generation's entries in the config, the "
+                "names of attentions",
+       .confirm = "pip show transformers; transformers_version in the model's config.json",
+       .fix = "the version in config.json: pip install 'transformers==VERSION', then restart Python\n"
+              "transformers' own class for the model, without trust_remote_code; or a newer revision of its code"},
       {.name = "module-missing",
        .when = {"requires the*library but it was not found", "modulenotfounderror: no module named",
-                "importerror: cannot import name", "importerror: *requires the*library but it was not found",
+                "requires the latest version of bitsandbytes", "requires bitsandbytes",
+                "importerror: *requires the*library but it was not found",
                 "requires the following packages that were not found", "you need to install the following dependencies",
                 "please install apex", "at least one of tensorflow 2.0 or pytorch should be installed",
                 "is not installed. please install", "please install it with `pip install",
                 "please install `pip install", "to support decoding images, please install", "error: no module named",
                 "importerror: please install", "importerror: using*requires"},
-       .what = "a Python package is missing, or of another version",
-       .cause = "It is not installed in the environment that runs, or a name was moved between versions",
+       .what = "a Python package is not installed in the environment that runs, or is too old",
+       .cause = "The message names it: it was never installed there, was installed for another Python, or after this "
+                "process (a notebook's kernel) had started",
        .confirm = "which python; python -m pip show NAME",
-       .fix = "python -m pip install NAME with the same python; for `cannot import name` the version that the script "
-              "was written for",
+       .fix = "python -m pip install -U NAME with the same python, then restart it",
        .command = "plimsoll is one program without Python packages"},
   };
 }

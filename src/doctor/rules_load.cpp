@@ -21,21 +21,31 @@ std::vector<Rule> load_rules() {
       {.name = "vocabulary-size",
        .when = {"size mismatch for*word_embeddings", "size mismatch for*shared.weight",
                 "size mismatch for*embed_tokens", "size mismatch for*lm_head", "size mismatch for*wte.weight",
-                "size mismatch for*predictions.", "size mismatch for*embed_out", "size mismatch for*tok_embeddings",
+                "size mismatch for*predictions.", "size mismatch for*embed_out", "size mismatch for*embedding.weight",
+                "size mismatch for*embed.weight", "size mismatch for*emb.weight", "size mismatch for*token_embedding",
+                "size mismatch for*output_layer.", "size mismatch for*output_projection.",
+                "size mismatch for*generator.", "size mismatch for*embed_in.weight", "size mismatch for*tok_embeddings",
                 "lm_head*mismatch*ckpt", "embeddings.weight*mismatch*ckpt", "embed_tokens*mismatch*ckpt"},
        .refines = {"head-size", "size-mismatch", "state-dict"},
        .what = "the checkpoint's vocabulary has another size than the model's",
-       .cause = "Tokens were added and the embeddings resized when the checkpoint was made, and not here (or the "
+       .cause = "The vocabulary or tokenizer here is another one than the checkpoint's: built anew from other data, of "
+                "another model or language\n"
+                "Tokens were added and the embeddings resized when the checkpoint was made, and not here (or the "
                 "reverse); T5's tokenizer has 32,100 tokens and its model 32,128 rows\n"
-                "The model here is built from another config.json or tokenizer than the checkpoint's",
+                "The model here is built from another config.json than the checkpoint's",
        .confirm = "the first number of both shapes against len(tokenizer) and config.vocab_size",
-       .fix = "model.resize_token_embeddings(N), with the checkpoint's number of rows, before its weights are loaded\n"
+       .fix = "prepare the data with the checkpoint's own vocabulary and tokenizer\n"
+              "model.resize_token_embeddings(N), with the checkpoint's number of rows, before its weights are loaded\n"
               "load model and tokenizer from the checkpoint's own directory; not ignore_mismatched_sizes=True, which "
               "throws the trained embeddings away",
        .command = "plimsoll train --model DIR takes sizes and tokenizer from one directory"},
       {.name = "position-size",
        .when = {"size mismatch for*position_embedding", "size mismatch for*pos_embed", "size mismatch for*wpe.weight",
-                "size mismatch for*position_ids", "size mismatch for*relative_position"},
+                "size mismatch for*position_ids", "size mismatch for*relative_position",
+                "size mismatch for*positional_embedding", "size mismatch for*patch_embed",
+                "size mismatch for*position_embedding.weight", "size mismatch for*positional_embedding.weight",
+                "size mismatch for*patch_embedding.weight", "size mismatch for*pos_embedding.weight",
+                "size mismatch for*pos_embed.weight"},
        .refines = {"head-size", "size-mismatch", "state-dict"},
        .what = "the checkpoint's table of positions has another length than the model's",
        .cause = "max_position_embeddings, or of an image model the size of images or patches, was changed since",

@@ -32,6 +32,16 @@ bool is_held_by_others(const OomNumbers& n, const LogFacts&) { return others_hol
 bool is_fragmented_by_itself(const OomNumbers& n, const LogFacts&) {
   return is_fragmented(n) && !(n.others && n.reserved && *n.others > *n.reserved);
 }
+// Tensors hold three quarters of the device: the run is too large for it, gaps or not.
+bool is_filled_by_tensors(const OomNumbers& n, const LogFacts&) {
+  return n.allocated && n.total && *n.allocated > *n.total / 4 * 3;
+}
+bool is_fragmented_with_room(const OomNumbers& n, const LogFacts& f) {
+  return is_fragmented_by_itself(n, f) && !is_filled_by_tensors(n, f);
+}
+bool is_fragmented_and_full(const OomNumbers& n, const LogFacts& f) {
+  return is_fragmented_by_itself(n, f) && is_filled_by_tensors(n, f);
+}
 
 bool memory_grows(const OomNumbers&, const LogFacts& facts) { return facts.trend.grows; }
 bool is_held_by_hidden(const OomNumbers& n, const LogFacts& facts) {
@@ -108,7 +118,7 @@ std::vector<Rule> memory_rules() {
        // What grows by concatenation asks for a larger piece each time: no fault of the allocator.
        .without = {"nested_concat", "torch_pad_and_concatenate", "preds_host", "all_preds", "all_logits",
                    "dynamiccache", "cache_utils.py", "past_key_value", "in generate"},
-       .holds = is_fragmented_by_itself,
+       .holds = is_fragmented_with_room,
        .reads_numbers = true,
        .refines = {"oom", "oom-no-numbers", "oom-forward", "oom-attention", "oom-backward", "oom-loss",
                    "oom-optimizer-step"},
@@ -121,6 +131,24 @@ std::vector<Rule> memory_rules() {
               "max_split_size_mb:128)\n"
               "pad to few lengths: pad_to_multiple_of=64, or padding='max_length'",
        .command = "plimsoll train has one arena with fixed offsets, where nothing can be fragmented"},
+      {.name = "oom-full",
+       .when = kOutOfMemory,
+       .without = {"nested_concat", "torch_pad_and_concatenate", "preds_host", "all_preds", "all_logits",
+                   "dynamiccache", "cache_utils.py", "past_key_value", "in generate"},
+       .holds = is_fragmented_and_full,
+       .reads_numbers = true,
+       .saves_memory = true,
+       .refines = {"oom", "oom-no-numbers", "oom-forward", "oom-attention", "oom-backward", "oom-loss",
+                   "oom-optimizer-step"},
+       .what = "the run is too large for the device; and some of what is left lies in pieces that are too small",
+       .cause = "This process's tensors alone fill over three quarters of the device: batch, length or model are too "
+                "large for it\n"
+                "Batches of changing length leave gaps between the allocator's blocks (fragmentation), which hold "
+                "more than was asked for",
+       .confirm = "half the batch passes; torch.cuda.memory_summary(): \"inactive split\" is large",
+       .fix = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True against the gaps (PyTorch 2.1 or later; earlier "
+              "max_split_size_mb:128): a help beside the others, seldom enough alone",
+       .command = kPlan},
       {.name = "oom-auto-batch-size",
        .when = {"no executable batch size found"},
        .reads_numbers = true,

@@ -26,7 +26,7 @@ std::vector<Rule> model_rules() {
 
       {.name = "lora-targets",
        .when = {"target modules*not found in the base model", "please specify `target_modules`",
-                "please specify target_modules in"},
+                "please specify target_modules in", "target module*is not supported"},
        .what = "the adapters' target modules are not layers of this model",
        .cause = "Names of another architecture: q_proj and v_proj are a decoder's; LayoutLMv3, BERT and their kin call "
                 "them query, key and value",

@@ -22,6 +22,17 @@ std::vector<Rule> parallel_rules() {
        .fix = "repair the rank that failed first; same number of batches on every rank (drop_last, join); work of rank "
               "0 alone between barriers, or a longer ddp_timeout; then NCCL_P2P_DISABLE=1 and NCCL_DEBUG=INFO to test "
               "the links"},
+      {.name = "preparing-timeout",
+       .when = {kTimedOutPreparing},
+       .refines = {"nccl-timeout", "nccl-error"},
+       .what = "the other ranks waited for the one that prepares the data, and their time ran out",
+       .cause = "Data were being generated, tokenized, packed or downloaded when the collective timed out: one rank "
+                "does this alone, and takes longer than the process group's time-out (10 or 30 minutes)",
+       .confirm = "the progress line just before the time-out; the second run, with a filled cache, passes",
+       .fix = "prepare the data in a run of its own before (one process), so that all ranks read the cache\n"
+              "ddp_timeout=7200 in TrainingArguments, or init_process_group(timeout=timedelta(hours=2)); more "
+              "processes: num_proc",
+       .command = "plimsoll train tokenizes by itself"},
       {.name = "nccl-duplicate-gpu",
        .when = {"duplicate gpu detected"},
        .refines = {"nccl-error"},

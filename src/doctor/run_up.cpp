@@ -113,6 +113,41 @@ LossLine read_losses(std::string_view small) {
   return line;
 }
 
+std::string LossTable::read_row(std::string_view small) {
+  std::size_t loss = std::string_view::npos;
+  for (const std::string_view name : {"training loss", "train_loss", "train loss"})
+    loss = std::min(loss, small.find(name));
+  if (loss != std::string_view::npos && small.size() < 200) {
+    // A progress bar may stand before the heading: "[ 850/1200 03:24 Step  Training Loss".
+    std::size_t begin = std::min(small.find_first_not_of(" |"), small.size());
+    if (small.substr(begin).starts_with('['))
+      begin = std::min({small.rfind("step", loss), small.rfind("epoch", loss), small.size()});
+    const std::string_view heading = small.substr(begin);
+    inside_ = heading.find_first_of(":=") == std::string_view::npos &&
+              (heading.starts_with("step") || heading.starts_with("epoch"));
+    return {};
+  }
+  if (!inside_) return {};
+  std::vector<std::string_view> cells;
+  for (std::size_t begin = 0; (begin = small.find_first_not_of(" \t|", begin)) != std::string_view::npos;) {
+    const std::size_t end = std::min(small.find_first_of(" \t|", begin), small.size());
+    cells.push_back(small.substr(begin, end - begin));
+    begin = end;
+  }
+  if (cells.empty() || (cells.size() == 1 && cells[0].find_first_not_of("-:") == std::string_view::npos)) return {};
+  const auto is_cell = [](std::string_view cell) {
+    return cell == "nan" || cell == "inf" || cell == "no" || cell == "log" ||
+           cell.find_first_not_of("0123456789.,e+-:") == std::string_view::npos;
+  };
+  inside_ = std::all_of(cells.begin(), cells.end(), is_cell);
+  if (!inside_ || cells.size() < 2 || cells[0].find_first_of("0123456789") == std::string_view::npos) return {};
+  // "1  No log  31.66": an evaluation before the first loss of training.
+  if (cells[1] == "no") return {};
+  std::string row = "'loss': " + std::string(cells[1]);
+  if (cells.size() > 2) row += ", 'eval_loss': " + std::string(cells[2]);
+  return row;
+}
+
 void RunUpReader::add(const LossLine& losses, std::uint64_t number, std::string_view text, std::string_view small) {
   if (losses.finite && losses.loss.empty()) return;
   Point point{{number, printable(text)}, value(losses.train_loss), norm_in(small)};

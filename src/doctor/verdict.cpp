@@ -6,6 +6,7 @@
 #include <set>
 #include <span>
 
+#include "doctor/hints.h"
 #include "doctor/pattern.h"
 
 namespace plimsoll::doctor {
@@ -107,7 +108,10 @@ class Judge {
       });
       if (!passes && !ended_well(e.evidence.line, e.updates)) return false;
     }
-    return story_.errors.empty() || went_on(story_.errors.back().line, story_.error_updates);
+    if (story_.errors.empty() || went_on(story_.errors.back().line, story_.error_updates)) return true;
+    // Where training came to its end or was evaluated, a logger's word of an error is about something else.
+    const bool outlived = story_.fatal_line == 0 || went_on(story_.fatal_line, story_.fatal_updates);
+    return outlived && (story_.closing_line > 0 || story_.results);
   }
 
   // A warning, or what follows from something else, is named where nothing else left a trace: an exception is one. Save
@@ -159,7 +163,7 @@ class Judge {
     diagnosis.ending = {
         printable(raised.type + ": " + (raised.message.empty() ? "assert " + raised.asserted : raised.message),
                   kMaxMessageBytes),
-        where(raised)};
+        where(raised), missing_package(raised.message)};
     for (const Exception* e : chain) diagnosis.evidence.push_back(e->evidence);
     if (diagnosis.evidence.size() > kMaxChain)
       diagnosis.evidence.erase(diagnosis.evidence.begin() + 1, diagnosis.evidence.end() - (kMaxChain - 1));
@@ -189,10 +193,28 @@ class Judge {
           return f.rule->heals && f.trigger.line < e.evidence.line;
         }))
       return true;
+    if (ends_what_failed_before(e)) return true;
     return std::any_of(findings_.begin(), findings_.end(), [&](const Finding& f) {
       if (f.rule->level == Level::kEcho && kind_of(e.raised) != nullptr) return false;
+      // The same failure, printed once more.
+      if (!is_mild(f) && f.told && e.chain > f.chain && contains(f.chains, e.chain) && f.rule->level == Level::kCause)
+        return true;
       return f.told && f.chain == e.chain && !is_mild(f) && e.updates < f.updates + kUpdatesAfterSurvival &&
              (f.rule->level == Level::kCause || f.trigger.line <= e.evidence.line);
+    });
+  }
+  static bool contains(const std::vector<std::uint64_t>& chains, std::uint64_t chain) {
+    return std::find(chains.begin(), chains.end(), chain) != chains.end();
+  }
+  // Whether a cause that is told stands before an exception that says nothing itself, or that a tracker or a logger
+  // raises when it is closed.
+  bool ends_what_failed_before(const Exception& e) const {
+    const bool is_bare = e.raised.message.empty() && e.raised.asserted.empty() &&
+                         (e.raised.name() == "RuntimeError" || e.raised.name() == "Exception" ||
+                          e.raised.name() == "SystemExit" || e.raised.name() == "Exit");
+    if (!is_bare && e.raised.layer != Layer::kTracker && !e.raised.type.starts_with("wandb.")) return false;
+    return std::any_of(findings_.begin(), findings_.end(), [&](const Finding& f) {
+      return f.told && !is_mild(f) && f.rule->level == Level::kCause && f.trigger.line < e.evidence.line;
     });
   }
   static bool follows(const Exception& e) { return follows_another_end(e.raised) || only_reports(e.raised); }
@@ -243,12 +265,32 @@ class Judge {
   }
   // Whether that cause is told in a warning, and an error that does not follow from it ended the run.
   bool is_only_warned(const Finding& f) const {
-    if (f.told || !calls_itself_warning(f.trigger.text)) return false;
+    if (f.told || f.rule->heals || f.rule->from_outside) return false;
+    if (!calls_itself_warning(f.trigger.text)) return is_outranked_by_end(f);
     return std::any_of(findings_.begin(), findings_.end(), [&](const Finding& other) {
       const auto& follows = f.rule->leads_to;
       return other.told && other.inside && other.rule->level >= Level::kConsequence && !is_mild(other) &&
              other.trigger.line > f.trigger.line &&
              std::find(follows.begin(), follows.end(), other.rule->name) == follows.end();
+    });
+  }
+  // Whether an exception that says by itself what was refused, and that a rule knows, ended the run, while that finding
+  // is a line of output which the rule does not follow from.
+  bool is_outranked_by_end(const Finding& f) const {
+    // Kernels, drivers, compilers and NCCL print what an exception only reports later.
+    const std::string small = to_small_letters(f.trigger.text);
+    for (const std::string_view word : {"error", "assert", "fail", "kill", "nvrm", "nccl", "nan", "cannot find"})
+      if (small.find(word) != std::string::npos) return false;
+    return std::any_of(findings_.begin(), findings_.end(), [&](const Finding& other) {
+      const auto &leads = f.rule->leads_to, &refines = f.rule->refines;
+      if (!other.told || !other.inside || is_mild(other) || other.rule->level != Level::kCause ||
+          other.trigger.line <= f.trigger.line ||
+          std::find(leads.begin(), leads.end(), other.rule->name) != leads.end() ||
+          std::find(refines.begin(), refines.end(), other.rule->name) != refines.end())
+        return false;
+      return std::any_of(story_.exceptions.begin(), story_.exceptions.end(), [&](const Exception& e) {
+        return e.evidence.line == other.trigger.line && says_enough(e.raised) && !went_on(e.evidence.line, e.updates);
+      });
     });
   }
   // Causes, then what follows from something else, then reports of another process's end, then what is but warned of,
@@ -283,6 +325,7 @@ class Judge {
                                          [](const Evidence& a, const Evidence& b) { return a.line == b.line; }),
                              diagnosis.evidence.end());
     diagnosis.others.assign(findings_.begin() + 1, findings_.end());
+    diagnosis.ending.package = missing_package(root.trigger.text);
     for (const Exception& e : story_.exceptions) {
       if (!root.inside || e.chain != root.chain || e.raised.place.empty()) continue;
       diagnosis.ending.where = where(e.raised);
@@ -296,7 +339,7 @@ class Judge {
     diagnosis.unexplained = unexplained_error(is_cause ? root.trigger.line : 0, !is_cause);
     if (diagnosis.unexplained)
       diagnosis.doubt = "the log also holds an error that Plimsoll does not know, and which may be the failure";
-    else if (went_on(root.trigger.line, root.updates) &&
+    else if (went_on(root.trigger.line, root.updates) && !ends_in_failure(root) &&
              (!is_lasting_nan(root) || story_.closing_line > root.trigger.line))
       diagnosis.doubt = "losses follow it: the run went on after it, or its output reached the log late";
     else if (is_mild(root))
@@ -305,6 +348,13 @@ class Judge {
       diagnosis.doubt = "it only reports that something failed elsewhere, and the log does not hold that failure";
     else if (is_cause && disagrees(root))
       diagnosis.doubt = "another failure in the log may be the first: see \"also seen\"";
+  }
+  // Whether an exception that follows from the root ended the run, whatever other processes printed before it.
+  bool ends_in_failure(const Finding& root) const {
+    return root.told && std::any_of(story_.exceptions.begin(), story_.exceptions.end(), [&](const Exception& e) {
+             return e.evidence.line > root.trigger.line && is_explained(e) && e.raised.has_frames &&
+                    e.updates == story_.updates && e.evidence.line > story_.closing_line;
+           });
   }
   // Whether another cause of the same rank stands in the log: not one that follows from the root, nor, on another line
   // (another rank's), one that is the same failure in other words.

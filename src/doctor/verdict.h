@@ -31,6 +31,8 @@ struct Story {
   bool results = false;             // it holds the results of an evaluation
   std::uint64_t exit_line = 0;      // the last that says exit status 0
   std::uint64_t error_updates = 0;  // losses printed by the last line that is an error's
+  std::uint64_t fatal_line = 0;     // the last of these that is more than a logger's word; 0: none
+  std::uint64_t fatal_updates = 0;  // losses printed by then
   bool ranks = false;               // several processes wrote the log
   std::vector<Exception> exceptions{};
   std::vector<Evidence> errors{};  // lines that are an error's, the first and the last ones

@@ -71,6 +71,57 @@ TEST(Verdict, ARunThatWentOnDidNotFail) {
   EXPECT_EQ(name_of(diagnose(kSchedule + kLosses + "Segmentation fault (core dumped)\n")), "segfault");
 }
 
+// A notebook's table behind its progress bar, and results without a single loss; what a web server or an uploader calls
+// an error is not the training's.
+TEST(Verdict, ResultsShowThatTrainingWentWell) {
+  const std::string bar = "[ 80/120 03:24 Step\tTraining Loss\tValidation Loss\n",
+                    rows = "20\t13.317\t6.280\n40\t8.634\t3.703\n60\t4.270\t1.996\n80\t2.897\t1.483\n",
+                    shards = "Writing model shards: 100%|##########| 1/1 [00:00<00:00,  2.85it/s]\n";
+  EXPECT_EQ(name_of(diagnose(bar + rows + shards)), "no failure");
+  EXPECT_EQ(name_of(diagnose(bar + rows + shards + kOom)), "oom");
+  EXPECT_EQ(name_of(diagnose("[ 2/120 03:24 Epoch\tTraining Loss\tValidation Loss\n1\tNo log\t31.66\n" + kOdd)),
+            "not recognised");
+  const std::string results = "Test results: {'eval_loss': 0.3119, 'eval_accuracy': 0.8668, 'eval_runtime': 71.2}\n",
+                    server = "ERROR:    Error loading ASGI app. Could not import module \"serve\".\n";
+  EXPECT_EQ(name_of(diagnose(results + server)), "no failure");
+  EXPECT_EQ(name_of(diagnose(server + results)), "no failure");
+  EXPECT_EQ(name_of(diagnose("TrainOutput(global_step=850, training_loss=1.93, metrics={'epoch': 3.0})\n")),
+            "no failure");
+  EXPECT_EQ(name_of(diagnose("epoch 3: test accuracy: 0.9120, f1: 0.88\n")), "no failure");
+  // Without results the error is all there is; and a traceback, or a fatal end, is no logger's word.
+  EXPECT_EQ(name_of(diagnose(server)), "not recognised");
+  EXPECT_EQ(name_of(diagnose(results + kOdd)), "not recognised");
+  EXPECT_EQ(name_of(diagnose(results + "fatal: the tool stopped\n")), "not recognised");
+  EXPECT_EQ(name_of(diagnose(results + "Segmentation fault (core dumped)\n")), "segfault");
+}
+
+// Advice about an error that may come is no error.
+TEST(Verdict, WhatIsOnlySupposedIsNoFailure) {
+  const std::string advice = "If you get `CUDA error: invalid device function` errors, the above may be the cause.\n",
+                    tip = "Longer sequences may result in CUDA out of memory.\n";
+  EXPECT_EQ(name_of(diagnose(advice)), "not recognised");
+  EXPECT_EQ(name_of(diagnose(advice + tip + kLosses)), "no failure");
+  EXPECT_EQ(name_of(diagnose(advice + kOdd)), "not recognised");
+  EXPECT_EQ(name_of(diagnose("RuntimeError: CUDA error: invalid device function\n")), "no-kernel-image");
+  EXPECT_EQ(name_of(diagnose("This may cause trouble. RuntimeError: CUDA error: invalid device function\n")),
+            "no-kernel-image");
+}
+
+// An exception without a message ends what a known cause began, and a tracker that is closed follows from it; one that
+// says what it is of a different kind leaves a doubt.
+TEST(Verdict, WhatFollowsFromAKnownCauseLeavesNoDoubt) {
+  const std::string frame = "Traceback (most recent call last):\n  File \"/opt/lib/python3.11/site-packages/",
+                    bare = frame + "tool/run.py\", line 3, in run\n    raise RuntimeError\nRuntimeError\n",
+                    tracker = frame +
+                              "wandb/sdk/interface/router.py\", line 71, in loop\n    raise Closed\n"
+                              "wandb.sdk.interface.router.MessageRouterClosedError\n";
+  EXPECT_TRUE(is_sure(diagnose(kOom + bare)));
+  EXPECT_TRUE(is_sure(diagnose(kOom + tracker)));
+  EXPECT_EQ(name_of(diagnose(kOom + tracker)), "oom");
+  EXPECT_FALSE(is_sure(diagnose(kOom + kOdd)));
+  EXPECT_NE(name_of(diagnose(tracker + kLosses)), "oom");
+}
+
 // Bars go where errors go, unbuffered: a good end after a bar that went on shows that the error ended nothing.
 TEST(Verdict, AProgressBarBelowAnErrorShowsThatTheRunWentOn) {
   const std::string caught =
@@ -275,7 +326,8 @@ TEST(Verdict, NoiseChangesNothing) {
       "(layoutlm) kai@iabeng32:~$ echo done\ndone\n";
   // What a tokenizer warned of picks among an embedding's tables, and losses say that NaN was not the first.
   const auto reads_what_is_before = [](const Diagnosis& d) {
-    return d.rule != nullptr && (d.rule->name == "embedding-index" || d.rule->run_up == RunUp::kNone);
+    return d.rule != nullptr &&
+           (d.rule->name == "embedding-index" || d.rule->name == "device-assert" || d.rule->run_up == RunUp::kNone);
   };
   for (const auto& path : all_logs()) {
     const std::string log = with_newline(text_of(path));

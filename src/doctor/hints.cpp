@@ -1,0 +1,243 @@
+#include "doctor/hints.h"
+
+#include <algorithm>
+#include <cctype>
+#include <optional>
+
+#include "doctor/pattern.h"
+
+namespace plimsoll::doctor {
+namespace {
+
+// Words before an error that may come. What follows them within a few words is no error that came.
+constexpr std::string_view kConditions[] = {
+    "if you get",      "if you see",       "if you encounter", "if you run into",  "if you receive",  "if you face",
+    "if you still",    "if you have",      "if you hit",       "if it fails with", "if this fails",   "in case you get",
+    "in case of",      "when you get",     "when you see",     "whenever you",     "errors such as",  "errors like",
+    "error such as",   "may lead to",      "might lead to",    "can lead to",      "could lead to",   "may cause",
+    "might cause",     "can cause",        "could cause",      "may result in",    "might result in", "can result in",
+    "could result in", "helps to prevent", "you may see",      "you might see",    "you may get",     "you might get",
+    "to work around",  "to get rid of",    "to fix",           "to avoid a",       "to avoid cuda",   "to avoid out"};
+constexpr std::size_t kConditionReach = 48;
+
+bool is_package_letter(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '.';
+}
+
+// Words that stand where a package's name is looked for, and are none.
+constexpr std::string_view kNoPackages[] = {
+    "it",     "the",   "a",       "an",      "this",     "that",    "them",    "following", "package",   "packages",
+    "with",   "by",    "via",     "all",     "your",     "latest",  "newest",  "both",      "missing",   "required",
+    "either", "from",  "and",     "or",      "using",    "library", "one",     "to",        "latest.",   "dependencies",
+    "some",   "other", "another", "version", "optional", "you",     "which",   "if",        "correctly", "properly",
+    "in",     "is",    "not",     "nor",     "are",      "source",  "upgrade", "install"};
+
+// pip's names of packages whose modules have others.
+struct Name {
+  std::string_view module, package;
+};
+constexpr Name kPipNames[] = {{"cv2", "opencv-python-headless"},
+                              {"PIL", "pillow"},
+                              {"sklearn", "scikit-learn"},
+                              {"skimage", "scikit-image"},
+                              {"fitz", "pymupdf"},
+                              {"yaml", "pyyaml"},
+                              {"Levenshtein", "levenshtein"},
+                              {"flash_attn", "flash-attn"},
+                              {"sentence_transformers", "sentence-transformers"},
+                              {"google.protobuf", "protobuf"},
+                              {"bs4", "beautifulsoup4"},
+                              {"dateutil", "python-dateutil"},
+                              {"dotenv", "python-dotenv"},
+                              {"paddle", "paddlepaddle"},
+                              {"doctr", "python-doctr"},
+                              {"tensorboardX", "tensorboardX"},
+                              {"pytorch_lightning", "pytorch-lightning"},
+                              {"huggingface_hub", "huggingface-hub"},
+                              {"mpi4py", "mpi4py"},
+                              {"torch_geometric", "torch-geometric"}};
+
+std::string pip_name(std::string_view module) {
+  for (const Name& name : kPipNames)
+    if (module == name.module || module.starts_with(std::string(name.module) + ".")) return std::string(name.package);
+  return std::string(module.substr(0, module.find('.')));
+}
+
+// The package's name at the start of `text`, quotation marks and small words before it aside.
+std::string name_at(std::string_view text) {
+  for (int words = 0; words < 3; ++words) {
+    const std::size_t begin = text.find_first_not_of(" `'\"(:");
+    if (begin == std::string_view::npos || begin > 6) return {};
+    text.remove_prefix(begin);
+    if (text.starts_with('-')) {  // an option of pip
+      text.remove_prefix(std::min(text.find(' '), text.size()));
+      --words;
+      if (text.empty()) return {};
+      continue;
+    }
+    std::size_t end = 0;
+    while (end < text.size() && is_package_letter(text[end])) ++end;
+    std::string_view name = text.substr(0, end);
+    while (name.ends_with('.')) name.remove_suffix(1);
+    const std::string small = to_small_letters(name);
+    if (std::find(std::begin(kNoPackages), std::end(kNoPackages), small) == std::end(kNoPackages)) {
+      const bool whole =
+          name.size() >= 2 && name.size() <= 40 && std::isalpha(static_cast<unsigned char>(name[0])) != 0;
+      return whole ? std::string(name) : std::string();
+    }
+    text.remove_prefix(end);
+  }
+  return {};
+}
+// The same of the word that ends where `text` ends.
+std::string name_before(std::string_view text) {
+  while (!text.empty() && std::string_view(" `'\"").find(text.back()) != std::string_view::npos) text.remove_suffix(1);
+  std::size_t begin = text.size();
+  while (begin > 0 && is_package_letter(text[begin - 1])) --begin;
+  std::string name = name_at(text.substr(begin));
+  return begin + name.size() == text.size() ? name : std::string();
+}
+
+// "torch" of ".../site-packages/torch/nn/init.py".
+std::string_view package_of(std::string_view path) {
+  for (const std::string_view folder : {"site-packages/", "dist-packages/"}) {
+    const std::size_t at = path.rfind(folder);
+    if (at == std::string_view::npos) continue;
+    const std::string_view rest = path.substr(at + folder.size());
+    const std::size_t slash = rest.find('/');
+    return slash == std::string_view::npos ? std::string_view() : rest.substr(0, slash);
+  }
+  return {};
+}
+
+// The text between the quotation marks after `words`.
+std::string_view quoted_after(std::string_view text, std::string_view words) {
+  const std::size_t at = text.find(words);
+  if (at == std::string_view::npos) return {};
+  text.remove_prefix(at + words.size());
+  return text.substr(0, text.find('\''));
+}
+
+// Packages that programs try to import and go on without, their module being None from there.
+constexpr std::string_view kOptional[] = {"xformers",
+                                          "xops",
+                                          "flash_attn",
+                                          "flash_attn_cuda",
+                                          "apex",
+                                          "amp",
+                                          "triton",
+                                          "bitsandbytes",
+                                          "bnb",
+                                          "deepspeed",
+                                          "wandb",
+                                          "causal_conv1d",
+                                          "mamba_ssm",
+                                          "selective_scan_cuda",
+                                          "fused_layer_norm_cuda",
+                                          "detectron2",
+                                          "pytesseract",
+                                          "faiss",
+                                          "sentencepiece",
+                                          "spm",
+                                          "onnxruntime",
+                                          "tensorrt",
+                                          "nvml",
+                                          "pynvml",
+                                          "torch_xla",
+                                          "mlflow",
+                                          "tensorboard",
+                                          "rotary_emb",
+                                          "dropout_layer_norm"};
+constexpr Name kOptionalPackages[] = {{"xops", "xformers"},
+                                      {"flash_attn_cuda", "flash-attn"},
+                                      {"flash_attn", "flash-attn"},
+                                      {"amp", "apex"},
+                                      {"fused_layer_norm_cuda", "apex"},
+                                      {"bnb", "bitsandbytes"},
+                                      {"causal_conv1d", "causal-conv1d"},
+                                      {"mamba_ssm", "mamba-ssm"},
+                                      {"selective_scan_cuda", "mamba-ssm"},
+                                      {"spm", "sentencepiece"},
+                                      {"rotary_emb", "flash-attn"},
+                                      {"dropout_layer_norm", "flash-attn"}};
+
+}  // namespace
+
+bool only_supposes(std::string_view small, std::size_t begin) {
+  const std::size_t from = begin > kConditionReach ? begin - kConditionReach : 0;
+  const std::string_view before = small.substr(from, begin - from);
+  for (const std::string_view words : kConditions) {
+    const std::size_t at = before.rfind(words);
+    if (at == std::string_view::npos) continue;
+    // A sentence that has ended supposes nothing of what follows.
+    if (before.find(". ", at) == std::string_view::npos && before.find("! ", at) == std::string_view::npos) return true;
+  }
+  return false;
+}
+
+std::string missing_package(std::string_view message) {
+  const std::string small = to_small_letters(message);
+  const auto after = [&](std::string_view words) -> std::optional<std::string_view> {
+    const std::size_t at = small.find(words);
+    if (at == std::string::npos) return {};
+    return message.substr(at + words.size());
+  };
+  if (const std::string_view module = quoted_after(message, "No module named '"); !module.empty())
+    return pip_name(module);
+  // What pip is to install is named as pip does.
+  for (const std::string_view words :
+       {"pip install ", "make sure you have ", "requires the ", "need to install ", "please install ", "install the ",
+        "needs the ", "dependency ", "could not find module ", "could not import "}) {
+    const std::optional<std::string_view> rest = after(words);
+    if (!rest) continue;
+    if (std::string name = name_at(*rest); !name.empty()) return pip_name(name);
+  }
+  for (const std::string_view words :
+       {"is not installed", "isn't installed", "not installed", "is required", "must be installed",
+        "needs to be installed", "to be installed", "package is missing", "package was not found",
+        "was not found in your environment"}) {
+    const std::size_t at = small.find(words);
+    if (at == std::string::npos) continue;
+    std::string_view before = message.substr(0, at);
+    for (const std::string_view word : {"package ", "library ", "module "})
+      if (to_small_letters(before).ends_with(word)) before.remove_suffix(word.size());
+    if (std::string name = name_before(before); !name.empty()) return pip_name(name);
+  }
+  return {};
+}
+
+Import read_import(std::string_view message, std::span<const Frame> frames) {
+  if (frames.empty()) return Import::kUnknown;
+  const std::string small = to_small_letters(message);
+  const std::string_view importer = package_of(frames.back().path);
+  if (importer.empty() || small.find("circular import") != std::string::npos) return Import::kUnknown;
+  const auto is_of = [&](std::string_view name) {
+    return name.starts_with(importer) && (name.size() == importer.size() || name[importer.size()] == '.');
+  };
+  const std::string_view from =
+      small.find("cannot import name") == std::string::npos ? std::string_view() : quoted_after(small, "' from '");
+  const std::string_view module = quoted_after(small, "no module named '");
+  if (is_of(from) || (is_of(module) && module.size() > importer.size())) return Import::kFromItself;
+  return from.empty() ? Import::kUnknown : Import::kFromOther;
+}
+
+std::string_view module_that_is_none(std::string_view message, std::string_view source) {
+  constexpr std::string_view kWords = "'NoneType' object has no attribute '";
+  const std::string_view attribute = quoted_after(message, kWords);
+  if (attribute.empty()) return {};
+  const std::size_t at = source.find("." + std::string(attribute));
+  if (at == std::string_view::npos) return {};
+  std::size_t begin = at;
+  while (begin > 0 && (std::isalnum(static_cast<unsigned char>(source[begin - 1])) != 0 || source[begin - 1] == '_'))
+    --begin;
+  const std::string_view module = source.substr(begin, at - begin);
+  for (const std::string_view known : kOptional) {
+    if (module != known) continue;
+    for (const Name& name : kOptionalPackages)
+      if (name.module == known) return name.package;
+    return known;
+  }
+  return {};
+}
+
+}  // namespace plimsoll::doctor

@@ -1,0 +1,83 @@
+// Words that tell what a line of a log is, whatever failed: where tracebacks begin and belong, what a run that came to
+// its end prints, what other programs and processes print beside it.
+#pragma once
+
+#include <string_view>
+
+namespace plimsoll::doctor {
+
+inline constexpr std::string_view kTraceback = "traceback (most recent call last)";
+// The traceback that follows is of the failure before it.
+inline constexpr std::string_view kLinks[] = {"the above exception was the direct cause",
+                                              "during handling of the above exception",
+                                              "original traceback (most recent"};
+// The traceback that follows ended no program; and, of these, what fails while a program that has ended is taken down.
+inline constexpr std::string_view kThreads[] = {"^exception in thread"},
+                                  kAfter[] = {"^exception ignored in", "^error in atexit"};
+// Only a run that came to its end prints these.
+inline constexpr std::string_view kClosings[] = {"train_runtime",           "training completed",
+                                                 "training complete",       "training finished",
+                                                 "finished training",       "done training",
+                                                 "^trained *updates in",    "stopped: `max_epochs=",
+                                                 "stopped: `max_steps=",    "***** eval metrics *****",
+                                                 "exits successfully",      "epochs completed in",
+                                                 "overall training speed",  "| end of training",
+                                                 "total training time",     "training took",
+                                                 "training done",           "training has finished",
+                                                 "trainoutput(global_step", "loading best model from",
+                                                 "fine-tuning complete",    "finetuning complete",
+                                                 "training is complete",    "training ended"};
+// An evaluation prints them at its end.
+inline constexpr std::string_view kResults[] = {
+    "eval_runtime",     "test_runtime",   "predict_runtime", "***** test metrics", "***** predict metrics",
+    "macro avg*0.",     "micro avg*0.",   "weighted avg*0.", "eval_accuracy",      "eval_f1",
+    "test accuracy",    "final accuracy", "accuracy: 0.",    "accuracy = 0.",      "accuracy: 9",
+    "f1: 0.",           "f1 score: 0.",   "f1-score: 0.",    "test results: {",    "evaluation results: {",
+    "best model saved", "model saved to", "model saved in"};
+// What prepares data, or fetches them, before training: one rank alone, as a rule.
+inline constexpr std::string_view kPreparing[] = {
+    "generating*split:", "examples/s]",    "^map:",          "map (num_proc", "running tokenizer", "tokenizing",
+    "^filter:",          "downloading*%|", "grouping texts", "packing*%|",    "preprocessing*%|"};
+inline constexpr std::string_view kTimeouts[] = {
+    "collective operation timeout", "some nccl operations have failed or timed out",
+    "watchdog*timed out",           "timed out*store based barrier",
+    "wait timeout after",           "collective*timed out after"};
+// What progress bars print: "[02:14<05:01,  2.66it/s]".
+inline constexpr std::string_view kBars[] = {"it/s]", "s/it]", "it/s, ", "s/it, ", "examples/s]", "batch/s]"};
+inline constexpr std::string_view kExits[] = {"exit status 0$", "exit status: 0$", "exit code 0$", "exit code: 0$",
+                                              "exited with code 0$"};
+// Trackers repeat the last losses when a run ends, however it ends.
+inline constexpr std::string_view kTrackers[] = {"^wandb:*", "^comet *", "run summary:", "run history:"};
+// How what is left of a program ends when it is ended from outside.
+inline constexpr std::string_view kTeardown[] = {"signalexception", "keyboardinterrupt", "brokenpipeerror",
+                                                 "connectionreseterror", "dataloader worker*exited unexpectedly"};
+// Words after which the numbers of an out-of-memory message may follow.
+inline constexpr std::string_view kOutOfMemory[] = {
+    "anon-rss",           "out of memory",        "tried to allocate", "outofmemory", "would exceed allowed memory",
+    "unable to allocate", "can't allocate memory"};
+
+// Several processes wrote the log.
+inline constexpr std::string_view kRanks[] = {
+    "childfailederror", "torch.distributed.elastic", "processraisedexception",        "exits with return code",
+    "[rank*]:",         "srun: error:*task",         "torch/multiprocessing/spawn.py"};
+
+// Harmless messages of other programs: TensorFlow, which transformers loads where it is installed, reports libraries
+// that it does not find, and pip reports versions.
+inline constexpr std::string_view kElsewhere[] = {"tensorflow/stream_executor/",
+                                                  "tensorflow/core/",
+                                                  "tensorflow/compiler/",
+                                                  "external/local_",
+                                                  "cuda_driver.cc:",
+                                                  "cuda_dnn.cc:",
+                                                  "cuda_blas.cc:",
+                                                  "cuda_fft.cc:",
+                                                  "computation_placer.cc:",
+                                                  "tf-trt warning",
+                                                  "which is incompatible",
+                                                  "which is not installed",
+                                                  "pip's dependency resolver",
+                                                  "using the latest cached version of the",
+                                                  "found the latest cached dataset configuration",
+                                                  "'messagefactory' object has no attribute 'getprototype'"};
+
+}  // namespace plimsoll::doctor

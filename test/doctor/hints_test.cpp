@@ -1,0 +1,86 @@
+// What a line says besides what the rules look for.
+#include "doctor/hints.h"
+
+#include <gtest/gtest.h>
+
+#include "doctor/advice.h"
+#include "doctor/read_log.h"
+
+namespace plimsoll::doctor {
+namespace {
+
+TEST(Hints, TellWhatIsOnlySupposed) {
+  for (const char* line : {"if you get `cuda error`", "this may cause cuda error", "errors such as cuda error"})
+    EXPECT_TRUE(only_supposes(line, std::string(line).find("cuda"))) << line;
+  for (const char* line : {"cuda error", "runtimeerror: cuda error", "if you get lost, ask. then came cuda error",
+                           "cuda error: if you get this again, see above"})
+    EXPECT_FALSE(only_supposes(line, std::string(line).find("cuda"))) << line;
+}
+
+TEST(Hints, NameThePackageThatAMessageAsksFor) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"No module named 'cv2'", "opencv-python-headless"},
+      {"No module named 'sklearn.metrics'", "scikit-learn"},
+      {"make sure you have sentencepiece installed.", "sentencepiece"},
+      {"LayoutLMv3TokenizerFast requires the tokenizers library but it was not found", "tokenizers"},
+      {"you need to install the following dependencies['seqeval'] using 'pip install seqeval'", "seqeval"},
+      {"Run `pip install -U flash_attn einops`", "flash-attn"},
+      {"The package `timm` is not installed", "timm"},
+      {"timm is not installed. Please install it", "timm"},
+      {"Please install the pytesseract package", "pytesseract"},
+      {"protobuf needs to be installed", "protobuf"},
+      {"please install it", ""},
+      {"pip install", ""},
+      {"pip install -", ""},
+      {"No module named ''", ""},
+      {"everything is well", ""}};
+  for (const auto& [message, package] : cases) EXPECT_EQ(missing_package(message), package) << message;
+}
+
+TEST(Hints, TellBetweenWhichPackagesAnImportFailed) {
+  const auto frames = [](const char* path) { return std::vector<Frame>{{"x.py", path, 1, "f", true}}; };
+  const char *torch = "/opt/site-packages/torch/nn/x.py", *script = "/home/ana/train.py";
+  const std::string named = "ImportError: cannot import name 'a' from 'torch.nn' (/opt/x.py)";
+  EXPECT_EQ(read_import(named, frames(torch)), Import::kFromItself);
+  EXPECT_EQ(read_import(named, frames("/opt/site-packages/torchvision/x.py")), Import::kFromOther);
+  EXPECT_EQ(read_import(named, frames(script)), Import::kUnknown);
+  EXPECT_EQ(read_import(named, {}), Import::kUnknown);
+  EXPECT_EQ(read_import("ModuleNotFoundError: No module named 'torch.gone'", frames(torch)), Import::kFromItself);
+  EXPECT_EQ(read_import("ModuleNotFoundError: No module named 'numpy'", frames(torch)), Import::kUnknown);
+  EXPECT_EQ(read_import("Can't get attribute 'a' from 'torch.nn'", frames(torch)), Import::kUnknown);
+}
+
+TEST(Hints, NameTheModuleThatIsNone) {
+  const char* message = "AttributeError: 'NoneType' object has no attribute 'ops'";
+  EXPECT_EQ(module_that_is_none(message, "    y = xformers.ops.attention(q)"), "xformers");
+  EXPECT_EQ(module_that_is_none(message, "--> 12     y = bnb.ops.mm(q)"), "bitsandbytes");
+  EXPECT_EQ(module_that_is_none(message, "    y = self.page.ops"), "");
+  EXPECT_EQ(module_that_is_none(message, "ops"), "");
+  EXPECT_EQ(module_that_is_none("AttributeError: 'dict' object has no attribute 'ops'", "xformers.ops"), "");
+}
+
+// The answer names what to install.
+TEST(Hints, TheAnswerNamesThePackage) {
+  for (const auto& [log, package] : {std::pair<const char*, const char*>{"package-missing.log", "sentencepiece"},
+                                     {"module-missing.log", "datasets"},
+                                     {"optional-module.log", "xformers"},
+                                     {"optional-module.2.log", "apex"}}) {
+    const Diagnosis diagnosis = diagnose(text_of(logs() / log));
+    const std::vector<std::string> list = fixes(diagnosis);
+    ASSERT_FALSE(list.empty()) << log;
+    EXPECT_NE(list.front().find(package), std::string::npos) << log << ": " << list.front();
+    EXPECT_EQ(list.front().find("NAME"), std::string::npos) << list.front();
+    EXPECT_NE(confirmation(diagnosis).find(package), std::string::npos) << confirmation(diagnosis);
+  }
+}
+
+// Memory before gaps, where tensors fill the device.
+TEST(Hints, AFullDeviceComesBeforeItsGaps) {
+  const std::vector<std::string> list = fixes(diagnose(text_of(logs() / "oom-full.log")));
+  ASSERT_GE(list.size(), 3U);
+  EXPECT_NE(list.front().find("per_device_train_batch_size"), std::string::npos) << list.front();
+  EXPECT_NE(list.back().find("expandable_segments"), std::string::npos) << list.back();
+}
+
+}  // namespace
+}  // namespace plimsoll::doctor
