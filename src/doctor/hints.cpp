@@ -210,7 +210,10 @@ Import read_import(std::string_view message, std::span<const Frame> frames) {
   if (frames.empty()) return Import::kUnknown;
   const std::string small = to_small_letters(message);
   const std::string_view importer = package_of(frames.back().path);
-  if (importer.empty() || small.find("circular import") != std::string::npos) return Import::kUnknown;
+  if (importer.empty()) return Import::kUnknown;
+  // A package's compiled part may be missing while its files are whole.
+  for (const std::string_view words : {"circular import", "name '_c'", "._c'", "._c.", "_ext'", "_cuda'", "_cpp'"})
+    if (small.find(words) != std::string::npos) return Import::kUnknown;
   const auto is_of = [&](std::string_view name) {
     return name.starts_with(importer) && (name.size() == importer.size() || name[importer.size()] == '.');
   };

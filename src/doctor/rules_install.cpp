@@ -249,6 +249,35 @@ std::vector<Rule> install_rules() {
        .confirm = "pip show the package; the path in brackets at the message's end: is it the package's?",
        .fix = "the version that the script was written for, or the name's new place\n"
               "rename the file that hides the package"},
+      {.name = "compiled-part",
+       .when = {"cannot import name '_c' from", "importerror*no module named*._c'",
+                "modulenotfounderror*no module named*._c'", "modulenotfounderror*no module named*._ext'",
+                "cannot import name '_ext' from", "no module named '*_cuda'", "cannot import name '_cuda' from"},
+       .without = {"'torch._c'", "from 'torch'"},
+       .refines = {"module-missing", "name-missing", "packages-ages"},
+       .what = "a package's compiled part is missing",
+       .cause =
+           "The package was installed without building its C++ or CUDA extension: no compiler or nvcc was found, or "
+           "the build failed without ending the installation\n"
+           "Python runs in the package's own source folder, and finds it there, unbuilt, before the installed one",
+       .confirm = "ls the package's directory for a .so file (.pyd on Windows); the working directory",
+       .fix = "leave the source folder; or build it: pip install --no-build-isolation --force-reinstall it, with "
+              "CUDA_HOME "
+              "set and PyTorch installed before\n"
+              "a ready wheel for the installed PyTorch and CUDA",
+       .command = "plimsoll is compiled already"},
+      {.name = "torch-without-distributed",
+       .when = {"no module named 'torch._c._distributed",
+                "module 'torch.distributed' has no attribute 'init_process_group'",
+                "module 'torch.distributed' has no attribute 'reduceop'"},
+       .refines = {"module-missing", "torch-version", "module-attribute"},
+       .what = "this build of PyTorch has no torch.distributed",
+       .cause =
+           "Builds for macOS, Windows on ARM, Jetson boards and some of conda's come without it, and a package uses "
+           "it when it is imported",
+       .confirm = "torch.distributed.is_available() is False",
+       .fix = "a build of PyTorch that has it (PyTorch's own wheels for Linux and Windows)\n"
+              "a version of the package in the traceback that does without"},
       {.name = "circular-import",
        .when = {"most likely due to a circular import"},
        .refines = {"module-missing", "name-missing", "module-attribute", "torchvision-version", "packages-ages"},

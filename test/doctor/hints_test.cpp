@@ -46,6 +46,9 @@ TEST(Hints, TellBetweenWhichPackagesAnImportFailed) {
   EXPECT_EQ(read_import(named, frames(script)), Import::kUnknown);
   EXPECT_EQ(read_import(named, {}), Import::kUnknown);
   EXPECT_EQ(read_import("ModuleNotFoundError: No module named 'torch.gone'", frames(torch)), Import::kFromItself);
+  EXPECT_EQ(read_import("ModuleNotFoundError: No module named 'torch._C._distributed_c10d'", frames(torch)),
+            Import::kUnknown);
+  EXPECT_EQ(read_import("ImportError: cannot import name '_C' from 'torch'", frames(torch)), Import::kUnknown);
   EXPECT_EQ(read_import("ModuleNotFoundError: No module named 'numpy'", frames(torch)), Import::kUnknown);
   EXPECT_EQ(read_import("Can't get attribute 'a' from 'torch.nn'", frames(torch)), Import::kUnknown);
 }
