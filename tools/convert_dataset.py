@@ -109,7 +109,7 @@ def read_image(value, where, parquet, image_root):
         return bytes(value)
     if not isinstance(value, str) or not value:
         raise Problem("a page has no image", where, shown(value), "bytes of an image, or a path",
-                      "leave the page out, or convert from the data set's original files")
+                      "omit the page, or convert from the data set's original files")
     place = find_image(value, parquet, image_root)
     if place is None:
         raise Problem("an image that the data set names is not there", where, value,
@@ -173,15 +173,15 @@ def read_label_file(path):
 def label_name(value, names, where):
     if isinstance(value, str):
         if not value:
-            raise Problem("a label has no name", where, "''", "a name such as O or B-TOTAL", "mend the data set")
+            raise Problem("a label has no name", where, "''", "a name such as O or B-TOTAL", "correct the data set")
         return value
     if isinstance(value, bool) or not isinstance(value, int):
         raise Problem("a label is neither a name nor a number", where, shown(value), "a string or a whole number",
-                      "mend the data set")
+                      "correct the data set")
     if names is None:
-        raise Problem("labels are numbers, and nothing says what they mean", where, str(value),
+        raise Problem("labels are numbers, but their names are not given", where, str(value),
                       "names in the parquet's metadata (ClassLabel), or --labels FILE",
-                      "copy the names from the data set's card into a file, one a line, and pass --labels FILE")
+                      "copy the names from the data set's card into a file, one per line, and pass --labels FILE")
     if not 0 <= value < len(names):
         raise Problem("a label's number has no name", where, str(value), f"0 to {len(names) - 1} ({len(names)} labels)",
                       "name all labels, in their order, in --labels FILE")
@@ -230,26 +230,27 @@ def plain_page(row, columns, names, where):
     words, boxes = row[columns["words"]], row[columns["boxes"]]
     for key, value in (("words", words), ("boxes", boxes)):
         if not isinstance(value, list):
-            raise Problem(f"a page has no {key}", where, shown(value), "a list with one entry per word", "mend the data set")
+            raise Problem(f"a page has no {key}", where, shown(value), "a list with one entry per word",
+                          "correct the data set")
     for i, word in enumerate(words):
         if not isinstance(word, str):
-            raise Problem("a word is not text", f"{where}, word {i}", shown(word), "a string", "mend the data set")
+            raise Problem("a word is not text", f"{where}, word {i}", shown(word), "a string", "correct the data set")
     if len(boxes) != len(words):
-        raise Problem("a page has not as many boxes as words", where, f"{len(boxes)} boxes, {len(words)} words",
-                      "a box for each word", "mend the data set")
+        raise Problem("a page's number of boxes differs from its number of words", where,
+                      f"{len(boxes)} boxes, {len(words)} words", "a box for each word", "correct the data set")
     for i, box in enumerate(boxes):
         good = isinstance(box, list) and len(box) == 4 and all(
             isinstance(value, (int, float)) and value == value and abs(value) < 1e9 for value in box)
         if not good:
             raise Problem("a box does not have four coordinates", f"{where}, word {i} ({words[i]!r})", shown(box),
-                          "[left, top, right, bottom]", "mend the data set")
+                          "[left, top, right, bottom]", "correct the data set")
     labels = None
     if columns["labels"] is not None and row[columns["labels"]] is not None:
         values = row[columns["labels"]]
         if not isinstance(values, list) or len(values) != len(words):
             found = f"{len(values)} labels" if isinstance(values, list) else shown(values)
-            raise Problem("a page has not as many labels as words", where, f"{found}, {len(words)} words",
-                          "a label for each word", "mend the data set")
+            raise Problem("a page's number of labels differs from its number of words", where,
+                          f"{found}, {len(words)} words", "a label for each word", "correct the data set")
         labels = [label_name(value, names, f"{where}, word {i} ({words[i]!r})") for i, value in enumerate(values)]
     return words, boxes, labels
 
@@ -583,7 +584,8 @@ def parser():
     result = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     result.add_argument("inputs", nargs="*", metavar="PARQUET", help="parquet files, or folders to be searched for them")
     result.add_argument("--output", metavar="DIR", help="folder for SPLIT.jsonl, images/ and labels.txt")
-    result.add_argument("--labels", metavar="FILE", help="label names in order, one a line, in place of the parquet's own")
+    result.add_argument("--labels", metavar="FILE",
+                        help="label names in order, one per line, instead of the parquet's own")
     result.add_argument("--images", metavar="DIR", help="where images lie that the data set only names")
     result.add_argument("--box-format", choices=("auto", "pixel", "1000"), default="auto",
                         help="what boxes are (default: worked out from the data)")

@@ -144,7 +144,7 @@ def main():
     parser.add_argument("--output", type=pathlib.Path, metavar="FILE", help="the JSONL file")
     parser.add_argument("--images", type=pathlib.Path, metavar="DIR", help="where the pictures lie, if not beside the TSV files")
     parser.add_argument("--min-confidence", type=float, default=0, metavar="N",
-                        help="leave out words of which Tesseract is less sure, 0 to 100 (default: 0)")
+                        help="omit words whose Tesseract confidence is lower, 0 to 100 (default: 0)")
     parser.add_argument("--self-test", action="store_true", help="convert a small page and compare")
     options = parser.parse_args()
     if options.self_test:

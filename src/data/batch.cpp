@@ -66,7 +66,7 @@ std::uint64_t Batch::host_bytes(const BatchShape& shape) {
 Batch::Batch(const BatchShape& shape, std::int32_t pad_id, const PixelValues& values)
     : shape_(shape), pad_id_(pad_id), values_(values) {
   check(shape.max_samples > 0 && shape.max_text_rows > 0 && shape.patches_per_side > 0 && shape.image_size > 0,
-        "a batch has room for something");
+        "a batch's capacity is positive");
   std::size_t bytes = 0;
   const auto arrays = layout(shape);
   for (const auto& [name, type] : arrays) {
@@ -120,7 +120,7 @@ void Batch::begin(const MicroBatchInfo& info) {
 
 void Batch::add_text_row(const TextToken& token, std::int32_t key) {
   const auto text = static_cast<std::size_t>(text_rows_), row = static_cast<std::size_t>(text_rows_ + visual_rows_);
-  check(text < input_ids_.size(), "a batch has room for its text");
+  check(text < input_ids_.size(), "a batch's capacity suffices for its text");
   input_ids_[text] = token.id;
   std::copy(token.box.begin(), token.box.end(), bbox_.begin() + static_cast<std::ptrdiff_t>(4 * text));
   position_ids_[text] = token.position;
@@ -140,7 +140,7 @@ void Batch::add_text_row(const TextToken& token, std::int32_t key) {
 }
 
 void Batch::close_sample(const SampleReference& reference, std::int32_t key) {
-  check(samples_ < shape_.max_samples, "a batch has room for a sample");
+  check(samples_ < shape_.max_samples, "a batch's capacity suffices for a sample");
   for (std::int64_t v = 0; v < shape_.visual_tokens(); ++v) {
     const auto visual = static_cast<std::size_t>(visual_rows_),
                row = static_cast<std::size_t>(text_rows_ + visual_rows_);
@@ -191,7 +191,7 @@ std::int64_t Batch::add(const EncodedExample& example, const SampleReference& re
 
 template <typename T>
 std::span<T> Batch::pixels_of(std::int64_t sample) const {
-  check(sample >= 0 && sample < shape_.max_samples, "a batch has room for a sample");
+  check(sample >= 0 && sample < shape_.max_samples, "a batch's capacity suffices for a sample");
   const auto count = static_cast<std::size_t>(shape_.pixels_per_sample());
   return pixels_.span<T>().subspan(static_cast<std::size_t>(sample) * count, count);
 }

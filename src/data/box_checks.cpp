@@ -165,22 +165,22 @@ void add_habit(const Page& page, BoxFormat format, const BoxReading& reading, Fi
       return add("box-fractions", {.what = "a page's boxes look like fractions of the page, 0 to 1",
                                    .found = reading.looks_like,
                                    .allowed = expected(),
-                                   .remedy = "multiply them by width and height: plimsoll check --fix OUT does"});
+                                   .remedy = "multiply them by width and height; plimsoll check --fix OUT does that"});
     case BoxHabit::kThousandths:
       return add("box-thousandths", {.what = "a page's boxes look like thousandths of the page, 0 to 1000",
                                      .found = reading.looks_like,
                                      .allowed = expected(),
-                                     .remedy = "pass --box-format 1000 if all pages are so"});
+                                     .remedy = "pass --box-format 1000 if all pages are like this"});
     case BoxHabit::kOrder:
-      return add("box-order", {.what = "a page's boxes look as if their numbers came in another order",
+      return add("box-order", {.what = "a page's boxes seem to have their numbers in another order",
                                .found = "numbers that fit " + reading.looks_like,
                                .allowed = "[left, top, right, bottom]",
                                .remedy = "write boxes as [left, top, right, bottom]"});
     case BoxHabit::kConstant:
       return add("box-constant", {.what = "all words of a page have the same box",
                                   .found = reading.looks_like,
-                                  .allowed = "each word's own box, or its segment's",
-                                  .remedy = "the layout is lost: take boxes from the OCR again"});
+                                  .allowed = "a box for each word or segment",
+                                  .remedy = "the layout is lost: get the boxes from the OCR again"});
     case BoxHabit::kMirrored:
       return add("box-mirrored", {.what = "a page's boxes look mirrored: the words run backwards",
                                   .found = reading.looks_like,
@@ -214,7 +214,7 @@ BoxReading read_boxes(const Page& page, BoxFormat format) {
   if (format == BoxFormat::kPixel && are_thousandths(boxes, page)) {
     return is(BoxHabit::kThousandths, "boxes beyond the page's edge, none beyond 1000");
   }
-  if (are_upright(page)) return is(BoxHabit::kOrder, "[y0, x0, y1, x1], or a page that lies on its side");
+  if (are_upright(page)) return is(BoxHabit::kOrder, "[y0, x0, y1, x1], or a rotated page");
   if (const auto direction = mirrored(page)) return is(BoxHabit::kMirrored, *direction);
   return reading;
 }
@@ -228,7 +228,7 @@ void check_boxes(const Page& page, BoxFormat format, const BoxReading& reading, 
     } else if (is_inverted(box) && reading.habit != BoxHabit::kOrder) {
       findings.add(
           Severity::kWarning, "box-inverted",
-          {.what = "a box's right or bottom edge lies before its left or top one",
+          {.what = "a box's right or bottom edge lies before its left or top edge",
            .where = place(page, word),
            .found = to_string(box),
            .allowed = "[left, top, right, bottom]",

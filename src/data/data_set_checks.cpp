@@ -104,7 +104,7 @@ void DataSetChecker::check_twice(const PageFacts& page) {
                             .where = place(here),
                             .found = fmt::format("the id of {}", place(first)),
                             .allowed = "an id for each page",
-                            .remedy = "number the pages, or leave the second out; pages are told apart by id"});
+                            .remedy = "number the pages, or omit the second; ids must be unique"});
     }
   }
   if (!new_content) {
@@ -115,7 +115,7 @@ void DataSetChecker::check_twice(const PageFacts& page) {
                             .where = place(here),
                             .found = fmt::format("the words and boxes of {}", place(first)),
                             .allowed = "each page once",
-                            .remedy = "leave one of them out, or they count twice"});
+                            .remedy = "omit one of them; otherwise they count twice"});
     }
   }
 }
@@ -149,7 +149,7 @@ void DataSetChecker::check_labels() {
                             .where = where,
                             .found = fmt::format("no word labelled {} among {}", label, all),
                             .allowed = "examples of every label",
-                            .remedy = "add pages that have it, or leave it out of the label set"});
+                            .remedy = "add pages that have it, or remove it from the label set"});
     }
   }
   for (const auto& [label, count] : report_.labels) {
@@ -161,7 +161,7 @@ void DataSetChecker::check_labels() {
          .found = fmt::format("{} on {:.1f} % of {}", label,
                               100.0 * static_cast<double>(count) / static_cast<double>(all), counted(all, "word")),
          .allowed = fmt::format("at most {} %", kDominantPercent),
-         .remedy = "check that labels were read; judge by F1 per label, for accuracy says nothing here"});
+         .remedy = "check that labels were read correctly; use F1 per label, because accuracy is meaningless here"});
   }
 }
 
@@ -180,8 +180,8 @@ void DataSetChecker::check_scheme() {
       return;
     case LabelScheme::kPlain:
       report_.findings.add(Severity::kInfo, "label-scheme",
-                           {.what = "the labels have no B- or I-: each name is a whole type, and words in a row with "
-                                    "the same label are one entity",
+                           {.what = "the labels have no B- or I-: each name is a type of its own, and consecutive "
+                                    "words with the same label are one entity",
                             .where = where,
                             .found = in_quotes(odd_label(names))});
       return;
@@ -217,7 +217,7 @@ void DataSetChecker::check_box_habits() {
                           .found = fmt::format("no box beyond its image's own pixels on {} of less than 900",
                                                counted(boxes_.small_pages, "image")),
                           .allowed = "0 to 1000 from edge to edge",
-                          .remedy = "leave --box-format 1000 out, if the boxes are pixels"});
+                          .remedy = "omit --box-format 1000 if the boxes are in pixels"});
   }
   if (!thousandths && boxes_.boxes >= kFewestBoxes && small && reaching &&
       std::min(boxes_.least_width, boxes_.least_height) >= kLargePage) {
@@ -237,8 +237,8 @@ void DataSetChecker::check_box_habits() {
                          {.what = "every word has a box of its own",
                           .where = where,
                           .found = counted(report_.word_pages, "page"),
-                          .allowed = "words' boxes, or those of their lines or fields (segments) on every page",
-                          .remedy = "LayoutLMv3 was pretrained with segments' boxes, and scores higher with them"});
+                          .allowed = "word boxes, or segment boxes (of lines or fields), on every page",
+                          .remedy = "LayoutLMv3 was pretrained with segment boxes and scores higher with them"});
   }
 }
 
@@ -247,15 +247,13 @@ void DataSetChecker::check_tokens() {
   constexpr std::uint64_t kFewestWords = 100, kMostTokens = 6;
   if (report_.words < kFewestWords || report_.tokens <= kMostTokens * report_.words) return;
   const double tokens = static_cast<double>(report_.tokens) / static_cast<double>(report_.words);
-  report_.findings.add(
-      Severity::kWarning, "words-shattered",
-      {.what = "words become many tokens each: the tokenizer may not suit the text",
-       .where = listed(source_.paths()),
-       .found = fmt::format("{:.1f} tokens a word", tokens),
-       .allowed = fmt::format("at most {}; one to three are usual", kMostTokens),
-       .remedy =
-           "check the language and the encoding of the text, and that each word is one word, not a line; or use a "
-           "model whose tokenizer knows the language"});
+  report_.findings.add(Severity::kWarning, "words-shattered",
+                       {.what = "words become many tokens each: the tokenizer may not suit the text",
+                        .where = listed(source_.paths()),
+                        .found = fmt::format("{:.1f} tokens per word", tokens),
+                        .allowed = fmt::format("at most {}; one to three are usual", kMostTokens),
+                        .remedy = "check the language and the encoding of the text, and that each entry is one word, "
+                                  "not a line; or use a model with a tokenizer for the language"});
 }
 
 Findings compare_data(const CheckedData& train, const CheckedData& evaluation, std::size_t places_kept) {
@@ -271,11 +269,11 @@ Findings compare_data(const CheckedData& train, const CheckedData& evaluation, s
     const Page here = read_again(evaluation.source, held_out), there = read_again(train.source, trained);
     if (!is_same_content(here, there)) continue;
     findings.add(Severity::kWarning, "page-in-both",
-                 {.what = "a page to evaluate on is also trained on",
+                 {.what = "a page is in both the training and the evaluation data",
                   .where = place(here),
                   .found = fmt::format("the words and boxes of {}", place(there)),
-                  .allowed = "pages that training never sees",
-                  .remedy = "take it out of one of the two, or the score is too good"});
+                  .allowed = "pages that are not in the training data",
+                  .remedy = "remove it from one of them; otherwise the score is too high"});
   }
   std::vector<std::string> names = names_of(train.report.labels);
   for (const std::string& name : names_of(evaluation.report.labels)) names.push_back(name);
@@ -284,23 +282,23 @@ Findings compare_data(const CheckedData& train, const CheckedData& evaluation, s
   for (const std::string& entity : entities_in(evaluation.report.labels, scheme)) {
     if (known.empty() || known.count(entity) > 0) continue;
     findings.add(Severity::kWarning, "label-untrained",
-                 {.what = "a label occurs in evaluation and never in training",
+                 {.what = "a label occurs in the evaluation data but never in the training data",
                   .where = listed(evaluation.source.paths()),
                   .found = entity,
-                  .allowed = "labels that training sees",
-                  .remedy = "add pages with it to the training data, or split the pages anew"});
+                  .allowed = "labels that occur in the training data",
+                  .remedy = "add pages with it to the training data, or split the pages again"});
   }
   const CheckReport &a = train.report, &b = evaluation.report;
   const bool differ = (a.segment_pages > 4 * a.word_pages && b.word_pages > 4 * b.segment_pages) ||
                       (a.word_pages > 4 * a.segment_pages && b.segment_pages > 4 * b.word_pages);
   if (differ) {
     const auto name = [](const CheckReport& report) {
-      return report.segment_pages > report.word_pages ? "segments' boxes" : "words' boxes";
+      return report.segment_pages > report.word_pages ? "segment boxes" : "word boxes";
     };
     findings.add(Severity::kWarning, "word-boxes",
-                 {.what = "training and evaluation differ in what a box is",
+                 {.what = "training and evaluation data have different kinds of boxes",
                   .where = listed(evaluation.source.paths()),
-                  .found = fmt::format("{}, where training has {}", name(b), name(a)),
+                  .found = fmt::format("{}, but training data has {}", name(b), name(a)),
                   .allowed = "the same in both",
                   .remedy = "make the boxes of both in the same way"});
   }

@@ -34,7 +34,7 @@ Problem box_outside_problem(const Page& page, std::size_t word, BoxFormat format
           .allowed = format == BoxFormat::kPixel
                          ? fmt::format("x from 0 to {}, y from 0 to {} (pixels)", page.width, page.height)
                          : "numbers from 0 to 1000",
-          .remedy = "check --box-format (pixel or 1000), or mend the box"};
+          .remedy = "check --box-format (pixel or 1000), or correct the box"};
 }
 
 Problem unknown_label_problem(const Page& page, std::size_t word, const LabelSet& labels) {
@@ -42,15 +42,15 @@ Problem unknown_label_problem(const Page& page, std::size_t word, const LabelSet
           .where = place(page, word),
           .found = in_quotes(page.labels[word]),
           .allowed = labels.listed(),
-          .remedy = "mend the data; check, plan and train also take another label set (--labels), for a new head"};
+          .remedy = "correct the data; check, plan and train also take another label set (--labels) for a new head"};
 }
 
 Problem page_too_long_problem(const Page& page, std::size_t tokens, const WindowOptions& options) {
-  return {.what = "a page is longer than the model sees at once",
+  return {.what = "a page is longer than a window of the model",
           .where = place(page),
           .found = counted(tokens, "token"),
           .allowed = fmt::format("at most {} ({} less <s> and </s>)", options.content(), options.max_length),
-          .remedy = "let it be cut into overlapping windows, or truncated"};
+          .remedy = "split it into overlapping windows, or truncate it"};
 }
 
 ImageInfo read_page_image_info(Page& page) {
@@ -152,10 +152,10 @@ void Dataset::scan() {
 namespace {
 
 PageError page_changed(const Page& page, std::string found) {
-  return PageError("page-changed", {.what = "a page is not what it was when the data was first read",
+  return PageError("page-changed", {.what = "a page has changed since the data was first read",
                                     .where = place(page),
                                     .found = std::move(found),
-                                    .remedy = "leave data files alone while they are in use; start again"});
+                                    .remedy = "do not change data files during a run; start again"});
 }
 
 }  // namespace
@@ -199,8 +199,8 @@ void Dataset::load_pixels(Scratch& scratch, std::span<std::uint8_t> out) const {
   const ImageInfo info = read_page_image_info(scratch.page);
   if (info.width > image_limits_.width || info.height > image_limits_.height ||
       info.decode_bytes > image_limits_.decode_bytes) {
-    throw page_changed(scratch.page,
-                       fmt::format("an image of {} x {} pixels, larger than any before", info.width, info.height));
+    throw page_changed(scratch.page, fmt::format("an image of {} x {} pixels, larger than every image read at first",
+                                                 info.width, info.height));
   }
   try {
     std::optional<ByteGate::Pass> pass;

@@ -118,18 +118,18 @@ std::string data_remedy(const FileKind& kind, const fs::path& path) {
       return ocr_command(path);
     case Format::kPdf:
       return fmt::format(
-          "make pictures of its pages: pdftoppm -r 150 -png {} page; then, for each, tesseract "
-          "page-1.png page-1 tsv; then tools/ocr_to_pages.py --output pages.jsonl page-*.tsv",
+          "convert its pages to pictures: pdftoppm -r 150 -png {} page; then, for each, run tesseract page-1.png "
+          "page-1 tsv; then tools/ocr_to_pages.py --output pages.jsonl page-*.tsv",
           path.string());
     case Format::kZip:
-      return fmt::format("unpack it: unzip {} -d DIR; then name the data in it", path.string());
+      return fmt::format("unpack it: unzip {} -d DIR; then pass the data in it", path.string());
     case Format::kCompressed:
-      return "unpack it first (gunzip, unxz, bunzip2, unzstd, tar -xf); then name the data in it";
+      return "unpack it first (gunzip, unxz, bunzip2, unzstd, tar -xf); then pass the data in it";
     case Format::kTable:
-      return "write one JSON object a line, whose words, boxes and labels are lists; with pandas: "
+      return "write one JSON object per line, with lists of words, boxes and labels; with pandas: "
              "frame.to_json('pages.jsonl', orient='records', lines=True)";
     case Format::kMarkup:
-      return "write its words and boxes as JSONL, one object a page; Tesseract also writes TSV, which "
+      return "write its words and boxes as JSONL, one object per page; Tesseract also writes TSV, which "
              "tools/ocr_to_pages.py reads";
     case Format::kUtf16:
       return fmt::format("convert it: iconv -f UTF-16 -t UTF-8 {} > pages.jsonl", path.string());
@@ -138,14 +138,14 @@ std::string data_remedy(const FileKind& kind, const fs::path& path) {
     case Format::kBinary:
       break;
   }
-  return "write the pages as JSONL: one JSON object a line";
+  return "write the pages as JSONL: one JSON object per line";
 }
 
 [[noreturn]] void refuse(const std::string& where, std::string found, std::string remedy) {
-  throw DataError({.what = "the data is not in a form that Plimsoll reads",
+  throw DataError({.what = "unsupported data format",
                    .where = where,
                    .found = std::move(found),
-                   .allowed = "a JSONL file, one page a line: {\"image\": …, \"words\": […], \"boxes\": […], "
+                   .allowed = "a JSONL file, one page per line: {\"image\": …, \"words\": […], \"boxes\": […], "
                               "\"labels\": […]}; or a folder with annotations/ and images/ (FUNSD)",
                    .remedy = std::move(remedy)});
 }
@@ -170,7 +170,7 @@ void refuse_folder(const fs::path& folder) {
   if (fs::is_directory(folder / "training_data", error)) return;  // FUNSD's own layout; opening it reports the error
   const std::string where = folder.string();
   if (!jsonl.empty())
-    refuse(where, "a folder with JSONL files in it", fmt::format("name the file itself: {}", jsonl.string()));
+    refuse(where, "a folder with JSONL files in it", fmt::format("pass the file itself: {}", jsonl.string()));
   if (!parquet.empty()) refuse(where, "a folder of parquet files", convert_command(folder));
   if (!arrow.empty()) {
     refuse(where, "a data set that the datasets library saved (Arrow)",
@@ -235,7 +235,7 @@ void refuse_other_data(const fs::path& path) {
                        id, folder, folder));
   }
   if (is_url && !fs::exists(path, error)) {
-    refuse(name, "an address", "Plimsoll downloads nothing: fetch the file first (curl -LO ADDRESS), then name it");
+    refuse(name, "a URL", "Plimsoll downloads nothing: download the file first (curl -LO URL), then pass it");
   }
   if (const std::optional<FileKind> kind = recognise_file(path)) refuse(name, kind->name, data_remedy(*kind, path));
 }
@@ -244,12 +244,12 @@ std::string model_remedy(const FileKind& kind, const fs::path& path) {
   const std::string folder = path.has_parent_path() ? path.parent_path().string() : ".";
   switch (kind.format) {
     case Format::kWeights:
-      return fmt::format("name the directory that holds it, beside config.json: --model {}", folder);
+      return fmt::format("pass the directory that holds it and config.json: --model {}", folder);
     case Format::kZip:
     case Format::kCompressed:
-      return "unpack it first, then name the directory in it that holds config.json";
+      return "unpack it first, then pass the directory in it that holds config.json";
     case Format::kBinary:
-      return "a model in another form (ONNX, TensorFlow) cannot be read: get its safetensors";
+      return "ONNX and TensorFlow models are not supported: get the model's safetensors weights";
     default:
       return fmt::format("data belongs to --data: pass a model directory or a preset to --model, and --data {}",
                          path.string());

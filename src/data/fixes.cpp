@@ -40,7 +40,7 @@ class Fixer {
         out_(std::move(out)),
         segment_boxes_(segment_boxes) {
     if (source.paths().size() > 1) {
-      throw UsageError({.what = "one file is mended at a time",
+      throw UsageError({.what = "--fix takes one file at a time",
                         .where = "--fix",
                         .found = fmt::format("--data {}", listed(source.paths())),
                         .allowed = "one JSONL file, or one folder of FUNSD",
@@ -54,11 +54,11 @@ class Fixer {
   FixReport run() {
     std::error_code error;
     if (fs::equivalent(path_, out_, error)) {
-      throw UsageError({.what = "the copy would take the original's place",
+      throw UsageError({.what = "the copy would overwrite the original",
                         .where = "--fix",
                         .found = out_.string(),
-                        .allowed = "another path than that of the data",
-                        .remedy = "name a new file (or folder, for FUNSD)"});
+                        .allowed = "a path other than the data's",
+                        .remedy = "pass a new file (or folder, for FUNSD)"});
     }
     fs::is_directory(path_, error) ? fs::create_directories(out_ / "annotations", error)
                                    : fs::create_directories(fs::absolute(out_).parent_path(), error);
@@ -84,7 +84,7 @@ class Fixer {
   void record(const Page& page, const std::vector<BoxRepair>& repairs) {
     for (const BoxRepair& repair : repairs) {
       report_.changes.add(Severity::kInfo, repair.kinds,
-                          {.what = fmt::format("mended: {}", repair.kinds),
+                          {.what = fmt::format("fixed: {}", repair.kinds),
                            .where = place(page, repair.word),
                            .found = fmt::format("{} becomes {}", to_string(repair.from), to_string(repair.to))});
       if (!list_) continue;
@@ -117,9 +117,9 @@ class Fixer {
       file.write(line);
     }
     if (!in.eof()) {
-      throw DataError({.what = "a file cannot be read to its end",
+      throw DataError({.what = "a file cannot be read completely",
                        .where = fmt::format("{}, after line {}", path_.string(), index),
-                       .remedy = "check the disk and the memory that is free; nothing was written"});
+                       .remedy = "check the disk and the free memory; nothing was written"});
     }
     file.close();
   }

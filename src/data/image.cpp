@@ -32,7 +32,7 @@ ImageError unreadable(const fs::path& path, std::string what, std::string found)
   return ImageError("image-unreadable", {.what = std::move(what),
                                          .where = path.string(),
                                          .found = std::move(found),
-                                         .allowed = "a whole PNG, JPEG, TIFF, PNM or BMP file",
+                                         .allowed = "a complete PNG, JPEG, TIFF, PNM or BMP file",
                                          .remedy = "open it in a viewer; save or copy it again"});
 }
 
@@ -85,7 +85,7 @@ std::string_view refused_format_name(int format) {
     case IFF_LPDF:
       return "PostScript or PDF";
     default:
-      return "no image format that is known here";
+      return "not a known image format";
   }
 }
 
@@ -182,7 +182,7 @@ Header read_header(const fs::path& path, const InputFile& file) {
     if (begins_like_tiff(file)) {
       throw unreadable(path, "a page's image ends too early", "a TIFF whose directory cannot be read");
     }
-    throw ImageError("image-kind", {.what = "a page's image is of a kind that is not read",
+    throw ImageError("image-kind", {.what = "a page's image has an unsupported format",
                                     .where = path.string(),
                                     .found = std::string(refused_format_name(header.format)),
                                     .allowed = "PNG, JPEG, TIFF, PNM or BMP",
@@ -203,11 +203,11 @@ Header read_header(const fs::path& path, const InputFile& file) {
   const std::uint64_t pixels = static_cast<std::uint64_t>(info.width) * static_cast<std::uint64_t>(info.height);
   if (pixels > kMaxImagePixels) {
     throw ImageError("image-too-large",
-                     {.what = "a page's image is too large to be a page",
+                     {.what = "a page's image is too large",
                       .where = path.string(),
                       .found = fmt::format("{} x {} pixels", info.width, info.height),
                       .allowed = fmt::format("at most {} million pixels", kMaxImagePixels / 1'000'000),
-                      .remedy = "scale it down: the model sees 224 x 224 of it"});
+                      .remedy = "scale it down: the model's input is 224 x 224"});
   }
   if (info.format == "jpeg" && info.samples_per_pixel == 4) {
     throw ImageError("image-kind", {.what = "a page's image has CMYK colours",

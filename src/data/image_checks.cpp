@@ -58,8 +58,8 @@ void check_pixels(const Page& page, Findings& findings) {
     findings.add(Severity::kWarning, kind, std::move(problem));
   };
   if (image->damaged()) {
-    add("image-damaged",
-        {.what = "a page's image holds bad data, but can be read", .remedy = "look at it; save or copy it again"});
+    add("image-damaged", {.what = "a page's image has damaged data, but can be decoded",
+                          .remedy = "check it in a viewer; save or copy it again"});
   }
   if (facts.ink < kLeastInk && !page.words.empty()) {
     add("image-blank",
@@ -69,7 +69,7 @@ void check_pixels(const Page& page, Findings& findings) {
          .remedy = "render or scan the page again"});
   }
   if (facts.blue_cast > kBluestPaper) {
-    add("image-bgr", {.what = "a page's image looks as if red and blue were exchanged",
+    add("image-bgr", {.what = "red and blue seem to be exchanged in a page's image",
                       .found = fmt::format("paper with {:.0f} levels more blue than red", facts.blue_cast),
                       .allowed = "white or warm paper",
                       .remedy = "OpenCV reads and writes BGR: convert with cv2.cvtColor(image, cv2.COLOR_BGR2RGB)"});

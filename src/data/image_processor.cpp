@@ -19,8 +19,8 @@ constexpr std::uint64_t kLongestConfigBytes = 16 * kMiB;
 constexpr int kBilinear = 2;  // PIL.Image.Resampling.BILINEAR
 
 DataError bad_value(const std::string& where, std::string_view key, const Json& found, std::string allowed,
-                    std::string remedy = "mend the file, or take it from the model's source again") {
-  return DataError({.what = fmt::format("{} in an image processor's configuration cannot be used", key),
+                    std::string remedy = "correct the file, or download it again with the model") {
+  return DataError({.what = fmt::format("unsupported {} in an image processor's configuration", key),
                     .where = where,
                     .found = found.dump(-1, ' ', false, Json::error_handler_t::replace).substr(0, 80),
                     .allowed = std::move(allowed),
@@ -86,7 +86,7 @@ ImageProcessorConfig ImageProcessorConfig::from_json(const std::string& text, co
   if (!file.is_object()) {
     throw DataError({.what = "an image processor's configuration is not a JSON object",
                      .where = where,
-                     .remedy = "mend the file, or take it from the model's source again"});
+                     .remedy = "correct the file, or download it again with the model"});
   }
   const Json* nested = find(file, "image_processor");
   const Json& object = nested != nullptr && nested->is_object() ? *nested : file;
@@ -108,7 +108,7 @@ ImageProcessorConfig ImageProcessorConfig::from_json(const std::string& text, co
   if (const Json* resample = find(object, "resample");
       resample != nullptr && config.do_resize && *resample != kBilinear) {
     throw bad_value(where, "resample", *resample, "2 (bilinear)",
-                    "LayoutLMv3 was trained with bilinear resizing: set resample to 2, or leave it out");
+                    "LayoutLMv3 was trained with bilinear resizing: set resample to 2, or omit it");
   }
   return config;
 }

@@ -57,12 +57,12 @@ std::string scheme_note(std::span<const std::string> names) {
   switch (label_scheme(names)) {
     case LabelScheme::kPlain:
       return fmt::format(
-          "the labels have no B- or I- ({}): each name is a whole type, and words in a row with the same label are one "
-          "entity",
+          "the labels have no B- or I- ({}): each name is a type of its own, and consecutive words with the same label "
+          "are one entity",
           in_quotes(odd_label(names)));
     case LabelScheme::kMixed:
       return fmt::format(
-          "the labels mix schemes ({} beside others): a name without a tag is read as a whole type, L- as E- and U- as "
+          "the labels mix schemes (such as {}): a name without a tag is read as a type of its own, L- as E- and U- as "
           "S-",
           in_quotes(odd_label(names)));
     default:

@@ -35,7 +35,7 @@ DataError bad_config(const fs::path& path, std::string what, std::string found, 
                     .where = path.string(),
                     .found = std::move(found),
                     .allowed = std::move(allowed),
-                    .remedy = "mend the file, or take it from the model's source again"});
+                    .remedy = "correct the file, or download it again with the model"});
 }
 
 // Reads {"0": "O", "1": "B-X"} or {"O": 0, "B-X": 1} as number -> name.
@@ -75,13 +75,13 @@ LabelSet::LabelSet(std::vector<std::string> names, std::string_view where) : nam
                        .where = std::string(where),
                        .found = std::move(found),
                        .allowed = "names, each once: O,B-X,I-X",
-                       .remedy = "mend the list of labels"});
+                       .remedy = "correct the list of labels"});
   };
   if (names_.empty()) throw fail("a label set is empty", "no name");
   for (const std::string& name : names_) {
     if (name.empty()) throw fail("a label has no name", fmt::format("{}", fmt::join(names_, ",")));
     if (!ids_.emplace(name, static_cast<std::int32_t>(ids_.size())).second) {
-      throw fail("a label comes twice", in_quotes(name));
+      throw fail("a label occurs twice", in_quotes(name));
     }
   }
 }
@@ -91,10 +91,10 @@ LabelSet LabelSet::parse(const std::string& list_or_file) {
   const bool is_file = fs::is_regular_file(list_or_file, error);
   const bool looks_like_file = list_or_file.find('/') != std::string::npos || list_or_file.ends_with(".txt");
   if (!is_file && looks_like_file && list_or_file.find(',') == std::string::npos) {
-    throw UsageError({.what = "there is no such file of labels",
+    throw UsageError({.what = "the label file is not found",
                       .where = "--labels",
                       .found = list_or_file,
-                      .allowed = "a file with one label name a line, or names: O,B-X,I-X",
+                      .allowed = "a file with one label name per line, or names: O,B-X,I-X",
                       .remedy = "check the path"});
   }
   const std::string text = is_file ? read_text_file(list_or_file, kLongestConfigBytes) : list_or_file;
@@ -178,13 +178,13 @@ LabelSet LabelSet::from_pages(const PageSource& pages) {
     for (std::string& label : page.labels) seen.insert(std::move(label));
   }
   if (seen.empty()) {
-    throw DataError({.what = any_words ? "no page has labels" : "no page has words, which labels could belong to",
+    throw DataError({.what = any_words ? "no page has labels" : "no page has words",
                      .where = pages.size() > 0 ? place(pages.read(0)) : plimsoll::listed(pages.paths()),
                      .found = fmt::format("{} without {}, this one first", counted(pages.size(), "page"),
                                           any_words ? "`labels` or `ner_tags`" : "words"),
                      .allowed = "one label per word",
-                     .remedy = any_words ? "add labels to the data, or name the label set with --labels"
-                                         : "read the pages' text first (OCR), and label it"});
+                     .remedy = any_words ? "add labels to the data, or pass the label set with --labels"
+                                         : "run OCR on the pages first, and label their words"});
   }
   return from_names_seen(seen);
 }

@@ -57,7 +57,7 @@ void Loader::start_workers() {
       ++started;
     }
   } catch (const std::system_error& error) {
-    log_warning(fmt::format("the system started {} of {} ({}): the same batches come, later", started,
+    log_warning(fmt::format("the system started only {} of {} ({}): batches are the same, but slower", started,
                             counted(workers_.size(), "thread that loads pages", "threads that load pages"),
                             error.code().message()));
   } catch (...) {

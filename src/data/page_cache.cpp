@@ -71,10 +71,10 @@ PageCache::PageCache(const fs::path& path, const CacheKey& key, std::span<const 
   std::error_code error;
   fs::create_directories(path.parent_path(), error);
   if (error) {
-    throw EnvironmentError({.what = "cannot make the cache's directory",
+    throw EnvironmentError({.what = "cannot create the cache's directory",
                             .where = path.parent_path().string(),
                             .found = error.message(),
-                            .remedy = "check the path, its permissions and the disk, or name another with --cache"});
+                            .remedy = "check the path, its permissions and the disk, or pass another with --cache"});
   }
   const Lock lock(path.string() + ".lock");
   const std::optional<std::string> why = open();
@@ -84,32 +84,32 @@ PageCache::PageCache(const fs::path& path, const CacheKey& key, std::span<const 
   make(threads, fill);
   const std::optional<std::string> still = open();
   if (still) {
-    throw EnvironmentError({.what = "a cache of pages is not what was written",
+    throw EnvironmentError({.what = "the page cache does not match what was written",
                             .where = path.string(),
                             .found = *still,
-                            .remedy = "check the disk, or name another directory with --cache"});
+                            .remedy = "check the disk, or pass another directory with --cache"});
   }
 }
 
 std::optional<std::string> PageCache::open() {
   file_.reset();
   std::error_code error;
-  if (!fs::exists(path_, error)) return "there is none yet";
+  if (!fs::exists(path_, error)) return "it does not exist yet";
   InputFile file(path_);
   Header header;
   const std::uint64_t whole = offsets_.back() + checksums_.size() * sizeof(std::uint64_t);
-  if (file.size_bytes() < sizeof(Header)) return "the one there is cut";
+  if (file.size_bytes() < sizeof(Header)) return "the existing one is truncated";
   file.read_at(0, std::as_writable_bytes(std::span(&header, 1)));
-  if (header.magic != Header().magic) return "the file there is none";
-  if (header.version != Header().version) return "the one there is of another version";
-  if (header.checksum != checksum_of(header)) return "the one there is damaged";
+  if (header.magic != Header().magic) return "the existing file is not a cache";
+  if (header.version != Header().version) return "the existing one has another version";
+  if (header.checksum != checksum_of(header)) return "the existing one is damaged";
   if (header.key != key_.words_ || header.pages != checksums_.size() || header.list_offset != offsets_.back()) {
-    return "the one there is of other data or options";
+    return "the existing one belongs to other data or options";
   }
-  if (file.size_bytes() != whole) return "the one there is cut";
+  if (file.size_bytes() != whole) return "the existing one is truncated";
   const std::span<std::byte> list = std::as_writable_bytes(std::span(checksums_));
   file.read_at(offsets_.back(), list);
-  if (hash_bytes(list) != header.list_checksum) return "the one there is damaged";
+  if (hash_bytes(list) != header.list_checksum) return "the existing one is damaged";
   file_.emplace(std::move(file));
   return std::nullopt;
 }
@@ -119,11 +119,11 @@ void PageCache::make(int threads, const Fill& fill) {
   std::error_code error;
   const fs::space_info space = fs::space(path_.parent_path(), error);
   if (!error && space.available < whole) {
-    throw EnvironmentError({.what = "the cache of pages does not fit the disk",
+    throw EnvironmentError({.what = "not enough disk space for the page cache",
                             .where = path_.string(),
                             .found = fmt::format("{} free", format_bytes(space.available)),
                             .allowed = fmt::format("{} or more", format_bytes(whole)),
-                            .remedy = "free some disk space, name another directory, or leave --cache out"});
+                            .remedy = "free some disk space, pass another directory, or omit --cache"});
   }
   Header header{.key = key_.words_, .pages = checksums_.size(), .list_offset = offsets_.back()};
   OutputFile file(path_);
@@ -155,10 +155,9 @@ bool PageCache::read(std::size_t page, const std::function<void(std::span<const 
     if (damaged_.exchange(true)) return false;
     std::error_code error;
     fs::remove(path_, error);
-    log_warning(
-        fmt::format("the cache {} is damaged at page {}: such pages are read from the data, and the next run "
-                    "makes it again",
-                    path_.string(), page));
+    log_warning(fmt::format(
+        "the cache {} is damaged at page {}: damaged pages are read from the data, and the next run rebuilds it",
+        path_.string(), page));
     return false;
   }
   use(entry.bytes());

@@ -38,19 +38,19 @@ std::uint64_t content_hash(const Page& page) {
 
 Problem turned_image_problem(const Page& page, const ImageInfo& info) {
   constexpr const char* kHow[] = {"mirrored",
-                                  "turned by 180 degrees",
-                                  "turned upside down and mirrored",
-                                  "mirrored and turned by 90 degrees",
-                                  "turned by 90 degrees clockwise",
-                                  "mirrored and turned by 90 degrees",
-                                  "turned by 90 degrees counterclockwise"};
-  return {.what = "a page's image has an EXIF orientation, and is turned as viewers show it",
+                                  "rotated by 180 degrees",
+                                  "upside down and mirrored",
+                                  "mirrored and rotated by 90 degrees",
+                                  "rotated by 90 degrees clockwise",
+                                  "mirrored and rotated by 90 degrees",
+                                  "rotated by 90 degrees counterclockwise"};
+  return {.what = "a page's image has an EXIF orientation, and is rotated as viewers show it",
           .where = fmt::format("{}, image {}", place(page), page.image.string()),
           .found = fmt::format("orientation {}: {}", info.orientation, kHow[info.orientation - 2]),
-          .allowed = fmt::format("boxes measured on the turned image of {} x {} pixels", info.width, info.height),
+          .allowed = fmt::format("boxes measured on the rotated image of {} x {} pixels", info.width, info.height),
           .remedy =
-              "fine if boxes fit the image as a viewer shows it; otherwise turn the boxes, or write the image "
-              "again without the orientation"};
+              "this is fine if the boxes fit the image as a viewer shows it; otherwise rotate the boxes, or write the "
+              "image again without the orientation"};
 }
 
 }  // namespace
@@ -60,7 +60,7 @@ Problem mixed_labels_problem(std::string where, std::string_view label) {
           .where = std::move(where),
           .found = in_quotes(label),
           .allowed = "one scheme: IOB1, IOB2, BIOES or BILOU with a tag before each type, or plain names throughout",
-          .remedy = "name all labels in one scheme: B-X for the first word of an X and I-X for the others, say"};
+          .remedy = "name all labels in one scheme, for example B-X for the first word of an X and I-X for the others"};
 }
 
 PageChecker::PageChecker(const PageSource& source, const CheckOptions& options, ByteGate& decoding)
@@ -99,7 +99,7 @@ void PageChecker::check_page(Page& page, std::size_t index) {
          .where = place(page),
          .found = "0 words",
          .allowed = "at least one",
-         .remedy = "leave the page out, or read its text first (OCR)"});
+         .remedy = "omit the page, or run OCR first"});
   }
   if (!std::ranges::binary_search(options_.skipped, static_cast<std::uint32_t>(index))) {
     check_image(page);
@@ -117,15 +117,14 @@ void PageChecker::check_image(Page& page) {
     if (info.orientation != 1) add(Severity::kWarning, "image-turned", turned_image_problem(page, info));
     if (width > 0 && options_.box_format == BoxFormat::kPixel && (width != info.width || height != info.height)) {
       add(Severity::kWarning, "image-size",
-          {.what = "a page's width and height are not its image's",
+          {.what = "a page's width and height differ from its image's",
            .where = place(page),
            .found = fmt::format("{} x {}", width, height),
            .allowed = fmt::format("{} x {} pixels", info.width, info.height),
            .remedy = width != info.height || height != info.width
-                         ? "fine if boxes were measured at the size given; otherwise write the image's size"
-                     : info.orientation != 1
-                         ? "boxes that were measured before the image was turned must be turned as well"
-                         : "exchange width and height"});
+                         ? "this is fine if the boxes were measured at the given size; otherwise write the image's size"
+                     : info.orientation != 1 ? "rotate boxes that were measured before the image was rotated"
+                                             : "swap width and height"});
     }
     if (options_.decode_images) {
       const ByteGate::Pass pass(decoding_, info.decode_bytes);
@@ -153,7 +152,7 @@ void PageChecker::check_page_boxes(const Page& page) {
     ++block_->counts.word_pages;
     block_->word_level.add(
         Severity::kWarning, "word-boxes",
-        {.what = "a page has a box for each word where segment-level boxes are usual",
+        {.what = "a page has word boxes, but most pages have segment boxes",
          .where = place(page),
          .found = counted(page.words.size(), "word") + ", no two in a row with the same box",
          .allowed = "all words of a line or field with the box of that line or field, as LayoutLMv3 was trained",
@@ -169,7 +168,7 @@ void PageChecker::check_labels(const Page& page) {
         {.what = "a page has no labels",
          .where = place(page),
          .allowed = "`labels` or `ner_tags`, one per word",
-         .remedy = "label the page, or leave it out"});
+         .remedy = "label the page, or omit it"});
     return;
   }
   for (std::size_t word = 0; word < page.labels.size(); ++word) {
@@ -231,7 +230,7 @@ void PageChecker::check_tag_order(const Page& page) {
            .found = fmt::format("{} after {}", at_end ? "the page's end" : page.labels[word], last),
            .allowed = open ? fmt::format("I-{0} or {1}-{0}", before.type, closing_is_e ? 'E' : 'L')
                            : fmt::format("O, B- or {}-", closing_is_e ? 'S' : 'U'),
-           .remedy = fmt::format("mend the label; a word by itself has {}-", closing_is_e ? 'S' : 'U')});
+           .remedy = fmt::format("correct the label; a single word has {}-", closing_is_e ? 'S' : 'U')});
     }
     before = now;
     known = true;
@@ -273,17 +272,17 @@ void PageChecker::check_tokens(const Page& page) {
   for (std::size_t word = 0; word < tokens_.first_of_word.size(); ++word) {
     if (tokens_.first_of_word[word] != kNoWord) continue;
     add(Severity::kWarning, "word-without-tokens",
-        {.what = "a word has no tokens: it is not trained on, and predicted as O",
+        {.what = "a word has no tokens: it is ignored in training and predicted as O",
          .where = place(page, word),
          .found = in_quotes(page.words[word]),
          .allowed = "some text",
-         .remedy = "leave empty words out of the data"});
+         .remedy = "remove empty words from the data"});
   }
   for (std::size_t token = 0; token < tokens_.ids.size() && options_.vocab_size > 0; ++token) {
     const std::int32_t id = tokens_.ids[token];
     if (id >= 0 && id < options_.vocab_size) continue;
     add(Severity::kError, "token-outside",
-        {.what = "a word has a token that the model's vocabulary has not",
+        {.what = "a word has a token outside the model's vocabulary",
          .where = place(page, static_cast<std::size_t>(tokens_.words[token])),
          .found = fmt::format("token id {}", id),
          .allowed = fmt::format("0 to {}", options_.vocab_size - 1),
@@ -300,7 +299,7 @@ void PageChecker::check_length(const Page& page) {
       const auto begins = [&](std::int32_t first) { return first >= window.begin && first < window.end; };
       if (std::ranges::any_of(tokens_.first_of_word, begins)) continue;
       add(Severity::kWarning, "window-ignored",
-          {.what = "nothing in a window has a label: it is trained on in vain",
+          {.what = "a window has no labels, so training on it is useless",
            .where = place(page),
            .found = fmt::format("tokens {} to {}, in which no word begins", window.begin, window.end),
            .allowed = "at least one word that begins there",
@@ -317,15 +316,15 @@ void PageChecker::check_length(const Page& page) {
       if (lost == 0) return;
       block_->counts.lost_words += lost;
       return add(Severity::kWarning, "words-lost",
-                 {.what = "a page is cut short",
+                 {.what = "a page is truncated",
                   .where = place(page),
                   .found = fmt::format("{} of {} lost", lost, counted(page.words.size(), "word")),
                   .allowed = counted(options_.windows.content(), "token"),
-                  .remedy = "let long pages be cut into windows instead: leave --truncate out"});
+                  .remedy = "split long pages into windows instead: omit --truncate"});
     case LongPages::kWindows:
       return add(
           Severity::kInfo, "long-page",
-          {.what = "a page is longer than the model sees at once, and is cut into windows",
+          {.what = "a page is longer than a window of the model and is split into windows",
            .where = place(page),
            .found = fmt::format("{}, {}", counted(tokens_.ids.size(), "token"), counted(windows_.size(), "window"))});
   }

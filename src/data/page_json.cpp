@@ -95,7 +95,7 @@ Json parse_object(std::string_view text, const Page& page) {
                                  .where = place(page),
                                  .found = "more than " + counted(kMaxJsonDepth, "level"),
                                  .allowed = "{\"image\": …, \"words\": […], \"boxes\": […]}",
-                                 .remedy = "mend the line, or write the file with a JSON library"});
+                                 .remedy = "correct the line, or write the file with a JSON library"});
   }
   Json json;
   try {
@@ -111,7 +111,7 @@ Json parse_object(std::string_view text, const Page& page) {
       throw PageError("bad-json", {.what = "a line is not a whole JSON object",
                                    .where = place(page),
                                    .found = in_quotes(text),
-                                   .allowed = "JSONL: each page whole, on a line of its own",
+                                   .allowed = "JSONL: each page complete, on a line of its own",
                                    .remedy = "write pages without indentation and without an array around them "
                                              "(jq -c . turns objects, jq -c '.[]' an array, into JSONL)"});
     }
@@ -120,22 +120,22 @@ Json parse_object(std::string_view text, const Page& page) {
     throw PageError("bad-json", {.what = cut ? "JSON ends too early" : "not valid JSON",
                                  .where = fmt::format("{}, near byte {} of {}", place(page), at, text.size()),
                                  .found = in_quotes(tail),
-                                 .allowed = "one whole JSON object",
-                                 .remedy = cut ? "the file was cut: write or copy it again"
-                                               : "mend the line, or write the file with a JSON library"});
+                                 .allowed = "one complete JSON object",
+                                 .remedy = cut ? "the file is truncated: write or copy it again"
+                                               : "correct the line, or write the file with a JSON library"});
   } catch (const Json::out_of_range& error) {
     throw PageError("not-finite", {.what = "a number is too large for a double",
                                    .where = place(page),
                                    .found = error.what(),
                                    .allowed = "finite numbers",
-                                   .remedy = "find what computed it and write the page again"});
+                                   .remedy = "check the program that computed it, and write the page again"});
   }
   if (!json.is_object()) {
     throw PageError("bad-json", {.what = "a page is not a JSON object",
                                  .where = place(page),
                                  .found = shown(json),
                                  .allowed = "{\"image\": …, \"words\": […], \"boxes\": […]}",
-                                 .remedy = "write one JSON object a line (JSONL), not one array"});
+                                 .remedy = "write one JSON object per line (JSONL), not one array"});
   }
   return json;
 }
@@ -183,7 +183,7 @@ PageError wrong_type(const Page& page, std::string where, const Json& value, std
                                   .where = fmt::format("{}, {}", place(page), where),
                                   .found = shown(value),
                                   .allowed = std::move(allowed),
-                                  .remedy = "mend the page's JSON"});
+                                  .remedy = "correct the page's JSON"});
 }
 
 const Json& need_array(const Json& object, std::span<const char* const> names, const Page& page) {
@@ -222,7 +222,7 @@ Box parse_box(const Json& value, const std::string& where, PageFaults* faults) {
     const Json& number = value[i];
     if (number.is_string() && std::ranges::find(kNonFinite, number.get<std::string>()) != std::end(kNonFinite)) {
       return fail("not-finite", "a coordinate is not finite (NaN or Infinity)", "finite numbers",
-                  "find what computed it and write the page again");
+                  "check the program that computed it, and write the page again");
     }
     if (!number.is_number()) {
       return fail("box-shape", "a coordinate is not a number", "[x0, y0, x1, y1], all numbers",
@@ -261,19 +261,19 @@ std::string label_name(const Json& value, const Page& page, std::size_t word, co
   }
   if (!value.is_number_integer()) {
     return fail("wrong-type", "a label is neither a name nor a number", "a label's name or its number",
-                "mend the page's JSON; a word outside every entity has O");
+                "correct the page's JSON; a word outside every entity has O");
   }
   const auto number = value.get<std::int64_t>();
   const auto count = static_cast<std::int64_t>(options.label_names.size());
   if (count == 0) {
-    return fail("label-numbers", "labels are numbers, and nothing says what they mean",
+    return fail("label-numbers", "labels are numbers, but their names are not given",
                 "label names, or numbers together with a list of names",
-                "give the names in order: --labels O,B-TOTAL,I-TOTAL,…");
+                "pass the names in order: --labels O,B-TOTAL,I-TOTAL,…");
   }
   if (number < 0 || number >= count) {
     return fail("label-unknown", "a label's number is not in the label set",
                 fmt::format("0 to {} ({})", count - 1, counted(count, "label")),
-                "mend the data; check, plan and train also take another label set (--labels), for a new head");
+                "correct the data; check, plan and train also take another label set (--labels) for a new head");
   }
   return options.label_names[static_cast<std::size_t>(number)];
 }
@@ -286,11 +286,12 @@ bool counts_agree(const Page& page, const Json& boxes, const Json* labels, PageF
   std::string found = bad_boxes ? counted(boxes.size(), "box") + ", " : "";
   if (bad_labels) found += counted(labels->size(), "label") + ", ";
   const std::string_view name = bad_boxes && bad_labels ? "boxes and labels" : bad_boxes ? "boxes" : "labels";
-  report(faults, PageError("counts-differ", {.what = fmt::format("a page has not as many {} as words", name),
-                                             .where = place(page),
-                                             .found = found + counted(words, "word"),
-                                             .allowed = fmt::format("{} {}, one for each word", words, name),
-                                             .remedy = "write words, boxes and labels in step"}));
+  report(faults, PageError("counts-differ",
+                           {.what = fmt::format("a page's number of {} differs from its number of words", name),
+                            .where = place(page),
+                            .found = found + counted(words, "word"),
+                            .allowed = fmt::format("{} {}, one for each word", words, name),
+                            .remedy = "write one box and one label for each word"}));
   return false;
 }
 

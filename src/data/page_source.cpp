@@ -79,17 +79,17 @@ class JsonlSource final : public PageSource {
     throw DataError({.what = "a data file has no pages",
                      .where = file_.path().string(),
                      .found = fmt::format("{}, no line with text", format_bytes(file_.size_bytes())),
-                     .allowed = "one JSON object a line",
-                     .remedy = "name a JSONL file with at least one page"});
+                     .allowed = "one JSON object per line",
+                     .remedy = "pass a JSONL file with at least one page"});
   }
 
   void add_line(std::uint64_t start, std::uint64_t end, std::uint32_t number) {
     if (end - start > options_.max_page_bytes) {
-      throw DataError({.what = "a line is too long to be a page",
+      throw DataError({.what = "a line is too long for one page",
                        .where = fmt::format("{}:{}", file_.path().string(), number),
                        .found = format_bytes(end - start),
                        .allowed = fmt::format("at most {}", format_bytes(options_.max_page_bytes)),
-                       .remedy = "write one JSON object a line (JSONL), not one array of all pages"});
+                       .remedy = "write one JSON object per line (JSONL), not one array of all pages"});
     }
     lines_.push_back({start, static_cast<std::uint32_t>(end - start), number});
     longest_ = std::max(longest_, end - start);
@@ -115,7 +115,7 @@ class FunsdSource final : public PageSource {
     throw DataError({.what = "a FUNSD folder has no pages",
                      .where = (path / "annotations").string(),
                      .allowed = "annotations/*.json beside images/*.png",
-                     .remedy = "name the folder that holds annotations and images, such as training_data"});
+                     .remedy = "pass the folder that holds annotations and images, such as training_data"});
   }
 
   std::size_t size() const override { return names_.size(); }
@@ -188,10 +188,10 @@ std::unique_ptr<PageSource> open_one(const fs::path& path, const ReadOptions& op
   std::error_code error;
   if (!fs::is_directory(path, error)) {
     if (options.segment_boxes) {
-      throw UsageError({.what = "segment boxes need FUNSD's folder layout, which says which words form an entity",
+      throw UsageError({.what = "--segment-boxes needs FUNSD's folder layout, which tells which words form an entity",
                         .where = path.string(),
                         .found = "not a folder",
-                        .remedy = "leave --segment-boxes out, and write segment boxes into the JSONL file"});
+                        .remedy = "omit --segment-boxes, and write segment boxes into the JSONL file"});
     }
     refuse_other_data(path);
     return std::make_unique<JsonlSource>(path, options, std::move(id_prefix));
@@ -203,7 +203,7 @@ std::unique_ptr<PageSource> open_one(const fs::path& path, const ReadOptions& op
                    .allowed = "a JSONL file, or a folder with annotations/*.json and images/*.png (FUNSD)",
                    .remedy = fs::is_directory(path / "training_data", error)
                                  ? "name " + (path / "training_data").string()
-                                 : "name the JSONL file itself"});
+                                 : "pass the JSONL file itself"});
 }
 
 // Expands a pattern as glob(3) does; empty: nothing matches.

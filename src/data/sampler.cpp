@@ -24,7 +24,7 @@ void permute(std::uint64_t seed, std::uint64_t epoch, std::span<std::uint32_t> o
 
 Sampler::Sampler(std::span<const Example> examples, const SamplerOptions& options)
     : examples_(examples), options_(options) {
-  check(!examples.empty(), "there is something to sample");
+  check(!examples.empty(), "there is at least one example");
   check(options.train_batch_size > 0, "an update has at least one sample");
 }
 

@@ -10,7 +10,7 @@
 namespace plimsoll {
 namespace {
 
-constexpr const char* kRemedy = "write the batch as transformers' processor makes it";
+constexpr const char* kRemedy = "write the batch in the format of transformers' processor";
 
 // Names types as NumPy and PyTorch do ("float64").
 std::string numpy_name(DType dtype) {
@@ -39,9 +39,9 @@ class TypeChecker {
     if (tensor.shape() == expected.shape) return;
     if (is_turned(tensor.shape(), expected.shape)) {
       return add("tensor-transposed", name, fmt::format("{} where {} is expected", turned, names), tensor, expected,
-                 "exchange its first two dimensions: numpy.swapaxes(tensor, 0, 1)");
+                 "swap its first two dimensions: numpy.swapaxes(tensor, 0, 1)");
     }
-    add("tensor-shape", name, fmt::format("another shape than {}", names), tensor, expected, kRemedy);
+    add("tensor-shape", name, fmt::format("a shape other than {}", names), tensor, expected, kRemedy);
   }
 
  private:
@@ -124,8 +124,9 @@ class ValueChecker {
     if (given < 0 || given >= limits_.positions) {
       within(tensors_.position_ids, at, "position_ids", "position-outside", 0, limits_.positions - 1);
     } else if (given != position) {
-      add("position-differs", "a position is not what the model counts itself", page, token, "position_ids",
-          fmt::format("{}", given), fmt::format("{}: the padding id and one more for each token", position));
+      add("position-differs", "position_ids differ from the positions that the model computes", page, token,
+          "position_ids", fmt::format("{}", given),
+          fmt::format("{}: positions count up from the padding id plus one", position));
     }
   }
 

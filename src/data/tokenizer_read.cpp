@@ -25,8 +25,8 @@ constexpr std::uint64_t kLargestId = 4'000'000;
 // Ids have few gaps; without this limit a short file that names a large id would ask for a table of millions.
 constexpr std::size_t kFreeIds = 1024;
 constexpr const char* kOwnTokenizer =
-    "take the tokenizer files that the model was trained with: those of LayoutLMv3 and RoBERTa can be read; presets "
-    "have one of their own, without --tokenizer";
+    "use the tokenizer files that the model was trained with (LayoutLMv3's and RoBERTa's are supported); presets have "
+    "their own, without --tokenizer";
 constexpr const char* kDownloadAgain = "copy or download the model's tokenizer files again";
 
 class Reader {
@@ -70,13 +70,13 @@ class Reader {
 
 void Reader::refuse_missing(const fs::path& directory) const {
   std::string found = "none of them";
-  if (fs::exists(directory / "vocab.txt")) found = "vocab.txt: a WordPiece tokenizer, as BERT and LayoutLM (1, 2) have";
+  if (fs::exists(directory / "vocab.txt")) found = "vocab.txt: a WordPiece tokenizer, as in BERT and LayoutLM (1, 2)";
   for (const char* name : {"spiece.model", "sentencepiece.bpe.model", "tokenizer.model"}) {
     if (fs::exists(directory / name)) found = fmt::format("{}: a Unigram (SentencePiece) tokenizer", name);
   }
   if (fs::exists(directory / "vocab.json")) found = "vocab.json without merges.txt";
   if (!fs::exists(directory)) found = "no such directory";
-  throw DataError({.what = "no tokenizer that Plimsoll reads",
+  throw DataError({.what = "no supported tokenizer",
                    .where = directory.string(),
                    .found = found,
                    .allowed = "tokenizer.json, or vocab.json and merges.txt (byte-level BPE)",
@@ -93,12 +93,12 @@ std::optional<std::string_view> Reader::take_file(const fs::path& path, std::str
 json Reader::parse(std::string_view text) const {
   if (nests_too_deep(text)) {
     refuse("a tokenizer file nests too deep", "more than " + counted(kMaxJsonDepth, "level"),
-           "the form that Hugging Face's tokenizers writes");
+           "the format of Hugging Face's tokenizers");
   }
   try {
     return json::parse(text);
   } catch (const json::exception& error) {
-    refuse("a tokenizer file is not JSON, or is cut short", error.what(), "a whole JSON document");
+    refuse("a tokenizer file is not JSON, or is truncated", error.what(), "a complete JSON document");
   }
 }
 
@@ -141,19 +141,19 @@ TokenizerDefinition Reader::read(const fs::path& path) {
     // Without merges no token but a single byte is ever made, so a vocabulary of words must have lost them.
     constexpr std::size_t kBytesAndMore = 512;
     if (definition_.merges.empty() && listed_ > kBytesAndMore + added_.size()) {
-      refuse("the tokenizer has no merges, so that most of its tokens could never occur",
+      refuse("the tokenizer has no merges, so most of its tokens could never occur",
              counted(listed_, "token") + ", no merge", "the merges that the vocabulary was trained with");
     }
     for (int byte = 0; byte < 256; ++byte) {
       const char character = static_cast<char>(byte);
       if (find(bytes_to_alphabet({&character, 1})) != kNoToken) continue;
-      refuse("the vocabulary does not hold every byte, so that some text would vanish",
+      refuse("the vocabulary lacks some bytes, so some text would be lost",
              fmt::format("no token for byte 0x{:02X}", byte), "a token for each of the 256 bytes",
              "train the tokenizer with the byte-level alphabet as initial alphabet");
     }
   } catch (const json::exception& error) {
-    refuse("a tokenizer file holds something in an unexpected form", error.what(),
-           "the form that Hugging Face's tokenizers writes");
+    refuse("a tokenizer file has a value of an unexpected type", error.what(),
+           "the format of Hugging Face's tokenizers");
   }
   return std::move(definition_);
 }
@@ -168,8 +168,7 @@ void Reader::read_tokenizer_json(const json& file) {
   };
   if (const auto normalizer = file.find("normalizer"); normalizer != file.end() && !normalizer->is_null()) {
     const bool empty = type_of(*normalizer) == "Sequence" && normalizer->at("normalizers").empty();
-    if (!empty)
-      refuse("the tokenizer changes text before it cuts it", type_of(*normalizer), "no normalizer", kOwnTokenizer);
+    if (!empty) refuse("the tokenizer normalises text", type_of(*normalizer), "no normalizer", kOwnTokenizer);
   }
   json pre_tokenizer = file.value("pre_tokenizer", json());
   if (type_of(pre_tokenizer) == "Sequence" && pre_tokenizer.at("pretokenizers").size() == 1) {
@@ -177,7 +176,7 @@ void Reader::read_tokenizer_json(const json& file) {
   }
   read_model(file.at("model"));
   if (type_of(pre_tokenizer) != "ByteLevel" || !pre_tokenizer.value("use_regex", true)) {
-    refuse("the tokenizer cuts text by another pattern",
+    refuse("the tokenizer splits text with another pattern",
            pre_tokenizer.is_null() ? "no pre_tokenizer" : pre_tokenizer.dump().substr(0, 200),
            "pre_tokenizer ByteLevel with use_regex", kOwnTokenizer);
   }
@@ -209,14 +208,13 @@ void Reader::read_tokenizer_json(const json& file) {
 void Reader::read_model(const json& model) {
   const std::string type = model.value("type", model.contains("merges") ? "BPE" : "none");
   if (type != "BPE") {
-    refuse("the tokenizer is of a kind that Plimsoll does not read", type,
-           "BPE over bytes, as LayoutLMv3 and RoBERTa have", kOwnTokenizer);
+    refuse("unsupported kind of tokenizer", type, "byte-level BPE, as in LayoutLMv3 and RoBERTa", kOwnTokenizer);
   }
   const auto must_be_unset = [&](const char* name) {
     const auto value = model.find(name);
     if (value == model.end() || value->is_null() || *value == false || *value == "" || *value == 0.0) return;
-    refuse("the tokenizer uses an option that Plimsoll does not know", fmt::format("\"{}\": {}", name, value->dump()),
-           fmt::format("\"{}\" unset, as LayoutLMv3 has it", name), kOwnTokenizer);
+    refuse("the tokenizer uses an unsupported option", fmt::format("\"{}\": {}", name, value->dump()),
+           fmt::format("\"{}\" unset, as in LayoutLMv3", name), kOwnTokenizer);
   };
   for (const char* name :
        {"dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback", "ignore_merges"}) {
@@ -273,7 +271,7 @@ void Reader::add_merge(std::string_view left, std::string_view right) {
                                                         : std::string_view(result));
     refuse("a merge names a token that the vocabulary lacks",
            fmt::format("merge {}, token \"{}\"", definition_.merges.size() + 1, missing),
-           "merges and vocabulary of one tokenizer", "take both files from the same model");
+           "merges and vocabulary of one tokenizer", "use both files of the same model");
   }
   definition_.merges.push_back(merge);
 }
@@ -285,7 +283,7 @@ void Reader::read_config(const json& config) {
 
 AddedToken Reader::added_token(std::int32_t id, const json& token) const {
   if (token.value("single_word", false)) {
-    refuse("an added token asks for whole words only", token.at("content").get<std::string>(), "\"single_word\": false",
+    refuse("an added token matches whole words only", token.at("content").get<std::string>(), "\"single_word\": false",
            "set single_word to false in the tokenizer's files");
   }
   return {.id = id,
@@ -305,7 +303,7 @@ void Reader::read_listed_tokens(const json& config) {
   }
   for (const auto& [id, token] : decoder.items()) {
     if (id.empty() || id.size() > 7 || id.find_first_not_of("0123456789") != std::string::npos) {
-      refuse("added_tokens_decoder has a key that is no id", id, "a whole number");
+      refuse("added_tokens_decoder has a key that is not an id", id, "a whole number");
     }
     add_token(added_token(std::stoi(id), token));
   }
@@ -333,7 +331,7 @@ void Reader::find_special_tokens(const json& config) {
     if (id == kNoToken) {
       refuse("the vocabulary lacks a special token", fmt::format("no token for {}", name),
              fmt::format("{} as \"{}\"", name, fallback),
-             "name it in tokenizer_config.json, or take the tokenizer of a LayoutLMv3 model");
+             "set it in tokenizer_config.json, or use the tokenizer of a LayoutLMv3 model");
     }
     return id;
   };
@@ -374,13 +372,13 @@ void Reader::put(std::int32_t id, const std::string& token) {
   const auto index = static_cast<std::size_t>(id);
   const std::size_t tokens = std::max(listed_, id_of_.size()), allowed = 2 * tokens + kFreeIds;
   if (index > allowed) {
-    refuse("a token's id lies far from all others", fmt::format("{} for \"{}\"", id, token),
+    refuse("a token's id is far from all others", fmt::format("{} for \"{}\"", id, token),
            fmt::format("at most {} among {}", allowed, counted(tokens, "token")));
   }
   if (index >= definition_.tokens.size()) definition_.tokens.resize(index + 1);
   std::string& place = definition_.tokens[index];
   if (!place.empty() && place != token) {
-    refuse("two tokens have the same id", fmt::format("{}: \"{}\" and \"{}\"", id, place, token), "one token an id");
+    refuse("two tokens have the same id", fmt::format("{}: \"{}\" and \"{}\"", id, place, token), "one token per id");
   }
   place = token;
   id_of_.emplace(token, id);
@@ -390,8 +388,8 @@ void Reader::add_token(AddedToken token) {
   if (token.content.empty()) refuse("an added token has no text", fmt::format("id {}", token.id), "some text");
   const std::int32_t known = find(token.content);
   if (known != kNoToken && known != token.id) {
-    refuse("an added token's id is not the vocabulary's",
-           fmt::format("\"{}\": {} and {}", token.content, token.id, known), "one id a token");
+    refuse("an added token's id differs from the vocabulary's",
+           fmt::format("\"{}\": {} and {}", token.content, token.id, known), "one id per token");
   }
   put(token.id, token.content);
   added_.insert(token.content);

@@ -32,10 +32,10 @@ void validate(const WindowOptions& options) {
                       .where = "--max-length",
                       .found = fmt::format("{}", options.max_length),
                       .allowed = fmt::format("3 to {} (<s>, </s> and at least one token)", kLongest),
-                      .remedy = "512 is what LayoutLMv3 is made for"});
+                      .remedy = "LayoutLMv3 was pretrained with 512"});
   }
   if (options.stride < 0 || options.stride >= options.content()) {
-    throw UsageError({.what = "windows cannot overlap that far",
+    throw UsageError({.what = "windows cannot overlap by that much",
                       .where = "--stride",
                       .found = fmt::format("{}", options.stride),
                       .allowed = fmt::format("0 to {} (max-length - 3)", options.content() - 1),

@@ -111,7 +111,7 @@ TEST_F(CheckTest, SaysHowLabelsAreRead) {
   EXPECT_THAT(infos("O,B-X,I-X", R"("I-X", "B-X", "I-X", "O", "I-X")"), testing::HasSubstr("IOB1"));
   EXPECT_EQ(orders("O,B-X,I-X", R"("I-X", "B-X", "O", "B-X", "I-X")").size(), 1U);
   EXPECT_EQ(infos("O,B-X,I-X", R"("I-X", "B-X", "O", "B-X", "I-X")"), "");
-  EXPECT_THAT(infos("O,X", R"("X", "X", "X", "O", "O")"), testing::HasSubstr("whole type"));
+  EXPECT_THAT(infos("O,X", R"("X", "X", "X", "O", "O")"), testing::HasSubstr("type of its own"));
 
   const std::string bioes = "O,B-X,I-X,E-X,S-X,B-Y,I-Y,E-Y,S-Y", bilou = "O,B-X,I-X,L-X,U-X";
   EXPECT_THAT(orders(bioes, R"("B-X", "I-X", "E-X", "S-Y", "S-X")"), testing::IsEmpty());
@@ -147,7 +147,7 @@ TEST_F(CheckTest, WarnsOfWordsThatBecomeManyTokens) {
     return run(text).findings;
   };
   EXPECT_EQ(found("abcdefgh", 120).count("words-shattered"), 1U);
-  EXPECT_THAT(found("abcdefgh", 120).to_text(), HasSubstr("8.0 tokens a word"));
+  EXPECT_THAT(found("abcdefgh", 120).to_text(), HasSubstr("8.0 tokens per word"));
   EXPECT_EQ(found("abcdef", 120).count("words-shattered"), 0U);
   EXPECT_EQ(found("abcdefgh", 50).count("words-shattered"), 0U) << "a few words prove nothing";
 }

@@ -84,7 +84,7 @@ TEST_F(FileKindTest, FoldersAreToldByWhatTheyHold) {
   folder_.write("lines/pages.jsonl", "{}\n");
   folder_.write("lines/images/a.png", "");
   EXPECT_THAT(refusal(folder_.path() / "lines").remedy,
-              HasSubstr("name the file itself: " + (folder_.path() / "lines/pages.jsonl").string()));
+              HasSubstr("pass the file itself: " + (folder_.path() / "lines/pages.jsonl").string()));
   folder_.write("funsd/training_data/annotations/a.json", "{}");
   EXPECT_THAT(refusal(folder_.path() / "funsd").remedy, HasSubstr("training_data"));
 }

@@ -70,7 +70,7 @@ class PageCacheTest : public testing::Test {
 TEST_F(PageCacheTest, IsMadeOnceAndReadAgain) {
   EXPECT_EQ(right(open()), kPages);
   EXPECT_EQ(filled_, 9);
-  EXPECT_THAT(log_.text(), HasSubstr("there is none yet"));
+  EXPECT_THAT(log_.text(), HasSubstr("does not exist yet"));
   const std::string first = text();
   EXPECT_EQ(right(open()), kPages);
   EXPECT_EQ(filled_, 9) << "nothing is made again";
@@ -84,7 +84,7 @@ TEST_F(PageCacheTest, AnotherKeyOrOtherPagesMakeItAgain) {
   open();
   EXPECT_EQ(right(open("another")), kPages);
   EXPECT_EQ(filled_, 18);
-  EXPECT_THAT(log_.text(), HasSubstr("of other data or options"));
+  EXPECT_THAT(log_.text(), HasSubstr("belongs to other data or options"));
   sizes_[4] += 1;
   EXPECT_EQ(right(open("another")), kPages);
   EXPECT_EQ(filled_, 27);

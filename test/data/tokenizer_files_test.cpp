@@ -262,7 +262,7 @@ TEST_F(TokenizerFiles, RefusesTornOrContradictoryFiles) {
       {"huge id", [](json& f) { f["model"]["vocab"]["a"] = 1ULL << 60; }, "out of range"},
       {"fractional id", [](json& f) { f["model"]["vocab"]["a"] = 1.5; }, "out of range"},
       {"same id twice", [](json& f) { f["model"]["vocab"]["a"] = f["model"]["vocab"]["b"]; }, "same id"},
-      {"missing byte", [](json& f) { f["model"]["vocab"].erase("z"); }, "every byte"},
+      {"missing byte", [](json& f) { f["model"]["vocab"].erase("z"); }, "lacks some bytes"},
       {"unknown merge",
        [](json& f) {
          f["model"]["merges"].push_back({"q", "q"});
@@ -287,8 +287,8 @@ TEST_F(TokenizerFiles, RefusesTornOrContradictoryFiles) {
        [](json& f) {
          f["model"]["merges"].push_back({1, 2});
        },
-       "unexpected form"},
-      {"added id differs", [](json& f) { f["added_tokens"][0]["id"] = 1; }, "not the vocabulary's"},
+       "unexpected type"},
+      {"added id differs", [](json& f) { f["added_tokens"][0]["id"] = 1; }, "differs from the vocabulary's"},
       {"added token empty", [](json& f) { f["added_tokens"][0]["content"] = ""; }, "no text"},
       {"whole words only", [](json& f) { f["added_tokens"][0]["single_word"] = true; }, "whole words"},
       {"no end token",
@@ -308,7 +308,7 @@ TEST_F(TokenizerFiles, RefusesTornOrContradictoryFiles) {
   }
   const std::string text = small_json().dump();
   for (std::size_t length = 0; length < text.size(); length += 97) {
-    EXPECT_THAT(refusal(text.substr(0, length)).what, testing::HasSubstr("cut short")) << length;
+    EXPECT_THAT(refusal(text.substr(0, length)).what, testing::HasSubstr("truncated")) << length;
   }
 }
 
