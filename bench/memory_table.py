@@ -31,7 +31,7 @@ ROWS = [
     ("`--micro-batch-size 1`", 4, ["--micro-batch-size", "1"]),
 ]
 GROUPS = [("parameters", ("parameters",)), ("optimizer", ("optimizer state",)),
-          ("gradients", ("accumulated gradients", "gradients in flight")), ("activations", ("activations",)),
+          ("gradients", ("accumulated gradients", "gradients")), ("activations", ("activations",)),
           ("staging", ("offload staging",)),
           ("the rest", ("process", "batch", "kernel scratch", "holes", "loader", "offload thread", "reserve"))]
 

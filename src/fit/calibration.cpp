@@ -152,11 +152,11 @@ OpSpeeds parse_speeds(const nlohmann::json& json, const std::string& where) {
     const bool has = units != json.end() && units->is_object() && units->contains(name) && (*units)[name].is_number();
     const double seconds = has ? (*units)[name].get<double>() : -1;
     if (!(seconds > 0)) {
-      throw DataError({.what = "the file of measured speeds lacks an op",
+      throw DataError({.what = "an op is missing in the file of measured speeds",
                        .where = where,
                        .found = fmt::format("no positive number for '{}'", name),
-                       .allowed = "one for each op",
-                       .remedy = "delete the file: it is measured again"});
+                       .allowed = "a positive number for each op",
+                       .remedy = "delete the file to measure again"});
     }
     speeds.seconds_per_unit[i] = seconds;
   }

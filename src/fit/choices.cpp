@@ -33,8 +33,7 @@ Choices read_file(const fs::path& path) {
   try {
     return parse_choices(parse_json(read_text_file(path, std::uint64_t{1} << 26), path.string()), path.string());
   } catch (const DataError& error) {
-    log_warning(
-        fmt::format("{}: {}, {}; it is made again", path.string(), error.problem().what, error.problem().found));
+    log_warning(fmt::format("{}: {}, {}; rebuilding it", path.string(), error.problem().what, error.problem().found));
     return {};
   }
 }
@@ -51,9 +50,9 @@ void keep(const fs::path& path, Choices choices) {
     fs::create_directories(path.parent_path());
     write_text_file(path, choices_json(choices).dump(2) + "\n");
   } catch (const std::exception& error) {
-    log_warning(
-        fmt::format("chosen algorithms are not kept, so another run may come to others and differ in the last bits: {}",
-                    error.what()));
+    log_warning(fmt::format(
+        "cannot store the chosen algorithms, so another run may choose others and differ in the last bits: {}",
+        error.what()));
   }
 }
 
@@ -66,11 +65,11 @@ Choices choose(Backend& backend, const DeviceMemory& memory, const KnownChoices&
     backend.use_choices(read_file(path), path.string());
   } catch (const DataError& error) {
     const Problem& problem = error.problem();
-    log_warning(fmt::format("{}: {}, {}; they are made again", problem.where, problem.what, problem.found));
+    log_warning(fmt::format("{}: {}, {}; choosing again", problem.where, problem.what, problem.found));
   }
   if (!backend.use_choices(known.recorded, known.recorded_in)) {
     log_warning(
-        fmt::format("{} is of a run on {}, this one is on {}: algorithms are chosen anew, so numbers may differ "
+        fmt::format("{} is from a run on {}, but this run is on {}: choosing algorithms again, so numbers may differ "
                     "in their last bits",
                     known.recorded_in, known.recorded.device, device.empty() ? backend.name() : device));
   }
@@ -97,11 +96,11 @@ Choices parse_choices(const nlohmann::json& json, const std::string& where) {
     return {.device = json.at("device").get<std::string>(),
             .algorithms = json.at("algorithms").get<std::map<std::string, std::string>>()};
   } catch (const nlohmann::json::exception& error) {
-    throw DataError({.what = "a table of chosen algorithms cannot be read",
+    throw DataError({.what = "cannot read a table of chosen algorithms",
                      .where = where,
                      .found = error.what(),
                      .allowed = "a device, and an algorithm for each product, as Plimsoll wrote them",
-                     .remedy = "remove the table; it is made again"});
+                     .remedy = "remove the table to choose again"});
   }
 }
 

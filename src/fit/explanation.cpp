@@ -130,7 +130,7 @@ class LeverNotes {
       return;
     }
     note.choice =
-        fmt::format("{} of {}, {} an update", micro, counted(batch, "page"), counted(run_.accumulation_steps, "time"));
+        fmt::format("{} of {}, {} per update", micro, counted(batch, "page"), counted(run_.accumulation_steps, "time"));
     note.why = request_.micro_batch_size ? "pinned" : "the fastest that fits";
     Levers whole = run_.levers;
     whole.micro_batch_size = batch;
@@ -144,13 +144,14 @@ class LeverNotes {
     LeverNote note{.lever = "recompute"};
     if (run_.levers.recompute.empty()) {
       note.choice = "cheap values only";
-      note.why = request_.recompute == RecomputeMode::kNone ? "more is forbidden" : "the budget asks for no more";
+      note.why =
+          request_.recompute == RecomputeMode::kNone ? "not allowed by --recompute" : "the budget requires no more";
       notes_.push_back(std::move(note));
       return;
     }
     note.choice = fmt::format("{} of activations", format_bytes(recomputed_bytes(run_.levers)));
     note.why =
-        request_.recompute == RecomputeMode::kLayers ? "whole layers, as asked" : "as little as the budget asks for";
+        request_.recompute == RecomputeMode::kLayers ? "whole layers, as requested" : "as little as the budget allows";
     Levers none = run_.levers;
     none.recompute.clear();
     compare(note, none, "nothing recomputed");
@@ -166,9 +167,10 @@ class LeverNotes {
       notes_.push_back(std::move(note));
       return;
     }
-    note.why = request_.update                                 ? "pinned"
-               : run_.levers.update == UpdateMode::kInBackward ? "nothing is clipped: no gradient has to wait"
-                                                               : "gradients do not fit until their norm is known";
+    note.why = request_.update ? "pinned"
+               : run_.levers.update == UpdateMode::kInBackward
+                   ? "no clipping, so no gradient has to wait"
+                   : "gradients do not fit in memory until their norm is known";
     Levers after = run_.levers;
     after.update = UpdateMode::kAfterBackward;
     compare(note, after, "after backward");
@@ -179,7 +181,7 @@ class LeverNotes {
     if (run_.levers.offload.empty()) {
       const bool allowed = request_.offload != OffloadTarget::kNone;
       note.choice = "nothing";
-      note.why = allowed ? "the budget does not ask for it, or other levers are faster" : "not allowed by --offload";
+      note.why = allowed ? "the budget does not require it, or other levers are faster" : "not allowed by --offload";
       notes_.push_back(std::move(note));
       return;
     }
@@ -189,7 +191,7 @@ class LeverNotes {
     const auto speed = [](double seconds_per_byte) {
       return seconds_per_byte > 0 ? format_bytes(static_cast<std::size_t>(1 / seconds_per_byte)) : "?";
     };
-    note.why = fmt::format("as little as the budget asks for; the {} {} and {} {} a second",
+    note.why = fmt::format("as little as the budget allows; the {} {} and {} {} per second",
                            to_file ? "disk reads" : "host sends", speed(request_.speeds.offload_read_seconds_per_byte),
                            to_file ? "writes" : "takes", speed(request_.speeds.offload_write_seconds_per_byte));
     Levers none = run_.levers;

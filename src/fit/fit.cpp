@@ -142,7 +142,7 @@ void settle(RunPlan& run, Backend& backend) {
   if (run.fits_device()) return;
   const std::size_t mebibytes = run.predicted_peak_bytes / kMiB + 1;
   throw BudgetError(
-      {.what = "the GPU's libraries hold more than the plan left for them",
+      {.what = "the GPU's libraries use more memory than planned",
        .where = "--budget",
        .found = fmt::format("{}; with {} for context and libraries the run needs {}", format_bytes(run.budget_bytes),
                             format_bytes(now), format_bytes(run.predicted_peak_bytes)),
@@ -246,8 +246,8 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
     run.items.push_back({"buffers for copies from the host", buffers.device});
     run.items.push_back({kDriverReserveItem, kDriverReserveBytes});
     run.host_items = host;
-    run.host_items.push_back({"pinned buffers for copies to the device", buffers.host});
-    run.host_items.push_back({"tensors that left the device", run.offload.bytes()});
+    run.host_items.push_back({"pinned transfer buffers", buffers.host});
+    run.host_items.push_back({"offloaded tensors", run.offload.bytes()});
     for (const MemoryItem& item : run.host_items) run.host_peak_bytes += item.bytes;
   } else {
     run.items.insert(run.items.begin(), host.front());

@@ -113,22 +113,22 @@ std::vector<Change> known_changes(const FitRequest& request) {
     changes.push_back({std::move(kind), std::move(what), std::move(flags), effect, std::move(apply)});
   };
   // The search chooses again what was pinned.
-  add("micro-batch", "the micro-batch is chosen by the budget", "--micro-batch-size 0", Effect::kNone,
-      [](FitRequest& r) {
-        const bool pinned = r.micro_batch_size.has_value() && *r.micro_batch_size > 1;
-        r.micro_batch_size.reset();
-        return pinned;
-      });
+  add("micro-batch", "the planner chooses the micro-batch", "--micro-batch-size 0", Effect::kNone, [](FitRequest& r) {
+    const bool pinned = r.micro_batch_size.has_value() && *r.micro_batch_size > 1;
+    r.micro_batch_size.reset();
+    return pinned;
+  });
   add("recompute", "activations are recomputed in backward", "--recompute auto", Effect::kNone, [](FitRequest& r) {
     const bool pinned = r.trains && r.recompute == RecomputeMode::kNone;
     r.recompute = RecomputeMode::kAuto;
     return pinned;
   });
-  add("update", "updates happen when the budget asks for it", "--update-mode auto", Effect::kNone, [](FitRequest& r) {
-    const bool pinned = r.trains && r.update.has_value();
-    r.update.reset();
-    return pinned;
-  });
+  add("update", "the planner chooses when parameters are updated", "--update-mode auto", Effect::kNone,
+      [](FitRequest& r) {
+        const bool pinned = r.trains && r.update.has_value();
+        r.update.reset();
+        return pinned;
+      });
   // The speed of the disk, or of the transfers to the host, is measured later; this assumes an ordinary disk.
   const bool to_host = request.host_budget_bytes > 0;
   add("offload",
@@ -140,7 +140,7 @@ std::vector<Change> known_changes(const FitRequest& request) {
         r.speeds.offload_read_seconds_per_byte = r.speeds.offload_write_seconds_per_byte = kOrdinaryDiskSecondsPerByte;
         return true;
       });
-  add("evaluation", "no evaluation while training (plimsoll eval does it afterwards)",
+  add("evaluation", "no evaluation during training (use plimsoll eval afterwards)",
       "without " + (request.evaluation_options.empty() ? "--eval-data" : request.evaluation_options),
       Effect::kNoEvaluation, [](FitRequest& r) {
         const bool both_asked = r.trains && r.evaluates && !r.evaluation_options.empty();
@@ -148,7 +148,7 @@ std::vector<Change> known_changes(const FitRequest& request) {
         return both_asked;
       });
   // The host's budget is then as large as needed; the flag names the value.
-  add("host budget", "the host holds more of what the device has no room for", "--host-budget", Effect::kNone,
+  add("host budget", "more tensors are offloaded to the host's memory", "--host-budget", Effect::kNone,
       [](FitRequest& r) {
         const std::size_t available = usual_budget(0, available_memory_bytes());
         const bool is_limit =
@@ -157,7 +157,7 @@ std::vector<Change> known_changes(const FitRequest& request) {
         return is_limit;
       });
   // These changes use other arithmetic.
-  add("clipping", "gradients are not clipped, so each is consumed at once", "--max-grad-norm 0", Effect::kNumerics,
+  add("clipping", "no gradient clipping, so each gradient is used at once", "--max-grad-norm 0", Effect::kNumerics,
       [](FitRequest& r) {
         const bool clipped = r.trains && r.step.optimizer.clips;
         r.step.optimizer.clips = false;
@@ -165,7 +165,7 @@ std::vector<Change> known_changes(const FitRequest& request) {
       });
   add("optimizer", "AdamW keeps its moments in 8 bits", "--optim adamw_8bit", Effect::kNumerics,
       [](FitRequest& r) { return take_optimizer(r, OptimizerKind::kAdamW8bit); });
-  add("optimizer", "Adafactor keeps means of rows and columns", "--optim adafactor", Effect::kNumerics,
+  add("optimizer", "Adafactor keeps only row and column means", "--optim adafactor", Effect::kNumerics,
       [](FitRequest& r) { return take_optimizer(r, OptimizerKind::kAdafactor); });
   // Its time is estimated with the speeds of the requested precision.
   add("precision", "the encoder's activations in bfloat16", "--bf16", Effect::kNumerics, [](FitRequest& r) {
@@ -175,11 +175,11 @@ std::vector<Change> known_changes(const FitRequest& request) {
   });
   // This change freezes a part of the model.
   const std::string embeddings = "layoutlmv3.embeddings.*";
-  add("freezing", "the text embeddings stay as they are", fmt::format("--freeze '{}'", embeddings),
-      Effect::kFewerTrained, [embeddings](FitRequest& r) { return freeze(r, embeddings); });
-  add("adapters", "adapters of rank 8 and the head train, nothing else", "--lora-rank 8", Effect::kFewerTrained,
+  add("freezing", "the text embeddings are frozen", fmt::format("--freeze '{}'", embeddings), Effect::kFewerTrained,
+      [embeddings](FitRequest& r) { return freeze(r, embeddings); });
+  add("adapters", "only rank-8 adapters and the head are trained", "--lora-rank 8", Effect::kFewerTrained,
       [](FitRequest& r) { return take_adapters(r, 8); });
-  add("coded adapters", "adapters of rank 8 and the head train, the rest is held in 4 bits",
+  add("coded adapters", "only rank-8 adapters and the head are trained, the rest in 4 bits",
       "--lora-rank 8 --load-in-4bit", Effect::kFewerTrained, [](FitRequest& r) {
         const bool taken = take_adapters(r, 8);
         if (taken) r.step.model.frozen_weights = DType::kNF4;
@@ -187,7 +187,7 @@ std::vector<Change> known_changes(const FitRequest& request) {
       });
   // These changes cut pages into other windows.
   for (const std::int64_t length : {384, 256, 128, 64}) {
-    add("length", "pages in windows of at most " + counted(length, "token"), fmt::format("--max-length {}", length),
+    add("length", "windows of at most " + counted(length, "token"), fmt::format("--max-length {}", length),
         Effect::kPages, [length](FitRequest& r) { return shorten_windows(r, length); });
   }
   // These changes use another model.
@@ -203,9 +203,9 @@ std::vector<Change> known_changes(const FitRequest& request) {
 }
 
 std::string effect_text(Effect effect) {
-  static constexpr std::array<const char*, 6> kTexts = {"changes no result",         "changes no result",
-                                                        "changes the arithmetic",    "trains fewer parameters",
-                                                        "changes how pages are cut", "another model"};
+  static constexpr std::array<const char*, 6> kTexts = {"changes no result",           "changes no result",
+                                                        "changes the arithmetic",      "trains fewer parameters",
+                                                        "changes how pages are split", "another model"};
   return kTexts[static_cast<std::size_t>(effect)];
 }
 

@@ -38,7 +38,7 @@ std::string listed(const std::vector<MemoryItem>& items) {
 // Makes the error for a host budget that is too small, whatever is planned on the device.
 BudgetError host_too_small(const RunPlan& least) {
   const std::size_t mebibytes = (least.host_peak_bytes + kVariationBytes) / kMiB + 1;
-  return BudgetError({.what = "what the run holds of the host's memory does not fit its budget",
+  return BudgetError({.what = "the run's host memory does not fit its budget",
                       .where = "--host-budget",
                       .found = fmt::format("{}; the run needs {}:{}", format_bytes(least.host_budget_bytes),
                                            format_bytes(least.host_peak_bytes), listed(least.host_items)),
@@ -224,18 +224,18 @@ class Search {
     if (request_.micro_batch_size) {
       const std::int64_t micro = *request_.micro_batch_size;
       if (micro < 1 || (request_.trains && micro > request_.train_batch_size)) {
-        throw UsageError({.what = "a micro-batch is a part of the effective batch",
+        throw UsageError({.what = "the micro-batch size is out of range",
                           .where = "--micro-batch-size",
                           .found = fmt::format("{}", micro),
                           .allowed = fmt::format("1 to the effective batch, {}", request_.train_batch_size)});
       }
     }
     if (request_.update == UpdateMode::kInBackward && request_.step.optimizer.waits_for_norm()) {
-      throw UsageError({.what = "gradients cannot be consumed in backward and clipped by their norm in one pass",
+      throw UsageError({.what = "updates in backward cannot be combined with clipping in one pass",
                         .where = "--update-mode in-backward",
                         .found = "--max-grad-norm above 0",
                         .allowed = "--max-grad-norm 0, or --update-mode two-passes",
-                        .remedy = "choose one of the two; two passes cost a second backward"});
+                        .remedy = "choose one of them; two passes need a second backward"});
     }
   }
 

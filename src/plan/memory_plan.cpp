@@ -209,7 +209,7 @@ std::vector<MemoryItem> explain_peak(const MemoryPlan& plan) {
     sums[kind] += buffer.life.bytes;
   }
   const std::size_t holes = plan.transient_bytes - std::accumulate(sums.begin(), sums.end(), std::size_t{0});
-  return {{"batch", sums[0]},           {"activations", sums[1]},    {"gradients in flight", sums[2]},
+  return {{"batch", sums[0]},           {"activations", sums[1]},    {"gradients", sums[2]},
           {"offload staging", sums[4]}, {"kernel scratch", sums[3]}, {"holes", holes}};
 }
 

@@ -55,7 +55,7 @@ std::size_t lower_bound_bytes(std::span<const Interval> intervals) {
 
 Packing pack(std::span<const Interval> intervals, std::size_t alignment_bytes, const PackOptions& options) {
   for (const Interval& interval : intervals) {
-    check(interval.begin < interval.end, "buffers to pack live");
+    check(interval.begin < interval.end, "every buffer has a lifetime");
     check(interval.bytes % alignment_bytes == 0, "buffers to pack have aligned sizes");
   }
   const std::size_t bound = lower_bound_bytes(intervals);

@@ -40,7 +40,7 @@ std::vector<std::int64_t> section_times(std::span<const Interval> intervals) {
 SectionedProblem::SectionedProblem(std::span<const Interval> intervals, std::size_t capacity_bytes) {
   unit_bytes = 0;
   for (const Interval& interval : intervals) {
-    check(interval.begin < interval.end && interval.bytes > 0, "buffers in the search live and have bytes");
+    check(interval.begin < interval.end && interval.bytes > 0, "every buffer has a lifetime and bytes");
     unit_bytes = std::gcd(unit_bytes, interval.bytes);
   }
   unit_bytes = std::max<std::size_t>(unit_bytes, 1);

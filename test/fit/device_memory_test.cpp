@@ -101,8 +101,8 @@ TEST(DeviceMemoryPlan, LetsTheHostTakeWhatTheDeviceHasNoRoomFor) {
   const RunPlan run = fit(request, backend);
   EXPECT_GE(run.offload.bytes(), 2 * kMiB);
   EXPECT_EQ(run.offload_target, OffloadTarget::kHost);
-  EXPECT_EQ(item(run.host_items, "tensors that left the device"), run.offload.bytes());
-  EXPECT_EQ(item(run.host_items, "pinned buffers for copies to the device"), 3 * kMiB);
+  EXPECT_EQ(item(run.host_items, "offloaded tensors"), run.offload.bytes());
+  EXPECT_EQ(item(run.host_items, "pinned transfer buffers"), 3 * kMiB);
   std::size_t sum = 0;
   for (const MemoryItem& each : run.host_items) sum += each.bytes;
   EXPECT_EQ(run.host_peak_bytes, sum);
@@ -159,7 +159,7 @@ TEST(DeviceMemorySession, TellsWhatIsHeldOnceAllIsLoaded) {
   EXPECT_EQ(item(much, "reserve for the driver"), 0U);
   EXPECT_EQ(much.predicted_peak_bytes, planned.predicted_peak_bytes + 5 * kMiB);
   expect_error<BudgetError>([&] { settled(reserve + 5 * kMiB, planned.predicted_peak_bytes); },
-                            {"--budget", "libraries hold more"});
+                            {"--budget", "libraries use more"});
 }
 
 }  // namespace

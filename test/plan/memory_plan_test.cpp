@@ -194,7 +194,7 @@ TEST(PlanMemory, ExplainsEachByteOfThePeak) {
   EXPECT_EQ(sum, plan.transient_bytes);
   EXPECT_EQ(items, (std::map<std::string, std::size_t>{{"batch", kMatrixBytes},
                                                        {"activations", kMatrixBytes},
-                                                       {"gradients in flight", 2 * kMatrixBytes},
+                                                       {"gradients", 2 * kMatrixBytes},
                                                        {"offload staging", 0},
                                                        {"kernel scratch", 4096},
                                                        {"holes", 0}}));

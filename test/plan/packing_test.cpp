@@ -200,8 +200,12 @@ TEST(Pack, BuffersWithoutBytesTakeNone) {
 }
 
 TEST(Pack, RefusesBuffersThatNeverLiveAndSizesThatAreNotAligned) {
-  expect_error<InternalError>([] { pack(Problem{{0, 1, kUnit}, {3, 3, kUnit}}, kUnit); }, {"buffers to pack live"});
-  expect_error<InternalError>([] { pack(Problem{{4, 3, kUnit}}, kUnit); }, {"buffers to pack live"});
+  expect_error<InternalError>(
+      [] {
+        pack(Problem{{0, 1, kUnit}, {3, 3, kUnit}}, kUnit);
+      },
+      {"every buffer has a lifetime"});
+  expect_error<InternalError>([] { pack(Problem{{4, 3, kUnit}}, kUnit); }, {"every buffer has a lifetime"});
   expect_error<InternalError>([] { pack(Problem{{0, 1, kUnit + 1}}, kUnit); }, {"aligned sizes"});
 }
 
