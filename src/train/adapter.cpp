@@ -46,14 +46,14 @@ std::set<std::string> modules_in(const WeightsFile& weights, const LayoutLMv3Con
     // PEFT's "all-linear" takes the relative position tables along, which are looked up, never multiplied by.
     if (module.starts_with("layoutlmv3.encoder.rel_pos_")) continue;
     if (module.empty() && entry.name.starts_with(std::string(kAdapterPrefix) + "classifier")) continue;
-    throw DataError({.what = "the adapter has a tensor that this model has no place for",
+    throw DataError({.what = "the adapter has a tensor that the model does not have",
                      .where = weights.path().string(),
                      .found = fmt::format("'{}' {}", entry.name, to_string(entry.type)),
                      .allowed = fmt::format("lora_A and lora_B of linear maps of the encoder's {}, such as '{}{}', "
                                             "and the head's, '{}classifier.…'",
                                             counted(config.num_hidden_layers, "layer"), kAdapterPrefix,
                                             lora_a_name(*maps.begin()), kAdapterPrefix),
-                     .remedy = "name the base that it was trained on with --base-model, or merge it with PEFT"});
+                     .remedy = "pass the base model that it was trained on with --base-model, or merge it with PEFT"});
   }
   return modules;
 }

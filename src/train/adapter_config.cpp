@@ -27,12 +27,13 @@ constexpr std::array<Harmless, 14> kHarmless = {{
     {"auto_mapping", "it names the Python class of the base model"},
     {"corda_config", "only init_lora_weights \"corda\" reads it, which is refused"},
     {"ensure_weight_tying", "LayoutLMv3 has no tied weights"},
-    {"eva_config", "it chose the adapter's first weights, which have been trained since"},
-    {"inference_mode", "it says what PEFT trains, and not what the adapter computes"},
-    {"layers_pattern", "it only finds the layers that layers_to_transform counts, and the file's tensors say which those were"},
+    {"eva_config", "it set the adapter's initial weights, which have been trained since"},
+    {"inference_mode", "it says what PEFT trains, not what the adapter computes"},
+    {"layers_pattern",
+     "it only finds the layers that layers_to_transform counts, and the file's tensors say which those were"},
     {"loftq_config", "only init_lora_weights \"loftq\" reads it, which is refused"},
     {"lora_ga_config", "only init_lora_weights \"lora_ga\" reads it, which is refused"},
-    {"megatron_core", "it names a Python module, which only megatron_config makes use of"},
+    {"megatron_core", "it names a Python module, which only megatron_config uses"},
     {"modules_to_save", "the file's tensors say which they were, and any but the head's is refused"},
     {"peft_version", "it says who wrote the file"},
     {"qalora_group_size", "only use_qalora reads it, which is refused"},
@@ -78,7 +79,7 @@ json read_config_file(const fs::path& directory) {
   if (!config.is_object()) {
     throw DataError({.what = "the adapter's config cannot be read",
                      .where = path.string(),
-                     .found = "no JSON object",
+                     .found = "not a JSON object",
                      .allowed = "adapter_config.json as PEFT or plimsoll train writes it",
                      .remedy = "copy the adapter again"});
   }
@@ -97,13 +98,13 @@ void refuse_changed_base(const fs::path& directory, const json& config) {
   if (!has(config, kKey) || config.at(kKey).is_boolean()) return;
   const json& value = config.at(kKey);
   if (value.is_string() && std::ranges::find(kPlainInits, value.get<std::string>()) != kPlainInits.end()) return;
-  throw DataError(
-      {.what = "adapter_config.json: the adapter may belong to a base model whose weights were changed",
-       .where = fmt::format("{}, key \"{}\"", (directory / kAdapterConfigFile).string(), kKey),
-       .found = value.dump(),
-       .allowed = "true, false, \"gaussian\", \"orthogonal\" or \"eva\": those leave the base as it was",
-       .remedy = "in PEFT, save it as an ordinary adapter, with save_pretrained(DIR, "
-                 "path_initial_model_for_weight_conversion=INITIAL), or merge it into its base (merge_and_unload), and open that"});
+  throw DataError({.what = "adapter_config.json: the adapter may belong to a base model whose weights were changed",
+                   .where = fmt::format("{}, key \"{}\"", (directory / kAdapterConfigFile).string(), kKey),
+                   .found = value.dump(),
+                   .allowed = "true, false, \"gaussian\", \"orthogonal\" or \"eva\": those do not change the base",
+                   .remedy = "in PEFT, save it as an ordinary adapter, with save_pretrained(DIR, "
+                             "path_initial_model_for_weight_conversion=INITIAL), or merge it into its base "
+                             "(merge_and_unload), and open the result"});
 }
 
 // What would make the adapter mean something else than y + (alpha / r) B A x.
@@ -122,7 +123,7 @@ void refuse_other_kinds(const fs::path& directory, const json& config) {
       refuse_adapter_key(directory, key, config, std::string(neutral->value));
     }
     if (value == false) continue;  // a key of a later PEFT, switched off
-    refuse_adapter_key(directory, key, config, "a key that PEFT 0.21 knows, or one that is null or false");
+    refuse_adapter_key(directory, key, config, "a key of PEFT 0.21, or one that is null or false");
   }
   refuse_changed_base(directory, config);
 }
@@ -150,7 +151,7 @@ std::vector<std::string> targets_of(const json& config) {
 }  // namespace
 
 void refuse_adapter_key(const fs::path& directory, const std::string& key, const json& config, std::string allowed) {
-  throw DataError({.what = fmt::format("{}: an adapter of a kind that Plimsoll does not know", kAdapterConfigFile),
+  throw DataError({.what = fmt::format("{}: an unsupported kind of adapter", kAdapterConfigFile),
                    .where = fmt::format("{}, key \"{}\"", (directory / kAdapterConfigFile).string(), key),
                    .found = config.contains(key) ? config.at(key).dump() : "nothing",
                    .allowed = std::move(allowed),

@@ -50,11 +50,11 @@ std::unique_ptr<TensorSource> open_tensors(const std::filesystem::path& path) {
   if (path.extension() == ".npz") return std::make_unique<NpzReader>(path);
   if (path.extension() != ".npy") return std::make_unique<SafetensorsReader>(path);
   throw DataError(
-      {.what = "a batch is more than one array",
+      {.what = "a batch needs several arrays",
        .where = path.string(),
        .found = "a .npy file",
        .allowed = "a .safetensors or .npz file, or a folder with input_ids.npy, bbox.npy, pixel_values.npy, …",
-       .remedy = "name the folder that the arrays lie in"});
+       .remedy = "pass the folder that holds the arrays"});
 }
 
 // The file's tensors in memory, as pack_padded takes them.
@@ -87,12 +87,12 @@ class BatchFile {
     for (const TensorEntry& entry : file_->entries()) {
       if (std::ranges::find(kInputs, entry.name) != kInputs.end()) continue;
       const bool is_embeds = entry.name == "inputs_embeds";
-      throw DataError({.what = "a batch has a tensor that is not used",
+      throw DataError({.what = "the batch has an unused tensor",
                        .where = fmt::format("{}, tensor '{}'", file_->path().string(), entry.name),
                        .found = to_string(entry.type),
                        .allowed = fmt::format("{}", fmt::join(kInputs, ", ")),
-                       .remedy = is_embeds ? "give input_ids: embeddings that are computed elsewhere are not taken"
-                                           : "leave it out of the file"});
+                       .remedy = is_embeds ? "pass input_ids: precomputed embeddings are not supported"
+                                           : "remove it from the file"});
     }
   }
 

@@ -85,7 +85,7 @@ void remove_checkpoint(const fs::path& path) {
 
 void verify_whole(const fs::path& checkpoint) {
   if (verify_checkpoint(checkpoint)) return;
-  log_warning(fmt::format("{} has no {}: an older version wrote it, and damage to it would not be seen",
+  log_warning(fmt::format("{} has no {}: it was written by an older version, and damage cannot be detected",
                           checkpoint.string(), kChecksumsFile));
 }
 
@@ -175,8 +175,8 @@ TrainerState read_trainer_state(const fs::path& checkpoint) {
     if (!object.is_object()) {
       throw DataError({.what = "the checkpoint's state cannot be read",
                        .where = path.string(),
-                       .found = counted(text.size(), "byte") + " that are no JSON object",
-                       .allowed = "a trainer_state.json that Plimsoll wrote",
+                       .found = counted(text.size(), "byte") + " that are not a JSON object",
+                       .allowed = "a trainer_state.json written by Plimsoll",
                        .remedy = "resume from another checkpoint"});
     }
     // Whole as it is written: get would take 1e300, too.
@@ -210,11 +210,11 @@ TrainerState read_trainer_state(const fs::path& checkpoint) {
     state.choices = parse_choices(object.value("choices", nlohmann::json()), path.string() + ", \"choices\"");
     if (state.step < 0 || !(state.scaler.scale > 0) || state.scaler.skipped < 0 || state.micro_batch_size < 1 ||
         state.train_batch_size < state.micro_batch_size) {
-      throw DataError({.what = "the checkpoint's state makes no sense",
+      throw DataError({.what = "the checkpoint's state is invalid",
                        .where = path.string(),
                        .found = fmt::format("global_step {}, train_batch_size {}, micro_batch_size {}", state.step,
                                             state.train_batch_size, state.micro_batch_size),
-                       .allowed = "a trainer_state.json that Plimsoll wrote",
+                       .allowed = "a trainer_state.json written by Plimsoll",
                        .remedy = "resume from another checkpoint"});
     }
     return state;
@@ -222,7 +222,7 @@ TrainerState read_trainer_state(const fs::path& checkpoint) {
     throw DataError({.what = "the checkpoint's state cannot be read",
                      .where = path.string(),
                      .found = error.what(),
-                     .allowed = "a trainer_state.json that Plimsoll wrote",
+                     .allowed = "a trainer_state.json written by Plimsoll",
                      .remedy = "resume from another checkpoint"});
   }
 }
@@ -239,7 +239,7 @@ void load_verified_parameters(const fs::path& checkpoint, const ModelBundle& bun
          .where = checkpoint.string(),
          .found = adapts ? "no adapter_config.json" : "adapter_config.json",
          .allowed = adapts ? "a checkpoint of a run with adapters" : "a checkpoint of a run without adapters",
-         .remedy = "resume with the --lora-rank that the run began with, or without if it had none"});
+         .remedy = "resume with the --lora-rank that the run was started with, or without it if it had none"});
   }
   if (adapts) {
     // The base is where it was; adapters and head come from the checkpoint.
@@ -273,14 +273,13 @@ void load_checkpoint(const fs::path& checkpoint, const ModelBundle& bundle, cons
   // As many labels of other names would fit the head and mean something else.
   const LayoutLMv3Config config = read_config(checkpoint);
   if (config.labels != bundle.config.labels) {
-    throw DataError(
-        {.what = "the checkpoint's labels are not this run's",
-         .where = (checkpoint / "config.json").string(),
-         .found = fmt::format("{}", fmt::join(config.labels, ", ")),
-         .allowed = fmt::format("{}", fmt::join(bundle.config.labels, ", ")),
-         .remedy = "resume with the data and --labels that the run began with; to learn other labels from these "
-                   "weights, start a run with --model " +
-                   checkpoint.string()});
+    throw DataError({.what = "the checkpoint has other labels than this run",
+                     .where = (checkpoint / "config.json").string(),
+                     .found = fmt::format("{}", fmt::join(config.labels, ", ")),
+                     .allowed = fmt::format("{}", fmt::join(bundle.config.labels, ", ")),
+                     .remedy = "resume with the run's original data and --labels; to train other labels from these "
+                               "weights, start a run with --model " +
+                               checkpoint.string()});
   }
   load_verified_parameters(checkpoint, bundle, parameters);
   const SafetensorsReader file(checkpoint / kOptimizerFile);
@@ -291,8 +290,8 @@ void load_checkpoint(const fs::path& checkpoint, const ModelBundle& bundle, cons
                        .where = fmt::format("{}, tensor '{}'", file.path().string(), name),
                        .found = to_string(file.at(name).type),
                        .allowed = to_string(expected),
-                       .remedy = "resume with the model and options that the run began with; if an earlier version wrote "
-                                 "the checkpoint, begin a new run from its weights: --model " +
+                       .remedy = "resume with the run's original model and options; if an earlier version wrote the "
+                                 "checkpoint, start a new run from its weights: --model " +
                                  checkpoint.string()});
     }
     const TensorEntry& entry = file.at(name);

@@ -31,13 +31,13 @@ void check_file_limit(const TrainOptions& options, const WrittenBytes& written) 
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
   if (written.largest_file <= limit.rlim_cur) return;
-  throw EnvironmentError({.what = "the run will write larger files than this process may (ulimit -f)",
+  throw EnvironmentError({.what = "the run will write files larger than this process's limit (ulimit -f)",
                           .where = options.output_dir.string(),
                           .found = fmt::format("a limit of {}", format_bytes(limit.rlim_cur)),
                           .allowed = fmt::format("{} or more, the largest file", format_bytes(written.largest_file)),
                           .remedy = limit.rlim_max == RLIM_INFINITY || limit.rlim_max >= written.largest_file
                                         ? "raise it for this shell: ulimit -f unlimited"
-                                        : "ask who runs the machine for a higher limit (ulimit -H -f)"});
+                                        : "ask the machine's administrator for a higher limit (ulimit -H -f)"});
 }
 
 }  // namespace
@@ -61,7 +61,7 @@ void check_disk(const TrainOptions& options, std::int64_t step, std::int64_t tot
     other.save_total_limit = limit;
     return disk_need(other, step, total_steps, existing, written).bytes;
   };
-  std::string remedy = "free that much, or name an --output-dir on another disk";
+  std::string remedy = "free that much space, or pass an --output-dir on another disk";
   if (need.checkpoints > 1 && with(options.save_steps, 1) <= free_bytes) {
     remedy += fmt::format("; or pass --save-total-limit 1, which needs {}", format_bytes(with(options.save_steps, 1)));
   } else if (need.checkpoints > 0 && with(0, 0) <= free_bytes) {
@@ -72,7 +72,7 @@ void check_disk(const TrainOptions& options, std::int64_t step, std::int64_t tot
       need.checkpoints == 0
           ? ""
           : fmt::format("{} of {} and ", counted(need.checkpoints, "checkpoint"), format_bytes(written.checkpoint));
-  throw EnvironmentError({.what = "the disk has no room for what the run will write",
+  throw EnvironmentError({.what = "not enough disk space for the run's output",
                           .where = options.output_dir.string(),
                           .found = fmt::format("{} free; {}the model of {}", format_bytes(free_bytes), checkpoints,
                                                format_bytes(written.model)),

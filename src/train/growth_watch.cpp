@@ -16,19 +16,19 @@ constexpr double kSteady = 0.5;
 }  // namespace
 
 std::string describe(const Growth& growth) {
-  const std::string rate = format_bytes(static_cast<std::size_t>(growth.bytes_per_step)) + " an update";
+  const std::string rate = format_bytes(static_cast<std::size_t>(growth.bytes_per_step)) + " per update";
   if (growth.suspect == Growth::Suspect::kOtherProcesses) {
     return fmt::format(
-        "the free memory of the machine, or of this run's cgroup, falls by {} and is down to {}, while this run does "
-        "not grow: other processes will have taken all of it by update {}; look at what else runs",
+        "the free memory of the machine, or of this run's cgroup, falls by {} and is now {}, but this run does not "
+        "grow: other processes will have used all of it by update {}; check what else is running",
         rate, format_bytes(growth.bytes), growth.crosses_at);
   }
   return fmt::format(
-      "resident memory grows by {} and is at {}: it will pass the budget of {} in update {}; {}; checkpoints "
-      "(--save-steps) keep the run",
+      "resident memory grows by {} and is now {}: it will exceed the budget of {} in update {}; {}; save checkpoints "
+      "(--save-steps) so that the run is not lost",
       rate, format_bytes(growth.bytes), format_bytes(growth.limit), growth.crosses_at,
       growth.suspect == Growth::Suspect::kHeap ? "it is heap (anonymous memory): a leak, please report it"
-                                               : "it is pages of files: the file system's, or libraries being mapped");
+                                               : "it is file-backed memory: cached files or mapped libraries");
 }
 
 double GrowthWatch::slope(std::size_t ProcessMemory::*series, double sign) const {

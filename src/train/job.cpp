@@ -45,9 +45,8 @@ void refuse_stray_labels(const std::vector<std::string>& known, const LabelSet& 
     for (std::size_t word = 0; word < page.labels.size(); ++word) {
       if (knows(page.labels[word])) continue;
       Problem problem = unknown_label_problem(page, word, labels);
-      problem.remedy =
-          fmt::format("mend the label; or, for a new head in place of the model's, name all labels: --labels {}",
-                      fmt::join(seen.names(), ","));
+      problem.remedy = fmt::format("correct the label; or, for a new head, pass all labels: --labels {}",
+                                   fmt::join(seen.names(), ","));
       throw PageError("label-unknown", std::move(problem));
     }
   }
@@ -62,7 +61,7 @@ WindowOptions window_options(const DataRequest& request, const LayoutLMv3Config&
   constexpr std::int64_t kLeast = 3;
   if (length < kLeast || length > most) {
     throw UsageError(
-        {.what = length > most ? "pages of that length do not fit the model's position table"
+        {.what = length > most ? "windows of that length exceed the model's positions"
                                : "a window of that length has no room for text",
          .where = "--max-length",
          .found = fmt::format("{}", length),
@@ -95,7 +94,7 @@ void choose_trained_parts(ModelBundle& bundle, const PartsRequest& request) {
   if (request.lora_rank > 0) {
     const std::string asked = fmt::format("--lora-rank {} with --model {}", request.lora_rank, bundle.origin);
     if (bundle.weights == nullptr) {
-      throw UsageError({.what = "adapters need a base model whose weights are kept",
+      throw UsageError({.what = "adapters need a base model with stored weights",
                         .where = "--lora-rank",
                         .found = asked + ", a preset, whose weights would be random and lost",
                         .allowed = "a model directory",
@@ -104,13 +103,13 @@ void choose_trained_parts(ModelBundle& bundle, const PartsRequest& request) {
                                               bundle.origin)});
     }
     if (bundle.options.lora.enabled()) {
-      throw UsageError({.what = "the model has adapters already",
-                        .where = "--lora-rank",
-                        .found = fmt::format("{}, adapters of rank {}", asked, bundle.options.lora.rank),
-                        .allowed = "no --lora-rank, which trains those adapters on; or a model without adapters",
-                        .remedy = fmt::format("leave --lora-rank out; or merge them first: plimsoll merge --adapter {} "
-                                              "--output-dir DIR",
-                                              bundle.origin)});
+      throw UsageError(
+          {.what = "the model has adapters already",
+           .where = "--lora-rank",
+           .found = fmt::format("{}, adapters of rank {}", asked, bundle.options.lora.rank),
+           .allowed = "no --lora-rank, to continue training those adapters; or a model without adapters",
+           .remedy = fmt::format("omit --lora-rank; or merge them first: plimsoll merge --adapter {} --output-dir DIR",
+                                 bundle.origin)});
     }
     const std::vector<std::string> all(kLoraTargets.begin(), kLoraTargets.end());
     bundle.base = std::filesystem::absolute(bundle.origin).lexically_normal().string();
@@ -129,9 +128,9 @@ void choose_trained_parts(ModelBundle& bundle, const PartsRequest& request) {
   });
   if (any) return;
   const char* const option = request.frozen_weights == DType::kQ8 ? "--load-in-8bit" : "--load-in-4bit";
-  throw UsageError({.what = "weights that train cannot be held in so few bits",
+  throw UsageError({.what = "trained weights cannot be quantized",
                     .where = option,
-                    .found = "a run in which every weight of the encoder trains",
+                    .found = "every weight of the encoder is trained",
                     .allowed = "frozen weights: with --lora-rank, or --freeze 'layoutlmv3.encoder.*'",
                     .remedy = fmt::format("pass --lora-rank 8 {}", option)});
 }
@@ -227,7 +226,7 @@ std::unique_ptr<Dataset> open_checked(const ModelBundle& bundle, const DataReque
                      .allowed = "at least one page"});
   }
   if (dataset->lost_words() > 0) {
-    log_warning(fmt::format("--truncate cuts {} off the ends of long pages of {}",
+    log_warning(fmt::format("--truncate drops {} at the ends of long pages of {}",
                             counted(dataset->lost_words(), "word"), listed(request.data)));
   }
   return dataset;
@@ -296,8 +295,8 @@ void resolve_host_offload(MemoryRequest& memory, Backend& backend) {
     throw UsageError({.what = "a GPU offloads to the host's memory, not to a file",
                       .where = "--offload",
                       .found = memory.offload_directory.string(),
-                      .allowed = "none, or no --offload: the host's memory then takes what the GPU has no room for",
-                      .remedy = "leave --offload out; --host-budget limits what the host holds"});
+                      .allowed = "none, or no --offload: the host's memory then holds what does not fit on the GPU",
+                      .remedy = "omit --offload; --host-budget limits what the host holds"});
   }
   if (memory.forbids_offload) return;
   if (const std::optional<TransferSpeed> speed = backend.offload_speed()) {
@@ -321,11 +320,11 @@ void check_host_budget(std::size_t budget_bytes, const char* option, const Memor
     const std::string found = fmt::format("{}, but the cgroup {} allows {}", format_bytes(budget_bytes),
                                           limit->directory, format_bytes(limit->limit_bytes));
     if (!memory.plans_only) {
-      throw BudgetError({.what = "the budget is above what this process may hold",
+      throw BudgetError({.what = "the budget exceeds the process's memory limit",
                          .where = option,
                          .found = found,
                          .allowed = fmt::format("at most {} MiB", limit->limit_bytes / kMiB),
-                         .remedy = fmt::format("leave {} out, which takes what is free, or raise the limit (docker run "
+                         .remedy = fmt::format("omit {} to use the free memory, or raise the limit (docker run "
                                                "--memory, Kubernetes resources.limits.memory, Slurm --mem)",
                                                option)});
     }
@@ -334,9 +333,9 @@ void check_host_budget(std::size_t budget_bytes, const char* option, const Memor
   }
   const std::size_t machine = machine_memory_bytes(memory.root);
   if (machine == 0 || budget_bytes <= machine) return;
-  log_warning(fmt::format("{} {} is above the machine's memory of {}{}", option, format_bytes(budget_bytes),
+  log_warning(fmt::format("{} {} exceeds the machine's memory of {}{}", option, format_bytes(budget_bytes),
                           format_bytes(machine),
-                          memory.plans_only ? "" : ": a run that needs so much would be killed"));
+                          memory.plans_only ? "" : ": a run that uses that much would be killed"));
 }
 
 }  // namespace
@@ -347,7 +346,7 @@ void resolve_device_memory(MemoryRequest& memory, Backend& backend) {
     if (!memory.other_machine) check_host_budget(memory.host_budget_bytes, "--host-budget", memory);
     const std::size_t device = use->held_bytes + use->free_bytes;
     if (memory.budget_bytes > device && !memory.other_machine) {
-      log_warning(fmt::format("{} {} is above the {} of the GPU's memory that nobody else holds",
+      log_warning(fmt::format("{} {} exceeds the {} of the GPU's memory that other processes leave free",
                               memory.budget_option.name, format_bytes(memory.budget_bytes), format_bytes(device)));
     }
     if (memory.budget_bytes == 0) memory.budget_bytes = usual_budget(use->held_bytes, use->free_bytes);
@@ -357,11 +356,11 @@ void resolve_device_memory(MemoryRequest& memory, Backend& backend) {
     return;
   }
   if (memory.host_budget_bytes > 0) {
-    throw UsageError({.what = "a run on the CPU has one budget",
+    throw UsageError({.what = "--host-budget needs --device cuda",
                       .where = "--host-budget",
                       .found = format_bytes(memory.host_budget_bytes),
-                      .allowed = "--budget, which is of the host's memory there",
-                      .remedy = "leave --host-budget out, or pass --device cuda"});
+                      .allowed = "--budget, which limits the host's memory on the CPU",
+                      .remedy = "omit --host-budget, or pass --device cuda"});
   }
   if (!memory.other_machine) check_host_budget(memory.budget_bytes, memory.budget_option.name, memory);
 }

@@ -77,12 +77,12 @@ ModelBundle open_with_adapter(const std::string& model, const std::string& base)
   bundle.origin = model;
   bundle.base = base.empty() ? adapter_base(model) : base;
   if (!is_directory(bundle.base)) {
-    throw DataError({.what = "the adapter's base model is not there",
+    throw DataError({.what = "the adapter's base model is not found",
                      .where = base.empty() ? model + "/adapter_config.json, key \"base_model_name_or_path\""
                                            : std::string("--base-model"),
                      .found = bundle.base.empty() ? "nothing" : bundle.base,
                      .allowed = "the model directory that the adapter was trained on",
-                     .remedy = "name its place with --base-model DIR"});
+                     .remedy = "pass its directory with --base-model DIR"});
   }
   if (is_adapter(bundle.base)) {
     throw DataError(
@@ -109,11 +109,11 @@ ModelBundle open_weights_at(const std::string& model, const std::string& base) {
   verify_model_files(model, false);
   if (is_adapter(model)) return open_with_adapter(model, base);
   if (!base.empty()) {
-    throw UsageError({.what = "the model is no adapter and has no base",
+    throw UsageError({.what = "the model is not an adapter",
                       .where = "--base-model",
                       .found = fmt::format("{}, with --model {}", base, model),
-                      .allowed = "--base-model beside a --model that holds adapter_config.json",
-                      .remedy = "leave --base-model out, or name the adapter's directory with --model"});
+                      .allowed = "--base-model with a --model that holds adapter_config.json",
+                      .remedy = "omit --base-model, or pass the adapter's directory with --model"});
   }
   ModelBundle bundle;
   bundle.config = read_config(model);
@@ -173,7 +173,7 @@ ModelBundle open_model(const std::string& model, const std::string& tokenizer, c
                       .allowed =
                           "a Hugging Face model directory (a folder with config.json and model.safetensors), or a "
                           "preset",
-                      .remedy = "name the directory that holds config.json"});
+                      .remedy = "pass the directory that holds config.json"});
   }
   if (!is_directory(model)) {
     const bool is_path = model.find('/') != std::string::npos;
@@ -189,11 +189,11 @@ ModelBundle open_model(const std::string& model, const std::string& tokenizer, c
              fmt::format("a Hugging Face model directory (a folder with config.json and model.safetensors), or a "
                          "preset: {}",
                          fmt::join(preset_names(), ", ")),
-         .remedy = meant.empty()
-                       ? fmt::format("Plimsoll downloads nothing: hf download {} --local-dir DIR makes such a "
-                                     "folder; then pass --model DIR",
-                                     on_hub ? model : "microsoft/layoutlmv3-base")
-                       : fmt::format("did you mean {}?", meant)});
+         .remedy =
+             meant.empty()
+                 ? fmt::format("Plimsoll downloads nothing: run hf download {} --local-dir DIR, then pass --model DIR",
+                               on_hub ? model : "microsoft/layoutlmv3-base")
+                 : fmt::format("did you mean {}?", meant)});
   }
   return open_at_place(model, [&](const std::string& place) { return open_model_at(place, tokenizer, base); });
 }
@@ -218,7 +218,7 @@ void set_labels(ModelBundle& bundle, const LabelSet& labels) {
   if (bundle.config.labels == labels.names()) return;
   if (bundle.weights != nullptr) {
     log_info(fmt::format(
-        "new classification head: {} ({}) in place of the model's {} ({})", counted(labels.size(), "label"),
+        "new classification head: {} ({}) replaces the model's {} ({})", counted(labels.size(), "label"),
         labels.listed(), bundle.config.labels.size(),
         fmt::join(bundle.config.labels.begin(),
                   bundle.config.labels.begin() + std::min<std::ptrdiff_t>(3, bundle.config.num_labels()), ", ")));
@@ -234,7 +234,7 @@ void check_weights(const ModelBundle& bundle, MissingHead missing_head) {
         {.what = "the weights have no classification head, so results would be random",
          .where = bundle.weights->path().string(),
          .found = fmt::format("no '{}'", report.fresh.front()),
-         .allowed = fmt::format("a model that was trained to label words, with {}", fmt::join(report.fresh, ", ")),
+         .allowed = fmt::format("a model trained for token classification, with {}", fmt::join(report.fresh, ", ")),
          .remedy = fmt::format("train it first: plimsoll train --model {} --data FILE --output-dir DIR",
                                bundle.base.empty() ? bundle.origin : bundle.base)});
   }
@@ -242,11 +242,11 @@ void check_weights(const ModelBundle& bundle, MissingHead missing_head) {
     log_info("new classification head: the weights have none");
   }
   if (!report.unused.empty()) {
-    log_info(
-        fmt::format("{}, '{}' among them",
-                    counted(report.unused.size(), "tensor of the weights has no place in this model and is left out",
-                            "tensors of the weights have no place in this model and are left out"),
-                    report.unused.front()));
+    log_info(fmt::format(
+        "{}, '{}' among them",
+        counted(report.unused.size(), "tensor in the weight file does not belong to this model and is ignored",
+                "tensors in the weight file do not belong to this model and are ignored"),
+        report.unused.front()));
   }
 }
 

@@ -22,7 +22,7 @@ constexpr const char* kCommitted = "model";
 constexpr std::array<const char*, 2> kConfigs = {"config.json", "adapter_config.json"};
 
 [[noreturn]] void throw_error(const fs::path& path, const std::error_code& error) {
-  throw EnvironmentError({.what = "cannot put a model's file in its place",
+  throw EnvironmentError({.what = "cannot install a model's file",
                           .where = path.string(),
                           .found = error.message(),
                           .remedy = "check the path, its permissions and the disk"});

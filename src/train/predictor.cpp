@@ -103,12 +103,12 @@ std::string pages_of(const Batch& batch, const Dataset& dataset) {
   binding.set_dropout_key({0, 0});
   const std::optional<StepFault> fault = CheckedRun(program).run();
   throw DivergedError(
-      {.what = "the model's predictions are not finite numbers",
+      {.what = "the model's predictions are NaN or infinite",
        .where = pages_of(batch, dataset),
-       .found = fault ? describe(*fault) : "logits that are not finite, and finite ones when the step was run again",
+       .found = fault ? describe(*fault) : "NaN or infinite logits, but finite ones when the step was run again",
        .allowed = "finite numbers",
-       .remedy = "the weights have overflowed in training: take an earlier checkpoint, or train with a lower "
-                 "--learning-rate"});
+       .remedy =
+           "the weights overflowed in training: use an earlier checkpoint, or train with a lower --learning-rate"});
 }
 
 }  // namespace

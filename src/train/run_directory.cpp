@@ -138,7 +138,7 @@ std::optional<fs::path> set_run_aside(const fs::path& output_dir) {
     throw EnvironmentError({.what = "cannot move an earlier run out of the way",
                             .where = place.string(),
                             .found = error.message(),
-                            .remedy = "name another --output-dir, or pass --resume-from-checkpoint latest"});
+                            .remedy = "pass another --output-dir, or pass --resume-from-checkpoint latest"});
   }
   sync_directory(output_dir);
   ::rmdir(work_folder(output_dir).c_str());  // fails where it is in use

@@ -44,7 +44,7 @@ Levers levers_that_keep(std::size_t bytes, const FitRequest& request, std::int64
     return forward_of(plan_run(request, first(count), backend, PlanDepth::kEstimate)).kept;
   };
   if (const std::size_t least = kept(ranked.size()); least > bytes) {
-    throw UsageError({.what = "forward cannot keep as little",
+    throw UsageError({.what = "forward cannot keep that little",
                       .where = "--kept-activations",
                       .found = format_bytes(bytes),
                       .allowed = fmt::format("{} or more for this batch", format_bytes(least))});

@@ -175,10 +175,10 @@ Replay replay_step(const std::filesystem::path& directory, Backend& backend) {
     throw DataError({.what = "the record of a step cannot be read",
                      .where = path.string(),
                      .found = std::move(found),
-                     .allowed = "a step.json that plimsoll train wrote",
-                     .remedy = "name a nonfinite-step-N directory"});
+                     .allowed = "a step.json written by plimsoll train",
+                     .remedy = "pass a nonfinite-step-N directory"});
   };
-  if (!json.is_object()) refuse("no JSON object");
+  if (!json.is_object()) refuse("not a JSON object");
   Replay replay;
   try {
     replay.record = record_of(json, path.string());

@@ -151,9 +151,9 @@ void Trainer::begin_from(const std::filesystem::path& resume) {
     throw UsageError(
         {.what = "the checkpoint holds the state of another optimizer",
          .where = fmt::format("--optim, {}", resume.string()),
-         .found = fmt::format("{} asked for, {} in the checkpoint", state_.optimizer, saved.optimizer),
+         .found = fmt::format("{} requested, {} in the checkpoint", state_.optimizer, saved.optimizer),
          .allowed = fmt::format("--optim {}", saved.optimizer),
-         .remedy = fmt::format("pass that, or begin a new run from its weights with --model {}", resume.string())});
+         .remedy = fmt::format("pass that, or start a new run from its weights with --model {}", resume.string())});
   }
   try {
     load_checkpoint(resume, bundle_, memory, state_names_, states());
@@ -198,8 +198,8 @@ void Trainer::begin_from(const std::filesystem::path& resume) {
                             resume.string(), changes));
   }
   if (saved.step >= state_.total_steps && !saved.evaluation_due) {
-    log_info(fmt::format("nothing is left to train: {} stands at update {}, and {} were asked for", resume.string(),
-                         saved.step, state_.total_steps));
+    log_info(fmt::format("nothing is left to train: {} is at update {} of {}", resume.string(), saved.step,
+                         state_.total_steps));
   }
   state_.step = saved.step;
   // Updates that were skipped stay so for the schedule, whatever the precision is now.
@@ -326,10 +326,10 @@ bool Trainer::run_program(const Program& program, ProgramKind kind, const Interr
 // two updates, and only what was saved before can be continued.
 void Trainer::throw_unfinished(const EnvironmentError& error) const {
   Problem problem = error.problem();
-  problem.what = fmt::format("update {} cannot be finished: {}", state_.step + 1, problem.what);
+  problem.what = fmt::format("cannot finish update {}: {}", state_.step + 1, problem.what);
   problem.remedy += continue_remedy();
   if (dynamic_cast<const DeviceError*>(&error) != nullptr && !options_.detect_anomaly) {
-    problem.remedy += "; with --detect-anomaly ops run one by one, and it is said which of them fails";
+    problem.remedy += "; --detect-anomaly runs ops one by one and names the one that fails";
   }
   throw EnvironmentError(std::move(problem));
 }
@@ -345,7 +345,7 @@ std::optional<double> Trainer::device_busy() const {
 std::string Trainer::continue_remedy() const {
   const std::vector<std::int64_t> good = list_checkpoints(options_.output_dir);
   return good.empty()
-             ? "; no earlier checkpoint exists: the run starts afresh"
+             ? "; there is no earlier checkpoint: the run starts from the beginning"
              : fmt::format("; then continue with --resume-from-checkpoint latest, from update {}", good.back());
 }
 
@@ -369,7 +369,7 @@ void Trainer::update_scale(const Batch& batch) {
   throw ScaleCollapsedError(
       {.what = "half precision overflows whatever the loss is scaled by",
        .where = fmt::format("update {}, pages {}", state_.step, pages_of(batch)),
-       .found = fmt::format("{} skipped, the last ones in a row; the loss scale is down to {:.3g}",
+       .found = fmt::format("{} skipped, the last ones in a row; the loss scale has fallen to {:.3g}",
                             counted(state_.scaler.skipped, "update"), state_.scaler.scale),
        .allowed = fmt::format("a scale of {:.3g} or more", GradScaler::kSmallestScale),
        .remedy = fmt::format("activations do not fit half precision: continue with --bf16 --resume-from-checkpoint {}, "
@@ -529,7 +529,7 @@ void Trainer::save(bool force) {
   try {
     path = save_checkpoint(options_.output_dir, state_, bundle_, original_, memory, state_names_, states());
   } catch (const EnvironmentError& error) {
-    throw_unwritten(fmt::format("the checkpoint of update {} cannot be written", state_.step), error);
+    throw_unwritten(fmt::format("cannot write the checkpoint of update {}", state_.step), error);
   }
   saved_step_ = state_.step;
   rotate();
@@ -596,7 +596,7 @@ TrainSummary Trainer::run(const std::optional<std::filesystem::path>& resume, In
     write_model(options_.output_dir,
                 [&](const std::filesystem::path& aside) { return save_model(aside, bundle_, original_, memory); });
   } catch (const EnvironmentError& error) {
-    throw_unwritten("the model cannot be written at the end", error);
+    throw_unwritten("cannot write the model at the end of the run", error);
   }
   if (takes_best && data_.evaluation != nullptr) evaluate_best(summary, interrupt);
   summary.steps = state_.step;

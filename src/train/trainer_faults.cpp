@@ -89,7 +89,7 @@ fs::path Trainer::record_fault(double loss, StepRecord& record) {
     problem = error.what();
   }
   // A full disk must not hide what there is to say.
-  log_warning(fmt::format("update {} went wrong and cannot be recorded: {}", state_.step + 1, problem));
+  log_warning(fmt::format("update {} failed and cannot be recorded: {}", state_.step + 1, problem));
   discard_work_directory(options_.output_dir, fmt::format("nonfinite-step-{}", state_.step + 1));
   return {};
 }
@@ -116,10 +116,11 @@ void Trainer::after_fault(double loss) {
   const std::string where = fmt::format("update {}{}{}", state_.step + 1, pages.empty() ? "" : ", ", pages);
   const std::string found = fmt::format(
       "loss {}, gradient norm {}; {}", loss, gradient_norm_,
-      fault ? describe(*fault) : std::string("running the update again node by node made finite numbers only"));
+      fault ? describe(*fault) : std::string("running the update again node by node gave only finite numbers"));
   if (!ends && (!first || intact)) {
     if (first) {
-      log_warning(fmt::format("{}: loss or gradients are not finite: {}; the update is left out{}", where, found,
+      log_warning(fmt::format("{}: the loss or the gradients are NaN or infinite: {}; the update is skipped{}", where,
+                              found,
                               directory.empty() ? "" : fmt::format(", see plimsoll replay {}", directory.string())));
     }
     if (scaler_.on()) {
@@ -135,11 +136,11 @@ void Trainer::after_fault(double loss) {
   std::string remedy =
       directory.empty() ? "" : fmt::format("plimsoll replay {} shows the step again; ", directory.string());
   if (fault && fault->kind == StepFault::Kind::kHeld) {
-    remedy += fmt::format("begin from weights without such numbers; '{}' has them", fault->tensor);
+    remedy += fmt::format("start from finite weights; '{}' has NaN or infinite values", fault->tensor);
   } else {
     remedy += options_.skip_nonfinite
                   ? "lower --learning-rate, or raise --warmup-ratio"
-                  : "lower --learning-rate, raise --warmup-ratio, or pass --on-nonfinite skip if a page is to blame";
+                  : "lower --learning-rate, raise --warmup-ratio, or pass --on-nonfinite skip if a page is the cause";
   }
   if (!good.empty()) {
     remedy +=
@@ -147,7 +148,7 @@ void Trainer::after_fault(double loss) {
   }
   Problem problem{
       .what = options_.skip_nonfinite
-                  ? fmt::format("the loss or the gradients are not finite, and leaving {} out does not help",
+                  ? fmt::format("the loss or the gradients are NaN or infinite, and skipping {} does not help",
                                 skipped_in_a_row_ > 1 ? counted(skipped_in_a_row_, "update") + " in a row"
                                                       : std::string("the update"))
                   : "the loss or the gradients are no longer finite",
@@ -159,7 +160,7 @@ void Trainer::after_fault(double loss) {
     problem.what = "an index points outside its table";
     problem.found = describe(*fault);
     problem.allowed = fmt::format("0 to {}", fault->table_rows - 1);
-    problem.remedy = "the loader's data never should: please report it with the model's config.json and these pages";
+    problem.remedy = "this should never happen: please report it with the model's config.json and these pages";
     throw InternalError(std::move(problem));
   }
   throw DivergedError(std::move(problem));
@@ -197,7 +198,7 @@ void Trainer::skip_page(const BadPageError& error, bool evaluation) {
   const bool none_left = indices_of(state_.skipped_pages, evaluation).size() + 1 >= source.size();
   const bool gone = bad_pages_in_a_row_ >= kMostBadPagesInARow || none_left;
   if (!options_.stop_on_bad_page && !gone) {
-    log_warning(fmt::format("a page cannot be read any more and is left out from now on: {}", describe(page)));
+    log_warning(fmt::format("a page can no longer be read and is skipped from now on: {}", describe(page)));
     state_.skipped_pages.push_back(page);
     saved_step_ = -1;  // what was saved before does not know of it
     if (!evaluation) sampler_.leave_out(page.page);
@@ -208,13 +209,13 @@ void Trainer::skip_page(const BadPageError& error, bool evaluation) {
     state_.skipped_pages.resize(state_.skipped_pages.size() - static_cast<std::size_t>(bad_pages_in_a_row_ - 1));
   save(false);
   Problem problem = error.problem();
-  problem.what = none_left && bad_pages_in_a_row_ > 1 ? "no page is left that can be read: " + problem.what
+  problem.what = none_left && bad_pages_in_a_row_ > 1 ? "no readable page is left: " + problem.what
                  : gone && bad_pages_in_a_row_ > 1
                      ? fmt::format("{} in a row cannot be read: {}", counted(bad_pages_in_a_row_, "page"), problem.what)
-                     : "a page cannot be read any more: " + problem.what;
-  problem.remedy = fmt::format("{}{}mend it, then continue with --resume-from-checkpoint latest, from update {}{}",
+                     : "a page can no longer be read: " + problem.what;
+  problem.remedy = fmt::format("{}{}repair it, then continue with --resume-from-checkpoint latest, from update {}{}",
                                problem.remedy, problem.remedy.empty() ? "" : "; ", state_.step,
-                               gone ? "" : "; or pass --on-bad-page skip to go on without such pages");
+                               gone ? "" : "; or pass --on-bad-page skip to continue without such pages");
   throw DataError(std::move(problem));
 }
 
@@ -234,12 +235,12 @@ void Trainer::evaluate_best(TrainSummary& summary, Interrupt& interrupt) {
   control.on_bad_page = [this](const BadPageError& error) {
     state_.skipped_pages.push_back({.evaluation = true, .page = error.page(), .problem = error.problem()});
     log_warning(
-        fmt::format("a page cannot be read any more and is not evaluated: {}", describe(state_.skipped_pages.back())));
+        fmt::format("a page can no longer be read and is not evaluated: {}", describe(state_.skipped_pages.back())));
   };
   summary.evaluation = evaluate(session_, bundle_.config, *data_.evaluation, loader_options_, control);
   if (!summary.evaluation->interrupted) return;
   throw InterruptedError(
-      {.what = fmt::format("interrupted by {} after the best model was saved, before it was evaluated once more",
+      {.what = fmt::format("interrupted by {} after the best model was saved, before its final evaluation",
                            signal_name(interrupt.end_signal())),
        .where = options_.output_dir.string(),
        .remedy = fmt::format("nothing is lost; plimsoll eval --model {} evaluates it", options_.output_dir.string())},

@@ -306,7 +306,7 @@ TEST_F(WrongAdapter, WithATensorOfNoPlace) {
   const std::string name = "base_model.model.layoutlmv3.encoder.layer.99.output.dense.lora_A.weight";
   values_[name] = {1, 2, 3};
   shapes_[name] = {3, 1};
-  refused({"no place", "adapter_model.safetensors", name, "the encoder's", "--base-model"});
+  refused({"that the model does not have", "adapter_model.safetensors", name, "the encoder's", "--base-model"});
 }
 
 TEST_F(WrongAdapter, OfAnotherKind) {
@@ -384,7 +384,7 @@ TEST_F(WrongAdapter, OfAnotherTask) {
 
 TEST_F(WrongAdapter, WithoutItsBase) {
   config_["base_model_name_or_path"] = "/nowhere/base";
-  refused({"base model is not there", "base_model_name_or_path", "/nowhere/base", "trained on", "--base-model DIR"});
+  refused({"base model is not found", "base_model_name_or_path", "/nowhere/base", "trained on", "--base-model DIR"});
   // It is found if it is named explicitly.
   check_weights(open_weights_only(adapter_.string(), golden_model().origin));
 }

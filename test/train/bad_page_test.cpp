@@ -78,7 +78,7 @@ TEST_F(BadPage, IsLeftOutOfItsUpdateAndOfAllLaterOnes) {
     ASSERT_EQ(summary.skipped_pages.size(), 1U);
     EXPECT_EQ(summary.skipped_pages[0].page, static_cast<std::uint32_t>(bad));
     EXPECT_NE(describe(summary.skipped_pages[0]).find("page '" + std::to_string(bad) + "'"), std::string::npos);
-    EXPECT_TRUE(log.has("left out from now on")) << log.text();
+    EXPECT_TRUE(log.has("skipped from now on")) << log.text();
     const auto order = order_of(run);
     ASSERT_EQ(order.size(), 6U);
     for (std::size_t update = 3; update < 6; ++update) EXPECT_EQ(std::ranges::count(order[update], bad), 0) << update;
@@ -174,7 +174,7 @@ TEST_F(BadPage, AFolderThatIsGoneEndsTheRunAndIsTriedAgain) {
     run.train();
     FAIL() << "the run went on without pages";
   } catch (const DataError& error) {
-    EXPECT_NE(error.problem().what.find("no page is left"), std::string::npos) << error.problem().what;
+    EXPECT_NE(error.problem().what.find("no readable page is left"), std::string::npos) << error.problem().what;
   }
   const std::int64_t saved = list_checkpoints(run.options.output_dir).back();
   EXPECT_TRUE(read_trainer_state(checkpoint_path(run.options.output_dir, saved)).skipped_pages.empty());

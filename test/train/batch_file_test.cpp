@@ -90,7 +90,7 @@ TEST_F(ChangedBatch, TakesTokenTypes) {
 TEST_F(ChangedBatch, RefusesWhatItDoesNotUseByItsName) {
   for (const char* name : {"inputs_embeds", "head_mask", "offset_mapping"}) {
     put(name, {DType::kF32, {2, 3}});
-    test::expect_error<DataError>([&] { read(); }, {"not used", std::string("tensor '") + name + "'", "F32[2, 3]",
+    test::expect_error<DataError>([&] { read(); }, {"unused tensor", std::string("tensor '") + name + "'", "F32[2, 3]",
                                                     "token_type_ids", "batch.safetensors"});
     tensors_.erase(name);
   }

@@ -79,7 +79,7 @@ TEST_P(CodedWeights, NeedFrozenOnes) {
   const ScratchFolder folder;
   SmallRun run(folder.make("run"));
   run.parts.frozen_weights = GetParam();
-  expect_error<UsageError>([&] { run.train(); }, {"weights that train", "bit", "--lora-rank 8"});
+  expect_error<UsageError>([&] { run.train(); }, {"trained weights cannot be quantized", "bit", "--lora-rank 8"});
 }
 
 INSTANTIATE_TEST_SUITE_P(Codes, CodedWeights, testing::Values(DType::kQ8, DType::kNF4),

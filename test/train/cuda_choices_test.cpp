@@ -62,7 +62,7 @@ TEST_F(CudaChoices, AreThoseOfTheCheckpointInARunThatGoesOn) {
   run.train(first_checkpoint(run));
   EXPECT_EQ(run.choices, chosen);
   EXPECT_TRUE(model_of(run) == whole);
-  EXPECT_FALSE(logged("chosen anew")) << log_.text();
+  EXPECT_FALSE(logged("choosing algorithms again")) << log_.text();
 
   // Without the choices the run would end differently; an old checkpoint, which has none, still loads.
   edit_state(first_checkpoint(run), [](nlohmann::json& state) { state.erase("choices"); });
@@ -79,16 +79,15 @@ TEST_F(CudaChoices, OfAnotherDeviceAreMadeAnewWithAWarning) {
   cuda_emulator::set_lt_version(130200);
   prefer(2);
   EXPECT_EQ(run.train(checkpoint).steps_here, 2);
-  EXPECT_TRUE(logged(checkpoint.string() + " is of a run on " + recorded)) << log_.text();
-  EXPECT_TRUE(logged("cuBLAS 130200: algorithms are chosen anew, so numbers may differ in their last bits"))
-      << log_.text();
+  EXPECT_TRUE(logged(checkpoint.string() + " is from a run on " + recorded)) << log_.text();
+  EXPECT_TRUE(logged("cuBLAS 130200: choosing algorithms again, so numbers may differ in their last bits")) << log_.text();
   EXPECT_NE(run.choices.device, recorded);
   EXPECT_EQ(read_trainer_state(checkpoint_path(run.options.output_dir, 4)).choices, run.choices);
 
   log_.clear();
   run.make_backend = nullptr;
   EXPECT_EQ(run.train(checkpoint).steps_here, 2);
-  EXPECT_TRUE(logged("this one is on cpu")) << log_.text();
+  EXPECT_TRUE(logged("this run is on cpu")) << log_.text();
 }
 
 TEST_F(CudaChoices, ThatMakeNoSenseAreRefused) {
@@ -103,7 +102,7 @@ TEST_F(CudaChoices, ThatMakeNoSenseAreRefused) {
   };
   refuses("fast", {checkpoint.string(), name, "'fast'", "128 hexadecimal digits"});
   refuses(std::string(15, '0') + "9" + good.substr(16), {checkpoint.string(), name, "does not run on this device"});
-  refuses(7, {checkpoint.string(), "trainer_state.json", "a table of chosen algorithms cannot be read"});
+  refuses(7, {checkpoint.string(), "trainer_state.json", "cannot read a table of chosen algorithms"});
   edit_state(checkpoint, [](nlohmann::json& state) { state["choices"] = "none"; });
   expect_error<DataError>([&] { run.train(checkpoint); }, {checkpoint.string(), "a table of chosen algorithms"});
 }
@@ -147,7 +146,7 @@ TEST_F(CudaChoices, OfAMachineThatCannotBeReadAreMadeAgain) {
     std::ofstream(file) << bad;
     log_.clear();
     run.train();
-    EXPECT_TRUE(logged(file.string()) && logged("it is made again")) << log_.text();
+    EXPECT_TRUE(logged(file.string()) && logged("rebuilding it")) << log_.text();
     EXPECT_EQ(file_bytes(file), good);
   }
 }

@@ -141,7 +141,7 @@ class CudaFailure : public testing::Test {
 
 TEST_F(CudaFailure, EndsTheRunAndNamesTheGoodCheckpoint) {
   const Problem problem = fail(false);
-  EXPECT_THAT(problem.what, testing::HasSubstr("update 4 cannot be finished: the GPU failed"));
+  EXPECT_THAT(problem.what, testing::HasSubstr("cannot finish update 4: the GPU failed"));
   EXPECT_EQ(problem.found, "an illegal memory access was encountered");
   EXPECT_THAT(problem.remedy, testing::HasSubstr("--resume-from-checkpoint latest, from update 2"));
   EXPECT_THAT(problem.remedy, testing::HasSubstr("--detect-anomaly"));
@@ -149,7 +149,7 @@ TEST_F(CudaFailure, EndsTheRunAndNamesTheGoodCheckpoint) {
 
 TEST_F(CudaFailure, IsOfAnOpWhereOpsRunOneByOne) {
   const Problem problem = fail(true);
-  EXPECT_THAT(problem.what, testing::HasSubstr("update 4 cannot be finished: the GPU failed"));
+  EXPECT_THAT(problem.what, testing::HasSubstr("cannot finish update 4: the GPU failed"));
   EXPECT_THAT(problem.where, testing::MatchesRegex("[a-z_]+ '[^']+', which makes '[^']+' (F32|I32).*"));
   EXPECT_THAT(problem.remedy, testing::Not(testing::HasSubstr("--detect-anomaly")));
 }

@@ -101,7 +101,7 @@ TEST_F(LimitedBudgets, AboveTheCgroupsLimitAreRefused) {
 TEST_F(LimitedBudgets, AboveTheMachinesMemoryDrawAWarning) {
   write("sys/fs/cgroup/job/memory.max", "max\n");
   EXPECT_EQ(resolve(8 * kGiB, false), "");
-  EXPECT_NE(resolve(9 * kGiB, false).find("above the machine's memory of 8.00 GiB"), std::string::npos);
+  EXPECT_NE(resolve(9 * kGiB, false).find("exceeds the machine's memory of 8.00 GiB"), std::string::npos);
 }
 
 TEST(DeviceOffload, GoesToTheHostUnlessItIsForbidden) {

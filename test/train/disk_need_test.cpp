@@ -41,9 +41,10 @@ TEST(DiskNeed, CountsTheCheckpointsThatLieThereAtOnce) {
 
 TEST(DiskNeed, RefusesAndSaysWhatWouldFit) {
   EXPECT_NO_THROW(check_disk(saving(10, 0), 0, 100, 0, kWritten, 31 * kGiB));
-  expect_error<EnvironmentError>([] { check_disk(saving(10, 0), 0, 100, 0, kWritten, 31 * kGiB - 1); },
-                                 {"no room", "run", "10 checkpoints of 3.00 GiB and the model of 1.00 GiB",
-                                  "31.0 GiB or more", "--output-dir", "--save-total-limit 1, which needs 7.00 GiB"});
+  expect_error<EnvironmentError>(
+      [] { check_disk(saving(10, 0), 0, 100, 0, kWritten, 31 * kGiB - 1); },
+      {"not enough disk space", "run", "10 checkpoints of 3.00 GiB and the model of 1.00 GiB", "31.0 GiB or more",
+       "--output-dir", "--save-total-limit 1, which needs 7.00 GiB"});
   expect_error<EnvironmentError>([] { check_disk(saving(10, 0), 0, 100, 0, kWritten, 2 * kGiB); },
                                  {"--save-steps 0, which needs 1.00 GiB"});
   expect_error<EnvironmentError>([] { check_disk(saving(0, 0), 0, 100, 0, kWritten, kMiB); },

@@ -116,7 +116,7 @@ TEST(OffloadedRun, ADiskThatFailsLeavesTheLastCheckpoint) {
       run.train();
     } catch (const EnvironmentError& error) {
       const Problem& p = error.problem();
-      const bool named = p.what.find("update 4 cannot be finished") != std::string::npos &&
+      const bool named = p.what.find("cannot finish update 4") != std::string::npos &&
                          p.where.find(".store_begin'") != std::string::npos &&
                          p.remedy.find("--resume-from-checkpoint latest, from update 3") != std::string::npos;
       code = named ? 0 : 3;

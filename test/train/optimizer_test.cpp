@@ -68,7 +68,7 @@ TEST_P(EachOptimizer, RefusesTheStateOfAnother) {
     run.options.optim = other;
     const std::string mine(optimizer_name(GetParam()));
     expect_error<UsageError>([&] { run.train(saved); },
-                             {"another optimizer", "--optim", std::string(optimizer_name(other)) + " asked for",
+                             {"another optimizer", "--optim", std::string(optimizer_name(other)) + " requested",
                               mine + " in the checkpoint", "--model " + saved.string()});
   }
 }
