@@ -40,6 +40,6 @@ cat "$directory/peak.txt"
 echo "A page with its predicted fields: $picture"
 echo "The whole story of the run:       $directory/run/summary.json, metrics.jsonl, plan.json"
 echo
-echo "Next, your own data (JSONL, one page a line: image, words, boxes, labels):"
+echo "Next, your own data (JSONL, one page per line: image, words, boxes, labels):"
 echo "  $plimsoll check --model microsoft-layoutlmv3-base-directory --data pages.jsonl"
 echo "  $plimsoll train --model microsoft-layoutlmv3-base-directory --data pages.jsonl --output-dir run --budget 4GiB"

@@ -112,7 +112,7 @@ def read_image(value, where, parquet, image_root):
                       "omit the page, or convert from the data set's original files")
     place = find_image(value, parquet, image_root)
     if place is None:
-        raise Problem("an image that the data set names is not there", where, value,
+        raise Problem("an image named in the data set is not found", where, value,
                       f"a file at that path, beside {parquet.name}, or under --images DIR",
                       "download the images too and name their folder with --images")
     return place.read_bytes()
@@ -161,12 +161,12 @@ def read_label_file(path):
     try:
         text = pathlib.Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise Problem("the file of labels cannot be read", path, str(error), "UTF-8 text, one label name a line")
+        raise Problem("the file of labels cannot be read", path, str(error), "UTF-8 text, one label name per line")
     names = [name.strip() for name in re.split(r"[,\n]", text) if name.strip()]
     twice = {name for name in names if names.count(name) > 1}
     if not names or twice:
         raise Problem("the file of labels is not a list of names", path, f"{sorted(twice)} twice" if twice else "no name",
-                      "one label name a line, each once")
+                      "one label name per line, each once")
     return names
 
 
@@ -320,7 +320,7 @@ def find_parquets(inputs):
 def write_image(folder, name, data, where):
     kind = image_kind(data)
     if kind is None:
-        raise Problem("an image is of a kind that Plimsoll does not read", where, shown(bytes(data[:16])),
+        raise Problem("an image has an unsupported format", where, shown(bytes(data[:16])),
                       "PNG, JPEG, TIFF, BMP or PNM", "convert the images to PNG first")
     name = re.sub(r"[^\w.-]", "_", name)[:120].lstrip(".") or "page"
     path, number = folder / f"{name}.{kind}", 2
@@ -460,7 +460,7 @@ def report(converter):
     print(f"{converter.words} words; {len(names)} labels" + (f" in {output / 'labels.txt'}: {', '.join(names[:12])}"
                                                            + (", ..." if len(names) > 12 else "") if names else ""))
     if converter.empty:
-        print(f"{len(converter.empty)} pages without words are left out, {converter.empty[0]} the first")
+        print(f"{len(converter.empty)} pages without words are skipped, {converter.empty[0]} the first")
     print(f"boxes: {'pixels' if converter.box_format == 'pixel' else 'thousandths of the page'} ({converter.reason})")
     first = output / (next(iter(converter.pages)) + ".jsonl")
     print(f"next: plimsoll check --model layoutlmv3-base --data {first}"
@@ -605,7 +605,7 @@ def main():
             return self_test()
         if not arguments.inputs or not arguments.output:
             raise Problem("the data set or the output is missing", "command line", " ".join(sys.argv[1:]) or "nothing",
-                          "convert_dataset.py --output DIR FILE.parquet ...", "--help tells the rest", 2)
+                          "convert_dataset.py --output DIR FILE.parquet ...", "see --help", 2)
         report(convert(arguments))
     except Problem as problem:
         print(problem, file=sys.stderr)

@@ -45,7 +45,7 @@ def picture_of(tsv, images):
             if (folder / name).is_file():
                 return folder / name
     raise Problem("the picture of a page is not found", str(tsv), f"no {tsv.stem}.png, .jpg, .tif in {folder}",
-                  "a picture with the name of its TSV file", "name the folder of the pictures with --images DIR")
+                  "a picture with the name of its TSV file", "pass the folder of the pictures with --images DIR")
 
 
 def rows_of(tsv):
@@ -70,7 +70,7 @@ def page_of(tsv, images, least_confidence, folder):
     words, boxes, size, dropped = [], [], None, 0
     for number, row in rows_of(tsv):
         if row["page_num"] > 1:
-            raise Problem("a TSV file holds several pages", f"{tsv}:{number}", f"page {row['page_num']}", "one page a file",
+            raise Problem("a TSV file holds several pages", f"{tsv}:{number}", f"page {row['page_num']}", "one page per file",
                           "split the document into one picture a page first (tiffsplit, pdftoppm)")
         if row["level"] == PAGE:
             size = row["width"], row["height"]
@@ -157,7 +157,7 @@ def main():
     print(f"{pages} pages, {words} words, written to {options.output}" +
           (f"; {dropped} words left out as uncertain" if dropped else ""))
     if empty:
-        print(f"{len(empty)} pages have no words and are left out: {', '.join(empty[:5])}", file=sys.stderr)
+        print(f"{len(empty)} pages have no words and are skipped: {', '.join(empty[:5])}", file=sys.stderr)
     print(f"next: plimsoll check --model MODEL --data {options.output}")
 
 

@@ -87,7 +87,7 @@ InputFile::InputFile(const std::filesystem::path& path) : path_(path) {
                      .where = path.string(),
                      .found = S_ISDIR(info.st_mode) ? "a directory" : "a device or pipe",
                      .allowed = "a file",
-                     .remedy = "name a file that can be read at any place in it"});
+                     .remedy = "pass a file that can be read at any position"});
   }
   size_bytes_ = static_cast<std::uint64_t>(info.st_size);
 }

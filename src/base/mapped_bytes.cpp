@@ -26,7 +26,7 @@ MappedBytes::MappedBytes(const InputFile& file, std::uint64_t offset, std::size_
     throw DataError({.what = "a part of a file cannot be mapped",
                      .where = fmt::format("{}, {} from byte {}", file.path().string(), counted(bytes, "byte"), offset),
                      .found = std::move(found),
-                     .remedy = "the file was cut while it was in use: let it be made again"});
+                     .remedy = "the file was truncated while it was in use: restore or rebuild it"});
   };
   struct stat now {};
   if (::fstat(file.descriptor(), &now) != 0) fail(std::strerror(errno));

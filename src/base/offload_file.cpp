@@ -41,9 +41,9 @@ std::string free_space(const std::filesystem::path& directory) {
        .where = fmt::format("--offload {}", directory.string()),
        .found = fmt::format("{}{}", std::strerror(error), full ? free_space(directory) : std::string()),
        .allowed = fmt::format("a directory that can be written, with room for {}", format_bytes(bytes)),
-       .remedy = full             ? "free some disk space, name another directory, or give a larger --budget"
-                 : error == EFBIG ? "raise the limit on the size of files (ulimit -f), or name another directory"
-                                  : "name a directory that exists and can be written"});
+       .remedy = full             ? "free some disk space, pass another directory, or give a larger --budget"
+                 : error == EFBIG ? "raise the limit on the size of files (ulimit -f), or pass another directory"
+                                  : "pass a directory that exists and can be written"});
 }
 
 }  // namespace
@@ -137,7 +137,7 @@ void throw_offload_error(const std::filesystem::path& directory, const std::stri
   throw EnvironmentError({.what = "the offload file failed",
                           .where = fmt::format("--offload {}, {}", directory.string(), what_for),
                           .found = std::strerror(error),
-                          .remedy = "check the disk, or name a directory on another one"});
+                          .remedy = "check the disk, or pass a directory on another one"});
 }
 
 TransferSpeed measure_disk(const std::filesystem::path& directory) {

@@ -131,7 +131,7 @@ bool DirectoryLock::try_to_lock(const std::string& option) {
                       .where = option,
                       .found = fmt::format("{}, held by {}", directory_.string(), holder),
                       .allowed = "one process at a time",
-                      .remedy = "wait for it to end, stop it, or name another directory"});
+                      .remedy = "wait for it to end, stop it, or pass another directory"});
   }
   struct stat opened {
   }, named{};

@@ -38,12 +38,12 @@ constexpr const char* kFooter =
     "                 --output-dir run --budget 1GiB --num-train-epochs 10 --learning-rate 1e-3\n"
     "  plimsoll predict --model run --data receipts/validation.jsonl --output out.jsonl --draw pictures\n"
     "\n"
-    "When something failed, here or in PyTorch: plimsoll doctor; plimsoll doctor train.log\n"
+    "To diagnose a failure, in Plimsoll or PyTorch: plimsoll doctor; plimsoll doctor train.log\n"
     "\n"
     "Exit codes: 0 done, 2 usage, 3 bad data or file, 4 does not fit the budget, 5 device or environment,\n"
-    "6 diverged, 128 + N ended by signal N after a clean checkpoint (130: Ctrl-C), 1 a bug in Plimsoll. Errors go to\n"
-    "standard error; with --json "
-    "also as an object to standard output. `plimsoll COMMAND --help` tells the rest.";
+    "6 NaN or infinity, 128 + N ended by signal N after saving a checkpoint (130: Ctrl-C), 1 a bug in Plimsoll.\n"
+    "Errors go to standard error; with --json also as a JSON object to standard output.\n"
+    "See `plimsoll COMMAND --help` for details.";
 
 // "--train_batch_size" is as good as "--train-batch-size".
 std::string with_dashes(std::string argument) {
@@ -137,10 +137,10 @@ int report(ErrorForm form, ExitCode code, const Problem& problem,
 
 CLI::App* add_command(CLI::App& app, Invocation& invocation, const std::string& name, const std::string& description) {
   CLI::App* command = app.add_subcommand(name, description);
-  command->set_help_flag("-h,--help", "Print this manual")->group("General");
+  command->set_help_flag("-h,--help", "Print this help")->group("General");
   command->option_defaults()->group("General");
   command->add_flag("--json", invocation.json,
-                    "Print JSON instead of text: one object; of train, one a line while it goes");
+                    "Print JSON instead of text: one object; train prints one per line while it runs");
   whole_number(command->add_option("--threads", invocation.threads, "Compute threads (0: all available cores)"), 0,
                1024)
       ->capture_default_str();
@@ -173,7 +173,7 @@ void print_line(const std::string& text) {
   throw EnvironmentError({.what = fmt::format("cannot write to {}", name),
                           .where = name,
                           .found = std::strerror(error),
-                          .remedy = error == EPIPE ? "the program that reads it ended early: let it read to the end"
+                          .remedy = error == EPIPE ? "the reading program ended early; let it read all output"
                                                    : "free some disk space, or send the output elsewhere"});
 }
 
@@ -187,7 +187,7 @@ static int parse_and_run(int argc, const char* const* argv, bool json) {
   CLI::App app(kDescription, "plimsoll");
   app.footer(std::string("\n") + kFooter);
   app.set_version_flag("--version", "plimsoll " PLIMSOLL_VERSION, "Print the version");
-  app.set_help_flag("-h,--help", "Print this manual")->group("General");
+  app.set_help_flag("-h,--help", "Print this help")->group("General");
   app.get_option("--version")->group("General");
   app.require_subcommand(1);
   app.formatter(std::make_shared<Manual>());
@@ -234,10 +234,10 @@ static int parse_and_run(int argc, const char* const* argv, bool json) {
   } catch (const std::system_error& error) {
     const bool thread = error.code() == std::errc::resource_unavailable_try_again;
     return report(form, ExitCode::kEnvironment,
-                  {.what = thread ? "the system refuses to start another thread" : "a system call failed",
+                  {.what = thread ? "the system cannot start another thread" : "a system call failed",
                    .found = error.code().message(),
-                   .remedy = "raise its limits (ulimit -a, its container's), or pass --threads 1 and, where there are "
-                             "loader workers, --dataloader-num-workers 0"});
+                   .remedy = "raise the limits (ulimit -a, or the container's), or pass --threads 1 and, with loader "
+                             "workers, --dataloader-num-workers 0"});
   } catch (const std::bad_alloc&) {
     throw;  // to where nothing is allocated
   } catch (const std::exception& error) {
@@ -252,18 +252,17 @@ int report_no_memory(bool json) {
     [[maybe_unused]] const ssize_t written = ::write(file, text.data(), text.size());
   };
   print(STDERR_FILENO,
-        "error: the machine has no memory left for this process\n"
-        "  found:   an allocation that failed\n"
-        "  to do:   close other programs, raise a limit on this one (ulimit -v, its container's), or pass a smaller "
-        "--budget\n");
+        "error: out of memory\n"
+        "  found:   a failed allocation\n"
+        "  to do:   close other programs, raise a limit on this process (ulimit -v, or the container's), or pass a "
+        "smaller --budget\n");
   static_assert(static_cast<int>(ExitCode::kEnvironment) == 5);  // as the text says
   if (json) {
     // In one line, as train's last event too.
-    print(
-        STDOUT_FILENO,
-        "{\"event\": \"error\", \"error\": {\"exit_code\": 5, \"what\": \"the machine has no memory left for this "
-        "process\", \"where\": \"\", \"found\": \"an allocation that failed\", \"allowed\": \"\", \"remedy\": \"close "
-        "other programs, raise a limit on this one (ulimit -v, its container's), or pass a smaller --budget\"}}\n");
+    print(STDOUT_FILENO,
+          "{\"event\": \"error\", \"error\": {\"exit_code\": 5, \"what\": \"out of memory\", \"where\": \"\", "
+          "\"found\": \"a failed allocation\", \"allowed\": \"\", \"remedy\": \"close other programs, raise a limit on "
+          "this process (ulimit -v, or the container's), or pass a smaller --budget\"}}\n");
   }
   return static_cast<int>(ExitCode::kEnvironment);
 }

@@ -14,7 +14,7 @@ constexpr std::int64_t kPerDevice = 8;     // as TrainingArguments has it
 constexpr std::int64_t kAccumulation = 1;  // the same
 
 UsageError contradiction(std::string where, std::string found, std::string allowed, std::string remedy) {
-  return UsageError({.what = "the batch options contradict one another",
+  return UsageError({.what = "the batch options contradict each other",
                      .where = std::move(where),
                      .found = std::move(found),
                      .allowed = std::move(allowed),
@@ -32,51 +32,50 @@ std::int64_t BatchOptions::effective() const {
                       .where = "--gradient-accumulation-steps",
                       .found = fmt::format("{} x {} = {}", product / (steps > 0 ? steps : kAccumulation),
                                            steps > 0 ? steps : kAccumulation, counted(product, "page")),
-                      .allowed = fmt::format("at most {} an update", counted(kMostPages, "page")),
+                      .allowed = fmt::format("at most {} per update", counted(kMostPages, "page")),
                       .remedy = "pass a smaller --gradient-accumulation-steps"});
   }
   constexpr const char* kRule = "--per-device-train-batch-size x --gradient-accumulation-steps = --train-batch-size";
   if (pages > 0 && steps > 0 && product != total) {
     throw contradiction("--train-batch-size",
-                        fmt::format("{}, beside {} x {} = {}", total, pages, steps, counted(product, "page")), kRule,
-                        fmt::format("pass --train-batch-size {}, or leave one of the three out", product));
+                        fmt::format("{}, but {} x {} = {}", total, pages, steps, counted(product, "page")), kRule,
+                        fmt::format("pass --train-batch-size {}, or omit one of the three", product));
   }
   if (pages > 0 && total % pages != 0) {
-    throw contradiction("--per-device-train-batch-size",
-                        fmt::format("{}, beside --train-batch-size {}, which is no multiple of it", pages, total),
-                        kRule,
-                        "leave --per-device-train-batch-size out; --micro-batch-size pins how many pages go through "
-                        "the model at once");
+    throw contradiction(
+        "--per-device-train-batch-size",
+        fmt::format("{}, but --train-batch-size {} is not a multiple of it", pages, total), kRule,
+        "omit --per-device-train-batch-size; --micro-batch-size pins how many pages are processed at once");
   }
   if (steps > 0 && total % steps != 0) {
     throw contradiction("--gradient-accumulation-steps",
-                        fmt::format("{}, beside --train-batch-size {}, which is no multiple of it", steps, total),
-                        kRule,
-                        "leave --gradient-accumulation-steps out: how an update is split follows from the budget");
+                        fmt::format("{}, but --train-batch-size {} is not a multiple of it", steps, total), kRule,
+                        "omit --gradient-accumulation-steps: the planner splits an update to fit the budget");
   }
   if (micro_batch_size > total) {
-    throw contradiction(
-        "--micro-batch-size", fmt::format("{}, where an update has {}", micro_batch_size, counted(total, "page")),
-        fmt::format("1 to {}", total),
-        fmt::format("pass --train-batch-size {} too, or leave --micro-batch-size out", micro_batch_size));
+    throw contradiction("--micro-batch-size",
+                        fmt::format("{}, but an update has {}", micro_batch_size, counted(total, "page")),
+                        fmt::format("1 to {}", total),
+                        fmt::format("pass --train-batch-size {} too, or omit --micro-batch-size", micro_batch_size));
   }
   return total;
 }
 
 void add_batch_size_options(CLI::App* command, BatchOptions& options) {
-  whole_number(command->add_option("--per-device-train-batch-size", options.per_device_train_batch_size,
-                                   "Pages of an update, times --gradient-accumulation-steps (default: 8)"),
-               0, kMostPages);
-  whole_number(command->add_option("--gradient-accumulation-steps", options.gradient_accumulation_steps,
-                                   "An update has this many times --per-device-train-batch-size pages (default: 1)"),
-               0, kMostPages);
+  whole_number(
+      command->add_option("--per-device-train-batch-size", options.per_device_train_batch_size,
+                          "Pages per update, before multiplication by --gradient-accumulation-steps (default: 8)"),
+      0, kMostPages);
+  whole_number(
+      command->add_option("--gradient-accumulation-steps", options.gradient_accumulation_steps,
+                          "Multiplies --per-device-train-batch-size to give the pages per update (default: 1)"),
+      0, kMostPages);
   whole_number(command->add_option("--train-batch-size", options.train_batch_size,
-                                   "Pages of an update in all (the effective batch), in place of the product of the "
-                                   "two options above"),
+                                   "Total pages per update (the effective batch), instead of the two options above"),
                1, kMostPages);
   whole_number(command->add_option("--micro-batch-size", options.micro_batch_size,
-                                   "How many pages go through the model at once. Changes memory and time; losses only "
-                                   "in their last bits (0: as many as the budget allows)"),
+                                   "Pages processed at once. Affects memory and time; losses only in their last bits "
+                                   "(0: as many as the budget allows)"),
                0, kMostPages)
       ->capture_default_str();
 }

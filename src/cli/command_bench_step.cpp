@@ -58,9 +58,9 @@ void run_bench_step(const Invocation& invocation, const BenchOptions& options) {
                          sorted[sorted.size() / 2], sorted.size(),
                          static_cast<double>(result.predicted_peak_bytes) / 1048576,
                          static_cast<double>(result.measured_peak_bytes) / 1048576));
-  print_line(fmt::format(
-      "at the end of forward {:.1f} MiB are kept for backward, which computes up to {:.1f} MiB again",
-      static_cast<double>(result.forward.kept) / 1048576, static_cast<double>(result.forward.again) / 1048576));
+  print_line(fmt::format("forward keeps {:.1f} MiB for backward, which recomputes up to {:.1f} MiB",
+                         static_cast<double>(result.forward.kept) / 1048576,
+                         static_cast<double>(result.forward.again) / 1048576));
   if (options.profile) print_profile(op_seconds, options.steps);
 }
 
@@ -75,7 +75,7 @@ void add_bench_step(CLI::App& app, Invocation& invocation) {
       ->required();
   command
       ->add_option("--batch", options->batch,
-                   "safetensors file as grad takes it; its pages are one micro-batch, without padding")
+                   "safetensors file in the format of grad; its pages form one micro-batch, without padding")
       ->type_name("FILE")
       ->required();
   whole_number(command->add_option("--steps", options->steps, "Number of steps"), 1, 10000)->capture_default_str();
@@ -87,8 +87,8 @@ void add_bench_step(CLI::App& app, Invocation& invocation) {
   add_device_option(command, options->device);
   command
       ->add_option("--kept-activations", options->kept_activations,
-                   "Recompute activations in backward until forward keeps at most SIZE; all: recompute none (default: "
-                   "recompute what costs almost nothing)")
+                   "Recompute activations in backward until forward keeps at most SIZE; all: recompute nothing "
+                   "(default: recompute only the cheapest values)")
       ->type_name("SIZE");
   command->add_flag("--profile", options->profile, "Print the time of each op");
   command->callback(

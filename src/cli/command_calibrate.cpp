@@ -21,18 +21,17 @@ void run_calibrate(const Invocation& invocation, const CalibrateOptions& options
   const OpSpeeds speeds = calibrate(device, precision);
   if (invocation.json) return print_json(speeds_json(speeds));
   const std::string how = device.summary.empty() ? "with " + counted(device.threads, "thread") : "on " + device.name;
-  print_line(fmt::format("measured {}, kept in {}", how, speeds_path(device, precision).string()));
+  print_line(fmt::format("measured {}; stored in {}", how, speeds_path(device, precision).string()));
 }
 
 }  // namespace
 
 void add_calibrate(CLI::App& app, Invocation& invocation) {
-  CLI::App* command =
-      add_command(app, invocation, "calibrate", "Measure this machine's speed, which plans are compared by");
-  add_footer(
-      command,
-      "plan and train do this by themselves when they need it and keep the result in ~/.cache/plimsoll. Run it again\n"
-      "when the machine was busy the first time.");
+  CLI::App* command = add_command(app, invocation, "calibrate",
+                                  "Measure this machine's speed, which the planner uses to compare plans");
+  add_footer(command,
+             "plan and train do this automatically and store the result in ~/.cache/plimsoll. Run it again if the\n"
+             "machine was busy the first time.");
   const auto options = std::make_shared<CalibrateOptions>();
   add_precision_options(command, options->precision);
   add_device_option(command, options->device);

@@ -34,7 +34,7 @@ nlohmann::json counts_json(const CheckReport& report) {
 }
 
 std::string counts_text(const PagePaths& paths, const CheckReport& report) {
-  return fmt::format("{}: {}, {} ({} with a label), {}{}; the longest page has {}\n", listed(paths),
+  return fmt::format("{}: {}, {} ({} labelled), {}{}; the longest page has {}\n", listed(paths),
                      counted(report.pages, "page"), counted(report.words, "word"), report.labelled_words,
                      counted(report.windows, "window"),
                      report.lost_words > 0 ? fmt::format(", {} cut off", counted(report.lost_words, "word")) : "",
@@ -57,7 +57,7 @@ std::string fix_text(const FixReport& fixed, const std::string& out) {
       fmt::format("{}: {} of {} changed", out, counted(fixed.boxes, "box"), counted(fixed.pages, "page"));
   text += fixed.list.empty() ? "\n" : fmt::format("; each is listed in {}\n", fixed.list.string());
   if (fixed.paths > 0)
-    text += fmt::format("  image paths of {} are written as seen from there\n", counted(fixed.paths, "page"));
+    text += fmt::format("  image paths of {} are written relative to the copy\n", counted(fixed.paths, "page"));
   for (const Finding& change : fixed.changes.sorted()) {
     text += fmt::format("  {} ({})\n", change.first.what, counted(change.count, "box"));
     for (const auto& [where, found] : change.places) text += fmt::format("    {}: {}\n", where, found);
@@ -110,7 +110,7 @@ void run_check(const Invocation& invocation, CheckCommand& command) {
         write_fixed(*source, options.data.box_format, command.fix, options.data.segment_boxes, request.places_kept);
     text += "\n" + fix_text(fixed, command.fix);
     if (is_special_file(command.fix)) {
-      text += "the copy went where it cannot be read again, and is not checked";
+      text += "the copy was written to a pipe or device and is not checked";
     } else {
       request.data.data = {command.fix};
       const Findings left = check_data(bundle, options.model, request).findings;
@@ -135,20 +135,20 @@ void add_check(CLI::App& app, Invocation& invocation) {
   add_model_options(command, options->run);
   add_data_options(command, options->run);
   add_label_option(command, options->run);
-  add_evaluation_data_option(command, options->run, "Evaluation pages: checked too, and for pages that are in both");
+  add_evaluation_data_option(command, options->run, "Evaluation pages to check, also for pages that occur in both");
   command->option_defaults()->group("Check");
   command->add_flag("--decode-images", options->decode_images,
                     "Decode every image, not only its header: finds damaged, blank and BGR images");
-  whole_number(command->add_option("--places", options->places, "How many places to list for each kind of finding"), 1,
+  whole_number(command->add_option("--places", options->places, "Number of places to list for each kind of finding"), 1,
                1 << 20)
       ->capture_default_str();
   add_output_file(command, "--fix", options->fix,
-                  "Write a copy of --data with boxes fixed where that needs no guessing: swapped corners, boxes from 0 "
-                  "to 1, boxes that leave the page by a pixel; OUT.changes.jsonl lists every change")
+                  "Write a copy of --data with certain fixes to boxes: swapped corners, boxes from 0 to 1, boxes that "
+                  "are outside the page by a pixel; OUT.changes.jsonl lists every change")
       ->type_name("OUT");
   add_footer(command,
-             "Exit code 3 if there are errors (with --fix: in OUT, where that can be read again). train makes the same "
-             "checks\nbefore its first update.");
+             "Exit code 3 if there are errors (with --fix: in OUT, unless it is a pipe). train makes the same\n"
+             "checks before its first update.");
   command->callback(
       [&invocation, options] { invocation.action = [&invocation, options] { run_check(invocation, *options); }; });
 }

@@ -32,10 +32,10 @@ void wait_for_writer(int file, const std::string& path, doctor::LogReader& reade
     ::usleep(50000);
   }
   ::close(file);
-  throw DataError({.what = "nobody writes to the pipe that should hold the log",
+  throw DataError({.what = "no process writes to the log's pipe",
                    .where = path,
                    .found = "a pipe without a writer",
-                   .remedy = "name a file that can be read, or - for standard input"});
+                   .remedy = "pass a readable file, or - for standard input"});
 }
 
 // read(2), so that a pipe, a terminal and a file of many gigabytes are all the same.
@@ -57,19 +57,19 @@ doctor::Diagnosis read_log(const std::string& path) {
   const int error = errno;
   if (!standard_input && file >= 0) ::close(file);
   if (count < 0) {
-    throw DataError({.what = "the log cannot be read",
+    throw DataError({.what = "cannot read the log",
                      .where = path,
                      .found = std::strerror(error),
-                     .remedy = "name a file that can be read, or - for standard input"});
+                     .remedy = "pass a readable file, or - for standard input"});
   }
   return reader.finish();
 }
 
 void run_doctor(const Invocation& invocation, const DoctorOptions& options) {
   if (!options.log.empty() && !options.snapshot.empty()) {
-    throw UsageError({.what = "a log and a snapshot at once",
+    throw UsageError({.what = "both a log and a snapshot were given",
                       .where = "--snapshot",
-                      .allowed = "one of the two",
+                      .allowed = "only one of them",
                       .remedy = "run `plimsoll doctor` twice"});
   }
   if (!options.log.empty()) {
@@ -107,18 +107,17 @@ void add_doctor(CLI::App& app, Invocation& invocation) {
       ->type_name("");
   command->add_option("--snapshot", options->snapshot, "A memory snapshot: torch.cuda.memory._dump_snapshot('FILE')")
       ->type_name("FILE");
-  command->add_option("--output-dir", options->directory, "Whose disk to look at")
+  command->add_option("--output-dir", options->directory, "Directory whose disk is checked")
       ->type_name("DIR")
       ->capture_default_str();
-  add_footer(
-      command,
-      "Without arguments it looks at this machine, with or without a GPU; exit code 5 if something is broken that\n"
-      "Plimsoll needs. A log is read as it streams by, whatever its size and bytes:\n"
-      "  python train.py 2>&1 | tee train.log;  plimsoll doctor train.log\n"
-      "  dmesg | plimsoll doctor -\n"
-      "Nothing in a snapshot is run. It answers \"not recognised\" (exit code 7) rather than guess, and \"perhaps\" "
-      "where\n"
-      "the log also holds an error that it does not know. Exit code 0: it knows the failure, or nothing failed.");
+  add_footer(command,
+             "Without arguments it checks this machine, with or without a GPU; exit code 5 if something that\n"
+             "Plimsoll needs is broken. Logs are streamed and may have any size and content:\n"
+             "  python train.py 2>&1 | tee train.log;  plimsoll doctor train.log\n"
+             "  dmesg | plimsoll doctor -\n"
+             "Nothing in a snapshot is run. It reports \"not recognised\" (exit code 7) rather than guess, and\n"
+             "\"perhaps\" if the log also has an unknown error. Exit code 0: the failure is known, or nothing\n"
+             "failed.");
   command->callback(
       [&invocation, options] { invocation.action = [&invocation, options] { run_doctor(invocation, *options); }; });
 }

@@ -47,15 +47,14 @@ void add_eval(CLI::App& app, Invocation& invocation) {
   add_data_options(command, *options);
   add_memory_options(command, *options);
   whole_number(command->add_option("--per-device-eval-batch-size", options->train.train_batch_size,
-                                   "At most this many pages at once"),
+                                   "Maximum number of pages processed at once"),
                1, 1 << 16)
       ->capture_default_str();
-  add_footer(
-      command,
-      "Scores are those of seqeval over whole pages: windows are merged again, and labelled words without a\n"
-      "prediction (--truncate) are missed words. IOB1, IOB2 and BIOES labels are read as in its default mode, BILOU as\n"
-      "in its strict mode; labels without tags are whole types. A page whose image cannot be decoded is left out and\n"
-      "named; the exit code is then 3.");
+  add_footer(command,
+             "Scores are those of seqeval over whole pages: windows are merged, and labelled words without a\n"
+             "prediction (--truncate) count as missed. IOB1, IOB2 and BIOES labels are read as in its default\n"
+             "mode, BILOU as in its strict mode; each label without a tag is a type of its own. A page whose image\n"
+             "cannot be decoded is skipped and named; the exit code is then 3.");
   command->callback(
       [&invocation, options] { invocation.action = [&invocation, options] { run_eval(invocation, *options); }; });
 }

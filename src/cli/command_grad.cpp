@@ -46,7 +46,7 @@ void run_grad(const Invocation& invocation, const GradOptions& options) {
 void add_grad(CLI::App& app, Invocation& invocation) {
   CLI::App* command =
       add_command(app, invocation, "grad",
-                  "Loss, logits and gradients of a given batch without dropout, to compare with other programs");
+                  "Compute loss, logits and gradients of a batch without dropout, for comparison with other programs");
   auto options = std::make_shared<GradOptions>();
   command->option_defaults()->group("Numbers");
   command->add_option("--model", options->model, "Hugging Face model directory, or a preset")
@@ -55,13 +55,12 @@ void add_grad(CLI::App& app, Invocation& invocation) {
   command
       ->add_option(
           "--base-model", options->base_model,
-          "Directory of the base model, if --model is an adapter (default: the one that adapter_config.json names)")
+          "Directory of the base model, if --model is an adapter (default: the one named in adapter_config.json)")
       ->type_name("DIR");
   command
-      ->add_option(
-          "--batch", options->batch,
-          "input_ids, bbox, pixel_values and, if you like, attention_mask, labels, position_ids, token_type_ids as "
-          "transformers shapes them: safetensors, .npz, or a folder of .npy files")
+      ->add_option("--batch", options->batch,
+                   "input_ids, bbox, pixel_values and optionally attention_mask, labels, position_ids, token_type_ids, "
+                   "with the shapes of transformers: safetensors, .npz, or a folder of .npy files")
       ->type_name("FILE")
       ->required();
   add_output_file(

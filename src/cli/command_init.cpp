@@ -25,7 +25,7 @@ void run_init(const Invocation& invocation, const InitOptions& options) {
   ModelBundle bundle = open_model(options.model, options.tokenizer);
   refuse_replacing(
       {{"--output-dir", options.output_dir}},
-      {{"--model", options.model}, {"the adapter's base", bundle.base}, {"--tokenizer", options.tokenizer}});
+      {{"--model", options.model}, {"the adapter's base model", bundle.base}, {"--tokenizer", options.tokenizer}});
   if (!options.labels.empty()) set_labels(bundle, LabelSet::parse(options.labels));
   make_model_directory(options.output_dir, "--output-dir");
   const DirectoryLock lock(options.output_dir, "--output-dir");
@@ -47,8 +47,7 @@ void run_init(const Invocation& invocation, const InitOptions& options) {
 }  // namespace
 
 void add_init(CLI::App& app, Invocation& invocation) {
-  CLI::App* command =
-      add_command(app, invocation, "init", "Write a new model directory, as training would start from it");
+  CLI::App* command = add_command(app, invocation, "init", "Write a new model directory for training to start from");
   auto options = std::make_shared<InitOptions>();
   command->option_defaults()->group("Model");
   command

@@ -20,7 +20,7 @@ void run_merge(const Invocation& invocation, const MergeOptions& options) {
     throw UsageError({.what = "not an adapter directory",
                       .where = "--adapter",
                       .found = options.adapter,
-                      .allowed = "a directory with adapter_config.json: what train --lora-rank or PEFT wrote",
+                      .allowed = "a directory with adapter_config.json, written by train --lora-rank or PEFT",
                       .remedy = "a whole model needs no merging"});
   }
   const ModelBundle bundle = open_model(options.adapter, options.tokenizer, options.model);
@@ -38,7 +38,7 @@ void run_merge(const Invocation& invocation, const MergeOptions& options) {
                        {"modules", lora.modules.size()},
                        {"output_dir", options.output_dir}});
   }
-  print_line(fmt::format("{} of rank {} folded into {}, written to {}", counted(lora.modules.size(), "adapter"),
+  print_line(fmt::format("{} of rank {} merged into {}, written to {}", counted(lora.modules.size(), "adapter"),
                          lora.rank, bundle.base, options.output_dir));
 }
 
@@ -48,10 +48,10 @@ void add_merge(CLI::App& app, Invocation& invocation) {
   CLI::App* command = add_command(app, invocation, "merge", "Merge an adapter into its base model");
   auto options = std::make_shared<MergeOptions>();
   command->option_defaults()->group("Model");
-  command->add_option("--adapter", options->adapter, "Adapter directory that train --lora-rank or PEFT wrote")
+  command->add_option("--adapter", options->adapter, "Adapter directory written by train --lora-rank or PEFT")
       ->type_name("DIR")
       ->required();
-  command->add_option("--model", options->model, "Base model directory (default: the one that the adapter names)")
+  command->add_option("--model", options->model, "Base model directory (default: the one named in the adapter)")
       ->type_name("DIR");
   command->add_option("--tokenizer", options->tokenizer, "tokenizer.json or its directory, instead of the model's own")
       ->type_name("PATH");

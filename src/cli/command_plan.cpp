@@ -32,11 +32,11 @@ struct PlanOptions {
 std::size_t budget_of_machine(std::size_t memory_bytes) {
   const std::size_t system = std::max(memory_bytes / 8, 512 * kMiB);
   if (memory_bytes <= system) {
-    throw UsageError({.what = "a machine of that size has no memory to train in",
+    throw UsageError({.what = "a machine of that size has too little memory for training",
                       .where = "--device-memory",
                       .found = format_bytes(memory_bytes),
-                      .allowed = "more than 512 MiB, which its system needs",
-                      .remedy = "name the machine's memory, such as 8GiB"});
+                      .allowed = "more than 512 MiB, which are reserved for its system",
+                      .remedy = "pass the machine's memory, such as 8GiB"});
   }
   return memory_bytes - system;
 }
@@ -73,8 +73,8 @@ std::size_t take_device_memory(const std::string& text, RunOptions& options) {
     throw UsageError({.what = "two options set the memory budget",
                       .where = "--device-memory",
                       .found = fmt::format("{} and --budget {}", text, options.budget),
-                      .allowed = "one of the two",
-                      .remedy = "leave one of the two out"});
+                      .allowed = "only one of them",
+                      .remedy = "omit one of them"});
   }
   const std::size_t memory = parse_bytes(text, "--device-memory");
   const bool of_gpu = options.device.device != "cpu";
@@ -147,26 +147,25 @@ void add_plan(CLI::App& app, Invocation& invocation) {
   auto plan = std::make_shared<PlanOptions>();
   command->option_defaults()->group("Plan");
   command->add_flag("--explain", plan->explain,
-                    "Every item in bytes, the tensors alive at the peak, time, what each option saves and costs, and "
-                    "what other budgets would bring");
+                    "Explain the plan: every item in bytes, the tensors alive at the peak, time, the savings and costs "
+                    "of each option, and the effect of other budgets");
   command
-      ->add_option(
-          "--device-memory", plan->device_memory,
-          "Plan for another machine with this much memory, in place of --budget: an eighth of it, at least 512 "
-          "MiB, is left to its system; times are still this machine's. With --device cuda: for another GPU, of whose "
-          "memory a twentieth is left; no GPU is needed here")
+      ->add_option("--device-memory", plan->device_memory,
+                   "Plan for another machine with this much memory, instead of --budget: an eighth of it, at least 512 "
+                   "MiB, is reserved for its system; times are this machine's. With --device cuda, plan for another "
+                   "GPU and reserve a twentieth of its memory; no GPU is needed here")
       ->type_name("SIZE");
   command->option_defaults()->group("Sweep");
-  command->add_flag("--sweep", plan->sweep,
-                    "Table of budgets from the smallest that works to the largest that helps, with their speed");
+  command->add_flag(
+      "--sweep", plan->sweep,
+      "Print a table of budgets with their speeds, from the smallest that works to the largest that helps");
   whole_number(command->add_option("--points", plan->points, "Number of budgets in the sweep"), 2, 1000)
       ->capture_default_str();
   add_output_file(command, "--svg", plan->svg, "Draw the sweep as an SVG chart into this file");
-  add_footer(
-      command,
-      "Reads the data (the order of its pages decides how much a batch can hold), builds the step's graphs and lays\n"
-      "out the arena, exactly as train does. Exit code 4, with the smallest budget that works and the cheapest\n"
-      "changes to the run, if it does not fit.");
+  add_footer(command,
+             "Like train, reads the data (the page order determines the largest batch), builds the step's graphs\n"
+             "and lays out the arena. Exit code 4, with the smallest budget that works and the cheapest changes to\n"
+             "the run, if it does not fit.");
   command->callback([&invocation, options, plan] {
     invocation.action = [&invocation, options, plan] { run_plan(invocation, *options, *plan); };
   });

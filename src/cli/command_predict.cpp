@@ -177,7 +177,7 @@ void run_predict(const Invocation& invocation, RunOptions& options, const Predic
   std::vector<SkippedPage> skipped;
   const auto leave_out = [&skipped](const BadPageError& error) {
     skipped.push_back({.page = error.page(), .problem = error.problem()});
-    log_warning(fmt::format("a page cannot be read and is left out: {}", describe(skipped.back())));
+    log_warning(fmt::format("skipping a page that cannot be read: {}", describe(skipped.back())));
   };
   const PredictControl control{.on_bad_page = leave_out, .all_scores = predict.all_scores};
   predict_pages(
@@ -206,7 +206,7 @@ void run_predict(const Invocation& invocation, RunOptions& options, const Predic
   if (unpredicted > 0) {
     log_warning(fmt::format("{} no prediction ({}) and count as O; \"unpredicted_words\" lists them",
                             counted(unpredicted, "word has", "words have"),
-                            options.data.truncate ? "cut off by --truncate, or without text" : "they hold no text"));
+                            options.data.truncate ? "cut off by --truncate, or without text" : "they have no text"));
   }
   if (invocation.json && file) {
     nlohmann::json object = {{"pages", done},
@@ -224,7 +224,8 @@ void run_predict(const Invocation& invocation, RunOptions& options, const Predic
 }  // namespace
 
 void add_predict(CLI::App& app, Invocation& invocation) {
-  CLI::App* command = add_command(app, invocation, "predict", "Label the words of pages; write them, draw them");
+  CLI::App* command =
+      add_command(app, invocation, "predict", "Predict labels for the words of pages; write or draw them");
   auto options = std::make_shared<RunOptions>();
   auto predict = std::make_shared<PredictOptions>();
   options->train.train_batch_size = 8;
@@ -232,29 +233,28 @@ void add_predict(CLI::App& app, Invocation& invocation) {
   add_data_options(command, *options);
   add_memory_options(command, *options);
   whole_number(command->add_option("--per-device-eval-batch-size", options->train.train_batch_size,
-                                   "At most this many pages at once"),
+                                   "Maximum number of pages processed at once"),
                1, 1 << 16)
       ->capture_default_str();
   command->option_defaults()->group("Output");
   add_output_file(command, "--output", predict->output,
                   "JSONL file: id, image, words, labels, probabilities, fields (default: standard output)");
   command->add_flag("--return-all-scores", predict->all_scores,
-                    "Write the probability of every label for each word too: `scores`, in the order of `label_names`");
+                    "Also write the probability of every label for each word: `scores`, in the order of `label_names`");
   command
       ->add_option("--draw", predict->draw_dir,
                    "Directory for images of the pages with the predicted fields drawn on them")
       ->type_name("DIR");
   whole_number(command->add_option("--draw-limit", predict->draw_limit, "Draw at most this many pages (0: all)"), 0)
       ->capture_default_str();
-  add_footer(
-      command,
-      "One line a page, in the order of the data. `labels` has one name per word, `probabilities` its probability, and\n"
-      "`fields` what adjoining words make up: label, text, box (boxes: of its words), confidence, start_word, end_word\n"
-      "(not included). Words of `unpredicted_words` have no prediction. docs/predictions.md has all of it. Labels in\n"
-      "the data are not needed; where there are some, --draw marks what differs. A page whose image cannot be decoded\n"
-      "is named and left out; the exit code is then 3.\n"
-      "\n"
-      "  plimsoll predict --model run --data new.jsonl --output found.jsonl --draw pictures");
+  add_footer(command,
+             "One line per page, in the order of the data. `labels` has one name per word, `probabilities` its\n"
+             "probability, and `fields` the entities of adjoining words: label, text, box (boxes: of its words),\n"
+             "confidence, start_word, end_word (not included). Words of `unpredicted_words` have no prediction.\n"
+             "See docs/predictions.md. Labels in the data are not needed; if there are any, --draw marks the\n"
+             "differences. A page whose image cannot be decoded is skipped and named; the exit code is then 3.\n"
+             "\n"
+             "  plimsoll predict --model run --data new.jsonl --output found.jsonl --draw pictures");
   command->callback([&invocation, options, predict] {
     invocation.action = [&invocation, options, predict] { run_predict(invocation, *options, *predict); };
   });

@@ -24,7 +24,7 @@ std::string replay_text(const Replay& replay) {
   if (!replay.fault) return text + "\nnow every number is finite";
   text += "\n" + describe(*replay.fault);
   for (const TensorSummary& input : replay.fault->inputs) text += "\n  " + describe(input);
-  return text + (replay.same ? "\nthe same as when it was recorded" : "\nnot the same as when it was recorded");
+  return text + (replay.same ? "\nthe same as recorded" : "\ndifferent from the recorded values");
 }
 
 void run_replay(const Invocation& invocation, const ReplayOptions& options) {
@@ -40,18 +40,18 @@ void run_replay(const Invocation& invocation, const ReplayOptions& options) {
 }  // namespace
 
 void add_replay(CLI::App& app, Invocation& invocation) {
-  CLI::App* command = add_command(app, invocation, "replay", "Run a recorded step again and show where it goes wrong");
+  CLI::App* command = add_command(app, invocation, "replay",
+                                  "Run a recorded step again and show the first op that makes a NaN or infinity");
   auto options = std::make_shared<ReplayOptions>();
   command->option_defaults()->group("Step");
-  command->add_option("DIR", options->directory, "A nonfinite-step-N directory that plimsoll train wrote")
+  command->add_option("DIR", options->directory, "A nonfinite-step-N directory written by plimsoll train")
       ->type_name("")
       ->required();
   add_device_option(command, options->device);
   add_backend_option(command, options->device);
-  add_footer(
-      command,
-      "The step runs node by node, from the recorded batch, dropout key and parameters, up to the first op whose\n"
-      "output is not finite. Exit code 6: there is one; 0: every number is finite.");
+  add_footer(command,
+             "The step runs node by node, from the recorded batch, dropout key and parameters, up to the first op\n"
+             "whose output is NaN or infinite. Exit code 6 if there is one, 0 otherwise.");
   command->callback(
       [&invocation, options] { invocation.action = [&invocation, options] { run_replay(invocation, *options); }; });
 }

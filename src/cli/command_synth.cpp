@@ -20,7 +20,7 @@ void run_synth(const Invocation& invocation, SynthOptions options) {
                        {"validation_pages", summary.validation_pages},
                        {"words", summary.words}});
   }
-  print_line(fmt::format("{} to train on in {}, {} to validate in {}; {}, {} of pictures",
+  print_line(fmt::format("{} for training in {}, {} for validation in {}; {}, {} of pictures",
                          counted(summary.train_pages, "page"), summary.train_file.string(), summary.validation_pages,
                          summary.validation_file.string(), counted(summary.words, "word"),
                          format_bytes(summary.image_bytes)));
@@ -29,7 +29,7 @@ void run_synth(const Invocation& invocation, SynthOptions options) {
 }  // namespace
 
 void add_synth(CLI::App& app, Invocation& invocation) {
-  CLI::App* command = add_command(app, invocation, "synth", "Generate labelled receipts and forms to try Plimsoll with");
+  CLI::App* command = add_command(app, invocation, "synth", "Generate labelled receipts and forms for trying Plimsoll");
   auto options = std::make_shared<SynthOptions>();
   command->option_defaults()->group("Pages");
   command->add_option("--output", options->output_dir, "Directory for train.jsonl, validation.jsonl and images/")

@@ -50,11 +50,11 @@ void check_output_dir(const RunOptions& options) {
   const fs::path& output_dir = options.train.output_dir;
   refuse_replacing({{"--output-dir", output_dir}}, options.inputs());
   if (run_directory_state(output_dir) != RunDirectoryState::kForeign) return;
-  throw UsageError({.what = "the directory holds files that no run of Plimsoll wrote",
+  throw UsageError({.what = "the directory holds files that were not written by Plimsoll",
                     .where = "--output-dir",
                     .found = output_dir.string(),
                     .allowed = "a new or empty directory, or one of an earlier run",
-                    .remedy = "name a new directory; nothing was written"});
+                    .remedy = "pass a new directory; nothing was written"});
 }
 
 // What the checkpoint's numbers depend on, it knows itself; this tells of all options.
@@ -74,15 +74,14 @@ void check_earlier_run(const RunOptions& options, const std::optional<fs::path>&
   if (goes_on_in(output_dir, resume)) return;
   if (state == RunDirectoryState::kFinished && !options.overwrite_output_dir) {
     const bool resumable = !list_checkpoints(output_dir).empty();
-    throw UsageError(
-        {.what = "the directory holds a finished run, whose model would be replaced",
-         .where = "--output-dir",
-         .found = output_dir.string(),
-         .allowed = "a new directory, or --overwrite-output-dir",
-         .remedy = fmt::format("name a new directory; or pass --overwrite-output-dir, which moves the finished "
-                               "run to {}{}",
-                               (output_dir / "earlier-N").string(),
-                               resumable ? "; or --resume-from-checkpoint latest, which goes on with it" : "")});
+    throw UsageError({.what = "the directory holds a finished run, and its model would be overwritten",
+                      .where = "--output-dir",
+                      .found = output_dir.string(),
+                      .allowed = "a new directory, or --overwrite-output-dir",
+                      .remedy = fmt::format(
+                          "pass a new directory; or pass --overwrite-output-dir, which moves the finished run to {}{}",
+                          (output_dir / "earlier-N").string(),
+                          resumable ? "; or --resume-from-checkpoint latest to continue it" : "")});
   }
   // What would be moved away must not be read by the run.
   for (const NamedPath& input : options.inputs()) {
@@ -97,8 +96,8 @@ void check_earlier_run(const RunOptions& options, const std::optional<fs::path>&
       throw UsageError({.what = "the earlier run in the directory would be moved away while it is read",
                         .where = "--output-dir",
                         .found = fmt::format("{}, and {} {}", output_dir.string(), input.option, input.path.string()),
-                        .allowed = "another directory than the earlier run's",
-                        .remedy = "name a new directory"});
+                        .allowed = "a directory other than the earlier run's",
+                        .remedy = "pass a new directory"});
     }
   }
 }
@@ -147,8 +146,8 @@ bool left_nothing(const Invocation& invocation, const TrainOptions& options, con
   if (saved.step < asked || saved.evaluation_due || !has_model || !fs::exists(summary)) return false;
   const nlohmann::json written = parse_json(read_text_file(summary), summary.string());
   if (!written.is_object() || written.value("steps", std::int64_t{-1}) < saved.step) return false;
-  log_info(fmt::format("nothing is left to train: {} stands at update {}, and {} were asked for; {} stays as it is",
-                       resume.string(), saved.step, asked, options.output_dir.string()));
+  log_info(fmt::format("nothing is left to train: {} is at update {} of {}; {} is unchanged", resume.string(),
+                       saved.step, asked, options.output_dir.string()));
   if (invocation.json) print_event("end", written);
   return true;
 }
@@ -205,15 +204,17 @@ void train_planned(const Invocation& invocation, const RunOptions& options, cons
   log_skipped_pages(summary.skipped_pages);
   if (invocation.json) return print_event("end", object);
   if (summary.evaluation) print_line(evaluation_table(*summary.evaluation));
-  print_line(fmt::format("trained {} in {:.0f} s, {:.1f} pages/s, {:.1f} % of it waiting for data; the {} is in {}",
-                         counted(summary.steps_here, "update"), summary.seconds,
-                         object["pages_per_second"].get<double>(), 100 * summary.data_wait,
-                         bundle.options.lora.enabled() ? "adapter" : "model", output_dir.string()));
-  if (summary.device_busy) print_line(fmt::format("the GPU worked {:.1f} % of that time", 100 * *summary.device_busy));
+  print_line(
+      fmt::format("trained {} in {:.0f} s, {:.1f} pages/s, {:.1f} % of the time waiting for data; the {} is in {}",
+                  counted(summary.steps_here, "update"), summary.seconds, object["pages_per_second"].get<double>(),
+                  100 * summary.data_wait, bundle.options.lora.enabled() ? "adapter" : "model", output_dir.string()));
+  if (summary.device_busy) {
+    print_line(fmt::format("the GPU was busy {:.1f} % of that time", 100 * *summary.device_busy));
+  }
   print_line(peak_line(plan, measured));
   constexpr double kMuchWait = 0.05;
   if (summary.data_wait > kMuchWait) {
-    log_info(fmt::format("to wait less for data: {}more threads (--dataloader-num-workers, {} now)",
+    log_info(fmt::format("to reduce waiting for data: {}more threads (--dataloader-num-workers, {} now)",
                          options.data.cache.empty() ? "--cache DIR, or " : "", loader_options(options.memory).workers));
   }
 }
@@ -222,7 +223,7 @@ void train_planned(const Invocation& invocation, const RunOptions& options, cons
 // needless. Pages that a resumed run has skipped are not looked at again.
 RunData open_pages_to_train(const Invocation& invocation, const RunOptions& options, const ModelBundle& bundle,
                             const std::optional<fs::path>& resume) {
-  PageBar bar("pages' images decoded (--no-decode-images begins without)", invocation.json, true);
+  PageBar bar("images decoded (--no-decode-images skips this)", invocation.json, true);
   return open_run_data(bundle, options.data, options.eval_data,
                        {.decode_images = !options.no_decode_images,
                         .skipped = resume ? read_trainer_state(*resume).skipped_pages : std::vector<SkippedPage>(),
@@ -241,7 +242,7 @@ void run_train(const Invocation& invocation, RunOptions& options) {
   const Device device = open_run_device(invocation, options);
   options.memory.speeds = machine_speeds(device, options.train.precision, options.memory.budget_bytes);
   ModelBundle bundle = open_model(options.model.model, options.model.tokenizer, options.model.base_model);
-  refuse_replacing({{"--output-dir", output_dir}}, {{"the adapter's base", bundle.base}});
+  refuse_replacing({{"--output-dir", output_dir}}, {{"the adapter's base model", bundle.base}});
   options.resolve_padding(bundle.config);
   resolve_labels(bundle, options.model, options.data);
   choose_trained_parts(bundle, options.parts);
@@ -280,19 +281,16 @@ void add_train(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<RunOptions>();
   add_train_options(command, *options);
   command->get_option("--output-dir")->required();
-  add_footer(
-      command,
-      "Everything the run will hold is planned, allocated and touched before the first update. If it does not fit the\n"
-      "budget, the command says so at once (exit code 4) and names the smallest budget that works.\n"
-      "Loss and gradient norm are looked at after every update. The first that is not finite is run again op by op: "
-      "the\n"
-      "message names the op, the tensor and the pages, and plimsoll replay OUTPUT-DIR/nonfinite-step-N shows it "
-      "again.\n"
-      "SIGINT (Ctrl-C), SIGTERM, SIGHUP and SIGXCPU write a checkpoint of the last finished update within a second and "
-      "end\n"
-      "with exit code 128 + the signal's number (130, 143, 129, 152); --resume-from-checkpoint latest continues. "
-      "SIGUSR1\n"
-      "writes one too, and the run goes on. An evaluation that is under way is made again then.");
+  add_footer(command,
+             "All memory of the run is planned and allocated before the first update. If it does not fit the\n"
+             "budget, the command says so at once (exit code 4) and names the smallest budget that works.\n"
+             "Loss and gradient norm are checked after every update. The first update with a NaN or infinity is\n"
+             "run again op by op: the message names the op, the tensor and the pages, and plimsoll replay\n"
+             "OUTPUT-DIR/nonfinite-step-N shows it again.\n"
+             "SIGINT (Ctrl-C), SIGTERM, SIGHUP and SIGXCPU write a checkpoint of the last finished update within a\n"
+             "second and end with exit code 128 + the signal's number (130, 143, 129, 152);\n"
+             "--resume-from-checkpoint latest continues. SIGUSR1 writes one too, and the run continues, repeating\n"
+             "an evaluation that was in progress.");
   command->callback(
       [&invocation, options] { invocation.action = [&invocation, options] { run_train(invocation, *options); }; });
 }

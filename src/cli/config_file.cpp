@@ -86,8 +86,8 @@ class ConfigReader : public CLI::ConfigTOML {
         throw UsageError({.what = "an option has an invalid value",
                           .where = fmt::format("--config, \"{}\"", name),
                           .found = value.dump().substr(0, 60),
-                          .allowed = "a text, a number, true or false, or a list of names",
-                          .remedy = "write each option beside the others: {\"max_steps\": 1000, …}"});
+                          .allowed = "a string, a number, true or false, or a list of names",
+                          .remedy = "write all options at the top level: {\"max_steps\": 1000, …}"});
       }
       if (value.is_array()) {
         for (const auto& part : value) item.inputs.push_back(text_of(part));

@@ -85,8 +85,8 @@ Device open_device(const Invocation& invocation, const DeviceOptions& options) {
     throw UsageError({.what = "the reference backend runs on the CPU",
                       .where = "--backend reference",
                       .found = fmt::format("--device {}", options.device),
-                      .allowed = "one of the two",
-                      .remedy = "leave out one of the two"});
+                      .allowed = "only one of them",
+                      .remedy = "omit one of them"});
   }
   if (gpu) return open_gpu(*gpu, options.enforce_eager);
   Device device{.backend = nullptr, .argument = "cpu", .name = processor_name(), .summary = {}};
@@ -96,10 +96,9 @@ Device open_device(const Invocation& invocation, const DeviceOptions& options) {
     auto cpu = std::make_unique<CpuBackend>(invocation.threads);
     device.threads = cpu->threads();
     if (device.threads > std::max(16, 4 * available_cores())) {
-      log_warning(
-          fmt::format("--threads {} on {}: more than four threads each make it slower, and each holds "
-                      "memory that no plan knows of",
-                      device.threads, counted(available_cores(), "processor")));
+      log_warning(fmt::format(
+          "--threads {} on {}: more than four threads per core make it slower, and their memory is not planned",
+          device.threads, counted(available_cores(), "processor")));
     }
     device.backend = std::move(cpu);
   }

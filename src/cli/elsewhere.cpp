@@ -5,23 +5,22 @@
 namespace plimsoll {
 namespace {
 
-constexpr std::string_view kOneDevice = "leave it out: Plimsoll trains on one device";
-constexpr std::string_view kNoHub = "leave it out: Plimsoll neither downloads nor uploads anything";
+constexpr std::string_view kOneDevice = "omit it: Plimsoll trains on one device";
+constexpr std::string_view kNoHub = "omit it: Plimsoll neither downloads nor uploads anything";
 constexpr std::string_view kNoReports =
-    "leave it out: losses and scores are in OUTPUT-DIR/metrics.jsonl, and train --json prints them as they come";
-constexpr std::string_view kFixedBetas = "leave it out: AdamW's betas are 0.9 and 0.999, its epsilon is 1e-8";
+    "omit it: losses and scores are in OUTPUT-DIR/metrics.jsonl, and train --json prints them during the run";
+constexpr std::string_view kFixedBetas = "omit it: AdamW's betas are 0.9 and 0.999, its epsilon is 1e-8";
 constexpr std::string_view kSeparateCommands =
-    "leave it out: plimsoll train, plimsoll eval and plimsoll predict are commands of their own";
-constexpr std::string_view kNoPadding = "leave it out: batches are packed without padding";
-constexpr std::string_view kPlannedEvaluation =
-    "leave it out: how many pages are evaluated at once follows from --budget";
-constexpr std::string_view kFullEvaluation = "leave it out: evaluation runs in the precision of training";
+    "omit it: plimsoll train, plimsoll eval and plimsoll predict are separate commands";
+constexpr std::string_view kNoPadding = "omit it: batches are packed without padding";
+constexpr std::string_view kPlannedEvaluation = "omit it: the planner chooses how many pages are evaluated at once";
+constexpr std::string_view kFullEvaluation = "omit it: evaluation runs in the precision of training";
 constexpr std::string_view kLoraForm =
-    "leave it out: adapters are plain LoRA (W + alpha/rank B A), without bias; the head trains in full beside them";
+    "omit it: adapters are plain LoRA (W + alpha/rank B A), without bias; the head is trained in full";
 constexpr std::string_view kFourBits =
-    "leave it out: --load-in-4bit is NormalFloat (nf4) in blocks of 64, with F32 scales and F32 arithmetic";
+    "omit it: --load-in-4bit is NormalFloat (nf4) in blocks of 64, with F32 scales and F32 arithmetic";
 constexpr std::string_view kEightBits =
-    "leave it out: --load-in-8bit codes blocks of 64 weights, without outlier columns";
+    "omit it: --load-in-8bit quantizes blocks of 64 weights, without outlier columns";
 constexpr std::string_view kColumns =
     "rename the keys of the data: image, words, boxes, labels (bboxes, tokens and ner_tags are read too)";
 constexpr std::string_view kFewerPages = "write a file with fewer pages: head -n 100 pages.jsonl > few.jsonl";
@@ -64,12 +63,12 @@ constexpr ElsewhereOption kOptions[] = {
     {"--adam-beta1", {}, kFixedBetas},
     {"--adam-beta2", {}, kFixedBetas},
     {"--adam-epsilon", {}, kFixedBetas},
-    {"--auto-find-batch-size", {}, "leave it out: Plimsoll always plans how many pages fit the budget at once"},
+    {"--auto-find-batch-size", {}, "omit it: the planner always chooses a batch that fits the budget"},
     {"--average-tokens-across-devices", {}, kOneDevice},
     {"--batch-eval-metrics", {}, {}},
     {"--bf16-full-eval", {}, kFullEvaluation},
     {"--data-seed", "--seed", {}},
-    {"--dataloader-drop-last", {}, "leave it out: the last update of an epoch has the pages that are left"},
+    {"--dataloader-drop-last", {}, "omit it: the last update of an epoch has the remaining pages"},
     {"--dataloader-persistent-workers", {}, {}},
     {"--dataloader-pin-memory", {}, {}},
     {"--dataloader-prefetch-factor", {}, {}},
@@ -79,30 +78,28 @@ constexpr ElsewhereOption kOptions[] = {
     {"--ddp-find-unused-parameters", {}, kOneDevice},
     {"--ddp-timeout", {}, kOneDevice},
     {"--debug", {}, "pass --detect-anomaly to look for NaN and infinities in every op"},
-    {"--deepspeed", {}, "leave it out: --budget sets the memory; offloading to disk is --offload DIR"},
-    {"--disable-tqdm", {}, "leave it out: there is no bar where standard error is no terminal"},
+    {"--deepspeed", {}, "omit it: --budget sets the memory; offloading to disk is --offload DIR"},
+    {"--disable-tqdm", {}, "omit it: the progress bar is shown only on a terminal"},
     {"--do-eval", {}, kSeparateCommands},
     {"--do-predict", {}, kSeparateCommands},
     {"--do-train", {}, kSeparateCommands},
     {"--eval-accumulation-steps", {}, kPlannedEvaluation},
     {"--eval-delay", {}, {}},
     {"--eval-do-concat-batches", {}, {}},
-    {"--eval-on-start", {}, "leave it out: plimsoll eval scores the model that training starts from"},
-    {"--eval-strategy",
-     {},
-     "leave it out: with --eval-data there is an evaluation after each epoch, or every --eval-steps"},
+    {"--eval-on-start", {}, "omit it: plimsoll eval scores the model that training starts from"},
+    {"--eval-strategy", {}, "omit it: with --eval-data there is an evaluation after each epoch, or every --eval-steps"},
     {"--evaluation-strategy",
      {},
-     "leave it out: with --eval-data there is an evaluation after each epoch, or every --eval-steps"},
-    {"--fp32", {}, "leave it out: F32 is the precision unless --bf16 or --fp16 is given"},
+     "omit it: with --eval-data there is an evaluation after each epoch, or every --eval-steps"},
+    {"--fp32", {}, "omit it: F32 is the precision unless --bf16 or --fp16 is given"},
     {"--fp16-full-eval", {}, kFullEvaluation},
     {"--fp16-opt-level", {}, "pass --fp16 or --bf16 alone"},
     {"--fsdp", {}, kOneDevice},
     {"--fsdp-config", {}, kOneDevice},
     {"--fsdp-min-num-params", {}, kOneDevice},
-    {"--full-determinism", {}, "leave it out: runs always repeat bit for bit"},
+    {"--full-determinism", {}, "omit it: runs always repeat bit for bit"},
     {"--gradient-checkpointing-kwargs", "--recompute", {}},
-    {"--greater-is-better", {}, "leave it out: it follows from --metric-for-best-model"},
+    {"--greater-is-better", {}, "omit it: it follows from --metric-for-best-model"},
     {"--group-by-length", {}, kNoPadding},
     {"--half-precision-backend", {}, "pass --fp16 or --bf16 alone"},
     {"--hub-always-push", {}, kNoHub},
@@ -111,17 +108,13 @@ constexpr ElsewhereOption kOptions[] = {
     {"--hub-revision", {}, kNoHub},
     {"--hub-strategy", {}, kNoHub},
     {"--hub-token", {}, kNoHub},
-    {"--ignore-data-skip",
-     {},
-     "leave it out: a resumed run goes on in the middle of an epoch without reading it again"},
+    {"--ignore-data-skip", {}, "omit it: a resumed run continues within an epoch without reading the data again"},
     {"--include-for-metrics", {}, {}},
     {"--include-inputs-for-metrics", {}, {}},
     {"--include-num-input-tokens-seen", {}, {}},
     {"--include-tokens-per-second", {}, {}},
     {"--jit-mode-eval", {}, {}},
-    {"--label-names",
-     {},
-     "leave it out: the names of labels are --labels, their key in the data is labels or ner_tags"},
+    {"--label-names", {}, "omit it: the names of labels are --labels, their key in the data is labels or ner_tags"},
     {"--label-smoothing-factor", {}, {}},
     {"--length-column-name", {}, kNoPadding},
     {"--liger-kernel-config", {}, {}},
@@ -130,16 +123,16 @@ constexpr ElsewhereOption kOptions[] = {
     {"--log-level-replica", {}, kOneDevice},
     {"--log-on-each-node", {}, kOneDevice},
     {"--logging-dir", {}, kNoReports},
-    {"--logging-first-step", {}, "leave it out, or pass --logging-steps 1"},
-    {"--logging-nan-inf-filter", {}, "leave it out: see --on-nonfinite"},
+    {"--logging-first-step", {}, "omit it, or pass --logging-steps 1"},
+    {"--logging-nan-inf-filter", {}, "omit it: see --on-nonfinite"},
     {"--logging-strategy", "--logging-steps", {}},
     {"--lr-scheduler-kwargs", {}, {}},
     {"--mp-parameters", {}, kOneDevice},
     {"--neftune-noise-alpha", {}, {}},
-    {"--no-cuda", {}, "leave it out: --device is cpu unless you pass --device cuda"},
+    {"--no-cuda", {}, "omit it: --device is cpu unless you pass --device cuda"},
     {"--optim-args", {}, {}},
     {"--optim-target-modules", {}, {}},
-    {"--overwrite-cache", {}, "leave it out: --cache makes its pages again when data or options change"},
+    {"--overwrite-cache", {}, "omit it: --cache is rebuilt when data or options change"},
     {"--past-index", {}, {}},
     {"--per-gpu-eval-batch-size", "--per-device-eval-batch-size", {}},
     {"--per-gpu-train-batch-size", "--per-device-train-batch-size", {}},
@@ -150,38 +143,38 @@ constexpr ElsewhereOption kOptions[] = {
     {"--push-to-hub-organization", {}, kNoHub},
     {"--push-to-hub-token", {}, kNoHub},
     {"--ray-scope", {}, {}},
-    {"--remove-unused-columns", {}, "leave it out: keys of the data that Plimsoll does not know are not read"},
+    {"--remove-unused-columns", {}, "omit it: unknown keys of the data are ignored"},
     {"--report-to", {}, kNoReports},
     {"--restore-callback-states-from-checkpoint", {}, {}},
     {"--run-name", {}, kNoReports},
     {"--save-on-each-node", {}, kOneDevice},
-    {"--save-only-model", {}, "leave it out: a checkpoint always holds all that a resumed run needs"},
-    {"--save-safetensors", {}, "leave it out: models are always saved as safetensors"},
+    {"--save-only-model", {}, "omit it: a checkpoint always holds everything needed to resume"},
+    {"--save-safetensors", {}, "omit it: models are always saved as safetensors"},
     {"--save-strategy", {}, "pass --save-steps N (0: no checkpoint before the end)"},
     {"--sharded-ddp", {}, kOneDevice},
     {"--skip-memory-metrics", {}, {}},
     {"--tf32", {}, "pass --bf16 for faster matrix products"},
-    {"--torch-compile", {}, "leave it out: a step is compiled to a fixed plan in any case"},
-    {"--torch-compile-backend", {}, "leave it out: a step is compiled to a fixed plan in any case"},
-    {"--torch-compile-mode", {}, "leave it out: a step is compiled to a fixed plan in any case"},
-    {"--torch-empty-cache-steps", {}, "leave it out: nothing is allocated while training runs"},
+    {"--torch-compile", {}, "omit it: every step runs as a fixed plan"},
+    {"--torch-compile-backend", {}, "omit it: every step runs as a fixed plan"},
+    {"--torch-compile-mode", {}, "omit it: every step runs as a fixed plan"},
+    {"--torch-empty-cache-steps", {}, "omit it: nothing is allocated while training runs"},
     {"--torchdynamo", {}, {}},
     {"--tpu-metrics-debug", {}, kOneDevice},
     {"--tpu-num-cores", {}, kOneDevice},
     {"--trackio-space-id", {}, kNoReports},
-    {"--use-cpu", {}, "leave it out: --device is cpu unless you pass --device cuda"},
+    {"--use-cpu", {}, "omit it: --device is cpu unless you pass --device cuda"},
     {"--use-ipex", {}, {}},
     {"--use-legacy-prediction-loop", {}, {}},
     {"--use-liger-kernel", {}, {}},
-    {"--use-mps-device", {}, "leave it out: --device is cpu or cuda"},
+    {"--use-mps-device", {}, "omit it: --device is cpu or cuda"},
     // The run_*.py scripts.
     {"--cache-dir", {}, kNoHub},
-    {"--config-name", {}, "leave it out: config.json lies in the directory that --model names"},
+    {"--config-name", {}, "omit it: config.json is in the directory passed to --model"},
     {"--dataset-config-name", {}, kDataSet},
     {"--dataset-name", {}, kDataSet},
     {"--doc-stride", "--stride", {}},
-    {"--ignore-mismatched-sizes", {}, "leave it out: a head for other labels is made new in any case (--labels)"},
-    {"--label-all-tokens", {}, "leave it out: a word's label counts on its first token"},
+    {"--ignore-mismatched-sizes", {}, "omit it: other labels always get a new head (--labels)"},
+    {"--label-all-tokens", {}, "omit it: only a word's first token is labelled"},
     {"--label-column-name", {}, kColumns},
     {"--max-eval-samples", {}, kFewerPages},
     {"--max-predict-samples", {}, kFewerPages},
@@ -191,7 +184,7 @@ constexpr ElsewhereOption kOptions[] = {
     {"--model-name-or-path", "--model", {}},
     {"--model-revision", {}, kNoHub},
     {"--preprocessing-num-workers", "--dataloader-num-workers", {}},
-    {"--return-entity-level-metrics", {}, "leave it out: scores of each label are always given"},
+    {"--return-entity-level-metrics", {}, "omit it: scores of each label are always printed"},
     {"--segment-level-layout", "--segment-boxes", {}},
     {"--task-name", {}, {}},
     {"--test-file", "--data", {}},
@@ -199,7 +192,7 @@ constexpr ElsewhereOption kOptions[] = {
     {"--token", {}, kNoHub},
     {"--tokenizer-name", "--tokenizer", {}},
     {"--train-file", "--data", {}},
-    {"--trust-remote-code", {}, "leave it out: Plimsoll never runs code from a model's directory"},
+    {"--trust-remote-code", {}, "omit it: Plimsoll never runs code from a model's directory"},
     {"--use-auth-token", {}, kNoHub},
     {"--validation-file", "--eval-data --data", {}},
     // PEFT and bitsandbytes.

@@ -74,7 +74,7 @@ std::string peak_text(const Explanation& e) {
   std::string text = fmt::format("\nthe peak within a step (program \"{}\")\n", program_kind_name(e.program));
   text += fmt::format("  node {} of {}, {}: {}\n", e.peak_position + 1, e.nodes, e.peak_phase, e.peak_op);
   text += fmt::format("  {}\n", shortened(e.peak_node, kColumns - 2));
-  text += fmt::format("  alive there: {} {} ({}), the largest first\n", grouped_digits(e.alive_bytes),
+  text += fmt::format("  alive at the peak: {} {} ({}), the largest first\n", grouped_digits(e.alive_bytes),
                       noun_for(e.alive_bytes, "byte"), format_bytes(e.alive_bytes));
   std::size_t rest = 0, rest_count = 0;
   for (std::size_t i = 0; i < e.alive.size(); ++i) {
@@ -97,7 +97,7 @@ std::string peak_text(const Explanation& e) {
 
 std::string packing_text(const Explanation& e) {
   const std::size_t over = e.transient_bytes - std::min(e.transient_bytes, e.alive_bytes);
-  const std::string verdict = over == 0       ? "not a byte more than is alive at the peak"
+  const std::string verdict = over == 0       ? "exactly the bytes alive at the peak"
                               : e.is_smallest ? "proven: no packing of these buffers is smaller"
                                               : "a smaller packing may exist; none was found";
   return fmt::format("\npacking\n  {} {} in {} {}, {} over the lower bound:\n  {}\n", grouped_digits(e.buffers),
@@ -106,10 +106,10 @@ std::string packing_text(const Explanation& e) {
 }
 
 std::string time_text(const FitRequest& request, const RunPlan& run, const Explanation& e) {
-  std::string text = fmt::format(
-      "\ntime, predicted from this machine's measured speeds\n  an update of {}: {}, {:.3g} pages a second\n",
-      counted(request.train_batch_size, "page"), seconds_text(run.seconds_per_update),
-      pages_per_second(run, request.train_batch_size));
+  std::string text =
+      fmt::format("\ntime, predicted from this machine's measured speeds\n  an update of {}: {}, {:.3g} pages/s\n",
+                  counted(request.train_batch_size, "page"), seconds_text(run.seconds_per_update),
+                  pages_per_second(run, request.train_batch_size));
   const double whole = std::max(run.seconds_per_update, 1e-12);
   text += fmt::format("  forward {}, backward {}, update {}\n", percent(e.phase_seconds[0] / whole),
                       percent(e.phase_seconds[1] / whole), percent(e.phase_seconds[2] / whole));
@@ -133,7 +133,7 @@ std::string notes_text(const RunPlan& run, const Explanation& e) {
 
 std::string neighbour_row(const char* name, const FitRequest& request, const RunPlan& run, const RunPlan& other) {
   const double change = other.seconds_per_update / run.seconds_per_update - 1;
-  return fmt::format("  {:<13}{}: {:.3g} pages a second, {:.0f} % {}\n", name, format_bytes(other.budget_bytes),
+  return fmt::format("  {:<13}{}: {:.3g} pages/s, {:.0f} % {}\n", name, format_bytes(other.budget_bytes),
                      pages_per_second(other, request.train_batch_size), 100 * std::abs(change),
                      change > 0 ? "slower" : "faster") +
          wrapped(levers_text(other), 15);

@@ -30,13 +30,13 @@ std::string weights_line(const ModelBundle& bundle) {
 std::string defaults_line(const RunOptions& options) {
   std::vector<std::string> differing;
   const auto add = [&](const char* option, const std::string& here, const char* there) {
-    if (!options.given(option)) differing.push_back(fmt::format("{} {} (there {})", option, here, there));
+    if (!options.given(option)) differing.push_back(fmt::format("{} {} (Hugging Face: {})", option, here, there));
   };
   const TrainOptions& train = options.train;
   add("--weight-decay", fmt::format("{:g}", train.weight_decay), "0");
   add("--logging-steps", fmt::format("{}", train.logging_steps), "500");
   if (!options.eval_data.empty() && !options.given("--eval-steps")) {
-    differing.emplace_back("an evaluation after each epoch (there none)");
+    differing.emplace_back("an evaluation after each epoch (Hugging Face: none)");
   }
   if (train.load_best_model_at_end) add("--metric-for-best-model", train.metric_for_best_model, "loss");
   if (options.parts.lora_rank > 0) {

@@ -59,20 +59,20 @@ bool is_there(const NamedPath& output) {
 [[noreturn]] void refuse(const NamedPath& output, const std::string& input) {
   std::error_code error;
   const bool directory = fs::is_directory(output.path, error);
-  throw UsageError({.what = fmt::format("the output would take the place of {}", input),
-                    .where = output.option,
-                    .found = output.path.string(),
-                    .allowed = directory ? "another directory than those that the command reads"
-                                         : "another file than those that the command reads",
-                    .remedy = directory ? "name a new directory" : "name a new file"});
+  throw UsageError(
+      {.what = fmt::format("the output would overwrite {}", input),
+       .where = output.option,
+       .found = output.path.string(),
+       .allowed = directory ? "a directory that the command does not read" : "a file that the command does not read",
+       .remedy = directory ? "pass a new directory" : "pass a new file"});
 }
 
 [[noreturn]] void refuse_directory(const fs::path& path, const std::string& option, const std::string& allowed) {
-  throw UsageError({.what = "the directory holds files that this command did not write",
+  throw UsageError({.what = "the directory holds files that were not written by this command",
                     .where = option,
                     .found = path.string(),
                     .allowed = allowed,
-                    .remedy = "name a new directory; nothing was written"});
+                    .remedy = "pass a new directory; nothing was written"});
 }
 
 }  // namespace
@@ -82,7 +82,7 @@ void refuse_replacing(const std::vector<NamedPath>& outputs, const std::vector<N
     if (!is_there(output)) continue;
     for (const NamedPath& input : inputs) {
       if (input.path.empty()) continue;
-      const std::string name = fmt::format("what {} names", input.option);
+      const std::string name = fmt::format("the input ({})", input.option);
       if (is_same(output.path, input.path)) refuse(output, name);
       for (const fs::path& file : files_read_from(input.path)) {
         if (is_same(output.path, file)) refuse(output, fmt::format("{}, a file of {}", file.string(), name));
@@ -111,15 +111,15 @@ void make_directory(const fs::path& path, const std::string& option) {
   throw EnvironmentError({.what = "cannot write to a directory",
                           .where = option,
                           .found = fmt::format("{}: {}", path.string(), error.message()),
-                          .allowed = "a directory that can be written, or a name for a new one",
-                          .remedy = "name another one, or change its permissions"});
+                          .allowed = "a writable directory, or a new one",
+                          .remedy = "pass another one, or change its permissions"});
 }
 
 void make_directory_of(const fs::path& path, const std::string& option, const std::string& command) {
   const fs::path mark = path / fmt::format(".made-by-plimsoll-{}", command);
   std::error_code error;
   if (fs::is_directory(path, error) && !looks_empty(path) && !fs::exists(mark, error)) {
-    refuse_directory(path, option, fmt::format("a new or empty directory, or one that plimsoll {} made", command));
+    refuse_directory(path, option, fmt::format("a new or empty directory, or one made by plimsoll {}", command));
   }
   make_directory(path, option);
   write_text_file(mark, fmt::format("Files here were written by plimsoll {}, which may replace them.\n", command));

@@ -77,10 +77,10 @@ std::string plan_table(const RunPlan& plan) {
   text += fmt::format("  {:<46}{:>12}\n", "predicted peak", format_bytes(plan.predicted_peak_bytes));
   if (plan.budget_bytes > 0) text += fmt::format("  {:<46}{:>12}\n", "budget", format_bytes(plan.budget_bytes));
   if (plan.host_peak_bytes > 0) {
-    text += fmt::format("  {:<46}{:>12}\n", "beside it, on the host", format_bytes(plan.host_peak_bytes));
+    text += fmt::format("  {:<46}{:>12}\n", "on the host", format_bytes(plan.host_peak_bytes));
   }
   if (plan.accumulation_steps > 0) {
-    text += fmt::format("  micro-batch of {}, {} an update", plan.levers.micro_batch_size, plan.accumulation_steps);
+    text += fmt::format("  micro-batch of {}, {} per update", plan.levers.micro_batch_size, plan.accumulation_steps);
   } else {
     text += fmt::format("  batches of {}", plan.levers.micro_batch_size);
   }
@@ -94,19 +94,19 @@ std::string plan_table(const RunPlan& plan) {
   if (!plan.levers.recompute.empty()) {
     const double extra = recomputed_seconds(plan.levers) * static_cast<double>(plan.accumulation_steps) *
                          (plan.levers.update == UpdateMode::kTwoPasses ? 2 : 1);
-    text += fmt::format("\n  backward computes {} of forward values again: about {:.0f} % longer",
+    text += fmt::format("\n  {} of activations are recomputed in backward: about {:.0f} % longer",
                         format_bytes(recomputed_bytes(plan.levers)), 100 * extra / (plan.seconds_per_update - extra));
   }
   if (plan.offload.bytes() > 0) {
     const std::string size = format_bytes(plan.offload.bytes());
     text += plan.offload_target == OffloadTarget::kFile
-                ? fmt::format("\n  a file of {} in {} holds ", size, plan.offload_directory.string())
-                : fmt::format("\n  {} of the host's memory hold ", size);
+                ? fmt::format("\n  offloaded to a file of {} in {}: ", size, plan.offload_directory.string())
+                : fmt::format("\n  offloaded to {} of the host's memory: ", size);
     const std::size_t states = plan.offload.state_bytes(), values = plan.offload.activation_bytes();
     if (states > 0) text += fmt::format("{} of optimizer state", format_bytes(states));
-    if (values > 0) text += fmt::format("{}{} of forward values", states > 0 ? " and " : "", format_bytes(values));
+    if (values > 0) text += fmt::format("{}{} of activations", states > 0 ? " and " : "", format_bytes(values));
   }
-  text += fmt::format("\n  an update takes about {:.2g} s\n  a save that a signal asks for begins within about {:.2g} s",
+  text += fmt::format("\n  an update takes about {:.2g} s\n  after a signal, saving begins within about {:.2g} s",
                       plan.seconds_per_update, plan.seconds_to_save);
   return text;
 }
@@ -150,7 +150,7 @@ std::string peak_line(const RunPlan& plan, std::size_t measured_bytes) {
 void log_skipped_pages(const std::vector<SkippedPage>& pages) {
   if (pages.empty()) return;
   log_warning(
-      counted(pages.size(), "page could not be read and was left out:", "pages could not be read and were left out:"));
+      counted(pages.size(), "page could not be read and was skipped:", "pages could not be read and were skipped:"));
   for (const SkippedPage& page : pages) log_warning("  " + describe(page));
 }
 
@@ -171,7 +171,8 @@ void ProgressBar::on_step(const StepReport& r) {
     constexpr int kWidth = 20;
     const int filled = static_cast<int>(kWidth * r.step / std::max<std::int64_t>(1, r.total_steps));
     write_error(
-        "\r[{:#<{}}{:.<{}}] {}/{}  loss {:.4f}  lr {:.2e}  {:.1f} pages/s  waits {:.0f} %  {}{} of {}  {} left{}\x1b[K",
+        "\r[{:#<{}}{:.<{}}] {}/{}  loss {:.4f}  lr {:.2e}  {:.1f} pages/s  data wait {:.0f} %  {}{} of {}  {} "
+        "left{}\x1b[K",
         "", filled, "", kWidth - filled, r.step, r.total_steps, r.mean_loss, r.learning_rate, r.pages_per_second,
         100 * r.data_wait, r.on_device ? "host memory " : "", Bytes(r.resident_bytes).c_str(),
         Bytes(r.budget_bytes).c_str(), Duration(r.seconds_left).c_str(), Skipped(r.skipped_updates).c_str());
@@ -180,7 +181,7 @@ void ProgressBar::on_step(const StepReport& r) {
   }
   if (!last && r.step % logging_steps_ != 0) return;
   write_error(
-      "step {}/{}  epoch {:.2f}  loss {:.4f}  lr {:.2e}  {:.1f} pages/s  waits {:.0f} %  {}memory {} of {}  {} "
+      "step {}/{}  epoch {:.2f}  loss {:.4f}  lr {:.2e}  {:.1f} pages/s  data wait {:.0f} %  {}memory {} of {}  {} "
       "left{}\n",
       r.step, r.total_steps, r.epoch, r.mean_loss, r.learning_rate, r.pages_per_second, 100 * r.data_wait,
       r.on_device ? "host " : "", Bytes(r.resident_bytes).c_str(), Bytes(r.budget_bytes).c_str(),

@@ -19,7 +19,7 @@ std::optional<fs::path> find_resume(const std::string& resume, const fs::path& o
     throw DataError({.what = "not a checkpoint",
                      .where = "--resume-from-checkpoint",
                      .found = resume,
-                     .allowed = "'latest', or a checkpoint-N directory that a training run wrote"});
+                     .allowed = "'latest', or a checkpoint-N directory written by a training run"});
   }
   if (output_dir.empty()) {
     throw UsageError({.what = "the latest checkpoint is asked for without a directory to look in",
@@ -29,7 +29,7 @@ std::optional<fs::path> find_resume(const std::string& resume, const fs::path& o
   }
   const std::vector<std::int64_t> steps = list_checkpoints(output_dir);
   if (steps.empty()) {
-    log_info(fmt::format("no checkpoint in {}: starting afresh", output_dir.string()));
+    log_info(fmt::format("no checkpoint in {}: starting from the beginning", output_dir.string()));
     return std::nullopt;
   }
   const fs::path path = checkpoint_path(output_dir, steps.back());
@@ -40,12 +40,12 @@ std::optional<fs::path> find_resume(const std::string& resume, const fs::path& o
 void keep_micro_batch(RunOptions& options, const fs::path& resume, const TrainerState& saved) {
   if (saved.micro_batch_size > options.train.train_batch_size) {
     throw UsageError(
-        {.what = "an update would be smaller than the micro-batch that the resumed run keeps",
+        {.what = "an update is smaller than the micro-batch of the resumed run",
          .where = "--train-batch-size",
          .found = fmt::format("{}; {} was written with micro-batches of {}", options.train.train_batch_size,
                               resume.string(), saved.micro_batch_size),
          .allowed = fmt::format("{} or more", saved.micro_batch_size),
-         .remedy = fmt::format("pass --train-batch-size {}, or begin a new run from its weights with --model {}",
+         .remedy = fmt::format("pass --train-batch-size {}, or start a new run from its weights with --model {}",
                                saved.train_batch_size, resume.string())});
   }
   options.memory.resumes = true;
@@ -58,10 +58,10 @@ RunPlan fit_resumed(FitRequest& request, std::optional<std::int64_t> kept_micro_
   if (std::optional<RunPlan> run = try_fit(request, backend)) return std::move(*run);
   request.micro_batch_size = asked;
   RunPlan run = fit(request, backend);
-  log_warning(fmt::format(
-      "the budget of {} has no room for the micro-batch of {} that the checkpoint was written with: it is {} "
-      "now, so numbers may differ in their last bits",
-      format_bytes(run.budget_bytes), *kept_micro_batch, run.levers.micro_batch_size));
+  log_warning(
+      fmt::format("the checkpoint's micro-batch of {1} does not fit the budget of {0}; using {2}, so numbers may "
+                  "differ in their last bits",
+                  format_bytes(run.budget_bytes), *kept_micro_batch, run.levers.micro_batch_size));
   return run;
 }
 

@@ -27,11 +27,10 @@ std::vector<std::string> names_in(const std::string& list) {
 void add_model_options(CLI::App* command, RunOptions& o, bool presets) {
   command->option_defaults()->group("Model");
   command
-      ->add_option(
-          "--model", o.model.model,
-          presets ? "Hugging Face model directory, or a preset, which has random weights: layoutlmv3-tiny, "
-                    "layoutlmv3-small, layoutlmv3-base, layoutlmv3-large"
-                  : "Hugging Face model directory, or what train wrote (its --output-dir, or a checkpoint-N in it)")
+      ->add_option("--model", o.model.model,
+                   presets ? "Hugging Face model directory, or a preset, which has random weights: layoutlmv3-tiny, "
+                             "layoutlmv3-small, layoutlmv3-base, layoutlmv3-large"
+                           : "Hugging Face model directory, or train's --output-dir or a checkpoint-N in it")
       ->type_name("MODEL")
       ->required();
   command->add_option("--tokenizer", o.model.tokenizer, "tokenizer.json or its directory, instead of the model's own")
@@ -39,7 +38,7 @@ void add_model_options(CLI::App* command, RunOptions& o, bool presets) {
   command
       ->add_option(
           "--base-model", o.model.base_model,
-          "Directory of the base model, if --model is an adapter (default: the one that adapter_config.json names)")
+          "Directory of the base model, if --model is an adapter (default: the one named in adapter_config.json)")
       ->type_name("DIR");
 }
 
@@ -141,7 +140,7 @@ void add_offload_option(CLI::App* command, RunOptions& o) {
 void add_training_options(CLI::App* command, RunOptions& o) {
   TrainOptions& t = o.train;
   command->option_defaults()->group("Training");
-  add_evaluation_data_option(command, o, "Pages to evaluate on while training, in the form of --data");
+  add_evaluation_data_option(command, o, "Pages for evaluation during training, in the format of --data");
   add_label_option(command, o);
   number(command->add_option("--learning-rate", t.learning_rate, "Peak learning rate"), 0)->capture_default_str();
   number(command->add_option("--num-train-epochs", t.num_train_epochs, "Number of passes over the data"), 0, 1e6, true)
@@ -158,7 +157,7 @@ void add_training_options(CLI::App* command, RunOptions& o) {
       ->capture_default_str();
   add_precision_options(command, o.precision);
   one_of(command->add_option("--fp16-fallback", o.fp16_fallback,
-                             "Precision to continue in when no loss scale works for --fp16: none, bf16 or fp32"),
+                             "Precision to continue in if no loss scale works for --fp16: none, bf16 or fp32"),
          {"none", "bf16", "fp32"})
       ->type_name("NAME")
       ->capture_default_str();
@@ -204,11 +203,11 @@ void add_parts_options(CLI::App* command, RunOptions& o) {
   PartsRequest& p = o.parts;
   command->option_defaults()->group("Trained parameters");
   command
-      ->add_option(
-          "--freeze", o.freeze,
-          "Parameters that are not trained: a pattern for whole Hugging Face names, where * is any text (dots too), ? "
-          "one character, [0-5] one of a set; such as 'layoutlmv3.embeddings.*' or 'layoutlmv3.encoder.layer.[0-5].*'. "
-          "May be given several times, or as a list with commas. They need no gradient and no optimizer state")
+      ->add_option("--freeze", o.freeze,
+                   "Parameters that are not trained: a pattern for whole Hugging Face names, where * is any text (dots "
+                   "too), ? one character, [0-5] one of a set; such as 'layoutlmv3.embeddings.*' or "
+                   "'layoutlmv3.encoder.layer.[0-5].*'. May be given several times, or as a list with commas. Frozen "
+                   "parameters have no gradient and no optimizer state")
       ->type_name("PATTERN")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
@@ -284,9 +283,9 @@ void add_train_options(CLI::App* command, RunOptions& o) {
       ->add_option("--output-dir", o.train.output_dir,
                    "Checkpoints (checkpoint-N), the final model, metrics.jsonl, plan.json, summary.json, args.json")
       ->type_name("DIR");
-  command->add_flag("--overwrite-output-dir", o.overwrite_output_dir,
-                    "If --output-dir holds a finished run, move it, whole, to earlier-N in it and begin anew (default: "
-                    "refuse)");
+  command->add_flag(
+      "--overwrite-output-dir", o.overwrite_output_dir,
+      "If --output-dir holds a finished run, move it to earlier-N in it and start a new run (default: refuse)");
   add_memory_options(command, o);
   add_batch_options(command, o);
   add_offload_option(command, o);
@@ -300,7 +299,7 @@ DType PrecisionOptions::resolve() const {
     throw UsageError({.what = "two precisions are requested",
                       .where = "--bf16, --fp16",
                       .found = "both",
-                      .allowed = "one of them",
+                      .allowed = "only one of them",
                       .remedy = "--bf16 needs no gradient scaler and is faster on processors with AVX512_BF16"});
   }
   return bf16 ? DType::kBF16 : fp16 ? DType::kF16 : DType::kF32;
@@ -313,12 +312,12 @@ void add_precision_options(CLI::App* command, PrecisionOptions& options) {
 
 void add_bad_page_options(CLI::App* command, RunOptions& o) {
   command->option_defaults()->group("Pages that cannot be read");
-  command->add_flag("--no-decode-images", o.no_decode_images,
-                    "Do not decode every page's image before the first update: the run begins sooner, and meets broken "
-                    "images on its way");
+  command->add_flag(
+      "--no-decode-images", o.no_decode_images,
+      "Skip decoding every page's image before the first update: the run starts sooner, and finds broken images later");
   one_of(command->add_option("--on-bad-page", o.on_bad_page,
-                             "What a page does that could be read when the run began and cannot be read any more: skip "
-                             "(it is left out from then on, and named), or stop (save, and end with exit code 3)"),
+                             "If a page becomes unreadable during the run: skip it from then on and name it, or stop "
+                             "(save, and end with exit code 3)"),
          {"skip", "stop"})
       ->type_name("WHAT")
       ->capture_default_str();
@@ -344,20 +343,20 @@ void RunOptions::resolve() {
     throw UsageError({.what = "truncated pages have no overlapping windows",
                       .where = "--stride",
                       .found = fmt::format("{}, and --truncate", data.stride),
-                      .allowed = "one of the two",
-                      .remedy = "leave one of the two out"});
+                      .allowed = "only one of them",
+                      .remedy = "omit one of them"});
   }
   if (train.eval_steps > 0 && eval_data.empty()) {
-    throw UsageError({.what = "there is no data to evaluate on",
+    throw UsageError({.what = "there is no evaluation data",
                       .where = "--eval-steps",
                       .found = "no --eval-data",
-                      .remedy = "pass --eval-data FILE, or leave --eval-steps out"});
+                      .remedy = "pass --eval-data FILE, or omit --eval-steps"});
   }
   if (train.load_best_model_at_end && eval_data.empty()) {
     throw UsageError({.what = "the best model cannot be found without evaluation data",
                       .where = "--load-best-model-at-end",
                       .found = "no --eval-data",
-                      .remedy = "pass --eval-data FILE, or leave --load-best-model-at-end out"});
+                      .remedy = "pass --eval-data FILE, or omit --load-best-model-at-end"});
   }
   if (!budget.empty()) memory.budget_bytes = parse_bytes(budget, "--budget");
   if (!host_budget.empty()) memory.host_budget_bytes = parse_bytes(host_budget, "--host-budget");
@@ -367,25 +366,25 @@ void RunOptions::resolve() {
   train.stop_on_bad_page = on_bad_page == "stop";
   train.precision = precision.resolve();
   if (fp16_fallback != "none" && train.precision != DType::kF16) {
-    throw UsageError({.what = "there is no --fp16 to fall back from",
+    throw UsageError({.what = "--fp16-fallback needs --fp16",
                       .where = "--fp16-fallback",
                       .found = "no --fp16",
-                      .remedy = "pass --fp16 too, or leave it out"});
+                      .remedy = "pass --fp16 too, or omit --fp16-fallback"});
   }
   if (parts.lora_rank == 0 && (parts.lora_alpha > 0 || parts.lora_dropout > 0 || !lora_targets.empty())) {
-    throw UsageError({.what = "an adapter option is given without adapters",
+    throw UsageError({.what = "an adapter option needs --lora-rank",
                       .where = parts.lora_alpha > 0     ? "--lora-alpha"
                                : parts.lora_dropout > 0 ? "--lora-dropout"
                                                         : "--lora-target-modules",
                       .found = "no --lora-rank",
                       .allowed = "--lora-rank of 1 or more",
-                      .remedy = "pass --lora-rank 8, or leave the option out"});
+                      .remedy = "pass --lora-rank 8, or omit the option"});
   }
   if (load_in_8bit && load_in_4bit) {
     throw UsageError({.what = "8-bit and 4-bit weights are both requested",
                       .where = "--load-in-8bit, --load-in-4bit",
                       .found = "both",
-                      .allowed = "one of them"});
+                      .allowed = "only one of them"});
   }
   parts.frozen_weights = load_in_8bit ? DType::kQ8 : load_in_4bit ? DType::kNF4 : DType::kF32;
   parts.lora_targets = names_in(lora_targets);
@@ -404,11 +403,11 @@ void RunOptions::resolve() {
   if (recompute == "layers") memory.recompute = RecomputeMode::kLayers;
   if (gradient_checkpointing) {
     if (recompute == "none") {
-      throw UsageError({.what = "the recomputation options contradict one another",
+      throw UsageError({.what = "the recomputation options contradict each other",
                         .where = "--gradient-checkpointing",
                         .found = "--recompute none",
-                        .allowed = "one of the two",
-                        .remedy = "leave one of the two out"});
+                        .allowed = "only one of them",
+                        .remedy = "omit one of them"});
     }
     memory.recompute = RecomputeMode::kLayers;
   }

@@ -20,13 +20,13 @@ void print(std::string_view text) {
 
 void request_end(int signal) {
   interrupt.request_end(signal);
-  print("\nsaving the last finished update, then ending; press Ctrl-C (or send the signal) again to end at once\n");
+  print("\nsaving the last finished update before ending; press Ctrl-C (or send the signal) again to end at once\n");
   std::signal(signal, signal == SIGXCPU ? SIG_IGN : SIG_DFL);
 }
 
 void request_save(int) {
   interrupt.request_save();
-  print("\nsaving the last finished update, then going on\n");
+  print("\nsaving the last finished update; the run continues\n");
 }
 
 }  // namespace

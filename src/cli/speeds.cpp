@@ -88,11 +88,11 @@ OpSpeeds calibrate(const Device& device, DType precision) {
   json["processor"] = device.name;
   const fs::path path = speeds_path(device, precision);
   try {
-    check(!path.empty(), "there is a place for caches");
+    check(!path.empty(), "a cache directory exists");
     fs::create_directories(path.parent_path());
     write_text_file(path, json.dump(2) + "\n");
   } catch (const std::exception& error) {
-    log_warning(fmt::format("measured speeds are not kept: {}", error.what()));
+    log_warning(fmt::format("cannot store measured speeds: {}", error.what()));
   }
   return speeds;
 }
@@ -107,16 +107,16 @@ OpSpeeds machine_speeds(const Device& device, DType precision, std::size_t budge
   const std::size_t room = budget_bytes == 0 ? free : std::min(free, budget_bytes - std::min(budget_bytes, held));
   const std::size_t needed = kCalibrationBytes + (use ? held : 0);  // a second context
   if (!path.empty() && room < needed) {
-    log_info(fmt::format("plans are compared by typical speeds: measuring this machine's takes {} for a moment, and {} "
-                         "are left; plimsoll calibrate{} measures them once, outside a run",
-                         format_bytes(needed), format_bytes(room),
-                         device.argument == "cpu" ? "" : " --device " + device.argument));
+    log_info(fmt::format(
+        "using typical speeds to compare plans: measuring this machine's needs {} of memory, and {} are free; plimsoll "
+        "calibrate{} measures them once, outside a run",
+        format_bytes(needed), format_bytes(room), device.argument == "cpu" ? "" : " --device " + device.argument));
     return typical_speeds();
   }
   if (!path.empty() && run_calibrate(device, precision)) {
     if (const auto measured = read_speeds(path, device)) return *measured;
   }
-  log_warning("the speed of this machine could not be measured or kept; plans are compared by typical speeds");
+  log_warning("cannot measure or store this machine's speed; using typical speeds to compare plans");
   return typical_speeds();
 }
 

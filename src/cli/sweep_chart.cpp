@@ -10,7 +10,9 @@ namespace plimsoll {
 
 std::string levers_text(const RunPlan& plan) {
   std::string text = fmt::format("{} x {}", plan.levers.micro_batch_size, plan.accumulation_steps);
-  if (!plan.levers.recompute.empty()) text += fmt::format(", {} again", format_bytes(recomputed_bytes(plan.levers)));
+  if (!plan.levers.recompute.empty()) {
+    text += fmt::format(", {} recomputed", format_bytes(recomputed_bytes(plan.levers)));
+  }
   if (plan.offload.bytes() > 0) {
     text += fmt::format(", {} {}", format_bytes(plan.offload.bytes()),
                         plan.offload_target == OffloadTarget::kFile ? "on disk" : "on the host");
@@ -70,9 +72,9 @@ std::string sweep_svg(std::span<const RunPlan> plans, std::int64_t train_batch_s
   const RunPlan& first = plans.front();
   const RunPlan& last = plans.back();
   svg += fmt::format(
-      "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>"
-      "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>"
-      "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">budget; upwards: pages a second, estimated</text>\n",
+      "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text><text x=\"{}\" y=\"{}\" "
+      "text-anchor=\"middle\">{}</text><text x=\"{}\" y=\"{}\" text-anchor=\"middle\">budget; upwards: estimated "
+      "pages/s</text>\n",
       kLeft, kTop + kHeight + 20, format_bytes(first.budget_bytes), kLeft + kWidth, kTop + kHeight + 20,
       format_bytes(last.budget_bytes), kLeft + kWidth / 2, kTop + kHeight + 44);
   return svg + "</svg>\n";

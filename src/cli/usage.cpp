@@ -248,7 +248,7 @@ std::string remedy_for_unknown(const CLI::App& command, const std::string& given
     if (other->get_option_no_throw(given) != nullptr) owners.push_back("plimsoll " + other->get_name());
   }
   if (!owners.empty()) {
-    return fmt::format("leave it out: it is an option of {}, not of plimsoll {}", fmt::join(owners, ", "),
+    return fmt::format("omit it: it is an option of {}, not of plimsoll {}", fmt::join(owners, ", "),
                        command.get_name());
   }
   if (known != nullptr && !known->note.empty()) return std::string(known->note);
@@ -261,7 +261,7 @@ std::string remedy_for_unknown(const CLI::App& command, const std::string& given
 
 Problem unknown_option_problem(const CLI::App& command, const std::string& given, const std::string& where) {
   Problem problem{.what = fmt::format("unknown option {}", given), .where = where, .found = given};
-  problem.allowed = fmt::format("the options that plimsoll {} --help lists", command.get_name());
+  problem.allowed = fmt::format("an option listed by plimsoll {} --help", command.get_name());
   problem.remedy = remedy_for_unknown(command, given);
   const std::string name = given.substr(0, given.find('='));
   if (std::find(kWholeModelCasts.begin(), kWholeModelCasts.end(), name) != kWholeModelCasts.end()) {
@@ -282,7 +282,7 @@ UsageError unexpected_argument(const std::string& argument, const std::string& a
                      .where = "command line",
                      .found = argument,
                      .allowed = after_flag ? fmt::format("{0}, {0} True or {0} False", after) : "--option value",
-                     .remedy = "leave it out, or name the option that it is for; a value with spaces needs quotes"});
+                     .remedy = "omit it, or write the option before it; a value with spaces needs quotes"});
 }
 
 }  // namespace
@@ -297,11 +297,11 @@ void check_arguments(const CLI::App& app, const std::vector<std::string>& argume
       if (argument == "--config") ++i;
       if (argument == "--help" || argument == "-h" || argument == "--version") return;
       if (argument == "--config" || argument.starts_with("--config=")) continue;
-      throw UsageError({.what = "an option stands before the command",
+      throw UsageError({.what = "an option is given before the command",
                         .where = "command line",
                         .found = argument,
                         .allowed = "plimsoll COMMAND --option value …",
-                        .remedy = "name the command first; plimsoll --help lists them"});
+                        .remedy = "write the command first; plimsoll --help lists them"});
     }
     if (command == nullptr) {
       command = find_command(app, argument);
@@ -312,7 +312,7 @@ void check_arguments(const CLI::App& app, const std::vector<std::string>& argume
                         .where = "command line",
                         .found = argument,
                         .allowed = fmt::format("{}", fmt::join(names, ", ")),
-                        .remedy = meant.empty() ? "plimsoll --help says what each does"
+                        .remedy = meant.empty() ? "plimsoll --help describes the commands"
                                                 : fmt::format("did you mean plimsoll {}?", meant)});
     }
     if (!argument.starts_with("-") && !has_positionals(*command)) {
@@ -342,8 +342,8 @@ void check_arguments(const CLI::App& app, const std::vector<std::string>& argume
       throw UsageError({.what = "an option has an empty value",
                         .where = name,
                         .found = "''",
-                        .allowed = "a value, or not the option at all",
-                        .remedy = fmt::format("give {} a value or leave it out", name)});
+                        .allowed = "a nonempty value",
+                        .remedy = fmt::format("give {} a value or omit it", name)});
     }
     if (takes_value) ++i;
     if (option->get_items_expected_max() > 1) {  // --data a.jsonl b.jsonl
@@ -354,7 +354,7 @@ void check_arguments(const CLI::App& app, const std::vector<std::string>& argume
   throw UsageError({.what = "no command given",
                     .where = "command line",
                     .allowed = fmt::format("{}", fmt::join(command_names(app), ", ")),
-                    .remedy = "plimsoll --help says what each does, and shows a first run"});
+                    .remedy = "plimsoll --help describes the commands and a first run"});
 }
 
 Problem usage_problem(const CLI::ParseError& error, const std::vector<std::string>& arguments) {
@@ -379,7 +379,7 @@ Problem usage_problem(const CLI::ParseError& error, const std::vector<std::strin
     problem.what = "unexpected argument";
     problem.found = text.substr(text.find(": ") == std::string::npos ? 0 : text.find(": ") + 2);
     problem.allowed = "--option value";
-    problem.remedy = "leave it out, or name the option that it is for; a value with spaces needs quotes";
+    problem.remedy = "omit it, or write the option before it; a value with spaces needs quotes";
   } else if (kind == "ConversionError") {
     const std::size_t begin = text.find("--");
     problem.what = "an option has an invalid value";

@@ -68,7 +68,7 @@ std::string json_line(const SynthPage& page) {
 
 void check_options(const SynthOptions& options) {
   if (options.output_dir.empty()) {
-    throw UsageError({.what = "no output directory was given", .where = "--output", .remedy = "name a directory"});
+    throw UsageError({.what = "no output directory was given", .where = "--output", .remedy = "pass a directory"});
   }
   if (options.count == 0 || options.count > kMostPages) {
     throw UsageError({.what = "that many pages cannot be drawn",
@@ -84,7 +84,7 @@ void check_options(const SynthOptions& options) {
   }
   const double fraction = options.validation_fraction;
   if (!(fraction >= 0 && fraction < 1)) {
-    throw UsageError({.what = "the part kept for validation makes no sense",
+    throw UsageError({.what = "the fraction of pages for validation is invalid",
                       .where = "--validation-fraction",
                       .found = fmt::format("{}", fraction),
                       .allowed = "0 or more, and less than 1"});

@@ -323,7 +323,7 @@ std::string find_prefix(const ZipReader& zip) {
                      .where = zip.file().path().string(),
                      .found = counted(prefixes.size(), "entry") + " called data.pkl",
                      .allowed = "one",
-                     .remedy = "name the file that torch.save(model.state_dict(), path) wrote"});
+                     .remedy = "pass the file that torch.save(model.state_dict(), path) wrote"});
   }
   return prefixes.front();
 }

@@ -44,7 +44,7 @@ std::set<std::string> lora_modules(const LayoutLMv3Config& config, const std::ve
                       .found = target,
                       .allowed = fmt::format("all-linear, {}, or a map's whole name: {}", fmt::join(kLoraTargets, ", "),
                                              maps.front().name),
-                      .remedy = "leave the option out for adapters on all six maps of every layer"});
+                      .remedy = "omit the option for adapters on all six maps of every layer"});
   }
   return modules;
 }

@@ -71,7 +71,7 @@ void check_trained_parts(const LayoutLMv3Config& config, const ModelOptions& opt
                     .where = "--freeze",
                     .found = fmt::format("{}", fmt::join(options.freeze, ", ")),
                     .allowed = "patterns that leave at least one parameter, such as the head's, classifier.*",
-                    .remedy = "leave a pattern out; plimsoll eval measures a model as it is"});
+                    .remedy = "omit a pattern; plimsoll eval measures a model as it is"});
 }
 
 std::int64_t trained_parameter_count(const std::vector<ParameterSpec>& specs) {

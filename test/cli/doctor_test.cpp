@@ -82,8 +82,8 @@ TEST_F(DoctorTest, SaysWhatItDoesNotKnow) {
   const std::string warned = run({"doctor", path("warned.log")}).out;
   EXPECT_THAT(warned, HasSubstr("not recognised"));
   EXPECT_LT(warned.find("full moon"), warned.find("also seen"));
-  expect_message(run({"doctor", path("missing.log")}), 3, {"the log cannot be read", "missing.log", "No such file"});
-  expect_message(run({"doctor", "x", "--snapshot", "y"}), 2, {"a log and a snapshot"});
+  expect_message(run({"doctor", path("missing.log")}), 3, {"cannot read the log", "missing.log", "No such file"});
+  expect_message(run({"doctor", "x", "--snapshot", "y"}), 2, {"both a log and a snapshot"});
 }
 
 TEST_F(DoctorTest, ReadsASnapshot) {

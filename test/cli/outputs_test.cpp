@@ -58,23 +58,23 @@ TEST_F(Outputs, AnInputIsNotReplacedHoweverItIsSpelt) {
   refresh();
   for (const std::string& output : {data, path("pages/../pages/validation.jsonl"), path("link.jsonl"),
                                     path("hard.jsonl"), path("folder/validation.jsonl")}) {
-    expect_refused(predict(output, data), "--output", "what --data names");
+    expect_refused(predict(output, data), "--output", "the input (--data)");
   }
-  expect_refused(predict(data, path("link.jsonl")), "--output", "what --data names");
-  expect_refused(predict(path("model/config.json"), data), "--output", "what --model names");
-  expect_refused(predict(path("model/model.safetensors"), data), "--output", "what --model names");
+  expect_refused(predict(data, path("link.jsonl")), "--output", "the input (--data)");
+  expect_refused(predict(path("model/config.json"), data), "--output", "the input (--model)");
+  expect_refused(predict(path("model/model.safetensors"), data), "--output", "the input (--model)");
   const std::string image = read_pages("validation.jsonl").front()["image"];
   expect_refused(predict(path("pages/" + image), data), "--output", "the image of ");
   expect_refused({"check", "--model", "layoutlmv3-tiny", "--data", data, "--fix", path("hard.jsonl")}, "--fix",
-                 "what --data names");
+                 "the input (--data)");
   expect_refused({"plan", "--model", "layoutlmv3-tiny", "--data", data, "--svg", path("link.jsonl")}, "--svg",
-                 "what --data names");
+                 "the input (--data)");
   expect_refused(
       {"grad", "--model", path("model"), "--batch", path("pages/train.jsonl"), "--output", path("pages/train.jsonl")},
-      "--output", "what --batch names");
+      "--output", "the input (--batch)");
   expect_refused({"grad", "--model", path("model"), "--batch", path("pages/train.jsonl"), "--output",
                   path("model/model.safetensors")},
-                 "--output", "what --model names");
+                 "--output", "the input (--model)");
   // Outputs that conflict with nothing are written, also over earlier ones.
   for (int i = 0; i < 2; ++i) EXPECT_EQ(run(predict(path("model/found.jsonl"), data)).code, 0);
 }
@@ -82,7 +82,7 @@ TEST_F(Outputs, AnInputIsNotReplacedHoweverItIsSpelt) {
 TEST_F(Outputs, PicturesAreNotDrawnAmongOthers) {
   Arguments draw = predict(path("out.jsonl"), path("pages/validation.jsonl"));
   draw.insert(draw.end(), {"--draw", path("pages/images")});
-  expect_refused(draw, "--draw", "files that this command did not write");
+  expect_refused(draw, "--draw", "files that were not written by this command");
   draw.back() = path("drawn");
   for (int i = 0; i < 2; ++i) EXPECT_EQ(run(draw).code, 0) << "twice into its own folder";
 }
@@ -95,16 +95,18 @@ TEST_F(Outputs, DirectoriesOfOthersAreLeftAlone) {
   fs::create_directory(at("mine/checkpoint-3.tmp"));
   write_bytes(at("mine/checkpoint-3.tmp/notes"), "my own notes");
   refresh();
-  expect_refused({"synth", "--output", path("mine"), "--count", "2"}, "--output", "did not write");
-  expect_refused({"init", "--model", "layoutlmv3-tiny", "--output-dir", path("mine")}, "--output-dir", "did not write");
+  expect_refused({"synth", "--output", path("mine"), "--count", "2"}, "--output", "not written by this command");
+  expect_refused({"init", "--model", "layoutlmv3-tiny", "--output-dir", path("mine")}, "--output-dir",
+                 "not written by this command");
   expect_refused({"init", "--model", "layoutlmv3-tiny", "--output-dir", path("model")}, "--output-dir",
-                 "did not write");
-  expect_refused(train_arguments("mine", {"--max-steps", "1"}), "--output-dir", "no run of Plimsoll");
-  expect_refused(train_arguments("mine", {"--max-steps", "1", "--overwrite-output-dir"}), "--output-dir", "no run of");
-  expect_refused(train_arguments("pages", {"--max-steps", "1"}), "--output-dir", "no run of Plimsoll");
+                 "not written by this command");
+  expect_refused(train_arguments("mine", {"--max-steps", "1"}), "--output-dir", "not written by Plimsoll");
+  expect_refused(train_arguments("mine", {"--max-steps", "1", "--overwrite-output-dir"}), "--output-dir",
+                 "not written by Plimsoll");
+  expect_refused(train_arguments("pages", {"--max-steps", "1"}), "--output-dir", "not written by Plimsoll");
   Arguments onto = train_arguments("model", {"--max-steps", "1"});
   onto[2] = path("model");
-  expect_refused(onto, "--output-dir", "what --model names");
+  expect_refused(onto, "--output-dir", "the input (--model)");
   // The run's own log may already be there.
   fs::create_directory(at("logged"));
   write_bytes(at("logged/train.log"), "");

@@ -56,7 +56,7 @@ TEST_F(PartsTest, AdaptersAreTrainedOpenedAndMerged) {
   };
   const Outcome merged = run({"merge", "--adapter", path("adapter"), "--output-dir", path("merged")});
   ASSERT_EQ(merged.code, 0) << merged.err;
-  EXPECT_THAT(merged.out, testing::HasSubstr("4 adapters of rank 2 folded into " + path("model")));
+  EXPECT_THAT(merged.out, testing::HasSubstr("4 adapters of rank 2 merged into " + path("model")));
   for (const char* name : {"model", "adapter", "merged", "adapter/checkpoint-2"}) evaluate(name);
   EXPECT_NEAR(losses["merged"], losses["adapter"], 1e-5);
   EXPECT_EQ(losses["adapter/checkpoint-2"], losses["adapter"]);
@@ -65,7 +65,8 @@ TEST_F(PartsTest, AdaptersAreTrainedOpenedAndMerged) {
   fs::rename(at("model"), at("moved"));
   Arguments arguments = eval_arguments();
   arguments[2] = path("adapter");
-  expect_message(run(arguments), 3, {"base model is not there", "base_model_name_or_path", path("model"), "--base-model DIR"});
+  expect_message(run(arguments), 3,
+                 {"base model is not found", "base_model_name_or_path", path("model"), "--base-model DIR"});
   const double before = losses["adapter"];
   evaluate("adapter", {"--base-model", path("moved")});
   EXPECT_EQ(losses["adapter"], before);
@@ -75,24 +76,26 @@ TEST_F(PartsTest, WhatMakesNoSenseIsRefused) {
   train_adapter();
   expect_message(run(with_model({"--freeze", "layoutlmv3.embedings.*"})), 2,
                  {"matches no parameter", "--freeze", "layoutlmv3.embedings.*", "at least one of", "did you mean"});
-  expect_message(run(with_model({"--freeze", "layoutlmv3.*", "--freeze", "classifier.*"})), 2,
-                 {"nothing to train", "--freeze", "layoutlmv3.*, classifier.*", "leave at least one", "leave a pattern out"});
+  expect_message(
+      run(with_model({"--freeze", "layoutlmv3.*", "--freeze", "classifier.*"})), 2,
+      {"nothing to train", "--freeze", "layoutlmv3.*, classifier.*", "leave at least one", "omit a pattern"});
   expect_message(run(with_model({"--lora-alpha", "8"})), 2,
-                 {"without adapters", "--lora-alpha", "no --lora-rank", "1 or more", "--lora-rank 8"});
+                 {"needs --lora-rank", "--lora-alpha", "no --lora-rank", "1 or more", "--lora-rank 8"});
   expect_message(run(with_model({"--lora-rank", "2", "--lora-target-modules", "q_proj"})), 2,
-                 {"--lora-target-modules", "q_proj", "query, key, value", "leave the option out"});
+                 {"--lora-target-modules", "q_proj", "query, key, value", "omit the option"});
   expect_message(run(with_model({"--lora-rank", "-1"})), 2, {"--lora-rank", "-1", "0 to 4096"});
   expect_message(run(with_model({"--base-model", path("model")})), 2,
-                 {"no adapter", "--base-model", path("model"), "adapter_config.json", "leave --base-model out"});
+                 {"not an adapter", "--base-model", path("model"), "adapter_config.json", "omit --base-model"});
   expect_message(run(train_arguments("other", {"--lora-rank", "2"})), 2,
-                 {"weights are kept", "--lora-rank", "layoutlmv3-tiny", "a model directory", "plimsoll init"});
+                 {"stored weights", "--lora-rank", "layoutlmv3-tiny", "a model directory", "plimsoll init"});
   Arguments again = train_arguments("other", {"--lora-rank", "2"});
   again[2] = path("adapter");
   expect_message(run(again), 2, {"adapters already", "--lora-rank", "adapters of rank 2", "without adapters", "plimsoll merge"});
   expect_message(run({"merge", "--adapter", path("model"), "--output-dir", path("merged")}), 2,
                  {"not an adapter", "--adapter", path("model"), "adapter_config.json", "no merging"});
-  expect_message(run({"merge", "--adapter", path("adapter"), "--output-dir", path("model")}), 2,
-                 {"take the place", "--output-dir", path("model"), "another directory", "name a new"});
+  expect_message(
+      run({"merge", "--adapter", path("adapter"), "--output-dir", path("model")}), 2,
+      {"would overwrite", "--output-dir", path("model"), "a directory that the command does not read", "pass a new"});
 }
 
 TEST_F(PartsTest, FrozenPartsAreInThePlan) {

@@ -42,7 +42,7 @@ struct Wide {
     run.arena_bytes = run.predicted_peak_bytes = run.budget_bytes = 1023 * kGiB + 1;
     run.seconds_per_update = 123456.789;
     run.items = {{"process, libraries, data index", 1023 * kMiB},
-                 {"gradients in flight (accumulate and step)", 1023 * kGiB},
+                 {"gradients (accumulate and step)", 1023 * kGiB},
                  {"an item whose name is longer than anything that there is today", 1}};
     Explanation& e = explanation;
     e.program = ProgramKind::kAccumulateAndStep;
@@ -63,8 +63,8 @@ struct Wide {
     e.phase_seconds = {1, 2, 3};
     e.levers.push_back(
         {.lever = "micro-batch",
-         .choice = "524288 of 1048576 pages, 1048576 times an update",
-         .why = "as little as the budget asks for, and a reason that goes on for longer than one line of it",
+         .choice = "524288 of 1048576 pages, 1048576 times per update",
+         .why = "as little as the budget allows, and a reason that goes on for longer than one line of it",
          .freed_bytes = -static_cast<std::int64_t>(1023 * kGiB),
          .extra_seconds = 100000,
          .alternative = "all 1048576 at once, nothing recomputed"});
@@ -123,7 +123,7 @@ TEST_F(PlanCommand, ExplainsInEightyColumns) {
   const Outcome outcome = plan({"--budget", "1GiB", "--explain"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   expect_eighty_columns(outcome.out);
-  for (const char* part : {"predicted peak", "alive there", "packing", "levers", "other budgets", "pages a second"}) {
+  for (const char* part : {"predicted peak", "alive at the peak", "packing", "levers", "other budgets", "pages/s"}) {
     EXPECT_THAT(outcome.out, testing::HasSubstr(part));
   }
 }

@@ -159,7 +159,7 @@ TEST_F(Run, FirstLinesSayWhatMaySurprise) {
   ASSERT_EQ(preset.code, 0) << preset.err;
   EXPECT_THAT(preset.out, testing::HasSubstr("random weights: the preset layoutlmv3-tiny"));
   EXPECT_THAT(preset.out, testing::HasSubstr("hf download microsoft/layoutlmv3-base "));
-  EXPECT_THAT(preset.out, testing::HasSubstr("--weight-decay 0.01 (there 0)"));
+  EXPECT_THAT(preset.out, testing::HasSubstr("--weight-decay 0.01 (Hugging Face: 0)"));
   EXPECT_THAT(preset.out, testing::Not(testing::HasSubstr("--logging-steps")));  // was given
   EXPECT_THAT(preset.out, testing::HasSubstr("1 update takes about"));
   const Outcome own = run(train_arguments("run2", {"--max-steps", "1", "--weight-decay", "0"}));
@@ -226,7 +226,7 @@ TEST_F(Run, SeveralDataFilesAreOne) {
   EXPECT_THAT(checked.out, testing::HasSubstr(parts[1] + ":2"));
   expect_message(
       run({"check", "--model", "layoutlmv3-tiny", "--data", parts[0], parts[1], "--fix", path("fixed.jsonl")}), 2,
-      {"one file is mended at a time"});
+      {"--fix takes one file at a time"});
   expect_message(run({"check", "--model", "layoutlmv3-tiny", "--data", path("pages/none-*.jsonl")}), 3,
                  {"no file matches", "none-*.jsonl"});
 }
@@ -335,7 +335,7 @@ TEST_F(Run, InterruptedRunLeavesACheckpointAndGoesOn) {
     process.signal(signal);
     const Outcome outcome = process.wait();
     expect_message(outcome, 128 + signal,
-                   {"--resume-from-checkpoint latest", "\nsaving the last finished update, then ending; press"});
+                   {"--resume-from-checkpoint latest", "\nsaving the last finished update before ending; press"});
     std::vector<std::string> names;
     for (const auto& entry : fs::directory_iterator(at("run"))) names.push_back(entry.path().filename().string());
     const auto saved = std::find_if(names.begin(), names.end(),
@@ -369,10 +369,10 @@ TEST_F(Run, AModelIsNotWrittenOverWhatItIsMadeOf) {
   const std::string weights = file_bytes(at("model/model.safetensors"));
   Arguments train = train_arguments("pages/../model/", {"--max-steps", "1"});
   *std::find(train.begin(), train.end(), "layoutlmv3-tiny") = path("model");
-  expect_message(run(train), 2, {"--output-dir", "take the place of what --model names"});
+  expect_message(run(train), 2, {"--output-dir", "would overwrite the input (--model)"});
   fs::create_directory_symlink("model", at("link"));
   expect_message(run({"init", "--model", path("model"), "--labels", "O,B-X", "--output-dir", path("link")}), 2,
-                 {"--output-dir", "take the place of what --model names"});
+                 {"--output-dir", "would overwrite the input (--model)"});
   EXPECT_TRUE(file_bytes(at("model/model.safetensors")) == weights);
 }
 

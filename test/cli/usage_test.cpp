@@ -113,8 +113,8 @@ TEST_F(Usage, FilesThatAreNoModelAndNoData) {
     return run({"check", "--model", model, "--data", data});
   };
   expect_message(check(path("model.safetensors"), "x.jsonl"), 2,
-                 {"safetensors file", "name the directory that holds it"});
-  expect_message(check(path("config.json"), "x.jsonl"), 2, {"not a model directory", "name the directory"});
+                 {"safetensors file", "pass the directory that holds it"});
+  expect_message(check(path("config.json"), "x.jsonl"), 2, {"not a model directory", "pass the directory"});
   expect_message(check(path("pages.parquet"), "x.jsonl"), 2, {"a parquet file", "data belongs to --data"});
   expect_message(check("layoutlmv3-tiny", path("pages.parquet")), 3, {"a parquet file", "tools/convert_dataset.py"});
   expect_message(check("layoutlmv3-tiny", path("scan.png")), 3, {"a PNG picture", "tools/ocr_to_pages.py"});
@@ -253,8 +253,8 @@ TEST_F(Usage, BatchSizeIsPerDeviceSizeTimesAccumulationSteps) {
     expect_message(plan(more), 2, parts);
   };
   refused({"--train-batch-size", "8", "--per-device-train-batch-size", "3", "--gradient-accumulation-steps", "2"},
-          {"contradict", "where:   --train-batch-size", "8, beside 3 x 2 = 6 pages",
-           "pass --train-batch-size 6, or leave one"});
+          {"contradict", "where:   --train-batch-size", "8, but 3 x 2 = 6 pages",
+           "pass --train-batch-size 6, or omit one"});
   refused({"--train-batch-size", "8", "--per-device-train-batch-size", "3"},
           {"contradict", "where:   --per-device-train-batch-size", "--train-batch-size 8"});
   refused({"--train-batch-size", "8", "--gradient-accumulation-steps", "3"},
@@ -428,7 +428,7 @@ TEST_F(Usage, LeversThatContradictEachOther) {
                  {"contradict", "--gradient-checkpointing"});
   expect_message(plan({"--update-mode", "in-backward"}), 2, {"--max-grad-norm", "two-passes"});
   EXPECT_THAT(plan({"--update-mode", "in-backward", "--max-grad-norm", "0"}).out, testing::HasSubstr("in backward"));
-  EXPECT_THAT(plan({"--gradient-checkpointing"}).out, testing::HasSubstr("again"));
+  EXPECT_THAT(plan({"--gradient-checkpointing"}).out, testing::HasSubstr("recomputed in backward"));
 }
 
 TEST_F(Usage, TheOptimizerIsChosenByName) {

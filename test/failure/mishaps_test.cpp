@@ -83,7 +83,7 @@ TEST_F(Mishap, ADiskThatIsTooSmallIsSaidBeforeTheFirstUpdate) {
   fs::create_directories(disk);
   if (::mount("none", disk.c_str(), "tmpfs", 0, "size=26m") != 0) GTEST_SKIP() << "nothing can be mounted here";
   const Outcome refused = run(arguments("disk/run"));
-  expect_message(refused, 5, {"the disk has no room", path("disk/run"), "26.0 MiB free", "--save-steps 0"});
+  expect_message(refused, 5, {"not enough disk space", path("disk/run"), "26.0 MiB free", "--save-steps 0"});
   EXPECT_FALSE(fs::exists(disk / "run/metrics.jsonl"));
   EXPECT_EQ(::umount(disk.c_str()), 0);
 }
@@ -113,7 +113,7 @@ TEST_F(Mishap, AFolderOfPagesThatVanishesEndsTheRunFromItsLastCheckpoint) {
   ASSERT_TRUE(appears(at("run/checkpoint-1")));
   fs::rename(at("pages/images"), at("pages/elsewhere"));
   expect_message(process.wait(), 3,
-                 {"no page is left that can be read", "cannot open a page's image", path("pages/images/"),
+                 {"no readable page is left", "cannot open a page's image", path("pages/images/"),
                   "No such file or directory", "--resume-from-checkpoint latest"});
   fs::rename(at("pages/elsewhere"), at("pages/images"));
   expect_goes_on("run");
@@ -134,7 +134,7 @@ TEST_F(Mishap, EverySignalThatEndsARunSavesIt) {
       ADD_FAILURE() << "the run ended before the signal came";
     } else {
       expect_message(outcome, 128 + signal, {"interrupted by SIG", "--resume-from-checkpoint latest"});
-      EXPECT_THAT(outcome.err, testing::HasSubstr("saving the last finished update, then ending"));
+      EXPECT_THAT(outcome.err, testing::HasSubstr("saving the last finished update before ending"));
     }
     expect_resumes("run");
     fs::remove_all(at("run"));
@@ -177,7 +177,7 @@ TEST_F(Mishap, SigUsr1SavesAndTheRunGoesOn) {
   }
   const Outcome outcome = process.wait();
   EXPECT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_THAT(outcome.err, testing::HasSubstr("saving the last finished update, then going on"));
+  EXPECT_THAT(outcome.err, testing::HasSubstr("saving the last finished update; the run continues"));
   EXPECT_THAT(outcome.err,
               testing::AnyOf(testing::HasSubstr("run/checkpoint-1\n"), testing::HasSubstr("run/checkpoint-2\n")));
   expect_results("run");
@@ -199,8 +199,8 @@ TEST_F(Mishap, ABrokenPictureIsRefusedBeforeTheFirstUpdate) {
   unseen.push_back("--no-decode-images");
   const Outcome skipped = run(unseen);
   EXPECT_EQ(skipped.code, 0) << skipped.err;
-  EXPECT_THAT(skipped.err, testing::HasSubstr("a page cannot be read any more and is left out from now on: "));
-  EXPECT_THAT(skipped.err, testing::HasSubstr("1 page could not be read and was left out:"));
+  EXPECT_THAT(skipped.err, testing::HasSubstr("a page can no longer be read and is skipped from now on: "));
+  EXPECT_THAT(skipped.err, testing::HasSubstr("1 page could not be read and was skipped:"));
   const nlohmann::json summary = nlohmann::json::parse(file_bytes(at("skipped/summary.json")));
   ASSERT_EQ(summary["skipped_pages"].size(), 1U);
   EXPECT_THAT(summary["skipped_pages"][0]["where"].get<std::string>(), testing::HasSubstr("train.jsonl:2"));
@@ -208,7 +208,7 @@ TEST_F(Mishap, ABrokenPictureIsRefusedBeforeTheFirstUpdate) {
   unseen[static_cast<std::size_t>(std::find(unseen.begin(), unseen.end(), path("skipped")) - unseen.begin())] =
       path("stopped");
   unseen.insert(unseen.end(), {"--on-bad-page", "stop"});
-  expect_message(run(unseen), 3, {"a page cannot be read any more", "train.jsonl:2", "--on-bad-page skip"});
+  expect_message(run(unseen), 3, {"a page can no longer be read", "train.jsonl:2", "--on-bad-page skip"});
   write_bytes(picture, whole);
   Arguments resumed = unseen;
   resumed.insert(resumed.end(), {"--resume-from-checkpoint", "latest"});
@@ -223,7 +223,7 @@ TEST_F(Mishap, APageThatIsCutWhileTheRunGoesOnCostsThatPage) {
   const std::string image = read_pages("train.jsonl")[2]["image"];
   const std::string whole = file_bytes(at("pages") / image);
   fs::resize_file(at("pages") / image, whole.size() / 2);
-  ASSERT_TRUE(says("cut.err", "left out from now on"));
+  ASSERT_TRUE(says("cut.err", "skipped from now on"));
   const std::int64_t met = last_checkpoint("run");
   ASSERT_TRUE(appears(at("run") / ("checkpoint-" + std::to_string(met + 2))));
   process.signal(SIGTERM);
@@ -233,7 +233,7 @@ TEST_F(Mishap, APageThatIsCutWhileTheRunGoesOnCostsThatPage) {
       "run", {"--max-steps", std::to_string(last + 2), "--save-steps", "1", "--resume-from-checkpoint", "latest"});
   const Outcome resumed = run(more);
   EXPECT_EQ(resumed.code, 0) << resumed.err;
-  EXPECT_THAT(resumed.err, testing::HasSubstr("1 page could not be read and was left out:"));
+  EXPECT_THAT(resumed.err, testing::HasSubstr("1 page could not be read and was skipped:"));
   EXPECT_THAT(resumed.err, testing::HasSubstr("train.jsonl:3"));
 }
 
@@ -250,7 +250,7 @@ TEST_F(Mishap, PredictAndEvalGoOnWithoutAPictureThatCannotBeDecoded) {
   predict.insert(predict.end(), {"--output", path("found.jsonl")});
   const Outcome predicted = run(predict);
   EXPECT_EQ(predicted.code, 3) << predicted.err;
-  EXPECT_THAT(predicted.err, testing::HasSubstr("1 page could not be read and was left out:"));
+  EXPECT_THAT(predicted.err, testing::HasSubstr("1 page could not be read and was skipped:"));
   EXPECT_THAT(predicted.err, testing::HasSubstr(place));
   EXPECT_THAT(predicted.err, testing::HasSubstr("broken png data: "));
   std::vector<std::string> ids, expected;

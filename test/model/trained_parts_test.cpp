@@ -126,8 +126,11 @@ TEST(TrainedParts, TargetsAreReadAsPeftReadsThem) {
   EXPECT_EQ(lora_modules(config, {"layer.0.output.dense"}),
             std::set<std::string>{"layoutlmv3.encoder.layer.0.output.dense"});
   EXPECT_EQ(lora_modules(config, {"layer.[0].*"}).size(), 6U);
-  expect_error<UsageError>([&] { lora_modules(config, {"query", "q_proj"}); },
-                           {"--lora-target-modules", "q_proj", "query, key, value", "layoutlmv3.encoder.layer.0", "leave"});
+  expect_error<UsageError>(
+      [&] {
+        lora_modules(config, {"query", "q_proj"});
+      },
+      {"--lora-target-modules", "q_proj", "query, key, value", "layoutlmv3.encoder.layer.0", "omit"});
   // The list that is written selects the same modules again.
   for (const std::vector<std::string>& targets :
        {std::vector<std::string>{"query", "value"}, {"all-linear"}, {"layer.0.output.dense"}, {"attention.output.dense"},
