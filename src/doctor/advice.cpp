@@ -115,6 +115,8 @@ std::string plan_line(const LogFacts& facts, const OomNumbers& numbers) {
 std::vector<std::string> causes(const Diagnosis& diagnosis) {
   if (diagnosis.rule == nullptr) return {};
   std::vector<std::string> list = lines_of(diagnosis.rule->cause);
+  if (wants_package(diagnosis))
+    for (std::string& line : list) line = with_package(std::move(line), diagnosis);
   // A rate as high as this is likelier than the other causes.
   if (has_high_rate(diagnosis))
     std::stable_partition(list.begin(), list.end(),

@@ -164,8 +164,10 @@ std::vector<std::string> explain(const OomNumbers& n) {
   if (wants_more_than_all(n)) {
     say("One piece is larger than the whole device: no setting of the allocator helps, only a smaller batch or shape.");
   } else if (is_fragmented(n)) {
-    say(fmt::format("{} lie unused between tensors, {} were wanted: enough memory, in pieces that are too small.",
-                    size(n.unallocated), size(n.tried)));
+    const bool filled = n.allocated && n.total && *n.allocated > *n.total / 4 * 3;
+    say(fmt::format("{} lie unused between tensors, {} were wanted: {}", size(n.unallocated), size(n.tried),
+                    filled ? "enough for this one, but tensors fill the device, and a step asks for more after it."
+                           : "enough memory, in pieces that are too small."));
   } else if (others_hold_much(n)) {
     say(fmt::format("{} of the device are not this process's tensors: freeing them would have been enough.",
                     size(n.others)));

@@ -292,8 +292,9 @@ std::vector<Rule> install_rules() {
       {.name = "optional-module",
        .when = {kModuleIsNone},
        .what = "an optional package could not be imported when the program started, and its module is None now",
-       .cause = "The package in the line that failed is not installed, or was built for another PyTorch or CUDA and "
-                "failed to import; the code went on without it until here. Warnings at the start of the log name it",
+       .cause =
+           "NAME is not installed, or was built for another PyTorch or CUDA and failed to import; the code went on "
+           "without it until the line that failed",
        .confirm = "python -c 'import NAME' prints the reason; for xFormers python -m xformers.info",
        .fix =
            "install the build of NAME for the installed PyTorch and CUDA (pip install -U NAME; for unsloth by its own "
