@@ -1,11 +1,11 @@
-// Interrupt: asks a run to save, and to end or go on. Signal handlers set it; code that computes checks it between two
-// pieces of work.
+// Interrupt: asks a run to save, and to end or go on. A thread that waits for signals sets it; code that computes
+// checks it between two pieces of work.
 //
 //   Interrupt interrupt;
-//   interrupt.request_end(SIGTERM);          // in a signal handler
+//   interrupt.request_end(SIGTERM);          // in any thread
 //   if (!program.run(interrupt)) save();     // the run gave up half-way, and left no parameter changed
 //
-// Invariant: reading it takes no lock, and setting it is safe in a signal handler.
+// Invariant: reading it takes no lock, and setting it is safe in a signal handler, too.
 #pragma once
 
 #include <atomic>

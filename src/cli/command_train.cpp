@@ -232,7 +232,7 @@ RunData open_pages_to_train(const Invocation& invocation, const RunOptions& opti
 
 void run_train(const Invocation& invocation, RunOptions& options) {
   options.resolve();
-  save_on_signal();
+  watch_signals();
   const fs::path output_dir = options.train.output_dir;
   check_output_dir(options);
   make_directory(output_dir, "--output-dir");

@@ -1,42 +1,72 @@
 #include "cli/signals.h"
 
+#include <pthread.h>
 #include <unistd.h>
 
-#include <cerrno>
+#include <atomic>
 #include <csignal>
 #include <string_view>
+#include <thread>
 
 namespace plimsoll {
 namespace {
 
 Interrupt interrupt;
+std::atomic<bool> ends_run{false};  // whether a signal asks the run to end instead of ending the process
 
-// What is safe in a handler: write(2), of a text that stands.
+// Goes around the streams' buffers, which another thread may be filling.
 void print(std::string_view text) {
-  const int error = errno;
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
-  errno = error;
 }
 
-void request_end(int signal) {
-  interrupt.request_end(signal);
-  print("\nsaving the last finished update before ending; press Ctrl-C (or send the signal) again to end at once\n");
-  std::signal(signal, signal == SIGXCPU ? SIG_IGN : SIG_DFL);
+sigset_t watched_signals() {
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  for (const int signal : {SIGINT, SIGTERM, SIGXCPU, SIGUSR1}) ::sigaddset(&signals, signal);
+  struct sigaction hang_up {};
+  ::sigaction(SIGHUP, nullptr, &hang_up);
+  if (hang_up.sa_handler != SIG_IGN) ::sigaddset(&signals, SIGHUP);
+  return signals;
 }
 
-void request_save(int) {
-  interrupt.request_save();
-  print("\nsaving the last finished update; the run continues\n");
+// Ends the process as if nobody had watched for the signal. Call only in the thread that watches.
+void end_by(int signal) {
+  std::signal(signal, SIG_DFL);
+  sigset_t one;
+  ::sigemptyset(&one);
+  ::sigaddset(&one, signal);
+  ::pthread_sigmask(SIG_UNBLOCK, &one, nullptr);
+  ::raise(signal);
+}
+
+void serve(int signal) {
+  if (signal == SIGUSR1) {
+    interrupt.request_save();
+    print("\nsaving the last finished update; the run continues\n");
+  } else if (!ends_run) {
+    end_by(signal);
+  } else if (interrupt.end_signal() == 0) {
+    interrupt.request_end(signal);
+    print("\nsaving the last finished update before ending; press Ctrl-C (or send the signal) again to end at once\n");
+  } else if (signal != SIGXCPU) {  // the kernel repeats that one every second
+    end_by(signal);
+  }
 }
 
 }  // namespace
 
-void save_on_signal() { std::signal(SIGUSR1, request_save); }
+void watch_signals() {
+  const sigset_t signals = watched_signals();
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // in the threads that this one starts, too
+  std::thread([signals] {
+    for (int signal = 0;;) {
+      if (::sigwait(&signals, &signal) == 0) serve(signal);
+    }
+  }).detach();
+}
 
 Interrupt& interrupt_on_signals() {
-  for (const int signal : {SIGINT, SIGTERM, SIGXCPU}) std::signal(signal, request_end);
-  if (std::signal(SIGHUP, request_end) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
-  save_on_signal();
+  ends_run = true;
   return interrupt;
 }
 

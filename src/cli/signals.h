@@ -1,17 +1,24 @@
 // What signals mean to a run that can save itself.
 //
+//   watch_signals();                              // before the process starts any other thread
 //   Interrupt& interrupt = interrupt_on_signals();
 //   trainer.run(resume, interrupt);
+//
+// Invariant: no signal is handled in a thread that computes; a thread of its own waits for them, and they are blocked
+// in all others. oneDNN's products for AVX2 point the stack pointer into a buffer on the heap, so the kernel would
+// write the frame of a handler over the heap below that buffer.
 #pragma once
 
 #include "base/interrupt.h"
 
 namespace plimsoll {
 
-// From now on SIGUSR1 asks the run to save and go on, once there is something to save.
-void save_on_signal();
-// From now on SIGINT, SIGTERM, SIGHUP (unless it is ignored, as nohup does) and SIGXCPU ask the run to save and end,
-// too. A second signal that asks for the end gets it at once; SIGXCPU, which the kernel repeats every second, does not.
+// From now on SIGUSR1 asks the run to save and go on, once there is something to save. SIGINT, SIGTERM, SIGHUP (unless
+// it is ignored, as nohup does) and SIGXCPU end the process, as they would without this. Call it once, before any
+// thread is started.
+void watch_signals();
+// From now on SIGINT, SIGTERM, SIGHUP and SIGXCPU ask the run to save and end. A second one ends the process at once;
+// a second SIGXCPU, which the kernel repeats every second, does not.
 Interrupt& interrupt_on_signals();
 
 }  // namespace plimsoll

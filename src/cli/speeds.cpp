@@ -49,9 +49,17 @@ bool run_calibrate(const Device& device, DType precision) {
   ::posix_spawn_file_actions_init(&files);
   ::posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
   ::posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  // Signals that this process keeps for a thread that waits for them end the other one.
+  posix_spawnattr_t attributes;
+  ::posix_spawnattr_init(&attributes);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::posix_spawnattr_setsigmask(&attributes, &none);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
   pid_t child = 0;
   const int failed =
-      ::posix_spawn(&child, "/proc/self/exe", &files, nullptr, const_cast<char* const*>(arguments), environ);
+      ::posix_spawn(&child, "/proc/self/exe", &files, &attributes, const_cast<char* const*>(arguments), environ);
+  ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&files);
   int status = 0;
   return failed == 0 && ::waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;

@@ -151,7 +151,9 @@ class Judge {
   }
   static std::string where(const Raised& raised) {
     const std::string words(layer_words(raised.layer));
-    return words.empty() || raised.place.empty() ? words + raised.place : words + ": " + raised.place;
+    // The names of files and functions are the log's.
+    const std::string place = printable(raised.place);
+    return words.empty() || place.empty() ? words + place : words + ": " + place;
   }
   void take_ending(std::span<const Exception* const> chain, Diagnosis& diagnosis) const {
     if (chain.empty()) return;

@@ -35,6 +35,7 @@ class MemoryTest : public ProgramTest {
     const std::string out = path("measured.out"), err = path("measured.err");
     const pid_t child = ::fork();
     if (child == 0) {
+      end_with_parent();
       if (!group.empty()) std::ofstream(group / "cgroup.procs") << ::getpid() << std::flush;
       for (const auto& [name, value] : more) ::setenv(name.c_str(), value.c_str(), 1);
       ::dup2(::open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644), STDOUT_FILENO);

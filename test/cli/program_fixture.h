@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +15,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harness/paths.h"
@@ -39,7 +42,10 @@ struct Outcome {
   std::string out, err;
 };
 
-// A program that is running; its output goes to files beside `log`.
+// Called between fork and exec: a child does not outlive a test program that is killed.
+inline void end_with_parent() { ::prctl(PR_SET_PDEATHSIG, SIGKILL); }
+
+// A program that is running; its output goes to files beside `log`. It is killed if nobody waits for it.
 class Process {
  public:
   Process(const Arguments& arguments, const fs::path& log) : log_(log) {
@@ -52,16 +58,28 @@ class Process {
     const std::string out = log.string() + ".out", err = log.string() + ".err";
     id_ = ::fork();
     if (id_ == 0) {
+      end_with_parent();
       ::dup2(::open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644), STDOUT_FILENO);
       ::dup2(::open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644), STDERR_FILENO);
       ::execv(argv[0], argv.data());
       ::_exit(127);
     }
   }
-  void signal(int number) const { ::kill(id_, number); }
+  ~Process() {
+    if (id_ <= 0) return;
+    ::kill(id_, SIGKILL);
+    ::waitpid(id_, nullptr, 0);
+  }
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  pid_t id() const { return id_; }
+  void signal(int number) const {
+    if (id_ > 0) ::kill(id_, number);
+  }
   Outcome wait() {
     int status = 0;
-    ::waitpid(id_, &status, 0);
+    ::waitpid(std::exchange(id_, -1), &status, 0);
     return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), file_bytes(log_.string() + ".out"),
             file_bytes(log_.string() + ".err")};
   }

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -181,6 +182,41 @@ TEST_F(Mishap, SigUsr1SavesAndTheRunGoesOn) {
   EXPECT_THAT(outcome.err,
               testing::AnyOf(testing::HasSubstr("run/checkpoint-1\n"), testing::HasSubstr("run/checkpoint-2\n")));
   expect_results("run");
+}
+
+// The signals, one bit each, that one line of a thread's or process's /proc/.../status lists.
+std::uint64_t signals_of(const fs::path& task, const std::string& name) {
+  std::ifstream status(task / "status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(name + ":")) return std::stoull(line.substr(name.size() + 1), nullptr, 16);
+  }
+  ADD_FAILURE() << task << " does not list " << name;
+  return 0;
+}
+
+// The kernel writes a handler's frame where the stack pointer points, and oneDNN's products for AVX2 point it into the
+// heap, so no thread that computes may run a handler: there is none, and only the thread that waits takes the signals.
+TEST_F(Mishap, NoSignalIsHandledInAThreadThatComputes) {
+  std::uint64_t watched = 0;
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGXCPU, SIGUSR1}) watched |= std::uint64_t{1} << (signal - 1);
+  Process process(endless("run"), at("signal"));
+  ASSERT_TRUE(says("signal.err", "step 1/"));
+  const fs::path own = "/proc/" + std::to_string(process.id());
+  EXPECT_EQ(signals_of(own, "SigCgt") & watched, 0U);
+  int threads = 0, taking = 0;
+  for (const auto& thread : fs::directory_iterator(own / "task")) {
+    const std::uint64_t blocked = signals_of(thread.path(), "SigBlk") & watched;
+    ++threads;
+    if (blocked != watched) {
+      ++taking;
+      EXPECT_EQ(blocked, 0U) << thread.path();
+      EXPECT_NE(thread.path().filename(), own.filename()) << "the main thread computes";
+    }
+  }
+  EXPECT_GE(threads, 3);  // the main one, a loader's, and the one that waits
+  EXPECT_EQ(taking, 1);
+  process.signal(SIGTERM);
+  EXPECT_EQ(process.wait().code, 128 + SIGTERM);
 }
 
 // Every picture is decoded before the first update, which reveals faults that its header does not show.
