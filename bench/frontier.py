@@ -17,6 +17,7 @@ the memory of PyTorch's smallest. Writes bench/out/frontier.json, a table, and d
 """
 
 import argparse
+import hashlib
 import json
 import os
 import shutil
@@ -262,6 +263,10 @@ def full_pages(options):
     (folder / "full.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+def bf16_instructions():
+    return any(word in Path("/proc/cpuinfo").read_text().split() for word in ("avx512_bf16", "amx_bf16"))
+
+
 def collect(options):
     from compare_pytorch import make
 
@@ -277,38 +282,44 @@ def collect(options):
             options.work / f"preset-{options.shape}")
     places = {}
     for name, (kind, extra) in OURS.items():
-        if kind in options.only:
+        if "--bf16" in extra and not bf16_instructions():
+            print(f"{name} is left out: this processor has no instructions for bfloat16", file=sys.stderr)
+        elif kind in options.only:
             for i, budget in enumerate(budgets(options, extra)):
                 places[kind, name, " ".join(extra), f"budget {i + 1} of 4"] = budget
     theirs = [(name, False) for name, form in PYTORCH.items() if form[0] in options.only]
+    theirs.sort(key=lambda one: PYTORCH[one[0]][2] == "bf16")  # the slow ones, where the processor has no bfloat16, last
     if options.ipex_python:
         theirs += [(name, True) for name in ("eager", "eager, 1 x 4", "bf16 weights, 1 x 4") if "full" in options.only]
-    # What was measured is kept as it comes: a run that was stopped goes on where it was (--again forgets it).
+    # What was measured is kept as it comes: a run that was stopped goes on where it was (--again forgets it). Figures count
+    # for the same program, shape, threads and steps only.
     kept_file = options.work / "frontier-runs.jsonl"
     if options.again:
         kept_file.unlink(missing_ok=True)
     kept = [json.loads(line) for line in kept_file.read_text().splitlines()] if kept_file.exists() else []
+    program = hashlib.sha256(options.plimsoll.read_bytes()).hexdigest()[:16]
+    runs = {}
 
-    def measure(round_, key, run_once):
-        if any(one["round"] == round_ and one["key"] == key for one in kept):
-            return
-        row = run_once()
-        kept.append({"round": round_, "key": key, "row": row})
-        with kept_file.open("a") as out:
-            out.write(json.dumps(kept[-1]) + "\n")
+    def measure(round_, key, form, run_once):
+        whole = [round_, options.shape, options.threads, options.steps, *form, *key]
+        row = next((one["row"] for one in kept if one["key"] == whole), None)
+        if row is None:
+            row = run_once()
+            if row is None:
+                return
+            with kept_file.open("a") as out:
+                out.write(json.dumps({"key": whole, "row": row}) + "\n")
+        runs.setdefault(tuple(key), []).append(row)
 
     for round_ in range(options.rounds):
         for (kind, name, extra, place), budget in places.items():
-            measure(round_, ["plimsoll", kind, f"{name}, {place}"], lambda: run_ours(options, extra.split(), budget))
+            measure(round_, ["plimsoll", kind, f"{name}, {place}"], [program, budget],
+                    lambda: run_ours(options, extra.split(), budget))
         for name, ipex in theirs:
             options.ipex_now = ipex
-            measure(round_, ["pytorch", PYTORCH[name][0], name + (", IPEX" if ipex else "")],
+            measure(round_, ["pytorch", PYTORCH[name][0], name + (", IPEX" if ipex else "")], [],
                     lambda: run_pytorch(options, name, options.model, batch))
         print(f"round {round_ + 1} of {options.rounds} done", file=sys.stderr, flush=True)
-    runs = {}
-    for one in kept:
-        if one["row"] and one["round"] < options.rounds:
-            runs.setdefault(tuple(one["key"]), []).append(one["row"])
     return [{"program": program, "class": kind, "name": name, "peak": max(one["peak"] for one in of),
              "seconds": statistics.median(one["seconds"] for one in of)} for (program, kind, name), of in runs.items()]
 

@@ -66,9 +66,13 @@ def main():
             updated = now
         elif event.get("event") == "checkpoint" and updated is not None:
             process.send_signal(signal.SIGSTOP)
-            count = bytes_in(Path(event["path"]))
-            saves.append(now - updated)
-            writes.append(plain_write(options.folder / "plain", count))
+            try:
+                count = bytes_in(Path(event["path"]))
+                saves.append(now - updated)
+                writes.append(plain_write(options.folder / "plain", count))
+            except BaseException:
+                process.kill()
+                raise
             process.send_signal(signal.SIGCONT)
             print(f"  {count / MIB:.0f} MiB: saved in {saves[-1]:.2f} s, written in {writes[-1]:.2f} s", flush=True)
     if process.wait() != 0 or not saves:

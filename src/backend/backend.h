@@ -34,6 +34,12 @@ class DeviceError : public EnvironmentError {
   using EnvironmentError::EnvironmentError;
 };
 
+// This machine has no device of the kind that is asked for, or the program was built without support for it.
+class NoDeviceError : public EnvironmentError {
+ public:
+  using EnvironmentError::EnvironmentError;
+};
+
 class Transfers;     // backend/transfers.h
 class OffloadStore;  // backend/transfers.h
 

@@ -51,12 +51,12 @@ Device open_gpu(int index, [[maybe_unused]] bool enforce_eager) {
   device.backend = std::move(backend);
   return device;
 #else
-  throw EnvironmentError({.what = "this program was built without CUDA: it computes on the CPU only",
-                          .where = fmt::format("--device cuda:{}", index),
-                          .allowed = "--device cpu",
-                          .remedy =
-                              "install the CUDA toolkit (nvcc of CUDA 12 or later) and build again: scripts/build.sh "
-                              "finds nvcc on PATH or in /usr/local/cuda/bin"});
+  throw NoDeviceError({.what = "this program was built without CUDA: it computes on the CPU only",
+                       .where = fmt::format("--device cuda:{}", index),
+                       .allowed = "--device cpu",
+                       .remedy =
+                           "install the CUDA toolkit (nvcc of CUDA 12 or later) and build again: scripts/build.sh "
+                           "finds nvcc on PATH or in /usr/local/cuda/bin"});
 #endif
 }
 
@@ -109,7 +109,8 @@ std::string AbsentGpu::text() const {
   return fmt::format(
       "planned without a GPU ({})\n"
       "  assumed: {} of the GPU's memory and {} of the host's for driver, kernels and libraries;\n"
-      "  copies at {:.0f} GB/s; the speed of a typical GPU. train asks the GPU itself",
+      "  copies at {:.0f} GB/s; the speed of a typical GPU; as much of the host's memory as --host-budget says, else\n"
+      "  any. train asks the GPU itself",
       reason, format_bytes(assumed.reserved_bytes), format_bytes(assumed.host_bytes),
       assumed.transfer.read_bytes_per_second / 1e9);
 }
@@ -128,10 +129,7 @@ Device open_device_to_plan(const Invocation& invocation, const DeviceOptions& op
   std::string reason;
   try {
     return open_device(invocation, options);
-  } catch (const DeviceError&) {
-    throw;  // a GPU is here, and failed
-  } catch (const EnvironmentError& error) {
-    if (!gpu_index(options.device)) throw;
+  } catch (const NoDeviceError& error) {
     reason = error.problem().what;
   }
   if (memory_bytes == 0 && !has_budget) {

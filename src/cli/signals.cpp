@@ -19,13 +19,18 @@ void print(std::string_view text) {
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
 }
 
+// A blocked signal comes to the thread that waits for it even if it is ignored.
+bool is_ignored(int signal) {
+  struct sigaction action {};
+  ::sigaction(signal, nullptr, &action);
+  return action.sa_handler == SIG_IGN;
+}
+
 sigset_t watched_signals() {
   sigset_t signals;
   ::sigemptyset(&signals);
   for (const int signal : {SIGINT, SIGTERM, SIGXCPU, SIGUSR1}) ::sigaddset(&signals, signal);
-  struct sigaction hang_up {};
-  ::sigaction(SIGHUP, nullptr, &hang_up);
-  if (hang_up.sa_handler != SIG_IGN) ::sigaddset(&signals, SIGHUP);
+  if (!is_ignored(SIGHUP)) ::sigaddset(&signals, SIGHUP);
   return signals;
 }
 
@@ -37,6 +42,8 @@ void end_by(int signal) {
   ::sigaddset(&one, signal);
   ::pthread_sigmask(SIG_UNBLOCK, &one, nullptr);
   ::raise(signal);
+  // The first process of a container outlives a signal that nobody handles.
+  ::_exit(128 + signal);
 }
 
 void serve(int signal) {
@@ -44,7 +51,7 @@ void serve(int signal) {
     interrupt.request_save();
     print("\nsaving the last finished update; the run continues\n");
   } else if (!ends_run) {
-    end_by(signal);
+    if (!is_ignored(signal)) end_by(signal);
   } else if (interrupt.end_signal() == 0) {
     interrupt.request_end(signal);
     print("\nsaving the last finished update before ending; press Ctrl-C (or send the signal) again to end at once\n");

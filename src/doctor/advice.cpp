@@ -102,7 +102,7 @@ std::string plan_line(const LogFacts& facts, const OomNumbers& numbers) {
   std::string line =
       fmt::format("plimsoll plan --model DIR --data pages.jsonl --device cuda --device-memory {:.1f}GiB", gib - 0.05);
   if (facts.micro_batch) {
-    const int batch = *facts.micro_batch * facts.accumulation.value_or(1);
+    const std::int64_t batch = std::int64_t{*facts.micro_batch} * facts.accumulation.value_or(1);
     line += fmt::format(" --train-batch-size {}", batch);
   }
   line += plan_options(facts, gib);

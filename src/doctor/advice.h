@@ -10,15 +10,16 @@ namespace plimsoll::doctor {
 
 // The rule's causes, the likeliest first.
 std::vector<std::string> causes(const Diagnosis& diagnosis);
-// What to do, the cheapest first. Where memory ran out, it gives no advice that this model, GPU or run cannot take.
+// Says what to do, the cheapest first. Where memory ran out, it gives no advice that this model, GPU or run cannot
+// take.
 std::vector<std::string> fixes(const Diagnosis& diagnosis);
-// What shows that it is so.
+// Says what would show that the cause is the right one.
 std::string confirmation(const Diagnosis& diagnosis);
-// What is often advised and does not exist for this model; empty where there is nothing to say.
+// Names advice that is often given and does not exist for this model; empty where there is nothing to say.
 std::string note(const Diagnosis& diagnosis);
 // The command of Plimsoll that avoids it. Where a GPU was full, it is the `plimsoll plan` line for the GPU in the log.
 std::string command(const Diagnosis& diagnosis);
-// What numbers in the log mean, a line each: versions, memory that grows, processes.
+// Says what numbers in the log mean, a line each: versions, memory that grows, processes.
 std::vector<std::string> meanings(const Diagnosis& diagnosis);
 
 }  // namespace plimsoll::doctor

@@ -25,9 +25,9 @@ constexpr std::size_t kMaxErrors = 3, kMaxContext = 4;
 constexpr std::size_t kMessageLines = 12, kMessageBytes = 4096;
 // How many exceptions of a log are kept: the last ones.
 constexpr std::size_t kMaxExceptions = 256;
-// The frames of a traceback that are kept, and the lines that a message is read over.
-// A time-out so many lines below the progress of data's preparation came while they were prepared.
+// A time-out at most so many lines below the progress of the data's preparation came while they were prepared.
 constexpr std::size_t kPreparingLines = 3;
+// So many frames of a traceback are kept, and a message is read over so many lines and bytes.
 constexpr std::size_t kMaxFrames = 128, kExceptionLines = 3, kExceptionBytes = 1200;
 
 struct Hit {
@@ -37,6 +37,7 @@ struct Hit {
   bool told = false;            // on an error's line, or in a traceback
   bool inside = false;          // in a traceback
   bool warns = false;           // on a line that calls itself a warning
+  bool source = false;          // on a line of source that a traceback shows, and that raises nothing
   std::size_t weight = 0;       // how many characters of the line the pattern names
   Evidence evidence{};
 };
@@ -247,17 +248,23 @@ class LogReader::Impl {
     return std::any_of(found_.begin(), found_.end(), [&](int pattern) { return patterns.contains(pattern); });
   }
   void on_line(std::uint64_t number, std::string_view text) {
+    if (text.starts_with("> ")) text.remove_prefix(2);  // quoted, as in a letter
     if (is_context_line(text, notebook_)) return;
     std::string small = to_small_letters(text);
     if (const std::string row = table_.read_row(small); !row.empty()) small = row;
     found_.clear();
     known_.patterns.find(small, search_, [&](int pattern) { found_.push_back(pattern); });
-    if (found_one_of(known_.elsewhere)) return;
+    if (found_one_of(known_.elsewhere) && !names_exception(text)) return;
     for (const int pattern : found_)
       if (const auto fact = known_.facts.find(pattern); fact != known_.facts.end())
         facts_reader_.read(fact->second, number, small);
     follow_losses(number, text, small);
     follow_tracebacks(text, small);
+    // A traceback may be cut behind its heading, and the first line that is left loses its blanks.
+    if (!in_traceback_ && text.starts_with("File \"") && read_frame(text)) {
+      chain_ = ++tracebacks_;
+      begins_traceback_ = in_traceback_ = true;
+    }
     if (is_after_) {
       if (ends_traceback_here(text)) in_traceback_ = is_after_ = false;
       return;
@@ -333,7 +340,15 @@ class LogReader::Impl {
   }
   // Reads frames, and the rest of a message that takes several lines.
   void follow_exception(std::uint64_t number, std::string_view text, std::string_view small) {
-    if (std::optional<Frame> frame = read_frame(text.starts_with(prefix_) ? text.substr(prefix_.size()) : text)) {
+    const std::string_view own = text.starts_with(prefix_) ? text.substr(prefix_.size()) : text;
+    // What a line raises or asserts is not only shown, but happened. Ranks that write at once tear frame and line
+    // apart.
+    const std::string_view code = trimmed(own);
+    is_source_ = own.starts_with(' ') && (is_frame_ || code.starts_with("from ") || code.starts_with("import ")) &&
+                 !code.starts_with("raise ") && !code.starts_with("assert ");
+    is_frame_ = false;
+    if (std::optional<Frame> frame = read_frame(own)) {
+      is_frame_ = true;
       if (frames_.size() == kMaxFrames) frames_.erase(frames_.begin());
       frames_.push_back(std::move(*frame));
       assertion_.clear();
@@ -342,7 +357,7 @@ class LogReader::Impl {
     }
     if (std::optional<std::string> condition = read_assertion(text)) assertion_ = std::move(*condition);
     if (exception_lines_ == 0 || story_.exceptions.empty()) return;
-    const std::string rest = printable(text.starts_with(prefix_) ? text.substr(prefix_.size()) : text, kExceptionBytes);
+    const std::string rest = printable(own, kExceptionBytes);
     std::string& message = story_.exceptions.back().raised.message;
     const bool ends = begins_traceback_ || found_one_of(known_.links) || names_exception(text) ||
                       small.starts_with("[rank") || message.size() > kExceptionBytes;
@@ -364,7 +379,10 @@ class LogReader::Impl {
     if (found_one_of(known_.closings) && small.find("time: 0:00:00 (") == std::string_view::npos)
       story_.closing_line = number;
     if (found_one_of(known_.results)) story_.results = true;
-    if (found_one_of(known_.bars)) story_.bar_line = number;
+    if (found_one_of(known_.bars)) {
+      story_.bar_line = number;
+      ++story_.bars;
+    }
     if (found_one_of(known_.exits)) story_.exit_line = story_.closing_line = number;
     // A line that sums a run up says nothing about its last step.
     if (story_.closing_line == number) return;
@@ -393,7 +411,7 @@ class LogReader::Impl {
     }
     if (found_one_of(known_.threads)) passing_next_ = true;
     if (found_one_of(known_.after)) is_after_ = passing_next_ = true;
-    // What stands before the heading is a launcher's prefix only if the next line has it too; else it is a progress
+    // The words before the heading are a launcher's prefix only if the next line has them, too; else it is a progress
     // bar.
     if (begins_traceback_ && !text.starts_with(prefix_)) prefix_.clear();
     begins_traceback_ = std::find(found_.begin(), found_.end(), known_.traceback) != found_.end();
@@ -426,7 +444,7 @@ class LogReader::Impl {
     if (!hits.empty() && hits.back().traceback == tracebacks_ &&
         story_.updates < hits.back().updates + kUpdatesAfterSurvival) {
       // A printed message says more than the source line that a traceback shows, and an error more than a warning.
-      const bool was_source = hits.back().evidence.text.starts_with("raise ");
+      const bool was_source = hits.back().source || hits.back().evidence.text.starts_with("raise ");
       if ((was_source && !printable(text).starts_with("raise ")) || (hits.back().warns && !only_warns(text)))
         hits.pop_back();
       else
@@ -439,6 +457,7 @@ class LogReader::Impl {
                     told,
                     in_traceback_,
                     only_warns(text),
+                    is_source_,
                     pattern_text.size(),
                     {number, printable_around(text, match)}});
   }
@@ -489,7 +508,8 @@ class LogReader::Impl {
     if (rule.run_up != RunUp::kAny && rule.run_up != run_up_.kind()) return {};
     std::vector<const Hit*> triggers;
     for (const std::string_view pattern : rule.when)
-      for (const Hit& hit : hits(pattern)) triggers.push_back(&hit);
+      for (const Hit& hit : hits(pattern))
+        if (!hit.source) triggers.push_back(&hit);
     std::stable_sort(triggers.begin(), triggers.end(),
                      [](const Hit* a, const Hit* b) { return a->evidence.line < b->evidence.line; });
     std::optional<Finding> found;
@@ -546,6 +566,7 @@ class LogReader::Impl {
   bool in_traceback_ = false;                          // its exception has not come yet
   std::string prefix_;                                 // of its lines
   Evidence last_;                                      // its last line
+  bool is_frame_ = false, is_source_ = false;          // the last line named a frame; this one shows its source
   std::vector<Frame> frames_;                          // of the traceback that is being read
   std::string none_module_;                            // the optional package whose module is None
   std::string source_;                                 // the last line that is no underlining

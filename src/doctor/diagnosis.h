@@ -78,7 +78,7 @@ class LogReader {
   std::unique_ptr<Impl> impl_;
 };
 
-// Whether a line is an error's: "SomeError: …" as Python ends a traceback, a C++ program's last words; in small
+// True if a line is an error's: "SomeError: …" as Python ends a traceback, a C++ program's last words; in small
 // letters.
 bool is_error(std::string_view small);
 

@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::string_view kBar = "│", kArrow = "❱";
 
-std::string_view trimmed(std::string_view text) {
+// The text without blanks, and without the bars and arrows that rich draws around it.
+std::string_view without_frame(std::string_view text) {
   for (bool again = true; again;) {
     again = false;
     while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
@@ -53,13 +54,18 @@ Frame make_frame(std::string_view path, std::uint64_t line, std::string_view fun
   frame.file = path.substr(std::min(path.find_last_of("/\\") + 1, path.size()));
   for (const std::string_view part :
        {"site-packages/", "dist-packages/", "/lib/python3", "/lib64/python3", "<frozen", "<string>", "<__array",
-        "/transformers/src/transformers/", "/python3.", "\\lib\\", "/anaconda3/lib/", "/miniconda3/lib/"})
+        "/transformers/src/transformers/", "/python3.", "/anaconda3/lib/", "/miniconda3/lib/"})
     frame.library = frame.library || frame.path.find(part) != std::string::npos;
+  // "C:\\Python310\\lib\\json\\decoder.py"
+  if (const std::size_t python = frame.path.find("/python3"); python != std::string::npos) {
+    const std::size_t slash = frame.path.find('/', python + 1);
+    frame.library = frame.library || (slash != std::string::npos && frame.path.compare(slash, 5, "/lib/") == 0);
+  }
   return frame;
 }
 
-// What files and functions tell. `file`: a part of the path, in small letters; `function`: the whole name, or its
-// beginning where it ends with '*'; empty: any.
+// The layer that files and functions belong to. `file`: a part of the path, in small letters; `function`: the whole
+// name, or its beginning where it ends with '*'; empty: any.
 struct Place {
   std::string_view file, function;
   Layer layer;
@@ -116,6 +122,8 @@ constexpr Place kPlaces[] = {
     {"", "__getitems__", Layer::kDataSet},
     {"torch/utils/data/", "", Layer::kDataSet},
     {"datasets/arrow_dataset.py", "", Layer::kDataSet},
+    {"", "read_examples*", Layer::kDataSet},
+    {"", "load_and_cache_examples", Layer::kDataSet},
     {"datasets/iterable_dataset.py", "", Layer::kDataSet},
     {"datasets/dataset_dict.py", "", Layer::kDataSet},
     {"datasets/features/", "", Layer::kDataSet},
@@ -210,7 +218,7 @@ Layer layer_of(const Frame& frame) {
 }  // namespace
 
 std::optional<Frame> read_frame(std::string_view text) {
-  text = trimmed(text);
+  text = without_frame(text);
   // A time stamp before it, as containers' logs have.
   if (const std::size_t at = text.find(" File \""); at != std::string_view::npos && at < 48) text.remove_prefix(at + 1);
   if (text.starts_with("File \"")) {
@@ -312,57 +320,6 @@ std::string_view layer_words(Layer layer) {
       return "while kernels or the model were compiled";
     case Layer::kTracker:
       return "in the experiment tracker, not in the training itself";
-  }
-  return "";
-}
-
-std::string_view layer_check(Layer layer) {
-  switch (layer) {
-    case Layer::kUnknown:
-      return "the last lines before the message";
-    case Layer::kOwnCode:
-      return "print the values in the line of the script that the traceback names last";
-    case Layer::kPreparation:
-      return "call the function by hand on the first few samples, and print what it gets and returns";
-    case Layer::kDataSet:
-      return "dataset[0], dataset[len(dataset) - 1] and the failing index, with num_workers=0";
-    case Layer::kCollator:
-      return "call the collator by hand on a few samples: print each one's fields, types and lengths";
-    case Layer::kTokenizer:
-      return "print type and value of what the tokenizer is given for the failing sample";
-    case Layer::kProcessor:
-      return "print mode, size and type of the image, and the words and boxes of the failing page";
-    case Layer::kModel:
-      return "print {k: (v.shape, v.dtype, v.device) for k, v in batch.items()} before the model is called";
-    case Layer::kLoss:
-      return "print shape and dtype of logits and labels just before the loss";
-    case Layer::kBackward:
-      return "loss.requires_grad, and whether a tensor of an earlier step is part of the loss";
-    case Layer::kMetric:
-      return "print type and shape of predictions and labels at the start of compute_metrics";
-    case Layer::kOptimizer:
-      return "the parameters that the optimizer was made from, their dtype and device";
-    case Layer::kTrainer:
-      return "the arguments and callbacks that the trainer was made with, against the installed version's "
-             "documentation";
-    case Layer::kLoading:
-      return "ls the directory, or open the name on https://huggingface.co; pip list for the versions";
-    case Layer::kSaving:
-      return "the path, the free space (df -h), and the names of what is saved";
-    case Layer::kImport:
-      return "python -c 'import NAME' with the package that the traceback names last; pip show NAME";
-    case Layer::kArguments:
-      return "the option or key that the message names, in the command line and in the configuration file";
-    case Layer::kDistributed:
-      return "the same run on one GPU without the launcher; then every rank's own log";
-    case Layer::kAdapters:
-      return "the LoraConfig, and {n for n, m in model.named_modules()}";
-    case Layer::kQuantization:
-      return "python -m bitsandbytes; pip list | grep -iE 'bitsandbytes|transformers|accelerate|torch'";
-    case Layer::kCompilation:
-      return "the same run without torch.compile or the extension; the compiler's first error";
-    case Layer::kTracker:
-      return "the same run with report_to='none'";
   }
   return "";
 }

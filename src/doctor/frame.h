@@ -51,8 +51,6 @@ enum class Layer {
 Layer layer_of(std::span<const Frame> frames);
 // "in the tokenizer"; empty for kUnknown.
 std::string_view layer_words(Layer layer);
-// What is worth a look where that layer refuses something.
-std::string_view layer_check(Layer layer);
 
 // "tokenization_utils_fast.py, line 502, in _batch_encode_plus; called from train.py, line 33, in tokenize".
 std::string place_of(std::span<const Frame> frames);

@@ -57,10 +57,27 @@ constexpr Name kPipNames[] = {{"cv2", "opencv-python-headless"},
                               {"mpi4py", "mpi4py"},
                               {"torch_geometric", "torch-geometric"}};
 
+// Modules that scripts have beside them: what pip has under such a name is something else.
+constexpr std::string_view kOwnModules[] = {"utils",  "util",    "src",    "models",  "model",   "data",    "dataset",
+                                            "config", "configs", "common", "helpers", "helper",  "lib",     "modules",
+                                            "losses", "loss",    "train",  "trainer", "eval",    "test",    "main",
+                                            "layers", "options", "tools",  "core",    "metrics", "networks"};
+
+// A name that may be put into a command: a letter, then letters, digits and . _ -, and no more of either than names
+// have.
+bool is_package_name(std::string_view name) {
+  return name.size() >= 2 && name.size() <= 40 && std::isalpha(static_cast<unsigned char>(name[0])) != 0 &&
+         std::all_of(name.begin(), name.end(), is_package_letter);
+}
+
+// The package of a module, as pip names it; empty where the module is no package's.
 std::string pip_name(std::string_view module) {
   for (const Name& name : kPipNames)
     if (module == name.module || module.starts_with(std::string(name.module) + ".")) return std::string(name.package);
-  return std::string(module.substr(0, module.find('.')));
+  const std::string_view top = module.substr(0, module.find('.'));
+  if (!is_package_name(top) || std::find(std::begin(kOwnModules), std::end(kOwnModules), top) != std::end(kOwnModules))
+    return {};
+  return std::string(top);
 }
 
 // The package's name at the start of `text`, quotation marks and small words before it aside.
@@ -81,9 +98,7 @@ std::string name_at(std::string_view text) {
     while (name.ends_with('.')) name.remove_suffix(1);
     const std::string small = to_small_letters(name);
     if (std::find(std::begin(kNoPackages), std::end(kNoPackages), small) == std::end(kNoPackages)) {
-      const bool whole =
-          name.size() >= 2 && name.size() <= 40 && std::isalpha(static_cast<unsigned char>(name[0])) != 0;
-      return whole ? std::string(name) : std::string();
+      return is_package_name(name) ? std::string(name) : std::string();
     }
     text.remove_prefix(end);
   }
@@ -184,7 +199,7 @@ std::string missing_package(std::string_view message) {
   };
   if (const std::string_view module = quoted_after(message, "No module named '"); !module.empty())
     return pip_name(module);
-  // What pip is to install is named as pip does.
+  // A package that pip is to install has pip's name.
   for (const std::string_view words :
        {"pip install ", "make sure you have ", "requires the ", "need to install ", "please install ", "install the ",
         "needs the ", "dependency ", "could not find module ", "could not import "}) {
@@ -221,7 +236,8 @@ Import read_import(std::string_view message, std::span<const Frame> frames) {
       small.find("cannot import name") == std::string::npos ? std::string_view() : quoted_after(small, "' from '");
   const std::string_view module = quoted_after(small, "no module named '");
   if (is_of(from) || (is_of(module) && module.size() > importer.size())) return Import::kFromItself;
-  return from.empty() ? Import::kUnknown : Import::kFromOther;
+  // A part of a package that is there: another version's.
+  return from.empty() && module.find('.') == std::string_view::npos ? Import::kUnknown : Import::kFromOther;
 }
 
 std::string_view module_that_is_none(std::string_view message, std::string_view source) {

@@ -10,12 +10,12 @@
 
 namespace plimsoll::doctor {
 
-// Whether what stands at `begin` of the line is only supposed: "If you get `CUDA error: …` errors, the above may be the
+// True if what stands at `begin` of the line is only supposed: "If you get `CUDA error: …` errors, the above may be the
 // cause." The line is in small letters.
 bool only_supposes(std::string_view small, std::size_t begin);
 
 // The package that a message asks for, as pip names it; empty where it names none: "sentencepiece" of "make sure you
-// have sentencepiece installed", "opencv-python" of "No module named 'cv2'".
+// have sentencepiece installed", "opencv-python-headless" of "No module named 'cv2'".
 std::string missing_package(std::string_view message);
 
 // Between which packages an import failed. `frames`: of its traceback, outermost first.

@@ -350,8 +350,8 @@ std::vector<Kind> place_kinds() {
        .rule = {.name = "saving-refused",
                 .what = "a checkpoint or model could not be saved; training itself is not at fault",
                 .cause = "The message says why: a value that cannot be stored, tensors that share memory, a "
-                         "configuration that contradicts itself, or the path",
-                .confirm = "the name that the message gives; model.generation_config and model.config",
+                         "configuration that contradicts itself, the path, or a disk that is full or gone",
+                .confirm = "the name that the message gives; model.generation_config and model.config; df -h",
                 .fix = "correct that value before saving; save model.state_dict() alone to keep the weights"}},
       {.layers = {Layer::kTokenizer},
        .rule = {.name = "tokenizer-refused",
@@ -376,6 +376,17 @@ std::vector<Kind> place_kinds() {
                     "is missing in a sample",
                 .confirm = "call the collator by hand on a few samples: print each one's fields, types and lengths",
                 .fix = "pad every field, drop text columns, and use the collator of the task"}},
+      {.classes = {"AssertionError"},
+       .layers = {Layer::kDataSet, Layer::kPreparation},
+       .rule = {.name = "data-form",
+                .what = "data have another form than the code that reads them insists on",
+                .cause = "A line, file or sample has other columns, lengths or fields than the rest or than the reader "
+                         "expects: labels or boxes are missing, or files that belong together differ in length",
+                .confirm = "the assertion in the line that the traceback names last, with the sample or line that it "
+                           "reads then printed",
+                .fix = "correct or leave out that sample, or write the data in the form that the reader documents; "
+                       "prediction needs the same columns as training",
+                .command = "plimsoll check --data pages.jsonl names file, line and field"}},
       {.layers = {Layer::kDataSet, Layer::kPreparation},
        .rule = {.name = "data-refused",
                 .what = "a sample or a step of preparing the data was refused",

@@ -210,7 +210,7 @@ std::optional<int> count_at(std::string_view text) {
   return static_cast<int>(*value);
 }
 
-// Whether an option's name, which ends where `rest` begins, is the whole name and not switched off: "--fp16 False".
+// True if an option's name, which ends where `rest` begins, is the whole name and not switched off: "--fp16 False".
 bool is_on(std::string_view rest) {
   return rest.empty() || (rest[0] != '_' && !rest.substr(1).starts_with("false") && !rest.substr(1).starts_with("0"));
 }

@@ -34,7 +34,7 @@ inline constexpr std::string_view kResults[] = {
     "test accuracy",    "final accuracy", "accuracy: 0.",    "accuracy = 0.",      "accuracy: 9",
     "f1: 0.",           "f1 score: 0.",   "f1-score: 0.",    "test results: {",    "evaluation results: {",
     "best model saved", "model saved to", "model saved in"};
-// What prepares data, or fetches them, before training: one rank alone, as a rule.
+// These prepare data, or fetch them, before training: one rank alone, as a rule.
 inline constexpr std::string_view kPreparing[] = {
     "generating*split:", "examples/s]",    "^map:",          "map (num_proc", "running tokenizer", "tokenizing",
     "^filter:",          "downloading*%|", "grouping texts", "packing*%|",    "preprocessing*%|"};
@@ -42,7 +42,7 @@ inline constexpr std::string_view kTimeouts[] = {
     "collective operation timeout", "some nccl operations have failed or timed out",
     "watchdog*timed out",           "timed out*store based barrier",
     "wait timeout after",           "collective*timed out after"};
-// What progress bars print: "[02:14<05:01,  2.66it/s]".
+// Progress bars print these: "[02:14<05:01,  2.66it/s]".
 inline constexpr std::string_view kBars[] = {"it/s]", "s/it]", "it/s, ", "s/it, ", "examples/s]", "batch/s]"};
 inline constexpr std::string_view kExits[] = {"exit status 0$", "exit status: 0$", "exit code 0$", "exit code: 0$",
                                               "exited with code 0$"};

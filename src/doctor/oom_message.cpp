@@ -52,6 +52,22 @@ std::vector<MemoryHolder> memory_holders(std::string_view text) {
   }
 }
 
+// The message names processes by their numbers outside a container, where it does not know which one is its own: that
+// one holds what PyTorch has reserved, and a context. Takes it out of `holders`; returns what it holds.
+Bytes take_own(std::vector<MemoryHolder>& holders, const Bytes& reserved) {
+  constexpr std::uint64_t kMostContext = 3 * kGiB;
+  if (!reserved) return {};
+  auto own = holders.end();
+  for (auto holder = holders.begin(); holder != holders.end(); ++holder) {
+    const bool may_be = holder->bytes >= *reserved && holder->bytes - *reserved <= kMostContext;
+    if (may_be && (own == holders.end() || holder->bytes < own->bytes)) own = holder;
+  }
+  if (own == holders.end()) return {};
+  const std::uint64_t bytes = own->bytes;
+  holders.erase(own);
+  return bytes;
+}
+
 std::string size(const Bytes& bytes) { return bytes ? format_bytes(*bytes) : "?"; }
 
 }  // namespace
@@ -116,15 +132,8 @@ OomNumbers read_oom_message(std::string_view message) {
   if (n.unallocated && n.allocated && !n.reserved) n.reserved = *n.allocated + *n.unallocated;
   if (n.process && n.total && *n.process > *n.total) n.process.reset();
   n.holders = memory_holders(text);
+  if (!n.process) n.process = take_own(n.holders, n.reserved);
   for (const MemoryHolder& holder : n.holders) n.others = n.others.value_or(0) + holder.bytes;
-  // "Process 7 has …" names processes by their number in another namespace: in a container it may be the failing one.
-  if (n.others && !n.process) {
-    if (n.reserved && *n.others > *n.reserved)
-      n.others = *n.others - *n.reserved;
-    else if (n.reserved)
-      n.others.reset();
-    if (!n.others) n.holders.clear();
-  }
   const Bytes held = n.process ? n.process : n.reserved;
   if (!n.others && n.total && n.free && held && *held + *n.free < *n.total) n.others = *n.total - *n.free - *held;
   return n;
@@ -140,7 +149,7 @@ bool is_fragmented(const OomNumbers& n) {
 bool others_hold_much(const OomNumbers& n) {
   if (!n.others || !n.tried || *n.others <= *n.tried / 2) return false;
   if (!n.holders.empty()) return *n.others > kGiB && (!n.total || *n.others * 5 > *n.total);
-  // Where no process is named, the rest is also this one's context and libraries, a desktop, and what Windows keeps.
+  // If no process is named, the rest is also this one's context and libraries, a desktop, and what Windows keeps.
   return *n.others > 2 * kGiB && (!n.total || *n.others * 10 > *n.total * 3);
 }
 
@@ -164,10 +173,10 @@ std::vector<std::string> explain(const OomNumbers& n) {
   if (wants_more_than_all(n)) {
     say("One piece is larger than the whole device: no setting of the allocator helps, only a smaller batch or shape.");
   } else if (is_fragmented(n)) {
-    const bool filled = n.allocated && n.total && *n.allocated > *n.total / 4 * 3;
     say(fmt::format("{} lie unused between tensors, {} were wanted: {}", size(n.unallocated), size(n.tried),
-                    filled ? "enough for this one, but tensors fill the device, and a step asks for more after it."
-                           : "enough memory, in pieces that are too small."));
+                    n.filled_by_tensors()
+                        ? "enough for this one, but tensors fill the device, and a step asks for more after it."
+                        : "enough memory, in pieces that are too small."));
   } else if (others_hold_much(n)) {
     say(fmt::format("{} of the device are not this process's tensors: freeing them would have been enough.",
                     size(n.others)));

@@ -22,8 +22,10 @@ struct OomNumbers {
   std::optional<std::uint64_t> resident;  // of the process that the kernel killed
   std::vector<MemoryHolder> holders;      // in the message's order
 
-  // Whether the message says how much was wanted and how much the device has.
+  // True if the message says how much was wanted and how much the device has.
   bool tells() const { return tried.has_value() && total.has_value(); }
+  // Whether tensors hold three quarters of the device: the run is too large for it, gaps between them or not.
+  bool filled_by_tensors() const { return allocated && total && *allocated > *total / 4 * 3; }
   bool empty() const { return !tried && !total && !resident && !allocated; }
 };
 
@@ -31,7 +33,7 @@ struct OomNumbers {
 // zero, as WSL prints it) are left out.
 OomNumbers read_oom_message(std::string_view text);
 
-// What the numbers mean, a line each.
+// Says what the numbers mean, a line each.
 std::vector<std::string> explain(const OomNumbers& numbers);
 
 // "20.00 MiB", "1,024 bytes", "7.79GB" at the start of `text`, blanks before it aside; MB is MiB, as these messages

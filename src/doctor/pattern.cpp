@@ -7,13 +7,6 @@
 namespace plimsoll::doctor {
 namespace {
 
-std::string_view trimmed(std::string_view text) {
-  const auto is_space = [](char c) { return c == ' ' || c == '\t'; };
-  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
-  return text;
-}
-
 std::string_view longest_piece(std::string_view pattern) {
   if (pattern.starts_with('^')) pattern.remove_prefix(1);
   if (pattern.ends_with('$')) pattern.remove_suffix(1);
@@ -27,6 +20,13 @@ std::string_view longest_piece(std::string_view pattern) {
 }
 
 }  // namespace
+
+std::string_view trimmed(std::string_view text) {
+  const auto is_space = [](char c) { return c == ' ' || c == '\t'; };
+  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
+  return text;
+}
 
 std::string to_small_letters(std::string_view text) {
   std::string small(text);

@@ -29,6 +29,8 @@ std::optional<Match> find_match(std::string_view pattern, std::string_view small
 bool matches(std::string_view pattern, std::string_view small_letters);
 
 std::string to_small_letters(std::string_view text);
+// The text without blanks and tabs around it.
+std::string_view trimmed(std::string_view text);
 
 class PatternSet {
  public:
@@ -37,7 +39,7 @@ class PatternSet {
   int add(std::string_view pattern);
   // After the last `add`, before the first `find`.
   void prepare();
-  // What a reader of lines keeps between them; of its own, so that a set may serve several.
+  // A reader of lines keeps this between them. Each has its own, so that one set serves several.
   struct Search {
     std::vector<std::uint32_t> tried{};  // for a pattern, the last line that it was tried on
     std::uint32_t line = 0;

@@ -10,12 +10,6 @@ namespace {
 
 bool is_name_letter(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.'; }
 
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
-
 bool is_one_of(std::string_view name, std::span<const std::string_view> names) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -157,6 +151,8 @@ bool says_enough(const Raised& raised) {
   if (only_reports(raised)) return false;
   std::string_view message = raised.message;
   if (name == "AssertionError" && message.empty()) {
+    // Of data the place says enough: what is read has another form than the code expects.
+    if (raised.has_frames && (raised.layer == Layer::kDataSet || raised.layer == Layer::kPreparation)) return true;
     // A condition that compares something tells what the code insists on; `assert False` and `assert ok` do not.
     message = raised.asserted;
     const std::string_view signs[] = {"==", "!=", "<", ">", " in ", "isinstance", " is ", "len(", "exists("};

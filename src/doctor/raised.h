@@ -27,23 +27,23 @@ struct Raised {
   std::string name() const;  // the class without its module
 };
 
-// "ValueError: …" in a line. `ends_traceback`: the line is what Python ends a traceback with, and need not look like an
-// exception's name.
+// Reads "ValueError: …" in a line. `ends_traceback`: the line is what Python ends a traceback with, and need not look
+// like an exception's name.
 std::optional<Raised> read_raised(std::string_view text, bool ends_traceback);
-// Whether the line of a traceback shows an assertion's condition; the condition.
+// Returns the condition of an assertion if the line of a traceback shows one.
 std::optional<std::string> read_assertion(std::string_view text);
 
-// A launcher, a pool or a lazy import that only reports the exception of another place.
+// True if a launcher, a pool or a lazy import only reports the exception of another place.
 bool only_reports(const Raised& raised);
-// What happens to processes when another one has ended.
+// True if this happens to processes when another one has ended.
 bool follows_another_end(const Raised& raised);
-// The class and the message say what was refused, and do not come late as CUDA's errors do.
+// True if the class and the message say what was refused, and do not come late as CUDA's errors do.
 bool says_enough(const Raised& raised);
 // Finds which of the exceptions that Python reports as one failure, in the log's order, names the cause. `direct`: the
 // first was the direct cause of the last.
 std::size_t telling_one(std::span<const Raised> chain, bool direct);
 
-// What a kind of exception means. `rule.when`: patterns of the message; empty: any.
+// A kind of exception and what it means. `rule.when`: patterns of the message; empty: any.
 struct Kind {
   AnyOf classes{};              // without their modules; empty: any
   std::vector<Layer> layers{};  // empty: any
@@ -51,7 +51,7 @@ struct Kind {
 };
 // They are tried in this order; the last fits every exception.
 const std::vector<Kind>& all_kinds();
-// Nothing where the exception does not say enough.
+// Returns the first kind that fits; nullptr if the exception does not say enough.
 const Kind* kind_of(const Raised& raised);
 
 }  // namespace plimsoll::doctor

@@ -33,7 +33,7 @@ enum class RunUp {
 
 using AnyOf = std::vector<std::string_view>;
 
-// What the reader finds by other means than a line's words (doctor/hints.h). Rules name it as they name a pattern.
+// The reader finds these by other means than a line's words (doctor/hints.h). Rules name them as they name a pattern.
 inline constexpr std::string_view kImportsFromItself = "[found: an import between two files of one package]";
 inline constexpr std::string_view kImportsFromOther = "[found: an import from another package]";
 inline constexpr std::string_view kModuleIsNone = "[found: a module that is none]";
@@ -51,6 +51,7 @@ struct Rule {
   bool (*holds)(const OomNumbers& numbers, const LogFacts& facts) = nullptr;
   RunUp run_up = RunUp::kAny;                // what the losses before must have done
   bool quotes_losses = false;                // the answer quotes them, and the first that is no number
+  bool usual = false;                        // runs that work print it, too: alone it is no failure
   bool from_outside = false;                 // the program was ended by another one
   bool heals = false;                        // losses above 0 after it say that it has passed
   bool passes = false;                       // losses after it say that the run went on without it

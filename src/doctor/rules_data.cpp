@@ -88,6 +88,32 @@ std::vector<Rule> data_rules() {
            "print {k: v.shape for k, v in batch.items()}: a dimension of size 1 after the first is the extra one",
        .fix = "{k: v.squeeze(0) for k, v in encoding.items()} in the data set\n"
               "make the features as the model's own processor does"},
+      {.name = "bce-shapes",
+       .when = {"target size*must be the same as input size"},
+       .refines = {"loss-shapes"},
+       .what = "the labels have another shape than the logits, which this loss compares one by one",
+       .cause = "Logits are (batch, 1) and labels (batch): a dimension is missing\n"
+                "Labels are class numbers, and BCEWithLogitsLoss wants a 0 or 1 for every class (problem_type "
+                "multi_label_classification)",
+       .confirm = "logits.shape and labels.shape just before the loss",
+       .fix =
+           "labels.unsqueeze(1).float(), or logits.squeeze(1); one-hot labels; or CrossEntropyLoss for class numbers"},
+      {.name = "negative-strides",
+       .when = {"strides of a given numpy array are negative", "tensors with negative strides are not"},
+       .refines = {"worker-exception"},
+       .what = "a NumPy array that was flipped cannot become a tensor as it lies",
+       .cause = "[::-1], numpy.flip or fliplr in an augmentation returns a view that is read backwards",
+       .confirm = "array.strides of the sample that fails",
+       .fix = "array.copy() or numpy.ascontiguousarray(array) after the flip"},
+      {.name = "report-classes",
+       .when = {"number of classes*does not match size of target_names"},
+       .what = "classification_report was given more names than classes occur",
+       .cause =
+           "Some classes are in neither the labels nor the predictions of this (small) evaluation set, so the names "
+           "do not fit them",
+       .confirm = "sorted(set(y_true) | set(y_pred)) against target_names",
+       .fix =
+           "classification_report(..., labels=range(len(target_names)), target_names=target_names, zero_division=0)"},
       {.name = "loss-shapes",
        .when = {"expected input batch_size*to match target batch_size",
                 "using a target size*that is different to the input size", "target size*must be the same as input size",

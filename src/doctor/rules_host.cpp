@@ -217,12 +217,16 @@ std::vector<Rule> host_rules() {
        .confirm = "pwd and ls -l on the path in the message, in the job itself",
        .fix = "an absolute path, or cd to the script's directory first"},
       {.name = "io-error",
-       .when = {"oserror: [errno 5] input/output error", "blk_update_request: i/o error", "buffer i/o error on dev",
-                "os error 5)"},
+       .when = {"input/output error", "blk_update_request: i/o error", "buffer i/o error on dev", "os error 5)",
+                "transport endpoint is not connected"},
+       .refines = {"worker-exception"},
        .what = "a disk or network disk failed to read or write",
-       .cause = "Hardware that fails, a network disk or a mount of cloud storage that went away",
-       .confirm = "dmesg -T | grep -iE 'i/o error|nfs|ata'; smartctl -a on the device",
-       .fix = "another disk; copy what the run reads to a local one; then look at the disk or the mount",
+       .cause =
+           "A network disk or a mount of cloud storage that is full, over its quota or went away: such disks report "
+           "it so\n"
+           "Hardware that fails",
+       .confirm = "df -h and quota -s on that path; dmesg -T | grep -iE 'i/o error|nfs|ata'; smartctl -a on the device",
+       .fix = "make room, or another disk; copy what the run reads to a local one; then look at the disk or the mount",
        .command = "plimsoll train resumes from the last whole checkpoint"},
       {.name = "stale-file",
        .when = {"stale file handle", "errno 116]", "os error 116"},

@@ -8,7 +8,7 @@ std::vector<Rule> install_rules() {
       {.name = "numpy-names",
        .when = {"module 'numpy' has no attribute", "`np.float_` was removed", "`np.float` was a deprecated alias",
                 "`np.bool` was a deprecated alias", "`np.int` was a deprecated alias",
-                "`np.object` was a deprecated alias"},
+                "`np.object` was a deprecated alias", "` was removed in the numpy 2"},
        .refines = {"trainer-arguments", "module-attribute"},
        .what = "a package uses a name that NumPy has dropped",
        .cause = "np.float, np.int, np.bool and np.object went with NumPy 1.24, others with 2.0",

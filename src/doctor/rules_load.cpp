@@ -114,7 +114,7 @@ std::vector<Rule> load_rules() {
       {.name = "pickled-module",
        .when = {"modulenotfounderror: no module named"},
        .with = {{"torch.load(", "in load_checkpoint", "unpickler.load"}, {"unpickl", "pickle", "serialization.py"}},
-       .refines = {"module-missing"},
+       .refines = {"packages-ages", "module-missing"},
        .what = "a saved object needs a Python module that is not found here",
        .cause = "torch.save(model) stores the path of its class; the repository that defined it is not on sys.path, or "
                 "a package (such as NumPy 2's numpy._core) is of another version",
@@ -388,6 +388,18 @@ std::vector<Rule> load_rules() {
        .confirm = "set(all labels of all parts) - set(label2id)",
        .fix = "make the list from all parts; or map that label to O",
        .command = "plimsoll check --model DIR --data pages.jsonl names page and word"},
+      {.name = "predicted-label",
+       .when = {"keyerror: "},
+       .with = {{"label_map[logits", "label_map[pred", "label_map[out", "id2label[logits", "id2label[pred",
+                 "id2label[out", "id2label[p]", "label_map[p]", "id2tag[", "idx2tag[", "idx2label[", "id_to_label["}},
+       .refines = {"column-missing", "worker-exception", "label-name", "label-unknown"},
+       .what = "the model predicts a class that the list of labels does not name",
+       .cause = "The list begins at 1 (0 stands for padding), or names fewer classes than the model's head has "
+                "(num_labels): a model that has learnt little predicts the rest, too\n"
+                "The list is of another data set than the one that the model was trained on",
+       .confirm = "the key in the message against the keys of the list; model.config.num_labels",
+       .fix = "a list with an entry for each of the head's classes, from 0 on; positions whose label is ignored (-100) "
+              "left out before the look-up"},
       {.name = "checkpoint-key",
        .when = {"keyerror: '"},
        .with = {{"checkpoint[", "ckpt[", "state_dict[", "loaded[", "saved["}},

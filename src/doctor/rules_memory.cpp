@@ -32,15 +32,11 @@ bool is_held_by_others(const OomNumbers& n, const LogFacts&) { return others_hol
 bool is_fragmented_by_itself(const OomNumbers& n, const LogFacts&) {
   return is_fragmented(n) && !(n.others && n.reserved && *n.others > *n.reserved);
 }
-// Tensors hold three quarters of the device: the run is too large for it, gaps or not.
-bool is_filled_by_tensors(const OomNumbers& n, const LogFacts&) {
-  return n.allocated && n.total && *n.allocated > *n.total / 4 * 3;
-}
 bool is_fragmented_with_room(const OomNumbers& n, const LogFacts& f) {
-  return is_fragmented_by_itself(n, f) && !is_filled_by_tensors(n, f);
+  return is_fragmented_by_itself(n, f) && !n.filled_by_tensors();
 }
 bool is_fragmented_and_full(const OomNumbers& n, const LogFacts& f) {
-  return is_fragmented_by_itself(n, f) && is_filled_by_tensors(n, f);
+  return is_fragmented_by_itself(n, f) && n.filled_by_tensors();
 }
 
 bool memory_grows(const OomNumbers&, const LogFacts& facts) { return facts.trend.grows; }
@@ -115,7 +111,7 @@ std::vector<Rule> memory_rules() {
        .command = "plimsoll doctor; then plimsoll plan --device-memory with what is really free"},
       {.name = "oom-fragmentation",
        .when = kOutOfMemory,
-       // What grows by concatenation asks for a larger piece each time: no fault of the allocator.
+       // A tensor that grows by concatenation asks for a larger piece each time, which is no fault of the allocator.
        .without = {"nested_concat", "torch_pad_and_concatenate", "preds_host", "all_preds", "all_logits",
                    "dynamiccache", "cache_utils.py", "past_key_value", "in generate"},
        .holds = is_fragmented_with_room,

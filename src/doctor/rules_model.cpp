@@ -33,6 +33,18 @@ std::vector<Rule> model_rules() {
        .confirm = "{n.split('.')[-1] for n, m in model.named_modules() if isinstance(m, torch.nn.Linear)}",
        .fix = "LoraConfig(target_modules=['query', 'value'], modules_to_save=['classifier']), or 'all-linear'",
        .command = "plimsoll train --lora-rank 8 knows the layers"},
+      {.name = "lora-targets-empty",
+       .when = {"target modules [] not found", "target modules set() not found", "target modules {} not found"},
+       .refines = {"lora-targets"},
+       .what = "the list of the adapters' target modules is empty",
+       .cause =
+           "The code that collects the names of linear layers found none: it looks for layers of another class "
+           "(bitsandbytes' Linear4bit or Linear8bitLt) than the model has, which was not quantised, or was quantised "
+           "otherwise",
+       .confirm = "{type(m).__name__ for m in model.modules()}",
+       .fix = "name the layers, LoraConfig(target_modules=['query', 'value']), or pass 'all-linear'; or load the model "
+              "with the quantisation that the code expects",
+       .command = "plimsoll train --lora-rank 8 knows the layers"},
       {.name = "best-metric",
        .when = {"the `metric_for_best_model` training argument is set to", "keyerror: 'eval_"},
        .what = "the metric that picks the best checkpoint is not among those that the evaluation returns",
@@ -122,6 +134,16 @@ std::vector<Rule> model_rules() {
        .cause = "A model or tensor on the GPU, or torch.cuda.is_available() in some versions, in an earlier cell",
        .confirm = "it passes with devices=1, or after a restart without that cell",
        .fix = "restart the kernel and let the Trainer be the first to use the GPU; or devices=1; or a script"},
+      {.name = "head-is-new",
+       .level = Level::kNote,
+       .when = {"were not initialized from the model checkpoint", "and are newly initialized",
+                "you should probably train this model on a down-stream task"},
+       .usual = true,
+       .what = "weights that the checkpoint does not hold were made afresh, as before every first fine-tuning",
+       .cause = "The head for this task is not part of a pretrained model\n"
+                "Where other layers than the head are named, the checkpoint is another architecture's",
+       .confirm = "the names in the message: classifier, score and qa_outputs are heads",
+       .fix = "nothing, before fine-tuning; to predict, load the fine-tuned model's directory"},
       {.name = "tokenizers-fork",
        .level = Level::kNote,
        .when = {"process just got forked, after parallelism has already been used"},

@@ -205,6 +205,7 @@ std::vector<Rule> number_rules() {
        .level = Level::kNote,
        .when = {"gradient overflow", "overflow! rank*skipping step", "reducing loss scale",
                 "reducing dynamic loss scale", "attempted loss scale", "skipped steps"},
+       .usual = true,
        .what = "updates were skipped because gradients overflowed in half precision",
        .cause =
            "A few at the start are how the scale is found; if they go on, the numbers are too large for half precision",
@@ -314,6 +315,18 @@ std::vector<Rule> number_rules() {
        .confirm = "print {k: v.dtype for k, v in batch.items()}",
        .fix = "torch.tensor(labels, dtype=torch.long), and the same for input_ids and bbox",
        .command = "plimsoll check --data pages.jsonl"},
+      {.name = "dtype-double",
+       .when = {"but got scalar type double", "expected float but got double", "but found double",
+                "expected scalar type float but found double", "and weight type (torch.floattensor) should",
+                "expected double but got float", "but got torch.doubletensor", "torch.doubletensor) and weight type"},
+       .refines = {"dtype-mismatch", "device-mismatch"},
+       .what = "an operation got floats of 64 bits beside floats of 32 bits",
+       .cause =
+           "The data are NumPy arrays: their floats have 64 bits unless told otherwise, and torch.from_numpy keeps "
+           "them\n"
+           "The model was made .double(), and its input was not",
+       .confirm = "print {k: v.dtype for k, v in batch.items()} and {p.dtype for p in model.parameters()}",
+       .fix = "x.float(), or array.astype(numpy.float32), where the batch is made"},
       {.name = "dtype-mismatch",
        .when = {"expected scalar type", "must have the same dtype", "to have the same dtype",
                 "expected object of scalar type", "input type*and bias type*should be the same",
@@ -321,6 +334,7 @@ std::vector<Rule> number_rules() {
                 "dtypes to match", "dtype mismatch", "found dtype*but expected", "expected dtype",
                 "data types*must match", "have different dtypes", "result type float can't be cast",
                 "is not supported: expected*dtype", "should either all have the same dtype",
+                "input type (*floattensor) and weight type", "input type (*halftensor) and weight type",
                 "mixed dtype (cpu): expect"},
        .what = "an operation got tensors of different types",
        .cause = "The model is in half precision and the input (pixel_values above all) in F32, or the reverse; a layer "

@@ -250,6 +250,8 @@ std::vector<Rule> parallel_rules() {
                 "indices should be either on cpu or on the same device",
                 "is on cpu, but expected",
                 "expected object of device type cuda but got device type cpu",
+                "expected object of backend cuda but got backend cpu",
+                "expected object of backend cpu but got backend cuda",
                 "pointer argument cannot be accessed from triton",
                 "must be on the same device",
                 "can't convert cuda",
@@ -264,6 +266,15 @@ std::vector<Rule> parallel_rules() {
        .confirm = "print {k: v.device for k, v in batch.items()} and next(model.parameters()).device",
        .fix = "batch = {k: v.to(device) for k, v in batch.items()}; register constants as buffers; for `can't convert "
               "cuda` .cpu() before .numpy()"},
+      {.name = "rendezvous-endpoint",
+       .when = {"port number of the rendezvous endpoint"},
+       .what = "the launcher was not told where the processes meet",
+       .cause =
+           "Address or port of the first machine are not set: main_process_ip and main_process_port of accelerate's "
+           "config, or MASTER_ADDR and MASTER_PORT, are empty for a run on several machines",
+       .confirm = "accelerate env, or the launcher's command line; echo $MASTER_ADDR $MASTER_PORT",
+       .fix = "accelerate launch --main_process_ip HOST --main_process_port 29500, or --rdzv_endpoint=HOST:29500 of "
+              "torchrun; one machine needs neither (--standalone)"},
       {.name = "device-map-training",
        .when = {"you can't train a model that has been loaded", "with `device_map='auto'` in any distributed mode",
                 "cannot perform fine-tuning on purely quantized models", "trainer cannot handle*device_map",

@@ -264,8 +264,20 @@ std::vector<Rule> trainer_rules() {
                 "batch_decode; or logits instead of ids",
        .confirm = "the smallest id that is decoded",
        .fix = "np.where(ids != -100, ids, tokenizer.pad_token_id) for labels and predictions; argmax before"},
+      {.name = "overflow-integer",
+       .when = {"overflowerror: int too big to convert", "overflowerror: python int too large to convert"},
+       .refines = {"worker-exception"},
+       .what = "a number is too large for an integer of the library that takes it",
+       .cause =
+           "Windows' long has 32 bits: sys.maxsize does not fit (csv.field_size_limit(sys.maxsize), as old torchtext "
+           "calls it)\n"
+           "A size, seed or limit that stands for \"no limit\" is passed on as a number",
+       .confirm = "the value in the line that the traceback names last",
+       .fix = "a smaller number: csv.field_size_limit(2**31 - 1); or a version of the package that does so"},
       {.name = "overflow-length",
        .when = {"overflowerror: int too big to convert", "overflowerror: python int too large to convert"},
+       .with = {{"tokeniz", "truncation", "max_length", "encode_plus", "batch_encode"}},
+       .refines = {"overflow-integer"},
        .what = "a length is too large for the tokenizer",
        .cause = "tokenizer.model_max_length is 10^30 where the tokenizer's files do not say it, and was used as "
                 "max_length",

@@ -20,7 +20,7 @@ std::string_view number_after(std::string_view small, std::size_t end, std::stri
 
 bool is_letter(char c) { return c >= 'a' && c <= 'z'; }
 
-// Whether "loss", which begins at `at`, is an evaluation's: "eval_loss", "valid loss", "test/loss".
+// True if "loss", which begins at `at`, is an evaluation's: "eval_loss", "valid loss", "test/loss".
 bool is_evaluation(std::string_view small, std::size_t at) {
   const std::string_view before = small.substr(0, at);
   for (const std::string_view word : {"eval", "val", "valid", "validation", "test", "dev"})
@@ -46,7 +46,7 @@ std::string_view loss_in(std::string_view small, bool of_training) {
   return {};
 }
 
-// Whether what stands behind a name is NaN or infinite: ": nan", "=nan.0", "   nan |", ": tensor(nan, device=…)".
+// True if what stands behind a name is NaN or infinite: ": nan", "=nan.0", "   nan |", ": tensor(nan, device=…)".
 bool is_nan_at(std::string_view small, std::size_t end) {
   std::string_view rest = small.substr(std::min(end, small.size()));
   const std::size_t skip = std::min(rest.find_first_not_of(" '\":=(\t"), rest.size());

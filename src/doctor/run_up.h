@@ -12,7 +12,7 @@
 
 namespace plimsoll::doctor {
 
-// What one line, in small letters, says of the loss.
+// The loss as one line, in small letters, states it.
 struct LossLine {
   std::string_view loss{};        // "'loss': 0.3127", "loss=0.41", "average loss = 0.0412": the number; empty: none
   std::string_view train_loss{};  // the same, if it is no evaluation's

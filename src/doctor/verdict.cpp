@@ -12,7 +12,7 @@
 namespace plimsoll::doctor {
 namespace {
 
-// Whether the line holds it as a word of its own ("[INFO|trainer.py:12]", "| WARN |"), not as part of a path or name.
+// True if the line holds it as a word of its own ("[INFO|trainer.py:12]", "| WARN |"), not as part of a path or name.
 bool says_word(std::string_view line, std::string_view word) {
   const auto is_letter = [&](std::size_t at) {
     return at < line.size() && (std::isalnum(static_cast<unsigned char>(line[at])) != 0 ||
@@ -38,7 +38,7 @@ bool is_mild(const Finding& f) {
 // This many losses that are NaN, each after one that is a number, are no accident.
 constexpr std::uint64_t kRelapses = 3;
 
-// What is quoted of an exception, and of the chain that it stands in.
+// So much is quoted of an exception, and of the chain that it belongs to.
 constexpr std::size_t kMaxMessageBytes = 1200, kMaxChain = 4;
 
 bool calls_itself_warning(std::string_view line) { return to_small_letters(line).find("warning") != std::string::npos; }
@@ -59,9 +59,9 @@ class Judge {
     const std::optional<Evidence> unexplained = unexplained_error();
     const bool at_peace = !unexplained && ended_in_peace();
     const std::vector<const Exception*> ending = ending_chain();
-    if (findings_.empty() || is_over(findings_.front()) ||
+    if (findings_.empty() || is_over(findings_.front()) || findings_.front().rule->usual ||
         (at_peace && made_progress() && is_mild(findings_.front()))) {
-      diagnosis.no_failure = at_peace && (!findings_.empty() || made_progress());
+      diagnosis.no_failure = at_peace && (only_usual() || made_progress());
       if (!diagnosis.no_failure) take_ending(ending, diagnosis);
       diagnosis.others = std::move(findings_);
     } else if (unexplained && (explains_little(findings_.front()) || is_outranked(findings_.front(), ending))) {
@@ -76,11 +76,11 @@ class Judge {
   }
 
  private:
-  // Whether the run went on after that line: more losses, or the words of a run that came to its end.
+  // True if the run went on after that line: more losses, or the words of a run that came to its end.
   bool went_on(std::uint64_t line, std::uint64_t updates) const {
     return story_.updates >= updates + kUpdatesAfterSurvival || (story_.closing_line > line && story_.finite);
   }
-  // What a program prints and what its errors say may reach a log out of order, for the one is buffered and the other
+  // A program's output and its errors may reach a log out of order, for the one is buffered and the other
   // is not: losses below a traceback may be older than it. That the launcher saw it end well is beyond doubt, and so is
   // a good end after a progress bar that went on, for bars go where errors go.
   bool ended_well(std::uint64_t line, std::uint64_t updates) const {
@@ -96,10 +96,19 @@ class Judge {
     if (is_lasting_nan(f)) return ended_well(f.trigger.line, f.updates);
     return passes ? went_on(f.trigger.line, f.updates) : ended_well(f.trigger.line, f.updates);
   }
-  // Whether the log shows training that works, or that has come to its end.
+  // True if the log shows training that works, or that has come to its end.
   bool made_progress() const {
     if (!story_.eval_finite || story_.relapses >= kRelapses) return false;
-    return story_.closing_line > 0 || story_.results || (story_.finite && story_.updates >= kUpdatesAfterSurvival);
+    if (story_.closing_line > 0 || story_.results) return true;
+    // Not every program prints losses.
+    const bool only_bars = story_.updates == 0 && story_.errors.empty() && story_.exceptions.empty();
+    return story_.finite && (only_bars ? story_.bars : story_.updates) >= kUpdatesAfterSurvival;
+  }
+  // True if nothing was found but what runs that work print, too, and what the run outlived.
+  bool only_usual() const {
+    const bool clean = story_.errors.empty() && story_.exceptions.empty();
+    return !findings_.empty() && std::all_of(findings_.begin(), findings_.end(),
+                                             [&](const Finding& f) { return is_over(f) || (clean && f.rule->usual); });
   }
   bool ended_in_peace() const {
     for (const Exception& e : story_.exceptions) {
@@ -109,7 +118,7 @@ class Judge {
       if (!passes && !ended_well(e.evidence.line, e.updates)) return false;
     }
     if (story_.errors.empty() || went_on(story_.errors.back().line, story_.error_updates)) return true;
-    // Where training came to its end or was evaluated, a logger's word of an error is about something else.
+    // If training came to its end or was evaluated, an error that a logger reports is about something else.
     const bool outlived = story_.fatal_line == 0 || went_on(story_.fatal_line, story_.fatal_updates);
     return outlived && (story_.closing_line > 0 || story_.results);
   }
@@ -119,7 +128,7 @@ class Judge {
   static bool explains_little(const Finding& f) {
     return is_mild(f) || (f.rule->level != Level::kCause && !f.rule->heals);
   }
-  // Whether the exception that ended the run counts for more than that finding, which is no error's line, or an
+  // True if the exception that ended the run counts for more than that finding, which is no error's line, or an
   // exception that the program printed before it went on.
   bool is_outranked(const Finding& f, std::span<const Exception* const> ending) const {
     if (ending.empty() || kind_of(told_by(ending).raised) == nullptr || f.rule->from_outside) return false;
@@ -162,10 +171,11 @@ class Judge {
     if (kind == nullptr) return;
     const Raised& raised = exception.raised;
     diagnosis.rule = &kind->rule;
-    diagnosis.ending = {
-        printable(raised.type + ": " + (raised.message.empty() ? "assert " + raised.asserted : raised.message),
-                  kMaxMessageBytes),
-        where(raised), missing_package(raised.message)};
+    diagnosis.ending = {printable(raised.type + (!raised.message.empty()    ? ": " + raised.message
+                                                 : !raised.asserted.empty() ? ": assert " + raised.asserted
+                                                                            : std::string()),
+                                  kMaxMessageBytes),
+                        where(raised), missing_package(raised.message)};
     for (const Exception* e : chain) diagnosis.evidence.push_back(e->evidence);
     if (diagnosis.evidence.size() > kMaxChain)
       diagnosis.evidence.erase(diagnosis.evidence.begin() + 1, diagnosis.evidence.end() - (kMaxChain - 1));
@@ -181,7 +191,7 @@ class Judge {
       diagnosis.doubt = "losses follow it: the run went on after it, or its output reached the log late";
   }
 
-  // Whether the root is that somebody ended the program: then it ends as such programs do, and may say so.
+  // True if the root is that somebody ended the program: then it ends as such programs do, and may say so.
   bool is_ended_from_outside() const {
     return !findings_.empty() && findings_.front().rule->from_outside && !is_mild(findings_.front()) &&
            !is_over(findings_.front());
@@ -190,7 +200,7 @@ class Judge {
   // a consequence that only announces the exception ("Caught … in DataLoader worker").
   bool is_explained(const Exception& e) const {
     if (e.known || (follows(e) && has_more_than_reports_) || (e.teardown && is_ended_from_outside())) return true;
-    // What a loss that is NaN makes fail later.
+    // A loss that is NaN makes these fail later.
     if (mentions_nan(e.raised.message) && std::any_of(findings_.begin(), findings_.end(), [&](const Finding& f) {
           return f.rule->heals && f.trigger.line < e.evidence.line;
         }))
@@ -208,7 +218,7 @@ class Judge {
   static bool contains(const std::vector<std::uint64_t>& chains, std::uint64_t chain) {
     return std::find(chains.begin(), chains.end(), chain) != chains.end();
   }
-  // Whether a cause that is told stands before an exception that says nothing itself, or that a tracker or a logger
+  // True if a cause that is told stands before an exception that says nothing itself, or that a tracker or a logger
   // raises when it is closed.
   bool ends_what_failed_before(const Exception& e) const {
     const bool is_bare = e.raised.message.empty() && e.raised.asserted.empty() &&
@@ -258,14 +268,14 @@ class Judge {
     std::erase_if(findings_, [&](const Finding& f) { return !kept.contains(f.rule); });
   }
 
-  // Whether another cause came when the run had gone on after this one.
+  // True if another cause came when the run had gone on after this one.
   bool is_outlived(const Finding& f) const {
     return std::any_of(findings_.begin(), findings_.end(), [&](const Finding& other) {
       return other.rule->level == Level::kCause && !is_mild(other) &&
              f.updates + kUpdatesAfterSurvival <= other.updates;
     });
   }
-  // Whether that cause is told in a warning, and an error that does not follow from it ended the run.
+  // True if that cause is told in a warning, and an error that does not follow from it ended the run.
   bool is_only_warned(const Finding& f) const {
     if (f.told || f.rule->heals || f.rule->from_outside) return false;
     if (!calls_itself_warning(f.trigger.text)) return is_outranked_by_end(f);
@@ -276,7 +286,7 @@ class Judge {
              std::find(follows.begin(), follows.end(), other.rule->name) == follows.end();
     });
   }
-  // Whether an exception that says by itself what was refused, and that a rule knows, ended the run, while that finding
+  // True if an exception that says by itself what was refused, and that a rule knows, ended the run, while that finding
   // is a line of output which the rule does not follow from.
   bool is_outranked_by_end(const Finding& f) const {
     // Kernels, drivers, compilers and NCCL print what an exception only reports later.
@@ -296,9 +306,11 @@ class Judge {
     });
   }
   // Causes, then what follows from something else, then reports of another process's end, then what is but warned of,
-  // then what the run outlived; of causes those that it outlived until another one came are the last.
+  // then what runs that work print, too, then what the run outlived; of causes those that it outlived until another one
+  // came are the last.
   int rank(const Finding& f) const {
-    if (is_over(f)) return 5;
+    if (is_over(f)) return 6;
+    if (f.rule->usual) return 5;
     if (is_mild(f) || is_only_warned(f)) return 4;
     if (f.rule->level == Level::kEcho) return 3;
     if (f.rule->level != Level::kCause) return 2;
@@ -351,14 +363,14 @@ class Judge {
     else if (is_cause && disagrees(root))
       diagnosis.doubt = "another failure in the log may be the first: see \"also seen\"";
   }
-  // Whether an exception that follows from the root ended the run, whatever other processes printed before it.
+  // True if an exception that follows from the root ended the run, whatever other processes printed before it.
   bool ends_in_failure(const Finding& root) const {
     return root.told && std::any_of(story_.exceptions.begin(), story_.exceptions.end(), [&](const Exception& e) {
              return e.evidence.line > root.trigger.line && is_explained(e) && e.raised.has_frames &&
                     e.updates == story_.updates && e.evidence.line > story_.closing_line;
            });
   }
-  // Whether another cause of the same rank stands in the log: not one that follows from the root, nor, on another line
+  // True if another cause of the same rank stands in the log: not one that follows from the root, nor, on another line
   // (another rank's), one that is the same failure in other words.
   bool disagrees(const Finding& root) const {
     const std::set<std::string_view> follows(root.rule->leads_to.begin(), root.rule->leads_to.end()),
@@ -388,7 +400,7 @@ class Judge {
 
 bool only_warns(std::string_view line) {
   const std::string small = to_small_letters(line);
-  // What ends a traceback may speak of warnings.
+  // The line that ends a traceback may mention warnings.
   if (const std::optional<Raised> raised = read_raised(line, false); raised && raised->at_start) return false;
   for (const std::string_view serious : {"cuda initialization", "nccl warn", "failed to clone() tensor"})
     if (small.find(serious) != std::string::npos) return false;

@@ -20,7 +20,7 @@ struct Exception {
   Raised raised{};
 };
 
-// What a log says besides what rules look for.
+// The facts of a log besides what rules look for.
 struct Story {
   std::uint64_t updates = 0;        // losses printed
   bool finite = true;               // the last of them was a number above 0
@@ -28,6 +28,7 @@ struct Story {
   std::uint64_t relapses = 0;       // how often a loss was NaN after one that was a number
   std::uint64_t closing_line = 0;   // the last line that only a run which came to its end prints; 0: none
   std::uint64_t bar_line = 0;       // the last line of a progress bar, which is not buffered, as errors are not
+  std::uint64_t bars = 0;           // lines of progress bars
   bool results = false;             // it holds the results of an evaluation
   std::uint64_t exit_line = 0;      // the last that says exit status 0
   std::uint64_t error_updates = 0;  // losses printed by the last line that is an error's
@@ -38,7 +39,7 @@ struct Story {
   std::vector<Evidence> errors{};  // lines that are an error's, the first and the last ones
 };
 
-// Whether a line calls itself a warning, or less: no such line ended a run. Except that CUDA tells in one why it found
+// True if a line calls itself a warning, or less: no such line ended a run. Except that CUDA tells in one why it found
 // no device, NCCL has no higher word, and FSDP tells in one that it saves a file without some weights.
 bool only_warns(std::string_view line);
 

@@ -52,7 +52,7 @@ std::string find_in(FcConfig* config, const std::string& family, bool bold, cons
     FcChar8* file = nullptr;
     if (FcPatternGetString(found->fonts[i], FC_FILE, 0, &file) != FcResultMatch) continue;
     const std::string path = reinterpret_cast<const char*>(file);
-    // Of several copies the first by name is used, so that the order of a directory listing does not matter.
+    // The first of several copies by name is used, so that the order of a directory listing does not matter.
     if (best.empty() || path < best) best = path;
   }
   if (best.empty()) {

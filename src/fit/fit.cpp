@@ -15,7 +15,8 @@ namespace plimsoll {
 namespace {
 
 // The reserve covers memory that we do not plan: heap pages that libraries touch for a moment, thread stacks, the
-// allocator's own overhead. Runs use up to about 1 MiB of it (bench/predicted_against_measured.py).
+// allocator's own overhead. Runs use up to about 1 MiB of it (bench/predicted_against_measured.py), and where oneDNN's
+// general products run 2.9 MiB more (CpuBackend::library_bytes adds what more threads take).
 constexpr std::size_t kReserveBytes = 4 * kMiB;
 
 // The reserve covers what a GPU's driver takes while kernels run: stacks of kernels that spill, and CUDA graphs. It is

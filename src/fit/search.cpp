@@ -133,9 +133,8 @@ class Search {
       for (const UpdateMode mode : modes(micro)) {
         if (is_slower(families, plain(micro, mode))) continue;  // later members of the family are slower still
         if (request_.recompute == RecomputeMode::kAuto) {
-          add(families,
-              {.levers = [this, micro, mode](std::size_t count) { return recomputing(micro, mode, count); },
-               .count = ranking(micro).size() + 1});
+          add(families, {.levers = [this, micro, mode](std::size_t count) { return recomputing(micro, mode, count); },
+                         .count = ranking(micro).size() + 1});
         } else {
           add(families, {.levers = [this, micro, mode](std::size_t) { return plain(micro, mode); }, .count = 1});
         }
@@ -362,7 +361,7 @@ class Search {
     });
   }
 
-  // What to use first when both recomputation and the disk can free memory.
+  // The order in which recomputation and the disk are used when both can free memory.
   enum class Order : std::uint8_t {
     kCheapestFirst,  // by seconds per byte, as if transfers were not overlapped
     kStatesFirst,    // states to the disk, then recomputation, then activations to the disk

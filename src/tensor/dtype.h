@@ -30,6 +30,11 @@ constexpr std::size_t dtype_bytes(DType dtype) {
   }
 }
 
+// Returns the bytes of so many elements of a type whose elements have whole bytes.
+constexpr std::size_t bytes_of(DType dtype, std::int64_t elements) {
+  return dtype_bytes(dtype) * static_cast<std::size_t>(elements);
+}
+
 // Returns "F32", "BF16", "I64", …, as safetensors spells them.
 constexpr std::string_view dtype_name(DType dtype) {
   constexpr std::string_view kNames[] = {"F64", "F32", "BF16", "F16",  "I64", "I32",

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/bytes.h"
@@ -350,8 +351,9 @@ void resolve_device_memory(MemoryRequest& memory, Backend& backend) {
                               memory.budget_option.name, format_bytes(memory.budget_bytes), format_bytes(device)));
     }
     if (memory.budget_bytes == 0) memory.budget_bytes = usual_budget(use->held_bytes, use->free_bytes);
-    if (memory.host_budget_bytes == 0) {
-      memory.host_budget_bytes = usual_budget(resident_bytes(), available_memory_bytes());
+    if (memory.host_budget_bytes == 0) {  // another machine's host may have any memory
+      memory.host_budget_bytes = memory.other_machine ? std::numeric_limits<std::size_t>::max() / 2
+                                                      : usual_budget(resident_bytes(), available_memory_bytes());
     }
     return;
   }

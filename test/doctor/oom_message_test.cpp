@@ -58,6 +58,28 @@ TEST(OomMessage, ReadsTheWordingOfVersion2WithItsMisspelling) {
   }
 }
 
+// A container's processes have other numbers outside it: the message then calls none of them its own.
+TEST(OomMessage, KnowsItsOwnProcessByWhatItReserved) {
+  const std::string head =
+                        "CUDA out of memory. Tried to allocate 3.17 GiB. GPU 0 has a total capacity of 23.65 GiB of ",
+                    tail =
+                        " Of the allocated memory 17.72 GiB is allocated by PyTorch, and 2.94 GiB is reserved by "
+                        "PyTorch but unallocated.";
+  const OomNumbers alone =
+      read_oom_message(head + "which 2.52 GiB is free. Process 17949 has 21.11 GiB memory in use." + tail);
+  EXPECT_EQ(alone.process, gib(21.11));
+  EXPECT_TRUE(alone.holders.empty());
+  EXPECT_LT(alone.others.value_or(0), mib(32));
+  const OomNumbers two = read_oom_message(head +
+                                          "which 20.00 MiB is free. Process 7 has 2.50 GiB memory in use. "
+                                          "Process 9 has 21.11 GiB memory in use." +
+                                          tail);
+  EXPECT_EQ(two.process, gib(21.11));
+  ASSERT_EQ(two.holders.size(), 1U);
+  EXPECT_EQ(two.holders[0].process, 7U);
+  EXPECT_EQ(two.others, gib(2.5));
+}
+
 TEST(OomMessage, LeavesOutNumbersThatMakeNoSense) {
   const OomNumbers n = read_oom_message(
       "CUDA out of memory. Tried to allocate 12.00 MiB. GPU 0 has a total capacity of 2.00 GiB of which 0 bytes is "

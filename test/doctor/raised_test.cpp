@@ -63,6 +63,17 @@ TEST(Frame, LayersAreTheInnermostThatTell) {
   EXPECT_EQ(layer({}), Layer::kUnknown);
 }
 
+// Python's own files are no user's, on Windows either.
+TEST(Frame, KnowsPythonsOwnFiles) {
+  for (const char* path : {"C:\\Users\\me\\AppData\\Local\\Programs\\Python\\Python310\\lib\\json\\decoder.py",
+                           "C:\\Python311\\Lib\\threading.py", "/usr/lib/python3.11/json/decoder.py"}) {
+    const std::optional<Frame> frame = read_frame(std::string("File \"") + path + "\", line 355, in raw_decode");
+    ASSERT_TRUE(frame.has_value()) << path;
+    EXPECT_TRUE(frame->library) << path;
+  }
+  EXPECT_FALSE(read_frame("File \"C:\\lib\\train.py\", line 3, in main")->library);
+}
+
 TEST(Raised, IsTakenApart) {
   const std::optional<Raised> raised = read_raised("[rank3]: torch.cuda.OutOfMemoryError: CUDA out of memory.", false);
   ASSERT_TRUE(raised.has_value());

@@ -73,6 +73,16 @@ TEST(Verdict, ARunThatWentOnDidNotFail) {
 
 // A notebook's table behind its progress bar, and results without a single loss; what a web server or an uploader calls
 // an error is not the training's.
+// What runs that work print, too, is no failure by itself, and explains none.
+TEST(Verdict, TheUsualIsNoFailure) {
+  const std::string usual = text_of(logs() / "head-is-new.log"), skips = text_of(logs() / "loss-scale-skips.log");
+  EXPECT_EQ(name_of(diagnose(usual + skips)), "no failure");
+  EXPECT_EQ(name_of(diagnose(usual + kSchedule)), "scheduler-order");
+  EXPECT_EQ(name_of(diagnose(usual + kOdd)), "not recognised");
+  EXPECT_EQ(name_of(diagnose(usual + "Error: no such thing\n")), "not recognised");
+  EXPECT_EQ(name_of(diagnose(skips + kOom)), "oom");
+}
+
 TEST(Verdict, ResultsShowThatTrainingWentWell) {
   const std::string bar = "[ 80/120 03:24 Step\tTraining Loss\tValidation Loss\n",
                     rows = "20\t13.317\t6.280\n40\t8.634\t3.703\n60\t4.270\t1.996\n80\t2.897\t1.483\n",

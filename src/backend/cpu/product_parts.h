@@ -54,10 +54,6 @@ class Ladder {
   std::map<std::int64_t, const Matmul*> products_{};
 };
 
-inline std::size_t bytes_of(DType dtype, std::int64_t count) {
-  return static_cast<std::size_t>(count) * dtype_bytes(dtype);
-}
-
 // Returns the address of element `index`.
 inline const std::byte* at(const void* data, DType dtype, std::int64_t index) {
   return static_cast<const std::byte*>(data) + bytes_of(dtype, index);

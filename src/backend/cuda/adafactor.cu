@@ -18,7 +18,7 @@ using Blocks = AdafactorBlocks;
 constexpr std::int64_t kUnitRows = Blocks::kUnitRows;
 static_assert(kUnitRows == 4 * kRowWarps);
 
-// Of a node: its blocks, and where its numbers lie in scratch.
+// A node's blocks, and the addresses of its numbers in scratch.
 struct Numbers {
   double* row_squares;              // [rows of the table] sums of squared gradients
   double* column_squares;           // [blocks][width]
@@ -138,7 +138,7 @@ __global__ void average_columns(Numbers numbers, UpdateScalars scalars, Settings
   numbers.column_factors[i] = 1.0F / sqrtf(numbers.column_means[i]);
 }
 
-// What the updates of a table's row are made of, before they are scaled.
+// The factors of the updates of a table's row, before they are scaled.
 struct UnitRow {
   float row_factor, clip;
   const float* column_factors;

@@ -60,12 +60,12 @@ __device__ void adamw_step(const Factors& s, float& parameter, float& m, float& 
   parameter += s.step_size * m / denominator;
 }
 
-// Of both moments: what codes stand for, and how the nearest one is found (tensor/code_table.h).
+// These say what the codes of both moments stand for, and find the nearest code of a value (tensor/code_table.h).
 PLIMSOLL_TABLE CodeMap kSignedMap = kSignedCodes, kUnsignedMap = kUnsignedCodes;
 PLIMSOLL_TABLE auto kSignedEntries = kSignedCodeTable.entries;
 PLIMSOLL_TABLE auto kUnsignedEntries = kUnsignedCodeTable.entries;
 
-// A block's copy of them.
+// A block's copy of the tables.
 struct CodeTables {
   float signed_map[std::size(kSignedCodes)], unsigned_map[std::size(kUnsignedCodes)];
   std::int32_t signed_entries[std::size(kSignedCodeTable.entries)];
@@ -83,7 +83,7 @@ struct CodeTables {
   }
 };
 
-// Where no moment is coded.
+// Stands for the tables where no moment is coded.
 struct NoTables {
   static constexpr const float *signed_map = nullptr, *unsigned_map = nullptr;
   __device__ void fill() {}
@@ -194,13 +194,13 @@ struct Task {
   unsigned first_block = 0;
 };
 
-// What one start does: parameters are many, and most are small. A kernel is given 4 KiB at most.
+// One start updates several parameters, because most of them are small. A kernel takes 4 KiB of arguments at most.
 constexpr int kMostTasks = 20;
 struct Tasks {
   Task at[kMostTasks];
   int count;
 
-  // Of a block.
+  // Returns the task of a block.
   __device__ const Task& of(unsigned block) const {
     int task = 0;
     while (task + 1 < count && block >= at[task + 1].first_block) ++task;

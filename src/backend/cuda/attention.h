@@ -1,5 +1,5 @@
-// What attention and its gradient share on the GPU (attention.cu, attention_grad.cu): both walk over tiles of a head's
-// scores, the tile in the registers of a block's warps, and never store one.
+// What attention and its gradient share on the GPU (attention.cu, attention_grad.cu): both compute a head's scores tile
+// by tile in the registers of a block's warps, and never store a tile.
 //
 // A block takes Form::kRows rows of one sample and head, 16 a warp, and walks over the sample's other side, kTile at a
 // time: keys, if its rows are queries; queries, if they are keys. Scores are kept in units of log 2: s * scale2, where
@@ -43,7 +43,7 @@ struct AttentionForm {
   static constexpr int kStaging = kHalf ? 0 : 16 * leading<float>(kTile);  // floats a warp, for add_product
 };
 
-// Where a block works, in a grid of (tiles of rows, heads, samples), and a thread in it.
+// The head and the rows that a block works on, in a grid of (tiles of rows, heads, samples), and its thread's part.
 template <typename Form>
 struct BlockRows {
   int head;
@@ -72,7 +72,7 @@ struct BlockRows {
   }
 };
 
-// That grid, for samples of at most `longest` rows.
+// Returns that grid for samples of at most `longest` rows.
 template <typename Form>
 Launch grid_of(const AttentionShape& shape, std::int64_t longest, std::size_t shared_bytes) {
   return {.blocks = static_cast<unsigned>((longest + Form::kRows - 1) / Form::kRows),
@@ -129,15 +129,16 @@ class SharedPieces {
   int bytes_ = 0;
 };
 
-// What a row of a tile carries besides its vector.
+// A row of a tile has these besides its vector.
 struct alignas(16) RowFacts {
   std::int32_t coordinates[kTables];
   std::int32_t mask;  // of keys: 0 if masked, or no row
-  // What a key's scores are added to. Where a masked key's are not finite they are NaN: its rows, too, must be numbers.
+  // Returns what a key's scores are added to. A masked key's scores become NaN where they are not finite, so its rows
+  // must be numbers, too.
   __device__ float shut() const { return mask != 0 ? 0.0F : -INFINITY; }
 };
-// Of queries, for the gradient. The log of their sum of exp is a pair, a float and what that lacks: of large scores one
-// float alone would lose the bits by which they differ.
+// The gradient needs these of a query. The log of its sum of exp is a pair, a float and the rest: one float alone would
+// lose the bits by which large scores differ.
 struct alignas(16) QueryFacts {
   float log_sum_exp2, log_sum_rest2, delta;
 };
@@ -191,7 +192,7 @@ __device__ void copy_rows(const BlockRows<Form>& block, T* to, const T* tensor, 
   copy_tile<T, kRows, Form::kColumns, Form::kThreads>(to, block.row_of(tensor, first), block.real(first), shape);
 }
 
-// What those rows carry; zeros of rows that do not exist.
+// Copies what those rows carry; rows that do not exist get zeros.
 template <int kRows, typename Form, typename T>
 __device__ void copy_facts(const BlockRows<Form>& block, RowFacts* to, const AttentionTensors<T>& in,
                            std::int64_t first) {
@@ -292,7 +293,7 @@ struct LaneRows {
 
 // --- dropout ---------------------------------------------------------------------------------------------------------
 
-// What the counters of a block's calls have in common.
+// The part that is the same in the counters of all of a block's calls.
 struct DropoutSite {
   PhiloxKey key{};
   std::uint32_t site = 0, sample = 0;

@@ -34,7 +34,7 @@ struct FixedPoint<Bf16> : HalfFixedPoint {};
 template <>
 struct FixedPoint<F16> : HalfFixedPoint {};
 
-// What the first kernel leaves for the others, [n][heads] each.
+// The sums that the first kernel leaves for the others, [n][heads] each.
 struct RowSums {
   float* delta;      // output . doutput
   float* log_sums2;  // pairs: log_sum_exp in units of ln 2
@@ -352,7 +352,7 @@ __global__ void __launch_bounds__(AttentionForm<T, kWidth>::kThreads, AttentionF
       for (int i = 0; i < 2; ++i) {
         const int row = 16 * block.warp + block.lane / 4 + 8 * i;
         const QueryFacts facts = shared.queries[row];
-        // Of no row, or with all keys masked: all probabilities are 0.
+        // A row that does not exist, or whose keys are all masked, has probabilities of 0.
         const bool counts = block.first + row < block.end && facts.log_sum_exp2 != -INFINITY;
         log_sum_exp2[i] = counts ? facts.log_sum_exp2 : INFINITY;
         log_sum_rest2[i] = facts.log_sum_rest2;
@@ -434,11 +434,10 @@ std::unique_ptr<Kernel> make_backward(const Context& context, const AttentionSha
   return make_launch(scratch.bytes, [=, &context](const KernelArguments& a) {
     const std::int64_t row_sums = scratch.row_sums, slots = scratch.slots, partials = scratch.partials;
     auto* const floats = reinterpret_cast<float*>(a.scratch.data());
-    const BackwardTensors<T> t{
-        AttentionTensors<T>(a, 1, 6),
-        input<T>(a, 0),
-        {floats + 2 * row_sums, floats, kTableGradients ? floats + 3 * row_sums : nullptr,
-         kTableGradients ? floats + 4 * row_sums : nullptr}};
+    const BackwardTensors<T> t{AttentionTensors<T>(a, 1, 6),
+                               input<T>(a, 0),
+                               {floats + 2 * row_sums, floats, kTableGradients ? floats + 3 * row_sums : nullptr,
+                                kTableGradients ? floats + 4 * row_sums : nullptr}};
     float* const partial = floats + 5 * row_sums;
     constexpr unsigned kSumThreads = 256;
     launch(context.stream(), attention_row_sums<T>,

@@ -1,12 +1,12 @@
-// What the threads of a block do together: sums, always in the same order, and counts of those before. Every thread of
-// the block has to come.
+// What the threads of a block compute together: sums, always in the same order, and counts of the threads before. Every
+// thread of the block has to call them.
 #pragma once
 
 #include "backend/cuda/device.h"
 
 namespace plimsoll::cuda {
 
-// Of kThreads threads, a multiple of a warp; all get it.
+// Returns the sum over kThreads threads, a multiple of a warp, to all of them.
 template <unsigned kThreads>
 __device__ inline double block_sum(double x) {
   PLIMSOLL_SHARED double sums[kThreads / kWarp];

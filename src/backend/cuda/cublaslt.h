@@ -63,11 +63,11 @@ struct CublasLt {
                 std::size_t workspace_bytes, CUstream_st*) = nullptr;
 };
 
-// Of the first library of `names` (sonames or paths) that can be loaded; it stays loaded. Throws EnvironmentError with
-// what was tried.
+// Loads the first library of `names` (sonames or paths) that can be loaded; it stays loaded. Throws EnvironmentError,
+// which says what was tried.
 CublasLt load_cublaslt(std::span<const std::string> names);
 
-// The file that PLIMSOLL_CUBLASLT names, or else version 13 or 12 from where the loader looks (LD_LIBRARY_PATH).
+// Loads the file that PLIMSOLL_CUBLASLT names, or else version 13 or 12 from where the loader looks (LD_LIBRARY_PATH).
 CublasLt load_cublaslt();
 
 }  // namespace plimsoll::cuda

@@ -29,13 +29,13 @@ class CudaBackend final : public Backend {
   // Refuses, naming who holds the rest, what is not free.
   std::unique_ptr<DeviceMemory> allocate(std::size_t bytes) override;
   std::unique_ptr<Recorder> make_recorder() override;
-  // Of copies of 32 MiB each way, for a hundredth of a second or so.
+  // Measured on copies of 32 MiB each way, for a hundredth of a second or so.
   std::optional<TransferSpeed> offload_speed() override;
   BufferBytes buffer_bytes(std::size_t arena_bytes) const override;
-  // In the host's memory, pinned.
+  // The store is pinned memory of the host.
   std::unique_ptr<OffloadStore> make_offload_store(std::uint64_t bytes, std::size_t tickets) override;
   void prepare_bounds(std::span<const std::int64_t> row_bounds) override;
-  // Of cuBLASLt's algorithms for matrix products. See cuda::Matmuls.
+  // The choices are cuBLASLt's algorithms for matrix products; see cuda::Matmuls.
   Choices choices() override;
   bool use_choices(const Choices& choices, const std::string& where) override;
   std::size_t tune(const DeviceMemory& memory) override;

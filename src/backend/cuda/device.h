@@ -1,5 +1,5 @@
-// What kernels are written in: CUDA C++, or, for tests, an emulator (test/cuda_emulator): the same source runs on the
-// host, thread by thread, so that every kernel is tested on machines without a GPU.
+// The language of the kernels: CUDA C++, or, for tests, an emulator (test/cuda_emulator) that runs the same source on
+// the host, thread by thread, so that every kernel is tested on machines without a GPU.
 //
 // Rules that keep a kernel runnable in both: it is started by `launch`; dynamic shared memory comes from
 // `dynamic_shared<T>()`, static arrays are PLIMSOLL_SHARED, tables of constants PLIMSOLL_TABLE, large parameters, which
@@ -123,7 +123,7 @@ struct Launch {
   std::size_t shared_bytes = 0;
 };
 
-// What any GPU and driver take; newer ones take more.
+// Every GPU and driver takes this much; newer ones take more.
 inline constexpr std::size_t kMostParameterBytes = 4096;
 
 #ifndef PLIMSOLL_CUDA_EMULATED

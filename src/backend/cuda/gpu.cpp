@@ -32,10 +32,10 @@ int find_driver() {
   const int runtime = runtime_version();
   check_cuda(cudaDriverGetVersion(&driver), "the driver's version");
   if (driver == 0) {
-    throw EnvironmentError({.what = "there is no NVIDIA driver on this machine",
-                            .where = "--device cuda",
-                            .allowed = fmt::format("a driver for CUDA {} or newer", runtime / 1000),
-                            .remedy = std::string("install one, or in a container pass --gpus all; ") + kDoctor});
+    throw NoDeviceError({.what = "there is no NVIDIA driver on this machine",
+                         .where = "--device cuda",
+                         .allowed = fmt::format("a driver for CUDA {} or newer", runtime / 1000),
+                         .remedy = std::string("install one, or in a container pass --gpus all; ") + kDoctor});
   }
   // Within a major version an older driver runs programs of a newer CUDA.
   if (driver / 1000 < runtime / 1000) {
@@ -56,11 +56,11 @@ void check_index(int index) {
   if (error == cudaSuccess && index < count) return;
   const std::string asked = fmt::format("--device cuda:{}", index);
   if (error != cudaSuccess || count == 0) {
-    throw EnvironmentError({.what = "the NVIDIA driver shows no GPU",
-                            .where = asked,
-                            .found = error == cudaSuccess ? "0 devices" : cudaGetErrorString(error),
-                            .allowed = "a GPU that this process may use",
-                            .remedy = std::string("see whether CUDA_VISIBLE_DEVICES hides it; ") + kDoctor});
+    throw NoDeviceError({.what = "the NVIDIA driver shows no GPU",
+                         .where = asked,
+                         .found = error == cudaSuccess ? "0 devices" : cudaGetErrorString(error),
+                         .allowed = "a GPU that this process may use",
+                         .remedy = std::string("see whether CUDA_VISIBLE_DEVICES hides it; ") + kDoctor});
   }
   throw EnvironmentError({.what = "there is no such GPU",
                           .where = asked,
@@ -104,8 +104,8 @@ Gpu::Gpu(int index) : nvml_(find_nvml()) {
   const std::optional<GpuFacts> before = nvml_.memory_of(bus_id_);
   check_cuda(cudaSetDevice(index), "the device");
   check_cuda(cudaFree(nullptr), "a context on the device");
-  // Where the GPU is divided (MIG), NVML speaks of all of it. Its total has what the driver keeps for itself, half a
-  // gigabyte or so, which the runtime's has not.
+  // On a divided GPU (MIG), NVML reports the whole of it. Its total includes what the driver keeps for itself, half a
+  // gigabyte or so, and the runtime's total does not.
   const std::size_t total = memory().total;
   const bool is_same = before && before->total_bytes / 8 <= total / 7;
   if (is_same) others_bytes_ = total - std::min<std::size_t>(before->free_bytes, total);

@@ -27,7 +27,7 @@ class GraphRecorder final : public Recorder {
   void capture(const std::function<void()>& start, Recording& to);
   void start_or_launch(std::int64_t variant, const std::function<void()>& start);
 
-  // Of the last runs; more than are under way at a time, so that nobody waits for one.
+  // The last runs are kept: more than are under way at a time, so that nobody waits for one.
   struct Run {
     Event begin, end;
     bool counts = false;  // and is not yet part of the sum

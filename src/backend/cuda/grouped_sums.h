@@ -216,7 +216,8 @@ void launch_sort(const Context& context, const Source& source, const SumLists<kL
   launch(context.stream(), sort_items<Source, kLists>, {.blocks = kLists, .threads = kSortThreads}, source, lists);
 }
 
-// Of sorted lists; none has more than `most_items`. Starts and widths are multiples of `unit` elements.
+// Sums the rows of each sorted list, none of which has more than `most_items`. Starts and widths are multiples of
+// `unit` elements.
 template <int kLists>
 void launch_sums(const Context& context, const float* dy, const SumLists<kLists>& lists, std::int64_t most_items,
                  std::int64_t unit) {

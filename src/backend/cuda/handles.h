@@ -41,10 +41,10 @@ class Event {
  public:
   Event();
   cudaEvent_t get() const { return event_.get(); }
-  // What the stream was given so far.
+  // Marks what the stream was given so far.
   void record(cudaStream_t stream) const;
   void wait() const;
-  // Of the device's time, from another event to this, both past.
+  // Returns the device's time from another event to this one; both must have happened.
   float milliseconds_since(const Event& begin) const;
 
  private:

@@ -1,4 +1,4 @@
-// What the launches of kernels share. For files that a CUDA compiler, or the emulator, compiles.
+// What the launches of kernels share. Only files that a CUDA compiler, or the emulator, compiles include it.
 #pragma once
 
 #include <algorithm>
@@ -50,7 +50,7 @@ struct Rows {
   __device__ std::int64_t elements() const { return real() * columns; }
 };
 
-// Of a tensor read as its first dimension times the rest.
+// Returns the rows of a tensor that is read as its first dimension times the rest.
 inline Rows rows_of(const KernelArguments& a, const TensorView& view) {
   const std::int64_t rows = view.shape().rank() == 0 ? 1 : view.shape()[0];
   return {a.row_count, a.bound(rows), rows == 0 ? 0 : view.elements() / rows};

@@ -44,7 +44,7 @@ struct Tail {
   T* to;
   Rows rows;
 };
-// Of both operands of a product, blockIdx.y being which.
+// Fills the tails of both operands of a product; blockIdx.y chooses the operand.
 template <typename T>
 __global__ void fill_tails(Tail<T> a, Tail<T> b) {
   const Tail<T> tail = blockIdx.y == 0 ? a : b;
@@ -54,20 +54,16 @@ __global__ void fill_tails(Tail<T> a, Tail<T> b) {
   }
 }
 
-// What a sum held may be anything, NaN too, where it is not kept.
+// Sets a sum to zero unless it is kept: what it held may be anything, NaN too.
 __global__ void forget(float* sum, const std::int32_t* keep, std::int64_t count) {
   if (*keep != 0) return;
   for (std::int64_t i = first_item(); i < count; i += item_stride()) sum[i] = 0;
 }
 
-// Where a kernel's parts of scratch are counted from.
+// Returns the address from which a kernel counts its offsets in scratch.
 std::byte* aligned_scratch(const KernelArguments& a) {
   const auto address = reinterpret_cast<std::uintptr_t>(a.scratch.data());
   return a.scratch.data() + (round_up(address, kWorkspaceAlignment) - address);
-}
-
-std::size_t bytes_of(DType dtype, std::int64_t elements) {
-  return dtype_bytes(dtype) * static_cast<std::size_t>(elements);
 }
 
 // y[n, columns] = x[n, inner] weight (+ bias) (+ addend): linear, linear_add and linear_input_grad. T: of x and y.

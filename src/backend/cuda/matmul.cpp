@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kMostCandidates = 16;
 constexpr double kTie = 1.02;
-// What takes so much longer than the best in its second run is not run again.
+// An algorithm that takes so much longer than the best in its second run is not run again.
 constexpr float kHopeless = 1.5F;
 // The others run for so long, within these numbers of times.
 constexpr float kTimedMilliseconds = 1;
@@ -158,7 +158,7 @@ std::unique_ptr<Matmuls::Product> Matmuls::describe(const MatmulShape& shape) co
   set(kLtOperationA, shape.transposed_b ? kLtTransposed : kLtPlain);
   set(kLtOperationB, shape.transposed_a ? kLtTransposed : kLtPlain);
   set(kLtEpilogue, shape.bias ? kLtBiasEpilogue : kLtNoEpilogue);
-  // What a pointer is aligned to is part of the question; the pointer itself comes with each run.
+  // The library is asked with a pointer's alignment; the pointer itself comes with each run.
   if (shape.bias) set(kLtBiasPointer, reinterpret_cast<const void*>(kAlignmentBytes));
   const auto layout = [&](LtLayout& to, DType dtype, std::int64_t rows, std::int64_t columns) {
     succeed(library_.create_layout(&to, library_type(dtype), static_cast<std::uint64_t>(rows),

@@ -52,14 +52,15 @@ class Matmuls {
   Announced announce(const MatmulShape& at_capacity);
   // Every announced product at each bound: ready to run, then.
   void prepare(std::span<const std::int64_t> bounds);
-  // For every announced product that no table knows: the fastest of the library's proposals, each timed in `memory`,
-  // whose contents are lost; of those within 2 % of the fastest, the library's first. The library's first of all where
-  // a product does not fit into `memory`, and for what is left after kMostSeconds. How many were timed.
+  // Chooses an algorithm for every announced product that no table knows: the fastest of the library's proposals, each
+  // timed in `memory`, whose contents are lost; among those within 2 % of the fastest, the library's first. A product
+  // that does not fit into `memory`, or is left after kMostSeconds, gets the library's first proposal. Returns how many
+  // products were timed.
   std::size_t tune(std::span<std::byte> memory);
 
-  // Of a product whose bounded size is now `size`, at most its capacity's.
+  // Whether a product can run whose bounded size is now `size`, at most its capacity's.
   bool can_run(const Announced& product, std::int64_t size);
-  // Throws EnvironmentError where the library fails.
+  // Runs it. Throws EnvironmentError where the library fails.
   void run(const Announced& product, std::int64_t size, const MatmulBuffers& buffers);
 
   // As Backend has them, by the products' names; nothing for those that were neither tuned nor taken over. An algorithm

@@ -15,7 +15,7 @@ __device__ void for_each_pack_of_row(std::int64_t width, const Function& functio
   for (std::int64_t c = lane_index() * N; c < width; c += kWarp * N) function(c);
 }
 
-// What is stored and what is computed from it are the same: y comes from the rounded `normalized`.
+// y is computed from the rounded `normalized`, so that it agrees with what is stored.
 template <int N, typename T>
 __device__ void store_affine(const float (&normalized)[N], const float* gamma, const float* beta, T* y) {
   float scale[N], shift[N], sum[N];
@@ -48,8 +48,8 @@ __global__ void layer_norm(const T* x, const float* gamma, const float* beta, T*
         squares += (value - mean) * (value - mean);
       }
     });
-    // What rounding left between the mean and that number (Chan, Golub, LeVeque 1983, the corrected two-pass
-    // algorithm); their sum might have no float. Of the squares it is less than their rounding.
+    // This is what rounding left between the mean and that number (Chan, Golub, LeVeque 1983, the corrected two-pass
+    // algorithm); no float may hold their sum. In the sum of squares it is less than the rounding.
     away = warp_sum(away) / elements;
     const float inverse_sigma = 1.0F / sqrtf(warp_sum(squares) / elements + eps);
     for_each_pack_of_row<N>(width, [&](std::int64_t c) {

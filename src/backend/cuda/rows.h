@@ -76,7 +76,7 @@ void for_unit(std::size_t bytes, const Make& make) {
   }
 }
 
-// What a row is copied from; zeros where there is nothing.
+// The row that another one is copied from; it is zeros where there is none.
 template <typename Unit>
 struct RowSource {
   const Unit* from;

@@ -11,7 +11,7 @@
 
 namespace plimsoll::cuda {
 
-// Whether the update is to be left out: its factor of gradients is not a number.
+// True if the update is to be left out, because its factor of gradients is not a number.
 __device__ inline bool is_skipped(const float* clip) { return *clip != *clip; }
 
 // A parameter, whole or (whole = nullptr) split.
@@ -70,7 +70,7 @@ struct Gradient {
     }
     return low;
   }
-  // Whether the row that was found is the table's, or the table's row is absent: zeros.
+  // True if the row that was found is the table's; if not, the gradient lacks that row, which means zeros.
   __device__ bool has(std::int64_t row, std::int64_t table_row) const {
     return ids == nullptr || (row < *count && ids[row] == table_row);
   }

@@ -58,7 +58,7 @@ AttentionShape attention_shape(const Graph& graph, const Node& node);
 // Rows of a sample and head that a block of the kernels takes, 16 a warp; `is_half`: q is of BF16 or F16.
 constexpr int attention_block_rows(bool is_half) { return is_half ? 64 : 32; }
 
-// What attention_grad leaves for its later kernels: floats, one part behind the other.
+// The places in scratch of what attention_grad leaves for its later kernels: floats, one part behind the other.
 struct AttentionGradScratch {
   AttentionGradScratch(const Graph& graph, const Node& node, const AttentionShape& shape);
 

@@ -19,7 +19,7 @@ struct AssumedGpu {
   std::size_t memory_bytes = 0;  // 0: unknown
   // The memory of the device that context, kernels and cuBLASLt take. A context usually takes 300 to 600 MiB.
   std::size_t reserved_bytes = kGiB;
-  // What the driver and the libraries add to the process on the host.
+  // The driver and the libraries add this much to the process on the host.
   std::size_t host_bytes = 512 * kMiB;
   // Pinned memory reaches about this much over 16 lanes of PCIe 3.0; newer cards are faster.
   TransferSpeed transfer{.read_bytes_per_second = 12e9, .write_bytes_per_second = 12e9};

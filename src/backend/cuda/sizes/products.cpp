@@ -12,11 +12,8 @@ namespace {
 
 constexpr std::int64_t kNarrow = 64;  // to here the kernel of our own is about as fast as one that rounds weights first
 
-std::size_t bytes_of(DType dtype, std::int64_t elements) {
-  return dtype_bytes(dtype) * static_cast<std::size_t>(elements);
-}
-
-// Whether rows of `value` that are not real for `node` are promised to nobody: its producer counts rows as `node` does.
+// True if no other node relies on the rows of `value` that are not real for `node`: its producer counts rows as `node`
+// does.
 bool may_fill_tail(const Graph& graph, const Node& node, ValueId value) {
   const Value& of = graph.value(value);
   if (of.producer == kNoNode || is_persistent(of.role)) return false;

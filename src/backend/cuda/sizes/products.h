@@ -27,14 +27,14 @@ struct MatmulShape {
   Bounded bounded = Bounded::kRows;
   friend auto operator<=>(const MatmulShape&, const MatmulShape&) = default;
 
-  // Of the size that is bounded: what it is, and the same product with another.
+  // Returns the size that is bounded, and the same product with another such size.
   std::int64_t size() const { return bounded == Bounded::kRows ? rows : inner; }
   MatmulShape with(std::int64_t size) const;
 
   // "4096x3072x768 BF16>BF16 tb bias": its name in a table of choices.
   std::string name() const;
-  // What an algorithm may use beside its operands, and what it asks for to split sums over `inner`: room for sixteen
-  // partial sums of small results. It grows with rows, so that a bound never needs more than the capacity does.
+  // Returns what an algorithm may use beside its operands, to split sums over `inner`: room for sixteen partial sums of
+  // small results. It grows with rows, so that a bound never needs more than the capacity does.
   std::size_t workspace_bytes() const;
 };
 

@@ -18,7 +18,7 @@ struct Item {
 inline constexpr std::int64_t kChunkItems = 32;  // sorted items that a warp adds up
 constexpr std::int64_t item_chunks(std::int64_t items) { return (items + kChunkItems - 1) / kChunkItems; }
 
-// Where the parts of a list of items lie in a kernel's scratch.
+// The places of a list's parts in a kernel's scratch.
 struct SumListScratch {
   SumListScratch(ScratchLayout& layout, std::int64_t most_items, std::int64_t row_width)
       : width(row_width),
@@ -48,7 +48,7 @@ struct SpatialGradScratch {
   std::array<SumListScratch, 4> lists;
 };
 
-// Where a row of a merged gradient comes from.
+// The rows that a row of a merged gradient is summed from.
 struct Origin {
   std::int32_t old_row, added_row;  // -1: none
 };
