@@ -313,7 +313,7 @@ def collect(options):
 
     for round_ in range(options.rounds):
         for (kind, name, extra, place), budget in places.items():
-            measure(round_, ["plimsoll", kind, f"{name}, {place}"], [program, budget],
+            measure(round_, ["plimsoll", kind, f"{name}, {place}"], [program],
                     lambda: run_ours(options, extra.split(), budget))
         for name, ipex in theirs:
             options.ipex_now = ipex

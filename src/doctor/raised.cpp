@@ -30,7 +30,8 @@ constexpr std::string_view kBuiltIn[] = {
 // The name of these alone says what happened.
 constexpr std::string_view kSpeaking[] = {"KeyError", "NameError", "ZeroDivisionError", "UnboundLocalError"};
 
-constexpr std::string_view kReports[] = {"an error occurred while generating the dataset",
+constexpr std::string_view kReports[] = {"^traceback (most recent call last)",
+                                         "an error occurred while generating the dataset",
                                          "caught*in dataloader worker",
                                          "caught*in replica",
                                          "caught*in pin memory thread",
@@ -41,8 +42,9 @@ constexpr std::string_view kReports[] = {"an error occurred while generating the
                                          "process*terminated with exit code",
                                          "process*terminated with signal"};
 constexpr std::string_view kReportClasses[] = {
-    "ChildFailedError", "ProcessRaisedException", "ProcessExitedException", "DatasetGenerationError",
-    "RemoteTraceback",  "CalledProcessError",     "InstantiationException", "RetryError"};
+    "ChildFailedError",   "ProcessRaisedException", "ProcessExitedException", "DatasetGenerationError",
+    "RemoteTraceback",    "CalledProcessError",     "InstantiationException", "RetryError",
+    "CellExecutionError", "PapermillExecutionError"};
 constexpr std::string_view kFollows[] = {"failed to recv, got 0 bytes",
                                          "connection closed by peer",
                                          "nccl communicator was aborted",

@@ -206,6 +206,17 @@ std::vector<Rule> load_rules() {
        .fix = "download on a machine with network, copy the directory, HF_HUB_OFFLINE=1; save processor and model into "
               "the same directory",
        .command = "plimsoll train --model DIR needs no network; it says which file is missing"},
+      {.name = "hub-offline",
+       .when = {"offline mode is enabled", "offlinemodeisenabled", "outgoing traffic has been disabled"},
+       .refines = {"hub-unreachable", "dataset-missing", "hub-gated", "weights-missing"},
+       .what = "offline mode is on, and a model or data set is not in the local cache",
+       .cause =
+           "HF_HUB_OFFLINE, HF_DATASETS_OFFLINE or TRANSFORMERS_OFFLINE is set, and nothing of that name (or not this "
+           "revision, or under another HF_HOME) was downloaded before",
+       .confirm = "printenv | grep -iE 'offline|HF_HOME'; ls ~/.cache/huggingface/hub",
+       .fix = "download it where there is a network, with the same HF_HOME (huggingface-cli download NAME), or switch "
+              "offline mode off",
+       .command = "plimsoll train --model DIR needs no network; it says which file is missing"},
       {.name = "hub-server",
        .when = {"server error*huggingface.co", "429 client error", "gateway time-out for url*huggingface"},
        .refines = {"hub-unreachable", "hub-gated"},

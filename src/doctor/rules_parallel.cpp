@@ -143,6 +143,25 @@ std::vector<Rule> parallel_rules() {
        .confirm = "every node: nc -vz MASTER_ADDR MASTER_PORT; how many ranks started?",
        .fix = "torchrun or accelerate launch with the same --nnodes and an address that all nodes reach"},
 
+      {.name = "rank-unset",
+       .when = {"keyerror: 'rank'", "keyerror: 'local_rank'", "keyerror: 'world_size'", "keyerror: 'master_addr'",
+                "keyerror: 'master_port'", "keyerror: 'slurm_procid'", "keyerror: 'slurm_localid'"},
+       .refines = {"variable-unset", "column-missing"},
+       .what = "the script asks for its rank, and no launcher has set it",
+       .cause = "It was started with plain python: RANK, LOCAL_RANK, WORLD_SIZE and MASTER_ADDR come from the launcher",
+       .confirm = "echo $RANK $LOCAL_RANK $WORLD_SIZE $MASTER_ADDR",
+       .fix =
+           "torchrun --nproc_per_node=N train.py, accelerate launch, or deepspeed; for one process RANK=0 LOCAL_RANK=0 "
+           "WORLD_SIZE=1 MASTER_ADDR=localhost MASTER_PORT=29500 python train.py"},
+      {.name = "variable-unset",
+       .when = {"keyerror: '"},
+       .with = {{"os.environ[", "environ["}},
+       .refines = {"column-missing"},
+       .what = "an environment variable that the script reads is not set",
+       .cause = "The message is its name: it is set in another shell, a profile that batch jobs do not read, or by a "
+                "launcher that was not used",
+       .confirm = "printenv NAME in the job itself",
+       .fix = "export it where the run is started (sbatch --export, docker run -e), or read it with os.environ.get"},
       {.name = "rendezvous-lost",
        .level = Level::kEcho,
        .when = {"failed to send a keep-alive heartbeat", "failed to shutdown the rendezvous",

@@ -36,12 +36,22 @@ std::size_t name_end(std::string_view small, std::size_t at) {
   return small.substr(at + 4).starts_with('_') ? std::string_view::npos : at + 4;
 }
 
+bool is_zero(std::string_view number) { return number.find_first_not_of("0.+-e") == std::string_view::npos; }
+
+// True if "loss", which begins at `at`, is a part of one that may well be 0: "kl_loss", "aux_loss".
+bool is_part(std::string_view small, std::size_t at) {
+  const std::string_view before = small.substr(0, at);
+  return before.ends_with('_') && !before.ends_with("train_") && !before.ends_with("training_") &&
+         !before.ends_with("total_") && !is_evaluation(small, at);
+}
+
 std::string_view loss_in(std::string_view small, bool of_training) {
   for (std::size_t at = small.find("loss"); at != std::string_view::npos; at = small.find("loss", at + 1)) {
     if (of_training && is_evaluation(small, at)) continue;
     const std::size_t end = name_end(small, at);
     if (end == std::string_view::npos) continue;
-    if (const std::string_view loss = number_after(small, end, "'\": ="); !loss.empty()) return loss;
+    const std::string_view loss = number_after(small, end, "'\": =");
+    if (!loss.empty() && !(is_zero(loss) && is_part(small, at))) return loss;
   }
   return {};
 }
@@ -70,8 +80,6 @@ void find_nan(std::string_view small, LossLine& line) {
     if (at != std::string_view::npos && is_nan_at(small, at + word.size())) line.norm_nan = true;
   }
 }
-
-bool is_zero(std::string_view number) { return number.find_first_not_of("0.+-e") == std::string_view::npos; }
 
 double value(std::string_view number) {
   double read = 0;

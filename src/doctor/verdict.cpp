@@ -101,8 +101,8 @@ class Judge {
     if (!story_.eval_finite || story_.relapses >= kRelapses) return false;
     if (story_.closing_line > 0 || story_.results) return true;
     // Not every program prints losses.
-    const bool only_bars = story_.updates == 0 && story_.errors.empty() && story_.exceptions.empty();
-    return story_.finite && (only_bars ? story_.bars : story_.updates) >= kUpdatesAfterSurvival;
+    const bool clean = story_.errors.empty() && story_.exceptions.empty();
+    return story_.finite && std::max(story_.updates, clean ? story_.bars : 0) >= kUpdatesAfterSurvival;
   }
   // True if nothing was found but what runs that work print, too, and what the run outlived.
   bool only_usual() const {

@@ -83,6 +83,16 @@ TEST(Verdict, TheUsualIsNoFailure) {
   EXPECT_EQ(name_of(diagnose(skips + kOom)), "oom");
 }
 
+// A part of a loss may be 0, and not every program prints losses.
+TEST(Verdict, TrainingThatPrintsNoLossWentWell) {
+  const std::string part = "step:1 - actor/pg_loss:-0.023 - actor/kl_loss:0.0 - lr:1e-06\n";
+  const std::string bars =
+      " 10%|#         | 24/240 [10:09<90:00, 137.5s/it]\n100%|##########| 240/240 [99:09<00:00, 137.5s/it]\n";
+  EXPECT_EQ(name_of(diagnose(part + bars)), "no failure");
+  EXPECT_EQ(name_of(diagnose(bars + kOdd)), "not recognised");
+  EXPECT_EQ(name_of(diagnose("{'loss': 0.0, 'epoch': 1.2}\n" + bars)), "not recognised");
+}
+
 TEST(Verdict, ResultsShowThatTrainingWentWell) {
   const std::string bar = "[ 80/120 03:24 Step\tTraining Loss\tValidation Loss\n",
                     rows = "20\t13.317\t6.280\n40\t8.634\t3.703\n60\t4.270\t1.996\n80\t2.897\t1.483\n",
