@@ -7,7 +7,7 @@ activation_memory_budget at five values (and Intel's extension, in an environmen
 at four budgets of `plan --sweep` in each of its forms. All take turns in every round; a process counts its steps after a
 warm-up; peaks are the kernel's figure for the process (getrusage), the largest over the rounds; times are medians.
 
-  bench/frontier.py [--rounds 3] [--steps 2] [--shape base] [--only full adapters] [--ipex-python PATH]
+  bench/frontier.py [--rounds 3] [--steps 2] [--shape base] [--only full adapters] [--skip bf16] [--ipex-python PATH]
   bench/frontier.py --draw        draws the chart again from the last figures
 
 An update is four pages of 709 rows (512 text tokens, no padding, and 197 of the image), clipped, AdamW. Full fine-tuning
@@ -287,7 +287,8 @@ def collect(options):
         elif kind in options.only:
             for i, budget in enumerate(budgets(options, extra)):
                 places[kind, name, " ".join(extra), f"budget {i + 1} of 4"] = budget
-    theirs = [(name, False) for name, form in PYTORCH.items() if form[0] in options.only]
+    theirs = [(name, False) for name, form in PYTORCH.items()
+              if form[0] in options.only and not any(word in name for word in options.skip)]
     theirs.sort(key=lambda one: PYTORCH[one[0]][2] == "bf16")  # the slow ones, where the processor has no bfloat16, last
     if options.ipex_python:
         theirs += [(name, True) for name in ("eager", "eager, 1 x 4", "bf16 weights, 1 x 4") if "full" in options.only]
@@ -328,6 +329,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", default="base", choices=("tiny", "small", "base"))
     parser.add_argument("--only", nargs="+", choices=("full", "adapters"), default=["full", "adapters"])
+    parser.add_argument("--skip", nargs="+", default=[], metavar="WORDS", help="leave out PyTorch's programs with these in their names")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--threads", type=int, default=2)
