@@ -37,6 +37,7 @@ struct Hit {
   bool told = false;            // on an error's line, or in a traceback
   bool inside = false;          // in a traceback
   bool warns = false;           // on a line that calls itself a warning
+  bool passing = false;         // in the traceback of a thread that only read a subprocess's output
   bool source = false;          // on a line of source that a traceback shows, and that raises nothing
   std::size_t weight = 0;       // how many characters of the line the pattern names
   Evidence evidence{};
@@ -409,7 +410,10 @@ class LogReader::Impl {
       linked_ = true;
       direct_next_ = small.find("direct cause") != std::string_view::npos;
     }
-    if (found_one_of(known_.threads)) passing_next_ = true;
+    if (found_one_of(known_.threads)) {
+      passing_next_ = true;
+      reads_output_ = small.find("_readerthread") != std::string_view::npos;
+    }
     if (found_one_of(known_.after)) is_after_ = passing_next_ = true;
     // The words before the heading are a launcher's prefix only if the next line has them, too; else it is a progress
     // bar.
@@ -457,6 +461,7 @@ class LogReader::Impl {
                     told,
                     in_traceback_,
                     only_warns(text),
+                    in_traceback_ && passing_ && reads_output_,
                     is_source_,
                     pattern_text.size(),
                     {number, printable_around(text, match)}});
@@ -523,6 +528,7 @@ class LogReader::Impl {
                       trigger->chain,
                       trigger->told,
                       trigger->inside,
+                      trigger->passing,
                       trigger->weight,
                       {},
                       {}};
@@ -562,6 +568,7 @@ class LogReader::Impl {
   bool linked_ = false, passing_next_ = false;         // the next traceback is the last one's; is no program's end
   bool notebook_ = false, passing_ = false;            // the last traceback is a notebook's; is no program's end
   bool is_after_ = false;                              // what is read fails while a program is taken down
+  bool reads_output_ = false;                          // the thread that failed last read a subprocess's output
   bool begins_traceback_ = false;                      // in the line that is being read
   bool in_traceback_ = false;                          // its exception has not come yet
   std::string prefix_;                                 // of its lines

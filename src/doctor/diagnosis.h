@@ -35,6 +35,7 @@ struct Finding {
   std::uint64_t chain = 0;              // the tracebacks that Python says are of one failure have one number
   bool told = false;                    // the trigger is an error's line, or stands in a traceback
   bool inside = false;                  // it stands in a traceback
+  bool passing = false;                 // in that of a thread which only read a subprocess's output
   std::size_t weight = 0;               // of the trigger's text, how much the pattern says
   std::vector<std::uint64_t> chains{};  // of all errors that the rule's words were found in
   std::vector<Evidence> context{};      // what the rule found besides, in the log's order

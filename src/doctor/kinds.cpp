@@ -178,7 +178,8 @@ std::vector<Kind> data_kinds() {
        .rule = {.name = "text-not-number",
                 .when = {"invalid literal for int", "could not convert string to float", "invalid literal for float"},
                 .what = "a text is read as a number and is none",
-                .cause = "A heading, an empty field, a label's name or a comma stands where the code expects a number",
+                .cause = "A heading, an empty field, a label's name or a comma stands where the code expects a number\n"
+                         "The text is a path: the file (an image, a sound) was to be opened first",
                 .confirm = "the text that the message quotes",
                 .fix = "leave that row out, map names to numbers first, or read another column"}},
       {.classes = {"UnicodeDecodeError", "UnicodeEncodeError", "UnicodeError"},

@@ -301,9 +301,18 @@ std::vector<Rule> number_rules() {
        .confirm = "next(model.parameters()).device and .dtype",
        .fix = "model.float() on the CPU, or model.to('cuda'); newer PyTorch has more kernels",
        .command = "plimsoll train --bf16 runs on the CPU"},
+      {.name = "loss-classes",
+       .when = {"expected floating point type for target with class probabilities"},
+       .refines = {"dtype-mismatch", "label-dtype"},
+       .what = "the loss got scores and class numbers of the same shape",
+       .cause =
+           "Predicted class numbers were passed in place of logits: argmax was taken before the loss\n"
+           "Logits lost their dimension of classes (squeeze, an index), or labels are one-hot rows of whole numbers",
+       .confirm = "logits.shape is (N, classes) and labels.shape (N) just before the loss",
+       .fix =
+           "pass the logits themselves; or labels.argmax(-1) if they are one-hot, or labels.float() for probabilities"},
       {.name = "label-dtype",
        .when = {"expected scalar type long but found", "nll_loss*not implemented for",
-                "expected floating point type for target with class probabilities",
                 "expected object of scalar type long but got", "cross_entropy*not implemented for",
                 "tensors used as indices must be long",
                 "argument #1 'indices' to have one of the following scalar types: long",

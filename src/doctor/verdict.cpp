@@ -92,7 +92,9 @@ class Judge {
     return f.rule->heals && (!story_.eval_finite || story_.relapses >= kRelapses);
   }
   bool is_over(const Finding& f) const {
-    const bool passes = is_mild(f) || f.rule->heals || f.rule->passes || calls_itself_warning(f.trigger.text);
+    const bool passes =
+        is_mild(f) || f.rule->heals || f.rule->passes || f.passing || calls_itself_warning(f.trigger.text);
+    if (f.passing && story_.bar_line > f.trigger.line) return true;
     if (is_lasting_nan(f)) return ended_well(f.trigger.line, f.updates);
     return passes ? went_on(f.trigger.line, f.updates) : ended_well(f.trigger.line, f.updates);
   }
