@@ -217,7 +217,7 @@ def chart(rows, path):
     def place(row):
         return left + width * row["peak"] / most_peak, top + height * (1 - row["seconds"] / most_time)
 
-    svg = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + width + 20} {top + height + 60}" '
+    svg = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + width + 20} {top + height + 70}" '
            'font-family="sans-serif" font-size="12">', '<rect width="100%" height="100%" fill="white"/>']
     for i in range(6):
         y = top + height * i / 5
@@ -232,8 +232,8 @@ def chart(rows, path):
         if not of:
             continue
         label = f"{'PyTorch' if program == 'pytorch' else 'Plimsoll'}, {'full fine-tuning' if kind == 'full' else 'adapters'}"
-        svg.append(f'<circle cx="{left + width - 190}" cy="{top + 10 + 18 * index}" r="4" fill="{color}"/>'
-                   f'<text x="{left + width - 180}" y="{top + 14 + 18 * index}">{label}</text>')
+        svg.append(f'<circle cx="{left + 4 + 165 * index}" cy="{top + height + 56}" r="4" fill="{color}"/>'
+                   f'<text x="{left + 13 + 165 * index}" y="{top + height + 60}">{label}</text>')
         line = " ".join("{:.1f},{:.1f}".format(*place(row)) for row in frontier(of))
         svg.append(f'<polyline points="{line}" fill="none" stroke="{color}" stroke-width="1.5"/>')
         for row in of:
