@@ -33,8 +33,9 @@ ParameterFacts parameter_facts(const StepOptions& options) {
   return {.factored_shape = [specs](const std::string& name) { return specs.at(name).file_shape; },
           .takes_codes =
               [specs](const std::string& name) {
-                return !is_embedding_table(name) ||
-                       (name == kWordEmbedding && specs.at(name).shape[1] % kStateBlock == 0);
+                const ParameterSpec& spec = specs.at(name);
+                return !spec.is_embedding() ||
+                       (spec.part == ParameterSpec::Part::kWordEmbedding && spec.shape[1] % kStateBlock == 0);
               }};
 }
 

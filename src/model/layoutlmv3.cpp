@@ -12,9 +12,10 @@ namespace plimsoll {
 namespace {
 
 using Init = ParameterSpec::Init;
+using Part = ParameterSpec::Part;
 
-void add_spec(std::vector<ParameterSpec>& specs, std::string name, Shape shape, Init init) {
-  specs.push_back({.name = std::move(name), .shape = shape, .file_shape = shape, .init = init});
+void add_spec(std::vector<ParameterSpec>& specs, std::string name, Shape shape, Init init, Part part = Part::kOther) {
+  specs.push_back({.name = std::move(name), .shape = shape, .file_shape = shape, .init = init, .part = part});
 }
 
 void add_layer_norm(std::vector<ParameterSpec>& specs, const std::string& name, std::int64_t width) {
@@ -22,22 +23,22 @@ void add_layer_norm(std::vector<ParameterSpec>& specs, const std::string& name, 
   add_spec(specs, name + ".bias", {width}, Init::kZeros);
 }
 
-void add_linear(std::vector<ParameterSpec>& specs, const std::string& name, std::int64_t out, std::int64_t in) {
-  add_spec(specs, name + ".weight", {out, in}, Init::kNormal);
-  add_spec(specs, name + ".bias", {out}, Init::kZeros);
+// `part`: of the weight; the bias belongs to a head with it, and to no other part.
+void add_linear(std::vector<ParameterSpec>& specs, const std::string& name, std::int64_t out, std::int64_t in,
+                Part part = Part::kOther) {
+  add_spec(specs, name + ".weight", {out, in}, Init::kNormal, part);
+  add_spec(specs, name + ".bias", {out}, Init::kZeros, part == Part::kHead ? part : Part::kOther);
 }
 
 // Adapters behind all of the base's parameters; then, what trains.
 void add_adapters(std::vector<ParameterSpec>& specs, const LayoutLMv3Config& config, const ModelOptions& options) {
   const LoraOptions& lora = options.lora;
   if (lora.enabled()) {
-    for (ParameterSpec& spec : specs) spec.trains = is_head_parameter(spec.name);
+    for (ParameterSpec& spec : specs) spec.trains = spec.is_head();
     for (const LinearMap& map : encoder_linear_maps(config)) {
       if (!lora.modules.contains(map.name)) continue;
-      add_spec(specs, lora_a_name(map.name), {lora.rank, map.in}, Init::kKaimingUniform);
-      specs.back().adapter = true;
-      add_spec(specs, lora_b_name(map.name), {map.out, lora.rank}, Init::kZeros);
-      specs.back().adapter = true;
+      add_spec(specs, lora_a_name(map.name), {lora.rank, map.in}, Init::kKaimingUniform, Part::kAdapter);
+      add_spec(specs, lora_b_name(map.name), {map.out, lora.rank}, Init::kZeros, Part::kAdapter);
     }
   }
   for (ParameterSpec& spec : specs) {
@@ -275,18 +276,20 @@ std::vector<ParameterSpec> parameter_specs(const LayoutLMv3Config& c, const Mode
   const std::string embeddings = root + "embeddings.";
   add_spec(specs, root + "cls_token", {1, 1, c.hidden_size}, Init::kZeros);
   add_spec(specs, root + "pos_embed", {1, c.visual_tokens(), c.hidden_size}, Init::kZeros);
-  add_spec(specs, embeddings + "word_embeddings.weight", {c.vocab_size, c.hidden_size}, Init::kNormalPaddingRow);
-  add_spec(specs, embeddings + "token_type_embeddings.weight", {c.type_vocab_size, c.hidden_size}, Init::kNormal);
+  add_spec(specs, embeddings + "word_embeddings.weight", {c.vocab_size, c.hidden_size}, Init::kNormalPaddingRow,
+           Part::kWordEmbedding);
+  add_spec(specs, embeddings + "token_type_embeddings.weight", {c.type_vocab_size, c.hidden_size}, Init::kNormal,
+           Part::kEmbedding);
   add_layer_norm(specs, embeddings + "LayerNorm", c.hidden_size);
   add_spec(specs, embeddings + "position_embeddings.weight", {c.max_position_embeddings, c.hidden_size},
-           Init::kNormalPaddingRow);
+           Init::kNormalPaddingRow, Part::kEmbedding);
   for (const char* axis : {"x", "y"}) {
     add_spec(specs, fmt::format("{}{}_position_embeddings.weight", embeddings, axis),
-             {c.max_2d_position_embeddings, c.coordinate_size}, Init::kNormal);
+             {c.max_2d_position_embeddings, c.coordinate_size}, Init::kNormal, Part::kEmbedding);
   }
   for (const char* axis : {"h", "w"}) {
     add_spec(specs, fmt::format("{}{}_position_embeddings.weight", embeddings, axis),
-             {c.max_2d_position_embeddings, c.shape_size}, Init::kNormal);
+             {c.max_2d_position_embeddings, c.shape_size}, Init::kNormal, Part::kEmbedding);
   }
   // A convolution with stride = kernel is a linear map of patches: [D, 3, 16, 16] read as [D, 768].
   add_linear(specs, root + "patch_embed.proj", c.hidden_size, c.num_channels * c.patch_size * c.patch_size);
@@ -296,12 +299,12 @@ std::vector<ParameterSpec> parameter_specs(const LayoutLMv3Config& c, const Mode
   for (std::int64_t i = 0; i < c.num_hidden_layers; ++i) {
     const std::string layer = fmt::format("{}encoder.layer.{}.", root, i);
     for (const char* part : {"query", "key", "value"}) {
-      add_linear(specs, layer + "attention.self." + part, c.hidden_size, c.hidden_size);
+      add_linear(specs, layer + "attention.self." + part, c.hidden_size, c.hidden_size, Part::kEncoderMatrix);
     }
-    add_linear(specs, layer + "attention.output.dense", c.hidden_size, c.hidden_size);
+    add_linear(specs, layer + "attention.output.dense", c.hidden_size, c.hidden_size, Part::kEncoderMatrix);
     add_layer_norm(specs, layer + "attention.output.LayerNorm", c.hidden_size);
-    add_linear(specs, layer + "intermediate.dense", c.intermediate_size, c.hidden_size);
-    add_linear(specs, layer + "output.dense", c.hidden_size, c.intermediate_size);
+    add_linear(specs, layer + "intermediate.dense", c.intermediate_size, c.hidden_size, Part::kEncoderMatrix);
+    add_linear(specs, layer + "output.dense", c.hidden_size, c.intermediate_size, Part::kEncoderMatrix);
     add_layer_norm(specs, layer + "output.LayerNorm", c.hidden_size);
   }
   const auto add_table = [&](const char* name, std::int64_t bins) {
@@ -314,23 +317,22 @@ std::vector<ParameterSpec> parameter_specs(const LayoutLMv3Config& c, const Mode
     add_table("rel_pos_y_bias", c.rel_2d_pos_bins);
   }
   if (c.mlp_head()) {
-    add_linear(specs, "classifier.dense", c.hidden_size, c.hidden_size);
-    add_linear(specs, "classifier.out_proj", c.num_labels(), c.hidden_size);
+    add_linear(specs, "classifier.dense", c.hidden_size, c.hidden_size, Part::kHead);
+    add_linear(specs, "classifier.out_proj", c.num_labels(), c.hidden_size, Part::kHead);
   } else {
-    add_linear(specs, "classifier", c.num_labels(), c.hidden_size);
+    add_linear(specs, "classifier", c.num_labels(), c.hidden_size, Part::kHead);
   }
   add_adapters(specs, c, options);
   return specs;
 }
 
 DType parameter_type(const ParameterSpec& spec, DType dtype, const ModelOptions& options) {
-  const bool matrix = spec.shape.rank() == 2 && !spec.adapter;
-  const bool encoder_weight = matrix && spec.name.find(".encoder.layer.") != std::string::npos;
+  const bool encoder_matrix = spec.part == Part::kEncoderMatrix;
   if (!spec.trains && is_coded(options.frozen_weights)) {
-    if (encoder_weight) return options.frozen_weights;
-    if (spec.name == kWordEmbedding) return DType::kQ8;
+    if (encoder_matrix) return options.frozen_weights;
+    if (spec.part == Part::kWordEmbedding) return DType::kQ8;
   }
-  return dtype == DType::kBF16 && encoder_weight ? dtype : wide(dtype);
+  return dtype == DType::kBF16 && encoder_matrix ? dtype : wide(dtype);
 }
 
 std::set<std::string> layer_output_nodes(const LayoutLMv3Config& config) {

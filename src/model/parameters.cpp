@@ -99,7 +99,7 @@ ParameterReport visit(const std::vector<ParameterSpec>& specs, const ParameterSo
   };
   // A head is made new whole or not at all: one of which a tensor is missing is torn, not half new.
   const bool has_head = std::ranges::any_of(specs, [&](const ParameterSpec& spec) {
-    return is_head_parameter(spec.name) &&
+    return spec.is_head() &&
            (in_weights(spec) ||
             (source.adapter != nullptr && source.adapter->find(kAdapterPrefix + spec.name) != nullptr));
   });
@@ -110,7 +110,7 @@ ParameterReport visit(const std::vector<ParameterSpec>& specs, const ParameterSo
       read_checked(spec, *source.adapter, adapter_name);
       continue;
     }
-    if (spec.adapter && source.adapter != nullptr) {
+    if (spec.is_adapter() && source.adapter != nullptr) {
       throw DataError({.what = "the adapter lacks a tensor",
                        .where = source.adapter->path().string(),
                        .found = fmt::format("{}, none named '{}'", counted(source.adapter->entries().size(), "tensor"),
@@ -118,12 +118,12 @@ ParameterReport visit(const std::vector<ParameterSpec>& specs, const ParameterSo
                        .allowed = fmt::format("'{}' with shape {}", adapter_name, to_string(spec.file_shape)),
                        .remedy = "copy the adapter again, or train it again"});
     }
-    if (source.weights == nullptr || spec.adapter) {
+    if (source.weights == nullptr || spec.is_adapter()) {
       fresh(spec);
       continue;
     }
     const std::optional<std::string> name = in_weights(spec);
-    if (is_head_parameter(spec.name) && (source.fresh_head || (!name && !has_head))) {
+    if (spec.is_head() && (source.fresh_head || (!name && !has_head))) {
       report.fresh.push_back(spec.name);
       if (name) used.insert(*name);
       fresh(spec);

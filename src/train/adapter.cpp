@@ -189,7 +189,7 @@ FileSums save_adapter(const fs::path& directory, const ModelBundle& bundle, cons
   sums["README.md"] = write_text_file(directory / "README.md", readme(bundle));
   std::vector<ParameterSpec> saved;
   for (ParameterSpec& spec : bundle.specs()) {
-    if (!spec.adapter && !is_head_parameter(spec.name)) continue;
+    if (!spec.is_adapter() && !spec.is_head()) continue;
     spec.name.insert(0, kAdapterPrefix);
     saved.push_back(std::move(spec));
   }
@@ -207,7 +207,7 @@ FileSums merge_adapter(const fs::path& directory, const ModelBundle& bundle) {
   std::vector<ParameterSpec> merged;
   std::vector<TensorDeclaration> declarations;
   for (const ParameterSpec& spec : bundle.specs()) {
-    if (spec.adapter) {
+    if (spec.is_adapter()) {
       adapters.emplace(spec.name, spec);
     } else {
       merged.push_back(spec);

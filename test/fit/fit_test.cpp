@@ -218,7 +218,7 @@ TEST(PlanRun, EachOptimizerHasItsBytes) {
     if (!spec.trains) continue;
     const std::int64_t elements = spec.shape.elements(), blocks = (elements + 255) / 256;
     // No row of these tables is a whole block of codes.
-    const bool whole = elements < 4096 || is_embedding_table(spec.name);
+    const bool whole = elements < 4096 || spec.is_embedding();
     (whole ? exact : coded) += 2 * (whole ? aligned(4 * elements) : aligned(elements) + aligned(4 * blocks));
     const Shape& shape = spec.file_shape;
     const std::size_t rank = shape.rank();

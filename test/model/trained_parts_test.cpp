@@ -95,7 +95,7 @@ TEST(TrainedParts, FreshAdaptersAreThoseOfPeft) {
   options.lora.modules = lora_modules(tiny(), {"intermediate.dense"});
   std::map<std::string, std::vector<float>> values;
   for (const ParameterSpec& spec : parameter_specs(tiny(), options)) {
-    if (!spec.adapter) continue;
+    if (!spec.is_adapter()) continue;
     values[spec.name].resize(static_cast<std::size_t>(spec.shape.elements()));
     initialise_parameter(tiny(), spec, 7, values[spec.name]);
   }
