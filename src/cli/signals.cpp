@@ -13,6 +13,7 @@ namespace {
 
 Interrupt interrupt;
 std::atomic<bool> ends_run{false};  // whether a signal asks the run to end instead of ending the process
+sigset_t asked{};                   // the signals that have asked the run to end; only the thread that waits uses it
 
 // Goes around the streams' buffers, which another thread may be filling.
 void print(std::string_view text) {
@@ -52,7 +53,8 @@ void serve(int signal) {
     print("\nsaving the last finished update; the run continues\n");
   } else if (!ends_run) {
     if (!is_ignored(signal)) end_by(signal);
-  } else if (interrupt.end_signal() == 0) {
+  } else if (::sigismember(&asked, signal) == 0) {
+    ::sigaddset(&asked, signal);
     interrupt.request_end(signal);
     print("\nsaving the last finished update before ending; press Ctrl-C (or send the signal) again to end at once\n");
   } else if (signal != SIGXCPU) {  // the kernel repeats that one every second

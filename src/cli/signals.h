@@ -17,8 +17,8 @@ namespace plimsoll {
 // SIGXCPU end the process unless they are ignored, as they would without this. Call it once, before any thread is
 // started.
 void watch_signals();
-// From now on SIGINT, SIGTERM, SIGHUP (unless it is ignored, as nohup does) and SIGXCPU ask the run to save and end. A
-// second one ends the process at once; a second SIGXCPU, which the kernel repeats every second, does not.
+// From now on SIGINT, SIGTERM, SIGHUP (unless it is ignored, as nohup does) and SIGXCPU ask the run to save and end.
+// The same signal again ends the process at once; SIGXCPU, which the kernel repeats every second, does not.
 Interrupt& interrupt_on_signals();
 
 }  // namespace plimsoll

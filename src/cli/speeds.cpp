@@ -49,7 +49,7 @@ bool run_calibrate(const Device& device, DType precision) {
   ::posix_spawn_file_actions_init(&files);
   ::posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
   ::posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  // Signals that this process keeps for a thread that waits for them end the other one.
+  // This process blocks signals for the thread that waits for them; the other one takes them as usual.
   posix_spawnattr_t attributes;
   ::posix_spawnattr_init(&attributes);
   sigset_t none;
