@@ -1,13 +1,13 @@
 #include "doctor/diagnosis.h"
 
 #include <algorithm>
-#include <cctype>
 #include <functional>
 #include <map>
 #include <optional>
 #include <set>
 #include <span>
 
+#include "doctor/error_lines.h"
 #include "doctor/hints.h"
 #include "doctor/log_lines.h"
 #include "doctor/log_words.h"
@@ -37,82 +37,12 @@ struct Hit {
   bool told = false;            // on an error's line, or in a traceback
   bool inside = false;          // in a traceback
   bool warns = false;           // on a line that calls itself a warning
-  bool passing = false;         // in the traceback of a thread that only read a subprocess's output
   bool source = false;          // on a line of source that a traceback shows, and that raises nothing
   std::size_t weight = 0;       // how many characters of the line the pattern names
   Evidence evidence{};
 };
 
-// "ValueError: …" as Python names what ended a traceback; no "mean absolute error: 0.1".
-bool names_exception(std::string_view text) {
-  for (const std::string_view word : {"Error: ", "Exception: ", "Invalid: "}) {
-    const std::size_t at = text.find(word);
-    if (at != std::string_view::npos && at > 0 && std::isalnum(static_cast<unsigned char>(text[at - 1])) != 0)
-      return text.find("Warning") == std::string_view::npos;
-  }
-  return false;
-}
-
-// "ERROR:    Error loading ASGI app", "2024-05-02 11:07 - ERROR - upload failed": a logger's word, after which programs
-// go on.
-bool is_logged_error(std::string_view text) {
-  const std::size_t at = text.find("ERROR");
-  if (at == std::string_view::npos || at > 48) return false;
-  const std::string small = to_small_letters(text);
-  for (const std::string_view word :
-       {"fatal", "terminate called", "core dumped", "segmentation fault", "non-zero exit"})
-    if (small.find(word) != std::string::npos) return false;
-  const auto is_letter = [&](std::size_t i) {
-    return i < text.size() && std::isalnum(static_cast<unsigned char>(text[i])) != 0;
-  };
-  return (at == 0 || !is_letter(at - 1)) && !is_letter(at + 5);
-}
-
-// How a traceback without a message, or with a name of its own, ends: "AssertionError", "queue.Empty".
-bool is_exception_name(std::string_view text) {
-  const std::string_view name = text.substr(0, text.find(':'));
-  return !name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) == 0 &&
-         std::all_of(name.begin(), name.end(),
-                     [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_'; });
-}
-
-// Source lines that a notebook's or rich's traceback shows around the one that failed: they say what did not happen.
-// "    745         position_embeddings = …" beside "--> 746 …"; "│   376 │   …" beside "│ ❱ 377 │ …".
-bool is_context_line(std::string_view text, bool notebook) {
-  const auto skip_blanks = [&] {
-    while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  };
-  skip_blanks();
-  constexpr std::string_view kBar = "│";
-  const bool rich = text.starts_with(kBar);
-  if (rich) text.remove_prefix(kBar.size());
-  if (!rich && !notebook) return false;
-  skip_blanks();
-  // "    [157](file:///…) try:", as VS Code shows it.
-  if (text.starts_with('[') && text.find("](") != std::string_view::npos && text.size() > 1 && text[1] >= '0' &&
-      text[1] <= '9')
-    return true;
-  std::size_t digits = 0;
-  while (digits < text.size() && text[digits] >= '0' && text[digits] <= '9') ++digits;
-  return digits > 0 && (digits == text.size() || text[digits] == ' ');
-}
-
 }  // namespace
-
-bool is_error(std::string_view small) {
-  // "SomeError: …" as Python ends a traceback, after whatever prefix a launcher sets; no "mean absolute error: 0.1".
-  for (const std::string_view word : {"error: ", "exception: ", "invalid: "}) {
-    const std::size_t at = small.find(word), end = at + word.size();
-    if (at == std::string_view::npos) continue;
-    const bool is_name = at > 0 && std::isalpha(static_cast<unsigned char>(small[at - 1])) != 0;
-    if (!is_name && end < small.size() && std::isdigit(static_cast<unsigned char>(small[end])) != 0) continue;
-    return small.find("warning") == std::string_view::npos;
-  }
-  for (const std::string_view words :
-       {"terminate called", "segmentation fault", "core dumped", "returned non-zero exit status", "aborted ("})
-    if (small.find(words) != std::string_view::npos) return true;
-  return small.ends_with("error") || small.starts_with("fatal");
-}
 
 std::string printable(std::string_view text, std::size_t limit) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
@@ -342,7 +272,7 @@ class LogReader::Impl {
   // Reads frames, and the rest of a message that takes several lines.
   void follow_exception(std::uint64_t number, std::string_view text, std::string_view small) {
     const std::string_view own = text.starts_with(prefix_) ? text.substr(prefix_.size()) : text;
-    // What a line raises or asserts is not only shown, but happened. Ranks that write at once tear frame and line
+    // A line that raises or asserts is not only shown: it happened. Ranks that write at once tear a frame and its line
     // apart.
     const std::string_view code = trimmed(own);
     is_source_ = own.starts_with(' ') && (is_frame_ || code.starts_with("from ") || code.starts_with("import ")) &&
@@ -410,10 +340,7 @@ class LogReader::Impl {
       linked_ = true;
       direct_next_ = small.find("direct cause") != std::string_view::npos;
     }
-    if (found_one_of(known_.threads)) {
-      passing_next_ = true;
-      reads_output_ = small.find("_readerthread") != std::string_view::npos;
-    }
+    if (found_one_of(known_.threads)) passing_next_ = true;
     if (found_one_of(known_.after)) is_after_ = passing_next_ = true;
     // The words before the heading are a launcher's prefix only if the next line has them, too; else it is a progress
     // bar.
@@ -461,7 +388,6 @@ class LogReader::Impl {
                     told,
                     in_traceback_,
                     only_warns(text),
-                    in_traceback_ && passing_ && reads_output_,
                     is_source_,
                     pattern_text.size(),
                     {number, printable_around(text, match)}});
@@ -528,7 +454,6 @@ class LogReader::Impl {
                       trigger->chain,
                       trigger->told,
                       trigger->inside,
-                      trigger->passing,
                       trigger->weight,
                       {},
                       {}};
@@ -568,7 +493,6 @@ class LogReader::Impl {
   bool linked_ = false, passing_next_ = false;         // the next traceback is the last one's; is no program's end
   bool notebook_ = false, passing_ = false;            // the last traceback is a notebook's; is no program's end
   bool is_after_ = false;                              // what is read fails while a program is taken down
-  bool reads_output_ = false;                          // the thread that failed last read a subprocess's output
   bool begins_traceback_ = false;                      // in the line that is being read
   bool in_traceback_ = false;                          // its exception has not come yet
   std::string prefix_;                                 // of its lines

@@ -35,7 +35,6 @@ struct Finding {
   std::uint64_t chain = 0;              // the tracebacks that Python says are of one failure have one number
   bool told = false;                    // the trigger is an error's line, or stands in a traceback
   bool inside = false;                  // it stands in a traceback
-  bool passing = false;                 // in that of a thread which only read a subprocess's output
   std::size_t weight = 0;               // of the trigger's text, how much the pattern says
   std::vector<std::uint64_t> chains{};  // of all errors that the rule's words were found in
   std::vector<Evidence> context{};      // what the rule found besides, in the log's order
@@ -78,10 +77,6 @@ class LogReader {
   class Impl;
   std::unique_ptr<Impl> impl_;
 };
-
-// True if a line is an error's: "SomeError: …" as Python ends a traceback, a C++ program's last words; in small
-// letters.
-bool is_error(std::string_view small);
 
 // A line as it may be printed: control characters and what is no UTF-8 replaced, cut at `limit` bytes.
 std::string printable(std::string_view text, std::size_t limit = kMaxQuoteBytes);

@@ -56,7 +56,7 @@ Frame make_frame(std::string_view path, std::uint64_t line, std::string_view fun
        {"site-packages/", "dist-packages/", "/lib/python3", "/lib64/python3", "<frozen", "<string>", "<__array",
         "/transformers/src/transformers/", "/python3.", "/anaconda3/lib/", "/miniconda3/lib/"})
     frame.library = frame.library || frame.path.find(part) != std::string::npos;
-  // "C:\\Python310\\lib\\json\\decoder.py"
+  // Windows installs Python as "C:\\Python310\\lib\\json\\decoder.py".
   if (const std::size_t python = frame.path.find("/python3"); python != std::string::npos) {
     const std::size_t slash = frame.path.find('/', python + 1);
     frame.library = frame.library || (slash != std::string::npos && frame.path.compare(slash, 5, "/lib/") == 0);

@@ -63,7 +63,7 @@ constexpr std::string_view kOwnModules[] = {"utils",  "util",    "src",    "mode
                                             "losses", "loss",    "train",  "trainer", "eval",    "test",    "main",
                                             "layers", "options", "tools",  "core",    "metrics", "networks"};
 
-// A name that may be put into a command: a letter, then letters, digits and . _ -, and no more of either than names
+// True for a name that may be put into a command: a letter, then letters, digits and . _ -, at most as many as names
 // have.
 bool is_package_name(std::string_view name) {
   return name.size() >= 2 && name.size() <= 40 && std::isalpha(static_cast<unsigned char>(name[0])) != 0 &&

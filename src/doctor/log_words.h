@@ -11,9 +11,11 @@ inline constexpr std::string_view kTraceback = "traceback (most recent call last
 inline constexpr std::string_view kLinks[] = {"the above exception was the direct cause",
                                               "during handling of the above exception",
                                               "original traceback (most recent"};
-// The traceback that follows ended no program; and, of these, what fails while a program that has ended is taken down.
+// The traceback that follows ended no program; nor does it say anything of the failure where it is of a program that is
+// taken down, or of the thread that reads a subprocess's output.
 inline constexpr std::string_view kThreads[] = {"^exception in thread"},
-                                  kAfter[] = {"^exception ignored in", "^error in atexit"};
+                                  kAfter[] = {"^exception ignored in", "^error in atexit",
+                                              "^exception in thread*_readerthread"};
 // Only a run that came to its end prints these.
 inline constexpr std::string_view kClosings[] = {"train_runtime",           "training completed",
                                                  "training complete",       "training finished",

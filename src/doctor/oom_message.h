@@ -24,7 +24,7 @@ struct OomNumbers {
 
   // True if the message says how much was wanted and how much the device has.
   bool tells() const { return tried.has_value() && total.has_value(); }
-  // Whether tensors hold three quarters of the device: the run is too large for it, gaps between them or not.
+  // True if tensors hold three quarters of the device: the run is too large for it, gaps between them or not.
   bool filled_by_tensors() const { return allocated && total && *allocated > *total / 4 * 3; }
   bool empty() const { return !tried && !total && !resident && !allocated; }
 };
@@ -42,7 +42,8 @@ std::optional<std::uint64_t> read_bytes_at(std::string_view text);
 // The same, ending where `text` ends.
 std::optional<std::uint64_t> read_bytes_before(std::string_view text);
 
-// Rules ask these.
+// Rules ask these: whether free memory lies in pieces too small, whether other processes hold much of the device, and
+// whether one allocation is larger than the device.
 bool is_fragmented(const OomNumbers& numbers);
 bool others_hold_much(const OomNumbers& numbers);
 bool wants_more_than_all(const OomNumbers& numbers);

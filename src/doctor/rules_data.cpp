@@ -116,8 +116,8 @@ std::vector<Rule> data_rules() {
            "classification_report(..., labels=range(len(target_names)), target_names=target_names, zero_division=0)"},
       {.name = "loss-shapes",
        .when = {"expected input batch_size*to match target batch_size",
-                "using a target size*that is different to the input size", "target size*must be the same as input size",
-                "multi-target not supported", "expected target size", "inconsistent tensor size, expected tensor"},
+                "using a target size*that is different to the input size", "multi-target not supported",
+                "expected target size", "inconsistent tensor size, expected tensor"},
        .what = "logits and labels have different shapes",
        .cause = "Labels were padded or truncated otherwise than input_ids (per word instead of per token), or logits "
                 "include the visual tokens",

@@ -180,8 +180,6 @@ std::vector<Rule> load_rules() {
                 "cannot find the requested files in the*cache",
                 "localentrynotfounderror",
                 "we couldn't connect to",
-                "offline mode is enabled",
-                "offlinemodeisenabled",
                 "maxretryerror*huggingface",
                 "httpsconnectionpool*huggingface",
                 "failed to resolve 'huggingface.co'",

@@ -92,25 +92,23 @@ class Judge {
     return f.rule->heals && (!story_.eval_finite || story_.relapses >= kRelapses);
   }
   bool is_over(const Finding& f) const {
-    const bool passes =
-        is_mild(f) || f.rule->heals || f.rule->passes || f.passing || calls_itself_warning(f.trigger.text);
-    if (f.passing && story_.bar_line > f.trigger.line) return true;
+    const bool passes = is_mild(f) || f.rule->heals || f.rule->passes || calls_itself_warning(f.trigger.text);
     if (is_lasting_nan(f)) return ended_well(f.trigger.line, f.updates);
     return passes ? went_on(f.trigger.line, f.updates) : ended_well(f.trigger.line, f.updates);
   }
+  bool is_clean() const { return story_.errors.empty() && story_.exceptions.empty(); }
   // True if the log shows training that works, or that has come to its end.
   bool made_progress() const {
     if (!story_.eval_finite || story_.relapses >= kRelapses) return false;
     if (story_.closing_line > 0 || story_.results) return true;
     // Not every program prints losses.
-    const bool clean = story_.errors.empty() && story_.exceptions.empty();
-    return story_.finite && std::max(story_.updates, clean ? story_.bars : 0) >= kUpdatesAfterSurvival;
+    return story_.finite && std::max(story_.updates, is_clean() ? story_.bars : 0) >= kUpdatesAfterSurvival;
   }
   // True if nothing was found but what runs that work print, too, and what the run outlived.
   bool only_usual() const {
-    const bool clean = story_.errors.empty() && story_.exceptions.empty();
-    return !findings_.empty() && std::all_of(findings_.begin(), findings_.end(),
-                                             [&](const Finding& f) { return is_over(f) || (clean && f.rule->usual); });
+    return !findings_.empty() && std::all_of(findings_.begin(), findings_.end(), [&](const Finding& f) {
+      return is_over(f) || (is_clean() && f.rule->usual);
+    });
   }
   bool ended_in_peace() const {
     for (const Exception& e : story_.exceptions) {

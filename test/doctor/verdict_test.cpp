@@ -84,14 +84,15 @@ TEST(Verdict, TheUsualIsNoFailure) {
 }
 
 // An exception of a thread that only reads a subprocess's output ends nothing.
-TEST(Verdict, AThreadsExceptionIsOutlivedByProgress) {
+TEST(Verdict, AThreadThatReadsOutputFailsNothing) {
   const std::string thread =
       "Exception in thread Thread-2 (_readerthread):\nTraceback (most recent call last):\n"
       "  File \"/usr/lib/python3.11/subprocess.py\", line 1599, in _readerthread\n    buffer.append(fh.read())\n"
       "UnicodeDecodeError: 'utf-8' codec can't decode byte 0xad in position 7: invalid start byte\n";
   const std::string bars = "  3%|1 | 1/30 [00:21<10:19, 21.38s/it]\n  7%|2 | 2/30 [00:26<05:23, 11.57s/it]\n";
   EXPECT_EQ(name_of(diagnose(thread + bars)), "no failure");
-  EXPECT_EQ(name_of(diagnose(bars + thread)), "not-text");
+  EXPECT_EQ(name_of(diagnose(bars + thread)), "no failure");
+  EXPECT_EQ(name_of(diagnose(thread + kOom)), "oom");
 }
 
 // A part of a loss may be 0, and not every program prints losses.
