@@ -352,7 +352,7 @@ void resolve_device_memory(MemoryRequest& memory, Backend& backend) {
     }
     if (memory.budget_bytes == 0) memory.budget_bytes = usual_budget(use->held_bytes, use->free_bytes);
     if (memory.host_budget_bytes == 0) {  // another machine's host may have any memory
-      memory.host_budget_bytes = memory.other_machine ? std::numeric_limits<std::size_t>::max() / 2
+      memory.host_budget_bytes = memory.other_machine ? std::numeric_limits<std::size_t>::max()
                                                       : usual_budget(resident_bytes(), available_memory_bytes());
     }
     return;

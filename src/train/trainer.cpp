@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "train/model_place.h"
+#include "train/resume_changes.h"
 #include "train/run_directory.h"
 
 namespace plimsoll {
@@ -169,34 +170,7 @@ void Trainer::begin_from(const std::filesystem::path& resume) {
     }
     throw DataError(std::move(problem));
   }
-  std::string changes;
-  const auto differs = [&](const char* what, const auto& then, const auto& now) {
-    if (then != now) changes += fmt::format("{}{}: {} then, {} now", changes.empty() ? "" : "; ", what, then, now);
-  };
-  differs("--seed", saved.seed, state_.seed);
-  differs("--train-batch-size", saved.train_batch_size, state_.train_batch_size);
-  differs("micro-batch", saved.micro_batch_size, state_.micro_batch_size);
-  differs("windows of training data", saved.examples, state_.examples);
-  differs("--max-length", saved.max_length, state_.max_length);
-  differs("updates in all", saved.total_steps, state_.total_steps);
-  if (!saved.device.empty()) differs("device", saved.device, state_.device);
-  if (saved.device.empty() || saved.device == state_.device) differs("threads", saved.threads, state_.threads);
-  if (!saved.options.empty()) differs("options", saved.options, state_.options);
-  const auto changed = [&](const char* what, const std::string& then, const std::string& now) {
-    if (!then.empty() && then != now) changes += fmt::format("{}{}", changes.empty() ? "" : "; ", what);
-    return !then.empty() && then != now;
-  };
-  // Other windows have other tokens and labels: that is one change, not three.
-  if (saved.examples == state_.examples && !changed("other training data", saved.data, state_.data)) {
-    changed("other words or boxes in the training data", saved.tokens, state_.tokens);
-    changed("other labels on the words of the training data", saved.labels, state_.labels);
-    // Pages that were skipped are not looked at again: their pictures may have changed since.
-    if (indices_of(saved.skipped_pages, false).empty()) {
-      changed("other pictures in the training data", saved.images, state_.images);
-    }
-  }
-  changed("other weights of the adapter's base model", saved.base, state_.base);
-  if (!changes.empty()) {
+  if (const std::string changes = resume_changes(saved, state_); !changes.empty()) {
     log_warning(fmt::format("this run differs from the one that wrote {}, so it will not continue bit for bit: {}",
                             resume.string(), changes));
   }

@@ -1,4 +1,4 @@
-// What attention and its gradient share on the GPU (attention.cu, attention_grad.cu): both compute a head's scores tile
+// Attention and its gradient on the GPU (attention.cu, attention_grad.cu) share this: both compute a head's scores tile
 // by tile in the registers of a block's warps, and never store a tile.
 //
 // A block takes Form::kRows rows of one sample and head, 16 a warp, and walks over the sample's other side, kTile at a

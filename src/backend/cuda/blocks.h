@@ -1,5 +1,5 @@
-// What the threads of a block compute together: sums, always in the same order, and counts of the threads before. Every
-// thread of the block has to call them.
+// The threads of a block compute these together: sums, always in the same order, and counts of the threads before.
+// Every thread of the block has to call them.
 #pragma once
 
 #include "backend/cuda/device.h"

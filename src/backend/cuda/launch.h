@@ -1,4 +1,4 @@
-// What the launches of kernels share. Only files that a CUDA compiler, or the emulator, compiles include it.
+// Launches of kernels share this. Only files that a CUDA compiler, or the emulator, compiles include it.
 #pragma once
 
 #include <algorithm>

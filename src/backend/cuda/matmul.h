@@ -58,7 +58,7 @@ class Matmuls {
   // products were timed.
   std::size_t tune(std::span<std::byte> memory);
 
-  // Whether a product can run whose bounded size is now `size`, at most its capacity's.
+  // True if a product can run whose bounded size is now `size`, at most its capacity's.
   bool can_run(const Announced& product, std::int64_t size);
   // Runs it. Throws EnvironmentError where the library fails.
   void run(const Announced& product, std::int64_t size, const MatmulBuffers& buffers);
