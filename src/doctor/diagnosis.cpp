@@ -251,6 +251,7 @@ class LogReader::Impl {
     raised.at_start = raised.at_start || ends_traceback;
     raised.layer = layer_of(frames_);
     raised.place = place_of(frames_);
+    raised.in_library = !frames_.empty() && frames_.back().library;
     raised.asserted = assertion_;
     // "ImportError: " and "RuntimeError: Error(s) in loading state_dict for Model:" go on in the next lines.
     exception_lines_ = raised.message.empty() || raised.message.ends_with(':') || raised.name() == "ValidationError"
@@ -445,7 +446,7 @@ class LogReader::Impl {
                      [](const Hit* a, const Hit* b) { return a->evidence.line < b->evidence.line; });
     std::optional<Finding> found;
     for (const Hit* trigger : triggers) {
-      if (found && trigger->updates < found->updates + kUpdatesAfterSurvival &&
+      if (found && !rule.last_words && trigger->updates < found->updates + kUpdatesAfterSurvival &&
           (!only_warns(found->trigger.text) || trigger->warns))
         continue;
       Finding finding{&rule,

@@ -265,9 +265,14 @@ std::optional<Frame> read_frame(std::string_view text) {
 }
 
 Layer layer_of(std::span<const Frame> frames) {
+  // True for a package's file that another file imports: whatever fails above it fails for the import.
+  const auto is_imported = [](const Frame& frame, const Frame& caller) {
+    return frame.library && frame.function == "<module>" && caller.path.find("runpy") == std::string::npos;
+  };
   Layer weak = Layer::kUnknown;
   for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
-    const Layer layer = layer_of(*frame);
+    const bool imported = frame + 1 != frames.rend() && is_imported(*frame, *(frame + 1));
+    const Layer layer = imported ? Layer::kImport : layer_of(*frame);
     if (!is_weak(layer)) return weak == Layer::kOwnCode && layer == Layer::kTrainer ? weak : layer;
     if (weak == Layer::kUnknown) weak = layer;
   }

@@ -22,7 +22,8 @@ struct Raised {
   std::string place{};     // place_of its frames
   Layer layer = Layer::kUnknown;
   bool has_frames = false;
-  bool at_start = false;  // the line begins with it, a rank's number aside
+  bool in_library = false;  // the last of its frames is a library's
+  bool at_start = false;    // the line begins with it, a rank's number aside
 
   std::string name() const;  // the class without its module
 };

@@ -54,6 +54,7 @@ struct Rule {
   bool usual = false;                        // runs that work print it, too: alone it is no failure
   bool from_outside = false;                 // the program was ended by another one
   bool heals = false;                        // losses above 0 after it say that it has passed
+  bool last_words = false;                   // no program goes on after it: the last one is of the last run of several
   bool passes = false;                       // losses after it say that the run went on without it
   bool reads_numbers = false;                // the answer tells the numbers of that message
   bool saves_memory = false;                 // after `fix`, what saves a training run's memory (doctor/advice.h)

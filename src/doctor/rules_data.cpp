@@ -257,6 +257,39 @@ std::vector<Rule> data_rules() {
        .fix = "padding='max_length' in the processor, or DataCollatorForTokenClassification, with bbox padded by [0, "
               "0, 0, 0]; drop text columns",
        .command = "plimsoll train packs pages of any length without padding"},
+      {.name = "collate-keys",
+       .when = {"keyerror: "},
+       .with = {{"in default_collate", "in collate", "collate.py"}},
+       .refines = {"worker-exception"},
+       .what = "samples of one batch do not hold the same fields",
+       .cause = "default_collate takes the first sample's fields and looks each up in all others: one lacks the field "
+                "that the message names",
+       .confirm = "the set of keys of every sample: {tuple(sorted(s)) for s in dataset}",
+       .fix = "give every sample the same fields (a default where there is nothing), or a collate_fn of your own"},
+      {.name = "list-not-tensor",
+       .when = {"'list' object has no attribute 'shape'", "'list' object has no attribute 'to'",
+                "'list' object has no attribute 'size'", "'list' object has no attribute 'dim'",
+                "'list' object has no attribute 'unsqueeze'", "'list' object has no attribute 'squeeze'",
+                "'list' object has no attribute 'device'", "'list' object has no attribute 'dtype'",
+                "'list' object has no attribute 'float'", "'list' object has no attribute 'cuda'"},
+       .what = "a list is where a tensor is expected",
+       .cause = "A data set of Hugging Face's gives what it stores as lists, tensors too, unless its format is set\n"
+                "A processor or tokenizer was called without return_tensors=\"pt\", or its collator is missing",
+       .confirm = "type(sample[NAME]) just before that line",
+       .fix =
+           "dataset.set_format(\"torch\"), or torch.tensor(sample[NAME]); return_tensors=\"pt\"; for a list of tensors "
+           "torch.stack"},
+      {.name = "not-one-element",
+       .when = {"elements cannot be converted to scalar", "elements cannot be converted to python scalar",
+                "only one element tensors can be converted to python scalars"},
+       .with = {{".item(", "float(", "int(", "math.", "format("}},
+       .refines = {"collate", "metric-logits"},
+       .what = "one number was asked for from a tensor that holds several",
+       .cause =
+           ".item(), float() or int() of what was expected to be one value: a loss without reduction, or one value for "
+           "each sample of the batch",
+       .confirm = "print the tensor's shape just before that line",
+       .fix = ".mean().item() for one number of the batch; .tolist() for all of them"},
       {.name = "ocr-and-boxes",
        .when = {"cannot provide bounding boxes if you initialized", "cannot provide word labels if you initialized",
                 "you initialized the image processor with apply_ocr",

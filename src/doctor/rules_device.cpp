@@ -304,6 +304,7 @@ std::vector<Rule> device_rules() {
        .command = "plimsoll doctor says who holds the GPU"},
       {.name = "invalid-device",
        .when = {"invalid device ordinal", "cudaerrorinvaliddevice", "invalid device id", "you requested gpu: [",
+                "gpus, but only*gpus available", "gpus but only*available", "gpus requested but only",
                 "device >= 0 && device < num_gpus"},
        .what = "a GPU was asked for that does not exist",
        .cause = "cuda:1 on a machine with one GPU, CUDA_VISIBLE_DEVICES that hides it (numbers begin at 0 among the "

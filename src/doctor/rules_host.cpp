@@ -121,8 +121,7 @@ std::vector<Rule> host_rules() {
        .confirm = "the script has its training call at top level",
        .fix = "put everything that runs below `if __name__ == '__main__':`, or num_workers=0"},
       {.name = "worker-pickle",
-       .when = {"can't pickle", "cannot pickle", "pickle.picklingerror", "^picklingerror", "can't get local object",
-                "pickle data was truncated"},
+       .when = {"can't pickle", "cannot pickle", "pickle.picklingerror", "^picklingerror", "can't get local object"},
        .with = {{"multiprocessing", "spawn", "dataloader", "num_workers"}},
        .what = "the data set cannot be sent to worker processes",
        .cause = "With spawn, the data set, the collator and the transforms are pickled; a lambda, a local function, an "
@@ -239,9 +238,9 @@ std::vector<Rule> host_rules() {
       {.name = "peer-gone",
        .level = Level::kEcho,
        .when = {"connectionreseterror: [errno 104]", "connectionrefusederror: [errno 111]", "brokenpipeerror",
-                "eoferror", "filenotfounderror: [errno 2]"},
-       .with = {{"multiprocessing/connection.py", "multiprocessing/resource_sharer.py", "multiprocessing/queues.py",
-                 "rebuild_storage_fd", "multiprocessing/reduction.py", "spawn_main"}},
+                "eoferror", "filenotfounderror: [errno 2]", "pickle data was truncated"},
+       .with = {{"from_parent", "multiprocessing/connection.py", "multiprocessing/resource_sharer.py",
+                 "multiprocessing/queues.py", "rebuild_storage_fd", "multiprocessing/reduction.py", "spawn_main"}},
        .what = "a process lost its connection to another one that had ended",
        .cause = "The other process, a data loader worker or the main program, ended first",
        .confirm = "its own last lines, earlier or elsewhere in the log; dmesg | grep -i oom",
@@ -263,6 +262,23 @@ std::vector<Rule> host_rules() {
        .fix = "ask for more time, save checkpoints more often, and resume",
        .command = "plimsoll train saves a checkpoint when it is told to stop (SIGTERM), and --resume-from-checkpoint "
                   "goes on bit for bit"},
+      {.name = "time-limit-after-end",
+       .when = {"due to time limit", "cancelled at*time limit", "walltime*exceeded", "exceeded*walltime"},
+       .anywhere = {{"train_runtime", "training completed", "training complete", "training finished",
+                     "finished training", "stopped: `max_epochs=", "stopped: `max_steps=", "total training time",
+                     "training took", "training done", "training has finished", "training wall time",
+                     "training time:"}},
+       .from_outside = true,
+       .refines = {"time-limit", "killed", "terminated"},
+       .what = "the scheduler ended the job at its time limit, and a training in it had come to its end before",
+       .cause = "The program did not exit after its training: a process, a worker or a Spark or Ray session was not "
+                "closed, or one rank waits for another\n"
+                "What follows the training (an evaluation, the next training of the job) takes longer than the job may",
+       .confirm = "the time of the last line of the program against the time of the cancellation; py-spy dump of the "
+                  "processes that are left",
+       .fix = "destroy_process_group(), spark.stop(), wandb.finish() at the end\n"
+              "ask for more time, or a job for each training",
+       .command = "plimsoll train ends when its model is saved"},
       {.name = "killed",
        .level = Level::kConsequence,
        .when = {"]killed$",

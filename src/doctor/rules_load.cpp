@@ -268,6 +268,21 @@ std::vector<Rule> load_rules() {
        .confirm = "curl -v https://huggingface.co shows who issued the certificate",
        .fix = "REQUESTS_CA_BUNDLE and SSL_CERT_FILE with the proxy's certificate; pip install -U certifi; or download "
               "elsewhere and HF_HUB_OFFLINE=1"},
+      {.name = "no-network",
+       .when = {"network is unreachable", "no route to host", "name or service not known", "getaddrinfo failed",
+                "nodename nor servname provided", "urlopen error", "[errno 110] connection timed out", "connecttimeout",
+                "connecterror"},
+       .with = {{"urllib", "urlopen", "requests/", "httpx", "http/client.py", "download", "boto", "gdown", "wget",
+                 "ftplib"}},
+       .without = {"http error 4", "certificate_verify_failed"},
+       .refines = {"hub-unreachable"},
+       .what = "something cannot be downloaded: this machine does not reach the server",
+       .cause = "The machine has no way to the internet (a compute node, a container), or only through a proxy that is "
+                "not set\n"
+                "The server's name is misspelt, or the server no longer exists",
+       .confirm = "curl -I with the address in the message or the traceback, on this very machine",
+       .fix = "download it on a machine with network (a login node) into the same cache, or give the local path\n"
+              "set https_proxy where there is one"},
       {.name = "download-cut",
        .when = {"consistency check failed: file should be of size", "incompleteread(", "chunkedencodingerror",
                 "connection broken: ", "read timed out", "contenttooshorterror", "retrieval incomplete",

@@ -116,6 +116,21 @@ std::vector<Rule> number_rules() {
        .fix = "bf16=True instead of fp16=True (Ampere or newer), or F32\n"
               "a lower learning rate, max_grad_norm=1; go back to a checkpoint from before",
        .command = kFirstNaN},
+      {.name = "nan-assert",
+       .level = Level::kCause,
+       .when = {"device-side assert triggered", "cudaerrorassert", "hiperrorassert"},
+       .anywhere = {kNotFinite},
+       .without_anywhere = {"assertion*failed"},
+       .quotes_losses = true,
+       .refines = with_nan({"device-assert", "assert-long"}),
+       .what = "the loss became NaN, and then a CUDA kernel that got NaN failed its assertion",
+       .cause = "The learning rate is too high, there is no warm-up, or gradients are not clipped\n"
+                "Half precision (fp16) overflowed\n"
+                "The data: NaN in the input, boxes without area, a target out of range",
+       .confirm = "the same steps with a tenth of the learning rate: the loss falls, and nothing is asserted",
+       .fix = "a lower learning rate with warm-up, max_grad_norm=1; bf16=True instead of fp16=True\n"
+              "stop at the first loss that is not finite, and look at that batch",
+       .command = kFirstNaN},
       {.name = "nan-at-start",
        .level = Level::kConsequence,
        .when = kNotFinite,

@@ -295,6 +295,32 @@ std::vector<Rule> package_rules() {
        .confirm = "which NAME; echo $PATH, in the job itself",
        .fix =
            "source ~/miniconda3/etc/profile.d/conda.sh before conda activate; module load …; the program's full path"},
+      {.name = "program-not-started",
+       .when = {"permissionerror*", "[winerror 5]", "[winerror 193]", "oserror: [errno 8] exec format error"},
+       .with = {{"_execute_child", "posix_spawn(", "createprocess("}},
+       .refines = {"output-unwritable", "file-in-use"},
+       .what = "the system does not start another program",
+       .cause = "The path that is called is a directory, or a file without the right to be executed (a setting like "
+                "tesseract_cmd wants the program itself)\n"
+                "The program is for another kind of machine, or a security setting forbids it",
+       .confirm = "call the program by the same path in a shell; ls -l on it",
+       .fix = "the full path of the program (…\\Tesseract-OCR\\tesseract.exe); chmod +x"},
+      {.name = "yaml-loader",
+       .when = {"load() missing 1 required positional argument: 'loader'"},
+       .what = "PyYAML 6 or later wants a Loader, and the code that calls yaml.load is older",
+       .cause = "PyYAML was updated beside a package (dask, an old repository) that calls yaml.load(file)",
+       .confirm = "pip show pyyaml; the line that the traceback names last is whose call it is",
+       .fix = "update the package that calls it; in own code yaml.safe_load(file); else pip install 'pyyaml<6'"},
+      {.name = "gguf-export",
+       .when = {"llama-quantize*does not exist", "unsloth: quantization failed", "failed compiling llama.cpp",
+                "llama.cpp*does not exist", "convert_hf_to_gguf.py*no such file"},
+       .what = "the export to GGUF failed: llama.cpp is not built here",
+       .cause =
+           "Unsloth builds llama.cpp when a model is exported, and could not (no cmake or compiler, no network, no "
+           "rights); the training before it is not concerned",
+       .confirm = "ls llama.cpp: no llama-quantize",
+       .fix = "git clone llama.cpp, build it with cmake, and export again; or save_pretrained_merged without GGUF and "
+              "convert it on another machine"},
       {.name = "slurm-submit",
        .when = {"batch job submission failed", "requested node configuration is not available",
                 "invalid generic resource (gres)", "unable to allocate resources", "qosmax", "assocmax",

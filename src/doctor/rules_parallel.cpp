@@ -126,8 +126,10 @@ std::vector<Rule> parallel_rules() {
       {.name = "address-in-use",
        .when = {"address already in use", "server socket has failed to listen", "eaddrinuse", "errno: 98", "errno 98]"},
        .what = "the port for the ranks' meeting is taken",
-       .cause = "An earlier run has not ended, or another job on the machine uses the same master port (29500)",
-       .confirm = "ss -ltnp | grep 29500; ps aux | grep python",
+       .cause =
+           "An earlier run has not ended, or another job on the machine uses the same master port (29500, unless the "
+           "message has another one)",
+       .confirm = "ss -ltnp, and look for the port; ps aux | grep python",
        .fix = "end the leftover processes, or --master_port=29501 (torchrun --standalone picks one)"},
       {.name = "rendezvous",
        .when = {"rendezvoustimeouterror", "rendezvousconnectionerror: the connection to the c10d store",
@@ -276,6 +278,9 @@ std::vector<Rule> parallel_rules() {
                 "can't convert cuda",
                 "tensors must be cuda and dense",
                 "is not on the same device",
+                "are not at the same device",
+                "tensors are on different devices",
+                "should be on the same device",
                 "placeholder storage has not been allocated on mps device",
                 "is on cpu but expected on"},
        .refines = {"dtype-mismatch"},

@@ -185,6 +185,7 @@ std::vector<Rule> trainer_rules() {
       {.name = "script-arguments",
        .when = {"error: unrecognized arguments", "error: the following arguments are required",
                 "error: argument *: ", "are not used by the hfargumentparser", "error: ambiguous option"},
+       .last_words = true,
        .refines = {"child-failed"},
        .what = "the script was called with arguments that it does not take, or without one that it needs",
        .cause = "A misspelt option, a value of the wrong type, an option of another version of the script, or a line "

@@ -104,6 +104,11 @@ bool rose(std::span<const double> values, double fold) {
   for (std::size_t i = 1; i < rise.size(); ++i) up += rise[i] > rise[i - 1];
   return 4 * up >= 3 * (rise.size() - 1);
 }
+// No loss of several came down to where they began: they never learned, and the last one is half as much again.
+bool never_fell(std::span<const double> values) {
+  return values.size() >= 5 && values.back() > 1.5 * values.front() &&
+         std::all_of(values.begin() + 1, values.end(), [&](double value) { return value > values.front(); });
+}
 // The last one is about what they were.
 bool was_steady(std::vector<double> values, double fold) {
   if (values.empty()) return true;
@@ -186,7 +191,7 @@ RunUp RunUpReader::kind() const {
   if (!first_) return RunUp::kAny;
   if (points_.empty()) return at_start_ ? RunUp::kNone : RunUp::kAny;
   const std::vector<double> losses = series(&Point::loss), norms = series(&Point::norm);
-  if (rose(losses, kLossFold) || rose(norms, kNormFold)) return RunUp::kRose;
+  if (rose(losses, kLossFold) || rose(norms, kNormFold) || never_fell(losses)) return RunUp::kRose;
   const bool sudden = losses.size() >= 2 && was_steady(losses, kLossFold) && was_steady(norms, kNormFold);
   return sudden ? RunUp::kSteady : RunUp::kAny;
 }

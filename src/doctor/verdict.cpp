@@ -159,7 +159,8 @@ class Judge {
     return *chain[telling_one(raised, chain.back()->direct)];
   }
   static std::string where(const Raised& raised) {
-    const std::string words(layer_words(raised.layer));
+    const std::string words(raised.layer == Layer::kOwnCode && raised.in_library ? "in a library that the script calls"
+                                                                                 : layer_words(raised.layer));
     // The names of files and functions are the log's.
     const std::string place = printable(raised.place);
     return words.empty() || place.empty() ? words + place : words + ": " + place;
