@@ -40,7 +40,11 @@ constexpr std::string_view kReports[] = {"^traceback (most recent call last)",
                                          "died with <signals",
                                          "-- process*terminated with the following error",
                                          "process*terminated with exit code",
-                                         "process*terminated with signal"};
+                                         "process*terminated with signal",
+                                         "see root cause above",
+                                         "engine core initialization failed",
+                                         "engine process failed to start",
+                                         "see stack trace for root cause"};
 constexpr std::string_view kReportClasses[] = {
     "ChildFailedError",   "ProcessRaisedException", "ProcessExitedException", "DatasetGenerationError",
     "RemoteTraceback",    "CalledProcessError",     "InstantiationException", "RetryError",

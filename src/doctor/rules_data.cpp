@@ -432,10 +432,26 @@ std::vector<Rule> data_rules() {
                 "you cannot specify both input_ids and inputs_embeds"},
        .refines = {"worker-exception"},
        .what = "the batch's fields are not those that the model takes",
-       .cause = "Another model's processor made the batch (LayoutLMv2 calls pixel_values `image`), a collator dropped "
-                "or renamed a field, or a column was not kept",
-       .confirm = "print(batch.keys()) against inspect.signature(model.forward)",
-       .fix = "the model's own processor and collator: input_ids, bbox, attention_mask, pixel_values, labels",
+       .cause =
+           "Another model's processor made the batch (LayoutLMv2 calls pixel_values `image`), a collator dropped "
+           "or renamed a field, or a column was not kept\n"
+           "The model is of another class than the data are for: a text model (LlamaForCausalLM) gets images, a bare "
+           "model gets labels",
+       .confirm = "type(model), and print(batch.keys()) against inspect.signature(model.forward)",
+       .fix = "the model's own processor and collator: input_ids, bbox, attention_mask, pixel_values, labels\n"
+              "the class that takes such data (LlavaLlamaForCausalLM, …ForTokenClassification)",
+       .command = "plimsoll train makes the batch by itself"},
+      {.name = "empty-batch",
+       .when = {"the batch received was empty, your model won't be able to train on it"},
+       .refines = {"worker-exception"},
+       .what = "the collator's batch holds no field that the model takes",
+       .cause =
+           "The trainer removed all columns that forward() does not name, before a collator of your own could make "
+           "inputs of them\n"
+           "The collator or the data set names its fields otherwise than forward()",
+       .confirm = "print(data_collator([train_dataset[0]]).keys()) against inspect.signature(model.forward)",
+       .fix = "remove_unused_columns=False in TrainingArguments\n"
+              "name the fields input_ids, attention_mask, labels and so on",
        .command = "plimsoll train makes the batch by itself"},
       {.name = "no-loss",
        .when = {"did not return a loss from the inputs", "keyerror: 'loss'",

@@ -207,15 +207,17 @@ std::vector<Rule> device_rules() {
       {.name = "assert-long",
        .when = {"device-side assert triggered", "cudaerrorassert", "hiperrorassert"},
        .anywhere = {{"predefined maximum length (", "token indices sequence length is longer than",
-                     "input length of input_ids is*but `max_length` is set", "exceeds the model's maximum"}},
+                     "input length of input_ids is*but `max_length` is set", "exceeds the model's maximum",
+                     "`max_length` is ignored when", "asking to truncate to max_length but no maximum length"}},
        .refines = with_what_follows({"device-assert", "sequence-warning"}),
        .what = "an index out of range on the GPU: most likely more tokens than the model has positions",
-       .cause = "The log warns that a text or a generated sequence is longer than the model's positions, and gives the "
-                "limit: the table of positions has no row for it\n"
-                "A label not below num_labels, or a token id beyond the vocabulary, which the same assertion reports",
+       .cause =
+           "The log warns that a text or a generated sequence is longer than the model's positions, or that nothing "
+           "is truncated: the table of positions has no row for it\n"
+           "A label not below num_labels, or a token id beyond the vocabulary, which the same assertion reports",
        .confirm = kBlocking,
-       .fix = "stay below the limit in the warning: max_new_tokens and the prompt together, or truncation=True with "
-              "max_length\n"
+       .fix = "truncation=True with max_length (512, or what config.max_position_embeddings says) where the data are "
+              "tokenized; in generation max_new_tokens and the prompt together below the limit\n"
               "restart Python afterwards: after an assertion nothing on the GPU works any more",
        .command = "plimsoll train cuts long pages into windows with overlap"},
       {.name = "assert-labels",

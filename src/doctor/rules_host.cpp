@@ -251,6 +251,19 @@ std::vector<Rule> host_rules() {
        .cause = "The path belongs to another user (a container running as root wrote it), or is mounted read-only",
        .confirm = "ls -ld on the path in the message",
        .fix = "another output_dir, chown, or docker run --user $(id -u)"},
+      {.name = "cache-unwritable",
+       .when = {"permissionerror: [errno 13]*huggingface", "permissionerror: [errno 13]*/.cache/",
+                "permissionerror: [errno 13]*hf_cache", "permissionerror: [errno 13]*/hub/",
+                "permissionerror: [errno 13]*.locks", "permissionerror: [errno 13]*torch_extensions",
+                "permissionerror: [errno 13]*/datasets/"},
+       .refines = {"output-unwritable"},
+       .what = "the cache of models and data sets may not be written",
+       .cause =
+           "HF_HOME, HF_HUB_CACHE or cache_dir is a directory of another user or of a group that this user is not in\n"
+           "An earlier run as root (in a container) wrote into it",
+       .confirm = "ls -ld on the path in the message; env | grep -E 'HF_|XDG_CACHE|TORCH_'",
+       .fix = "HF_HOME=… (or cache_dir=…) in a directory of your own\n"
+              "for a shared cache write access for the group: chmod -R g+rwX, its .locks too"},
       {.name = "time-limit",
        .when = {"due to time limit", "cancelled at*time limit", "walltime*exceeded", "exceeded*walltime",
                 "deadlineexceeded", "due to preemption", "preempt*signal"},

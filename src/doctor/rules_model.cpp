@@ -28,10 +28,16 @@ std::vector<Rule> model_rules() {
        .when = {"target modules*not found in the base model", "please specify `target_modules`",
                 "please specify target_modules in", "target module*is not supported"},
        .what = "the adapters' target modules are not layers of this model",
-       .cause = "Names of another architecture: q_proj and v_proj are a decoder's; LayoutLMv3, BERT and their kin call "
-                "them query, key and value",
-       .confirm = "{n.split('.')[-1] for n, m in model.named_modules() if isinstance(m, torch.nn.Linear)}",
-       .fix = "LoraConfig(target_modules=['query', 'value'], modules_to_save=['classifier']), or 'all-linear'",
+       .cause =
+           "Names of another architecture: q_proj and v_proj are Llama's and its kin's, c_attn GPT-2's, query, key and "
+           "value LayoutLMv3's and BERT's\n"
+           "Whole names (model.layers.0.self_attn.q_proj) of the same model in another class: AutoModel has no "
+           "\"model.\" before them that AutoModelForCausalLM has, a multimodal class has more",
+       .confirm = "[n for n, m in model.named_modules() if isinstance(m, torch.nn.Linear)] against the names in the "
+                  "message or in adapter_config.json",
+       .fix = "names that this model has, by their last part (['query', 'value']), or 'all-linear'\n"
+              "for an adapter that exists, the class that it was trained on (AutoModelFor…) before "
+              "PeftModel.from_pretrained",
        .command = "plimsoll train --lora-rank 8 knows the layers"},
       {.name = "lora-targets-empty",
        .when = {"target modules [] not found", "target modules set() not found", "target modules {} not found"},

@@ -303,14 +303,25 @@ std::vector<Rule> parallel_rules() {
        .when = {"you can't train a model that has been loaded", "with `device_map='auto'` in any distributed mode",
                 "cannot perform fine-tuning on purely quantized models", "trainer cannot handle*device_map",
                 "you can't move a model that has some modules offloaded",
-                "you shouldn't move a model that is dispatched", "`.to` is not supported for `4-bit`",
-                "not supported for `4-bit` or `8-bit`", "training with*device_map*is not supported",
+                "you shouldn't move a model that is dispatched", "training with*device_map*is not supported",
                 "zero-3 is not compatible with*device_map"},
        .what = "a model that was loaded with device_map or quantised is trained or moved as if it were not",
        .cause = "device_map='auto' spreads layers over devices and the host, for inference; quantised weights do not "
                 "train without adapters",
        .confirm = "print(model.hf_device_map)",
        .fix = "load without device_map (or {'': local_rank}) to train; add adapters (peft) to a quantised model",
+       .command = "plimsoll train --load-in-4bit --lora-rank 8 --budget SIZE"},
+      {.name = "quantised-moved",
+       .when = {"`.to` is not supported for `4-bit`", "not supported for `4-bit` or `8-bit`",
+                "calling `to()` is not supported for", "calling `cuda()` is not supported for",
+                "`.to` is not supported for `8-bit`"},
+       .what = "a quantised model is moved or converted, which bitsandbytes does not allow",
+       .cause =
+           "model.to(device), .cuda(), .half() or a trainer that does the same, after load_in_4bit or load_in_8bit "
+           "has placed the weights",
+       .confirm = "the line of your own code that the traceback names",
+       .fix = "leave the .to() out; from_pretrained(…, device_map={'': 0}) places the model\n"
+              "a newer transformers, accelerate and bitsandbytes, where the trainer itself does it",
        .command = "plimsoll train --load-in-4bit --lora-rank 8 --budget SIZE"},
       {.name = "device-map-offload",
        .when = {"please provide an `offload_folder`", "weights offloaded to the disk",
