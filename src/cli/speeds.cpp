@@ -18,6 +18,7 @@
 #include "base/process.h"
 #include "fit/calibration.h"
 #include "formats/json.h"
+#include "model/layoutlmv3.h"
 
 namespace plimsoll {
 namespace {
@@ -90,7 +91,7 @@ fs::path cache_directory() {
 }
 
 OpSpeeds calibrate(const Device& device, DType precision) {
-  const OpSpeeds speeds = measure_speeds(*device.backend, precision);
+  const OpSpeeds speeds = measure_speeds(*device.backend, layoutlmv3_sample(), precision);
   nlohmann::json json = speeds_json(speeds);
   json["version"] = kVersion;
   json["processor"] = device.name;

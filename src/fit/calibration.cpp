@@ -17,26 +17,21 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Fills inputs so that every row is real and every index valid: with 0, except for counts. An earlier round has put
-// other tensors in the bytes of inputs that it no longer needed.
-void fill_inputs(const Program& program, const ModelCapacity& capacity, const LayoutLMv3Config& config) {
+// Fills inputs so that every row is real and every index valid. An earlier round has put other tensors in the bytes of
+// inputs that it no longer needed.
+void fill_inputs(const Program& program, const std::vector<InputSpec>& inputs) {
   for (std::size_t value = 0; value < program.graph().values().size(); ++value) {
     if (program.graph().values()[value].role != Role::kInput) continue;
     program.tensor(static_cast<ValueId>(value)).fill_zeros();
   }
-  const auto visual = static_cast<std::int32_t>(capacity.samples * config.visual_tokens());
-  const auto text = static_cast<std::int32_t>(capacity.text_rows);
-  const auto set = [&](const char* name, std::size_t index, std::int32_t value) {
-    program.source(name).write(std::as_bytes(std::span(&value, 1)), index * sizeof(value));
-  };
-  set("rows", 0, text + visual);
-  set("text_rows", 0, text);
-  set("visual_rows", 0, visual);
-  set("patch_rows", 0, static_cast<std::int32_t>(capacity.samples * config.patches()));
-  set("sample_offsets", 1, text + visual);
-  set(kStepInput, 0, 1);
-  const std::vector<std::int32_t> real(static_cast<std::size_t>(text + visual), 1);
-  program.source("key_mask").write(std::as_bytes(std::span(real)));
+  for (const InputSpec& input : inputs) {
+    if (input.full == InputSpec::Full::kZeros) continue;
+    const auto count = static_cast<std::int32_t>(input.full == InputSpec::Full::kOnes ? 1 : input.count);
+    std::vector<std::int32_t> values(static_cast<std::size_t>(input.type.shape.elements()), count);
+    if (input.full == InputSpec::Full::kOffsets) values.front() = 0;
+    program.source(input.name).write(std::as_bytes(std::span(values)));
+  }
+  program.source(kStepInput).set(std::int32_t{1});
 }
 
 // Records the best of a few rounds for each node of a step with that optimizer, and its work, summed by speed. `all`
@@ -45,11 +40,10 @@ struct Measured {
   std::array<double, kSpeedCount> seconds{}, work{};
 };
 
-void measure_step(Backend& backend, DType precision, OptimizerKind optimizer, bool all, Measured& measured) {
-  StepOptions options{.config = preset_config("layoutlmv3-base"), .model = {}, .optimizer = {}};
+void measure_step(Backend& backend, const ModelDefinition& model, DType precision, OptimizerKind optimizer, bool all,
+                  Measured& measured) {
+  StepOptions options{.definition = model, .model = {}, .optimizer = {}};
   options.precision = precision;
-  options.config.num_hidden_layers = 1;
-  options.config.vocab_size = 1000;
   options.optimizer.kind = optimizer;
   const ModelCapacity capacity{.samples = 1, .text_rows = 300};
   StepGraph step = build_step_graph(ProgramKind::kAccumulateAndStep, options, capacity, capacity.text_rows);
@@ -62,10 +56,11 @@ void measure_step(Backend& backend, DType precision, OptimizerKind optimizer, bo
   const Program program(std::move(prepared), std::move(plan), *memory);
 
   const auto runs = [&](std::size_t n) { return all || is_parameter_update(program.graph().nodes()[n].op); };
+  const std::vector<InputSpec> inputs = model.inputs(capacity, precision);
   std::vector<double> best(program.node_count(), 1e9);
   constexpr int kRounds = 4;
   for (int round = 0; round < kRounds; ++round) {
-    fill_inputs(program, capacity, options.config);
+    fill_inputs(program, inputs);
     for (std::size_t n = 0; n < program.node_count(); ++n) {
       if (!runs(n)) continue;
       const auto begin = Clock::now();
@@ -91,11 +86,11 @@ void measure_step(Backend& backend, DType precision, OptimizerKind optimizer, bo
 
 }  // namespace
 
-OpSpeeds measure_speeds(Backend& backend, DType precision) {
+OpSpeeds measure_speeds(Backend& backend, const ModelDefinition& model, DType precision) {
   Measured measured;
-  measure_step(backend, precision, OptimizerKind::kAdamW, true, measured);
-  measure_step(backend, precision, OptimizerKind::kAdamW8bit, false, measured);
-  measure_step(backend, precision, OptimizerKind::kAdafactor, false, measured);
+  measure_step(backend, model, precision, OptimizerKind::kAdamW, true, measured);
+  measure_step(backend, model, precision, OptimizerKind::kAdamW8bit, false, measured);
+  measure_step(backend, model, precision, OptimizerKind::kAdafactor, false, measured);
   OpSpeeds speeds;
   const auto add = static_cast<std::size_t>(Op::kAdd);
   for (std::size_t i = 0; i < kSpeedCount; ++i) {

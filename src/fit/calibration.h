@@ -5,6 +5,7 @@
 
 #include "backend/backend.h"
 #include "base/bytes.h"
+#include "model/definition.h"
 #include "plan/cost.h"
 
 namespace plimsoll {
@@ -12,10 +13,10 @@ namespace plimsoll {
 // The most memory that a separate process holds while it measures.
 inline constexpr std::size_t kCalibrationBytes = 240 * kMiB;
 
-// Times every node of one LayoutLMv3-base layer's step in that precision, and the updates of each optimizer, a few
-// times each, and takes the best. It takes about two seconds and kCalibrationBytes and is meant for a process of its
-// own, so that the memory of a run is not affected.
-OpSpeeds measure_speeds(Backend& backend, DType precision);
+// Times every node of a step of that model in that precision, and the updates of each optimizer, a few times each, and
+// takes the best. With a layer of a published model it takes about two seconds and kCalibrationBytes and is meant for a
+// process of its own, so that the memory of a run is not affected.
+OpSpeeds measure_speeds(Backend& backend, const ModelDefinition& model, DType precision);
 
 // The speeds of a server core, rounded, used to compare plans if nothing was measured. Only their ratios matter.
 OpSpeeds typical_speeds();

@@ -19,11 +19,9 @@ constexpr double kNoticed = 0.002;
 
 // Replaces the layer's number: "layoutlmv3.encoder.layer.7.output" -> "layer.*.output".
 std::string without_layer(const std::string& name) {
-  const std::string layer = "layer.";
+  const std::string layer = "layer.", encoder = ".encoder.";
   std::string text = name;
-  for (const std::string prefix : {"layoutlmv3.", "encoder."}) {
-    if (text.rfind(prefix, 0) == 0) text.erase(0, prefix.size());
-  }
+  if (const std::size_t at = text.find(encoder); at != std::string::npos) text.erase(0, at + encoder.size());
   if (const std::size_t at = text.find(layer); at != std::string::npos) {
     const std::size_t begin = at + layer.size();
     const std::size_t end = text.find_first_not_of("0123456789", begin);

@@ -62,7 +62,7 @@ bool needs_kernels(const RunPlan& run, const FitRequest& request, std::size_t lo
   std::size_t arena = 0;
   for (const PlannedProgram& program : run.programs) {
     const Graph& graph = program.prepared.graph;
-    rows = std::max(rows, program.capacity.text_rows + program.capacity.samples * request.step.config.visual_tokens());
+    rows = std::max(rows, request.step.definition.encoder().rows(program.capacity));
     const std::vector<std::size_t> no_scratch(graph.nodes().size(), 0);
     arena = std::max(arena, estimate_memory(graph, no_scratch, run.layout).arena_bytes());
   }
@@ -73,7 +73,7 @@ bool needs_kernels(const RunPlan& run, const FitRequest& request, std::size_t lo
 std::vector<MemoryItem> persistent_items(const PersistentLayout& layout, const StepOptions& step) {
   std::set<std::string> frozen_names;
   if (!step.model.trains_all()) {
-    for (const ParameterSpec& spec : parameter_specs(step.config, step.model)) {
+    for (const ParameterSpec& spec : step.definition.specs(step.model)) {
       if (!spec.trains) frozen_names.insert(spec.name);
     }
   }
@@ -106,10 +106,9 @@ std::vector<MemoryItem> persistent_items(const PersistentLayout& layout, const S
 
 // Every micro-batch has room for the largest; together they have the rows of an update.
 double real_row_share(const FitRequest& request, const ModelCapacity& capacity) {
-  const std::int64_t visual = request.step.config.visual_tokens();
-  const std::int64_t rows = request.update_text_rows + request.train_batch_size * visual;
-  const std::int64_t room =
-      divide_up(request.train_batch_size, capacity.samples) * (capacity.text_rows + capacity.samples * visual);
+  const Encoder& encoder = request.step.definition.encoder();
+  const std::int64_t rows = encoder.rows({.samples = request.train_batch_size, .text_rows = request.update_text_rows});
+  const std::int64_t room = divide_up(request.train_batch_size, capacity.samples) * encoder.rows(capacity);
   return std::min(1.0, static_cast<double>(rows) / static_cast<double>(room));
 }
 
@@ -181,10 +180,10 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
   run.levers = levers;
   run.optimizer = request.step.optimizer.kind;
   run.precision = request.step.precision;
-  const std::vector<ParameterSpec> specs = parameter_specs(request.step.config, request.step.model);
+  const std::vector<ParameterSpec> specs = request.step.definition.specs(request.step.model);
   run.parameters = parameter_count(specs);
   run.trained_parameters = trained_parameter_count(specs);
-  run.trained_parts = trained_parts_text(request.step.config, request.step.model);
+  run.trained_parts = trained_parts_text(request.step.definition, request.step.model);
   run.offload_target = request.offload;
   run.offload_directory = request.offload_directory;
   const std::int64_t micro = levers.micro_batch_size;

@@ -65,6 +65,12 @@ class BudgetTooSmall : public BudgetError {
   std::size_t smallest_budget_bytes_;
 };
 
+// A model by the name that --model takes.
+struct NamedModel {
+  std::string name;
+  ModelDefinition definition;
+};
+
 struct FitRequest {
   StepOptions step;                              // the search sets its `update` and `recompute`
   std::int64_t train_batch_size = 1;             // samples per update, the effective batch
@@ -76,6 +82,7 @@ struct FitRequest {
   OffloadTarget offload = OffloadTarget::kNone;
   std::filesystem::path offload_directory{};  // the directory of the offload file
   bool trains = true;                         // false: evaluation only
+  std::vector<NamedModel> smaller_models{};   // for the same labels, to train from scratch; the largest first
   bool pretrained = false;                    // the model has pretrained weights, so adapters make sense
   bool evaluates = false;
   // The options that a run without evaluation leaves out ("--eval-data and --eval-steps"); empty: it must evaluate.

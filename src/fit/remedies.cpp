@@ -21,7 +21,7 @@ constexpr double kOrdinaryDiskSecondsPerByte = 1 / 500e6;
 // True if the parts that other options freeze exist and something is left to train.
 bool trains_something(const FitRequest& request) {
   try {
-    check_trained_parts(request.step.config, request.step.model);
+    check_trained_parts(request.step.definition, request.step.model);
     return true;
   } catch (const UsageError&) {
     return false;
@@ -42,15 +42,11 @@ bool shorten_windows(FitRequest& request, std::int64_t length) {
   return true;
 }
 
-bool take_model(FitRequest& request, const std::string& preset) {
+bool take_model(FitRequest& request, const ModelDefinition& smaller) {
   // A preset has no weights to predict with, to add adapters to, or to quantize.
   const ModelOptions& model = request.step.model;
   if (!request.trains || model.lora.enabled() || model.frozen_weights != DType::kF32) return false;
-  const LayoutLMv3Config& now = request.step.config;
-  LayoutLMv3Config smaller = preset_config(preset);
-  if (smaller.hidden_size * smaller.num_hidden_layers >= now.hidden_size * now.num_hidden_layers) return false;
-  smaller.labels = now.labels;
-  request.step.config = std::move(smaller);
+  request.step.definition = smaller;
   return trains_something(request);
 }
 
@@ -62,9 +58,7 @@ bool take_optimizer(FitRequest& request, OptimizerKind kind) {
 }
 
 bool freeze(FitRequest& request, const std::string& pattern) {
-  const auto trained = [&] {
-    return trained_parameter_count(parameter_specs(request.step.config, request.step.model));
-  };
+  const auto trained = [&] { return trained_parameter_count(request.step.definition.specs(request.step.model)); };
   const std::int64_t before = trained();
   request.step.model.freeze.push_back(pattern);
   return request.trains && trained() > 0 && trained() < before && trains_something(request);
@@ -75,7 +69,7 @@ bool take_adapters(FitRequest& request, std::int64_t rank) {
   if (!request.trains || !request.pretrained || lora.enabled()) return false;
   lora = {.rank = rank,
           .alpha = 2 * static_cast<double>(rank),
-          .modules = lora_modules(request.step.config, {"all-linear"})};
+          .modules = lora_modules(request.step.definition.encoder().linear_maps(), {"all-linear"})};
   return trains_something(request);
 }
 
@@ -131,8 +125,7 @@ std::vector<Change> known_changes(const FitRequest& request) {
       });
   // The speed of the disk, or of the transfers to the host, is measured later; this assumes an ordinary disk.
   const bool to_host = request.host_budget_bytes > 0;
-  add("offload",
-      fmt::format("optimizer state and activations in {}", to_host ? "the host's memory" : "a file on disk"),
+  add("offload", fmt::format("optimizer state and activations in {}", to_host ? "the host's memory" : "a file on disk"),
       to_host ? "without --offload none" : "--offload DIR", Effect::kNone, [to_host](FitRequest& r) {
         if (!r.trains || r.offload != OffloadTarget::kNone) return false;
         r.offload = to_host ? OffloadTarget::kHost : OffloadTarget::kFile;
@@ -174,7 +167,7 @@ std::vector<Change> known_changes(const FitRequest& request) {
     return is_wider;
   });
   // This change freezes a part of the model.
-  const std::string embeddings = "layoutlmv3.embeddings.*";
+  const std::string embeddings = fmt::format("{}.embeddings.*", request.step.definition.encoder().prefix());
   add("freezing", "the text embeddings are frozen", fmt::format("--freeze '{}'", embeddings), Effect::kFewerTrained,
       [embeddings](FitRequest& r) { return freeze(r, embeddings); });
   add("adapters", "only rank-8 adapters and the head are trained", "--lora-rank 8", Effect::kFewerTrained,
@@ -191,9 +184,9 @@ std::vector<Change> known_changes(const FitRequest& request) {
         Effect::kPages, [length](FitRequest& r) { return shorten_windows(r, length); });
   }
   // These changes use another model.
-  for (const std::string name : {"layoutlmv3-base", "layoutlmv3-small", "layoutlmv3-tiny"}) {
-    add("model", "a smaller model, from scratch", "--model " + name, Effect::kModel,
-        [name](FitRequest& r) { return take_model(r, name); });
+  for (const NamedModel& smaller : request.smaller_models) {
+    add("model", "a smaller model, from scratch", "--model " + smaller.name, Effect::kModel,
+        [model = smaller.definition](FitRequest& r) { return take_model(r, model); });
   }
   // A resumed run must keep what it trains, how, and on which pages.
   if (request.resumes) {

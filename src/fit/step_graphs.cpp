@@ -23,7 +23,7 @@ ValueId find_output(const Graph& graph, std::string_view node_name, std::size_t 
 
 ParameterFacts parameter_facts(const StepOptions& options) {
   std::map<std::string, ParameterSpec> specs;
-  for (ParameterSpec& spec : parameter_specs(options.config, options.model)) {
+  for (ParameterSpec& spec : options.definition.specs(options.model)) {
     const std::string name = spec.name;
     specs.emplace(name, std::move(spec));
   }
@@ -64,10 +64,10 @@ std::string_view update_mode_name(UpdateMode mode) {
 
 std::vector<Recomputation> rank_step_recomputations(const StepOptions& options, const ModelCapacity& capacity,
                                                     const OpSpeeds& speeds) {
-  ModelGraph model = build_layoutlmv3(options.config, capacity, /*dropout=*/true, options.model, options.precision);
+  ModelGraph model = options.definition.build(capacity, /*dropout=*/true, options.model, options.precision);
   const Seed seed = loss_seed(model.graph, model.loss);
   append_backward(model.graph, {&seed, 1}, model.trained);
-  return rank_recomputations(model.graph, layer_output_nodes(options.config),
+  return rank_recomputations(model.graph, options.definition.encoder().layer_outputs(),
                              [&](const Graph& graph, const Node& node) { return speeds.seconds(graph, node); });
 }
 
@@ -84,7 +84,7 @@ StepGraph build_step_graph(ProgramKind kind, const StepOptions& options, const M
                            std::int64_t row_capacity, OffloadLayout* layout) {
   const bool trains =
       kind == ProgramKind::kStep || kind == ProgramKind::kAccumulate || kind == ProgramKind::kAccumulateAndStep;
-  ModelGraph model = build_layoutlmv3(options.config, capacity, /*dropout=*/trains, options.model, options.precision);
+  ModelGraph model = options.definition.build(capacity, /*dropout=*/trains, options.model, options.precision);
   StepGraph step;
   if (!trains) model.graph.mark_output(model.logits);
   if (kind == ProgramKind::kEvaluate) {

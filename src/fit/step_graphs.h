@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "model/layoutlmv3.h"
+#include "model/definition.h"
 #include "plan/cost.h"
 #include "transform/offload.h"
 #include "transform/optimizer.h"
@@ -17,11 +17,11 @@
 namespace plimsoll {
 
 enum class ProgramKind : std::uint8_t {
-  kStep,                // one micro-batch is the whole update: gradients live inside the step
-  kAccumulate,          // a micro-batch that is not the last of its update: gradients are summed into states
-  kAccumulateAndStep,   // the last micro-batch: sums, clips, updates
-  kEvaluate,            // forward without dropout; logits are an output
-  kGradients            // forward and backward without dropout; logits and every gradient are outputs
+  kStep,               // one micro-batch is the whole update: gradients live inside the step
+  kAccumulate,         // a micro-batch that is not the last of its update: gradients are summed into states
+  kAccumulateAndStep,  // the last micro-batch: sums, clips, updates
+  kEvaluate,           // forward without dropout; logits are an output
+  kGradients           // forward and backward without dropout; logits and every gradient are outputs
 };
 std::string_view program_kind_name(ProgramKind kind);
 
@@ -37,23 +37,23 @@ std::string_view update_mode_name(UpdateMode mode);
 std::string_view precision_name(DType precision);
 
 struct StepOptions {
-  LayoutLMv3Config config;
+  ModelDefinition definition;
   ModelOptions model;
   OptimizerOptions optimizer;
-  DType precision = DType::kF32;  // type of the encoder's activations: F32, BF16 or F16
+  DType precision = DType::kF32;                   // type of the encoder's activations: F32, BF16 or F16
   UpdateMode update = UpdateMode::kAfterBackward;  // applies to kStep
-  std::set<std::string> recompute{};  // forward nodes recomputed in backward, beside the cheap ones
-  bool recompute_cheap = true;        // false: recomputes nothing, to measure what it saves
-  std::set<std::string> offload{};    // updates and activations of rank_offloads
-  OpSpeeds speeds{};                  // used to place transfers among the nodes
+  std::set<std::string> recompute{};               // forward nodes recomputed in backward, beside the cheap ones
+  bool recompute_cheap = true;                     // false: recomputes nothing, to measure what it saves
+  std::set<std::string> offload{};                 // updates and activations of rank_offloads
+  OpSpeeds speeds{};                               // used to place transfers among the nodes
 };
 
 struct StepGraph {
   Graph graph;
   ValueId loss = kNoValue;
-  ValueId logits = kNoValue;   // for kEvaluate and kGradients; elsewhere its bytes become its gradient
+  ValueId logits = kNoValue;         // for kEvaluate and kGradients; elsewhere its bytes become its gradient
   ValueId gradient_norm = kNoValue;  // for kinds that update
-  Gradients gradients;         // for kGradients: all outputs
+  Gradients gradients;               // for kGradients: all outputs
 };
 
 // Ranks what a training step of that capacity could recompute, best first; never further back than a layer.

@@ -1,8 +1,8 @@
-// Low-rank adapters (Hu et al. 2021, LoRA) beside the encoder's linear maps: y = W x + b + (alpha / rank) B A dropout(x),
-// where only A f[rank, in] and B f[out, rank] train. Names and defaults are those of Hugging Face's PEFT.
+// Low-rank adapters (Hu et al. 2021, LoRA) beside the encoder's linear maps: y = W x + b + (alpha / rank) B A
+// dropout(x), where only A f[rank, in] and B f[out, rank] train. Names and defaults are those of Hugging Face's PEFT.
 //
 //   LoraOptions lora{.rank = 8, .alpha = 16};
-//   lora.modules = lora_modules(config, {"query", "value"});
+//   lora.modules = lora_modules(model.encoder().linear_maps(), {"query", "value"});
 //   // parameters "layoutlmv3.encoder.layer.0.attention.self.query.lora_A.weight", "….lora_B.weight", …
 #pragma once
 
@@ -12,7 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "model/config.h"
 #include "tensor/shape.h"
 
 namespace plimsoll {
@@ -36,16 +35,13 @@ struct LinearMap {
   std::string name;
   std::int64_t out = 0, in = 0;
 };
-// Every linear map of the encoder, layer by layer in the order of kLoraTargets: what may have an adapter.
-std::vector<LinearMap> encoder_linear_maps(const LayoutLMv3Config& config);
-
-// The modules that targets mean, as PEFT reads a list of them: those of that name, or whose name ends in "." and the
-// target. So "output.dense" is both of a layer's. Shell patterns are taken, too. Throws UsageError for a target that
-// means none.
-std::set<std::string> lora_modules(const LayoutLMv3Config& config, const std::vector<std::string>& targets);
+// The modules among `maps` that targets mean, as PEFT reads a list of them: those of that name, or whose name ends in
+// "." and the target. So "output.dense" is both of a layer's. Shell patterns are taken, too. Throws UsageError for a
+// target that means none.
+std::set<std::string> lora_modules(const std::vector<LinearMap>& maps, const std::vector<std::string>& targets);
 
 // The shortest list that PEFT and `lora_modules` read as these modules.
-std::vector<std::string> lora_targets(const LayoutLMv3Config& config, const std::set<std::string>& modules);
+std::vector<std::string> lora_targets(const std::vector<LinearMap>& maps, const std::set<std::string>& modules);
 
 inline std::string lora_a_name(const std::string& module) { return module + ".lora_A.weight"; }
 inline std::string lora_b_name(const std::string& module) { return module + ".lora_B.weight"; }

@@ -19,8 +19,6 @@
 namespace plimsoll {
 namespace {
 
-constexpr std::string_view kPrefix = "layoutlmv3.";
-
 // "LayerNorm.weight" and "LayerNorm.bias" are "LayerNorm.gamma" and "LayerNorm.beta" in files of early BERT code, which
 // transformers renames as it loads them.
 std::string early_name(const std::string& name) {
@@ -32,12 +30,16 @@ std::string early_name(const std::string& name) {
   return name;
 }
 
-// The name under which the file has the parameter: with the model's prefix, or, in a bare encoder's file, without.
-std::optional<std::string> name_in_file(const WeightsFile& weights, const std::string& name) {
+// Returns the name under which the source's weights have the parameter: with the encoder's prefix, or, in a bare
+// encoder's file, without.
+std::optional<std::string> name_in_file(const ParameterSource& source, const std::string& name) {
+  if (source.weights == nullptr) return std::nullopt;
+  const WeightsFile& weights = *source.weights;
+  const std::string prefix = source.prefix + ".";
   for (const std::string& full : {name, early_name(name)}) {
     if (weights.find(full) != nullptr) return full;
-    if (!full.starts_with(kPrefix)) continue;
-    std::string bare = full.substr(kPrefix.size());
+    if (!full.starts_with(prefix)) continue;
+    std::string bare = full.substr(prefix.size());
     if (weights.find(bare) != nullptr) return bare;
   }
   return std::nullopt;
@@ -94,19 +96,16 @@ ParameterReport visit(const std::vector<ParameterSpec>& specs, const ParameterSo
     }
     read(spec, weights, name);
   };
-  const auto in_weights = [&](const ParameterSpec& spec) {
-    return source.weights != nullptr ? name_in_file(*source.weights, spec.name) : std::nullopt;
-  };
+  const auto in_weights = [&](const ParameterSpec& spec) { return name_in_file(source, spec.name); };
   // A head is made new whole or not at all: one of which a tensor is missing is torn, not half new.
   const bool has_head = std::ranges::any_of(specs, [&](const ParameterSpec& spec) {
-    return spec.is_head() &&
-           (in_weights(spec) ||
-            (source.adapter != nullptr && source.adapter->find(kAdapterPrefix + spec.name) != nullptr));
+    return spec.is_head() && (in_weights(spec) || (source.adapter != nullptr &&
+                                                   source.adapter->find(kAdapterPrefix + spec.name) != nullptr));
   });
   for (const ParameterSpec& spec : specs) {
     const std::string adapter_name = kAdapterPrefix + spec.name;
     if (source.adapter != nullptr && source.adapter->find(adapter_name) != nullptr) {
-      if (source.weights != nullptr) used.insert(name_in_file(*source.weights, spec.name).value_or(""));
+      used.insert(in_weights(spec).value_or(""));
       read_checked(spec, *source.adapter, adapter_name);
       continue;
     }
@@ -134,8 +133,8 @@ ParameterReport visit(const std::vector<ParameterSpec>& specs, const ParameterSo
           {.what = "the weights lack a tensor that the model needs",
            .where = source.weights->path().string(),
            .found = fmt::format("{}, none named '{}'", counted(source.weights->entries().size(), "tensor"), spec.name),
-           .allowed = fmt::format("'{}' with shape {} (the prefix 'layoutlmv3.' may be missing)", spec.name,
-                                  to_string(spec.file_shape)),
+           .allowed = fmt::format("'{}' with shape {} (the prefix '{}.' may be missing)", spec.name,
+                                  to_string(spec.file_shape), source.prefix),
            .remedy = "check that weights and config.json belong together, or copy them again"});
     }
     used.insert(*name);
@@ -151,8 +150,7 @@ ParameterReport visit(const std::vector<ParameterSpec>& specs, const ParameterSo
 
 }  // namespace
 
-void initialise_parameter(const LayoutLMv3Config& config, const ParameterSpec& spec, std::uint64_t seed,
-                          std::span<float> values, std::int64_t first) {
+void initialise_parameter(const ParameterSpec& spec, std::uint64_t seed, std::span<float> values, std::int64_t first) {
   check(first % 4 == 0, "random numbers come in fours");
   using Init = ParameterSpec::Init;
   if (spec.init == Init::kZeros || spec.init == Init::kOnes) {
@@ -175,20 +173,19 @@ void initialise_parameter(const LayoutLMv3Config& config, const ParameterSpec& s
     const std::array<double, 2> low = normal_pair(r[0], r[1]), high = normal_pair(r[2], r[3]);
     const std::array<double, 4> four = {low[0], low[1], high[0], high[1]};
     for (std::size_t j = 0; j < 4 && i + j < values.size(); ++j) {
-      values[i + j] = static_cast<float>(four[j] * config.initializer_range);
+      values[i + j] = static_cast<float>(four[j] * spec.normal_std);
     }
   }
   if (spec.init == Init::kNormalPaddingRow) {
-    const std::int64_t row = config.pad_token_id * spec.shape[1],
-                       end = first + static_cast<std::int64_t>(values.size());
+    const std::int64_t row = spec.padding_row * spec.shape[1], end = first + static_cast<std::int64_t>(values.size());
     for (std::int64_t i = std::max(row, first); i < std::min(row + spec.shape[1], end); ++i) {
       values[static_cast<std::size_t>(i - first)] = 0;
     }
   }
 }
 
-ParameterReport load_parameters(const LayoutLMv3Config& config, const std::vector<ParameterSpec>& specs,
-                                const ParameterSource& source, const ParameterMemory& memory) {
+ParameterReport load_parameters(const std::vector<ParameterSpec>& specs, const ParameterSource& source,
+                                const ParameterMemory& memory) {
   std::vector<std::byte> staging(64 * kKiB);
   std::vector<float> buffer;
   const auto refuse_bad = [&source](const WeightsFile& weights, const std::string& name, std::int64_t first,
@@ -221,7 +218,7 @@ ParameterReport load_parameters(const LayoutLMv3Config& config, const std::vecto
       [&](const ParameterSpec& spec) {
         const ParameterPlace place = memory(spec.name);
         for_each_chunk(place, buffer, [&](std::int64_t first, std::span<float> values) {
-          initialise_parameter(config, spec, source.seed, values, first);
+          initialise_parameter(spec, source.seed, values, first);
           place.write(first, values);
         });
       });
@@ -232,9 +229,8 @@ ParameterReport check_parameters(const std::vector<ParameterSpec>& specs, const 
       specs, source, [](const ParameterSpec&, const WeightsFile&, const std::string&) {}, [](const ParameterSpec&) {});
 }
 
-FileSum save_parameters(const std::filesystem::path& path, const LayoutLMv3Config& config,
-                        const std::vector<ParameterSpec>& specs, const ParameterSource& original,
-                        const ParameterMemory& memory) {
+FileSum save_parameters(const std::filesystem::path& path, const std::vector<ParameterSpec>& specs,
+                        const ParameterSource& original, const ParameterMemory& memory) {
   std::vector<TensorDeclaration> declarations;
   declarations.reserve(specs.size());
   for (const ParameterSpec& spec : specs) declarations.push_back({spec.name, {DType::kF32, spec.file_shape}});
@@ -243,8 +239,7 @@ FileSum save_parameters(const std::filesystem::path& path, const LayoutLMv3Confi
   std::vector<std::byte> staging(64 * kKiB);
   for (const ParameterSpec& spec : specs) {
     const ParameterPlace place = memory(spec.name);
-    const std::optional<std::string> name =
-        original.weights != nullptr ? name_in_file(*original.weights, spec.name) : std::nullopt;
+    const std::optional<std::string> name = name_in_file(original, spec.name);
     if (const std::span<float> values = place.floats(); !values.empty()) {
       writer.write(std::as_bytes(values));
       continue;
@@ -255,7 +250,7 @@ FileSum save_parameters(const std::filesystem::path& path, const LayoutLMv3Confi
       } else if (name) {
         original.weights->read_as_f32(*name, first, values, staging);
       } else {
-        initialise_parameter(config, spec, original.seed, values, first);
+        initialise_parameter(spec, original.seed, values, first);
       }
       writer.write(std::as_bytes(values));
     });

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "formats/weights.h"
-#include "model/layoutlmv3.h"
 #include "model/parameter_place.h"
+#include "model/parameter_spec.h"
 
 namespace plimsoll {
 
@@ -24,6 +24,7 @@ using ParameterMemory = std::function<ParameterPlace(const std::string& name)>;
 
 struct ParameterSource {
   const WeightsFile* weights = nullptr;  // nullptr: everything fresh
+  std::string prefix{};                  // of the encoder's parameters, which a bare encoder's file lacks: "layoutlmv3"
   bool fresh_head = false;               // the classifier is made new even if the file has one
   std::uint64_t seed = 42;
   // Adapters, and the head that was trained with them, under PEFT's names; nullptr: adapters begin afresh.
@@ -36,23 +37,22 @@ struct ParameterReport {
   std::vector<std::string> unused;  // tensors in the file that the model has no place for
 };
 
-// Fills every parameter. The weights' names may have the "layoutlmv3." prefix or not. Throws DataError for a missing
+// Fills every parameter. The weights' names may have the encoder's prefix or not. Throws DataError for a missing
 // tensor outside the head, or one of another shape, naming it, the shape found and the shape allowed.
-ParameterReport load_parameters(const LayoutLMv3Config& config, const std::vector<ParameterSpec>& specs,
-                                const ParameterSource& source, const ParameterMemory& memory);
+ParameterReport load_parameters(const std::vector<ParameterSpec>& specs, const ParameterSource& source,
+                                const ParameterMemory& memory);
 // The same checks without reading: what would be wrong or fresh, before anything is allocated.
 ParameterReport check_parameters(const std::vector<ParameterSpec>& specs, const ParameterSource& source);
 
-// Fresh values: normal(0, initializer_range) from Philox by (seed, name, element), zeros or ones, as `transformers`
+// Fresh values: normal(0, spec.normal_std) from Philox by (seed, name, element), zeros or ones, as `transformers`
 // starts. `values` are those of the elements from `first` on, a multiple of 4.
-void initialise_parameter(const LayoutLMv3Config& config, const ParameterSpec& spec, std::uint64_t seed,
-                          std::span<float> values, std::int64_t first = 0);
+void initialise_parameter(const ParameterSpec& spec, std::uint64_t seed, std::span<float> values,
+                          std::int64_t first = 0);
 
 // Writes `path` (aside, synced, renamed) with each parameter in its file shape. `original`: where those come from that
 // memory does not hold exactly (frozen ones in BF16), which have never changed.
 // Returns the file's sum.
-FileSum save_parameters(const std::filesystem::path& path, const LayoutLMv3Config& config,
-                        const std::vector<ParameterSpec>& specs, const ParameterSource& original,
-                        const ParameterMemory& memory);
+FileSum save_parameters(const std::filesystem::path& path, const std::vector<ParameterSpec>& specs,
+                        const ParameterSource& original, const ParameterMemory& memory);
 
 }  // namespace plimsoll

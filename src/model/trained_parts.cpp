@@ -29,13 +29,14 @@ std::size_t distance(const std::string& a, const std::string& b) {
 }
 
 // What a pattern that matches nothing was probably meant to be.
-std::vector<std::string> near_matches(const std::string& pattern, const std::vector<ParameterSpec>& specs) {
+std::vector<std::string> near_matches(const std::string& pattern, const std::vector<ParameterSpec>& specs,
+                                      const std::string& prefix) {
   const auto matches_any = [&](const std::string& other) {
     return std::any_of(specs.begin(), specs.end(), [&](const auto& spec) { return matches_pattern(other, spec.name); });
   };
   // A module's name without what is in it, a name without the model's prefix, or a part of either.
-  for (const std::string& other : {pattern + ".*", pattern + "*", "layoutlmv3." + pattern,
-                                   "layoutlmv3." + pattern + ".*", "*." + pattern, "*." + pattern + ".*"}) {
+  for (const std::string& other : {pattern + ".*", pattern + "*", prefix + pattern, prefix + pattern + ".*",
+                                   "*." + pattern, "*." + pattern + ".*"}) {
     if (matches_any(other)) return {other};
   }
   std::vector<std::pair<std::size_t, std::string>> by_distance;
@@ -52,19 +53,21 @@ bool matches_pattern(const std::string& pattern, const std::string& name) {
   return ::fnmatch(pattern.c_str(), name.c_str(), FNM_NOESCAPE) == 0;
 }
 
-void check_trained_parts(const LayoutLMv3Config& config, const ModelOptions& options) {
-  const std::vector<ParameterSpec> specs = parameter_specs(config, options);
+void check_trained_parts(const ModelDefinition& model, const ModelOptions& options) {
+  const std::vector<ParameterSpec> specs = model.specs(options);
+  const std::string prefix = fmt::format("{}.", model.encoder().prefix());
   for (const std::string& pattern : options.freeze) {
     const bool matches = std::any_of(specs.begin(), specs.end(),
                                      [&](const ParameterSpec& spec) { return matches_pattern(pattern, spec.name); });
     if (matches) continue;
-    throw UsageError({.what = "the pattern matches no parameter",
-                      .where = "--freeze",
-                      .found = pattern,
-                      .allowed = fmt::format("a pattern that matches the whole name of at least one of {}, "
-                                             "such as layoutlmv3.embeddings.*",
-                                             counted(specs.size(), "parameter")),
-                      .remedy = fmt::format("did you mean {}?", fmt::join(near_matches(pattern, specs), ", or "))});
+    throw UsageError(
+        {.what = "the pattern matches no parameter",
+         .where = "--freeze",
+         .found = pattern,
+         .allowed = fmt::format("a pattern that matches the whole name of at least one of {}, "
+                                "such as {}embeddings.*",
+                                counted(specs.size(), "parameter"), prefix),
+         .remedy = fmt::format("did you mean {}?", fmt::join(near_matches(pattern, specs, prefix), ", or "))});
   }
   if (trained_parameter_count(specs) > 0) return;
   throw UsageError({.what = "every parameter is frozen: there is nothing to train",
@@ -80,9 +83,9 @@ std::int64_t trained_parameter_count(const std::vector<ParameterSpec>& specs) {
   });
 }
 
-std::string trained_parts_text(const LayoutLMv3Config& config, const ModelOptions& options) {
+std::string trained_parts_text(const ModelDefinition& model, const ModelOptions& options) {
   if (options.trains_all()) return {};
-  const std::vector<ParameterSpec> specs = parameter_specs(config, options);
+  const std::vector<ParameterSpec> specs = model.specs(options);
   std::vector<std::string> why;
   if (options.lora.enabled()) why.push_back(fmt::format("adapters of rank {} and the head", options.lora.rank));
   if (!options.freeze.empty()) why.push_back(fmt::format("frozen: {}", fmt::join(options.freeze, ", ")));

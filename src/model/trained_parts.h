@@ -6,21 +6,22 @@
 #include <string>
 #include <vector>
 
-#include "model/layoutlmv3.h"
+#include "model/definition.h"
 
 namespace plimsoll {
 
-// As a shell matches: * any run of characters (dots too), ? one character, [0-5] or [!0-5] one of a set; the whole name.
+// As a shell matches: * any run of characters (dots too), ? one character, [0-5] or [!0-5] one of a set; the whole
+// name.
 bool matches_pattern(const std::string& pattern, const std::string& name);
 
 // Throws UsageError for a pattern of `options.freeze` that matches no parameter, naming what it was probably meant to
 // be, and if nothing is left to train.
-void check_trained_parts(const LayoutLMv3Config& config, const ModelOptions& options);
+void check_trained_parts(const ModelDefinition& model, const ModelOptions& options);
 
 // Elements of the parameters that train.
 std::int64_t trained_parameter_count(const std::vector<ParameterSpec>& specs);
 
 // "1,234 of 125,926,663 parameters train (adapters of rank 8; frozen: a.*, b)"; empty where all do that may.
-std::string trained_parts_text(const LayoutLMv3Config& config, const ModelOptions& options);
+std::string trained_parts_text(const ModelDefinition& model, const ModelOptions& options);
 
 }  // namespace plimsoll

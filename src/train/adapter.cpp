@@ -34,9 +34,12 @@ std::string module_of(const std::string& tensor) {
 }
 
 // The modules of the file's tensors. Each tensor must be an adapter's or the head's.
-std::set<std::string> modules_in(const WeightsFile& weights, const LayoutLMv3Config& config) {
-  std::set<std::string> maps, modules;
-  for (const LinearMap& map : encoder_linear_maps(config)) maps.insert(map.name);
+std::set<std::string> modules_in(const WeightsFile& weights, const ModelDefinition& model) {
+  std::set<std::string> maps, modules, tables;
+  for (const LinearMap& map : model.encoder().linear_maps()) maps.insert(map.name);
+  for (const ParameterSpec& spec : model.specs()) {
+    if (spec.part == ParameterSpec::Part::kAttentionTable) tables.insert(spec.name.substr(0, spec.name.rfind('.')));
+  }
   for (const TensorEntry& entry : weights.entries()) {
     const std::string module = module_of(entry.name);
     if (maps.contains(module)) {
@@ -44,14 +47,14 @@ std::set<std::string> modules_in(const WeightsFile& weights, const LayoutLMv3Con
       continue;
     }
     // PEFT's "all-linear" takes the relative position tables along, which are looked up, never multiplied by.
-    if (module.starts_with("layoutlmv3.encoder.rel_pos_")) continue;
+    if (tables.contains(module)) continue;
     if (module.empty() && entry.name.starts_with(std::string(kAdapterPrefix) + "classifier")) continue;
     throw DataError({.what = "the adapter has a tensor that the model does not have",
                      .where = weights.path().string(),
                      .found = fmt::format("'{}' {}", entry.name, to_string(entry.type)),
                      .allowed = fmt::format("lora_A and lora_B of linear maps of the encoder's {}, such as '{}{}', "
                                             "and the head's, '{}classifier.…'",
-                                            counted(config.num_hidden_layers, "layer"), kAdapterPrefix,
+                                            counted(model.encoder().layer_outputs().size(), "layer"), kAdapterPrefix,
                                             lora_a_name(*maps.begin()), kAdapterPrefix),
                      .remedy = "pass the base model that it was trained on with --base-model, or merge it with PEFT"});
   }
@@ -59,10 +62,10 @@ std::set<std::string> modules_in(const WeightsFile& weights, const LayoutLMv3Con
 }
 
 // The modules that adapter_config.json asks for, as far as it names them one by one or by the end of their names.
-std::set<std::string> modules_asked_for(const AdapterConfig& adapter, const LayoutLMv3Config& config) {
+std::set<std::string> modules_asked_for(const AdapterConfig& adapter, const ModelDefinition& model) {
   std::set<std::string> modules;
   for (const std::string& target : adapter.targets) {
-    for (const LinearMap& map : encoder_linear_maps(config)) {
+    for (const LinearMap& map : model.encoder().linear_maps()) {
       if (map.name == target || map.name.ends_with("." + target)) modules.insert(map.name);
     }
   }
@@ -88,7 +91,7 @@ json config_of(const ModelBundle& bundle) {
           {"r", lora.rank},
           {"rank_pattern", json::object()},
           {"revision", nullptr},
-          {"target_modules", lora_targets(bundle.config, lora.modules)},
+          {"target_modules", lora_targets(bundle.definition().encoder().linear_maps(), lora.modules)},
           {"task_type", "TOKEN_CLS"},
           {"use_dora", false},
           {"use_rslora", false}};
@@ -115,7 +118,7 @@ class ParameterReader {
 
   void read(const ParameterSpec& spec, std::vector<float>& values) const {
     values.resize(static_cast<std::size_t>(spec.shape.elements()));
-    load_parameters(bundle_.config, {spec}, bundle_.source(0),
+    load_parameters({spec}, bundle_.source(0),
                     [&](const std::string&) { return ParameterPlace(std::span<float>(values)); });
   }
 
@@ -130,7 +133,7 @@ bool is_adapter(const fs::path& directory) {
   return fs::is_regular_file(directory / kAdapterConfigFile, error);
 }
 
-Adapter open_adapter(const fs::path& directory, const LayoutLMv3Config& config) {
+Adapter open_adapter(const fs::path& directory, const ModelDefinition& model) {
   const AdapterConfig adapter = read_adapter_config(directory);
   Adapter result;
   result.base = adapter_base(directory);
@@ -146,8 +149,8 @@ Adapter open_adapter(const fs::path& directory, const LayoutLMv3Config& config) 
                      .remedy = "copy the adapter again"});
   }
   result.weights = std::make_shared<WeightsFile>(open_weights(directory / (safe ? kWeightsFile : kWeightsBinFile)));
-  result.lora.modules = modules_in(*result.weights, config);
-  result.lora.modules.merge(modules_asked_for(adapter, config));
+  result.lora.modules = modules_in(*result.weights, model);
+  result.lora.modules.merge(modules_asked_for(adapter, model));
   if (result.lora.modules.empty()) {
     refuse_adapter_key(directory, "target_modules", {{"target_modules", adapter.targets}},
                        "at least one linear map of the encoder's layers");
@@ -193,9 +196,9 @@ FileSums save_adapter(const fs::path& directory, const ModelBundle& bundle, cons
     spec.name.insert(0, kAdapterPrefix);
     saved.push_back(std::move(spec));
   }
-  sums[kWeightsFile] = save_parameters(
-      directory / kWeightsFile, bundle.config, saved, {},
-      [&](const std::string& name) { return memory(name.substr(std::string_view(kAdapterPrefix).size())); });
+  sums[kWeightsFile] = save_parameters(directory / kWeightsFile, saved, {}, [&](const std::string& name) {
+    return memory(name.substr(std::string_view(kAdapterPrefix).size()));
+  });
   return sums;
 }
 

@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "model/definition.h"
 #include "transform/optimizer.h"
 
 namespace plimsoll {
@@ -24,8 +25,8 @@ BatchBinding::BatchBinding(const Program& program, const Batch& batch) : program
       pixels_.resize(static_cast<std::size_t>(input.elements()));
     }
   }
-  loss_scale_ = program.source("loss_scale");
-  dropout_key_ = program.source("dropout_key");
+  loss_scale_ = program.source(kLossScaleInput);
+  dropout_key_ = program.source(kDropoutKeyInput);
   learning_rate_ = optional(kLearningRateInput);
   step_ = optional(kStepInput);
   max_grad_norm_ = optional(kMaxGradNormInput);

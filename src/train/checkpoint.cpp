@@ -243,14 +243,14 @@ void load_verified_parameters(const fs::path& checkpoint, const ModelBundle& bun
   }
   if (adapts) {
     // The base is where it was; adapters and head come from the checkpoint.
-    const Adapter adapter = open_adapter(checkpoint, bundle.config);
+    const Adapter adapter = open_adapter(checkpoint, bundle.definition());
     ParameterSource source = bundle.source(0);
     source.adapter = adapter.weights.get();
-    load_parameters(bundle.config, bundle.specs(), source, parameters);
+    load_parameters(bundle.specs(), source, parameters);
     return;
   }
   const WeightsFile weights = open_weights(checkpoint);
-  const ParameterReport report = load_parameters(bundle.config, bundle.specs(), {.weights = &weights}, parameters);
+  const ParameterReport report = load_parameters(bundle.specs(), {.weights = &weights}, parameters);
   if (!report.fresh.empty()) {
     throw DataError({.what = "the checkpoint has no classification head",
                      .where = checkpoint.string(),

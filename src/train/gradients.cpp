@@ -41,7 +41,7 @@ GradientReport compute_gradients(const ModelBundle& bundle, const std::filesyste
   const std::int64_t samples = batch.shape().max_samples, tokens = batch.shape().max_text_rows / samples;
   StepGraph step = build_step_graph(
       ProgramKind::kGradients,
-      {.config = bundle.config, .model = options, .optimizer = {}, .precision = gradient_options.precision},
+      {.definition = bundle.definition(), .model = options, .optimizer = {}, .precision = gradient_options.precision},
       {.samples = samples, .text_rows = batch.shape().max_text_rows}, 0);
   PersistentLayout layout;
   layout.add(step.graph);
@@ -58,7 +58,7 @@ GradientReport compute_gradients(const ModelBundle& bundle, const std::filesyste
   binding.set_dropout_key({0, 0});
   program.run();
 
-  const std::vector<ParameterSpec> specs = parameter_specs(bundle.config, options);
+  const std::vector<ParameterSpec> specs = bundle.definition().specs(options);
   const auto trained = [&](const ParameterSpec& spec) {
     return step.gradients.count(program.graph().find_source(spec.name)) > 0;
   };

@@ -118,9 +118,10 @@ void choose_trained_parts(ModelBundle& bundle, const PartsRequest& request) {
         .rank = request.lora_rank,
         .alpha = request.lora_alpha > 0 ? request.lora_alpha : 2 * static_cast<double>(request.lora_rank),
         .dropout = request.lora_dropout,
-        .modules = lora_modules(bundle.config, request.lora_targets.empty() ? all : request.lora_targets)};
+        .modules = lora_modules(bundle.definition().encoder().linear_maps(),
+                                request.lora_targets.empty() ? all : request.lora_targets)};
   }
-  check_trained_parts(bundle.config, bundle.options);
+  check_trained_parts(bundle.definition(), bundle.options);
   if (!is_coded(request.frozen_weights)) return;
   bundle.options.frozen_weights = request.frozen_weights;
   const std::vector<ParameterSpec> specs = bundle.specs();
@@ -370,7 +371,7 @@ void resolve_device_memory(MemoryRequest& memory, Backend& backend) {
 FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, const Dataset* train,
                        const Dataset* evaluation, const MemoryRequest& memory) {
   FitRequest request;
-  request.step.config = bundle.config;
+  request.step.definition = bundle.definition();
   request.step.model = bundle.options;
   request.step.optimizer.kind = options.optim;
   request.step.precision = options.precision;
@@ -392,6 +393,9 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
   }
   request.trains = train != nullptr;
   request.pretrained = bundle.weights != nullptr;
+  for (auto& [name, model] : smaller_layoutlmv3(bundle.config)) {
+    request.smaller_models.push_back({.name = name, .definition = std::move(model)});
+  }
   request.evaluates = evaluation != nullptr;
   if (options.load_best_model_at_end) {
     request.evaluation_options = {};

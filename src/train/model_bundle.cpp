@@ -98,7 +98,7 @@ ModelBundle open_with_adapter(const std::string& model, const std::string& base)
   const std::string base_place = model_place(bundle.base).string();
   verify_model_files(base_place, false);
   bundle.config = read_config(own_config ? model : base_place);
-  Adapter adapter = open_adapter(model, bundle.config);
+  Adapter adapter = open_adapter(model, bundle.definition());
   bundle.options.lora = std::move(adapter.lora);
   bundle.adapter = std::move(adapter.weights);
   bundle.weights = std::make_shared<WeightsFile>(open_weights(base_place));
@@ -263,7 +263,7 @@ void verify_weights(const ModelBundle& bundle) {
 
 void load_model(const ModelBundle& bundle, std::uint64_t seed, const ParameterMemory& memory) {
   verify_weights(bundle);
-  load_parameters(bundle.config, bundle.specs(), bundle.source(seed), memory);
+  load_parameters(bundle.specs(), bundle.source(seed), memory);
 }
 
 FileSums save_model_parts(const std::filesystem::path& directory, const ModelBundle& bundle) {
@@ -279,8 +279,7 @@ FileSums save_model(const std::filesystem::path& directory, const ModelBundle& b
   if (bundle.options.lora.enabled()) {
     sums.merge(save_adapter(directory, bundle, memory));
   } else {
-    sums["model.safetensors"] =
-        save_parameters(directory / "model.safetensors", bundle.config, bundle.specs(), original, memory);
+    sums["model.safetensors"] = save_parameters(directory / "model.safetensors", bundle.specs(), original, memory);
   }
   return sums;
 }

@@ -15,6 +15,7 @@
 #include "formats/checksums.h"
 #include "formats/weights.h"
 #include "model/config.h"
+#include "model/layoutlmv3.h"
 #include "model/parameters.h"
 
 namespace plimsoll {
@@ -30,17 +31,23 @@ struct ModelBundle {
   std::string base;                            // with adapters: where their base model lies
   std::shared_ptr<const WeightsFile> adapter;  // nullptr: no adapters, or new ones
 
-  std::vector<ParameterSpec> specs() const { return parameter_specs(config, options); }
+  ModelDefinition definition() const { return layoutlmv3(config); }
+  std::vector<ParameterSpec> specs() const { return definition().specs(options); }
   // Where parameters come from; what no file has, from `seed`.
   ParameterSource source(std::uint64_t seed) const {
-    return {.weights = weights.get(), .fresh_head = fresh_head, .seed = seed, .adapter = adapter.get()};
+    return {.weights = weights.get(),
+            .prefix = std::string(definition().encoder().prefix()),
+            .fresh_head = fresh_head,
+            .seed = seed,
+            .adapter = adapter.get()};
   }
   WordEncoder word_encoder() const;
 };
 
-// `model`: a Hugging Face model directory, an adapter's directory (train/adapter.h), or a preset's name. `base`: where an
-// adapter's base model lies, in place of the path that it names. `tokenizer`: a tokenizer.json or a directory that replaces the
-// model's own; empty: the model's, or the embedded one for a preset. Throws DataError, or UsageError for what is neither.
+// `model`: a Hugging Face model directory, an adapter's directory (train/adapter.h), or a preset's name. `base`: where
+// an adapter's base model lies, in place of the path that it names. `tokenizer`: a tokenizer.json or a directory that
+// replaces the model's own; empty: the model's, or the embedded one for a preset. Throws DataError, or UsageError for
+// what is neither.
 ModelBundle open_model(const std::string& model, const std::string& tokenizer = "", const std::string& base = "");
 
 // The same for evaluation and prediction: UsageError for a preset, whose weights would be random.

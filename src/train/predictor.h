@@ -12,6 +12,7 @@
 #include "data/dataset.h"
 #include "data/loader.h"
 #include "fit/session.h"
+#include "model/config.h"
 
 namespace plimsoll {
 

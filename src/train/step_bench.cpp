@@ -60,7 +60,7 @@ StepBench bench_step(const ModelBundle& bundle, const std::filesystem::path& bat
   const std::unique_ptr<Batch> batch = read_batch_file(batch_file, bundle.config, false);
   const BatchShape shape = batch->shape();
   FitRequest request;
-  request.step.config = bundle.config;
+  request.step.definition = bundle.definition();
   request.step.model = bundle.options;
   request.step.optimizer.kind = options.optimizer;
   request.step.precision = options.precision;

@@ -75,7 +75,7 @@ StepRecord record_of(const nlohmann::json& json, const std::string& where) {
 RunPlan plan_of(const nlohmann::json& json, const ModelBundle& bundle, Backend& backend) {
   const nlohmann::json& plan = json.at("plan");
   FitRequest request;
-  request.step.config = bundle.config;
+  request.step.definition = bundle.definition();
   request.step.model = bundle.options;
   request.step.precision = precision_of(plan.at("precision").get<std::string>());
   request.step.optimizer.kind = parse_optimizer(plan.at("optim").get<std::string>());
@@ -194,8 +194,7 @@ Replay replay_step(const std::filesystem::path& directory, Backend& backend) {
     // Numbers that are not finite may be what there is to show.
     ParameterSource source = bundle.source(replay.record.scalars.seed);
     source.takes_any_number = true;
-    load_parameters(bundle.config, bundle.specs(), source,
-                    [&](const std::string& name) { return session.parameter(name); });
+    load_parameters(bundle.specs(), source, [&](const std::string& name) { return session.parameter(name); });
     Batch batch(batch_shape(bundle.config, session.plan().programs.front().capacity),
                 static_cast<std::int32_t>(bundle.config.pad_token_id));
     for (std::size_t m = 0; m < replay.record.micro_batches.size() && !replay.fault; ++m) {

@@ -1,15 +1,24 @@
 // Compiles the examples of src/model.
 #include <span>
 
-#include "model/config.h"
+#include "model/builder.h"
+#include "model/definition.h"
 #include "model/lora.h"
 #include "model/parameter_place.h"
 #include "model/trained_parts.h"
 
 namespace plimsoll::examples {
 
-void of_lora(const LayoutLMv3Config& config) {
+void of_lora(const ModelDefinition& model) {
 #include "model/lora.h.inc"
+}
+
+void of_builder(ModelBuilder& builder, ValueId first, ValueId samples) {
+#include "model/builder.h.inc"
+}
+
+void of_definition(const ModelDefinition& built, const ModelOptions& options) {
+#include "model/definition.h.inc"
 }
 
 void of_parameter_place(const DeviceTensor& value, const DeviceTensor& low, std::span<float> floats) {

@@ -21,7 +21,7 @@ constexpr std::size_t kProcessBytes = 40 * kMiB;
 // Most memory goes to activations of many rows, and the process's own memory is fixed.
 FitRequest long_request(std::int64_t batch) {
   FitRequest request = small_request(batch);
-  request.step.config.num_hidden_layers = 2;
+  use_model(request, small_config(2));
   request.text_rows = [](std::int64_t micro) { return 3'000 * micro; };
   request.evaluation_text_rows = [](std::int64_t micro) { return 3'500 * micro; };
   request.update_text_rows = 3'000 * batch;
@@ -40,47 +40,46 @@ struct Case {
 
 // Returns the cases with the names that a failing one prints.
 std::vector<Case> cases() {
-  return {
-      {"auto", [](FitRequest&) {}},
-      {"no recomputation", [](FitRequest& r) { r.recompute = RecomputeMode::kNone; }},
-      {"layers", [](FitRequest& r) { r.recompute = RecomputeMode::kLayers; }},
-      {"unclipped", [](FitRequest& r) { r.step.optimizer.clips = false; }},
-      {"two passes", [](FitRequest& r) { r.update = UpdateMode::kTwoPasses; }, true},
-      {"after backward, no recomputation",
-       [](FitRequest& r) {
-         r.update = UpdateMode::kAfterBackward;
-         r.recompute = RecomputeMode::kNone;
-       }},
-      {"micro-batch of 2", [](FitRequest& r) { r.micro_batch_size = 2; }},
-      {"micro-batch of 3, layers",
-       [](FitRequest& r) {
-         r.micro_batch_size = 3;
-         r.recompute = RecomputeMode::kLayers;
-       }},
-      {"whole batch, no recomputation",
-       [](FitRequest& r) {
-         r.micro_batch_size = r.train_batch_size;
-         r.recompute = RecomputeMode::kNone;
-       }},
-      {"evaluates", [](FitRequest& r) { r.evaluates = true; }},
-      {"evaluation alone",
-       [](FitRequest& r) {
-         r.trains = false;
-         r.evaluates = true;
-       }},
-      {"bf16", [](FitRequest& r) { r.step.precision = DType::kBF16; }},
-      {"offload",
-       [](FitRequest& r) {
-         r.offload = OffloadTarget::kFile;
-         r.offload_directory = ".";
-         r.speeds.offload_read_seconds_per_byte = r.speeds.offload_write_seconds_per_byte = 1 / 500e6;
-       }},
-      {"offload, no recomputation", [](FitRequest& r) {
-         r.recompute = RecomputeMode::kNone;
-         r.offload = OffloadTarget::kFile;
-         r.offload_directory = ".";
-         r.speeds.offload_read_seconds_per_byte = r.speeds.offload_write_seconds_per_byte = 1 / 500e6;
-       }}};
+  return {{"auto", [](FitRequest&) {}},
+          {"no recomputation", [](FitRequest& r) { r.recompute = RecomputeMode::kNone; }},
+          {"layers", [](FitRequest& r) { r.recompute = RecomputeMode::kLayers; }},
+          {"unclipped", [](FitRequest& r) { r.step.optimizer.clips = false; }},
+          {"two passes", [](FitRequest& r) { r.update = UpdateMode::kTwoPasses; }, true},
+          {"after backward, no recomputation",
+           [](FitRequest& r) {
+             r.update = UpdateMode::kAfterBackward;
+             r.recompute = RecomputeMode::kNone;
+           }},
+          {"micro-batch of 2", [](FitRequest& r) { r.micro_batch_size = 2; }},
+          {"micro-batch of 3, layers",
+           [](FitRequest& r) {
+             r.micro_batch_size = 3;
+             r.recompute = RecomputeMode::kLayers;
+           }},
+          {"whole batch, no recomputation",
+           [](FitRequest& r) {
+             r.micro_batch_size = r.train_batch_size;
+             r.recompute = RecomputeMode::kNone;
+           }},
+          {"evaluates", [](FitRequest& r) { r.evaluates = true; }},
+          {"evaluation alone",
+           [](FitRequest& r) {
+             r.trains = false;
+             r.evaluates = true;
+           }},
+          {"bf16", [](FitRequest& r) { r.step.precision = DType::kBF16; }},
+          {"offload",
+           [](FitRequest& r) {
+             r.offload = OffloadTarget::kFile;
+             r.offload_directory = ".";
+             r.speeds.offload_read_seconds_per_byte = r.speeds.offload_write_seconds_per_byte = 1 / 500e6;
+           }},
+          {"offload, no recomputation", [](FitRequest& r) {
+             r.recompute = RecomputeMode::kNone;
+             r.offload = OffloadTarget::kFile;
+             r.offload_directory = ".";
+             r.speeds.offload_read_seconds_per_byte = r.speeds.offload_write_seconds_per_byte = 1 / 500e6;
+           }}};
 }
 
 class Budgets : public testing::TestWithParam<Case> {};
@@ -150,7 +149,9 @@ TEST_P(GpuBudgets, MoreMemoryOfAGpuThatIsNotHereNeverHurtsEither) {
   FitRequest request = long_request(6);
   // With fewer words than rows, gradients summed over micro-batches have fewer rows than those of one batch, and would
   // be estimated as faster.
-  request.step.config.vocab_size = 20'000;
+  LayoutLMv3Config config = small_config(2);
+  config.vocab_size = 20'000;
+  use_model(request, config);
   request.speeds = typical_gpu_speeds();
   GetParam().set(request);
   request.host_budget_bytes = 4 * kGiB;

@@ -84,8 +84,9 @@ TEST(DeviceMemoryPlan, ABudgetHoldsTheArenaAndWhatIsReserved) {
 // A model whose optimizer states are worth offloading, with a budget that is `missing` bytes too small otherwise.
 FitRequest tight_request(std::size_t missing, Backend& backend) {
   FitRequest request = small_request(2);
-  request.step.config = preset_config("layoutlmv3-tiny");
-  request.step.config.labels = {"O", "B-TOTAL", "I-TOTAL"};
+  LayoutLMv3Config config = preset_config("layoutlmv3-tiny");
+  config.labels = {"O", "B-TOTAL", "I-TOTAL"};
+  use_model(request, config);
   request.micro_batch_size = 2;
   request.recompute = RecomputeMode::kNone;
   request.update = UpdateMode::kAfterBackward;

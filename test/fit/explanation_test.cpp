@@ -14,7 +14,7 @@ namespace {
 
 FitRequest long_request(std::int64_t batch) {
   FitRequest request = small_request(batch);
-  request.step.config.num_hidden_layers = 4;
+  use_model(request, small_config(4));
   request.text_rows = [](std::int64_t micro) { return 6'000 * micro; };
   request.update_text_rows = 6'000 * batch;
   request.loader_bytes = nullptr;

@@ -185,7 +185,7 @@ TEST(PlanRun, PersistentItemsAreWhatTheModelSays) {
   ReferenceBackend backend;
   std::size_t parameters = 0, trained = 0, accumulated = 0;
   const FitRequest request = small_request(4);
-  for (const ParameterSpec& spec : parameter_specs(request.step.config)) {
+  for (const ParameterSpec& spec : request.step.definition.specs()) {
     const std::size_t bytes = round_up(4 * static_cast<std::size_t>(spec.shape.elements()), kAlignmentBytes);
     parameters += bytes;
     if (!spec.trains) continue;
@@ -214,7 +214,7 @@ TEST(PlanRun, EachOptimizerHasItsBytes) {
   FitRequest request = small_request(4);
   std::size_t coded = 0, exact = 0, factored = 0;
   const auto aligned = [](std::int64_t bytes) { return round_up(static_cast<std::size_t>(bytes), kAlignmentBytes); };
-  for (const ParameterSpec& spec : parameter_specs(request.step.config)) {
+  for (const ParameterSpec& spec : request.step.definition.specs()) {
     if (!spec.trains) continue;
     const std::int64_t elements = spec.shape.elements(), blocks = (elements + 255) / 256;
     // No row of these tables is a whole block of codes.

@@ -9,6 +9,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "fit/calibration.h"
 #include "fit/step_graphs.h"
+#include "model/layoutlmv3.h"
 #include "plan/memory_plan.h"
 #include "runtime/program.h"
 
@@ -43,7 +44,7 @@ std::vector<Shape> shapes() {
 }
 
 MemoryPlan plan_of(const std::string& preset, const Shape& shape, CpuBackend& backend) {
-  StepOptions options{.config = preset_config(preset), .model = {}, .optimizer = {}};
+  StepOptions options{.definition = layoutlmv3(preset_config(preset)), .model = {}, .optimizer = {}};
   options.update = shape.update;
   options.optimizer.clips = shape.update != UpdateMode::kInBackward;
   if (shape.recomputed > 0) {
@@ -70,8 +71,9 @@ TEST_P(Plans, AreAsSmallAsAnyCanBe) {
     ASSERT_GT(plan.lower_bound_bytes, 0U);
     EXPECT_TRUE(plan.is_smallest) << program_kind_name(shape.kind) << ", updated " << update_mode_name(shape.update)
                                   << ", " << shape.recomputed << " recomputed, " << shape.capacity.samples
-                                  << " samples, " << shape.capacity.text_rows << " rows: "
-                                  << plan.transient_bytes - plan.lower_bound_bytes << " bytes over the bound";
+                                  << " samples, " << shape.capacity.text_rows
+                                  << " rows: " << plan.transient_bytes - plan.lower_bound_bytes
+                                  << " bytes over the bound";
     largest_gap = std::max(largest_gap, plan.transient_bytes - plan.lower_bound_bytes);
   }
   std::printf("%s: %zu plans, the worst %zu bytes over its bound\n", GetParam(), all.size(), largest_gap);

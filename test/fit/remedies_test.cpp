@@ -96,10 +96,7 @@ TEST(Remedies, AreSortedByTimeThenByWhatTheyChange) {
   FitRequest request = small_request(1);
   request.loader_bytes = nullptr;
   request.evaluates = true;
-  request.step.config.hidden_size = 480;
-  request.step.config.coordinate_size = request.step.config.shape_size = 80;
-  request.step.config.intermediate_size = 1920;
-  request.step.config.num_hidden_layers = 6;
+  use_model(request, wide_config());
   FitRequest tight = request;
   tight.budget_bytes = 1;
   const RunPlan smallest = plan_of(request, backend);
@@ -136,7 +133,7 @@ TEST(Remedies, OneIsNotEnoughSoSeveralAreNamedTogether) {
   request.micro_batch_size = 2;
   request.recompute = RecomputeMode::kNone;
   request.loader_bytes = nullptr;
-  request.step.config.num_hidden_layers = 6;
+  use_model(request, small_config(6));
   const auto needs = [&](bool one_page, bool recompute) {
     FitRequest trial = request;
     if (one_page) trial.micro_batch_size = 1;

@@ -14,7 +14,7 @@ namespace {
 // With two layers and many rows, activations outweigh everything else, including variations of the process's size.
 FitRequest long_request(std::int64_t batch) {
   FitRequest request = small_request(batch);
-  request.step.config.num_hidden_layers = 4;
+  use_model(request, small_config(4));
   request.text_rows = [](std::int64_t micro) { return 20'000 * micro; };
   request.update_text_rows = 20'000 * batch;
   request.loader_bytes = nullptr;
@@ -88,10 +88,7 @@ TEST(Search, TwoPassesWhereGradientsDoNotFit) {
   ReferenceBackend backend;
   FitRequest request = small_request(1);
   request.loader_bytes = nullptr;
-  request.step.config.hidden_size = 480;
-  request.step.config.coordinate_size = request.step.config.shape_size = 80;
-  request.step.config.intermediate_size = 1920;
-  request.step.config.num_hidden_layers = 6;
+  use_model(request, wide_config());
   const std::size_t plain = peak(request, {.micro_batch_size = 1}, backend);
   const std::size_t twice = peak(request, {.micro_batch_size = 1, .update = UpdateMode::kTwoPasses}, backend);
   ASSERT_LT(twice + 32 * kMiB, plain);

@@ -3,6 +3,7 @@
 
 #include "base/bytes.h"
 #include "fit/fit.h"
+#include "model/layoutlmv3.h"
 #include "support/sanitizer.h"
 
 namespace plimsoll::test {
@@ -20,12 +21,33 @@ inline LayoutLMv3Config small_config() {
   return config;
 }
 
+inline LayoutLMv3Config small_config(std::int64_t layers) {
+  LayoutLMv3Config config = small_config();
+  config.num_hidden_layers = layers;
+  return config;
+}
+
+// One that is wide and deep.
+inline LayoutLMv3Config wide_config() {
+  LayoutLMv3Config config = small_config(6);
+  config.hidden_size = 480;
+  config.coordinate_size = config.shape_size = 80;
+  config.intermediate_size = 1920;
+  return config;
+}
+
+inline void use_model(FitRequest& request, const LayoutLMv3Config& config) {
+  request.step.definition = layoutlmv3(config);
+  request.smaller_models.clear();
+  for (auto& [name, model] : smaller_layoutlmv3(config)) request.smaller_models.push_back({name, std::move(model)});
+}
+
 // The loader's claimed memory outweighs everything else, so that the choice does not depend on the process's own size.
 inline constexpr std::size_t kLoaderBytesPerSample = 256 * kMiB;
 
 inline FitRequest small_request(std::int64_t batch) {
   FitRequest request;
-  request.step.config = small_config();
+  use_model(request, small_config());
   request.train_batch_size = batch;
   request.text_rows = [](std::int64_t micro) { return 20 * micro; };
   request.evaluation_text_rows = [](std::int64_t micro) { return 30 * micro; };

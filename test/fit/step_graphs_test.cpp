@@ -12,7 +12,7 @@ namespace plimsoll::test {
 namespace {
 
 StepGraph build(ProgramKind kind) {
-  StepOptions options{.config = small_config(), .model = {}, .optimizer = {}};
+  StepOptions options{.definition = layoutlmv3(small_config()), .model = {}, .optimizer = {}};
   return build_step_graph(kind, options, {.samples = 2, .text_rows = 20}, 40);
 }
 
@@ -33,7 +33,7 @@ bool drops(const Graph& graph) {
 }
 
 TEST(StepGraphs, EachKindHasWhatItIsFor) {
-  const std::size_t trained = build_layoutlmv3(small_config(), {.samples = 1, .text_rows = 1}, true).trained.size();
+  const std::size_t trained = layoutlmv3(small_config()).build({.samples = 1, .text_rows = 1}, true).trained.size();
   for (const ProgramKind kind : {ProgramKind::kStep, ProgramKind::kAccumulate, ProgramKind::kAccumulateAndStep,
                                  ProgramKind::kEvaluate, ProgramKind::kGradients}) {
     SCOPED_TRACE(program_kind_name(kind));
@@ -53,7 +53,8 @@ TEST(StepGraphs, EachKindHasWhatItIsFor) {
 }
 
 std::map<std::string, TensorType> optimizer_states(const LayoutLMv3Config& config, OptimizerKind kind) {
-  StepOptions options{.config = config, .model = {}, .optimizer = {.kind = kind, .adamw = {}, .decays = {}}};
+  StepOptions options{
+      .definition = layoutlmv3(config), .model = {}, .optimizer = {.kind = kind, .adamw = {}, .decays = {}}};
   const StepGraph step = build_step_graph(ProgramKind::kStep, options, {.samples = 1, .text_rows = 20}, 20);
   std::map<std::string, TensorType> states;
   for (const Value& value : step.graph.values()) {
@@ -67,7 +68,7 @@ TEST(StepGraphs, AdafactorFactorsTensorsAsTheFileShapesThem) {
   LayoutLMv3Config config = small_config();
   const auto states = optimizer_states(config, OptimizerKind::kAdafactor);
   std::size_t stacks = 0;
-  for (const ParameterSpec& spec : parameter_specs(config)) {
+  for (const ParameterSpec& spec : layoutlmv3(config).specs()) {
     if (!spec.trains || spec.file_shape.rank() < 2) continue;
     EXPECT_EQ(states.at(spec.name + ".exp_avg_sq_row").shape, row_mean_shape(spec.file_shape)) << spec.name;
     EXPECT_EQ(states.at(spec.name + ".exp_avg_sq_col").shape, column_mean_shape(spec.file_shape)) << spec.name;
@@ -84,7 +85,7 @@ TEST(StepGraphs, EmbeddingTablesKeepFloatsBesideCodes) {
     const LayoutLMv3Config config = preset_config(preset);
     const auto states = optimizer_states(config, OptimizerKind::kAdamW8bit);
     std::size_t tables = 0, coded = 0;
-    for (const ParameterSpec& spec : parameter_specs(config)) {
+    for (const ParameterSpec& spec : layoutlmv3(config).specs()) {
       if (!spec.trains) continue;
       const bool is_table = spec.name.find("_embeddings.") != std::string::npos;
       const bool is_word = spec.name.find(".word_embeddings.") != std::string::npos;
@@ -118,7 +119,7 @@ TEST(StepGraphs, GradientsAreOutputsUnderTheirParameters) {
     EXPECT_EQ(step.graph.type(gradient.dense), value.type) << value.name;
   }
   std::size_t expected = 0;
-  for (const ParameterSpec& spec : parameter_specs(small_config())) expected += spec.trains ? 1 : 0;
+  for (const ParameterSpec& spec : layoutlmv3(small_config()).specs()) expected += spec.trains ? 1 : 0;
   EXPECT_EQ(parameters, expected);
 }
 

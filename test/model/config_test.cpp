@@ -226,7 +226,7 @@ TEST(Presets, ParametersAreAsManyAsInTransformers) {
   for (const std::string& name : preset_names()) {
     EXPECT_TRUE(is_preset(name));
     std::int64_t count = 0;
-    for (const ParameterSpec& spec : parameter_specs(preset_config(name))) {
+    for (const ParameterSpec& spec : layoutlmv3(preset_config(name)).specs()) {
       if (!spec.name.starts_with("classifier")) count += spec.shape.elements();
     }
     EXPECT_EQ(count, expected.at(name)) << name;

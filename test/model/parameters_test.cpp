@@ -8,6 +8,7 @@
 #include <map>
 
 #include "formats/safetensors.h"
+#include "model/layoutlmv3.h"
 #include "support/expect_error.h"
 #include "support/scratch_folder.h"
 
@@ -129,15 +130,15 @@ void expect_specs(const std::vector<ParameterSpec>& specs, std::vector<std::pair
 }
 
 TEST(ParameterSpecs, AreThoseOfTransformersInTheirOrder) {
-  expect_specs(parameter_specs(small_config()), {{"classifier.weight", {3, 8}}, {"classifier.bias", {3}}});
-  expect_specs(parameter_specs(small_config(10)), {{"classifier.dense.weight", {8, 8}},
-                                                   {"classifier.dense.bias", {8}},
-                                                   {"classifier.out_proj.weight", {10, 8}},
-                                                   {"classifier.out_proj.bias", {10}}});
+  expect_specs(layoutlmv3(small_config()).specs(), {{"classifier.weight", {3, 8}}, {"classifier.bias", {3}}});
+  expect_specs(layoutlmv3(small_config(10)).specs(), {{"classifier.dense.weight", {8, 8}},
+                                                      {"classifier.dense.bias", {8}},
+                                                      {"classifier.out_proj.weight", {10, 8}},
+                                                      {"classifier.out_proj.bias", {10}}});
 }
 
 TEST(ParameterSpecs, PatchesAreProjectedAsOneMatrix) {
-  for (const ParameterSpec& spec : parameter_specs(small_config())) {
+  for (const ParameterSpec& spec : layoutlmv3(small_config()).specs()) {
     if (spec.name == "layoutlmv3.patch_embed.proj.weight") {
       EXPECT_EQ(spec.shape, (Shape{8, 48}));
     } else {
@@ -149,7 +150,7 @@ TEST(ParameterSpecs, PatchesAreProjectedAsOneMatrix) {
 TEST(ParameterSpecs, RelativePositionTablesFollowTheConfigAndTheOptions) {
   const auto tables = [](const LayoutLMv3Config& config, bool train) {
     std::map<std::string, bool> result;
-    for (const ParameterSpec& spec : parameter_specs(config, {.train_relative_position_tables = train})) {
+    for (const ParameterSpec& spec : layoutlmv3(config).specs({.train_relative_position_tables = train})) {
       if (spec.name.find("rel_pos") != std::string::npos) result[spec.name.substr(19)] = spec.trains;
     }
     return result;
@@ -163,17 +164,16 @@ TEST(ParameterSpecs, RelativePositionTablesFollowTheConfigAndTheOptions) {
   config.has_spatial_attention_bias = false;
   EXPECT_TRUE(tables(config, false).empty());
   // The graph still verifies, and trains the parameters that train.
-  const ModelGraph model = build_layoutlmv3(config, {.samples = 2, .text_rows = 5}, true);
+  const ModelGraph model = layoutlmv3(config).build({.samples = 2, .text_rows = 5}, true);
   verify(model.graph);
-  EXPECT_EQ(model.trained.size(), parameter_specs(config).size());
+  EXPECT_EQ(model.trained.size(), layoutlmv3(config).specs().size());
 }
 
 TEST(InitialiseParameter, IsAFunctionOfSeedNameAndElement) {
   const LayoutLMv3Config config = small_config();
   const auto values = [&](const std::string& name, std::uint64_t seed, std::size_t count) {
     std::vector<float> list(count);
-    initialise_parameter(config, {.name = name, .shape = {static_cast<std::int64_t>(count)}, .file_shape = {}}, seed,
-                         list);
+    initialise_parameter({.name = name, .shape = {static_cast<std::int64_t>(count)}, .file_shape = {}}, seed, list);
     return list;
   };
   const std::vector<float> first = values("a.weight", 1, 103);
@@ -188,11 +188,9 @@ TEST(InitialiseParameter, IsAFunctionOfSeedNameAndElement) {
 }
 
 TEST(InitialiseParameter, IsNormal) {
-  LayoutLMv3Config config = small_config();
-  config.initializer_range = 0.5;
   constexpr std::size_t kCount = 100'000;
   std::vector<float> values(kCount);
-  initialise_parameter(config, {.name = "w", .shape = {100, 1000}, .file_shape = {}}, 42, values);
+  initialise_parameter({.name = "w", .shape = {100, 1000}, .file_shape = {}, .normal_std = 0.5}, 42, values);
   double sum = 0, squares = 0, neighbours = 0;
   std::size_t beyond_one = 0, beyond_two = 0;
   for (std::size_t i = 0; i < kCount; ++i) {
@@ -213,9 +211,9 @@ TEST(InitialiseParameter, IsNormal) {
 
 TEST(InitialiseParameter, EveryParameterStartsAsInTransformers) {
   const LayoutLMv3Config config = small_config();
-  const std::vector<ParameterSpec> specs = parameter_specs(config);
+  const std::vector<ParameterSpec> specs = layoutlmv3(config).specs();
   Store store(specs);
-  const ParameterReport report = load_parameters(config, specs, {}, store.memory());
+  const ParameterReport report = load_parameters(specs, {}, store.memory());
   EXPECT_TRUE(report.fresh.empty());
   EXPECT_TRUE(report.unused.empty());
   const auto pad = static_cast<std::size_t>(config.pad_token_id);
@@ -235,17 +233,17 @@ TEST(InitialiseParameter, EveryParameterStartsAsInTransformers) {
   }
   // The source's seed determines the values.
   Store other(specs);
-  load_parameters(config, specs, {.seed = 43}, other.memory());
+  load_parameters(specs, {.seed = 43}, other.memory());
   EXPECT_NE(other.values.at("classifier.weight"), store.values.at("classifier.weight"));
 }
 
 TEST(SaveParameters, WhatIsSavedIsLoadedBitForBit) {
   const LayoutLMv3Config config = small_config(11);
-  const std::vector<ParameterSpec> specs = parameter_specs(config);
+  const std::vector<ParameterSpec> specs = layoutlmv3(config).specs();
   Store saved(specs), loaded(specs);
-  load_parameters(config, specs, {.seed = 7}, saved.memory());
+  load_parameters(specs, {.seed = 7}, saved.memory());
   const ScratchFolder folder;
-  save_parameters((folder / "model.safetensors"), config, specs, {}, saved.memory());
+  save_parameters((folder / "model.safetensors"), specs, {}, saved.memory());
   const WeightsFile weights = open_weights((folder / "model.safetensors"));
   ASSERT_EQ(weights.entries().size(), specs.size());
   for (const ParameterSpec& spec : specs) {
@@ -253,7 +251,7 @@ TEST(SaveParameters, WhatIsSavedIsLoadedBitForBit) {
   }
   EXPECT_EQ(SafetensorsReader((folder / "model.safetensors")).metadata().at("format"),
             "pt");  // transformers asks for it
-  const ParameterReport report = load_parameters(config, specs, {.weights = &weights}, loaded.memory());
+  const ParameterReport report = load_parameters(specs, {.weights = &weights}, loaded.memory());
   EXPECT_TRUE(report.fresh.empty());
   EXPECT_TRUE(report.unused.empty());
   EXPECT_EQ(loaded.values, saved.values);
@@ -261,7 +259,7 @@ TEST(SaveParameters, WhatIsSavedIsLoadedBitForBit) {
 
 TEST(LoadParameters, ThePrefixMayBeMissing) {
   const LayoutLMv3Config config = small_config();
-  const std::vector<ParameterSpec> specs = parameter_specs(config);
+  const std::vector<ParameterSpec> specs = layoutlmv3(config).specs();
   std::vector<TensorDeclaration> tensors = declarations(specs);
   for (TensorDeclaration& tensor : tensors) {
     if (tensor.name.starts_with("layoutlmv3.")) tensor.name = tensor.name.substr(11);
@@ -270,7 +268,7 @@ TEST(LoadParameters, ThePrefixMayBeMissing) {
   write_weights((folder / "model.safetensors"), tensors);
   const WeightsFile weights = open_weights((folder / "model.safetensors"));
   Store store(specs);
-  const ParameterReport report = load_parameters(config, specs, {.weights = &weights}, store.memory());
+  const ParameterReport report = load_parameters(specs, {.weights = &weights, .prefix = "layoutlmv3"}, store.memory());
   EXPECT_TRUE(report.fresh.empty());
   EXPECT_TRUE(report.unused.empty());
   for (const auto& [name, values] : store.values) {
@@ -282,7 +280,7 @@ TEST(LoadParameters, ThePrefixMayBeMissing) {
 // transformers renames them in the same way (conversion_mapping.py, "legacy"), with the prefix and without.
 TEST(LoadParameters, EarlyNamesOfLayerNormAreRead) {
   const LayoutLMv3Config config = small_config();
-  const std::vector<ParameterSpec> specs = parameter_specs(config);
+  const std::vector<ParameterSpec> specs = layoutlmv3(config).specs();
   for (const bool prefixed : {true, false}) {
     std::vector<TensorDeclaration> tensors = declarations(specs);
     std::map<std::string, std::string> early;  // by today's name
@@ -303,18 +301,19 @@ TEST(LoadParameters, EarlyNamesOfLayerNormAreRead) {
     write_weights((folder / "model.safetensors"), tensors);
     const WeightsFile weights = open_weights((folder / "model.safetensors"));
     Store store(specs);
-    const ParameterReport report = load_parameters(config, specs, {.weights = &weights}, store.memory());
+    const ParameterReport report = load_parameters(specs, {.weights = &weights, .prefix = "layoutlmv3"}, store.memory());
     EXPECT_TRUE(report.fresh.empty());
     EXPECT_TRUE(report.unused.empty());
     for (const auto& [name, values] : store.values) {
-      for (std::size_t i = 0; i < values.size(); ++i) ASSERT_EQ(values[i], element(early.at(name), i)) << name << " " << i;
+      for (std::size_t i = 0; i < values.size(); ++i)
+        ASSERT_EQ(values[i], element(early.at(name), i)) << name << " " << i;
     }
   }
 }
 
 TEST(LoadParameters, AMissingTensorIsNamed) {
   const LayoutLMv3Config config = small_config();
-  const std::vector<ParameterSpec> specs = parameter_specs(config);
+  const std::vector<ParameterSpec> specs = layoutlmv3(config).specs();
   for (const std::string name : {"layoutlmv3.cls_token", "layoutlmv3.encoder.layer.0.output.dense.weight"}) {
     std::vector<TensorDeclaration> tensors = declarations(specs);
     std::erase_if(tensors, [&](const TensorDeclaration& tensor) { return tensor.name == name; });
@@ -323,7 +322,7 @@ TEST(LoadParameters, AMissingTensorIsNamed) {
     const WeightsFile weights = open_weights((folder / "model.safetensors"));
     Store store(specs);
     const std::string shape = name.ends_with("cls_token") ? "[1, 1, 8]" : "[8, 12]";
-    expect_error<DataError>([&] { load_parameters(config, specs, {.weights = &weights}, store.memory()); },
+    expect_error<DataError>([&] { load_parameters(specs, {.weights = &weights}, store.memory()); },
                             {name, (folder / "model.safetensors").string(), shape, "37 tensors"});
     expect_error<DataError>([&] { check_parameters(specs, {.weights = &weights}); }, {name, shape});
   }
@@ -331,7 +330,7 @@ TEST(LoadParameters, AMissingTensorIsNamed) {
 
 TEST(LoadParameters, AnotherShapeIsNamed) {
   const LayoutLMv3Config config = small_config();
-  const std::vector<ParameterSpec> specs = parameter_specs(config);
+  const std::vector<ParameterSpec> specs = layoutlmv3(config).specs();
   // A tensor with the same number of elements in another shape is refused as well.
   const std::map<std::string, Shape> others = {{"layoutlmv3.embeddings.word_embeddings.weight", {12, 8}},
                                                {"layoutlmv3.encoder.layer.0.output.dense.weight", {12, 8}},
@@ -352,7 +351,7 @@ TEST(LoadParameters, AnotherShapeIsNamed) {
 
 TEST(LoadParameters, TheHeadIsMadeNewWhereTheFileHasNone) {
   const LayoutLMv3Config config = small_config();
-  const std::vector<ParameterSpec> specs = parameter_specs(config);
+  const std::vector<ParameterSpec> specs = layoutlmv3(config).specs();
   std::vector<TensorDeclaration> tensors = declarations(specs);
   std::erase_if(tensors, [](const TensorDeclaration& tensor) { return tensor.name.starts_with("classifier"); });
   tensors.push_back({"lm_head.weight", {DType::kF32, {2, 2}}});
@@ -360,10 +359,10 @@ TEST(LoadParameters, TheHeadIsMadeNewWhereTheFileHasNone) {
   write_weights((folder / "model.safetensors"), tensors);
   const WeightsFile weights = open_weights((folder / "model.safetensors"));
   Store store(specs), fresh(specs);
-  const ParameterReport report = load_parameters(config, specs, {.weights = &weights, .seed = 5}, store.memory());
+  const ParameterReport report = load_parameters(specs, {.weights = &weights, .seed = 5}, store.memory());
   EXPECT_EQ(report.fresh, (std::vector<std::string>{"classifier.weight", "classifier.bias"}));
   EXPECT_EQ(report.unused, std::vector<std::string>{"lm_head.weight"});
-  load_parameters(config, specs, {.seed = 5}, fresh.memory());
+  load_parameters(specs, {.seed = 5}, fresh.memory());
   EXPECT_EQ(store.values.at("classifier.weight"), fresh.values.at("classifier.weight"));
   EXPECT_NE(store.values.at("layoutlmv3.cls_token"), fresh.values.at("layoutlmv3.cls_token"));
   const ParameterReport checked = check_parameters(specs, {.weights = &weights});
@@ -373,7 +372,7 @@ TEST(LoadParameters, TheHeadIsMadeNewWhereTheFileHasNone) {
 
 TEST(LoadParameters, HalfAHeadIsRefused) {
   const LayoutLMv3Config config = small_config();
-  const std::vector<ParameterSpec> specs = parameter_specs(config);
+  const std::vector<ParameterSpec> specs = layoutlmv3(config).specs();
   for (const std::string missing : {"classifier.weight", "classifier.bias"}) {
     std::vector<TensorDeclaration> tensors = declarations(specs);
     std::erase_if(tensors, [&](const TensorDeclaration& tensor) { return tensor.name == missing; });
@@ -388,7 +387,7 @@ TEST(LoadParameters, HalfAHeadIsRefused) {
 TEST(LoadParameters, TheHeadIsMadeNewWhereAsked) {
   // The file's head has the names of another form and, in one tensor, another shape.
   const LayoutLMv3Config config = small_config();
-  const std::vector<ParameterSpec> specs = parameter_specs(config);
+  const std::vector<ParameterSpec> specs = layoutlmv3(config).specs();
   std::vector<TensorDeclaration> tensors = declarations(specs);
   named(tensors, "classifier.weight").type.shape = {7, 8};
   tensors.push_back({"classifier.dense.weight", {DType::kF32, {8, 8}}});
@@ -397,10 +396,10 @@ TEST(LoadParameters, TheHeadIsMadeNewWhereAsked) {
   const WeightsFile weights = open_weights((folder / "model.safetensors"));
   Store store(specs), fresh(specs);
   const ParameterSource source{.weights = &weights, .fresh_head = true, .seed = 5};
-  const ParameterReport report = load_parameters(config, specs, source, store.memory());
+  const ParameterReport report = load_parameters(specs, source, store.memory());
   EXPECT_EQ(report.fresh, (std::vector<std::string>{"classifier.weight", "classifier.bias"}));
   EXPECT_EQ(report.unused, std::vector<std::string>{"classifier.dense.weight"});
-  load_parameters(config, specs, {.seed = 5}, fresh.memory());
+  load_parameters(specs, {.seed = 5}, fresh.memory());
   for (const char* name : {"classifier.weight", "classifier.bias"}) {
     EXPECT_EQ(store.values.at(name), fresh.values.at(name)) << name;
   }

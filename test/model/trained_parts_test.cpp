@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 
+#include "model/layoutlmv3.h"
 #include "model/parameters.h"
 #include "support/expect_error.h"
 
@@ -19,9 +20,11 @@ LayoutLMv3Config tiny() {
   return config;
 }
 
+std::vector<LinearMap> maps_of(const LayoutLMv3Config& config) { return layoutlmv3(config).encoder().linear_maps(); }
+
 std::set<std::string> trained(const ModelOptions& options) {
   std::set<std::string> names;
-  for (const ParameterSpec& spec : parameter_specs(tiny(), options)) {
+  for (const ParameterSpec& spec : layoutlmv3(tiny()).specs(options)) {
     if (spec.trains) names.insert(spec.name);
   }
   return names;
@@ -48,13 +51,13 @@ TEST(TrainedParts, FreezingTakesWhatMatchesAndNothingElse) {
   }
   // Parameters that never train do not begin to.
   EXPECT_FALSE(left.contains("layoutlmv3.encoder.rel_pos_bias.weight"));
-  EXPECT_LT(trained_parameter_count(parameter_specs(tiny(), {.freeze = {"layoutlmv3.embeddings.*"}})),
-            trained_parameter_count(parameter_specs(tiny())));
+  EXPECT_LT(trained_parameter_count(layoutlmv3(tiny()).specs({.freeze = {"layoutlmv3.embeddings.*"}})),
+            trained_parameter_count(layoutlmv3(tiny()).specs()));
 }
 
 TEST(TrainedParts, AdaptersAndTheHeadTrainAlone) {
   ModelOptions options{.lora = {.rank = 2, .alpha = 4}};
-  options.lora.modules = lora_modules(tiny(), {"query"});
+  options.lora.modules = lora_modules(maps_of(tiny()), {"query"});
   const std::string query = "layoutlmv3.encoder.layer.0.attention.self.query";
   const std::set<std::string> names = trained(options);
   EXPECT_TRUE(names.contains(query + ".lora_A.weight"));
@@ -62,7 +65,7 @@ TEST(TrainedParts, AdaptersAndTheHeadTrainAlone) {
   EXPECT_TRUE(names.contains("classifier.weight"));
   EXPECT_FALSE(names.contains(query + ".weight"));
   EXPECT_EQ(names.size(), 2 + 2 * static_cast<std::size_t>(tiny().num_hidden_layers));
-  const ModelGraph model = build_layoutlmv3(tiny(), {.samples = 1, .text_rows = 8}, true, options, DType::kBF16);
+  const ModelGraph model = layoutlmv3(tiny()).build({.samples = 1, .text_rows = 8}, true, options, DType::kBF16);
   EXPECT_EQ(model.trained.size(), names.size());
   // Adapters keep F32 beside weights of BF16.
   EXPECT_EQ(model.graph.type(model.graph.find_source(query + ".lora_A.weight")).dtype, DType::kF32);
@@ -71,7 +74,7 @@ TEST(TrainedParts, AdaptersAndTheHeadTrainAlone) {
 
 TEST(TrainedParts, TheBaseModelsDropoutKeepsItsSites) {
   ModelOptions options{.lora = {.rank = 2, .alpha = 4, .dropout = 0.1}};
-  options.lora.modules = lora_modules(tiny(), {"all-linear"});
+  options.lora.modules = lora_modules(maps_of(tiny()), {"all-linear"});
   const auto sites = [](const ModelGraph& model) {
     std::map<std::string, std::uint32_t> found;
     for (const Node& node : model.graph.nodes()) {
@@ -80,8 +83,8 @@ TEST(TrainedParts, TheBaseModelsDropoutKeepsItsSites) {
     }
     return found;
   };
-  const auto base = sites(build_layoutlmv3(tiny(), {.samples = 1, .text_rows = 8}, true));
-  const auto adapted = sites(build_layoutlmv3(tiny(), {.samples = 1, .text_rows = 8}, true, options));
+  const auto base = sites(layoutlmv3(tiny()).build({.samples = 1, .text_rows = 8}, true));
+  const auto adapted = sites(layoutlmv3(tiny()).build({.samples = 1, .text_rows = 8}, true, options));
   std::set<std::uint32_t> distinct;
   for (const auto& [name, site] : adapted) distinct.insert(site);
   EXPECT_EQ(distinct.size(), adapted.size());
@@ -92,12 +95,12 @@ TEST(TrainedParts, TheBaseModelsDropoutKeepsItsSites) {
 
 TEST(TrainedParts, FreshAdaptersAreThoseOfPeft) {
   ModelOptions options{.lora = {.rank = 4, .alpha = 4}};
-  options.lora.modules = lora_modules(tiny(), {"intermediate.dense"});
+  options.lora.modules = lora_modules(maps_of(tiny()), {"intermediate.dense"});
   std::map<std::string, std::vector<float>> values;
-  for (const ParameterSpec& spec : parameter_specs(tiny(), options)) {
+  for (const ParameterSpec& spec : layoutlmv3(tiny()).specs(options)) {
     if (!spec.is_adapter()) continue;
     values[spec.name].resize(static_cast<std::size_t>(spec.shape.elements()));
-    initialise_parameter(tiny(), spec, 7, values[spec.name]);
+    initialise_parameter(spec, 7, values[spec.name]);
   }
   const double bound = 1 / std::sqrt(static_cast<double>(tiny().hidden_size));
   for (const auto& [name, v] : values) {
@@ -119,32 +122,38 @@ TEST(TrainedParts, FreshAdaptersAreThoseOfPeft) {
 TEST(TrainedParts, TargetsAreReadAsPeftReadsThem) {
   const LayoutLMv3Config config = tiny();
   const auto layers = static_cast<std::size_t>(config.num_hidden_layers);
-  EXPECT_EQ(lora_modules(config, {"query"}).size(), layers);
-  EXPECT_EQ(lora_modules(config, {"output.dense"}).size(), 2 * layers);
-  EXPECT_EQ(lora_modules(config, {"dense"}).size(), 3 * layers);
-  EXPECT_EQ(lora_modules(config, {"all-linear"}).size(), 6 * layers);
-  EXPECT_EQ(lora_modules(config, {"layer.0.output.dense"}),
+  EXPECT_EQ(lora_modules(maps_of(config), {"query"}).size(), layers);
+  EXPECT_EQ(lora_modules(maps_of(config), {"output.dense"}).size(), 2 * layers);
+  EXPECT_EQ(lora_modules(maps_of(config), {"dense"}).size(), 3 * layers);
+  EXPECT_EQ(lora_modules(maps_of(config), {"all-linear"}).size(), 6 * layers);
+  EXPECT_EQ(lora_modules(maps_of(config), {"layer.0.output.dense"}),
             std::set<std::string>{"layoutlmv3.encoder.layer.0.output.dense"});
-  EXPECT_EQ(lora_modules(config, {"layer.[0].*"}).size(), 6U);
+  EXPECT_EQ(lora_modules(maps_of(config), {"layer.[0].*"}).size(), 6U);
   expect_error<UsageError>(
       [&] {
-        lora_modules(config, {"query", "q_proj"});
+        lora_modules(maps_of(config), {"query", "q_proj"});
       },
       {"--lora-target-modules", "q_proj", "query, key, value", "layoutlmv3.encoder.layer.0", "omit"});
   // The list that is written selects the same modules again.
-  for (const std::vector<std::string>& targets :
-       {std::vector<std::string>{"query", "value"}, {"all-linear"}, {"layer.0.output.dense"}, {"attention.output.dense"},
-        {"layer.[0].*", "key"}}) {
-    const std::set<std::string> modules = lora_modules(config, targets);
-    EXPECT_EQ(lora_modules(config, lora_targets(config, modules)), modules);
+  for (const std::vector<std::string>& targets : {std::vector<std::string>{"query", "value"},
+                                                  {"all-linear"},
+                                                  {"layer.0.output.dense"},
+                                                  {"attention.output.dense"},
+                                                  {"layer.[0].*", "key"}}) {
+    const std::set<std::string> modules = lora_modules(maps_of(config), targets);
+    EXPECT_EQ(lora_modules(maps_of(config), lora_targets(maps_of(config), modules)), modules);
   }
-  EXPECT_EQ(lora_targets(config, lora_modules(config, {"value", "query"})), (std::vector<std::string>{"query", "value"}));
+  EXPECT_EQ(lora_targets(maps_of(config), lora_modules(maps_of(config), {"value", "query"})),
+            (std::vector<std::string>{"query", "value"}));
 }
 
 TEST(TrainedParts, SenselessPatternsAreRefusedWithWhatWasMeant) {
   const auto refused = [](const std::string& pattern, std::string_view meant) {
-    expect_error<UsageError>([&] { check_trained_parts(tiny(), {.freeze = {"classifier.bias", pattern}}); },
-                             {"--freeze", pattern, "at least one of", "did you mean", meant});
+    expect_error<UsageError>(
+        [&] {
+          check_trained_parts(layoutlmv3(tiny()), {.freeze = {"classifier.bias", pattern}});
+        },
+        {"--freeze", pattern, "at least one of", "did you mean", meant});
   };
   refused("layoutlmv3.embeddings", "layoutlmv3.embeddings.*");
   refused("embeddings.*", "layoutlmv3.embeddings.*");
@@ -152,9 +161,9 @@ TEST(TrainedParts, SenselessPatternsAreRefusedWithWhatWasMeant) {
   refused("query", "*.query.*");
   refused("clasifier.weight", "classifier.weight");
   refused("layoutlmv3.encoder.layers.0.output.dense.bias", "layoutlmv3.encoder.layer.0.output.dense.bias");
-  expect_error<UsageError>([] { check_trained_parts(tiny(), {.freeze = {"*"}}); },
+  expect_error<UsageError>([] { check_trained_parts(layoutlmv3(tiny()), {.freeze = {"*"}}); },
                            {"nothing to train", "--freeze", "*", "leave at least one", "plimsoll eval"});
-  check_trained_parts(tiny(), {.freeze = {"layoutlmv3.*"}});
+  check_trained_parts(layoutlmv3(tiny()), {.freeze = {"layoutlmv3.*"}});
 }
 
 }  // namespace

@@ -20,7 +20,8 @@ struct Case {
 std::ostream& operator<<(std::ostream& stream, const Case& tested) { return stream << tested.name; }
 
 void add_adapters(FitRequest& request) {
-  request.step.model.lora = {.rank = 4, .alpha = 8, .modules = lora_modules(request.step.config, {"all-linear"})};
+  request.step.model.lora = {
+      .rank = 4, .alpha = 8, .modules = lora_modules(request.step.definition.encoder().linear_maps(), {"all-linear"})};
 }
 
 class CudaPlan : public testing::TestWithParam<Case> {};

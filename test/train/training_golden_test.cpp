@@ -56,7 +56,7 @@ void expect_golden_training(const std::string& head, Backend& backend, std::size
   }
   const BatchShape shape = batches[0]->shape();
   FitRequest request;
-  request.step.config = bundle.config;
+  request.step.definition = bundle.definition();
   request.step.optimizer.kind = optimizer;
   request.step.optimizer.adamw.weight_decay = golden["recipe"]["weight_decay"].get<double>();
   request.train_batch_size = shape.max_samples;

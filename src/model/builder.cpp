@@ -1,0 +1,97 @@
+#include "model/builder.h"
+
+#include "base/error.h"
+#include "graph/build.h"
+
+namespace plimsoll {
+namespace {
+
+using Init = ParameterSpec::Init;
+using Part = ParameterSpec::Part;
+
+// The number of the first dropout site of an adapter, beyond the base model's, whose masks are the same with adapters
+// and without; below the limit of base/dropout.h.
+constexpr std::uint32_t kFirstAdapterSite = 32768;
+
+ValueId find(const std::map<std::string, ValueId>& values, const std::string& name) {
+  const auto found = values.find(name);
+  check(found != values.end(), "the model declares what its graph reads");
+  return found->second;
+}
+
+}  // namespace
+
+void add_spec(std::vector<ParameterSpec>& specs, std::string name, Shape shape, Init init, Part part) {
+  specs.push_back({.name = std::move(name), .shape = shape, .file_shape = shape, .init = init, .part = part});
+}
+
+void add_layer_norm(std::vector<ParameterSpec>& specs, const std::string& name, std::int64_t width) {
+  add_spec(specs, name + ".weight", {width}, Init::kOnes);
+  add_spec(specs, name + ".bias", {width}, Init::kZeros);
+}
+
+void add_linear(std::vector<ParameterSpec>& specs, const std::string& name, std::int64_t out, std::int64_t in,
+                Part part) {
+  add_spec(specs, name + ".weight", {out, in}, Init::kNormal, part);
+  add_spec(specs, name + ".bias", {out}, Init::kZeros, part == Part::kHead ? part : Part::kOther);
+}
+
+ModelBuilder::ModelBuilder(const ModelDefinition& model, const ModelCapacity& capacity, bool with_dropout,
+                           const ModelOptions& options, DType dtype)
+    : lora_(options.lora), with_dropout_(with_dropout), encoder_dtype_(dtype), wide_dtype_(wide(dtype)) {
+  for (const ParameterSpec& spec : model.specs(options)) {
+    const ValueId value = graph_.add_parameter(spec.name, {parameter_type(spec, dtype, options), spec.shape});
+    parameters_[spec.name] = value;
+    if (spec.trains) trained_.push_back(value);
+  }
+  std::uint32_t site = kFirstAdapterSite;
+  for (const LinearMap& map : model.encoder().linear_maps()) adapter_sites_[map.name] = site++;
+  for (const InputSpec& input : model.inputs(capacity, dtype)) {
+    inputs_[input.name] = graph_.add_input(input.name, input.type);
+  }
+  inputs_[kDropoutKeyInput] = graph_.add_input(kDropoutKeyInput, {DType::kI32, {2}});
+  inputs_[kLossScaleInput] = graph_.add_input(kLossScaleInput, {wide_dtype_, {1}});
+}
+
+ValueId ModelBuilder::input(const std::string& name) const { return find(inputs_, name); }
+ValueId ModelBuilder::parameter(const std::string& name) const { return find(parameters_, name); }
+
+ValueId ModelBuilder::norm(const std::string& name, ValueId x, double eps, ValueId rows) {
+  return layer_norm(graph_, name, x, parameter(name + ".weight"), parameter(name + ".bias"), eps, rows).y;
+}
+
+ValueId ModelBuilder::dense(const std::string& name, ValueId x, ValueId rows) {
+  const ValueId y = linear(graph_, name, x, parameter(name + ".weight"), parameter(name + ".bias"), rows);
+  return lora_.enabled() && lora_.modules.contains(name) ? adapt(name, x, y, rows) : y;
+}
+
+// Returns y + scale B A dropout(x), for a map of the encoder.
+ValueId ModelBuilder::adapt(const std::string& name, ValueId x, ValueId y, ValueId rows) {
+  const DropoutAttributes attributes{.p = rate(lora_.dropout), .site = adapter_sites_.at(name)};
+  x = dropout(graph_, name + ".lora_dropout", x, input("row_keys"), input(kDropoutKeyInput), attributes, rows);
+  ValueId low = linear(graph_, name + ".lora_A", x, parameter(lora_a_name(name)), kNoValue, rows);
+  low = scale(graph_, name + ".lora_scale", low, lora_.scale(), rows);
+  return linear_add(graph_, name + ".lora_B", low, parameter(lora_b_name(name)), y, rows);
+}
+
+ValueId ModelBuilder::drop(const std::string& name, ValueId x, double p, ValueId keys, ValueId rows) {
+  const std::uint32_t site = next_site();
+  return dropout(graph_, name, x, keys, input(kDropoutKeyInput), {.p = rate(p), .site = site}, rows);
+}
+
+ValueId ModelBuilder::lookup(const std::string& name, ValueId ids, EmbeddingAttributes attributes, ValueId rows) {
+  return embedding(graph_, name, parameter(name + ".weight"), ids, attributes, rows);
+}
+
+ValueId ModelBuilder::text_rows(const Encoded& encoded) {
+  ValueId text = encoded.hidden;
+  if (encoded.text_row_index != kNoValue) {
+    text = add_single(graph_, {.op = Op::kGatherRows,
+                               .name = "text_rows",
+                               .inputs = {text, encoded.text_row_index, encoded.row_source},
+                               .row_count = encoded.text_rows});
+  }
+  return cast(graph_, "text_rows.cast", text, wide_dtype_, encoded.text_rows);
+}
+
+}  // namespace plimsoll

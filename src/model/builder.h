@@ -1,0 +1,67 @@
+// ModelBuilder: the graph of a model while its encoder and its head append to it. Names follow the modules of
+// `transformers`; parameters and inputs are found by name.
+//
+//   const ValueId hidden = builder.dense("bert.pooler.dense", first, samples);
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "model/definition.h"
+
+namespace plimsoll {
+
+// Appends specs as PyTorch's modules have them. `std`: of normal values.
+void add_spec(std::vector<ParameterSpec>& specs, std::string name, Shape shape, ParameterSpec::Init init,
+              ParameterSpec::Part part = ParameterSpec::Part::kOther);
+void add_layer_norm(std::vector<ParameterSpec>& specs, const std::string& name, std::int64_t width);
+// `part`: of the weight; the bias belongs to a head with it, and to no other part.
+void add_linear(std::vector<ParameterSpec>& specs, const std::string& name, std::int64_t out, std::int64_t in,
+                ParameterSpec::Part part = ParameterSpec::Part::kOther);
+
+class ModelBuilder {
+ public:
+  // Declares all parameters and inputs. Without `with_dropout` every rate is 0.
+  ModelBuilder(const ModelDefinition& model, const ModelCapacity& capacity, bool with_dropout,
+               const ModelOptions& options, DType dtype);
+
+  Graph& graph() { return graph_; }
+  std::vector<ValueId> take_trained() { return std::move(trained_); }
+  // InternalError for a name that none has.
+  ValueId input(const std::string& name) const;
+  ValueId parameter(const std::string& name) const;
+  bool has_parameter(const std::string& name) const { return parameters_.contains(name); }
+  // Types of the encoder's activations, and of what stays F32 beside a half.
+  DType encoder_dtype() const { return encoder_dtype_; }
+  DType wide_dtype() const { return wide_dtype_; }
+  // The rate that is asked for, or 0 without dropout.
+  double rate(double p) const { return with_dropout_ ? p : 0; }
+  // The number of the next dropout site. They are numbered in the order of the model, whether or not dropout is on: a
+  // mask never depends on the graph's form.
+  std::uint32_t next_site() { return next_site_++; }
+
+  // `rows`: the value that counts the used rows; kNoValue: all.
+  ValueId norm(const std::string& name, ValueId x, double eps, ValueId rows);
+  // x W^T + b with the parameters `name`.weight and .bias, and with the adapter that the map has.
+  ValueId dense(const std::string& name, ValueId x, ValueId rows);
+  ValueId drop(const std::string& name, ValueId x, double p, ValueId keys, ValueId rows);
+  ValueId lookup(const std::string& name, ValueId ids, EmbeddingAttributes attributes, ValueId rows);
+  // The text rows of what the encoder gives, as F32.
+  ValueId text_rows(const Encoded& encoded);
+
+ private:
+  ValueId adapt(const std::string& name, ValueId x, ValueId y, ValueId rows);
+
+  const LoraOptions& lora_;
+  const bool with_dropout_;
+  const DType encoder_dtype_, wide_dtype_;
+  Graph graph_;
+  std::vector<ValueId> trained_;
+  std::map<std::string, ValueId> parameters_, inputs_;
+  std::map<std::string, std::uint32_t> adapter_sites_;  // by module, whether it has an adapter or not
+  std::uint32_t next_site_ = 0;
+};
+
+}  // namespace plimsoll

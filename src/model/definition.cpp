@@ -1,0 +1,53 @@
+#include "model/definition.h"
+
+#include <algorithm>
+
+#include "model/builder.h"
+#include "model/trained_parts.h"
+
+namespace plimsoll {
+
+ModelDefinition::ModelDefinition(std::shared_ptr<const Encoder> encoder, std::shared_ptr<const Head> head)
+    : encoder_(std::move(encoder)), head_(std::move(head)) {}
+
+std::vector<ParameterSpec> ModelDefinition::specs(const ModelOptions& options) const {
+  std::vector<ParameterSpec> specs = encoder_->specs(options);
+  std::ranges::move(head_->specs(encoder_->hidden_size()), std::back_inserter(specs));
+  const LoraOptions& lora = options.lora;
+  if (lora.enabled()) {
+    for (ParameterSpec& spec : specs) spec.trains = spec.is_head();
+    for (const LinearMap& map : encoder_->linear_maps()) {
+      if (!lora.modules.contains(map.name)) continue;
+      add_spec(specs, lora_a_name(map.name), {lora.rank, map.in}, ParameterSpec::Init::kKaimingUniform,
+               ParameterSpec::Part::kAdapter);
+      add_spec(specs, lora_b_name(map.name), {map.out, lora.rank}, ParameterSpec::Init::kZeros,
+               ParameterSpec::Part::kAdapter);
+    }
+  }
+  for (ParameterSpec& spec : specs) {
+    const bool frozen = std::ranges::any_of(
+        options.freeze, [&](const std::string& pattern) { return matches_pattern(pattern, spec.name); });
+    spec.trains = spec.trains && !frozen;
+  }
+  return specs;
+}
+
+std::vector<InputSpec> ModelDefinition::inputs(const ModelCapacity& capacity, DType dtype) const {
+  std::vector<InputSpec> inputs = encoder_->inputs(capacity, wide(dtype));
+  std::ranges::move(head_->inputs(capacity), std::back_inserter(inputs));
+  return inputs;
+}
+
+ModelGraph ModelDefinition::build(const ModelCapacity& capacity, bool dropout, const ModelOptions& options,
+                                  DType dtype) const {
+  ModelBuilder builder(*this, capacity, dropout, options, dtype);
+  const Encoded encoded = encoder_->encode(builder);
+  const HeadValues values = head_->append(builder, encoded);
+  builder.graph().mark_output(values.loss);
+  return {.graph = std::move(builder.graph()),
+          .loss = values.loss,
+          .logits = values.logits,
+          .trained = builder.take_trained()};
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,20 @@
+#include "model/parameter_spec.h"
+
+namespace plimsoll {
+
+std::int64_t parameter_count(const std::vector<ParameterSpec>& specs) {
+  std::int64_t count = 0;
+  for (const ParameterSpec& spec : specs) count += spec.shape.elements();
+  return count;
+}
+
+DType parameter_type(const ParameterSpec& spec, DType dtype, const ModelOptions& options) {
+  const bool encoder_matrix = spec.part == ParameterSpec::Part::kEncoderMatrix;
+  if (!spec.trains && is_coded(options.frozen_weights)) {
+    if (encoder_matrix) return options.frozen_weights;
+    if (spec.part == ParameterSpec::Part::kWordEmbedding) return DType::kQ8;
+  }
+  return dtype == DType::kBF16 && encoder_matrix ? dtype : wide(dtype);
+}
+
+}  // namespace plimsoll

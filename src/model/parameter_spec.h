@@ -1,0 +1,63 @@
+// ParameterSpec: a model's parameter, in its graph and in weight files; and the options that decide which of them train
+// and which type they have in memory.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/lora.h"
+#include "tensor/shape.h"
+#include "tensor/tensor.h"
+
+namespace plimsoll {
+
+struct ParameterSpec {
+  // The part of the model that a parameter belongs to. Which type it has in memory, what an optimizer may do with it
+  // and which file holds it depend on the part, never on the name.
+  enum class Part : std::uint8_t {
+    kOther,           // norms, biases, the image's projection
+    kWordEmbedding,   // by far the largest table; its gradient comes as rows
+    kEmbedding,       // the other tables that tokens or boxes are looked up in, an nn.Embedding of `transformers`
+    kEncoderMatrix,   // a weight matrix of an encoder's layer
+    kAttentionTable,  // of biases by distance: looked up, though `transformers` has it as an nn.Linear
+    kHead,            // made new where the labels ask for it, and trained beside adapters
+    kAdapter          // model/lora.h; not part of the base model
+  };
+  // kNormalPaddingRow: `padding_row` is zero. kKaimingUniform: within 1 / sqrt(columns), as nn.Linear begins.
+  enum class Init : std::uint8_t { kNormal, kZeros, kOnes, kNormalPaddingRow, kKaimingUniform };
+  std::string name;  // in the graph and in files: "layoutlmv3.encoder.layer.0.output.dense.weight"
+  Shape shape;       // in the graph
+  Shape file_shape;  // in weight files; the same elements in the same order
+  Init init = Init::kNormal;
+  Part part = Part::kOther;
+  double normal_std = 0.02;      // of kNormal: `initializer_range`
+  std::int64_t padding_row = 0;  // of kNormalPaddingRow: pad_token_id
+  bool trains = true;            // the relative position tables do not, as in `transformers`; nor does what is frozen
+
+  bool is_head() const { return part == Part::kHead; }
+  bool is_adapter() const { return part == Part::kAdapter; }
+  bool is_embedding() const { return part == Part::kEmbedding || part == Part::kWordEmbedding; }
+};
+
+struct ModelOptions {
+  // False (as in `transformers`): the relative position tables stay as they are. True (as in unilm): they train.
+  bool train_relative_position_tables = false;
+  // Parameters that match one of these do not train (model/trained_parts.h).
+  std::vector<std::string> freeze{};
+  // With adapters, they and the classification head train, all else is frozen.
+  LoraOptions lora{};
+  // Q8 or NF4: weight matrices of the encoder that do not train are held so, and a word embedding that does not in Q8.
+  DType frozen_weights = DType::kF32;
+
+  bool trains_all() const { return freeze.empty() && !lora.enabled(); }
+};
+
+std::int64_t parameter_count(const std::vector<ParameterSpec>& specs);
+
+// The type that a parameter has in a graph whose encoder is of `dtype`: frozen, as `options` say; else a weight matrix
+// of the encoder BF16 in BF16, all others, adapters among them, wide(dtype). F16 has no weights of its own: F32 cannot
+// be put together again from one.
+DType parameter_type(const ParameterSpec& spec, DType dtype, const ModelOptions& options);
+
+}  // namespace plimsoll
