@@ -148,7 +148,7 @@ std::vector<Rule> package_rules() {
        .fix = "pip install tf-keras; or USE_TF=0, if TensorFlow is not needed"},
       {.name = "tensorflow-broken",
        .when = {"_pywrap_tensorflow_internal", "failed to load the native tensorflow runtime"},
-       .refines = {"name-missing", "packages-ages", "module-missing", "lazy-import", "library-missing"},
+       .refines = {"name-missing", "packages-ages", "module-missing", "lazy-import", "library-missing", "dll-missing"},
        .what = "TensorFlow is installed and cannot be loaded, and transformers imports it",
        .cause = "Its installation is broken, Windows lacks the Visual C++ runtime, or the processor lacks AVX",
        .confirm = "python -c 'import tensorflow'",
