@@ -177,6 +177,13 @@ std::vector<Rule> device_rules() {
               "pad labels with -100, or CrossEntropyLoss(ignore_index=255)",
        .command =
            "plimsoll check --model DIR --data pages.jsonl --labels …; plimsoll train takes the labels from the data"},
+      {.name = "bce-autocast",
+       .when = {"unsafe to autocast"},
+       .what = "BCELoss is not allowed under mixed precision",
+       .cause = "binary_cross_entropy and nn.BCELoss take probabilities, which half precision rounds to 0 and 1",
+       .confirm = "the loss in the line that the traceback names",
+       .fix = "BCEWithLogitsLoss (binary_cross_entropy_with_logits) on the logits, without the sigmoid\n"
+              "with torch.autocast('cuda', enabled=False): around the loss, on outputs.float()"},
       {.name = "bce-range",
        .when = {"input_val >= zero && input_val <= one", "input >= 0. && *input <= 1", "input >= 0 && input <= 1",
                 "all elements of input should be between 0 and 1", "all elements of target should be between 0 and 1"},
