@@ -122,9 +122,9 @@ std::vector<Rule> data_rules() {
       {.name = "report-classes",
        .when = {"number of classes*does not match size of target_names"},
        .what = "classification_report was given more names than classes occur",
-       .cause =
-           "Some classes are in neither the labels nor the predictions of this (small) evaluation set, so the names "
-           "do not fit them",
+       .cause = "Some classes are in neither the labels nor the predictions of this (small) evaluation set, so the "
+                "names do not fit them\n"
+                "A class that has no name occurs: -100 or padding among the labels, a label list that is too short",
        .confirm = "sorted(set(y_true) | set(y_pred)) against target_names",
        .fix =
            "classification_report(..., labels=range(len(target_names)), target_names=target_names, zero_division=0)"},
@@ -207,8 +207,8 @@ std::vector<Rule> data_rules() {
       {.name = "metric-format",
        .when = {"predictions and/or references don't match the expected format"},
        .what = "the metric got predictions or references of another type than it takes",
-       .cause = "Ids where names are expected (seqeval takes lists of label names), -100 left in, or arrays nested "
-                "otherwise; training is not at fault",
+       .cause = "Ids where names are expected, or names where ids are (seqeval takes lists of label names)\n"
+                "-100 left in, logits in place of classes, or arrays nested otherwise; training is not at fault",
        .confirm = "\"Expected format\" in the message against \"Input predictions\" and \"Input references\"",
        .fix = "in compute_metrics: argmax, leave out positions whose label is -100, map both through id2label",
        .command = "plimsoll eval reports precision, recall and F1 by itself"},
@@ -231,13 +231,17 @@ std::vector<Rule> data_rules() {
        .when = {"found input variables with inconsistent numbers of samples",
                 "classification metrics can't handle a mix of"},
        .what = "predictions and labels given to a metric do not have the same form",
-       .cause = "Logits where classes are expected, lists per page against flat lists, or -100 left out of one only",
+       .cause = "Predictions and labels have different lengths: -100 left out of one only, a last batch dropped, "
+                "sequences cut otherwise\n"
+                "Logits where classes are expected, or lists per text against flat lists\n"
+                "Labels are one-hot rows or of another type (text, floats) than the predictions",
        .confirm = "np.shape of both, and the first few values",
-       .fix = "argmax over the last axis, one mask (labels != -100) for both, both flat",
+       .fix = "argmax over the last axis\n"
+              "one mask (labels != -100) for both, both flat\n"
+              "both as class numbers of one type",
        .command = "plimsoll eval reports precision, recall and F1 by itself"},
       {.name = "unknown-split",
-       .when = {"valueerror: unknown split", "valueerror: bad split: ", "keyerror: 'validation'", "keyerror: 'train'",
-                "keyerror: 'test'", "keyerror: 'valid'", "keyerror: 'dev'"},
+       .when = {"valueerror: unknown split", "valueerror: bad split: "},
        .refines = {"column-missing"},
        .what = "the data set has no part of that name",
        .cause = "Many data sets have train and test only, and some call the parts otherwise (dev, val, eval)\n"
@@ -246,6 +250,19 @@ std::vector<Rule> data_rules() {
        .confirm = "print(load_dataset(NAME)) lists the parts",
        .fix = "the name that is there, or dataset['train'].train_test_split(0.1)\n"
               "load_dataset(…, data_files={'train': …, 'validation': …})"},
+      {.name = "split-missing",
+       .when = {"keyerror: 'validation'", "keyerror: 'train'", "keyerror: 'test'", "keyerror: 'valid'",
+                "keyerror: 'dev'", "keyerror: 'val'", "keyerror: 'eval'"},
+       .with = {{"dataset_dict.py", "datasets[", "dataset[", "ds[", "load_dataset", "load_from_disk"}},
+       .refines = {"column-missing", "worker-exception"},
+       .what = "the data set has no part of that name",
+       .cause = "Many data sets have train and test only, and some call the parts otherwise (dev, val, eval)\n"
+                "data_files or a directory without names of parts makes one part, train; load_dataset(…, split=…) and "
+                "many saved sets have no parts at all",
+       .confirm = "print(dataset) lists the parts",
+       .fix = "the name that is there\n"
+              "dataset = dataset['train'].train_test_split(0.1), whose parts are train and test\n"
+              "load_dataset(…, data_files={'train': …, 'validation': …}); leave split= out"},
       {.name = "not-text",
        .when = {"unicodedecodeerror: 'utf-8' codec can't decode", "unicodedecodeerror: 'charmap' codec can't decode"},
        .refines = {"worker-exception"},
@@ -466,8 +483,7 @@ std::vector<Rule> data_rules() {
       {.name = "bad-image",
        .when = {"image file is truncated", "cannot identify image file", "unidentifiedimageerror", "broken png",
                 "decompressionbomb", "broken data stream when reading image", "bytes not processed",
-                "syntaxerror: not a png file", "imread_*can't open/read file", "corrupt jpeg", "truncated file read",
-                "libpng error"},
+                "syntaxerror: not a png file", "imread_*can't open/read file", "truncated file read", "libpng error"},
        .refines = {"worker-exception"},
        .what = "an image cannot be decoded",
        .cause =

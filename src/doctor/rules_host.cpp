@@ -154,7 +154,8 @@ std::vector<Rule> host_rules() {
        .cause = "On Windows and macOS workers import the main script; without `if __name__ == '__main__':` they start "
                 "workers themselves",
        .confirm = "the script has its training call at top level",
-       .fix = "put everything that runs below `if __name__ == '__main__':`, or num_workers=0"},
+       .fix = "put everything that runs below `if __name__ == '__main__':`\n"
+              "num_workers=0 (num_proc=None)"},
       {.name = "worker-pickle",
        .when = {"can't pickle", "cannot pickle", "pickle.picklingerror", "^picklingerror", "can't get local object"},
        .with = {{"multiprocessing", "spawn", "dataloader", "num_workers"}},
@@ -374,7 +375,7 @@ std::vector<Rule> host_rules() {
               "for a shared cache write access for the group: chmod -R g+rwX, its .locks too"},
       {.name = "time-limit",
        .when = {"due to time limit", "cancelled at*time limit", "walltime*exceeded", "exceeded*walltime",
-                "deadlineexceeded", "due to preemption", "preempt*signal"},
+                "deadlineexceeded", "due to preemption", "received*preempt*signal", "job*preempted"},
        .from_outside = true,
        .refines = {"killed", "terminated"},
        .what = "the scheduler ended the job: its time was up, or it was preempted",
@@ -455,7 +456,7 @@ std::vector<Rule> host_rules() {
        .when = {"runtime disconnected", "runtime has been disconnected", "cannot connect to gpu backend",
                 "usage limits in colab", "session was terminated", "session timed out", "maximum session duration",
                 "your session was interrupted", "exceeded the maximum*session", "notebook exceeded*time",
-                "idle timeout"},
+                "session*idle timeout", "idle timeout*session", "due to idle timeout"},
        .from_outside = true,
        .what = "the notebook's service ended the session",
        .cause =

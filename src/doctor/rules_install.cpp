@@ -134,6 +134,22 @@ std::vector<Rule> install_rules() {
        .confirm = "pip show transformers; the traceback ends in AutoConfig.register",
        .fix =
            "the transformers that the repository asks for, or register(…, exist_ok=True), or transformers' own class"},
+      {.name = "ffmpeg-missing",
+       .when = {"could not load libtorchcodec", "no such file or directory: 'ffmpeg'",
+                "no such file or directory: 'ffprobe'", "ffmpeg was not found but is required",
+                "couldn't find appropriate backend to handle uri", "audioread.exceptions.nobackenderror",
+                "to support decoding audio data, please install", "to support decoding audio files, please install"},
+       .refines = {"file-missing", "module-missing", "library-missing", "worker-exception"},
+       .what = "sound or video cannot be decoded: FFmpeg, or the package that calls it, is missing",
+       .cause = "FFmpeg is not installed on this machine or in this container, or is not on the path\n"
+                "torchcodec (which datasets 4 uses), soundfile or librosa is not installed, or torchcodec is not of "
+                "the installed PyTorch\n"
+                "The file is of a format that the installed backend does not read, or is damaged",
+       .confirm = "ffmpeg -version; pip list | grep -iE 'torch|soundfile|librosa|datasets'",
+       .fix = "apt-get install ffmpeg, or conda install -c conda-forge ffmpeg\n"
+              "pip install -U torchcodec soundfile librosa, torchcodec of the version that goes with PyTorch\n"
+              "pip install 'datasets<4', which decodes with soundfile\n"
+              "Audio(decode=False), and decode by a function of your own"},
       {.name = "poppler",
        .when = {"is poppler installed and in path", "pdfinfonotinstallederror", "no such file or directory: 'pdfinfo'",
                 "no such file or directory: 'pdftoppm'"},
@@ -300,10 +316,10 @@ std::vector<Rule> install_rules() {
            "the build failed without ending the installation\n"
            "Python runs in the package's own source folder, and finds it there, unbuilt, before the installed one",
        .confirm = "ls the package's directory for a .so file (.pyd on Windows); the working directory",
-       .fix = "leave the source folder; or build it: pip install --no-build-isolation --force-reinstall it, with "
-              "CUDA_HOME "
-              "set and PyTorch installed before\n"
-              "a ready wheel for the installed PyTorch and CUDA",
+       .fix = "leave the source folder, or build it: pip install --no-build-isolation --force-reinstall it, with "
+              "CUDA_HOME set and PyTorch installed before\n"
+              "a ready wheel for the installed PyTorch and CUDA\n"
+              "the package's path without it (attn_implementation='sdpa', another optimizer)",
        .command = "plimsoll is compiled already"},
       {.name = "torch-without-distributed",
        .when = {"no module named 'torch._c._distributed",
@@ -335,10 +351,9 @@ std::vector<Rule> install_rules() {
            "NAME is not installed, or was built for another PyTorch or CUDA and failed to import; the code went on "
            "without it until the line that failed",
        .confirm = "python -c 'import NAME' prints the reason; for xFormers python -m xformers.info",
-       .fix =
-           "install the build of NAME for the installed PyTorch and CUDA (pip install -U NAME; for unsloth by its own "
-           "instructions), then restart Python\n"
-           "or switch the feature off that needs it (attn_implementation='sdpa')"},
+       .fix = "install the build of NAME for the installed PyTorch and CUDA (pip install -U NAME; for unsloth by its "
+              "own instructions), then restart Python\n"
+              "or switch the feature off that needs it (attn_implementation='sdpa')"},
       {.name = "model-option",
        .when = {"__init__() got an unexpected keyword argument"},
        .with = {{"in from_pretrained", "from_pretrained(", "in from_config", "from_config("},
@@ -454,7 +469,7 @@ std::vector<Rule> install_rules() {
        .cause = "PaddleOCR 3 dropped show_log, use_gpu and other arguments, and calls OCR by predict()",
        .confirm = "pip show paddleocr paddlepaddle",
        .fix = "pip install 'paddleocr<3' 'paddlepaddle<3'\n"
-              "or the new names: PaddleOCR(device='gpu', use_textline_orientation=True).predict(image)"},
+              "the new names: PaddleOCR(device='gpu', use_textline_orientation=True).predict(image)"},
       {.name = "cache-form",
        .when = {"'dynamiccache' object has no attribute", "'dynamiccache' object is not subscriptable",
                 "object has no attribute '_supports_sdpa'", "object has no attribute '_supports_flash_attn",

@@ -220,8 +220,9 @@ std::vector<Rule> library_rules() {
            "Versions before 0.43 bring Linux's .so files only, which Windows cannot load (WinError 193: not a valid "
            "Win32 application), and look for libcudart.so, which Windows does not have",
        .confirm = "pip show bitsandbytes; python -m bitsandbytes",
-       .fix = "pip install -U bitsandbytes (0.43 and newer have wheels for Windows), with a CUDA build of PyTorch\n"
-              "Linux or WSL 2",
+       .fix = "pip install -U bitsandbytes (0.43 and newer have wheels for Windows)\n"
+              "a CUDA build of PyTorch, if torch.cuda.is_available() is False\n"
+              "Linux or WSL 2; or optim='adamw_torch' and no 4 or 8 bits",
        .command = "plimsoll train --optim adamw_8bit needs no such package"},
       {.name = "flash-attention",
        .when = {"flashattention only support", "using it on a gpu requires flash attention",

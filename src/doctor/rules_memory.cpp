@@ -372,6 +372,21 @@ std::vector<Rule> memory_rules() {
        .confirm =
            "half the batch, or shorter sequences, pass; torch.cuda.memory_allocated() after each step does not rise",
        .command = "plimsoll train --budget SIZE: the longest page is known before the first step"},
+      {.name = "vllm-memory",
+       .when = {"no available memory for the cache blocks", "is less than desired gpu memory utilization",
+                "is larger than the maximum number of tokens that can be stored in kv cache",
+                "gib kv cache is needed, which is larger than the available kv cache"},
+       .refines = {"oom", "oom-no-numbers"},
+       .what = "vLLM does not find the GPU memory that it was told to take",
+       .cause = "Training, or another process, holds the same GPU: vLLM takes 90 % of it unless told otherwise\n"
+                "The model's weights leave no room for the cache of keys and values at this max_model_len\n"
+                "An earlier engine in this process or notebook was not freed",
+       .confirm = "nvidia-smi before the start; the figures in the message",
+       .fix = "a smaller max_model_len (vllm_max_model_length in trl)\n"
+              "gpu_memory_utilization larger where the GPU is vLLM's alone, smaller (vllm_gpu_memory_utilization=0.3) "
+              "where training shares it\n"
+              "end what else holds the GPU; restart the notebook\n"
+              "tensor_parallel_size over more GPUs, a quantised or smaller model"},
       {.name = "oom-pinned",
        .when = {"pin memory thread*error", "cudahostalloc", "cuda error*pin_memory", "in pin_memory",
                 "host memory*pinned*fail"},

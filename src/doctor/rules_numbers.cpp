@@ -300,6 +300,7 @@ std::vector<Rule> number_rules() {
        .confirm = "the shapes in the message; it passes without gradient checkpointing",
        .fix = "model.config.use_cache = False\n"
               "gradient_checkpointing_kwargs={'use_reentrant': True}, or the other way round\n"
+              "the same autocast and mode in both passes; no random branches inside a block\n"
               "newer transformers, accelerate and peft of one age",
        .command = "plimsoll train --budget SIZE recomputes what was computed, bit for bit"},
       {.name = "inplace",

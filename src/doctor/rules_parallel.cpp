@@ -210,16 +210,18 @@ std::vector<Rule> parallel_rules() {
            "train_batch_size in the config is not micro batch x accumulation steps x number of processes; where the "
            "last factor is 1 on several GPUs, DeepSpeed came up without its launcher",
        .confirm = "the numbers in the message: total != micro * accumulation * processes",
-       .fix = "\"auto\" for all three in the config, or numbers that multiply; start with deepspeed, torchrun or "
-              "accelerate launch"},
+       .fix = "\"auto\" for all three in the config, or numbers that multiply\n"
+              "start with deepspeed, torchrun or accelerate launch, and the number of processes that the config was "
+              "written for"},
       {.name = "deepspeed-no-sync",
        .when = {"no_sync context manager is incompatible with gradient partitioning"},
        .what = "gradient accumulation calls no_sync, which DeepSpeed's ZeRO 2 and 3 refuse",
        .cause = "DeepSpeed asserts it since 0.16; transformers and accelerate of before do not know",
        .confirm =
            "pip list | grep -iE 'deepspeed|accelerate|transformers'; it passes with gradient_accumulation_steps=1",
-       .fix =
-           "newer transformers and accelerate, or pip install 'deepspeed<0.16'; your own loop: no accelerator.no_sync"},
+       .fix = "pip install -U transformers accelerate\n"
+              "pip install 'deepspeed<0.16'\n"
+              "in your own loop no accelerator.no_sync; let DeepSpeed accumulate (model.backward, model.step)"},
       {.name = "collective-mismatch",
        .when = {"detected mismatch between collectives on ranks"},
        .refines = {"nccl-timeout", "nccl-error"},
@@ -373,7 +375,8 @@ std::vector<Rule> parallel_rules() {
            "config, or MASTER_ADDR and MASTER_PORT, are empty for a run on several machines",
        .confirm = "accelerate env, or the launcher's command line; echo $MASTER_ADDR $MASTER_PORT",
        .fix = "accelerate launch --main_process_ip HOST --main_process_port 29500, or --rdzv_endpoint=HOST:29500 of "
-              "torchrun; one machine needs neither (--standalone)"},
+              "torchrun\n"
+              "one machine needs neither: num_machines 1, or --standalone"},
       {.name = "device-map-training",
        .when = {"you can't train a model that has been loaded", "with `device_map='auto'` in any distributed mode",
                 "cannot perform fine-tuning on purely quantized models", "trainer cannot handle*device_map",
