@@ -511,6 +511,23 @@ std::vector<Rule> data_rules() {
            "np.stack([x] * 3, -1) for grey arrays; input_data_format='channels_last' where the processor cannot tell\n"
            "transforms.Grayscale(num_output_channels=3), or the model's num_channels",
        .command = "plimsoll converts them by itself"},
+      {.name = "image-tokens",
+       .when = {"image features and image tokens do not match", "number of image tokens is*while the number of image",
+                "mismatch in `image` token count", "number of images in the text and images should be the same"},
+       .refines = {"worker-exception"},
+       .what = "the text's image tokens and the images do not belong together",
+       .cause = "Truncation has cut image tokens off: an image takes hundreds to thousands of them, and max_length is "
+                "smaller\n"
+                "The prompt has no placeholder for the image, or more than there are images: no chat template, or text "
+                "without {'type': 'image'}\n"
+                "Processor and model are of different versions or settings (patch_size, number of image tokens, size "
+                "of images)",
+       .confirm = "(input_ids == model.config.image_token_id).sum() of the failing sample, and input_ids.shape[1] "
+                  "against max_length",
+       .fix =
+           "no truncation, or a larger max_length (max_length=None in trl's SFTConfig); smaller images (max_pixels)\n"
+           "processor.apply_chat_template with an image entry for each image\n"
+           "the processor of the same checkpoint as the model; pip install -U transformers"},
       {.name = "image-size",
        .when = {"input image size*doesn't match model", "pixel_values*expected*224",
                 "input height*doesn't match model"},

@@ -130,7 +130,7 @@ std::vector<Rule> driver_rules() {
                 "no gpus found!", "error: cuda is not available", "need at least one gpu",
                 "gpu is required to quantize", "no gpu or xpu found", "no gpu found!",
                 "runtimeerror: cuda is not available", "cannot find any torch accelerator",
-                "unsloth currently only works on nvidia gpus"},
+                "unsloth currently only works on nvidia gpus", "none of the available devices `available_devices"},
        .refines = {"no-driver"},
        .what = "CUDA finds no GPU",
        .cause =

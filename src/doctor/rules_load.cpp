@@ -146,7 +146,8 @@ std::vector<Rule> load_rules() {
       {.name = "weights-missing",
        .when = {"error no file named", "no file named pytorch_model.bin", "does not appear to have a file named",
                 "no such file or directory*pytorch_model.bin", "no such file or directory*model.safetensors",
-                "does not appear to have files named"},
+                "does not appear to have files named", "entrynotfounderror", "entry not found for url",
+                "revisionnotfounderror", "is not a valid git identifier"},
        .refines = {"hub-unreachable", "hub-gated", "file-missing", "load-name"},
        .what = "the model's directory lacks a file that is needed",
        .cause = "The directory is not a saved model: a training run's parent directory, a checkpoint of another format "
@@ -203,7 +204,8 @@ std::vector<Rule> load_rules() {
                 "must have access to it and be authenticated", "your request to access model",
                 "is not a local folder and is not a valid model identifier", "repository not found for url",
                 "invalid username or password", "repositorynotfounderror",
-                "doesn't exist on the hub or cannot be accessed"},
+                "doesn't exist on the hub or cannot be accessed", "client error '401 unauthorized' for url*huggingface",
+                "client error '403 forbidden' for url*huggingface"},
        .refines = {"hub-unreachable", "dataset-missing", "weights-missing", "load-name"},
        .what = "the hub does not give out that model or data set under this name",
        .cause = "The name is misspelt, or the model or data set was renamed, removed or made private\n"
@@ -268,7 +270,8 @@ std::vector<Rule> load_rules() {
               "unset the variable, if this machine has a network",
        .command = "plimsoll train --model DIR needs no network; it says which file is missing"},
       {.name = "hub-server",
-       .when = {"server error*huggingface.co", "429 client error", "gateway time-out for url*huggingface"},
+       .when = {"server error*huggingface.co", "429 client error", "gateway time-out for url*huggingface",
+                "'429 too many requests' for url*huggingface"},
        .refines = {"hub-unreachable", "hub-gated", "load-name"},
        .what = "the hub is overloaded, or gets too many requests from here",
        .cause = "A 5xx is the hub's own failure and passes; 429 means that this address or token asks too often (many "
@@ -464,6 +467,19 @@ std::vector<Rule> load_rules() {
        .fix = "encoded['pixel_values'] = np.array(encoded['pixel_values']) before it is returned; or "
               "return_tensors='np'; a newer datasets",
        .command = "plimsoll reads images from their files"},
+      {.name = "feature-type",
+       .when = {"valueerror: feature type '", "must be called with a dataclass type or instance"},
+       .with = {{"datasets/features", "dataset_info", "feature type '", "datasets/info.py", "load_from_disk",
+                 "load_dataset"}},
+       .refines = {"dataset-failed"},
+       .what = "the data set was written by a newer version of datasets than is installed",
+       .cause = "datasets 4 writes the types List and LargeList, which version 3 and earlier do not know: in a cache, "
+                "a repository's README or a directory of save_to_disk\n"
+                "A cache of another environment with another version is shared (HF_HOME)",
+       .confirm = "pip show datasets; the type in the message, in dataset_info.json or the repository's README",
+       .fix = "pip install -U datasets, then restart Python\n"
+              "make the cache or directory again with the installed version (download_mode='force_redownload')\n"
+              "another HF_DATASETS_CACHE for each environment"},
       {.name = "pyarrow-version",
        .when = {"does not have a datasets dtype equivalent", "module 'pyarrow' has no attribute",
                 "'pyarrow.lib' has no attribute", "pyarrow.lib.unknownextensiontype"},

@@ -31,7 +31,8 @@ std::vector<Rule> model_rules() {
 
       {.name = "lora-targets",
        .when = {"target modules*not found in the base model", "please specify `target_modules`",
-                "please specify target_modules in", "target module*is not supported"},
+                "please specify target_modules in", "target module*is not supported",
+                "no modules were targeted for adaptation"},
        .what = "the adapters' target modules are not layers of this model",
        .cause =
            "Names of another architecture: q_proj and v_proj are Llama's and its kin's, c_attn GPT-2's, query, key and "

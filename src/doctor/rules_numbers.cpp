@@ -292,7 +292,8 @@ std::vector<Rule> number_rules() {
               "compute what depends on the weights inside the loop"},
       {.name = "checkpoint-recompute",
        .when = {"recomputed values for the following tensors have different metadata",
-                "a different number of tensors was saved during the original forward and recomputation"},
+                "a different number of tensors was saved during the original forward and recomputation",
+                "trying to save more tensors during recomputation than"},
        .what = "gradient checkpointing computed something else the second time than in forward",
        .cause = "What a block computes changed between the two passes: a cache of keys and values (use_cache) that is "
                 "longer now, autocast or dtypes that differ, dropout or routing that is drawn anew, ZeRO-3 or FSDP "

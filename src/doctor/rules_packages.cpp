@@ -47,7 +47,7 @@ std::vector<Rule> package_rules() {
        .confirm = "ls $(python -c 'import sysconfig; print(sysconfig.get_path(\"include\"))')/Python.h",
        .fix = "apt-get install python3-dev (python3.X-dev of the same version), or a Python of conda or uv"},
       {.name = "extension-missing",
-       .when = {"torch_extensions*cannot open shared object file", "ds_opt_adam"},
+       .when = {"torch_extensions*cannot open shared object file", "ds_opt_adam", "unable to jit load the"},
        .refines = {"library-missing", "build-cuda-mismatch"},
        .what = "a kernel that DeepSpeed compiles at run time was not built",
        .cause = "The build failed earlier in the log: no nvcc, another CUDA than PyTorch's, no compiler\n"
