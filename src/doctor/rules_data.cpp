@@ -553,6 +553,7 @@ std::vector<Rule> data_rules() {
               "tokenize before training, and pass what map() returns; correct the filter or split"},
       {.name = "unexpected-input",
        .when = {"forward() got an unexpected keyword argument", "got multiple values for argument 'input_ids'",
+                "got multiple values for keyword argument 'input_ids'",
                 "forward() missing*required positional argument", "you have to specify either input_ids",
                 "you have to specify pixel_values", "you have to specify bbox", "keyerror: 'bbox'",
                 "keyerror: 'pixel_values'", "keyerror: 'input_ids'",

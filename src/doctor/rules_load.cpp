@@ -346,6 +346,17 @@ std::vector<Rule> load_rules() {
        .fix = "REQUESTS_CA_BUNDLE and SSL_CERT_FILE with the proxy's certificate\n"
               "pip install -U certifi; the machine's clock set right; on macOS Install Certificates.command\n"
               "download elsewhere, copy the cache, and HF_HUB_OFFLINE=1"},
+      {.name = "download-race",
+       .when = {"filenotfounderror*.incomplete", "filenotfounderror*.lock'", "oserror*stale file handle*huggingface"},
+       .refines = {"file-missing", "dataset-missing", "worker-exception", "hub-unreachable"},
+       .what = "several processes download into one cache, and one took the other's unfinished file away",
+       .cause = "Ranks or jobs that start together download the same model or data set, into a cache on a shared file "
+                "system (NFS) whose locks do not hold between nodes\n"
+                "Something cleaned the cache while the download ran",
+       .confirm = "it passes once the files are in the cache; df -T on the cache's path: nfs, lustre, fuse",
+       .fix = "download once before (huggingface-cli download NAME), then HF_HUB_OFFLINE=1 in the job\n"
+              "rank 0 alone downloads, the others wait: with accelerator.main_process_first()\n"
+              "HF_HOME on each node's own disk"},
       {.name = "no-network",
        .when = {"network is unreachable", "no route to host", "name or service not known", "getaddrinfo failed",
                 "nodename nor servname provided", "urlopen error", "[errno 110] connection timed out", "connecttimeout",
@@ -418,8 +429,9 @@ std::vector<Rule> load_rules() {
               "no space, no memory or a file that is not as the rest: look at the path or row that it names"},
       {.name = "arrow-type",
        .when = {"arrowinvalid: could not convert", "arrowtypeerror", "couldn't cast array of type",
-                "arrowinvalid: cannot mix list and non-list", "arrownotimplementederror", "casterror: couldn't cast",
-                "arrowinvalid: float value*was truncated", "the features can't be aligned",
+                "arrowinvalid: cannot mix list and non-list", "json parse error*changed from*to*in row",
+                "arrowinvalid: cannot mix struct and non-struct", "arrownotimplementederror",
+                "casterror: couldn't cast", "arrowinvalid: float value*was truncated", "the features can't be aligned",
                 "arrowinvalid: integer value*not in range"},
        .refines = {"bad-json", "dataset-failed"},
        .what = "a column holds values of different types, or of another type than declared",

@@ -119,6 +119,19 @@ std::vector<Rule> number_rules() {
        .fix = "bf16=True instead of fp16=True (Ampere or newer), or F32\n"
               "a lower learning rate, max_grad_norm=1; go back to a checkpoint from before",
        .command = kFirstNaN},
+      {.name = "mask-not-bool",
+       .when = {"only supports boolean masks", "expected mask dtype to be bool", "mask tensor*must be bool",
+                "expected a bool tensor", "expected self.dtype to be bool",
+                "subtraction, the `-` operator, with a bool", "`-` operator, with two bool tensors",
+                "where expected condition to be a boolean tensor"},
+       .refines = {"label-dtype"},
+       .what = "a mask is of another type than this PyTorch takes",
+       .cause =
+           "Code of PyTorch 1.1 or before makes masks with .byte() (uint8), or as numbers; newer versions want bool\n"
+           "A bool mask is subtracted (1 - mask), which newer versions refuse",
+       .confirm = "mask.dtype just before that line; torch.__version__",
+       .fix = ".bool() in place of .byte(), ~mask in place of 1 - mask\n"
+              "a newer version of the package whose line it is, or the PyTorch that it was written for"},
       {.name = "nan-assert",
        .level = Level::kCause,
        .when = {"device-side assert triggered", "cudaerrorassert", "hiperrorassert"},

@@ -362,6 +362,28 @@ std::vector<Rule> package_rules() {
                 "The program is for another kind of machine, or a security setting forbids it",
        .confirm = "call the program by the same path in a shell; ls -l on it",
        .fix = "the full path of the program (…\\Tesseract-OCR\\tesseract.exe); chmod +x"},
+      {.name = "drive-mount",
+       .when = {"credential propagation was unsuccessful", "valueerror: mount failed",
+                "mountpoint must not already contain", "mountpoint must not contain a space"},
+       .what = "Google Drive could not be mounted in the notebook",
+       .cause = "The question for access was closed, or answered with another account or without all the rights\n"
+                "The browser blocks the question's window or its cookies\n"
+                "The directory to mount at exists and is not empty",
+       .confirm = "run the cell with drive.mount alone, and see whether the window of the question opens",
+       .fix = "run the cell again, and allow everything with the notebook's own account\n"
+              "drive.mount('/content/drive', force_remount=True); restart the runtime\n"
+              "without Drive: upload the files, or take them from the hub"},
+      {.name = "argument-twice",
+       .when = {"got multiple values for keyword argument", "got multiple values for argument"},
+       .what = "a function gets one of its arguments twice",
+       .cause =
+           "A keyword is passed that the caller passes too: a processor or a Trainer fills it itself (header_text, "
+           "return_tensors, text), or **kwargs holds it\n"
+           "More positional arguments than the function has before that one: self forgotten, or an older order of "
+           "parameters",
+       .confirm = "inspect.signature(FUNCTION), and the line of your own code that the traceback names",
+       .fix = "leave the argument that the message names out of the call, or out of **kwargs\n"
+              "pass arguments by name"},
       {.name = "yaml-loader",
        .when = {"load() missing 1 required positional argument: 'loader'"},
        .what = "PyYAML 6 or later wants a Loader, and the code that calls yaml.load is older",
