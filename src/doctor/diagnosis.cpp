@@ -29,6 +29,8 @@ constexpr std::size_t kMaxExceptions = 256;
 constexpr std::size_t kPreparingLines = 3;
 // So many frames of a traceback are kept, and a message is read over so many lines and bytes.
 constexpr std::size_t kMaxFrames = 128, kExceptionLines = 3, kExceptionBytes = 1200;
+// And over so many where it begins with an object that is printed.
+constexpr std::size_t kObjectLines = 64;
 
 struct Hit {
   std::uint64_t traceback = 0;  // how many tracebacks had begun
@@ -258,6 +260,8 @@ class LogReader::Impl {
                            ? kExceptionLines
                            : 0;
     if (raised.name() == "AssertionError") exception_lines_ = 0;
+    // "TypeError: Pix2StructImageProcessor {": the message begins with an object that is printed over many lines.
+    if (raised.message.ends_with('{')) exception_lines_ = kObjectLines;
     story_.exceptions.push_back({{number, printable(text)},
                                  chain_,
                                  story_.updates,

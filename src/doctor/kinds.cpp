@@ -11,73 +11,91 @@ const AnyOf kFiles = {"FileNotFoundError", "NotADirectoryError", "IsADirectoryEr
 // Messages that state their cause whatever the class and the place.
 std::vector<Kind> package_kinds() {
   return {
-      {.rule = {.name = "package-missing",
-                .when = {"make sure you have*installed", "is not installed", "isn't installed", "not installed,",
-                         "need to install", "requires the*library", "requires the*package", "please install",
-                         "pip install", "must be installed", "needs to be installed", "has to be installed",
-                         "conda install", "were not found in your environment", "to be installed"},
-                .what = "a package that this step needs is not installed, or is too old for it",
-                .cause =
-                    "The message names it: it is missing in the environment that runs, or was installed after this "
-                    "Python process (a notebook's kernel) had started",
-                .confirm = "which python; python -m pip show NAME",
-                .fix = "python -m pip install -U NAME with the same python, then restart it (a notebook: restart the "
-                       "kernel)"}},
+      {.rule =
+           {.name = "package-missing",
+            .when = {"make sure you have*installed", "is not installed", "isn't installed", "not installed,",
+                     "need to install", "requires the*library", "requires the*package", "please install", "pip install",
+                     "must be installed", "needs to be installed", "has to be installed", "conda install",
+                     "were not found in your environment", "to be installed"},
+            .what = "a package that this step needs is not installed, or is too old for it",
+            .cause = "The message names it: it is missing in the environment that runs, or too old there\n"
+                     "It was installed for another Python, or after this process (a notebook's kernel) had started\n"
+                     "It is there, and fails when it is imported alone: a part in native code, or another package that "
+                     "it needs",
+            .confirm = "which python; python -m pip show NAME",
+            .fix =
+                "python -m pip install -U NAME with the same python, then restart it (a notebook: restart the kernel)\n"
+                "the environment that has it, in the job or kernel"}},
   };
 }
 
 std::vector<Kind> call_kinds() {
   return {
       {.classes = {"TypeError"},
-       .rule = {.name = "call-arguments",
-                .when = {"missing*required positional argument", "missing*required keyword-only argument",
-                         "takes*positional argument*given", "takes no arguments", "takes no keyword arguments",
-                         "got multiple values for", "got an unexpected keyword argument",
-                         "got some positional-only arguments"},
-                .what = "a function was called with other arguments than it takes",
-                .cause = "The message names the function and the argument: one too many, one missing, or under "
-                         "another name than the installed version's\n"
-                         "A method of the script overrides a library's and has another list of parameters",
-                .confirm = "inspect.signature(FUNCTION) in the installed version; pip list",
-                .fix = "pass what the signature lists; add **kwargs to a method that overrides a library's; or install "
-                       "the version that the script was written for"}},
+       .rule =
+           {.name = "call-arguments",
+            .when = {"missing*required positional argument", "missing*required keyword-only argument",
+                     "takes*positional argument*given", "takes no arguments", "takes no keyword arguments",
+                     "got multiple values for", "got an unexpected keyword argument",
+                     "got some positional-only arguments"},
+            .what = "a function was called with other arguments than it takes",
+            .cause =
+                "The installed version of the package takes other arguments than the one that the code was written "
+                "for: one renamed, dropped or new\n"
+                "A method of the script overrides a library's, or is called by it, and has another list of parameters\n"
+                "One is missing or too many in the script's own call, or self is missing in a method's definition",
+            .confirm = "inspect.signature(FUNCTION) in the installed version; pip list",
+            .fix = "pass what the signature lists\n"
+                   "add **kwargs to a method that overrides a library's\n"
+                   "install the version that the script was written for"}},
       {.classes = {"TypeError", "AttributeError", "ValueError"},
        .rule = {.name = "value-none",
                 .when = {"'nonetype' object", "nonetype", "got none", "cannot be none", "must not be none", "is none",
                          "can't be none", "none is not"},
                 .what = "a value is None where an object is needed",
-                .cause = "A function returned None (it has no return, found nothing, or failed without a word), or a "
-                         "field, argument or configuration entry was never set",
+                .cause = "A function returned None: it has no return, found nothing, or failed without a word\n"
+                         "A field, argument or configuration entry was never set, or is empty in some samples\n"
+                         "An optional part (a package, a tokenizer, a padding token, gradients) is not there",
                 .confirm = "print the value in the line of the script that the traceback names last",
-                .fix = "set the value, or handle None where it is made: an empty field in the data, a missing return, "
-                       "an argument that was left out"}},
+                .fix = "set the value, or handle None where it is made\n"
+                       "leave out or fill empty fields in the data\n"
+                       "add the missing return or argument"}},
       {.classes = {"TypeError"},
        .layers = {Layer::kTokenizer},
        .rule = {.name = "tokenizer-type",
                 .what = "the tokenizer was given values of a type that it does not take",
-                .cause = "The message names the type that is wanted: a sample holds None, a number, a nested list or a "
-                         "whole string where words belong",
+                .cause = "A sample holds None, NaN (an empty cell) or a number in place of text\n"
+                         "A list is nested otherwise than the tokenizer takes: words without is_split_into_words, a "
+                         "batch of batches\n"
+                         "A column, tensor or dictionary was passed instead of its text",
                 .confirm = "{type(x) for x in texts}, and of one sample's elements",
-                .fix = "give the tokenizer str or lists of str (LayoutLM's: lists of words, with boxes); replace None "
-                       "by an empty text or leave the sample out"}},
+                .fix = "replace None and NaN by an empty text, or leave the sample out; str(text)\n"
+                       "str or lists of str (LayoutLM's: lists of words, with boxes)\n"
+                       "list(column) for a column"}},
       {.classes = {"TypeError"},
        .rule = {.name = "value-type",
                 .what = "a value has another type than the operation takes",
                 .cause = "The message names the operation and the type: text where a number belongs, a list where a "
                          "tensor or dictionary belongs, a class in place of its instance, or the reverse",
                 .confirm = "print type(VALUE) of each value in the line that the traceback names last",
-                .fix = "convert the value before that line, or correct what makes it: a configuration's text "
-                       "(\"5e-5\" instead of 5e-5), a data set's field, a function's return value"}},
+                .fix = "convert the value before that line (int(…), float(…), list(…))\n"
+                       "correct what makes it: a configuration's text (\"5e-5\" instead of 5e-5), a data set's field, "
+                       "a function's return value\n"
+                       "an instance in place of the class, a call in place of the function, or the reverse"}},
       {.classes = {"AttributeError"},
-       .rule = {.name = "attribute-missing",
-                .what = "an object does not have the attribute that is asked for",
-                .cause = "The object is of another class than the code expects: a list or a dictionary in place of a "
-                         "tensor, a wrapper in place of what it wraps\n"
-                         "The installed version of the package has renamed or dropped the attribute, or the name is "
-                         "misspelt",
-                .confirm = "type(OBJECT) and dir(OBJECT) at that line; pip show PACKAGE",
-                .fix = "use the name that the class has, or convert the object first; or install the version that the "
-                       "script was written for"}},
+       .rule =
+           {.name = "attribute-missing",
+            .what = "an object does not have the attribute that is asked for",
+            .cause =
+                "The object is of another class than the code expects: a list or dictionary in place of a tensor or "
+                "model output, None, a wrapper in place of what it wraps\n"
+                "The installed version of the package has renamed, moved or dropped the attribute, or does not have it "
+                "yet\n"
+                "The name is misspelt, or set only later or on another path (in __init__, before super().__init__())",
+            .confirm = "type(OBJECT) and dir(OBJECT) at that line; pip show PACKAGE",
+            .fix = "use the name that the class has, or convert the object first (output.logits, model.module)\n"
+                   "install the version that the script was written for, or a newer one\n"
+                   "set the attribute before it is used"}},
       {.classes = {"NameError", "UnboundLocalError"},
        .rule = {.name = "name-undefined",
                 .what = "a name is used that is not defined there",
@@ -86,7 +104,9 @@ std::vector<Kind> call_kinds() {
                     "is not reached on this path; or the name is misspelt\n"
                     "A package that defines it only if another one is installed lacks that one",
                 .confirm = "where the name is first assigned or imported",
-                .fix = "define or import it before that line; in a notebook run the earlier cells again"}},
+                .fix = "define or import it before that line; in a notebook run the earlier cells again\n"
+                       "install the package that defines it, or its newer version\n"
+                       "assign it on every path before it is used"}},
       {.classes = {"SyntaxError", "IndentationError", "TabError"},
        .rule = {.name = "syntax-error",
                 .what = "a Python file cannot be parsed",
@@ -115,11 +135,13 @@ std::vector<Kind> data_kinds() {
                          "no such column", "missing*columns", "not in the columns"},
                 .what = "a column is asked for that the table or data set does not have",
                 .cause =
-                    "The column has another name there, was never made (no labels were added in preprocessing), or "
-                    "was removed before (remove_columns)",
+                    "The column has another name there, or differs in case or blanks\n"
+                    "It was removed before (remove_columns), or never made: no labels were added in preprocessing\n"
+                    "The file was read otherwise than meant: another separator, header or part",
                 .confirm = "print(dataset.column_names) or df.columns: the message lists what there is",
-                .fix = "use a name from that list, rename the column, or make it in preprocessing (labels = a copy of "
-                       "input_ids for causal language models)",
+                .fix = "use a name from that list, or rename the column\n"
+                       "make it in preprocessing (labels = a copy of input_ids for causal language models)\n"
+                       "sep=…, header=… where the table is read",
                 .command = "plimsoll check --data pages.jsonl names fields that are missing"}},
       {.classes = {"ValueError"},
        .rule = {.name = "column-exists",
@@ -136,52 +158,71 @@ std::vector<Kind> data_kinds() {
                 .cause = "The entry is missing or has another name in this version, file or model; the message is the "
                          "name that was looked up",
                 .confirm = "print the keys of the dictionary in the line that the traceback names last",
-                .fix = "add the entry, correct its name, or install the version of the package that knows it"}},
+                .fix = "correct the name, or add the entry\n"
+                       "the version of the package that knows it\n"
+                       "the checkpoint or configuration of this script and model"}},
       {.classes = {"KeyError"},
        .rule = {.name = "key-missing",
                 .what = "a dictionary, sample or table has no entry of that name",
-                .cause = "The message is the name that was looked up: the field has another name in this data or "
-                         "output, is missing in some samples, or was removed before",
+                .cause = "The field has another name in this data or output than the message's\n"
+                         "It is missing in some samples, or was removed or not made before\n"
+                         "A number, text or None is looked up where keys are of another type (1 and '1')",
                 .confirm = "print the keys of the dictionary (or df.columns) in the line that the traceback names last",
-                .fix = "use the name that is there, add the field, or handle samples that lack it"}},
+                .fix = "use the name that is there, or rename the field\n"
+                       "handle samples that lack it: d.get(NAME), or leave them out\n"
+                       "convert keys to one type"}},
       {.classes = {"IndexError"},
        .layers = {Layer::kDataSet},
        .rule = {.name = "dataset-index",
                 .what = "the data set was asked for an item that it does not have",
-                .cause =
-                    "Its length and its items do not agree: __len__ is larger than the list behind it, the indices "
-                    "of a Subset, split or sampler belong to a longer data set, or a list of labels, boxes or "
-                    "images is shorter than the list of samples",
+                .cause = "__len__ is larger than the list that __getitem__ reads\n"
+                         "Indices of a Subset, split or sampler belong to a longer data set, or to a table whose rows "
+                         "kept their labels\n"
+                         "A list of labels, boxes, masks or images is shorter than the list of samples; or a sample's "
+                         "own list is empty",
                 .confirm = "len(dataset), max(subset.indices), and the length of each list inside the data set",
-                .fix = "make the split from this data set's own length (range(len(dataset))); let __len__ return the "
-                       "length of the list that __getitem__ reads; repair the files that are short",
+                .fix = "make the split from this data set's own length (range(len(dataset)))\n"
+                       "let __len__ return the length of the list that __getitem__ reads\n"
+                       "repair the files that are short; leave out samples that are empty",
                 .command = "plimsoll check --data pages.jsonl counts pages, words, boxes and labels"}},
       {.classes = {"IndexError"},
        .rule = {.name = "index-range",
                 .what = "an index lies outside a list, tuple or tensor",
-                .cause = "The list is shorter than the code expects: empty, made from other data, or cut before; or a "
-                         "tensor has fewer dimensions",
+                .cause = "The list is empty or shorter than the code expects: a filter or search that found nothing, a "
+                         "sample without words, a line with fewer fields\n"
+                         "It was made from other data than the index, or cut before\n"
+                         "A tensor has fewer dimensions than the code indexes",
                 .confirm = "print the index and len() of what it is applied to, in the line that the traceback names "
                            "last",
-                .fix = "make list and index from the same data; leave out empty samples"}},
+                .fix = "leave out empty samples, or test the length first\n"
+                       "make list and index from the same data\n"
+                       "print the shape, and index the dimension that is there"}},
       {.classes = {"ValueError"},
        .rule = {.name = "unpack-count",
                 .when = {"too many values to unpack", "not enough values to unpack"},
                 .what = "a tuple, list or shape has another number of values than the code takes apart",
                 .cause =
-                    "A function, a data set's item or a model's output returns more or fewer values than before or "
-                    "than expected; or a tensor has another number of dimensions",
+                    "A function, a data set's item or a model's output returns more or fewer values than the code "
+                    "takes apart (another version's, a dictionary)\n"
+                    "A tensor or array has another number of dimensions: a batch dimension, an image without channels\n"
+                    "A line of a file has more or fewer fields than expected",
                 .confirm = "print the right-hand side of the line that the traceback names last: its length or shape",
-                .fix = "take apart as many values as there are; give each sample or tensor the form that the code "
-                       "expects"}},
+                .fix = "take apart as many values as there are (a, *rest = …), or by name: output.logits\n"
+                       "give each sample or tensor the form that the code expects\n"
+                       "leave out or repair that line"}},
       {.classes = {"ValueError"},
-       .rule = {.name = "text-not-number",
-                .when = {"invalid literal for int", "could not convert string to float", "invalid literal for float"},
-                .what = "a text is read as a number and is none",
-                .cause = "A heading, an empty field, a label's name or a comma stands where the code expects a number\n"
-                         "The text is a path: the file (an image, a sound) was to be opened first",
-                .confirm = "the text that the message quotes",
-                .fix = "leave that row out, map names to numbers first, or read another column"}},
+       .rule =
+           {.name = "text-not-number",
+            .when = {"invalid literal for int", "could not convert string to float", "invalid literal for float"},
+            .what = "a text is read as a number and is none",
+            .cause =
+                "A heading, an empty field, a comma, a unit or a label's name stands where the code expects a number\n"
+                "The column is another one than meant: the separator or the order differs\n"
+                "The text is a path or a word: the file was to be opened, or the names mapped to numbers first",
+            .confirm = "the text that the message quotes",
+            .fix = "leave that row out, or clean it (strip, replace(',', '.'))\n"
+                   "map names to numbers first (label2id)\n"
+                   "read another column, or with another separator or header"}},
       {.classes = {"UnicodeDecodeError", "UnicodeEncodeError", "UnicodeError"},
        .rule = {.name = "encoding-error",
                 .what = "text cannot be read or written in that encoding",
@@ -201,8 +242,9 @@ std::vector<Kind> tensor_kinds() {
                 .cause = "The message says what does not fit: scores in place of classes (argmax is missing), "
                          "predictions and labels of different lengths or types, or -100 among the labels",
                 .confirm = "shape, type and first values of predictions and labels at the start of compute_metrics",
-                .fix =
-                    "argmax over the last axis, leave out positions whose label is -100, both as lists of one length",
+                .fix = "argmax over the last axis\n"
+                       "leave out positions whose label is -100, in both alike\n"
+                       "both as lists of one length and type; names instead of ids where the metric wants them",
                 .command = "plimsoll eval reports precision, recall and F1 by itself"}},
       {.classes = {"RuntimeError", "ValueError", "IndexError", "AssertionError"},
        .layers = {Layer::kLoss},
@@ -219,12 +261,14 @@ std::vector<Kind> tensor_kinds() {
                          "number of dim", "same size", "same length", "length mismatch", "lengths must", "ndim",
                          "channels"},
                 .what = "a tensor or list has another shape or length than the operation takes",
-                .cause =
-                    "The message gives the sizes that do not fit: two inputs were made, padded or cut differently, "
-                    "a batch dimension is missing or doubled, or the input is for another model",
+                .cause = "Two inputs were made, padded, resized or cut differently: the message gives the sizes that "
+                         "do not fit\n"
+                         "A batch or channel dimension is missing or doubled, or axes are in another order\n"
+                         "The input, or a layer of one's own, is for another model or size",
                 .confirm = "print the shapes of all inputs in the line that the traceback names last",
-                .fix = "make both from the same samples with the same padding and truncation; add or remove the "
-                       "dimension that is wrong (unsqueeze, squeeze, transpose)"}},
+                .fix = "make both from the same samples with the same padding, truncation or resizing\n"
+                       "add or remove the dimension that is wrong (unsqueeze, squeeze, transpose)\n"
+                       "the model's own processor, and layers of the sizes that they get"}},
       {.classes = {"RuntimeError", "ValueError", "TypeError"},
        .rule = {.name = "tensor-type",
                 .when = {"dtype", "scalar type", "floating point", "integer tensor", "not supported between",
@@ -288,19 +332,22 @@ std::vector<Kind> place_kinds() {
       {.classes = kImports,
        .rule = {.name = "import-refused",
                 .what = "a package cannot be imported, or lacks a name",
-                .cause =
-                    "The message names it: not installed in the environment that runs, of another version than the "
-                    "code was written for, or it needs another package itself",
+                .cause = "It is not installed in the environment that runs, or another package that it needs is not\n"
+                         "It is of another version than the code, or than the package that imports it\n"
+                         "A part in native code cannot be loaded: built for another Python, PyTorch or CUDA",
                 .confirm = "which python; python -m pip show NAME",
-                .fix = "python -m pip install -U NAME with the same python; or the version that the code was written "
-                       "for"}},
+                .fix = "python -m pip install -U NAME with the same python, then restart it\n"
+                       "the version that the code was written for\n"
+                       "pip install --force-reinstall NAME, in the build for the installed PyTorch"}},
       {.classes = kFiles,
        .rule = {.name = "path-missing",
                 .what = "a file or directory is not where the program looks for it",
                 .cause = "A misspelt or relative path, a directory that is not mounted, or a file that was never made, "
                          "unpacked or downloaded",
                 .confirm = "ls -l on the path in the message, on the machine and in the container where it runs",
-                .fix = "correct the path (absolute ones do not depend on the working directory), or make the file"}},
+                .fix = "correct the path (absolute ones do not depend on the working directory)\n"
+                       "mount, unpack, download or make the file\n"
+                       "os.makedirs(directory, exist_ok=True) before writing"}},
       {.classes = {"FileExistsError"},
        .rule = {.name = "path-exists",
                 .what = "a file or directory is there already and may not be replaced",
@@ -313,26 +360,33 @@ std::vector<Kind> place_kinds() {
                    "RemoteDisconnected", "ReadTimeoutError", "ClientError", "EndpointConnectionError", "APIError"},
        .rule = {.name = "network-refused",
                 .what = "a server could not be reached, or refused the request",
-                .cause =
-                    "No network on this node, a proxy or firewall, a wrong address or token, or the service itself; "
-                    "the message names the address and the answer",
+                .cause = "No network on this node, a proxy or a firewall\n"
+                         "The service is down or slow, or gets too many requests\n"
+                         "A wrong address, name or token; the message gives the address and the answer",
                 .confirm = "curl -I on the address, from the same node",
-                .fix = "download on a machine with network and set HF_HUB_OFFLINE=1; correct address or token; try "
-                       "again later"}},
+                .fix = "download on a machine with network, then HF_HUB_OFFLINE=1\n"
+                       "set https_proxy; try again later\n"
+                       "correct address or token"}},
       {.classes = {"PermissionError"},
        .rule = {.name = "path-permission",
                 .what = "a file or directory may not be read or written",
                 .cause = "It belongs to another user, is mounted read-only, or is open in another program",
                 .confirm = "ls -ld on the path in the message",
-                .fix = "another directory, chown, or close the other program"}},
+                .fix = "another directory (the option, HF_HOME or TMPDIR that the path comes from)\n"
+                       "chown or chmod it\n"
+                       "close the other program"}},
       {.classes = {"OSError", "EnvironmentError", "IOError"},
        .layers = {Layer::kLoading},
        .rule = {.name = "loading-refused-os",
                 .what = "a model, tokenizer or data set could not be loaded from that name or directory",
-                .cause = "The message names it: the directory lacks a file, the name does not exist on the hub, or the "
-                         "file is damaged",
+                .cause = "The directory lacks a file: another format, a checkpoint's parent, a tokenizer that was not "
+                         "saved, a download cut short\n"
+                         "The name does not exist on the hub, is private or gated, or the hub is not reached\n"
+                         "The file is damaged, or may not be read",
                 .confirm = "ls -l the directory, or open the name on https://huggingface.co",
-                .fix = "the right name or an absolute path to a directory with config.json, weights and tokenizer"}},
+                .fix = "an absolute path to the directory that has config.json, weights and tokenizer\n"
+                       "the right name; huggingface-cli login\n"
+                       "download it again"}},
       {.classes = {"OSError", "EnvironmentError", "IOError", "BlockingIOError"},
        .rule = {.name = "system-refused",
                 .what = "the operating system refused a file, device or connection",
@@ -348,12 +402,18 @@ std::vector<Kind> place_kinds() {
                 .fix = "files and packages that belong together: the model's own directory, the version of the package "
                        "that wrote it"}},
       {.layers = {Layer::kSaving},
-       .rule = {.name = "saving-refused",
-                .what = "a checkpoint or model could not be saved; training itself is not at fault",
-                .cause = "The message says why: a value that cannot be stored, tensors that share memory, a "
-                         "configuration that contradicts itself, the path, or a disk that is full or gone",
-                .confirm = "the name that the message gives; model.generation_config and model.config; df -h",
-                .fix = "correct that value before saving; save model.state_dict() alone to keep the weights"}},
+       .rule =
+           {.name = "saving-refused",
+            .what = "a checkpoint or model could not be saved; training itself is not at fault",
+            .cause = "A value or configuration that cannot be stored: generation settings that contradict each other, "
+                     "a type that JSON lacks\n"
+                     "Tensors that share memory, or weights that are spread over devices or ranks\n"
+                     "The path: a disk that is full, gone or not writable",
+            .confirm = "the name that the message gives; model.generation_config and model.config; df -h",
+            .fix =
+                "correct that value before saving (model.generation_config.do_sample = True, or temperature = None)\n"
+                "safe_serialization=False, or save model.state_dict() alone to keep the weights\n"
+                "another directory with space"}},
       {.layers = {Layer::kTokenizer},
        .rule = {.name = "tokenizer-refused",
                 .what = "the tokenizer refused its input or options",
@@ -400,8 +460,9 @@ std::vector<Kind> place_kinds() {
                 .what = "the optimizer, the schedule or the scaler refused what it was given",
                 .cause = "The message says why: parameters, gradients or options that it does not take",
                 .confirm = "the parameters that the optimizer was made from, their dtype and device",
-                .fix = "make the optimizer after the model was moved and wrapped, from parameters that train; correct "
-                       "the option that the message names"}},
+                .fix = "make the optimizer after the model was moved and wrapped, from parameters that train\n"
+                       "correct the option that the message names (a number, not text)\n"
+                       "the same optimizer and groups as the checkpoint's, or begin without its state"}},
       {.layers = {Layer::kAdapters},
        .rule = {.name = "adapters-refused",
                 .what = "peft refused the adapters' configuration or the model",
@@ -416,7 +477,10 @@ std::vector<Kind> place_kinds() {
                     "The message says why: a device, type or version that the package does not support, or modules "
                     "that were placed on the CPU",
                 .confirm = "python -m bitsandbytes; pip list | grep -iE 'bitsandbytes|transformers|accelerate|torch'",
-                .fix = "what the message asks for; or load without quantisation"}},
+                .fix = "what the message asks for; device_map={'': 0} with enough free memory, so that nothing lies on "
+                       "the CPU\n"
+                       "pip install -U bitsandbytes transformers accelerate\n"
+                       "load without quantisation"}},
       {.layers = {Layer::kCompilation},
        .rule = {.name = "compilation-refused",
                 .what = "compiling the model or an extension failed",
@@ -435,7 +499,9 @@ std::vector<Kind> place_kinds() {
                 .cause = "The message says why: an option, a shape or a state that DDP, FSDP, DeepSpeed or "
                          "torch.distributed does not take",
                 .confirm = "the same run on one GPU without the launcher",
-                .fix = "what the message asks for"}},
+                .fix = "what the message asks for\n"
+                       "the same code path, shapes and options on every rank\n"
+                       "PyTorch, accelerate and DeepSpeed of one age"}},
       {.layers = {Layer::kTrainer},
        .rule = {.name = "trainer-refused",
                 .what = "the trainer refused its arguments, data or callbacks",
@@ -452,9 +518,13 @@ std::vector<Kind> place_kinds() {
       {.classes = {"ZeroDivisionError"},
        .rule = {.name = "division-zero",
                 .what = "something was divided by zero",
-                .cause = "A count or length is 0: an empty data set, loader, page or list, or a size that was not set",
+                .cause = "An empty data set, loader, page or list: a wrong path, a filter that left nothing, fewer "
+                         "samples than a batch\n"
+                         "A count or sum that is 0 in this sample: no labels, no words, an image without size\n"
+                         "A size or setting that was not set",
                 .confirm = "print the divisor in the line that the traceback names last",
-                .fix = "leave out what is empty; correct the path or filter that left nothing"}},
+                .fix = "correct the path or filter; drop_last=False\n"
+                       "leave out what is empty, or max(1, n) as divisor"}},
       {.classes = {"AssertionError"},
        .rule = {.name = "condition-false",
                 .what = "a condition that the code insists on does not hold",

@@ -39,32 +39,43 @@ std::vector<Rule> data_rules() {
                 "size of tensor a*must match the size of tensor b (511)", "must match the existing size (512)",
                 "expanded size of the tensor*must match the existing size (514)",
                 "shape*is invalid for input of size*512"},
+       .without = {"unet", "diffusers", "nn/modules/conv.py", "conv2d(", "interpolate("},
        .refines = {"broadcast", "sequence-warning"},
-       .what = "a page has more tokens than the model has positions",
-       .cause = "The tokenizer was not told to truncate: the model's buffers (positions, type ids, the visual "
-                "tokens beside 512 text tokens) have 512 places",
-       .confirm = "input_ids.shape[1] of the failing batch: over 512?",
-       .fix = "truncation=True, max_length=512, with stride and return_overflowing_tokens=True so that nothing is lost",
+       .what = "a text or page has more tokens than the model has positions",
+       .cause = "The tokenizer was not told to truncate: the model's buffers (positions, type ids, masks, visual "
+                "tokens beside 512 text tokens) have 512 places\n"
+                "One part of the batch (attention_mask, token_type_ids, labels, boxes) was cut or padded to 512, and "
+                "input_ids was not\n"
+                "Tokens were added after truncation: special tokens, a prompt, image tokens",
+       .confirm = "{k: v.shape for k, v in batch.items()} of the failing batch: over 512?",
+       .fix = "truncation=True, max_length=512 (or config.max_position_embeddings)\n"
+              "stride and return_overflowing_tokens=True, so that nothing is lost\n"
+              "the same length for every part of the batch",
        .command = "plimsoll train cuts long pages into windows with overlap; plimsoll check counts them"},
       {.name = "sequence-warning",
        .level = Level::kNote,
        .when = {"token indices sequence length is longer than the specified maximum"},
-       .what = "a page has more tokens than the model takes",
-       .cause = "The tokenizer only warns; the model fails later with an index error unless the page is cut",
+       .what = "a text or page has more tokens than the model takes",
+       .cause = "The tokenizer only warns; the model fails later with an index error unless the text is cut\n"
+                "Harmless where the text is cut into blocks or windows afterwards",
        .confirm = "the numbers in the message",
-       .fix = "truncation=True, max_length=512, stride=128, return_overflowing_tokens=True",
+       .fix = "truncation=True, max_length=512 (or the model's own maximum)\n"
+              "stride=128, return_overflowing_tokens=True, so that nothing is lost",
        .command = "plimsoll train cuts long pages into windows with overlap"},
       {.name = "matmul-shapes",
        .when = kProducts,
        .what = "a layer was given rows of another length than it takes: its input has the wrong shape",
-       .cause = "The input has another shape than the model expects: a batch dimension too many or too few, a tensor "
-                "flattened or cut otherwise, another image or feature size, a transposed input\n"
-                "A head or projection made for another hidden size than the encoder before it has",
+       .cause = "The input has another size than the layer was made for: another image or feature size, a tensor "
+                "flattened or cut otherwise, columns more or fewer\n"
+                "A head or projection was made for another hidden size than the encoder before it has\n"
+                "A batch dimension is missing or doubled, or the input is transposed",
        .confirm = "print the input's shape before that layer: the second number of mat1 is what it was given, the "
                   "first of mat2 what it takes (in_features)",
-       .fix = "give the model the shape that its forward expects (squeeze(0) what a processor returned with "
-              "return_tensors='pt')\n"
-              "make the layer for what it gets: in_features from model.config.hidden_size"},
+       .fix = "make the layer for what it gets: in_features from model.config.hidden_size, or from the size after "
+              "flatten (nn.LazyLinear finds it)\n"
+              "give the model the shape that its forward expects (resize images; squeeze(0) what a processor returned "
+              "with return_tensors='pt')\n"
+              "x.flatten(1), or x.transpose(1, 2), where only the order is wrong"},
       {.name = "matmul-hidden",
        .when = kProducts,
        .holds = joins_hidden_sizes,
@@ -93,11 +104,14 @@ std::vector<Rule> data_rules() {
        .refines = {"loss-shapes"},
        .what = "the labels have another shape than the logits, which this loss compares one by one",
        .cause = "Logits are (batch, 1) and labels (batch): a dimension is missing\n"
-                "Labels are class numbers, and BCEWithLogitsLoss wants a 0 or 1 for every class (problem_type "
-                "multi_label_classification)",
+                "Labels are class numbers, and this loss wants a 0 or 1 for every class (problem_type "
+                "multi_label_classification)\n"
+                "num_labels is not the number of columns in the labels, or a mask has another size or number of "
+                "channels than the output",
        .confirm = "logits.shape and labels.shape just before the loss",
-       .fix =
-           "labels.unsqueeze(1).float(), or logits.squeeze(1); one-hot labels; or CrossEntropyLoss for class numbers"},
+       .fix = "labels.unsqueeze(1).float(), or logits.squeeze(1)\n"
+              "one-hot labels (F.one_hot(labels, num_labels).float()), or CrossEntropyLoss for class numbers\n"
+              "num_labels equal to the labels' columns; masks of the output's size"},
       {.name = "negative-strides",
        .when = {"strides of a given numpy array are negative", "tensors with negative strides are not"},
        .refines = {"worker-exception"},
@@ -108,9 +122,9 @@ std::vector<Rule> data_rules() {
       {.name = "report-classes",
        .when = {"number of classes*does not match size of target_names"},
        .what = "classification_report was given more names than classes occur",
-       .cause =
-           "Some classes are in neither the labels nor the predictions of this (small) evaluation set, so the names "
-           "do not fit them",
+       .cause = "Some classes are in neither the labels nor the predictions of this (small) evaluation set, so the "
+                "names do not fit them\n"
+                "A class that has no name occurs: -100 or padding among the labels, a label list that is too short",
        .confirm = "sorted(set(y_true) | set(y_pred)) against target_names",
        .fix =
            "classification_report(..., labels=range(len(target_names)), target_names=target_names, zero_division=0)"},
@@ -119,23 +133,35 @@ std::vector<Rule> data_rules() {
                 "using a target size*that is different to the input size", "multi-target not supported",
                 "expected target size", "inconsistent tensor size, expected tensor"},
        .what = "logits and labels have different shapes",
-       .cause = "Labels were padded or truncated otherwise than input_ids (per word instead of per token), or logits "
-                "include the visual tokens",
-       .confirm = "logits.shape and labels.shape: batch x length x classes, and batch x length",
-       .fix = "let the processor align labels (word_labels=…), pad labels with -100 to the length of input_ids",
+       .cause = "A dimension more or less: (batch, 1) against (batch), or labels that are one-hot rows where class "
+                "numbers (N) are taken\n"
+                "Labels were padded, cut or aligned otherwise than input_ids (per word instead of per token), or the "
+                "logits include tokens of a prompt or an image\n"
+                "The model is for another task than the labels: one class for a whole text against one for each token, "
+                "another number of classes in view(-1, num_labels)\n"
+                "Flattening or pooling inside the model mixes batch and features (view with a wrong size, a missing "
+                "batch dimension)",
+       .confirm =
+           "logits.shape and labels.shape just before the loss; what CrossEntropyLoss takes is (N, classes) and (N)",
+       .fix = "labels.squeeze(-1), logits.squeeze(-1), or labels.argmax(-1) for one-hot rows\n"
+              "tokenize and label with the same padding and truncation, and pad labels with -100 to the length of "
+              "input_ids\n"
+              "the class for the task: …ForSequenceClassification or …ForTokenClassification\n"
+              "x.flatten(1) instead of x.view(-1, size) before the last layer",
        .command = "plimsoll train aligns labels with tokens by itself"},
       {.name = "view-size",
        .when = {"is invalid for input of size", "view size is not compatible with input tensor's size"},
        .refines = {"broadcast"},
        .what = "a tensor cannot be viewed in that shape",
-       .cause =
-           "The sizes in the message do not multiply to the number of elements: batch size, heads, length or hidden "
-           "size are not what the code assumes (a smaller last batch, image tokens beside the text, another model's "
-           "sizes)\n"
-           "The tensor was transposed before, and .view needs it contiguous: the message then names .reshape",
+       .cause = "The sizes in the message do not multiply to the number of elements: batch, heads, length, image or "
+                "hidden size are not what the code assumes\n"
+                "The last batch of an epoch is smaller than a constant in the code says\n"
+                "The tensor was transposed before, and .view needs it contiguous: the message then names .reshape",
        .confirm = "print the tensor's shape just before that line, and the sizes that the code passes",
-       .fix = "take sizes from the tensor (x.shape[0], -1) instead of constants; drop_last=True; .reshape instead of "
-              ".view",
+       .fix = "take sizes from the tensor (x.shape[0], -1) instead of constants\n"
+              "drop_last=True, where the batch size is written into the code\n"
+              ".reshape or .contiguous().view instead of .view\n"
+              "inputs of the size that the model was written for (resize, truncation)",
        .command = "plimsoll train makes the batch by itself"},
       {.name = "broadcast",
        .when = {"expected 3d (unbatched) or 4d", "too many indices for tensor",
@@ -146,34 +172,43 @@ std::vector<Rule> data_rules() {
        .what = "two tensors' shapes do not fit one another",
        .cause =
            "The two sizes in the message come from inputs that were made, padded or cut differently: one of the "
-           "batch's parts (attention_mask, labels, with LayoutLM bbox or pixel_values) has another length than "
-           "input_ids, or an image has another size than the model's\n"
-           "Two modules of the model do not belong together: the output of one is not the size that the next expects",
+           "batch's parts (attention_mask, labels, boxes, a target) has another length than the rest\n"
+           "An image, feature map or sequence has another size than the model's: odd sizes that do not halve evenly, "
+           "another resolution, more tokens than positions\n"
+           "Two modules of the model do not belong together: the output of one is not the size that the next expects\n"
+           "A dimension is missing or in another order (squeeze, transpose, channels last)",
        .confirm = "print {k: v.shape for k, v in batch.items()}, and both shapes in the line that failed",
-       .fix = "pad every part to the same length; resize images to model.config.input_size (224); make the modules' "
-              "sizes equal",
+       .fix = "pad and truncate every part to the same length\n"
+              "resize or pad images to the model's size (config.image_size, a multiple of 32)\n"
+              "make the modules' sizes equal; interpolate one of two feature maps to the other's size\n"
+              "unsqueeze or permute, so that the shapes agree",
        .command = "plimsoll check --model DIR --data pages.jsonl"},
 
       {.name = "column-lengths",
        .when = {"arrowinvalid: column*expected length*but got length"},
        .what = "map(batched=True) returned columns of different lengths",
-       .cause =
-           "The function makes more rows than it got (windows of long pages: return_overflowing_tokens), and the old "
-           "columns stay as long as they were",
+       .cause = "The function makes more or fewer rows than it got (windows of long texts, packing, leaving out "
+                "samples), and the old columns stay as long as they were\n"
+                "The function was written for one sample, and batched=True gives it lists",
        .confirm = "len() of every value that the function returns",
-       .fix = "remove_columns=dataset.column_names; repeat labels and images by overflow_to_sample_mapping",
+       .fix = "remove_columns=dataset.column_names\n"
+              "repeat labels and images by overflow_to_sample_mapping\n"
+              "batched=False; or return a list with one entry for each row in every column",
        .command = "plimsoll train cuts long pages into windows by itself"},
       {.name = "batch-norm-one",
        .when = {"expected more than 1 value per channel when training"},
        .what = "batch normalisation got a single value to normalise over",
-       .cause = "The last batch of an epoch holds one sample, or the batch size is 1",
+       .cause = "The last batch of an epoch holds one sample\n"
+                "The batch size (of each GPU) is 1, and the layer stands after a global pooling",
        .confirm = "len(dataset) % batch_size == 1",
-       .fix = "drop_last=True (dataloader_drop_last), another batch size, or the layer in eval()"},
+       .fix = "drop_last=True (dataloader_drop_last)\n"
+              "a larger batch size, or one that leaves no single sample\n"
+              "the layer in eval() while it is not trained; GroupNorm or LayerNorm instead"},
       {.name = "metric-format",
        .when = {"predictions and/or references don't match the expected format"},
        .what = "the metric got predictions or references of another type than it takes",
-       .cause = "Ids where names are expected (seqeval takes lists of label names), -100 left in, or arrays nested "
-                "otherwise; training is not at fault",
+       .cause = "Ids where names are expected, or names where ids are (seqeval takes lists of label names)\n"
+                "-100 left in, logits in place of classes, or arrays nested otherwise; training is not at fault",
        .confirm = "\"Expected format\" in the message against \"Input predictions\" and \"Input references\"",
        .fix = "in compute_metrics: argmax, leave out positions whose label is -100, map both through id2label",
        .command = "plimsoll eval reports precision, recall and F1 by itself"},
@@ -196,16 +231,38 @@ std::vector<Rule> data_rules() {
        .when = {"found input variables with inconsistent numbers of samples",
                 "classification metrics can't handle a mix of"},
        .what = "predictions and labels given to a metric do not have the same form",
-       .cause = "Logits where classes are expected, lists per page against flat lists, or -100 left out of one only",
+       .cause = "Predictions and labels have different lengths: -100 left out of one only, a last batch dropped, "
+                "sequences cut otherwise\n"
+                "Logits where classes are expected, or lists per text against flat lists\n"
+                "Labels are one-hot rows or of another type (text, floats) than the predictions",
        .confirm = "np.shape of both, and the first few values",
-       .fix = "argmax over the last axis, one mask (labels != -100) for both, both flat",
+       .fix = "argmax over the last axis\n"
+              "one mask (labels != -100) for both, both flat\n"
+              "both as class numbers of one type",
        .command = "plimsoll eval reports precision, recall and F1 by itself"},
       {.name = "unknown-split",
-       .when = {"valueerror: unknown split"},
+       .when = {"valueerror: unknown split", "valueerror: bad split: "},
+       .refines = {"column-missing"},
        .what = "the data set has no part of that name",
-       .cause = "Many have train and test only, and some call the parts otherwise",
+       .cause = "Many data sets have train and test only, and some call the parts otherwise (dev, val, eval)\n"
+                "A directory or data_files without names of parts makes one part, train; a saved part loaded with "
+                "load_from_disk has none",
        .confirm = "print(load_dataset(NAME)) lists the parts",
-       .fix = "the name that is there, or dataset['train'].train_test_split(0.1)"},
+       .fix = "the name that is there, or dataset['train'].train_test_split(0.1)\n"
+              "load_dataset(…, data_files={'train': …, 'validation': …})"},
+      {.name = "split-missing",
+       .when = {"keyerror: 'validation'", "keyerror: 'train'", "keyerror: 'test'", "keyerror: 'valid'",
+                "keyerror: 'dev'", "keyerror: 'val'", "keyerror: 'eval'"},
+       .with = {{"dataset_dict.py", "datasets[", "dataset[", "ds[", "load_dataset", "load_from_disk"}},
+       .refines = {"column-missing", "worker-exception"},
+       .what = "the data set has no part of that name",
+       .cause = "Many data sets have train and test only, and some call the parts otherwise (dev, val, eval)\n"
+                "data_files or a directory without names of parts makes one part, train; load_dataset(…, split=…) and "
+                "many saved sets have no parts at all",
+       .confirm = "print(dataset) lists the parts",
+       .fix = "the name that is there\n"
+              "dataset = dataset['train'].train_test_split(0.1), whose parts are train and test\n"
+              "load_dataset(…, data_files={'train': …, 'validation': …}); leave split= out"},
       {.name = "not-text",
        .when = {"unicodedecodeerror: 'utf-8' codec can't decode", "unicodedecodeerror: 'charmap' codec can't decode"},
        .refines = {"worker-exception"},
@@ -222,16 +279,18 @@ std::vector<Rule> data_rules() {
        .what = "a data set is not of the size or content that its description says",
        .cause = "A download cut short, a stale cache, or a source that has changed since",
        .confirm = "the sizes in the message: less than expected is a broken download",
-       .fix =
-           "load_dataset(…, download_mode='force_redownload'); verification_mode='no_checks' where the source changed"},
+       .fix = "load_dataset(…, download_mode='force_redownload')\n"
+              "verification_mode='no_checks' where the source changed\n"
+              "pip install -U datasets; delete the data set's cache"},
       {.name = "no-padding-token",
        .when = {"tokenizer does not have a padding token", "cannot handle batch sizes > 1 if no padding token"},
        .refines = {"worker-exception"},
        .what = "the tokenizer has no padding token",
        .cause = "It was trained for generation, or its special tokens were not saved with it",
        .confirm = "tokenizer.pad_token is None",
-       .fix = "tokenizer.pad_token = tokenizer.eos_token and model.config.pad_token_id to match; or the model's own "
-              "tokenizer",
+       .fix =
+           "tokenizer.pad_token = tokenizer.eos_token, and model.config.pad_token_id = tokenizer.pad_token_id\n"
+           "or tokenizer.add_special_tokens({'pad_token': '[PAD]'}) and model.resize_token_embeddings(len(tokenizer))",
        .command = "plimsoll train packs pages without padding"},
       {.name = "chat-template",
        .when = {"cannot use chat template functions because tokenizer.chat_template is not set",
@@ -241,22 +300,56 @@ std::vector<Rule> data_rules() {
            "A base model (or an older directory) was loaded where conversations are formatted; templates come with "
            "chat and instruct models, in tokenizer_config.json or chat_template.jinja",
        .confirm = "tokenizer.chat_template is None",
-       .fix = "the model's instruct version, or tokenizer.chat_template = '…' (trl: clone_chat_template, "
-              "setup_chat_format)"},
+       .fix = "the model's instruct version, or its tokenizer\n"
+              "tokenizer.chat_template = '…', or load it from chat_template.jinja; trl: clone_chat_template, "
+              "setup_chat_format\n"
+              "pip install -U transformers, if the directory has chat_template.jinja"},
+      {.name = "chat-roles",
+       .when = {"conversation roles must alternate", "system role not supported",
+                "after the optional system message, conversation roles must",
+                "only user and assistant roles are supported"},
+       .refines = {"worker-exception", "dataset-failed"},
+       .what = "a conversation does not have the form that the model's chat template takes",
+       .cause =
+           "Two messages of one role follow one another, or the first is not the user's\n"
+           "The template has no system role (Gemma, early Mistral)\n"
+           "The roles have other names (human, gpt, from and value instead of role and content), or messages are empty",
+       .confirm = "[m['role'] for m in messages] of the failing sample",
+       .fix = "join messages of one role; leave out samples that do not begin with the user\n"
+              "put the system's text before the first message of the user\n"
+              "map names to role (user, assistant) and content before apply_chat_template"},
       {.name = "collate",
        .when = {"stack expects each tensor to be equal size", "unable to create tensor, you should probably activate",
-                "too many dimensions 'str'", "expected sequence of length*at dim",
-                "element in list of batch should be of equal size", "default_collate: batch must contain tensors",
+                "expected sequence of length*at dim", "element in list of batch should be of equal size",
                 "only one element tensors can be converted", "each element in list of batch", "inhomogeneous shape",
-                "excessive nesting"},
+                "excessive nesting", "resize storage that is not resizable"},
        .refines = {"worker-exception"},
        .what = "samples of different lengths cannot be put into one batch",
-       .cause = "Padding is missing for one of the parts (labels and bbox are not padded by every collator), or a "
-                "field holds text or None",
+       .cause = "Texts were tokenized without padding and truncation, or the collator does not pad one of the fields "
+                "(labels, boxes, a field of your own)\n"
+                "Images, sounds or arrays of different sizes or channels were not brought to one size\n"
+                "A field is nested unevenly, or holds None or text in some samples\n"
+                "A label is a list in some samples and a number in others",
        .confirm = "print the length of every field of the samples of that batch",
-       .fix = "padding='max_length' in the processor, or DataCollatorForTokenClassification, with bbox padded by [0, "
-              "0, 0, 0]; drop text columns",
+       .fix = "padding='max_length' (or True), truncation=True where the batch is tokenized\n"
+              "the collator of the task: DataCollatorWithPadding, …ForTokenClassification, …ForSeq2Seq; pad further "
+              "fields in a collate_fn of your own\n"
+              "transforms.Resize((H, W)) and convert('RGB') for images; pad_sequence for sequences and sounds\n"
+              "remove_columns for text and fields that the model does not take",
        .command = "plimsoll train packs pages of any length without padding"},
+      {.name = "collate-type",
+       .when = {"default_collate: batch must contain tensors", "too many dimensions 'str'",
+                "new(): invalid data type 'str'"},
+       .refines = {"collate", "worker-exception"},
+       .what = "a field of the samples holds something that cannot become a tensor",
+       .cause =
+           "Text or a list of words was left in the batch: raw columns beside the tokenized ones, labels as names\n"
+           "An image is still a PIL image, for ToTensor() is missing in the transforms\n"
+           "A field is None in some samples, or an object such as a path or a dictionary of one's own",
+       .confirm = "{k: type(v) for k, v in dataset[0].items()}; the type in the message",
+       .fix = "remove_columns=[…] with the text columns, or remove_unused_columns=True; label2id for labels\n"
+              "transforms.ToTensor() at the end of the transforms\n"
+              "a value for every sample, or a collate_fn that leaves the field as a list"},
       {.name = "collate-keys",
        .when = {"keyerror: "},
        .with = {{"in default_collate", "in collate", "collate.py"}},
@@ -276,9 +369,9 @@ std::vector<Rule> data_rules() {
        .cause = "A data set of Hugging Face's gives what it stores as lists, tensors too, unless its format is set\n"
                 "A processor or tokenizer was called without return_tensors=\"pt\", or its collator is missing",
        .confirm = "type(sample[NAME]) just before that line",
-       .fix =
-           "dataset.set_format(\"torch\"), or torch.tensor(sample[NAME]); return_tensors=\"pt\"; for a list of tensors "
-           "torch.stack"},
+       .fix = "dataset.set_format(\"torch\"), or torch.tensor(sample[NAME])\n"
+              "return_tensors=\"pt\" in the tokenizer or processor, or its collator in the DataLoader\n"
+              "torch.stack for a list of tensors"},
       {.name = "not-one-element",
        .when = {"elements cannot be converted to scalar", "elements cannot be converted to python scalar",
                 "only one element tensors can be converted to python scalars"},
@@ -369,9 +462,12 @@ std::vector<Rule> data_rules() {
        .when = {"add_prefix_space=true to use it with pretokenized inputs", "add_prefix_space=true*pretokenized"},
        .refines = {"words-and-boxes", "tokenizer-input"},
        .what = "a byte-level tokenizer was given words without add_prefix_space",
-       .cause = "RoBERTa's tokenizer was loaded instead of LayoutLMv3's",
+       .cause = "A byte-level tokenizer (RoBERTa's, GPT-2's, Longformer's, DeBERTa's) takes words with "
+                "is_split_into_words=True only if it was loaded with add_prefix_space\n"
+                "It was loaded in place of the model's own (LayoutLMv3's)",
        .confirm = "type(tokenizer)",
-       .fix = "LayoutLMv3TokenizerFast or AutoProcessor; or add_prefix_space=True",
+       .fix = "AutoTokenizer.from_pretrained(NAME, add_prefix_space=True)\n"
+              "for LayoutLMv3 its own: LayoutLMv3TokenizerFast or AutoProcessor",
        .command = "plimsoll train reads tokenizer.json as LayoutLMv3 does"},
       {.name = "box-shape",
        .when = {"each bounding box should contain 4 values", "features (`bbox` in this case)", "bbox must have*4",
@@ -387,14 +483,17 @@ std::vector<Rule> data_rules() {
       {.name = "bad-image",
        .when = {"image file is truncated", "cannot identify image file", "unidentifiedimageerror", "broken png",
                 "decompressionbomb", "broken data stream when reading image", "bytes not processed",
-                "syntaxerror: not a png file", "imread_*can't open/read file", "corrupt jpeg", "truncated file read",
-                "libpng error"},
+                "syntaxerror: not a png file", "imread_*can't open/read file", "truncated file read", "libpng error"},
        .refines = {"worker-exception"},
-       .what = "a page's image cannot be decoded",
+       .what = "an image cannot be decoded",
        .cause =
-           "A download cut short, a file that is no image (a web page, an empty file), or one too large to be a page",
+           "A download or copy cut short, or an empty file\n"
+           "A file that is no image: a web page, a text, a file of macOS (._name), another format under that name\n"
+           "A format that the library does not read (HEIC, WebP, 16 bits), or an image larger than its limit",
        .confirm = "`file` on the images; PIL.Image.open(path).load() over all of them",
-       .fix = "replace or leave out that image; Image.MAX_IMAGE_PIXELS for huge scans",
+       .fix = "replace or leave out that image: try Image.open(path).load() over all of them once\n"
+              "ImageFile.LOAD_TRUNCATED_IMAGES = True, to use what is there of cut ones\n"
+              "convert it (pillow-heif for HEIC); Image.MAX_IMAGE_PIXELS = None for huge scans",
        .command = "plimsoll check --data pages.jsonl --decode-images decodes every image and names the bad ones"},
       {.name = "image-channels",
        .when = {"unable to infer channel dimension format", "to have 3 channels, but got",
@@ -402,30 +501,59 @@ std::vector<Rule> data_rules() {
                 "channel dimension*num_channels", "make sure that the channel dimension of the pixel values match"},
        .refines = {"worker-exception", "broadcast"},
        .what = "an image does not have three colour channels",
-       .cause = "Grey scans, palettes or images with transparency reach the model as they are",
+       .cause =
+           "Grey scans, palettes or images with transparency reach the model as they are\n"
+           "The array's axes are in another order than is expected (height x width x 3 against 3 x height x width)\n"
+           "The model or processor was made for another number of channels",
        .confirm = "Image.open(path).mode: anything but RGB",
-       .fix = "Image.open(path).convert('RGB')",
+       .fix =
+           "Image.open(path).convert('RGB')\n"
+           "np.stack([x] * 3, -1) for grey arrays; input_data_format='channels_last' where the processor cannot tell\n"
+           "transforms.Grayscale(num_output_channels=3), or the model's num_channels",
        .command = "plimsoll converts them by itself"},
+      {.name = "image-tokens",
+       .when = {"image features and image tokens do not match", "number of image tokens is*while the number of image",
+                "mismatch in `image` token count", "number of images in the text and images should be the same"},
+       .refines = {"worker-exception"},
+       .what = "the text's image tokens and the images do not belong together",
+       .cause = "Truncation has cut image tokens off: an image takes hundreds to thousands of them, and max_length is "
+                "smaller\n"
+                "The prompt has no placeholder for the image, or more than there are images: no chat template, or text "
+                "without {'type': 'image'}\n"
+                "Processor and model are of different versions or settings (patch_size, number of image tokens, size "
+                "of images)",
+       .confirm = "(input_ids == model.config.image_token_id).sum() of the failing sample, and input_ids.shape[1] "
+                  "against max_length",
+       .fix =
+           "no truncation, or a larger max_length (max_length=None in trl's SFTConfig); smaller images (max_pixels)\n"
+           "processor.apply_chat_template with an image entry for each image\n"
+           "the processor of the same checkpoint as the model; pip install -U transformers"},
       {.name = "image-size",
        .when = {"input image size*doesn't match model", "pixel_values*expected*224",
                 "input height*doesn't match model"},
        .refines = {"broadcast"},
        .what = "an image has another size than the model takes",
-       .cause = "do_resize is off, or the processor belongs to another model",
-       .confirm = "pixel_values.shape against model.config.input_size",
-       .fix = "use the model's own image processor",
+       .cause = "The images do not pass the model's own processor, or do_resize is off\n"
+                "The processor belongs to another model or resolution than the config's image_size",
+       .confirm = "pixel_values.shape against model.config.image_size",
+       .fix = "use the model's own image processor, or Resize to config.image_size\n"
+              "interpolate_pos_encoding=True in forward, for models that have it",
        .command = "plimsoll train reads preprocessor_config.json, and refuses one that does not fit the model"},
       {.name = "unused-columns",
        .when = {"no columns in the dataset match the model's forward method signature",
                 "invalid key*is out of bounds for size 0", "is out of bounds for size 0"},
        .refines = {"worker-exception"},
        .what = "the Trainer has dropped every column of the data set",
-       .cause =
-           "Columns that forward() does not name are removed; with a transform or a wrapped model that is all of them",
-       .confirm = "print(dataset.column_names) against the names in forward()",
-       .fix = "remove_unused_columns=False, or rename the columns (input_ids, bbox, labels, pixel_values)"},
+       .cause = "Columns that forward() does not name are removed by the Trainer; with a transform, a wrapped model "
+                "(peft) or a collator that works on raw columns that is all of them\n"
+                "The data set is empty: a wrong path or split, or a filter that leaves nothing",
+       .confirm = "len(dataset), and print(dataset.column_names) against the names in forward()",
+       .fix = "remove_unused_columns=False\n"
+              "rename the columns to forward's names (input_ids, attention_mask, labels, pixel_values)\n"
+              "tokenize before training, and pass what map() returns; correct the filter or split"},
       {.name = "unexpected-input",
        .when = {"forward() got an unexpected keyword argument", "got multiple values for argument 'input_ids'",
+                "got multiple values for keyword argument 'input_ids'",
                 "forward() missing*required positional argument", "you have to specify either input_ids",
                 "you have to specify pixel_values", "you have to specify bbox", "keyerror: 'bbox'",
                 "keyerror: 'pixel_values'", "keyerror: 'input_ids'",
@@ -433,13 +561,18 @@ std::vector<Rule> data_rules() {
        .refines = {"worker-exception"},
        .what = "the batch's fields are not those that the model takes",
        .cause =
-           "Another model's processor made the batch (LayoutLMv2 calls pixel_values `image`), a collator dropped "
-           "or renamed a field, or a column was not kept\n"
-           "The model is of another class than the data are for: a text model (LlamaForCausalLM) gets images, a bare "
-           "model gets labels",
+           "A field of the batch is not one that this model's forward takes: token_type_ids, image for pixel_values, "
+           "raw columns kept by remove_unused_columns=False, another model's processor\n"
+           "A field is missing: a collator dropped or renamed it, the data set was not tokenized, a column was not "
+           "kept\n"
+           "The model is of another class than the data are for: a text model gets images, a bare model gets labels\n"
+           "A forward of one's own (or of a wrapper) lacks the argument",
        .confirm = "type(model), and print(batch.keys()) against inspect.signature(model.forward)",
-       .fix = "the model's own processor and collator: input_ids, bbox, attention_mask, pixel_values, labels\n"
-              "the class that takes such data (LlavaLlamaForCausalLM, …ForTokenClassification)",
+       .fix = "drop or rename the field in the collator or data set (return_token_type_ids=False); the model's own "
+              "processor and collator\n"
+              "keep what forward needs: input_ids, attention_mask, labels, pixel_values, bbox\n"
+              "the class of the task (…ForTokenClassification, …ForConditionalGeneration)\n"
+              "forward(self, …, **kwargs) in a module of your own",
        .command = "plimsoll train makes the batch by itself"},
       {.name = "empty-batch",
        .when = {"the batch received was empty, your model won't be able to train on it"},
@@ -457,19 +590,42 @@ std::vector<Rule> data_rules() {
        .when = {"did not return a loss from the inputs", "keyerror: 'loss'",
                 "'nonetype' object has no attribute 'backward'"},
        .what = "the model returned no loss",
-       .cause = "The batch has no labels, or under a name that the model does not know (label, ner_tags)",
-       .confirm = "print(batch.keys())",
-       .fix = "name them labels; label_names=['labels'] in TrainingArguments; a ForTokenClassification class rather "
-              "than the bare model",
+       .cause = "The batch has no labels, or under a name that the model does not know (label, ner_tags)\n"
+                "The model has no head for the task, or its own forward returns no loss\n"
+                "The loss function or compute_loss has no return",
+       .confirm = "print(batch.keys()); print(type(model), model(**batch).keys())",
+       .fix = "name them labels, keep the column; label_names=['labels'] in TrainingArguments\n"
+              "a …For… class (ForTokenClassification, ForSequenceClassification) rather than the bare model\n"
+              "return {'loss': loss, 'logits': logits} (or the loss first) from a forward of your own; for language "
+              "models DataCollatorForLanguageModeling(mlm=False)",
        .command = "plimsoll check --data pages.jsonl says which pages have no labels"},
+      {.name = "empty-list",
+       .when = {"expected a non-empty list of tensors", "expects a non-empty tensorlist",
+                "need at least one array to concatenate", "need at least one array to stack",
+                "max() arg is an empty sequence", "min() arg is an empty sequence", "max() iterable argument is empty",
+                "min() iterable argument is empty", "zero-size array to reduction operation",
+                "found array with 0 sample"},
+       .refines = {"worker-exception"},
+       .what = "a list or array that is joined, stacked or reduced is empty",
+       .cause = "The loader gave no batch: an empty data set or split, drop_last with fewer samples than a batch, a "
+                "wrong path\n"
+                "Everything was filtered out: labels that are all -100, boxes below a threshold, texts without words\n"
+                "Outputs were collected under another name, cleared before, or in a hook that never ran",
+       .confirm = "print len() of that list, and of the data set and loader before it",
+       .fix = "correct the path, split or filter; drop_last=False\n"
+              "leave out samples without content, or return early (if not items: …)\n"
+              "collect the outputs in the step that runs (Lightning 2: self.outputs in validation_step)"},
       {.name = "empty-data",
        .when = {"num_samples should be a positive integer value, but got num_samples=0", "num_samples=0",
                 "a data file has no pages", "train_dataloader*has length 0", "with size 0 and no elements"},
        .refines = {"plimsoll-error"},
        .what = "the data set is empty",
-       .cause = "A wrong path or split, or a filter that leaves nothing",
+       .cause = "A wrong path, pattern or split: nothing was found\n"
+                "A filter, a limit on lengths or a sampling that leaves nothing\n"
+                "The reader skipped every file or row: other extensions, columns or folders than it expects",
        .confirm = "len(dataset) before and after each step",
-       .fix = "correct the path or the filter",
+       .fix = "print len() after each step, and correct the path, pattern or filter\n"
+              "the folders and extensions that the reader documents; absolute paths",
        .command = "plimsoll check --data pages.jsonl counts pages and words"},
       {.name = "label-name",
        .when = {"keyerror: 'b-", "keyerror: 'i-", "keyerror: 's-", "keyerror: 'e-", "keyerror: \"b-", "keyerror: \"i-",
@@ -485,11 +641,16 @@ std::vector<Rule> data_rules() {
        .when = {"jsondecodeerror", "datasetgenerationcasterror", "json parse error",
                 "a line is not a whole json object", "schemainferenceerror"},
        .refines = {"plimsoll-error"},
-       .what = "a data file is not the JSON that it should be",
-       .cause = "A line cut short, a list where lines were expected, fields whose type changes from page to page, an "
-                "empty file, or a web page saved as a file",
-       .confirm = "python -m json.tool FILE, or line by line for JSONL",
-       .fix = "repair or leave out that line; make every field the same type in every page",
+       .what = "a file, or a server's answer, is not the JSON that it should be",
+       .cause = "JSON lines are read as one JSON text, or a list where lines were expected\n"
+                "A file is empty or cut short: a run was killed while it wrote it, a download broke off, two ranks "
+                "wrote at once\n"
+                "It is a web page, an error message or a Git LFS pointer, saved or answered in its place\n"
+                "A field's type or the set of fields changes from row to row (load_dataset)",
+       .confirm = "head -c 300 and tail -c 300 on the file; python -m json.tool FILE, or line by line for JSONL",
+       .fix = "repair or leave out that line; json.loads for each line, load_dataset('json', …) for JSONL\n"
+              "delete the cut file (trainer_state.json, a cache) and take the checkpoint before, or download it again\n"
+              "make every field the same type in every row, or pass features=Features({…})",
        .command = "plimsoll check --data pages.jsonl names file and line"},
       {.name = "box-outside",
        .when = {"a box lies outside the page", "a box's right or bottom edge lies before"},

@@ -43,11 +43,14 @@ std::vector<Rule> device_rules() {
                 "coordinate*should be in*0*1000", "bounding box*should be*0*1000", "assert*bbox*<= 10"},
        .refines = {"embedding-index", "embedding-long-page", "device-assert", "worker-exception", "bbox-index"},
        .what = "a word's box lies outside 0 to 1000",
-       .cause = "LayoutLM takes boxes on a page of 1000 x 1000; these are in pixels, of another page size, mirrored "
-                "(right before left), or beyond the page's edge",
+       .cause = "Boxes are in pixels or points, or scaled by another size than this image's (resized, rotated or "
+                "cropped after OCR)\n"
+                "A box reaches beyond the page's edge, or is negative\n"
+                "Corners are mirrored (right before left, bottom above top), or the order is x, y, width, height",
        .confirm =
            "print bbox.min() and bbox.max() of the failing batch; x2 - x1 and y2 - y1 must not be negative either",
-       .fix = "scale by the page's size: int(1000 * x / width), int(1000 * y / height), and cut to 0…1000",
+       .fix = "scale by the page's size: int(1000 * x / width), int(1000 * y / height), and cut to 0…1000\n"
+              "give the corners as left, top, right, bottom",
        .command = "plimsoll check --model DIR --data pages.jsonl names file, page, word and box; --box-format pixel "
                   "scales them"},
       {.name = "bbox-index",
@@ -58,10 +61,13 @@ std::vector<Rule> device_rules() {
        .refines = with_what_follows({"embedding-index", "embedding-long-page", "device-assert", "assert-long",
                                      "worker-exception", "position-index"}),
        .what = "a box's coordinate, width or height is outside the 2-D position table (0 to 1023)",
-       .cause = "Boxes outside 0 to 1000: pixels instead of thousandths, or right before left, whose width is negative",
+       .cause = "Boxes outside 0 to 1000: in pixels or points, or scaled by another size than the page's\n"
+                "Right before left or bottom above top, so that width or height is negative; or x, y, width, height "
+                "instead of corners\n"
+                "On the GPU, which reports late: a token id or position out of range, looked up just before",
        .confirm = "print bbox.min(), bbox.max(), (x2 - x1).min() and (y2 - y1).min() of the failing batch",
-       .fix = "scale by the page's size: int(1000 * x / width), int(1000 * y / height), put left before right, and cut "
-              "to 0…1000",
+       .fix = "scale by the page's size: int(1000 * x / width), int(1000 * y / height), and cut to 0…1000\n"
+              "put left before right and top before bottom: (left, top, right, bottom)",
        .command = "plimsoll check --model DIR --data pages.jsonl names file, page, word and box"},
       {.name = "position-index",
        .when = kEmbeddingOrAssert,
@@ -69,12 +75,21 @@ std::vector<Rule> device_rules() {
                  "in create_position_ids"}},
        .refines = with_what_follows({"embedding-index", "embedding-long-page", "device-assert", "assert-long",
                                      "worker-exception", "sequence-warning"}),
-       .what = "a page has more tokens than the model has positions",
-       .cause = "The tokenizer was not told to truncate: a page of more than 512 tokens (514 positions less the "
-                "padding's 2) reaches past the position table",
-       .confirm = "len(input_ids) of the failing page; \"Token indices sequence length is longer than the specified "
-                  "maximum\" earlier in the log",
-       .fix = "truncation=True, max_length=512, and stride with return_overflowing_tokens=True so that nothing is lost",
+       .what = "a text or page has more tokens than the model has positions",
+       .cause =
+           "The tokenizer was not told to truncate: more than max_position_embeddings tokens (512 for BERT's kin, 1024 "
+           "for GPT-2 and BART) reach past the position table\n"
+           "max_length is larger than the table: RoBERTa's kin have 514 rows, of which padding's two cannot be used\n"
+           "Prompt and generated tokens together are longer than the table, or tokens were added after truncation "
+           "(special tokens, images, a soft prompt)\n"
+           "On the GPU, which reports late: a token id beyond the vocabulary, looked up just before",
+       .confirm = "len(input_ids) of the failing sample against config.max_position_embeddings; \"Token indices "
+                  "sequence length is longer than the specified maximum\" earlier in the log",
+       .fix =
+           "truncation=True, max_length=512 (or what config.max_position_embeddings says, less 2 for RoBERTa's kin)\n"
+           "stride with return_overflowing_tokens=True, so that nothing is lost\n"
+           "in generation a shorter prompt or a smaller max_new_tokens\n"
+           "a model with longer positions",
        .command =
            "plimsoll train cuts long pages into windows with overlap, without being asked; plimsoll check counts them"},
       {.name = "word-index",
@@ -84,11 +99,17 @@ std::vector<Rule> device_rules() {
        .refines = with_what_follows(
            {"embedding-index", "embedding-long-page", "device-assert", "assert-long", "worker-exception"}),
        .what = "a token id lies outside the model's vocabulary",
-       .cause = "The tokenizer is another model's, tokens were added without resize_token_embeddings, or padding is "
-                "-100 or -1 in input_ids",
+       .cause = "Tokenizer and model do not belong together: another model's or a newly trained tokenizer, whose ids "
+                "go beyond the embedding's rows\n"
+                "Tokens were added (a padding or special token, too) without resize_token_embeddings\n"
+                "Padding is -100 or -1 in input_ids or decoder_input_ids, where it belongs in labels only\n"
+                "The embedding of your own model has one row too few: vocab_size counts from 0, and padding and "
+                "unknown words need rows",
        .confirm = "compare len(tokenizer) with model.config.vocab_size, and input_ids.min() and .max()",
-       .fix = "load tokenizer and model from the same directory; after add_tokens: "
-              "model.resize_token_embeddings(len(tokenizer)); -100 belongs in labels only",
+       .fix = "load tokenizer and model from the same directory\n"
+              "after add_tokens: model.resize_token_embeddings(len(tokenizer))\n"
+              "pad input_ids with tokenizer.pad_token_id; -100 belongs in labels only\n"
+              "nn.Embedding(max id + 1, …), or map unknown ids to one that is there",
        .command = "plimsoll check --model DIR --data pages.jsonl"},
       {.name = "token-type-index",
        .when = kEmbeddingOrAssert,
@@ -96,20 +117,26 @@ std::vector<Rule> device_rules() {
        .refines = with_what_follows(
            {"embedding-index", "embedding-long-page", "device-assert", "assert-long", "worker-exception"}),
        .what = "a token type id is outside the type table",
-       .cause = "type_vocab_size is 1 for RoBERTa's kin (LayoutLMv3): BERT's 0 and 1 do not fit",
+       .cause = "type_vocab_size is 1 for RoBERTa's kin (LayoutLMv3): BERT's 0 and 1 do not fit\n"
+                "token_type_ids come from another model's tokenizer, or number segments beyond the table\n"
+                "On the GPU, which reports late: a token id or position out of range, looked up just before",
        .confirm = "token_type_ids.max() against model.config.type_vocab_size",
-       .fix = "leave token_type_ids out, or use the model's own processor"},
+       .fix = "leave token_type_ids out (return_token_type_ids=False), or use the model's own tokenizer\n"
+              "a larger type_vocab_size in the config of a model that is trained from scratch"},
       {.name = "embedding-index",
        .when = kEmbeddingIndex,
        .refines = with_what_follows({"device-assert", "worker-exception"}),
        .what = "an index is too large (or negative) for an embedding's table",
-       .cause = "A box outside 0 to 1000, where the model reads boxes (LayoutLM)\n"
-                "A token id beyond the vocabulary: another model's tokenizer, or tokens added without "
-                "resize_token_embeddings\n"
-                "A page of more tokens than the model has positions (512)",
+       .cause = "An id is not below the table's rows: another model's tokenizer, tokens added without "
+                "resize_token_embeddings, a vocabulary with one row too few\n"
+                "A text of more tokens than the model has positions (512 for BERT's kin)\n"
+                "-100, -1 or another padding among the ids, or token_type_ids that the model does not have\n"
+                "A box outside 0 to 1000, where the model reads boxes (LayoutLM)",
        .confirm = kBlocking,
-       .fix = "check bbox.max() <= 1000, input_ids.max() < vocab_size and input_ids.shape[1] <= 512, all of "
-              "them >= 0",
+       .fix = "input_ids.max() < model.get_input_embeddings().num_embeddings: "
+              "model.resize_token_embeddings(len(tokenizer)), or the model's own tokenizer\n"
+              "truncation=True, max_length=512 (or config.max_position_embeddings)\n"
+              "all ids >= 0: pad with tokenizer.pad_token_id; where there are boxes, bbox.max() <= 1000",
        .command = "plimsoll check --model DIR --data pages.jsonl names file, page, word, value and limit before "
                   "anything runs"},
       {.name = "embedding-long-page",
@@ -117,13 +144,17 @@ std::vector<Rule> device_rules() {
        .anywhere = {{"token indices sequence length is longer than"}},
        .refines = with_what_follows(
            {"embedding-index", "device-assert", "assert-long", "worker-exception", "sequence-warning"}),
-       .what = "an index is too large (or negative) for an embedding's table, most likely a long page's positions",
-       .cause = "Most likely a page of more than 512 tokens: the tokenizer warned of one, in the line quoted. Else, of "
-                "LayoutLM's tables, boxes outside 0 to 1000 or a token id beyond the vocabulary",
-       .confirm = "max(len(ids) for ids in input_ids) > 512; if it is not, run the same batch on the CPU, or with "
-                  "CUDA_LAUNCH_BLOCKING=1: CUDA reports errors late, at some other line",
-       .fix = "truncation=True, max_length=512, and stride with return_overflowing_tokens=True so that nothing is "
-              "lost; else check bbox.max() <= 1000 and input_ids.max() < vocab_size, all of them >= 0",
+       .what = "an index is too large (or negative) for an embedding's table, most likely a long text's positions",
+       .cause = "A text or page has more tokens than the model has positions: the tokenizer warned of one, in the line "
+                "quoted\n"
+                "A token id beyond the vocabulary: tokens added without resize_token_embeddings, or another model's "
+                "tokenizer\n"
+                "A box outside 0 to 1000, where the model reads boxes (LayoutLM)",
+       .confirm = "max(len(ids) for ids in input_ids) against config.max_position_embeddings; if it is below, run the "
+                  "same batch on the CPU, or with CUDA_LAUNCH_BLOCKING=1: CUDA reports errors late, at some other line",
+       .fix = "truncation=True, max_length=512 (or the model's own maximum)\n"
+              "stride and return_overflowing_tokens=True, so that nothing is lost\n"
+              "else input_ids.max() < vocab_size, and bbox.max() <= 1000 where there are boxes, all of them >= 0",
        .command = "plimsoll train cuts long pages into windows with overlap; plimsoll check --model DIR --data "
                   "pages.jsonl names file, page, word, value and limit"},
       {.name = "label-index",
@@ -135,37 +166,64 @@ std::vector<Rule> device_rules() {
            {"device-assert", "assert-long", "embedding-index", "embedding-long-page", "worker-exception"}),
        .what = "a label's number is not below the number of classes",
        .cause = "The model was made with fewer labels than the data has (num_labels is 2 unless set)\n"
-                "Ids begin at 1, or padding is labelled with something other than -100",
+                "Ids begin at 1, or are not numbered without gaps\n"
+                "What is to be ignored has another number than the loss's ignore_index (-100): -1, the padding's id, "
+                "255 in masks of segmentation\n"
+                "In a language model: token ids beyond the head, for tokens were added without resize_token_embeddings",
        .confirm = "labels.min(), labels.max() against model.config.num_labels; only -100 may be negative",
-       .fix = "from_pretrained(…, num_labels=len(label_list), id2label=…, label2id=…); pad labels with -100",
+       .fix = "from_pretrained(…, num_labels=len(label_list), id2label=…, label2id=…), or the last layer with as many "
+              "outputs as classes\n"
+              "number the labels 0 to num_labels - 1\n"
+              "pad labels with -100, or CrossEntropyLoss(ignore_index=255)",
        .command =
            "plimsoll check --model DIR --data pages.jsonl --labels …; plimsoll train takes the labels from the data"},
+      {.name = "bce-autocast",
+       .when = {"unsafe to autocast"},
+       .what = "BCELoss is not allowed under mixed precision",
+       .cause = "binary_cross_entropy and nn.BCELoss take probabilities, which half precision rounds to 0 and 1",
+       .confirm = "the loss in the line that the traceback names",
+       .fix = "BCEWithLogitsLoss (binary_cross_entropy_with_logits) on the logits, without the sigmoid\n"
+              "with torch.autocast('cuda', enabled=False): around the loss, on outputs.float()"},
       {.name = "bce-range",
        .when = {"input_val >= zero && input_val <= one", "input >= 0. && *input <= 1", "input >= 0 && input <= 1",
                 "all elements of input should be between 0 and 1", "all elements of target should be between 0 and 1"},
        .refines = with_what_follows({"device-assert", "assert-long", "label-index"}),
        .what = "binary cross-entropy got numbers outside 0 to 1",
-       .cause = "BCELoss was given logits without a sigmoid, or NaN",
-       .confirm = "print the input's min, max and isnan().any()",
-       .fix = "BCEWithLogitsLoss on logits; if it is NaN, find where it came from: "
-              "torch.autograd.set_detect_anomaly(True)"},
+       .cause = "BCELoss was given logits without a sigmoid\n"
+                "The targets are no probabilities: class numbers, masks of 0 to 255, -100\n"
+                "The model's output is NaN: it diverged, or half precision overflowed",
+       .confirm = "print min, max and isnan().any() of input and target",
+       .fix = "BCEWithLogitsLoss on logits\n"
+              "targets as 0 or 1: mask / 255, one-hot rows, or CrossEntropyLoss for class numbers\n"
+              "if it is NaN, a lower learning rate and bf16 or F32; torch.autograd.set_detect_anomaly(True) finds "
+              "where it begins"},
       {.name = "sampling-nan",
        .when = {"probability tensor contains either", "multinomialkernel*assert", "cumdist[size - 1] >",
                 "invalid multinomial distribution"},
        .refines = {"device-assert", "assert-long"},
        .what = "sampling got probabilities that are NaN, infinite or negative",
-       .cause = "The logits overflowed: half precision on a model trained in bfloat16, or weights that diverged",
-       .confirm = "torch.isfinite(logits).all() just before",
-       .fix = "bfloat16 or F32 instead of half precision; greedy decoding shows whether the weights are sound"},
+       .cause = "The logits overflowed: half precision (fp16) on a model trained in bfloat16\n"
+                "The weights diverged in training (reinforcement learning, a high learning rate), or were loaded or "
+                "quantised wrongly\n"
+                "The batch is padded on the wrong side or has rows of padding only: attention then yields NaN\n"
+                "Options of sampling: a temperature of almost 0, logits processors that leave no token",
+       .confirm = "torch.isfinite(logits).all() just before; do_sample=False: are the words sound?",
+       .fix = "bfloat16 or F32 instead of fp16\n"
+              "tokenizer.padding_side = 'left', a padding token, and pass attention_mask\n"
+              "the base model or an earlier checkpoint: if that works, a lower learning rate"},
       {.name = "gather-index",
        .when = {"idx_dim >= 0 && idx_dim < index_size", "scattergatherkernel",
-                "scatter gather kernel index out of bounds", "runtimeerror: index*is out of bounds for dimension",
-                "gather(): expected*index"},
+                "scatter gather kernel index out of bounds", "runtimeerror: index*is out of bounds for dimension"},
        .refines = with_what_follows({"device-assert", "assert-long"}),
        .what = "gather or scatter got an index outside the tensor",
-       .cause = "Indices of padding (-100, -1) or of another length were used without a mask",
+       .cause = "Indices of padding (-100, -1) were used without a mask\n"
+                "The indices belong to another tensor: labels or token ids beyond its last dimension, positions of a "
+                "longer or uncut sequence\n"
+                "On the GPU, which reports late: an index of an earlier kernel",
        .confirm = "index.min() >= 0 and index.max() < the size of that dimension",
-       .fix = "replace padding by 0 before (index.clamp(min=0)) and mask the result after"},
+       .fix = "replace padding by 0 before (index.clamp(min=0)) and mask the result after\n"
+              "compare index.max() with the size of that dimension; make both from the same tokenizer, labels and "
+              "truncation"},
       {.name = "tensor-index",
        .when = {"-sizes[i] <= index && index < sizes[i]", "index >= -sizes[i]", "indexkernel.cu*assert",
                 "indexerror: index*is out of bounds for dimension", "index*is out of bounds for axis"},
@@ -173,9 +231,15 @@ std::vector<Rule> device_rules() {
        .refines = with_what_follows({"device-assert", "assert-long", "gather-index"}),
        .what = "tensor[index] reached outside the tensor",
        .cause =
-           "An index computed from the data (a word id, a label, a position) is not below the size of that dimension",
-       .confirm = kBlocking,
-       .fix = "check the index's minimum and maximum against the shape at the line that it then names",
+           "An index computed from the data (a word id, a label, a position) is not below the size of that dimension\n"
+           "The tensor is shorter than the code expects: cut by truncation, an empty or last batch, one class or box "
+           "fewer\n"
+           "The tensor has other dimensions than meant, or the index counts from 1",
+       .confirm = "print the index's minimum and maximum and the tensor's shape at that line; on the GPU with "
+                  "CUDA_LAUNCH_BLOCKING=1: CUDA reports errors late, at some other line",
+       .fix = "make index and tensor from the same data, with the same truncation\n"
+              "leave out samples that are empty or too long; mask padding (-100, -1) before indexing\n"
+              "index the right dimension: tensor[:, i] instead of tensor[i]",
        .command = "plimsoll check --model DIR --data pages.jsonl where the index comes from pages"},
       {.name = "device-assert",
        .when = {"device-side assert triggered", "cudaerrorassert", "hiperrorassert",
@@ -183,11 +247,12 @@ std::vector<Rule> device_rules() {
        .refines = with_what_follows({}),
        .what = "an assertion failed inside a CUDA kernel; the log does not hold its text",
        .cause = "A label not below num_labels, or padding labelled with something other than -100\n"
-                "A box outside 0 to 1000, where the model reads boxes (LayoutLM)\n"
-                "A token id beyond the vocabulary, or a page longer than the model's 512 positions",
+                "A token id beyond the vocabulary, or a text longer than the model's positions\n"
+                "Probabilities or inputs that are NaN or outside 0 to 1: in sampling, in BCELoss\n"
+                "A box outside 0 to 1000, where the model reads boxes (LayoutLM)",
        .confirm = kBlocking,
-       .fix = "run one epoch of the data on the CPU; after an assertion the process must be started again, nothing on "
-              "the GPU works any more",
+       .fix = "run one epoch of the data on the CPU, which names the line; then repair labels, ids or lengths\n"
+              "restart Python afterwards: after an assertion nothing on the GPU works any more",
        .command =
            "plimsoll check --model DIR --data pages.jsonl reads all of it and names file, page, word, value and limit"},
       {.name = "assert-in-loss",
@@ -196,13 +261,15 @@ std::vector<Rule> device_rules() {
                  "in binary_cross_entropy", "self.criterion(", "criterion("}},
        .refines = with_what_follows({"device-assert", "assert-long"}),
        .what = "an assertion failed in a CUDA kernel when the loss was computed: most likely a label out of range",
-       .cause =
-           "A label not below num_labels (num_labels is 2 unless set), ids that begin at 1, or padding labelled with "
-           "something other than -100\n"
-           "An earlier kernel's bad index, which CUDA reports late: a token id beyond the vocabulary, a box outside 0 "
-           "to 1000",
+       .cause = "A label not below num_labels (num_labels is 2 unless set), ids that begin at 1, or padding labelled "
+                "with something other than -100\n"
+                "Values outside 0 to 1, or NaN, where the loss is binary cross-entropy\n"
+                "An earlier kernel's bad index, which CUDA reports late: a token id beyond the vocabulary, a text "
+                "longer than the model's positions",
        .confirm = "labels.min(), labels.max() against model.config.num_labels; then the same batch on the CPU",
-       .fix = "from_pretrained(…, num_labels=len(label_list), id2label=…, label2id=…); pad labels with -100",
+       .fix = "from_pretrained(…, num_labels=len(label_list), id2label=…, label2id=…), or as many outputs as classes\n"
+              "pad labels with -100 (or set ignore_index to what they are padded with)\n"
+              "BCEWithLogitsLoss instead of BCELoss",
        .command = "plimsoll check --model DIR --data pages.jsonl --labels …"},
       {.name = "assert-long",
        .when = {"device-side assert triggered", "cudaerrorassert", "hiperrorassert"},
@@ -211,13 +278,14 @@ std::vector<Rule> device_rules() {
                      "`max_length` is ignored when", "asking to truncate to max_length but no maximum length"}},
        .refines = with_what_follows({"device-assert", "sequence-warning"}),
        .what = "an index out of range on the GPU: most likely more tokens than the model has positions",
-       .cause =
-           "The log warns that a text or a generated sequence is longer than the model's positions, or that nothing "
-           "is truncated: the table of positions has no row for it\n"
-           "A label not below num_labels, or a token id beyond the vocabulary, which the same assertion reports",
+       .cause = "The log warns that a text or a generated sequence is longer than the model's positions, or that "
+                "nothing is truncated: the table of positions has no row for it\n"
+                "A token id beyond the vocabulary: tokens added without resize_token_embeddings\n"
+                "A label not below num_labels, which the same assertion reports",
        .confirm = kBlocking,
        .fix = "truncation=True with max_length (512, or what config.max_position_embeddings says) where the data are "
-              "tokenized; in generation max_new_tokens and the prompt together below the limit\n"
+              "tokenized\n"
+              "in generation max_new_tokens and the prompt together below the limit\n"
               "restart Python afterwards: after an assertion nothing on the GPU works any more",
        .command = "plimsoll train cuts long pages into windows with overlap"},
       {.name = "assert-labels",
@@ -236,24 +304,33 @@ std::vector<Rule> device_rules() {
                 "xid*: 31,", "memory access fault by gpu"},
        .leads_to = {"cublas-failed", "cublas-not-initialized", "cudnn-failed", "launch-failure"},
        .what = "a CUDA kernel touched memory that is not its own",
-       .cause = "An index that no assertion guards (a custom or fused kernel, an extension built for another GPU or "
-                "PyTorch), 32-bit offsets in a tensor of more than 2^31 elements, or a failure before it, such as a "
-                "caught out-of-memory, that left the context broken",
+       .cause = "A custom, fused or compiled kernel (flash-attn, xFormers, Triton, apex, bitsandbytes) that does not "
+                "fit this GPU, PyTorch or input\n"
+                "An index that no assertion guards, or a tensor of more than 2^31 elements\n"
+                "A tensor on another GPU than the current one, in code that launches its own kernels\n"
+                "A fault of this PyTorch, CUDA or driver, an overclocked or failing GPU, or an earlier failure that "
+                "left the context broken",
        .confirm = "CUDA_LAUNCH_BLOCKING=1 for the line; compute-sanitizer python train.py for the kernel; look for an "
                   "earlier error in the log",
-       .fix = "start afresh (the context is lost); smaller batch to rule out 2^31; switch off fused and custom kernels "
-              "one by one; update PyTorch and extensions together",
+       .fix = "start afresh (the context is lost) with CUDA_LAUNCH_BLOCKING=1, then switch off fused and custom "
+              "kernels one by one (attn_implementation='eager', no torch.compile)\n"
+              "a smaller batch to rule out 2^31; torch.cuda.set_device(local_rank) in every rank\n"
+              "update PyTorch, driver and extensions together\n"
+              "if it comes at another line every time, test the hardware (dcgmi diag -r 3)",
        .command =
            "plimsoll check --data pages.jsonl for bad indices; plimsoll train resumes from the last whole checkpoint"},
       {.name = "launch-failure",
        .when = {"unspecified launch failure", "cudaerrorlaunchfailure", "cuda_error_launch_failed"},
        .leads_to = {"cublas-failed", "cublas-not-initialized", "cudnn-failed"},
        .what = "a CUDA kernel failed without a reason",
-       .cause = "Like an illegal access: a bad index in an unguarded kernel; or a GPU that is overclocked, too hot or "
-                "failing",
+       .cause = "A bad index or a fault in a custom, fused or compiled kernel, as with an illegal access\n"
+                "Extensions, PyTorch and driver that do not belong together, or a GPU that the build does not know\n"
+                "A GPU that is overclocked, too hot, short of power or failing",
        .confirm = "dmesg | grep -i xid; CUDA_LAUNCH_BLOCKING=1; compute-sanitizer",
-       .fix = "if it comes at another line every time, test the hardware (dcgmi diag -r 3), lower clocks; else treat "
-              "it as an illegal access"},
+       .fix = "run with CUDA_LAUNCH_BLOCKING=1, and switch off fused and custom kernels one by one\n"
+              "update driver, PyTorch and extensions together\n"
+              "if it comes at another line every time: lower clocks or power (nvidia-smi -pl), and test the hardware "
+              "(dcgmi diag -r 3)"},
       {.name = "launch-timeout",
        .when = {"the launch timed out and was terminated", "cudaerrorlaunchtimeout", "cuda_error_launch_timeout"},
        .what = "a kernel took too long for a GPU that also drives a display",
@@ -276,9 +353,13 @@ std::vector<Rule> device_rules() {
        .refines = {"xid", "launch-failure", "illegal-access", "no-device"},
        .leads_to = {"cublas-failed", "cudnn-failed", "cuda-unknown"},
        .what = "the GPU has vanished from the bus",
-       .cause = "Power, heat, a riser or slot, or the driver; most often it is the hardware",
+       .cause = "Power or heat: the supply, its cables or the cooling do not carry the load\n"
+                "A riser, slot or the GPU itself is faulty\n"
+                "The driver, or power saving of the PCI bus",
        .confirm = "dmesg | grep -iE 'xid|fallen'; nvidia-smi does not list it",
-       .fix = "power the machine off and on; check power cables, temperature, the power limit (nvidia-smi -pl)",
+       .fix = "power the machine off and on\n"
+              "lower the power limit (nvidia-smi -pl), check power cables and temperature, reseat the card\n"
+              "another driver version; if it comes back, have the GPU replaced",
        .command = "plimsoll doctor says whether clocks are held down by heat or power"},
       {.name = "xid",
        .level = Level::kConsequence,
@@ -291,28 +372,41 @@ std::vector<Rule> device_rules() {
        .when = {"invalid configuration argument", "cudaerrorinvalidconfiguration",
                 "too many resources requested for launch", "cuda error: invalid argument"},
        .what = "a kernel was launched with an impossible shape",
-       .cause = "An empty tensor (a batch without words or boxes) or one with too many rows reached a kernel that does "
-                "not expect it",
+       .cause = "An empty tensor (a batch, text or image without content) or one with too many rows reached a kernel "
+                "that does not expect it\n"
+                "A shape or type that a fused kernel does not take: heads times batch above 65,535, lengths that are "
+                "no multiple of 8\n"
+                "An extension, driver or PyTorch that do not belong together; a copy between GPUs without peer access",
        .confirm = "CUDA_LAUNCH_BLOCKING=1, then print the shapes at that line",
-       .fix = "leave out empty pages; split huge batches; update PyTorch",
+       .fix = "leave out empty samples; a smaller batch or shorter sequences\n"
+              "attn_implementation='eager', no fused kernels, to find which one it is\n"
+              "update PyTorch and its extensions together",
        .command = "plimsoll check --data pages.jsonl names pages without words"},
       {.name = "device-busy",
        .when = {"busy or unavailable", "devices are busy or unavailable", "device is busy or unavailable",
                 "cudaerrordevicesunavailable", "cudaerrordevicealreadyinuse", "exclusive-thread device already in use"},
        .what = "the GPU accepts no further process",
-       .cause = "It is in exclusive mode and another process has it, or a dead process still holds it",
+       .cause = "It is in exclusive mode and another process (or another rank) has it\n"
+                "A process of a dead run still holds it, or the driver has not recovered from a crash\n"
+                "The job was given another GPU than the one it uses (CUDA_VISIBLE_DEVICES, MIG)",
        .confirm = "nvidia-smi: Compute M. (E. Process), and the processes below",
-       .fix = "end the other process; sudo nvidia-smi -c DEFAULT",
+       .fix = "end the other process, or another GPU with CUDA_VISIBLE_DEVICES\n"
+              "sudo nvidia-smi -c DEFAULT\n"
+              "ask the scheduler for a GPU and use the one that it sets; else reset the GPU or reboot",
        .command = "plimsoll doctor says who holds the GPU"},
       {.name = "invalid-device",
        .when = {"invalid device ordinal", "cudaerrorinvaliddevice", "invalid device id", "you requested gpu: [",
                 "gpus, but only*gpus available", "gpus but only*available", "gpus requested but only",
-                "device >= 0 && device < num_gpus"},
+                "device >= 0 && device < num_gpus", "cuda_error_invalid_device"},
        .what = "a GPU was asked for that does not exist",
-       .cause = "cuda:1 on a machine with one GPU, CUDA_VISIBLE_DEVICES that hides it (numbers begin at 0 among the "
-                "visible ones), or more ranks than GPUs",
-       .confirm = "torch.cuda.device_count(); echo $CUDA_VISIBLE_DEVICES",
-       .fix = "cuda:0, or --nproc_per_node equal to the number of GPUs",
+       .cause =
+           "More ranks were started on this machine than GPUs are visible, or cuda:1 was asked for where there is one\n"
+           "CUDA_VISIBLE_DEVICES hides it: among the visible GPUs numbers begin at 0\n"
+           "CUDA_VISIBLE_DEVICES was set in the script after torch had been imported or CUDA been used",
+       .confirm = "torch.cuda.device_count(); echo $CUDA_VISIBLE_DEVICES; how many processes were started here",
+       .fix = "cuda:0, or --nproc_per_node (devices=, --num_processes) equal to the number of visible GPUs\n"
+              "local_rank, not the global rank, as the device's number\n"
+              "set CUDA_VISIBLE_DEVICES in the shell, or before torch is imported",
        .command = "plimsoll doctor lists the GPUs"},
   };
 }

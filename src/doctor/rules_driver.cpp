@@ -26,11 +26,15 @@ std::vector<Rule> driver_rules() {
                 "not compatible with the current pytorch installation", "cuda_error_no_binary_for_gpu",
                 "hiperrornobinaryforgpu", "invalid device function"},
        .what = "the program holds no kernels for this GPU",
-       .cause = "PyTorch, or an extension, was built for other compute capabilities: a GPU newer than the build, or "
-                "one so old that builds dropped it",
+       .cause = "The GPU is newer than this PyTorch: its build has no code for that compute capability\n"
+                "The GPU is so old that builds have dropped it (Kepler, Maxwell, Pascal, later Volta)\n"
+                "An extension (flash-attn, bitsandbytes, xFormers, apex, detectron2, torchvision) was built for other "
+                "compute capabilities than PyTorch",
        .confirm = "torch.cuda.get_device_capability() against torch.cuda.get_arch_list()",
-       .fix = "a PyTorch build whose list has it (newer GPU: newer PyTorch with newer CUDA; old GPU: an older one); "
-              "extensions: rebuild with TORCH_CUDA_ARCH_LIST",
+       .fix = "newer GPU: a newer PyTorch with a newer CUDA (RTX 40 and H100: cu118 or later; RTX 50 and B200: cu128 "
+              "or later)\n"
+              "old GPU: an older PyTorch whose list still has it\n"
+              "extensions: rebuild with TORCH_CUDA_ARCH_LIST set to this GPU's capability",
        .command = "plimsoll doctor compares the GPU with what its own binary holds"},
       {.name = "driver-too-old",
        .when = {"cuda driver version is insufficient", "driver on your system is too old",
@@ -40,10 +44,13 @@ std::vector<Rule> driver_rules() {
        .leads_to = without_device("driver-too-old"),
        .what = "the NVIDIA driver is older than the CUDA runtime needs",
        .cause = "PyTorch brings its own CUDA runtime, and that one needs a newer driver: CUDA 11 needs 450.80, CUDA 12 "
-                "needs 525.60, CUDA 13 needs 580.65",
-       .confirm = "nvidia-smi's driver version against torch.version.cuda",
-       .fix = "update the driver and reboot; or install PyTorch built for an older CUDA (pip install torch --index-url "
-              "https://download.pytorch.org/whl/cu118)",
+                "needs 525.60, CUDA 13 needs 580.65\n"
+                "No driver is visible at all: a container that was started without the GPU, or a machine without one",
+       .confirm = "nvidia-smi's driver version (on the host and in the container) against torch.version.cuda",
+       .fix = "install PyTorch built for an older CUDA (pip install torch --index-url "
+              "https://download.pytorch.org/whl/cu118)\n"
+              "update the driver and reboot\n"
+              "docker run --gpus all, if nvidia-smi works on the host only",
        .command = "plimsoll doctor: found, needed, what to install"},
       {.name = "forward-compatibility",
        .when = {"forward compatibility was attempted on non supported hw", "error 804",
@@ -61,11 +68,13 @@ std::vector<Rule> driver_rules() {
                 "cuda_error_unsupported_ptx_version", "cudaerrorinvalidptx", "cuda_error_invalid_ptx",
                 "a ptx jit compilation failed", "jit compiler not found"},
        .what = "the driver cannot compile this program's intermediate code (PTX)",
-       .cause = "The code was made by a CUDA toolkit newer than the driver; kernels for the GPU itself are not in the "
-                "binary, so the driver would have to compile them",
+       .cause = "The code was made by a CUDA toolkit newer than the driver (an extension, Numba, Triton, a nightly "
+                "build); kernels for the GPU itself are not in the binary, so the driver would have to compile them\n"
+                "The driver's own compiler (libnvidia-ptxjitcompiler) is missing in the container",
        .confirm = "nvidia-smi's CUDA version against the toolkit's (nvcc --version)",
-       .fix =
-           "update the driver, or build for the GPU's own architecture (TORCH_CUDA_ARCH_LIST, -gencode …,code=sm_XX)",
+       .fix = "update the driver\n"
+              "the package's build for the CUDA that nvidia-smi shows\n"
+              "build for the GPU's own architecture (TORCH_CUDA_ARCH_LIST, -gencode …,code=sm_XX)",
        .command = "plimsoll doctor"},
       {.name = "driver-mismatch",
        .when = {"driver/library version mismatch", "api mismatch: the client", "error 803",
@@ -110,8 +119,9 @@ std::vector<Rule> driver_rules() {
                 "A kernel update left it behind\n"
                 "A container was started without the GPU",
        .confirm = "nvidia-smi on the host and in the container; ls /dev/nvidia*",
-       .fix = "install the driver and reboot; containers: NVIDIA's container toolkit on the host and docker run --gpus "
-              "all",
+       .fix = "containers: NVIDIA's container toolkit on the host and docker run --gpus all\n"
+              "install the driver (or build its module for the new kernel: dkms) and reboot\n"
+              "on a cluster, run on a node with a GPU; on the CPU, device='cpu'",
        .command = "plimsoll doctor; plimsoll train needs no GPU"},
       {.name = "no-device",
        .when = {"cuda driver initialization failed", "no cuda-capable device is detected", "cudaerrornodevice",
@@ -120,33 +130,47 @@ std::vector<Rule> driver_rules() {
                 "no gpus found!", "error: cuda is not available", "need at least one gpu",
                 "gpu is required to quantize", "no gpu or xpu found", "no gpu found!",
                 "runtimeerror: cuda is not available", "cannot find any torch accelerator",
-                "unsloth currently only works on nvidia gpus"},
+                "unsloth currently only works on nvidia gpus", "none of the available devices `available_devices"},
        .refines = {"no-driver"},
-       .what = "CUDA is installed, but finds no GPU",
-       .cause = "CUDA_VISIBLE_DEVICES hides it (set to nothing, -1 or a number that does not exist)\n"
-                "The job or the notebook was given none\n"
-                "The container has no access to it",
-       .confirm = "echo $CUDA_VISIBLE_DEVICES; nvidia-smi; ls -l /dev/nvidia*",
-       .fix = "unset CUDA_VISIBLE_DEVICES; Slurm: --gres=gpu:1; Docker: --gpus all; a notebook: choose a runtime with "
-              "a GPU",
+       .what = "CUDA finds no GPU",
+       .cause =
+           "The job, notebook, container or worker was given none: Slurm without --gres, docker without --gpus, a CPU "
+           "runtime, a Ray task without num_gpus\n"
+           "CUDA_VISIBLE_DEVICES hides it (set to nothing, -1 or a number that does not exist)\n"
+           "PyTorch is a CPU build, or the driver does not work or is too old: nvidia-smi and torch.version.cuda tell\n"
+           "The machine has no NVIDIA GPU at all (a Mac, AMD or Intel graphics)",
+       .confirm = "nvidia-smi; echo $CUDA_VISIBLE_DEVICES; python -c 'import torch; print(torch.version.cuda, "
+                  "torch.cuda.is_available())'",
+       .fix = "Slurm: --gres=gpu:1; Docker: --gpus all; a notebook: choose a runtime with a GPU\n"
+              "unset CUDA_VISIBLE_DEVICES\n"
+              "reinstall PyTorch for CUDA, or repair the driver\n"
+              "device='cpu', where there is none",
        .command = "plimsoll doctor"},
       {.name = "cpu-only-torch",
        .when = {"torch not compiled with cuda enabled", "pytorch is not linked with support for cuda",
                 "not compiled with cuda support", "no module named 'torch._c._cudart'"},
        .what = "this PyTorch was built without CUDA",
        .cause = "pip or conda chose the CPU build: the default on Windows, of conda-forge without a driver, or pulled "
-                "in by another package",
+                "in by another package\n"
+                "This machine has no NVIDIA GPU (a Mac, AMD graphics), and the script asks for cuda\n"
+                "Another Python than the one with the CUDA build runs the script",
        .confirm = "torch.version.cuda is None; pip show torch says +cpu",
-       .fix = "pip uninstall torch; pip install torch --index-url https://download.pytorch.org/whl/cu126 (a CUDA that "
-              "the driver serves: see plimsoll doctor)",
+       .fix = "pip uninstall torch torchvision; pip install torch torchvision --index-url "
+              "https://download.pytorch.org/whl/cu126 (a CUDA that the driver serves)\n"
+              "device = 'cuda' if torch.cuda.is_available() else 'cpu' ('mps' on a Mac)\n"
+              "run with the environment's own python",
        .command = "plimsoll doctor says which CUDA the driver serves; plimsoll train runs on the processor"},
       {.name = "map-location",
        .when = {"attempting to deserialize object on a cuda device but",
                 "attempting to deserialize object on cuda device", "torch.load with map_location"},
        .what = "a file saved on a GPU is loaded where that GPU is not",
-       .cause = "torch.load puts tensors back on the device that they were saved from",
+       .cause = "torch.load puts tensors back on the device that they were saved from, and this machine has no GPU (or "
+                "PyTorch sees none)\n"
+                "It was saved from a GPU with a higher number (cuda:3) than there are here",
        .confirm = "torch.cuda.is_available() and torch.cuda.device_count() here",
-       .fix = "torch.load(path, map_location='cpu')",
+       .fix = "torch.load(path, map_location='cpu')\n"
+              "if there is a GPU: repair why torch.cuda.is_available() is False\n"
+              "save model.state_dict() from the CPU",
        .command = "plimsoll reads pytorch_model.bin as data, whatever device it was saved on"},
       {.name = "cuda-unknown",
        .when = {"cuda unknown error - this may be due to an incorrectly set up environment",
@@ -160,7 +184,9 @@ std::vector<Rule> driver_rules() {
                 "CUDA was used before fork, or CUDA_VISIBLE_DEVICES changed after the start\n"
                 "The driver was updated without a reboot",
        .confirm = "nvidia-smi works, but python -c 'import torch; torch.zeros(1).cuda()' in a fresh shell does not",
-       .fix = "sudo modprobe -r nvidia_uvm && sudo modprobe nvidia_uvm; else reboot; start worker processes with spawn",
+       .fix = "sudo modprobe -r nvidia_uvm && sudo modprobe nvidia_uvm; else reboot\n"
+              "restart the container; start worker processes with spawn\n"
+              "set CUDA_VISIBLE_DEVICES before Python starts",
        .command = "plimsoll doctor"},
       {.name = "gpu-newer-than-build",
        .when = {"cublas_status_execution_failed", "cublas_status_not_supported", "cublas_status_arch_mismatch",

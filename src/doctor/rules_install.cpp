@@ -13,27 +13,33 @@ std::vector<Rule> install_rules() {
        .what = "a package uses a name that NumPy has dropped",
        .cause = "np.float, np.int, np.bool and np.object went with NumPy 1.24, others with 2.0",
        .confirm = "pip show numpy; the traceback names the package",
-       .fix = "a newer version of that package, or pip install 'numpy<1.24' ('numpy<2' for what 2.0 dropped); in your "
-              "own code float, int, bool, object"},
+       .fix = "a newer version of the package in the traceback\n"
+              "in your own code float, int, bool, object (or np.float64, np.int64)\n"
+              "pip install 'numpy<1.24' ('numpy<2' for what 2.0 dropped)"},
       {.name = "pillow-names",
        .when = {"module 'pil.image' has no attribute", "'freetypefont' object has no attribute 'getsize'",
                 "'imagedraw' object has no attribute 'textsize'"},
        .refines = {"module-attribute"},
        .what = "a package uses a name that Pillow has dropped",
-       .cause = "Pillow 10 took away Image.LINEAR, ANTIALIAS, CUBIC, getsize and textsize; detectron2 and LayoutLM's "
-                "examples use them",
+       .cause = "Pillow 10 took away Image.LINEAR, ANTIALIAS, CUBIC, getsize and textsize, and the package in the "
+                "traceback (often detectron2 or an old script) uses them",
        .confirm = "pip show pillow",
-       .fix = "a newer version of that package, or pip install 'pillow<10'; in your own code Image.BILINEAR, LANCZOS, "
-              "BICUBIC, getbbox, textbbox"},
+       .fix = "a newer version of that package\n"
+              "in your own code Image.BILINEAR, LANCZOS, BICUBIC, getbbox, textbbox\n"
+              "pip install 'pillow<10'"},
       {.name = "mps-operation",
        .when = {"is not currently implemented for the mps device", "the mps framework doesn't support float64",
-                "is not currently supported on the mps backend"},
+                "is not currently supported on the mps backend", "bfloat16 is not supported on mps",
+                "mps device does not support", "mps does not support"},
        .what = "an operation or type does not exist on Apple's GPU (MPS)",
-       .cause = "PyTorch's MPS backend lacks some operations, and the hardware float64",
+       .cause =
+           "PyTorch's MPS backend lacks some operations and types, of which an older PyTorch or macOS has fewer\n"
+           "float64 does not exist in the hardware: NumPy's floats and Python's, by way of torch.tensor, may bring it",
        .confirm = "the message names it",
-       .fix =
-           "PYTORCH_ENABLE_MPS_FALLBACK=1 before the start (runs it on the CPU); float32 instead of float64; a newer "
-           "PyTorch",
+       .fix = "float32 instead of float64 (array.astype('float32')), float16 or float32 instead of bfloat16\n"
+              "PYTORCH_ENABLE_MPS_FALLBACK=1 before the start, which runs the operation on the CPU\n"
+              "a newer PyTorch and macOS\n"
+              "device='cpu'",
        .command = "plimsoll train runs on the processor"},
       {.name = "weights-only",
        .when = {"weights only load failed", "weightsunpickler error", "serious vulnerability issue in `torch.load`",
@@ -41,11 +47,15 @@ std::vector<Rule> install_rules() {
        .without_anywhere = {"invalid load key", "failed finding central directory"},
        .refines = {"damaged-file"},
        .what = "PyTorch refuses to load a pickle that could run code",
-       .cause = "Since 2.6 torch.load reads tensors only; the file holds other objects (an optimizer's, NumPy's), or "
-                "transformers wants a newer PyTorch for .bin files",
+       .cause = "Since 2.6 torch.load reads tensors only, and the file holds other objects: a whole model, an "
+                "optimizer's or NumPy's, a config of your own or of Lightning's\n"
+                "transformers refuses .bin files under PyTorch before 2.6, whatever they hold",
        .confirm = "the message names the class",
-       .fix = "take model.safetensors; if you trust the file: torch.load(path, weights_only=False), then save the "
-              "tensors alone",
+       .fix = "take model.safetensors, or save state_dict() and read that\n"
+              "if you trust the file: torch.load(path, weights_only=False), or "
+              "torch.serialization.add_safe_globals([CLASS])\n"
+              "pip install -U torch (2.6 or later), where the message asks for it\n"
+              "newer versions of the package that calls torch.load",
        .command = "plimsoll reads pytorch_model.bin as data and runs nothing in it"},
 
       {.name = "resume-rng",
@@ -73,7 +83,6 @@ std::vector<Rule> install_rules() {
                 "invalidheaderdeserialization",
                 "headertoolarge",
                 "headertoosmall",
-                "invalidheader",
                 "error while deserializing header",
                 "metadataincompletebuffer",
                 "invalid load key",
@@ -83,24 +92,39 @@ std::vector<Rule> install_rules() {
                 "incompletemetadata",
                 "unable to load weights from pytorch checkpoint file",
                 "file in archive is not in a subdirectory",
-                "eoferror: ran out of input"},
+                "eoferror: ran out of input",
+                "invalidheaderlength",
+                "invalidheaderstart"},
        // A worker whose parent could not send it its work.
        .without = {"spawn_main", "multiprocessing/spawn.py", "multiprocessing\\spawn.py"},
-       .what = "a file of weights is damaged or not what its name says",
-       .cause = "A download or a save that was cut short (disk full, killed), a Git LFS pointer of 130 bytes instead "
-                "of the file, or a web page saved as a file",
-       .confirm = "ls -l and head -c 200 on the file: \"version https://git-lfs\" means a pointer",
-       .fix = "git lfs pull, or download it again (force_download=True); of checkpoints take the one before",
+       .what = "a file (weights, a checkpoint, an archive) is damaged or not what its name says",
+       .cause =
+           "A download or a save was cut short: the disk was full, the process was killed\n"
+           "A Git LFS pointer of 130 bytes instead of the file, or a web page (an error, a log-in) saved as one\n"
+           "The file is of another kind than the code reads: safetensors by torch.load, another pickle, not a zip\n"
+           "Two processes wrote it at once, or one read it while another was still writing",
+       .confirm = "ls -l and head -c 200 on the file: \"version https://git-lfs\" means a pointer, \"<html\" a web "
+                  "page; compare its size with the source's",
+       .fix = "delete it and download it again (force_download=True), with git lfs pull in a clone\n"
+              "of checkpoints take the one before\n"
+              "the loader of its kind: safetensors.torch.load_file, torch.load, pickle\n"
+              "let one rank alone download and save, the others after a barrier",
        .command = "plimsoll train writes checkpoints aside and renames them when whole; it names the byte where a file "
                   "is torn"},
       {.name = "tokenizer-backend",
        .when = {"couldn't instantiate the backend tokenizer", "converting from sentencepiece and tiktoken failed",
                 "converting from tiktoken failed"},
        .what = "the fast tokenizer cannot be made",
-       .cause = "tokenizer.json is missing, and converting the slow one needs sentencepiece or tiktoken, which is not "
-                "installed",
-       .confirm = "ls the model's directory; pip show sentencepiece protobuf",
-       .fix = "pip install sentencepiece protobuf, then restart Python; or save tokenizer.json with the model",
+       .cause = "sentencepiece, tiktoken or protobuf, which convert the slow tokenizer, is not installed, or was after "
+                "Python had started\n"
+                "The directory has neither tokenizer.json nor the vocabulary's file: a checkpoint that was saved "
+                "without its tokenizer, a download cut short\n"
+                "transformers or tokenizers is older than the tokenizer's files",
+       .confirm = "ls the model's directory; pip show sentencepiece tiktoken protobuf transformers",
+       .fix = "pip install sentencepiece tiktoken protobuf, then restart Python\n"
+              "load the tokenizer from the base model, or save it with the model (tokenizer.save_pretrained)\n"
+              "pip install -U transformers tokenizers\n"
+              "use_fast=False",
        .command = "plimsoll train reads tokenizer.json"},
       {.name = "model-registered",
        .when = {"is already used by a transformers config", "is already used by a transformers model"},
@@ -110,6 +134,22 @@ std::vector<Rule> install_rules() {
        .confirm = "pip show transformers; the traceback ends in AutoConfig.register",
        .fix =
            "the transformers that the repository asks for, or register(…, exist_ok=True), or transformers' own class"},
+      {.name = "ffmpeg-missing",
+       .when = {"could not load libtorchcodec", "no such file or directory: 'ffmpeg'",
+                "no such file or directory: 'ffprobe'", "ffmpeg was not found but is required",
+                "couldn't find appropriate backend to handle uri", "audioread.exceptions.nobackenderror",
+                "to support decoding audio data, please install", "to support decoding audio files, please install"},
+       .refines = {"file-missing", "module-missing", "library-missing", "worker-exception"},
+       .what = "sound or video cannot be decoded: FFmpeg, or the package that calls it, is missing",
+       .cause = "FFmpeg is not installed on this machine or in this container, or is not on the path\n"
+                "torchcodec (which datasets 4 uses), soundfile or librosa is not installed, or torchcodec is not of "
+                "the installed PyTorch\n"
+                "The file is of a format that the installed backend does not read, or is damaged",
+       .confirm = "ffmpeg -version; pip list | grep -iE 'torch|soundfile|librosa|datasets'",
+       .fix = "apt-get install ffmpeg, or conda install -c conda-forge ffmpeg\n"
+              "pip install -U torchcodec soundfile librosa, torchcodec of the version that goes with PyTorch\n"
+              "pip install 'datasets<4', which decodes with soundfile\n"
+              "Audio(decode=False), and decode by a function of your own"},
       {.name = "poppler",
        .when = {"is poppler installed and in path", "pdfinfonotinstallederror", "no such file or directory: 'pdfinfo'",
                 "no such file or directory: 'pdftoppm'"},
@@ -120,11 +160,17 @@ std::vector<Rule> install_rules() {
        .fix = "apt-get install poppler-utils, or conda install -c conda-forge poppler; poppler_path=… on Windows"},
       {.name = "wandb-key",
        .when = {"api_key not configured (no-tty)", "wandb.errors.usageerror: api_key",
-                "wandb.errors.usageerror: no api key"},
-       .what = "Weights & Biases has no API key",
-       .cause = "The Trainer reports to every tracker that is installed; a batch job cannot log in",
+                "wandb.errors.usageerror: no api key", "wandb.errors.errors.authenticationerror",
+                "wandb.errors.authenticationerror", "wandb.errors.errors.usageerror: no api key",
+                "api key must be 40 characters"},
+       .what = "Weights & Biases has no valid API key",
+       .cause = "Nobody is logged in on this machine, and a batch job cannot ask; the Trainer reports to every tracker "
+                "that is installed\n"
+                "The key is of another account or server, was revoked or is cut short",
        .confirm = "echo $WANDB_API_KEY",
-       .fix = "report_to='none', or WANDB_API_KEY (wandb login before), or WANDB_MODE=offline"},
+       .fix = "report_to='none' (or WANDB_MODE=disabled), if it is not wanted\n"
+              "WANDB_API_KEY=… in the job's environment, or wandb login --relogin before\n"
+              "WANDB_MODE=offline, and wandb sync later"},
       {.name = "tesseract",
        .when = {"tesseractnotfounderror", "tesseract is not installed or it's not in your path",
                 "requires the pytesseract library", "no module named 'pytesseract'",
@@ -137,18 +183,41 @@ std::vector<Rule> install_rules() {
            "apt-get install tesseract-ocr; pip install pytesseract; or apply_ocr=False with your own words and boxes",
        .command = "plimsoll takes words and boxes as data and needs no OCR"},
       {.name = "transformers-too-old",
-       .when = {"keyerror: 'layoutlmv3'", "does not recognize this architecture", "cannot import name 'layoutlmv3",
-                "tokenizer class layoutlmv3tokenizer does not exist", "`rope_scaling` must be a dictionary",
-                "unrecognized model in", "tokenizer class*does not exist or is not currently imported",
-                "unrecognized image processor in", "unrecognized feature extractor in",
-                "unrecognized processing class in", "keyerror: 'qwen", "keyerror: 'llama", "keyerror: 'mistral",
-                "keyerror: 'gemma", "keyerror: 'phi", "keyerror: 'lilt'", "keyerror: 'udop'", "keyerror: 'deberta"},
+       .when = {"keyerror: 'layoutlmv3'",
+                "does not recognize this architecture",
+                "cannot import name 'layoutlmv3",
+                "tokenizer class layoutlmv3tokenizer does not exist",
+                "`rope_scaling` must be a dictionary",
+                "unrecognized model in",
+                "tokenizer class*does not exist or is not currently imported",
+                "unrecognized image processor in",
+                "unrecognized feature extractor in",
+                "unrecognized processing class in",
+                "keyerror: 'qwen",
+                "keyerror: 'llama",
+                "keyerror: 'mistral",
+                "keyerror: 'gemma",
+                "keyerror: 'phi",
+                "keyerror: 'lilt'",
+                "keyerror: 'udop'",
+                "keyerror: 'deberta",
+                "keyerror: 'smollm",
+                "keyerror: 'internlm",
+                "keyerror: 'olmo",
+                "keyerror: 'granite",
+                "keyerror: 'modernbert'",
+                "keyerror: 'mixtral'",
+                "keyerror: 'cohere"},
        .refines = {"module-missing", "label-name", "column-missing", "transformers-names"},
        .what = "this transformers does not know the model",
-       .cause = "The model is newer than the installed transformers (LayoutLMv3 came with 4.18), or config.json lacks "
-                "its model_type",
-       .confirm = "pip show transformers; model_type in config.json",
-       .fix = "pip install -U transformers, then restart Python",
+       .cause = "The model is newer than the installed transformers\n"
+                "config.json lacks its model_type: the directory holds an adapter, another library's model (timm, "
+                "GGUF, a bare state_dict) or one's own class\n"
+                "The model needs its repository's code (trust_remote_code=True)",
+       .confirm = "pip show transformers; model_type and transformers_version in config.json",
+       .fix = "pip install -U transformers, then restart Python\n"
+              "PeftModel or the base model's directory for adapters; the model's own library otherwise\n"
+              "trust_remote_code=True, after reading that code",
        .command = "plimsoll train --model DIR reads LayoutLMv3 directories without transformers"},
       {.name = "auto-class",
        .when = {"unrecognized configuration class*for this kind of", "unrecognized configuration class"},
@@ -197,23 +266,29 @@ std::vector<Rule> install_rules() {
                 "prediction_step() takes*positional arguments",
                 "evaluate() takes*positional arguments",
                 "'adamw' object has no attribute 'train'",
-                "'adamw' object has no attribute 'eval'"},
+                "'adamw' object has no attribute 'eval'",
+                "__init__() got an unexpected keyword argument 'max_seq_length'",
+                "__init__() got an unexpected keyword argument 'dataset_text_field'"},
        .refines = {"unexpected-argument"},
        .what = "the script was written for another version of transformers (or of accelerate or trl)",
-       .cause =
-           "Arguments were renamed: evaluation_strategy is eval_strategy since 4.41 (4.46 dropped the old name), "
-           "tokenizer is processing_class, compute_loss takes num_items_in_batch; accelerate must be of the same age",
-       .confirm = "pip list | grep -iE 'transformers|accelerate'",
-       .fix = "rename the argument, or install the versions that the script was written for",
+       .cause = "Arguments were renamed or dropped: evaluation_strategy is eval_strategy since 4.41 (4.46 dropped the "
+                "old name), tokenizer is processing_class, no_cuda is use_cpu; compute_loss takes num_items_in_batch\n"
+                "accelerate is of another age than transformers (dispatch_batches, use_seedable_sampler), or trl has "
+                "moved the argument to its config (SFTConfig)",
+       .confirm = "pip list | grep -iE 'transformers|accelerate|trl'; help(FUNCTION) of the one in the message",
+       .fix = "rename the argument, or move it to the config; add **kwargs to a method that overrides the Trainer's\n"
+              "pip install -U transformers accelerate trl together\n"
+              "the versions that the script was written for",
        .command = "plimsoll train takes the arguments' usual names"},
       {.name = "accelerate-missing",
        .when = {"requires `accelerate", "requires accelerate", "name 'partialstate' is not defined",
                 "no module named 'accelerate'", "`accelerate` is required"},
        .refines = {"module-missing"},
        .what = "the Trainer needs a (newer) accelerate",
-       .cause = "transformers' Trainer runs on accelerate, which is missing or too old",
-       .confirm = "pip show accelerate; restart the notebook's kernel after installing",
-       .fix = "pip install -U accelerate, then restart Python"},
+       .cause = "accelerate is not installed in the Python that runs, or too old for the installed transformers\n"
+                "It was installed after this Python (a notebook's kernel) had started",
+       .confirm = "which python; python -m pip show accelerate; the version in the message",
+       .fix = "pip install -U accelerate (or 'transformers[torch]'), then restart Python or the kernel"},
       {.name = "mixed-installation",
        .when = {kImportsFromItself},
        .without_anywhere = {"site-packages/transformers_modules"},
@@ -248,6 +323,7 @@ std::vector<Rule> install_rules() {
                 "A file of your own bears the package's name and is imported instead",
        .confirm = "pip show the package; the path in brackets at the message's end: is it the package's?",
        .fix = "the version that the script was written for, or the name's new place\n"
+              "pip install -U both the package and the one that imports from it, then restart Python\n"
               "rename the file that hides the package"},
       {.name = "compiled-part",
        .when = {"cannot import name '_c' from", "importerror*no module named*._c'",
@@ -261,10 +337,10 @@ std::vector<Rule> install_rules() {
            "the build failed without ending the installation\n"
            "Python runs in the package's own source folder, and finds it there, unbuilt, before the installed one",
        .confirm = "ls the package's directory for a .so file (.pyd on Windows); the working directory",
-       .fix = "leave the source folder; or build it: pip install --no-build-isolation --force-reinstall it, with "
-              "CUDA_HOME "
-              "set and PyTorch installed before\n"
-              "a ready wheel for the installed PyTorch and CUDA",
+       .fix = "leave the source folder, or build it: pip install --no-build-isolation --force-reinstall it, with "
+              "CUDA_HOME set and PyTorch installed before\n"
+              "a ready wheel for the installed PyTorch and CUDA\n"
+              "the package's path without it (attn_implementation='sdpa', another optimizer)",
        .command = "plimsoll is compiled already"},
       {.name = "torch-without-distributed",
        .when = {"no module named 'torch._c._distributed",
@@ -296,10 +372,9 @@ std::vector<Rule> install_rules() {
            "NAME is not installed, or was built for another PyTorch or CUDA and failed to import; the code went on "
            "without it until the line that failed",
        .confirm = "python -c 'import NAME' prints the reason; for xFormers python -m xformers.info",
-       .fix =
-           "install the build of NAME for the installed PyTorch and CUDA (pip install -U NAME; for unsloth by its own "
-           "instructions), then restart Python\n"
-           "or switch the feature off that needs it (attn_implementation='sdpa')"},
+       .fix = "install the build of NAME for the installed PyTorch and CUDA (pip install -U NAME; for unsloth by its "
+              "own instructions), then restart Python\n"
+              "or switch the feature off that needs it (attn_implementation='sdpa')"},
       {.name = "model-option",
        .when = {"__init__() got an unexpected keyword argument"},
        .with = {{"in from_pretrained", "from_pretrained(", "in from_config", "from_config("},
@@ -308,11 +383,12 @@ std::vector<Rule> install_rules() {
        .refines = {"unexpected-argument", "trainer-arguments", "lightning-version"},
        .what = "an option was given to from_pretrained that this model's class does not have",
        .cause =
-           "from_pretrained hands what neither it nor the model's config knows to the class's __init__, which "
-           "refuses it: an option of other models (use_cache, a decoder's, in an encoder such as LayoutLM or BERT), "
-           "or a misspelt one",
+           "from_pretrained hands what neither it nor the model's config knows to the class's __init__, which refuses "
+           "it: an option of other models (use_cache in an encoder), a misspelt one, or an argument of the Trainer\n"
+           "The option is newer or older than the installed transformers",
        .confirm = "the option that the message names, in the class's config: is it there?",
-       .fix = "drop it from the call"},
+       .fix = "drop it from the call, or set it in the config if that has it\n"
+              "pip install -U transformers, then restart Python"},
       {.name = "loading-option",
        .when = {"__init__() got an unexpected keyword argument 'dtype'",
                 "__init__() got an unexpected keyword argument 'attn_implementation'",
@@ -414,7 +490,7 @@ std::vector<Rule> install_rules() {
        .cause = "PaddleOCR 3 dropped show_log, use_gpu and other arguments, and calls OCR by predict()",
        .confirm = "pip show paddleocr paddlepaddle",
        .fix = "pip install 'paddleocr<3' 'paddlepaddle<3'\n"
-              "or the new names: PaddleOCR(device='gpu', use_textline_orientation=True).predict(image)"},
+              "the new names: PaddleOCR(device='gpu', use_textline_orientation=True).predict(image)"},
       {.name = "cache-form",
        .when = {"'dynamiccache' object has no attribute", "'dynamiccache' object is not subscriptable",
                 "object has no attribute '_supports_sdpa'", "object has no attribute '_supports_flash_attn",
@@ -427,6 +503,25 @@ std::vector<Rule> install_rules() {
        .confirm = "pip show transformers; transformers_version in the model's config.json",
        .fix = "the version in config.json: pip install 'transformers==VERSION', then restart Python\n"
               "transformers' own class for the model, without trust_remote_code; or a newer revision of its code"},
+      {.name = "own-module",
+       .when = {"no module named 'src'",     "no module named 'src.",     "no module named 'utils'",
+                "no module named 'utils.",   "no module named 'models'",  "no module named 'models.",
+                "no module named 'model'",   "no module named 'config'",  "no module named 'configs",
+                "no module named 'data'",    "no module named 'dataset'", "no module named 'modules'",
+                "no module named 'modules.", "no module named 'lib.",     "no module named 'common",
+                "no module named 'core'",    "no module named 'core.",    "no module named 'losses",
+                "no module named 'networks", "no module named 'helpers",  "no module named 'tools'",
+                "no module named 'tools."},
+       .without = {"torch.load(", "unpickl", "in load_checkpoint", "serialization.py"},
+       .refines = {"module-missing"},
+       .what = "Python does not find a module of the project's own",
+       .cause = "The script was started from another directory, and the project's root is not on Python's path\n"
+                "The file or folder is misspelt, was not copied or cloned (a submodule), or lacks __init__.py\n"
+                "A package of the same name was found first, or an installation with pip install -e . is missing",
+       .confirm = "ls the project's root; python -c 'import sys; print(sys.path)'",
+       .fix = "start in the project's root: PYTHONPATH=. python train.py, or python -m package.train\n"
+              "pip install -e . in the project; git submodule update --init\n"
+              "rename what has the name of another package; do not install a package of that name with pip"},
       {.name = "module-missing",
        .when = {"requires the*library but it was not found", "modulenotfounderror: no module named",
                 "requires the latest version of bitsandbytes", "requires bitsandbytes",
@@ -437,10 +532,13 @@ std::vector<Rule> install_rules() {
                 "please install `pip install", "to support decoding images, please install", "error: no module named",
                 "importerror: please install", "importerror: using*requires"},
        .what = "a Python package is not installed in the environment that runs, or is too old",
-       .cause = "The message names it: it was never installed there, was installed for another Python, or after this "
-                "process (a notebook's kernel) had started",
+       .cause = "It was never installed in the environment that runs, or is too old there\n"
+                "It was installed for another Python, or after this process (a notebook's kernel) had started\n"
+                "It is a module of a repository that is not on Python's path (PYTHONPATH)",
        .confirm = "which python; python -m pip show NAME",
-       .fix = "python -m pip install -U NAME with the same python, then restart it",
+       .fix = "python -m pip install -U NAME with the same python, then restart it\n"
+              "activate the environment that has it in the job or kernel\n"
+              "for a module of your own repository: run from its root, or PYTHONPATH=.",
        .command = "plimsoll is one program without Python packages"},
   };
 }

@@ -21,10 +21,14 @@ std::vector<Rule> library_rules() {
        .what = "cuBLAS refused a product's arguments",
        .cause = "Another CUDA's cuBLAS was loaded than PyTorch was built with: LD_LIBRARY_PATH, or pip's "
                 "nvidia-cublas-cu11\n"
-                "A tensor has no rows, or another shape than the layer expects",
+                "A tensor has no rows, or another shape than the layer expects, which older versions do not check on "
+                "the GPU\n"
+                "An earlier kernel's bad index, which CUDA reports late: a token id beyond the vocabulary, a label not "
+                "below num_labels",
        .confirm = "echo $LD_LIBRARY_PATH; pip list | grep nvidia-cublas; the same batch on the CPU",
-       .fix = "unset LD_LIBRARY_PATH; pip uninstall nvidia-cublas-cu11, or reinstall PyTorch; print the shapes at that "
-              "line",
+       .fix = "run the batch on the CPU: a shape or index error there is the cause\n"
+              "unset LD_LIBRARY_PATH; pip uninstall nvidia-cublas-cu11, or reinstall PyTorch\n"
+              "print the shapes at that line, and leave out empty batches",
        .command = "plimsoll doctor lists cuBLAS's versions on the path"},
       {.name = "cublas-old",
        .when = {"cublas runtime error"},
@@ -35,7 +39,9 @@ std::vector<Rule> library_rules() {
                 "An earlier kernel's bad index (a token id beyond the vocabulary, a label not below num_labels)\n"
                 "The GPU's memory is full: \"resource allocation failed\"",
        .confirm = "torch.version.cuda and torch.cuda.get_device_capability(); then the same batch on the CPU",
-       .fix = "a PyTorch whose CUDA is as new as the GPU; else repair the index, or make the batch smaller",
+       .fix = "a PyTorch whose CUDA is as new as the GPU\n"
+              "repair the index that the CPU names\n"
+              "a smaller batch",
        .command = "plimsoll doctor compares GPU and CUDA; plimsoll check --data pages.jsonl for indices"},
       {.name = "cublas-not-initialized",
        .when = {"cublas_status_not_initialized", "cublas*not initialized",
@@ -43,15 +49,16 @@ std::vector<Rule> library_rules() {
                 "hipblas_status_not_initialized"},
        .refines = {"cublas-failed"},
        .what = "cuBLAS could not be initialised",
-       .cause =
-           "The device has no memory left for its handle\n"
-           "A kernel before it failed, which CUDA reports late: a label not below num_labels, a token id beyond the "
-           "vocabulary, a box outside 0 to 1000\n"
-           "Another CUDA's libcublas was loaded (LD_LIBRARY_PATH)",
+       .cause = "The device has no memory left for its handle\n"
+                "A kernel before it failed, which CUDA reports late: a label not below num_labels, a token id beyond "
+                "the vocabulary, a text longer than the model's positions\n"
+                "Another CUDA's libcublas was loaded (LD_LIBRARY_PATH), or this PyTorch is too old for the GPU",
        .confirm = "first the CPU, or CUDA_LAUNCH_BLOCKING=1: does an index error come? Then nvidia-smi: is the device "
                   "full? Then LD_LIBRARY_PATH: does it name another CUDA?",
-       .fix = "repair the index; make the batch smaller; unset LD_LIBRARY_PATH, pip uninstall nvidia-cublas-cu11 where "
-              "PyTorch is built for 12",
+       .fix = "a smaller batch, or end what else holds the device\n"
+              "repair the index that the CPU names: num_labels, resize_token_embeddings, truncation=True\n"
+              "unset LD_LIBRARY_PATH; pip uninstall nvidia-cublas-cu11 where PyTorch is built for 12; a PyTorch for "
+              "this GPU",
        .command = "plimsoll check --data pages.jsonl for indices; plimsoll doctor for duplicate libraries and memory"},
       {.name = "cublas-failed",
        .when = {"cublas_status_execution_failed", "cublas_status_internal_error", "cublas_status_not_supported",
@@ -59,14 +66,17 @@ std::vector<Rule> library_rules() {
                 "cusparse_status"},
        .without = {"cublas_status_alloc_failed"},
        .what = "a matrix product failed inside cuBLAS",
-       .cause =
-           "An earlier kernel's bad index that shows only here: a token id beyond the vocabulary, a box outside 0 to "
-           "1000, a label not below num_labels\n"
-           "The GPU is newer than the CUDA of this PyTorch, or cannot do the product in that type (bfloat16)\n"
-           "Two CUDAs are mixed: nvidia-cublas of pip and the system's, or LD_LIBRARY_PATH",
-       .confirm = "the CPU, or CUDA_LAUNCH_BLOCKING=1: another error comes first? `plimsoll doctor`: two libcublas?",
-       .fix = "repair that error; unset LD_LIBRARY_PATH; keep one CUDA's libraries; F32 instead of half precision on "
-              "old GPUs",
+       .cause = "An earlier kernel's bad index that shows only here: a token id beyond the vocabulary, a label not "
+                "below num_labels, a text longer than the model's positions\n"
+                "The GPU is newer than the CUDA of this PyTorch, or cannot do the product in that type (bfloat16)\n"
+                "Two CUDAs are mixed: nvidia-cublas of pip and the system's, or LD_LIBRARY_PATH\n"
+                "The device's memory is full, or the GPU itself fails",
+       .confirm = "the CPU, or CUDA_LAUNCH_BLOCKING=1: another error comes first? half the batch passes? `plimsoll "
+                  "doctor`: two libcublas?",
+       .fix = "repair the error that the CPU shows\n"
+              "a PyTorch built for this GPU; F32 or fp16 instead of bfloat16 on old GPUs\n"
+              "unset LD_LIBRARY_PATH; keep one CUDA's libraries\n"
+              "a smaller batch",
        .command = "plimsoll doctor lists cuBLAS's versions on the path"},
       {.name = "cudnn-version",
        .when = {"cudnn version incompatibility", "could not load library libcudnn", "unable to load any of {libcudnn",
@@ -74,9 +84,14 @@ std::vector<Rule> library_rules() {
                 "cudnn_status_version_mismatch", "cudnn_status_sublibrary", "libcudnn*cannot open shared object"},
        .refines = {"cudnn-failed", "library-missing"},
        .what = "the wrong cuDNN is loaded",
-       .cause = "LD_LIBRARY_PATH or a system package offers another cuDNN than the one that PyTorch was built with",
+       .cause = "LD_LIBRARY_PATH or a system package offers another cuDNN than the one that PyTorch was built with\n"
+                "Another package (TensorFlow, ONNX Runtime, Paddle, faster-whisper) installed its own nvidia-cudnn, or "
+                "needs the version that is not there\n"
+                "The nvidia-cudnn package of pip is incomplete or was uninstalled",
        .confirm = "torch.backends.cudnn.version(); `plimsoll doctor` lists all that are found",
-       .fix = "unset LD_LIBRARY_PATH (pip's PyTorch brings its own), or remove the system's cuDNN",
+       .fix = "unset LD_LIBRARY_PATH (pip's PyTorch brings its own), or remove the system's cuDNN\n"
+              "pip install --force-reinstall torch, or the nvidia-cudnn-cu12 version that `pip show torch` requires\n"
+              "an environment of its own for each framework",
        .command = "plimsoll doctor"},
       {.name = "cudnn-failed",
        .when = {"cudnn frontend error", "cudnn_status_bad_param", "cudnn_status_not_initialized",
@@ -86,12 +101,15 @@ std::vector<Rule> library_rules() {
                 "no valid execution plans built", "miopenstatus"},
        .what = "cuDNN could not start, or found no way to compute",
        .cause = "The device has no memory left for its workspace\n"
-                "The GPU is newer than this cuDNN or PyTorch, or the driver older\n"
-                "An earlier kernel's failure",
+                "The GPU is newer than this cuDNN or PyTorch, or the driver older; or two cuDNNs are mixed\n"
+                "The input is one that it does not take: empty, not contiguous, of an odd type or far too large\n"
+                "An earlier kernel's failure, which CUDA reports late",
        .confirm =
            "half the batch passes? nvidia-smi shows the device full? torch.backends.cudnn.enabled = False works?",
-       .fix = "a smaller batch or what holds the device ended; torch.backends.cudnn.benchmark = False; PyTorch and "
-              "driver of one age",
+       .fix = "a smaller batch, or end what holds the device\n"
+              "PyTorch and driver of one age; unset LD_LIBRARY_PATH\n"
+              "x.contiguous(); print the input's shape and type at that line; the same batch on the CPU\n"
+              "torch.backends.cudnn.benchmark = False, or torch.backends.cudnn.enabled = False to go on",
        .command = "plimsoll plan --budget SIZE; plimsoll doctor"},
       {.name = "library-missing",
        .when = {"libcudart*cannot open shared object", "libcublas*cannot open shared object",
@@ -102,30 +120,53 @@ std::vector<Rule> library_rules() {
                 "libtorch*cannot open shared object", "libc10*cannot open shared object", "failed to load*dll",
                 "error loading*.dll", "libcusparselt*cannot open shared object"},
        .what = "a CUDA library is missing",
-       .cause = "A package was built for another CUDA generation (libcudart.so.11 asks for CUDA 11), or the nvidia-* "
-                "packages of pip are incomplete",
+       .cause = "A package was built for another CUDA generation than is installed (libcudart.so.11 asks for CUDA 11)\n"
+                "The nvidia-* packages of pip are incomplete, or the toolkit's directory is not on LD_LIBRARY_PATH\n"
+                "libtorch or libc10: an extension was imported before torch, or was built for another PyTorch",
        .confirm = "ldd on the file in the message; pip list | grep -i nvidia",
-       .fix = "install the package's build for PyTorch's CUDA (torch.version.cuda), or reinstall PyTorch with its "
-              "dependencies",
+       .fix = "install the package's build for PyTorch's CUDA (torch.version.cuda)\n"
+              "reinstall PyTorch with its dependencies: pip install --force-reinstall torch\n"
+              "import torch first; or LD_LIBRARY_PATH with the directory that has the file",
        .command = "plimsoll doctor lists what is on the library path"},
+      {.name = "dll-missing",
+       .when = {"dll load failed", "[winerror 126]", "[winerror 127]", "[winerror 1114]", "error loading*.dll",
+                "failed to load*dll"},
+       .refines = {"library-missing", "module-missing"},
+       .what = "Windows cannot load a DLL of a package, or one that it needs",
+       .cause =
+           "The Visual C++ runtime is missing or old (or libomp140.x86_64.dll, which fbgemm.dll of PyTorch 2.4 needs)\n"
+           "The package was built for another version of Python, NumPy, PyTorch or CUDA than is installed\n"
+           "DLLs of another installation (conda, CUDA, OpenCV) come first on PATH, or pip and conda packages are "
+           "mixed\n"
+           "The installation is incomplete, or a security program holds the file back",
+       .confirm = "python -c 'import torch', then the package that the message names; where NAME.dll",
+       .fix = "install the Visual C++ redistributable (vc_redist.x64.exe), then restart\n"
+              "pip install --force-reinstall the package, in the build for the installed PyTorch and Python\n"
+              "a fresh environment, of pip or of conda alone"},
       {.name = "system-library",
        .when = {"libgl.so.1: cannot open shared object", "libgthread-2.0.so.0: cannot open shared object",
                 "libsm.so.6: cannot open shared object", "libxext.so.6: cannot open shared object",
-                "libxrender.so.1: cannot open shared object"},
+                "libxrender.so.1: cannot open shared object", "libglib-2.0.so.0: cannot open shared object",
+                "libegl.so.1: cannot open shared object", "libxcb.so.1: cannot open shared object"},
        .what = "OpenCV needs a desktop library that is not installed",
        .cause = "opencv-python can open windows and needs their libraries; containers and servers lack them",
        .confirm = "python -c 'import cv2'",
-       .fix =
-           "pip uninstall opencv-python; pip install opencv-python-headless; or apt-get install libgl1 libglib2.0-0"},
+       .fix = "pip uninstall opencv-python; pip install opencv-python-headless\n"
+              "apt-get install libgl1 libglib2.0-0 (libsm6 libxext6 libxrender1)"},
       {.name = "undefined-symbol",
        .when = {"not defined in file lib", "undefined symbol:", "symbol not found in flat namespace",
                 "procedure entry point*could not be located", "the specified procedure could not be found"},
-       .refines = {"library-missing"},
+       .refines = {"library-missing", "dll-missing"},
        .what = "two libraries were not built for one another",
-       .cause = "An extension (flash-attn, apex, detectron2, torchvision) was compiled for another PyTorch; or "
-                "LD_LIBRARY_PATH offers another CUDA's library (nvJitLink, cuSPARSE, NCCL)",
+       .cause = "An extension (flash-attn, apex, detectron2, torchvision, torchaudio) was compiled for another "
+                "PyTorch, as after an upgrade\n"
+                "LD_LIBRARY_PATH or conda offers another CUDA's library than PyTorch's (nvJitLink, cuSPARSE, NCCL)\n"
+                "The extension is of another CUDA generation, C++ ABI or Python",
        .confirm = "c++filt on the symbol: c10 or at means PyTorch, nv or nccl means CUDA's libraries",
-       .fix = "rebuild or reinstall the extension for the PyTorch in use; unset LD_LIBRARY_PATH",
+       .fix = "reinstall the extension for the PyTorch in use (torchvision and torchaudio together with torch), or "
+              "rebuild it without pip's cache\n"
+              "unset LD_LIBRARY_PATH\n"
+              "a fresh environment with one PyTorch",
        .command = "plimsoll doctor shows duplicates on the library path"},
       {.name = "build-cuda-mismatch",
        .when = {"error building extension", "ninja: build stopped", "is not defined for option 'gpu-name'",
@@ -136,10 +177,17 @@ std::vector<Rule> library_rules() {
                 "cuda_home does not exist, unable to compile", "error: command*nvcc*failed", "nvcc fatal",
                 "unsupported gnu version"},
        .what = "an extension cannot be compiled with this CUDA toolkit",
-       .cause =
-           "nvcc is missing, of another generation than PyTorch's CUDA, or too old for the GPU or too new a compiler",
-       .confirm = "nvcc --version against torch.version.cuda; gcc --version",
-       .fix = "install the toolkit that equals torch.version.cuda and set CUDA_HOME; or take a wheel that is built"},
+       .cause = "nvcc is missing, or CUDA_HOME is not set: PyTorch's wheels bring no compiler\n"
+                "The toolkit is of another generation than PyTorch's CUDA, or too old for the GPU\n"
+                "The C++ compiler is missing, too new for that nvcc or too old for PyTorch; Python's headers or ninja "
+                "are missing\n"
+                "The source does not fit the installed PyTorch, or the compiler ran out of memory",
+       .confirm = "nvcc --version against torch.version.cuda; gcc --version; the first line with error: above",
+       .fix = "take a wheel that is built for the installed PyTorch, CUDA and Python\n"
+              "install the toolkit that equals torch.version.cuda and set CUDA_HOME\n"
+              "apt-get install build-essential python3-dev; pip install ninja; CC and CXX with a compiler that nvcc "
+              "takes\n"
+              "MAX_JOBS=4; a version of the extension that was written for this PyTorch"},
       {.name = "bitsandbytes",
        .when = {"cuda setup failed despite", "required library version not found: libbitsandbytes",
                 "libbitsandbytes*cannot open", "no libcudart.so found", "libcudart.so not found",
@@ -152,23 +200,29 @@ std::vector<Rule> library_rules() {
                 "libbitsandbytes_cpu.so: undefined symbol"},
        .refines = {"undefined-symbol", "library-missing"},
        .what = "bitsandbytes has no library for this CUDA",
-       .cause =
-           "Its binaries are named after CUDA versions, and there is none for the one that it found, or it found none",
-       .confirm = "python -m bitsandbytes",
-       .fix = "pip install -U bitsandbytes; see that torch.cuda.is_available()",
+       .cause = "Its version has no binary for the CUDA of this PyTorch, or for this GPU\n"
+                "It found no CUDA: a CPU build of PyTorch, no visible GPU, or libcudart not on the library path\n"
+                "Another CUDA's libraries come first (LD_LIBRARY_PATH, conda)",
+       .confirm =
+           "python -m bitsandbytes; python -c 'import torch; print(torch.version.cuda, torch.cuda.is_available())'",
+       .fix = "pip install -U bitsandbytes, then restart Python\n"
+              "make torch.cuda.is_available() True first: a GPU in the job, a CUDA build of PyTorch\n"
+              "unset LD_LIBRARY_PATH and BNB_CUDA_VERSION\n"
+              "optim='adamw_torch' and no 4 or 8 bits, where it cannot be had",
        .command = "plimsoll train --optim adamw_8bit needs no such package"},
       {.name = "bitsandbytes-windows",
        .when = {"winerror 193", "cuda setup failed despite", "cuda setup: problem:", "libbitsandbytes_cpu.dll",
                 "libbitsandbytes*.dll*(or one of its dependencies)", "cuda_setup: warning! libcudart.so not found"},
        .anywhere = {{"windowspath(", "\\bitsandbytes\\", "libbitsandbytes*.dll"}},
-       .refines = {"bitsandbytes", "library-missing", "page-file"},
+       .refines = {"bitsandbytes", "library-missing", "page-file", "dll-missing"},
        .what = "this build of bitsandbytes has no library for Windows",
        .cause =
            "Versions before 0.43 bring Linux's .so files only, which Windows cannot load (WinError 193: not a valid "
            "Win32 application), and look for libcudart.so, which Windows does not have",
        .confirm = "pip show bitsandbytes; python -m bitsandbytes",
-       .fix = "pip install -U bitsandbytes (0.43 and newer have wheels for Windows), with a CUDA build of PyTorch\n"
-              "Linux or WSL 2",
+       .fix = "pip install -U bitsandbytes (0.43 and newer have wheels for Windows)\n"
+              "a CUDA build of PyTorch, if torch.cuda.is_available() is False\n"
+              "Linux or WSL 2; or optim='adamw_torch' and no 4 or 8 bits",
        .command = "plimsoll train --optim adamw_8bit needs no such package"},
       {.name = "flash-attention",
        .when = {"flashattention only support", "using it on a gpu requires flash attention",
@@ -180,26 +234,38 @@ std::vector<Rule> library_rules() {
                 "expected is_sm*to be true", "flash attention only supports"},
        .refines = {"undefined-symbol", "module-missing"},
        .what = "flash attention is not usable here",
-       .cause =
-           "It needs an Ampere GPU or newer, half precision or bfloat16, and a package built for the PyTorch in use",
-       .confirm = "torch.cuda.get_device_capability() >= (8, 0)",
-       .fix = "attn_implementation='sdpa' or 'eager'",
+       .cause = "The package flash-attn is not installed in this environment, or was built for another PyTorch, CUDA "
+                "or Python\n"
+                "The GPU is older than Ampere (T4, V100, P100, RTX 20)\n"
+                "The model or its inputs are in F32: it takes half precision and bfloat16 only, on the GPU only\n"
+                "The head's size, mask or option is one that it does not take",
+       .confirm = "python -c 'import flash_attn'; torch.cuda.get_device_capability() >= (8, 0); {p.dtype for p in "
+                  "model.parameters()}",
+       .fix = "attn_implementation='sdpa' or 'eager'\n"
+              "pip install flash-attn --no-build-isolation, or the wheel for the installed PyTorch, CUDA and Python\n"
+              "torch_dtype=torch.bfloat16, model.to('cuda'), and bf16=True in training",
        .command = "plimsoll train keeps no attention scores on any hardware"},
       {.name = "libstdcxx",
        .when = {"glibcxx_*not found", "cxxabi_*not found", "glibc_*not found"},
        .what = "the system's C or C++ library is older than a package needs",
-       .cause = "A package was built on a newer system, or conda's libstdc++ is shadowed by the system's",
+       .cause = "A package was built on a newer system than this one\n"
+                "conda's newer libstdc++ is shadowed by the system's, or by another on LD_LIBRARY_PATH",
        .confirm = "strings $CONDA_PREFIX/lib/libstdc++.so.6 | grep GLIBCXX",
-       .fix = "conda install -c conda-forge libstdcxx-ng; or a build for the older system"},
+       .fix = "conda install -c conda-forge libstdcxx-ng, and LD_LIBRARY_PATH=$CONDA_PREFIX/lib\n"
+              "an older version of the package, or a build for this system (manylinux)\n"
+              "a newer system or container image"},
       {.name = "numpy-abi",
        .when = {"compiled using numpy 1.x cannot be run in", "numpy.dtype size changed", "numpy.ndarray size changed",
                 "no module named 'numpy._core", "numpy.core.multiarray failed to import", "_array_api not found",
                 "numpy is not available"},
        .refines = {"module-missing", "pickled-module"},
        .what = "a package was built for another generation of NumPy",
-       .cause = "NumPy 2 with packages built for NumPy 1, or the reverse",
+       .cause = "NumPy 2 with packages that were built for NumPy 1\n"
+                "A file or package made under NumPy 2 (numpy._core), read under NumPy 1",
        .confirm = "pip list | grep -iE 'numpy|torch|opencv|pandas'",
-       .fix = "pip install 'numpy<2', or newer builds of the packages"},
+       .fix = "pip install 'numpy<2', then restart Python\n"
+              "newer builds of the packages in the traceback (torch, opencv, pandas, scikit-learn)\n"
+              "pip install 'numpy>=2' for what was made under it"},
   };
 }
 

@@ -13,10 +13,13 @@ std::vector<Rule> load_rules() {
                 "classifier.*found shape*in the checkpoint and"},
        .refines = {"size-mismatch", "state-dict"},
        .what = "the checkpoint's head has another number of labels than the model",
-       .cause = "The checkpoint was fine-tuned with other labels than num_labels here",
+       .cause = "The checkpoint was fine-tuned with other labels than num_labels here (which is 2 unless set)\n"
+                "The data has new labels, and the head is to be made anew",
        .confirm = "the first dimension of both shapes in the message: labels there and here",
-       .fix = "the same num_labels and id2label as the checkpoint's, to go on with its head\n"
-              "ignore_mismatched_sizes=True, to begin a new head on its encoder",
+       .fix =
+           "num_labels and id2label as in the checkpoint, to go on with its head\n"
+           "ignore_mismatched_sizes=True, to begin a new head on its encoder\n"
+           "in a loop of your own drop the head's tensors from the state_dict, then load_state_dict(…, strict=False)",
        .command = "plimsoll train --labels …; it says which labels a checkpoint has"},
       {.name = "vocabulary-size",
        .when = {"size mismatch for*word_embeddings", "size mismatch for*shared.weight",
@@ -48,9 +51,13 @@ std::vector<Rule> load_rules() {
                 "size mismatch for*pos_embed.weight"},
        .refines = {"head-size", "size-mismatch", "state-dict"},
        .what = "the checkpoint's table of positions has another length than the model's",
-       .cause = "max_position_embeddings, or of an image model the size of images or patches, was changed since",
+       .cause = "The model here is built with another maximum length (max_position_embeddings, block_size) than the "
+                "checkpoint\n"
+                "Of an image model: another image or patch size",
        .confirm = "max_position_embeddings, image_size and patch_size in both config.json",
-       .fix = "the checkpoint's own config.json; longer tables must be interpolated or trained anew"},
+       .fix = "the checkpoint's own config.json, image_size and patch_size\n"
+              "interpolate the table (timm does so itself; interpolate_pos_encoding=True), if the size is to change\n"
+              "drop the buffer position_ids from the state_dict, if it is only that"},
       {.name = "model-size",
        .when = {"size mismatch for*layernorm", "size mismatch for*layer_norm", "size mismatch for*.ln_",
                 "size mismatch for*attention", "size mismatch for*self_attn", "size mismatch for*intermediate.dense",
@@ -58,20 +65,23 @@ std::vector<Rule> load_rules() {
        .without = {"torch.size([0])", "lora_"},
        .refines = {"head-size", "vocabulary-size", "position-size", "size-mismatch", "state-dict"},
        .what = "the checkpoint is of another model, or of another size of it",
-       .cause = "A checkpoint of the large model in the base one, or the reverse (768 numbers a token against 1,024), "
-                "or of another architecture",
+       .cause = "A checkpoint of another size of the model (large in base, or the reverse)\n"
+                "A checkpoint of another architecture or task, or a config whose sizes were changed since\n"
+                "The state_dict is of a part of the model, or another part's tensors bear the same names",
        .confirm = "hidden_size and num_hidden_layers in the config.json of both",
-       .fix = "build the model from the checkpoint's own config.json: from_pretrained(CHECKPOINT)",
+       .fix = "build the model from the checkpoint's own config.json: from_pretrained(CHECKPOINT)\n"
+              "the same arguments (hidden size, layers, heads, channels) as when it was saved",
        .command = "plimsoll train --model DIR reads config.json and weights from one directory"},
       {.name = "adapter-size",
        .when = {"size mismatch for*lora_", "size mismatch for*modules_to_save"},
        .refines = {"head-size", "vocabulary-size", "model-size", "size-mismatch", "state-dict"},
        .what = "the adapter was made with another rank, or for another base model",
-       .cause = "Another r in LoraConfig than in adapter_config.json\n"
-                "A base model whose vocabulary was resized, or one of another size",
+       .cause = "Another r, or other layers, in LoraConfig than in adapter_config.json\n"
+                "A base model of another size, or whose vocabulary was resized since or not here",
        .confirm = "r and base_model_name_or_path in adapter_config.json; the two shapes in the message",
-       .fix = "PeftModel.from_pretrained(base, ADAPTER), which reads the adapter's own config; resize the embeddings "
-              "before it as they were when it was trained",
+       .fix = "PeftModel.from_pretrained(base, ADAPTER), which reads the adapter's own config\n"
+              "the base model that adapter_config.json names\n"
+              "model.resize_token_embeddings to the size it had in training, before the adapter is loaded",
        .command = "plimsoll train --base-model DIR checks an adapter against its base"},
       {.name = "zero3-load",
        .when = {"the shape in current model is torch.size([0])", "shape torch.size([0]) from checkpoint",
@@ -82,26 +92,38 @@ std::vector<Rule> load_rules() {
        .cause = "load_state_dict or torch.save was called on a model whose parameters ZeRO-3 has partitioned\n"
                 "The file was saved from such a model without being gathered",
        .confirm = "which side of the message has torch.Size([0]): the checkpoint or the model",
-       .fix = "load before deepspeed.initialize, or under deepspeed.zero.GatheredParameters; to save: "
-              "stage3_gather_16bit_weights_on_model_save, or zero_to_fp32.py on the checkpoint"},
+       .fix = "load before deepspeed.initialize, or under deepspeed.zero.GatheredParameters\n"
+              "to save: stage3_gather_16bit_weights_on_model_save, or zero_to_fp32.py on the checkpoint\n"
+              "is_deepspeed_zero3_enabled's own path: from_pretrained after TrainingArguments or HfDeepSpeedConfig was "
+              "made"},
       {.name = "size-mismatch",
        .when = {"size mismatch for*copying a param", "adding `ignore_mismatched_sizes",
                 "trying to set a tensor of shape", "set `ignore_mismatched_sizes` to `false`"},
        .refines = {"state-dict"},
        .what = "a tensor in the checkpoint has another shape than in the model",
-       .cause = "The model is built from another config.json than the checkpoint's: other sizes, labels or vocabulary\n"
-                "The checkpoint was saved from a wrapped or quantised model",
+       .cause = "The model is built from another config than the checkpoint's: other sizes, labels or vocabulary\n"
+                "The vocabulary was resized, or the head changed, on one side only\n"
+                "The checkpoint was saved from a wrapped or quantised model, or by another version of the code",
        .confirm = "the tensor's name and both shapes in the message",
-       .fix = "build the model from the checkpoint's own config.json",
+       .fix = "build the model from the checkpoint's own config.json\n"
+              "resize_token_embeddings or num_labels as when it was saved, before the weights are loaded\n"
+              "ignore_mismatched_sizes=True, where those tensors shall be trained anew\n"
+              "load a quantised checkpoint with its quantisation",
        .command = "plimsoll train names the tensors that do not fit"},
       {.name = "state-dict",
        .when = {"error(s) in loading state_dict", "missing key(s) in state_dict", "unexpected key(s) in state_dict"},
        .what = "the checkpoint's tensors are not this model's",
-       .cause = "Names with a prefix: \"module.\" of DDP, \"_orig_mod.\" of torch.compile, \"model.\" of a wrapper\n"
-                "Another class or size of model, or another version of transformers (position_ids)",
+       .cause = "Names with a prefix: \"module.\" of DDP, \"_orig_mod.\" of torch.compile, \"model.\" of a wrapper or "
+                "Lightning\n"
+                "The file holds more than the weights: they are under a key such as 'state_dict' or 'model'\n"
+                "Another class or size of model, or the code has changed since\n"
+                "Another version of transformers: buffers such as position_ids",
        .confirm = "compare list(state_dict)[:5] with list(model.state_dict())[:5]",
-       .fix = "strip the prefix; save with model.module.save_pretrained; build the model from the checkpoint's own "
-              "config.json; strict=False if only buffers such as position_ids differ",
+       .fix = "strip the prefix: {k.removeprefix('module.'): v for k, v in state.items()}; save with model.module or "
+              "accelerator.unwrap_model\n"
+              "load_state_dict(checkpoint['state_dict'])\n"
+              "build the model as it was when it was saved (its own config.json)\n"
+              "strict=False, if only buffers or a head that is new anyway differ",
        .command = "plimsoll train names the tensors that are missing or not expected"},
       {.name = "pickled-class",
        .when = {"can't get attribute"},
@@ -124,33 +146,49 @@ std::vector<Rule> load_rules() {
       {.name = "weights-missing",
        .when = {"error no file named", "no file named pytorch_model.bin", "does not appear to have a file named",
                 "no such file or directory*pytorch_model.bin", "no such file or directory*model.safetensors",
-                "does not appear to have files named"},
-       .refines = {"hub-unreachable", "hub-gated", "file-missing"},
+                "does not appear to have files named", "entrynotfounderror", "entry not found for url",
+                "revisionnotfounderror", "is not a valid git identifier"},
+       .refines = {"hub-unreachable", "hub-gated", "file-missing", "load-name"},
        .what = "the model's directory lacks a file that is needed",
-       .cause = "The directory is not a saved model: a checkpoint of another format (ZeRO shards, Lightning's .ckpt), "
-                "adapters without their base, or a training run's parent directory\n"
+       .cause = "The directory is not a saved model: a training run's parent directory, a checkpoint of another format "
+                "(ZeRO shards, Lightning's .ckpt, GGUF), adapters without their base\n"
+                "The tokenizer's or processor's files were not saved with the model (preprocessor_config.json, "
+                "tokenizer.json)\n"
+                "The repository on the hub has no such file: other formats of the weights (.bin, safetensors, "
+                "TensorFlow), another subfolder or revision\n"
                 "The download or the save was cut short",
-       .confirm = "ls the directory: config.json and model.safetensors or pytorch_model.bin",
-       .fix = "name the directory that has both; adapters: PeftModel.from_pretrained(base, DIR); ZeRO: "
-              "zero_to_fp32.py; processor and model are saved each by its own save_pretrained",
+       .confirm = "ls the directory, or the files on https://huggingface.co/NAME: config.json, model.safetensors or "
+                  "pytorch_model.bin, and the file in the message",
+       .fix = "name the directory that has them (checkpoint-N); adapters: PeftModel.from_pretrained(base, DIR); ZeRO: "
+              "zero_to_fp32.py\n"
+              "processor.save_pretrained and tokenizer.save_pretrained into the model's directory, or load them from "
+              "the base model\n"
+              "use_safetensors=False, from_tf=True, subfolder=… or revision=… as the repository has it\n"
+              "download it again",
        .command = "plimsoll train --model DIR says which file is missing"},
       {.name = "adapter-missing",
        .when = {"can't find 'adapter_config.json'", "adapter_config.json*not found",
                 "unable to find adapter_config.json"},
-       .refines = {"hub-unreachable", "hub-gated", "weights-missing"},
+       .refines = {"hub-unreachable", "hub-gated", "weights-missing", "load-name"},
        .what = "no adapter is found there",
-       .cause = "The directory holds a whole model or a checkpoint of the Trainer without peft; or the path does not "
-                "exist and was taken for a name on the hub",
+       .cause = "The directory holds a whole model or a checkpoint of the Trainer without peft\n"
+                "The path does not exist, or is the parent of checkpoint-N, and was taken for a name on the hub\n"
+                "The save was cut short, or only one rank's disk has it",
        .confirm = "ls the directory: adapter_config.json and adapter_model.safetensors",
-       .fix = "the directory that peft's save_pretrained wrote (often checkpoint-N inside the output directory)"},
+       .fix = "the directory that peft's save_pretrained wrote (often checkpoint-N inside the output directory)\n"
+              "AutoModel….from_pretrained(DIR), if it is a whole model\n"
+              "an absolute path"},
       {.name = "model-path",
        .when = {"repo id must be in the form", "repo id must use alphanumeric", "hfvalidationerror",
                 "incorrect path_or_model_id"},
-       .refines = {"hub-gated", "hub-unreachable"},
+       .refines = {"hub-gated", "hub-unreachable", "load-name"},
        .what = "a path that does not exist was taken for a name on the hub",
-       .cause = "The directory is misspelt, not mounted, or relative to another working directory",
+       .cause = "The directory is misspelt, not mounted, or relative to another working directory\n"
+                "The value is empty, None, or has a blank or a backslash in it: a variable that was not set\n"
+                "The directory has not been written yet: training or saving failed before",
        .confirm = "ls the path in the message, on the machine and in the container where it runs",
-       .fix = "an absolute path to the directory that holds config.json",
+       .fix = "an absolute path to the directory that holds config.json\n"
+              "NAME or USER/NAME for models on the hub",
        .command = "plimsoll train --model DIR says that a directory is not found"},
       {.name = "config-damaged",
        .when = {"is not a valid json file"},
@@ -166,58 +204,75 @@ std::vector<Rule> load_rules() {
                 "must have access to it and be authenticated", "your request to access model",
                 "is not a local folder and is not a valid model identifier", "repository not found for url",
                 "invalid username or password", "repositorynotfounderror",
-                "doesn't exist on the hub or cannot be accessed"},
-       .refines = {"hub-unreachable", "dataset-missing", "weights-missing"},
+                "doesn't exist on the hub or cannot be accessed", "client error '401 unauthorized' for url*huggingface",
+                "client error '403 forbidden' for url*huggingface"},
+       .refines = {"hub-unreachable", "dataset-missing", "weights-missing", "load-name"},
        .what = "the hub does not give out that model or data set under this name",
-       .cause = "A misspelt name, a path that does not exist here, a private or gated model without a token, or a "
-                "folder of the same name in the working directory",
-       .confirm = "open https://huggingface.co/NAME in a browser",
+       .cause = "The name is misspelt, or the model or data set was renamed, removed or made private\n"
+                "It is gated, and this account has not accepted its terms, or has not been let in yet\n"
+                "No token, or one without rights to it, reaches the job: not logged in, another HF_HOME, a "
+                "fine-grained token\n"
+                "A local path that does not exist here, or a folder of the same name in the working directory",
+       .confirm = "open https://huggingface.co/NAME in a browser; huggingface-cli whoami, in the job itself",
        .fix =
-           "correct the name, accept the model's terms and huggingface-cli login; give a full path for local folders",
+           "correct the name\n"
+           "accept the model's terms on its page, then huggingface-cli login or HF_TOKEN=… in the job's environment\n"
+           "a token with read rights for gated repositories\n"
+           "an absolute path for a local folder",
        .command = "plimsoll takes a directory: --model DIR"},
       {.name = "hub-unreachable",
-       .when = {"couldn't connect to*huggingface",
-                "cannot find the requested files in the*cache",
-                "localentrynotfounderror",
-                "we couldn't connect to",
-                "maxretryerror*huggingface",
-                "httpsconnectionpool*huggingface",
-                "failed to resolve 'huggingface.co'",
-                "can't load tokenizer for",
-                "can't load the model for",
-                "can't load the configuration of",
-                "can't load config for",
-                "can't load feature extractor for",
-                "can't load image processor for",
-                "proxyerror",
-                "temporary failure in name resolution",
-                "max retries exceeded with url",
-                "couldn't reach",
-                "connect timeout=",
-                "is not cached locally",
-                "connectionerror: (protocolerror",
+       .when = {"couldn't connect to*huggingface", "cannot find the requested files in the*cache",
+                "localentrynotfounderror", "we couldn't connect to", "maxretryerror*huggingface",
+                "httpsconnectionpool*huggingface", "failed to resolve 'huggingface.co'", "proxyerror",
+                "temporary failure in name resolution", "max retries exceeded with url", "couldn't reach",
+                "connect timeout=", "is not cached locally", "connectionerror: (protocolerror",
                 "failed to establish a new connection"},
+       .refines = {"load-name"},
        .what = "a model's files are not found here and cannot be downloaded",
-       .cause = "No network (a compute node), a proxy, or a directory that lacks one of config.json, the weights, the "
-                "tokenizer's or the image processor's files",
+       .cause = "No network on this machine (a compute node, a container), or only through a proxy that is not set\n"
+                "The name or path is wrong: a local directory that does not exist here, or lacks the file, is looked "
+                "up on the hub\n"
+                "The server is down, or a firewall lets it through only in part",
        .confirm = "ls the directory; curl -I https://huggingface.co",
-       .fix = "download on a machine with network, copy the directory, HF_HUB_OFFLINE=1; save processor and model into "
-              "the same directory",
+       .fix = "download on a machine with network (huggingface-cli download), copy the directory or cache, then "
+              "HF_HUB_OFFLINE=1\n"
+              "https_proxy=… where there is one; HF_ENDPOINT=… for a mirror\n"
+              "an absolute path to a directory that has config.json, weights and tokenizer\n"
+              "try again later",
        .command = "plimsoll train --model DIR needs no network; it says which file is missing"},
+      {.name = "load-name",
+       .when = {"can't load tokenizer for", "can't load the model for", "can't load the configuration of",
+                "can't load config for", "can't load feature extractor for", "can't load image processor for",
+                "can't load processor for"},
+       .what = "no such model, tokenizer or processor is found under that name or in that directory",
+       .cause = "The directory lacks the files: the tokenizer or processor was not saved beside the model, it is the "
+                "parent of checkpoint-N, or an adapter\n"
+                "The name is misspelt, private or gated, or its repository has no such files\n"
+                "A local folder of the same name hides the one on the hub, or the local path does not exist here\n"
+                "No network, and nothing in the cache",
+       .confirm = "ls the directory in the message; open https://huggingface.co/NAME; ls the working directory",
+       .fix = "load the tokenizer or processor from the base model, and save it with save_pretrained into the model's "
+              "directory\n"
+              "correct the name, or give an absolute path; huggingface-cli login for private and gated ones\n"
+              "rename the local folder of that name\n"
+              "download it where there is a network",
+       .command = "plimsoll train --model DIR says which file is missing"},
       {.name = "hub-offline",
        .when = {"offline mode is enabled", "offlinemodeisenabled", "outgoing traffic has been disabled"},
-       .refines = {"hub-unreachable", "dataset-missing", "hub-gated", "weights-missing"},
+       .refines = {"hub-unreachable", "dataset-missing", "hub-gated", "weights-missing", "load-name"},
        .what = "offline mode is on, and a model or data set is not in the local cache",
-       .cause =
-           "HF_HUB_OFFLINE, HF_DATASETS_OFFLINE or TRANSFORMERS_OFFLINE is set, and nothing of that name (or not this "
-           "revision, or under another HF_HOME) was downloaded before",
+       .cause = "HF_HUB_OFFLINE, HF_DATASETS_OFFLINE or TRANSFORMERS_OFFLINE is set, and nothing of that name was "
+                "downloaded before\n"
+                "It was downloaded under another HF_HOME or user, in another revision, or not all files of it",
        .confirm = "printenv | grep -iE 'offline|HF_HOME'; ls ~/.cache/huggingface/hub",
-       .fix = "download it where there is a network, with the same HF_HOME (huggingface-cli download NAME), or switch "
-              "offline mode off",
+       .fix = "download it where there is a network, with the same HF_HOME (huggingface-cli download NAME)\n"
+              "the path of the downloaded directory instead of the name\n"
+              "unset the variable, if this machine has a network",
        .command = "plimsoll train --model DIR needs no network; it says which file is missing"},
       {.name = "hub-server",
-       .when = {"server error*huggingface.co", "429 client error", "gateway time-out for url*huggingface"},
-       .refines = {"hub-unreachable", "hub-gated"},
+       .when = {"server error*huggingface.co", "429 client error", "gateway time-out for url*huggingface",
+                "'429 too many requests' for url*huggingface"},
+       .refines = {"hub-unreachable", "hub-gated", "load-name"},
        .what = "the hub is overloaded, or gets too many requests from here",
        .cause = "A 5xx is the hub's own failure and passes; 429 means that this address or token asks too often (many "
                 "jobs or workers at once)",
@@ -234,50 +289,74 @@ std::vector<Rule> load_rules() {
        .cause =
            "trust_remote_code is not set; where nobody can answer the question (a batch job), it ends in an EOFError",
        .confirm = "the message names the repository",
-       .fix = "read that code; then trust_remote_code=True, with a fixed revision; or a repository that needs none"},
+       .fix = "read that code; then trust_remote_code=True, with a fixed revision\n"
+              "a repository or a class of transformers that needs none\n"
+              "pip install -U transformers, if the model has its own class there by now"},
       {.name = "dataset-script",
        .when = {"dataset scripts are no longer supported"},
        .what = "the data set is a Python script, which datasets 4 no longer runs",
-       .cause = "Older data sets (FUNSD, CORD and DocLayNet among them) load by a script; datasets dropped that in 4.0",
+       .cause = "The data set is loaded by a script, as many older ones are, and datasets dropped that in 4.0\n"
+                "A local .py file or a folder with one is passed to load_dataset",
        .confirm = "pip show datasets; the message names the script",
-       .fix = "pip install 'datasets<4', or the copy in Parquet: load_dataset(NAME, revision='refs/convert/parquet') "
-              "where the hub has one",
+       .fix = "the copy in Parquet: load_dataset(NAME, revision='refs/convert/parquet'), or another repository that "
+              "has it as files\n"
+              "pip install 'datasets<4', with trust_remote_code=True",
        .command = "plimsoll reads JSONL and images, and runs nothing"},
       {.name = "hub-token",
        .when = {"localtokennotfounderror", "token is required*but no token found", "token is required (`token=true`)",
-                "you need to be authenticated", "invalid user token", "user access token*is expired"},
-       .refines = {"hub-gated", "hub-unreachable", "hub-write"},
+                "you need to be authenticated", "invalid user token", "user access token*is expired",
+                "illegal header value b'bearer"},
+       .refines = {"hub-gated", "hub-unreachable", "hub-write", "load-name"},
        .what = "no valid token of the Hugging Face hub is found",
-       .cause = "push_to_hub, or a private or gated repository, needs one; the machine is not logged in, or the token "
-                "was revoked",
+       .cause = "push_to_hub, or a private or gated repository, needs one, and the machine or job is not logged in "
+                "(another HF_HOME, no HF_TOKEN)\n"
+                "The token was revoked, has expired, or is empty or has a line break",
        .confirm = "huggingface-cli whoami",
-       .fix = "huggingface-cli login, or HF_TOKEN in the environment; push_to_hub=False if nothing is to be uploaded"},
+       .fix = "huggingface-cli login, or HF_TOKEN=… in the job's environment\n"
+              "push_to_hub=False, if nothing is to be uploaded\n"
+              "a new token from the hub's settings"},
       {.name = "hub-write",
        .when = {"you don't have the rights to create", "403 forbidden: you don't have", "forbidden: pass `create_pr=1`",
                 "you must use a write token", "don't have permission to*namespace"},
-       .refines = {"hub-gated", "hub-unreachable"},
+       .refines = {"hub-gated", "hub-unreachable", "load-name"},
        .what = "the token may not write to that repository",
        .cause = "The token has read rights only, or the namespace is another user's or organisation's",
        .confirm = "huggingface-cli whoami; the token's role in the hub's settings",
-       .fix = "a token with the role \"write\"; hub_model_id='YOUR-NAME/MODEL'; push_to_hub=False"},
+       .fix = "a token with the role \"write\", then huggingface-cli login again\n"
+              "hub_model_id='YOUR-NAME/MODEL'\n"
+              "push_to_hub=False"},
       {.name = "certificate-file",
        .when = {"could not find a suitable tls ca certificate bundle"},
-       .refines = {"hub-unreachable", "certificate"},
+       .refines = {"hub-unreachable", "certificate", "load-name"},
        .what = "the file of certificates that the environment names does not exist",
        .cause = "REQUESTS_CA_BUNDLE, CURL_CA_BUNDLE or SSL_CERT_FILE is set to a path that is wrong, relative, or of "
                 "another machine or container",
        .confirm = "env | grep -iE 'ca_bundle|ssl_cert'; ls -l on the path in the message",
-       .fix = "unset the variable, or put the right path into it (python -m certifi prints Python's own)"},
+       .fix = "unset the variable\n"
+              "the right path in it (python -m certifi prints Python's own), mounted in the container"},
       {.name = "certificate",
        .when = {"certificate_verify_failed", "certificate verify failed", "self signed certificate",
                 "unable to get local issuer certificate"},
-       .refines = {"hub-unreachable", "download-cut"},
+       .refines = {"hub-unreachable", "download-cut", "load-name"},
        .what = "a TLS certificate could not be verified",
-       .cause = "A company's proxy replaces certificates and its own is not known to Python, or the system's "
-                "certificates are old",
+       .cause = "A company's proxy replaces certificates, and its own is not known to Python\n"
+                "Python's or the system's certificates are old or were never installed, or the clock is wrong\n"
+                "The server's own certificate has expired",
        .confirm = "curl -v https://huggingface.co shows who issued the certificate",
-       .fix = "REQUESTS_CA_BUNDLE and SSL_CERT_FILE with the proxy's certificate; pip install -U certifi; or download "
-              "elsewhere and HF_HUB_OFFLINE=1"},
+       .fix = "REQUESTS_CA_BUNDLE and SSL_CERT_FILE with the proxy's certificate\n"
+              "pip install -U certifi; the machine's clock set right; on macOS Install Certificates.command\n"
+              "download elsewhere, copy the cache, and HF_HUB_OFFLINE=1"},
+      {.name = "download-race",
+       .when = {"filenotfounderror*.incomplete", "filenotfounderror*.lock'", "oserror*stale file handle*huggingface"},
+       .refines = {"file-missing", "dataset-missing", "worker-exception", "hub-unreachable"},
+       .what = "several processes download into one cache, and one took the other's unfinished file away",
+       .cause = "Ranks or jobs that start together download the same model or data set, into a cache on a shared file "
+                "system (NFS) whose locks do not hold between nodes\n"
+                "Something cleaned the cache while the download ran",
+       .confirm = "it passes once the files are in the cache; df -T on the cache's path: nfs, lustre, fuse",
+       .fix = "download once before (huggingface-cli download NAME), then HF_HUB_OFFLINE=1 in the job\n"
+              "rank 0 alone downloads, the others wait: with accelerator.main_process_first()\n"
+              "HF_HOME on each node's own disk"},
       {.name = "no-network",
        .when = {"network is unreachable", "no route to host", "name or service not known", "getaddrinfo failed",
                 "nodename nor servname provided", "urlopen error", "[errno 110] connection timed out", "connecttimeout",
@@ -285,7 +364,7 @@ std::vector<Rule> load_rules() {
        .with = {{"urllib", "urlopen", "requests/", "httpx", "http/client.py", "download", "boto", "gdown", "wget",
                  "ftplib"}},
        .without = {"http error 4", "certificate_verify_failed"},
-       .refines = {"hub-unreachable"},
+       .refines = {"hub-unreachable", "load-name"},
        .what = "something cannot be downloaded: this machine does not reach the server",
        .cause = "The machine has no way to the internet (a compute node, a container), or only through a proxy that is "
                 "not set\n"
@@ -297,32 +376,39 @@ std::vector<Rule> load_rules() {
        .when = {"consistency check failed: file should be of size", "incompleteread(", "chunkedencodingerror",
                 "connection broken: ", "read timed out", "contenttooshorterror", "retrieval incomplete",
                 "error decoding response body", "cas service error"},
-       .refines = {"hub-unreachable"},
+       .refines = {"hub-unreachable", "load-name"},
        .what = "a download broke off",
        .cause = "The connection or a proxy ended it, or the disk filled up",
        .confirm = "the address in the message; df -h on the cache",
-       .fix = "run it again (downloads are resumed); HF_HUB_DOWNLOAD_TIMEOUT=60; HF_HUB_ENABLE_HF_TRANSFER=0 or "
-              "HF_HUB_DISABLE_XET=1 behind a proxy"},
+       .fix = "run it again (downloads are resumed); delete a file that stays broken\n"
+              "HF_HUB_DOWNLOAD_TIMEOUT=60\n"
+              "HF_HUB_DISABLE_XET=1 and HF_HUB_ENABLE_HF_TRANSFER=0, behind a proxy above all\n"
+              "make room on the cache's disk"},
       {.name = "git-lfs",
        .when = {"git-lfs not found", "'lfs' is not a git command", "you do not have git-lfs installed",
                 "git-lfs*not installed", "git: 'lfs'"},
-       .refines = {"hub-unreachable", "command-missing"},
+       .refines = {"hub-unreachable", "command-missing", "load-name"},
        .what = "Git LFS is not installed",
        .cause = "Repository.clone_from and old push_to_hub call git-lfs",
        .confirm = "git lfs version",
        .fix = "apt-get install git-lfs && git lfs install; or a newer huggingface_hub, which needs no Git"},
       {.name = "dataset-missing",
        .when = {"couldn't find a dataset script at", "datasetnotfounderror", "couldn't find any data file",
-                "unable to find '", "no (supported) data files", "couldn't find '*dataset",
-                "doesn't contain any data files", "builderconfig*not found", "config name is missing",
-                "couldn't reach '*' on the hub", "couldn't reach https*raw.githubusercontent"},
-       .refines = {"file-missing", "hub-unreachable"},
+                "no (supported) data files", "couldn't find '*dataset", "doesn't contain any data files",
+                "builderconfig*not found", "config name is missing", "couldn't reach '*' on the hub",
+                "couldn't reach https*raw.githubusercontent", "filenotfounderror: unable to find '",
+                "unable to resolve any data file", "datafilesnotfounderror"},
+       .refines = {"file-missing", "hub-unreachable", "load-name"},
        .what = "the data set, its files or its configuration are not found",
-       .cause = "A misspelt name, path or configuration\n"
-                "The data set was moved or is private, or the machine has no network",
+       .cause = "A misspelt name or path, or one relative to another working directory\n"
+                "A configuration or pattern (data_files, data_dir, split) that does not exist there\n"
+                "The data set was moved, is private or gated, or was not downloaded or mounted\n"
+                "The machine has no network",
        .confirm = "the name in the message on https://huggingface.co/datasets, or ls on the path",
-       .fix = "the right name (datasets.get_dataset_config_names(NAME) lists configurations); load_dataset('json', "
-              "data_files=PATH) for local files",
+       .fix = "the right name (datasets.get_dataset_config_names(NAME) lists configurations), or an absolute path\n"
+              "load_dataset('json', data_files=PATH) for local files ('csv', 'parquet', 'imagefolder'); load_from_disk "
+              "for what save_to_disk wrote\n"
+              "huggingface-cli login for private ones",
        .command = "plimsoll check --data pages.jsonl"},
       {.name = "datasets-fsspec",
        .when = {"loading a dataset cached in a localfilesystem is not supported",
@@ -331,32 +417,42 @@ std::vector<Rule> load_rules() {
        .what = "the versions of datasets and fsspec do not belong together",
        .cause = "datasets before 2.14 breaks with fsspec 2023.9 and newer, and the reverse",
        .confirm = "pip list | grep -iE 'datasets|fsspec|huggingface'",
-       .fix = "pip install -U datasets huggingface_hub fsspec, then restart Python"},
+       .fix = "pip install -U datasets huggingface_hub fsspec, then restart Python\n"
+              "pip install 'fsspec<2023.9' beside an old datasets"},
       {.name = "dataset-failed",
        .level = Level::kEcho,
        .when = {"an error occurred while generating the dataset", "datasetgenerationerror"},
        .what = "a data set could not be made: its builder failed",
        .cause = "The exception that stands before it in the log",
        .confirm = "\"The above exception was the direct cause\": the traceback before that line",
-       .fix = "repair what that exception names, and delete the cache of the data set"},
+       .fix = "repair what that exception names, and delete the cache of the data set\n"
+              "no space, no memory or a file that is not as the rest: look at the path or row that it names"},
       {.name = "arrow-type",
        .when = {"arrowinvalid: could not convert", "arrowtypeerror", "couldn't cast array of type",
-                "arrowinvalid: cannot mix list and non-list", "arrownotimplementederror", "casterror: couldn't cast",
-                "arrowinvalid: float value*was truncated", "the features can't be aligned",
+                "arrowinvalid: cannot mix list and non-list", "json parse error*changed from*to*in row",
+                "arrowinvalid: cannot mix struct and non-struct", "arrownotimplementederror",
+                "casterror: couldn't cast", "arrowinvalid: float value*was truncated", "the features can't be aligned",
                 "arrowinvalid: integer value*not in range"},
        .refines = {"bad-json", "dataset-failed"},
        .what = "a column holds values of different types, or of another type than declared",
        .cause = "Numbers beside text, lists beside single values or None beside objects in one column\n"
-                "Features were declared, or inferred from the first rows, and later rows differ",
+                "Features were declared, or inferred from the first rows, and later rows or files differ\n"
+                "A function in map() returns another type than before: an image, a tensor, a number of another size",
        .confirm = "the column and value in the message; type(x) over all rows of that column",
-       .fix = "make every row the same type; pass features=Features({…}) that fits; one file a schema"},
+       .fix = "make every row the same type (str(x), [x], None everywhere or nowhere)\n"
+              "pass features=Features({…}) that fits; load files of different schemas one by one\n"
+              "dataset.cast_column(NAME, …), or remove_columns before the function adds its own"},
       {.name = "arrow-offset",
        .when = {"offset overflow while concatenating arrays", "arrowcapacityerror", "exceeds maximum*2147483646"},
        .refines = {"arrow-type", "bad-json"},
        .what = "one batch of a column is larger than 2 GiB",
-       .cause = "Arrow's offsets have 32 bits: a thousand images or long texts in one batch of map() go beyond",
+       .cause = "Arrow's offsets have 32 bits: a thousand images, sounds or long texts in one batch of map() go beyond "
+                "2 GiB\n"
+                "A column of long texts or lists is joined as one (sort, shuffle, to_pandas)",
        .confirm = "it passes with writer_batch_size=50",
-       .fix = "map(…, batch_size=50, writer_batch_size=50); keep images as paths and decode them in set_transform",
+       .fix = "map(…, batch_size=50, writer_batch_size=50)\n"
+              "keep images as paths and decode them in set_transform\n"
+              "large_string or large_list as the column's type",
        .command = "plimsoll reads images from their files"},
       {.name = "column-missing",
        .when = {"keyerror: '"},
@@ -364,9 +460,13 @@ std::vector<Rule> load_rules() {
                  "arrow_dataset.py", "formatting/formatting.py", "dataset_dict.py", "[feature_name]"}},
        .refines = {"worker-exception", "unexpected-input", "dataset-failed"},
        .what = "the data has no field of that name",
-       .cause = "The column is called otherwise in this data set, was removed before, or is missing in some rows",
+       .cause = "The column is called otherwise in this data set or part\n"
+                "It was removed before (remove_columns, remove_unused_columns), or never made by the step that should\n"
+                "It is missing in some rows, or the file was read with another header or separator",
        .confirm = "print(dataset.column_names), and the keys of the first row",
-       .fix = "the name that is there, or dataset.rename_column(OLD, NEW)",
+       .fix = "the name that is there, or dataset.rename_column(OLD, NEW)\n"
+              "keep or make the column: remove_unused_columns=False, or preprocessing before training\n"
+              "item.get(NAME), or leave out rows without it",
        .command = "plimsoll check --data pages.jsonl names fields that are missing"},
       {.name = "arrow-dimensions",
        .when = {"can only convert 1-dimensional array values", "arrowinvalid: can only convert"},
@@ -379,6 +479,19 @@ std::vector<Rule> load_rules() {
        .fix = "encoded['pixel_values'] = np.array(encoded['pixel_values']) before it is returned; or "
               "return_tensors='np'; a newer datasets",
        .command = "plimsoll reads images from their files"},
+      {.name = "feature-type",
+       .when = {"valueerror: feature type '", "must be called with a dataclass type or instance"},
+       .with = {{"datasets/features", "dataset_info", "feature type '", "datasets/info.py", "load_from_disk",
+                 "load_dataset"}},
+       .refines = {"dataset-failed"},
+       .what = "the data set was written by a newer version of datasets than is installed",
+       .cause = "datasets 4 writes the types List and LargeList, which version 3 and earlier do not know: in a cache, "
+                "a repository's README or a directory of save_to_disk\n"
+                "A cache of another environment with another version is shared (HF_HOME)",
+       .confirm = "pip show datasets; the type in the message, in dataset_info.json or the repository's README",
+       .fix = "pip install -U datasets, then restart Python\n"
+              "make the cache or directory again with the installed version (download_mode='force_redownload')\n"
+              "another HF_DATASETS_CACHE for each environment"},
       {.name = "pyarrow-version",
        .when = {"does not have a datasets dtype equivalent", "module 'pyarrow' has no attribute",
                 "'pyarrow.lib' has no attribute", "pyarrow.lib.unknownextensiontype"},
@@ -418,9 +531,12 @@ std::vector<Rule> load_rules() {
        .refines = {"column-missing", "worker-exception", "label-name"},
        .what = "the data has a label that is not in the label list",
        .cause = "The list was made from the training part only, or from another data set\n"
-                "Names differ in case, blanks or prefix (B-, I-)",
+                "Names differ in case, blanks or prefix (B-, I-), or are numbers in one place and text in the other\n"
+                "A label is empty or misspelt in some rows",
        .confirm = "set(all labels of all parts) - set(label2id)",
-       .fix = "make the list from all parts; or map that label to O",
+       .fix = "make the list from all parts of the data\n"
+              "str(label).strip(), one spelling for all\n"
+              "map labels that are not in it to O (or leave the rows out)",
        .command = "plimsoll check --model DIR --data pages.jsonl names page and word"},
       {.name = "predicted-label",
        .when = {"keyerror: "},
@@ -439,9 +555,11 @@ std::vector<Rule> load_rules() {
        .with = {{"checkpoint[", "ckpt[", "state_dict[", "loaded[", "saved["}},
        .refines = {"column-missing"},
        .what = "the checkpoint has no entry of that name",
-       .cause = "It was written by another script or framework, or holds the bare state_dict",
+       .cause = "It was written by another script or framework, or holds the bare state_dict\n"
+                "It is of an earlier version of this script, or holds only the weights (no optimizer, epoch or scaler)",
        .confirm = "print(torch.load(path, map_location='cpu').keys())",
-       .fix = "the key that is there ('model', 'state_dict', 'model_state_dict'), or the whole file as state_dict"},
+       .fix = "the key that is there ('model', 'state_dict', 'model_state_dict'), or the whole file as state_dict\n"
+              "checkpoint.get(NAME), where the entry is only needed to resume"},
       {.name = "field-missing",
        .when = {"keyerror: 'labels'", "keyerror: 'label'", "keyerror: 'ner_tags'", "keyerror: 'tokens'",
                 "keyerror: 'words'", "keyerror: 'bboxes'", "keyerror: 'boxes'", "keyerror: 'image'",
@@ -451,7 +569,9 @@ std::vector<Rule> load_rules() {
        .cause = "The column is called otherwise in this data set\n"
                 "It was removed before (remove_columns, remove_unused_columns), or is missing in some rows",
        .confirm = "print(dataset.column_names), and the keys of one sample",
-       .fix = "the name that is there, or dataset.rename_column(OLD, NEW)",
+       .fix = "the name that is there, or dataset.rename_column(OLD, NEW)\n"
+              "keep the column: remove_unused_columns=False, no remove_columns of it\n"
+              "make it in preprocessing (labels = a copy of input_ids for causal language models)",
        .command = "plimsoll check --data pages.jsonl names fields that are missing"},
       {.name = "pandas-index",
        .when = {"^keyerror: ", "keyerror: "},
@@ -464,22 +584,31 @@ std::vector<Rule> load_rules() {
                 "row 0 to N-1\n"
                 "A name as key: the column is called otherwise, often with blanks around it",
        .confirm = "df.columns and df.index at that line",
-       .fix = "df.reset_index(drop=True) after every split or filter, or df.iloc[i]; the column's right name"},
+       .fix = "df.reset_index(drop=True) after every split or filter, or df.iloc[i]\n"
+              "the column's right name: df.columns = df.columns.str.strip(); sep=… and header=… of read_csv"},
       {.name = "pdf-damaged",
        .when = {"pdfpagecounterror", "pdfsyntaxerror", "unable to get page count. syntax", "no /root object",
                 "eof marker not found", "cannot open broken document"},
        .what = "a PDF cannot be read",
-       .cause = "It is cut short, encrypted, or no PDF at all (a web page saved under that name)",
+       .cause = "It is cut short or empty, or no PDF at all (a web page saved under that name)\n"
+                "It is encrypted, or made by a program that breaks the format",
        .confirm = "`file` and `pdfinfo` on it",
-       .fix = "leave out or replace that file"},
+       .fix = "leave out or replace that file\n"
+              "repair it: qpdf IN OUT, or mutool clean; qpdf --decrypt with its password"},
       {.name = "image-unread",
        .when = {"!_src.empty()", "!ssize.empty()", "-215:assertion failed", "(-215) "},
        .refines = {"worker-exception"},
-       .what = "OpenCV was given an empty image",
-       .cause = "cv2.imread returns None, without an error, for a path that does not exist or a file that it cannot "
-                "decode",
-       .confirm = "the path just before: os.path.exists, and cv2.imread(path) is None",
-       .fix = "correct the path; leave out files that are no images",
+       .what = "OpenCV refused an image: it is empty, or not of the form that the function takes",
+       .cause = "cv2.imread returned None, without an error, for a path that does not exist or a file that it cannot "
+                "decode\n"
+                "A crop or resize has no height or width: a box outside the image, coordinates swapped\n"
+                "The array is of another type or number of channels than the function takes (float64, bool, a tensor, "
+                "grey for colour)",
+       .confirm = "the condition in the message: empty() is a missing image; else image.shape and image.dtype just "
+                  "before; os.path.exists(path)",
+       .fix = "correct the path; leave out files that are no images (cv2.imread(path) is None)\n"
+              "clip boxes to the image before cropping, and leave out empty ones\n"
+              "image.astype('uint8'), np.ascontiguousarray(image), cv2.cvtColor to the channels that it takes",
        .command = "plimsoll check --data pages.jsonl --decode-images names them"},
       {.name = "image-mode",
        .when = {"cannot write mode", "cannot handle this data type", "image has wrong mode",
@@ -489,13 +618,19 @@ std::vector<Rule> load_rules() {
        .cause = "Transparency (RGBA, P) in a JPEG, or an array of floats or with its channels first passed to "
                 "Image.fromarray",
        .confirm = "image.mode, or array.dtype and array.shape",
-       .fix = "image.convert('RGB'); (array * 255).astype('uint8') with shape height x width x 3"},
+       .fix = "image.convert('RGB')\n"
+              "(array * 255).astype('uint8') with shape height x width x 3\n"
+              "save as PNG, where transparency is to stay"},
       {.name = "image-too-small",
-       .when = {"kernel size can't be greater than actual input size", "calculated padded input size per channel"},
+       .when = {"kernel size can't be greater than actual input size", "calculated padded input size per channel",
+                "calculated output size*output size is too small"},
        .what = "an image is smaller than a convolution's kernel",
-       .cause = "Images are not resized, or their axes are in another order",
+       .cause = "Images are not resized, or are smaller than the network's layers of stride allow\n"
+                "The axes are in another order (height x width x channels), or a batch dimension is missing",
        .confirm = "pixel_values.shape before that layer",
-       .fix = "the model's own image processor; leave out empty crops"},
+       .fix = "Resize to the size that the model was made for; leave out empty crops\n"
+              "x.permute(0, 3, 1, 2), unsqueeze(0)\n"
+              "fewer layers with stride, padding in the convolution"},
   };
 }
 

@@ -15,6 +15,8 @@ const AnyOf kOutOfMemory = {"cuda driver error: out of memory",
                             "hip out of memory",
                             "hip error: out of memory",
                             "xpu out of memory",
+                            "npu out of memory",
+                            "ran out of memory in memory space",
                             "would exceed allowed memory. (out of memory)",
                             "cuda_error_out_of_memory",
                             "cudaerrormemoryallocation",
@@ -59,12 +61,18 @@ std::vector<Rule> memory_rules() {
        .reads_numbers = true,
        .refines = {"oom", "oom-forward", "oom-attention", "oom-backward", "oom-no-numbers"},
        .what = "one tensor is larger than the whole device",
-       .cause = "A shape is not what was meant: attention over a very long sequence, a batch of uncropped images, all "
-                "pairs of something, or class ids used as one-hot rows",
+       .cause = "Attention's scores, or all pairs of something, over a very long sequence: they grow with the square "
+                "of the length\n"
+                "The batch, images or sequences are much larger than meant: not resized, not truncated, no limit on "
+                "the length\n"
+                "A shape is wrong: (N, 1) broadcast against (N), dimensions swapped, class ids or a vocabulary as "
+                "one-hot rows",
        .confirm = "print the shapes just before the line at the traceback's end; multiply them by 4 bytes (2 in half "
                   "precision)",
-       .fix = "cut pages into windows of 512 tokens, resize images to 224 x 224, or make the batch smaller; no "
-              "allocator setting can help",
+       .fix = "truncate the sequences (max_length=512), resize the images, or make the batch smaller\n"
+              "attn_implementation='sdpa' or 'flash_attention_2', or compute in pieces, so that the tensor is never "
+              "made whole\n"
+              "correct the line whose shape is wrong; no allocator setting can help",
        .command = "plimsoll plan --explain shows the largest tensors before the run"},
       {.name = "oom-growth",
        .when = kOutOfMemory,
@@ -73,15 +81,18 @@ std::vector<Rule> memory_rules() {
        .refines = {"oom", "oom-no-numbers", "oom-forward", "oom-attention", "oom-backward", "oom-loss",
                    "oom-fragmentation", "oom-evaluation", "oom-optimizer-step"},
        .what = "memory grew from line to line of the log until the device was full: something keeps tensors",
-       .cause =
-           "Tensors that still hold their graph are collected: losses added up without .item(), outputs in a list, "
-           "hidden states carried from step to step\n"
-           "Pages, and with them batches, become longer over the run\n"
-           "An evaluation between epochs that is not under torch.no_grad()",
+       .cause = "Tensors that still hold their graph are collected: losses added up without .item(), outputs in a "
+                "list, hidden states carried from step to step\n"
+                "An evaluation between epochs keeps its outputs, or is not under torch.no_grad()\n"
+                "Sequences or images, and with them batches, become larger over the run\n"
+                "Models, trainers or optimizers of earlier trials in the same process (folds, a search, a notebook's "
+                "cells) are still referenced",
        .confirm = "torch.cuda.memory_allocated() after each epoch: it rises; then a snapshot and plimsoll doctor "
                   "--snapshot FILE names the line that keeps them",
        .fix = "total += loss.item(); .detach().cpu() what is kept; torch.no_grad() around evaluation\n"
-              "del outputs, loss at the end of a step",
+              "del outputs, loss at the end of a step; a fixed maximum length\n"
+              "between trials del model, optimizer, trainer, then gc.collect() and torch.cuda.empty_cache(); or a "
+              "process for each",
        .command = "plimsoll train has one arena of fixed size, and follows the process's memory over the run"},
       {.name = "oom-zombie",
        .when = kOutOfMemory,
@@ -102,12 +113,16 @@ std::vector<Rule> memory_rules() {
        .reads_numbers = true,
        .refines = {"oom", "oom-no-numbers", "oom-weights", "oom-forward", "oom-attention", "oom-backward", "oom-loss"},
        .what = "the device is full, and much of it is held by other processes",
-       .cause = "Another run, a notebook whose kernel still lives, a dead run's leftover worker or a desktop "
-                "holds the memory that is missing",
+       .cause =
+           "Another run, a notebook whose kernel still lives, or an inference server holds the memory that is missing\n"
+           "A dead run's leftover worker or rank still holds it\n"
+           "The other ranks of this run use the same GPU: torch.cuda.set_device(local_rank) or map_location is missing",
        .confirm = "nvidia-smi, or `plimsoll doctor`, lists who holds what; sudo fuser -v /dev/nvidia* finds "
                   "processes that nvidia-smi does not list",
-       .fix = "end the other processes (restart notebook kernels), or choose another GPU with "
-              "CUDA_VISIBLE_DEVICES",
+       .fix = "end the other processes (restart notebook kernels), or choose another GPU with CUDA_VISIBLE_DEVICES\n"
+              "torch.cuda.set_device(local_rank) and torch.load(…, map_location='cpu') in every rank, if the processes "
+              "are ranks of this run\n"
+              "where another must stay: a smaller batch, or a smaller share for it (vLLM: gpu_memory_utilization)",
        .command = "plimsoll doctor; then plimsoll plan --device-memory with what is really free"},
       {.name = "oom-fragmentation",
        .when = kOutOfMemory,
@@ -120,12 +135,13 @@ std::vector<Rule> memory_rules() {
                    "oom-optimizer-step"},
        .what = "the device has enough free memory, but in pieces that are too small",
        .cause = "Batches of changing length leave gaps between the allocator's blocks (fragmentation): more is "
-                "reserved but unallocated than was asked for",
+                "reserved but unallocated than was asked for\n"
+                "The run needs nearly all of the device besides, so that the gaps count",
        .confirm = "torch.cuda.memory_summary(): \"inactive split\" is large; or dump a snapshot and run plimsoll "
                   "doctor --snapshot FILE",
-       .fix = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (PyTorch 2.1 or later; earlier "
-              "max_split_size_mb:128)\n"
-              "pad to few lengths: pad_to_multiple_of=64, or padding='max_length'",
+       .fix = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (PyTorch 2.1 or later; earlier max_split_size_mb:128)\n"
+              "pad to few lengths: pad_to_multiple_of=64, or padding='max_length'\n"
+              "a slightly smaller batch or maximum length; torch.cuda.empty_cache() before evaluation",
        .command = "plimsoll train has one arena with fixed offsets, where nothing can be fragmented"},
       {.name = "oom-full",
        .when = kOutOfMemory,
@@ -152,6 +168,7 @@ std::vector<Rule> memory_rules() {
        .refines = {"oom"},
        .what = "the batch size was halved down to zero, and nothing fitted",
        .cause = "Weights, gradients and the optimizer's state alone do not fit\n"
+                "Another process, or an earlier model in this notebook, holds the device\n"
                 "An earlier failure's tensors were never freed, so that each smaller batch failed for them",
        .confirm = "run with batch size 1 in a fresh process, and look at where it fails",
        .command = kPlan},
@@ -164,13 +181,14 @@ std::vector<Rule> memory_rules() {
        .saves_memory = true,
        .refines = {"oom", "oom-backward", "oom-no-numbers"},
        .what = "the device is full at the optimizer's step",
-       .cause = "AdamW makes its two moments (8 bytes a parameter) at its first step, after forward and backward "
-                "had fitted\n"
+       .cause = "AdamW makes its two moments (8 bytes a parameter) at its first step, after forward and backward had "
+                "fitted\n"
+                "The batch takes so much that little is left for them: a smaller one fits\n"
                 "Multi-tensor (foreach) updates take copies besides",
        .confirm =
            "it fails at step 1, after a whole backward; 8 bytes x the number of parameters is about what is missing",
-       .fix = "an 8-bit optimizer: optim='adamw_8bit' (package bitsandbytes), or optim='adafactor'; with "
-              "torch's own AdamW foreach=False",
+       .fix = "an 8-bit optimizer: optim='adamw_8bit' (package bitsandbytes), or optim='adafactor'\n"
+              "foreach=False, or fused=True, with torch's own AdamW",
        .command =
            "plimsoll train --optim adamw_8bit --budget SIZE; the plan holds the optimizer's state before step 1"},
       {.name = "oom-evaluation",
@@ -200,13 +218,17 @@ std::vector<Rule> memory_rules() {
        .reads_numbers = true,
        .refines = {"oom", "oom-forward", "oom-attention", "oom-no-numbers", "oom-loss"},
        .what = "the device is full during evaluation",
-       .cause = "The Trainer keeps the logits of every evaluated batch on the device until the end\n"
-                "The loop runs without torch.no_grad(), or with a larger batch than training, beside training's "
-                "state",
+       .cause = "The outputs of every evaluated batch are kept on the device until the end, as the Trainer does with "
+                "logits\n"
+                "The evaluation's batch, sequences or images are larger than training's, beside training's state\n"
+                "The loop runs without torch.no_grad(), so that every batch keeps its graph\n"
+                "What training has cached or keeps (gradients, optimizer state) leaves little",
        .confirm = "memory grows with every evaluated batch (nvidia-smi -l 1); the first evaluation fails, training "
                   "steps do not",
-       .fix = "a smaller per_device_eval_batch_size, torch.no_grad() in a loop of your own\n"
-              "eval_accumulation_steps=1, and preprocess_logits_for_metrics that returns argmax",
+       .fix = "a smaller per_device_eval_batch_size; torch.no_grad() and .cpu() in a loop of your own\n"
+              "eval_accumulation_steps=1, and preprocess_logits_for_metrics that returns argmax\n"
+              "prediction_loss_only=True where no metric is needed\n"
+              "torch.cuda.empty_cache() before evaluation; zero_grad(set_to_none=True)",
        .command = "plimsoll eval streams: it keeps counts, not logits; plimsoll train --eval-data plans evaluation "
                   "with training"},
       {.name = "oom-resume",
@@ -218,10 +240,14 @@ std::vector<Rule> memory_rules() {
        .refines = {"oom", "oom-no-numbers", "oom-weights"},
        .what = "the device is full while a checkpoint is loaded",
        .cause = "torch.load puts every tensor back on the GPU that it was saved from, beside the model that is already "
-                "there: for a moment two copies of weights and optimizer state",
+                "there: for a moment two copies of weights and optimizer state\n"
+                "Every rank loads the checkpoint onto GPU 0, for map_location is missing\n"
+                "The run before was near the limit, or another process holds a part of the device now",
        .confirm = "the traceback stands in torch.load or load_state_dict, before the first step",
        .fix =
-           "torch.load(path, map_location='cpu', mmap=True), load, then delete the loaded dictionary before training",
+           "torch.load(path, map_location='cpu', mmap=True), load, then delete the loaded dictionary before training\n"
+           "end what else holds the device (nvidia-smi)\n"
+           "a smaller batch, if the first step after it fails, too",
        .command = "plimsoll train --resume-from-checkpoint fits whenever the run itself fitted"},
       {.name = "oom-save",
        .when = kOutOfMemory,
@@ -234,11 +260,14 @@ std::vector<Rule> memory_rules() {
        .reads_numbers = true,
        .refines = {"oom", "oom-no-numbers", "oom-forward", "oom-weights"},
        .what = "the device is full while a checkpoint is saved",
-       .cause = "Saving gathers parameters or optimizer state on the device (FSDP's full state dict, ZeRO, EMA copies) "
-                "beside those in use",
+       .cause =
+           "Saving gathers parameters or optimizer state on the device (FSDP's full state dict, ZeRO-3, tensor "
+           "parallel) beside those in use\n"
+           "Weights are copied or merged on the device: EMA, a clone of the state dict, adapters merged into the model",
        .confirm = "training steps pass, the failure comes at save_steps",
-       .fix = "save sharded (SHARDED_STATE_DICT), or offload to the CPU: "
-              "FullStateDictConfig(offload_to_cpu=True, rank0_only=True)\n"
+       .fix = "save sharded (SHARDED_STATE_DICT), or offload to the CPU: FullStateDictConfig(offload_to_cpu=True, "
+              "rank0_only=True)\n"
+              "copy to the CPU first: {k: v.cpu() for k, v in model.state_dict().items()}\n"
               "torch.cuda.empty_cache() before the save",
        .command = "plimsoll train writes checkpoints from its arena: saving takes no device memory of its own"},
       {.name = "oom-weights",
@@ -251,12 +280,17 @@ std::vector<Rule> memory_rules() {
        .reads_numbers = true,
        .refines = {"oom", "oom-no-numbers"},
        .what = "the weights alone do not fit the device",
-       .cause = "The model is moved to a device that cannot hold its weights: a model too large, weights in F32 (4 "
-                "bytes a parameter), a second copy of it, or a device in use",
+       .cause = "The model is too large for the device in this type: 4 bytes a parameter in F32, 2 in half precision, "
+                "about 0.6 in 4 bits\n"
+                "The device is partly held: another process, all ranks on GPU 0, an earlier copy of the model in this "
+                "notebook\n"
+                "Loading holds two copies for a moment: the model and its state dict",
        .confirm = "parameters x 4 bytes (2 in half precision) against the device's free memory; training AdamW needs "
                   "16 bytes a parameter",
-       .fix = "load in half precision (torch_dtype=torch.bfloat16) or 8 bits, free earlier copies (del model; "
-              "torch.cuda.empty_cache()), or a larger device",
+       .fix = "end what else holds the device (nvidia-smi), or restart the notebook's kernel\n"
+              "load in half precision (torch_dtype=torch.bfloat16), or in 4 bits with adapters to train\n"
+              "FSDP or ZeRO-3 over several GPUs to train; device_map='auto' to predict\n"
+              "a larger device, or a smaller model",
        .command = "plimsoll plan --device-memory SIZE; --load-in-8bit and --load-in-4bit hold frozen weights small"},
       {.name = "oom-generate",
        .when = kOutOfMemory,
@@ -264,9 +298,14 @@ std::vector<Rule> memory_rules() {
        .reads_numbers = true,
        .refines = {"oom", "oom-forward", "oom-attention", "oom-no-numbers"},
        .what = "the device is full while text is generated",
-       .cause = "The cache of keys and values grows with every token, sequence and beam",
+       .cause = "The cache of keys and values grows with every token, sequence and beam\n"
+                "Prompts are long, or many are generated for at once\n"
+                "Training's gradients and optimizer state are on the device besides (generation during training or "
+                "evaluation)",
        .confirm = "memory grows as generation goes on; it fits with max_new_tokens small",
-       .fix = "fewer beams or sequences at a time, a smaller max_new_tokens, half precision"},
+       .fix = "a smaller batch for generation, fewer beams or sequences a prompt, a smaller max_new_tokens\n"
+              "cut the prompts (max_length), torch.no_grad(), half precision\n"
+              "cache_implementation='offloaded', where it must be long"},
       {.name = "oom-ddp",
        .when = kOutOfMemory,
        .with = {{"_ddp_init_helper", "dist.reducer", "_broadcast_coalesced", "_sync_module_states",
@@ -284,10 +323,13 @@ std::vector<Rule> memory_rules() {
        .saves_memory = true,
        .refines = {"oom", "oom-forward", "oom-no-numbers"},
        .what = "the device is full when the loss is computed",
-       .cause = "The logits (batch x length x classes in F32) and their softmax are the largest tensors where "
-                "there are many classes or a vocabulary",
+       .cause = "The logits (batch x length x classes in F32) and their softmax are the largest tensors where there "
+                "are many classes or a vocabulary\n"
+                "The batch or the sequences are too large for the device",
        .confirm = "batch x length x classes x 4 bytes is near what was wanted",
-       .fix = "the loss on labelled tokens only, or in pieces",
+       .fix = "a loss that never makes all logits: use_liger_kernel=True in TrainingArguments, or cross-entropy in "
+              "pieces\n"
+              "the loss on labelled tokens only",
        .command = kPlan},
       {.name = "oom-attention",
        .when = kOutOfMemory,
@@ -309,10 +351,11 @@ std::vector<Rule> memory_rules() {
        .saves_memory = true,
        .refines = {"oom", "oom-forward", "oom-no-numbers"},
        .what = "the device is full in backward",
-       .cause = "All activations of the batch are still alive when the gradients come: the peak of a step "
-                "without a large optimizer\n"
-                "The longest pages came just then",
-       .confirm = "it fails in the first step, or when a long page comes by; half the batch passes",
+       .cause = "All activations of the batch are still alive when the gradients come: the peak of a step without a "
+                "large optimizer\n"
+                "The longest sequences or largest images of the data came just then\n"
+                "Something keeps tensors from earlier steps, if it comes after many of them",
+       .confirm = "it fails in the first step, or when a long sequence comes by; half the batch passes",
        .command = "plimsoll train --budget SIZE keeps the effective batch and picks the micro-batch and what to "
                   "compute again"},
       {.name = "oom-forward",
@@ -322,21 +365,44 @@ std::vector<Rule> memory_rules() {
        .saves_memory = true,
        .refines = {"oom", "oom-no-numbers"},
        .what = "the device is full in forward: activations",
-       .cause = "Forward keeps the activations of every layer for backward: they grow with batch x length, "
-                "beside weights, gradients and the optimizer's state\n"
-                "If it comes after many steps: the longest page came then, or something keeps tensors (a list of "
-                "losses without .item())",
-       .confirm = "half the batch, or shorter pages, pass; torch.cuda.memory_allocated() after each step does not rise",
+       .cause =
+           "Forward keeps the activations of every layer for backward: they grow with batch x length, beside weights, "
+           "gradients and the optimizer's state\n"
+           "If it comes after many steps: the longest sequence or largest image came then, or something keeps tensors "
+           "(losses summed without .item())\n"
+           "If it comes in the first step with a small batch: the weights, or another process, already fill the device",
+       .confirm =
+           "half the batch, or shorter sequences, pass; torch.cuda.memory_allocated() after each step does not rise",
        .command = "plimsoll train --budget SIZE: the longest page is known before the first step"},
+      {.name = "vllm-memory",
+       .when = {"no available memory for the cache blocks", "is less than desired gpu memory utilization",
+                "is larger than the maximum number of tokens that can be stored in kv cache",
+                "gib kv cache is needed, which is larger than the available kv cache"},
+       .refines = {"oom", "oom-no-numbers"},
+       .what = "vLLM does not find the GPU memory that it was told to take",
+       .cause = "Training, or another process, holds the same GPU: vLLM takes 90 % of it unless told otherwise\n"
+                "The model's weights leave no room for the cache of keys and values at this max_model_len\n"
+                "An earlier engine in this process or notebook was not freed",
+       .confirm = "nvidia-smi before the start; the figures in the message",
+       .fix = "a smaller max_model_len (vllm_max_model_length in trl)\n"
+              "gpu_memory_utilization larger where the GPU is vLLM's alone, smaller (vllm_gpu_memory_utilization=0.3) "
+              "where training shares it\n"
+              "end what else holds the GPU; restart the notebook\n"
+              "tensor_parallel_size over more GPUs, a quantised or smaller model"},
       {.name = "oom-pinned",
        .when = {"pin memory thread*error", "cudahostalloc", "cuda error*pin_memory", "in pin_memory",
                 "host memory*pinned*fail"},
        .anywhere = {{"out of memory", "invalid argument", "operation not supported", "resource"}},
        .refines = {"oom", "oom-no-numbers"},
        .what = "the host's pinned memory ran out",
-       .cause = "pin_memory=True locks pages of host memory; a container's limit, WSL or a small machine allows few",
-       .confirm = "the traceback stands in the pin-memory thread or in cudaHostAlloc, and the GPU has free memory",
-       .fix = "dataloader_pin_memory=False, fewer workers, a smaller prefetch_factor; ulimit -l unlimited",
+       .cause =
+           "pin_memory=True locks pages of host memory; a container's limit, WSL or a small machine allows few\n"
+           "The GPU itself is full: the pinning thread needs a CUDA context, of GPU 0 unless it is told otherwise\n"
+           "An earlier kernel's failure that shows only here",
+       .confirm = "nvidia-smi: has the GPU free memory? Then it is the host's; the same run with pin_memory=False",
+       .fix = "dataloader_pin_memory=False, fewer workers, a smaller prefetch_factor\n"
+              "ulimit -l unlimited, or a larger limit of the container\n"
+              "end what else holds the GPU; torch.cuda.set_device(local_rank) before the loader is made",
        .command = "plimsoll train has a plan for host memory too"},
       {.name = "oom-cublas",
        .when = {"cublas_status_alloc_failed"},
@@ -371,12 +437,15 @@ std::vector<Rule> memory_rules() {
                 "cudaerrormemoryallocation"},
        .refines = {"oom"},
        .what = "CUDA itself found no memory, outside PyTorch's allocator",
-       .cause = "Another process holds the device, which was full before this one began (its context alone takes "
-                "some hundred MiB)\n"
-                "A library (NCCL, cuDNN, a captured graph) asked for memory when PyTorch had all",
+       .cause = "Another process holds the device, which was full before this one began (its context alone takes some "
+                "hundred MiB)\n"
+                "Other ranks, workers or a forgotten notebook of yours use the same GPU 0\n"
+                "A library (NCCL, cuDNN, a captured graph) asked for memory when PyTorch had all: the run itself is "
+                "too large",
        .confirm = "nvidia-smi before the start: is the device nearly full?",
        .fix = "end what holds the device (nvidia-smi; sudo fuser -v /dev/nvidia*), or choose another with "
               "CUDA_VISIBLE_DEVICES\n"
+              "torch.cuda.set_device(local_rank) before anything else, in runs of several ranks\n"
               "a smaller batch",
        .command = "plimsoll doctor says who holds the device"},
       {.name = "oom",
@@ -384,9 +453,12 @@ std::vector<Rule> memory_rules() {
        .reads_numbers = true,
        .saves_memory = true,
        .what = "the device's memory is full",
-       .cause = "Weights, gradients, the optimizer's state and activations together need more than the device "
-                "has",
-       .confirm = "the traceback's frames say where it happened: forward, backward, the optimizer's step, evaluation",
+       .cause = "Weights, gradients, the optimizer's state and activations together need more than the device has: "
+                "batch, sequences or model are too large for it\n"
+                "Another process, or an earlier model in this notebook, holds a part of the device\n"
+                "Something keeps tensors from step to step, if it comes after many of them",
+       .confirm = "the traceback's frames say where it happened (forward, backward, the optimizer's step, evaluation); "
+                  "nvidia-smi says who else is there",
        .command = kPlan},
   };
 }

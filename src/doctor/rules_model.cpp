@@ -9,9 +9,14 @@ std::vector<Rule> model_rules() {
        .when = {"some tensors share memory", "trying to save a non contiguous tensor",
                 "were not properly saved*shared tensors", "contained shared tensors"},
        .what = "safetensors does not save tensors that share memory",
-       .cause = "Tied weights (embedding and output) or views were passed as a plain dictionary",
+       .cause = "Tied weights (embedding and output) or views were passed as a plain dictionary to safetensors\n"
+                "A class of your own does not name its tied weights (_tied_weights_keys), or the versions of "
+                "transformers and accelerate do not belong together",
        .confirm = "the message names the tensors",
-       .fix = "model.save_pretrained, or safetensors.torch.save_model(model, path); .contiguous().clone() for views"},
+       .fix = "save_safetensors=False in TrainingArguments (safe_serialization=False in save_pretrained)\n"
+              "model.save_pretrained, or safetensors.torch.save_model(model, path)\n"
+              ".contiguous().clone() for views\n"
+              "pip install -U transformers accelerate safetensors"},
       {.name = "resume-mismatch",
        .when = {"parameter group that doesn't match the size of optimizer's group",
                 "different number of parameter groups", "the checkpoint's optimizer state does not fit",
@@ -20,13 +25,14 @@ std::vector<Rule> model_rules() {
        .what = "the checkpoint's optimizer state is of another set of parameters",
        .cause = "Layers were frozen, added or split into other groups since, or another optimizer is used",
        .confirm = "compare the count of trained parameters now and then",
-       .fix =
-           "the same options as the run that wrote it; or begin afresh from its weights, without the optimizer's state",
+       .fix = "the same layers frozen, adapters, groups and optimizer as the run that wrote it\n"
+              "begin afresh from its weights, without the optimizer's state (no resume_from_checkpoint)",
        .command = "plimsoll train --resume-from-checkpoint checks this before the first step"},
 
       {.name = "lora-targets",
        .when = {"target modules*not found in the base model", "please specify `target_modules`",
-                "please specify target_modules in", "target module*is not supported"},
+                "please specify target_modules in", "target module*is not supported",
+                "no modules were targeted for adaptation"},
        .what = "the adapters' target modules are not layers of this model",
        .cause =
            "Names of another architecture: q_proj and v_proj are Llama's and its kin's, c_attn GPT-2's, query, key and "
@@ -66,21 +72,28 @@ std::vector<Rule> model_rules() {
                 "early stopping conditioned on metric"},
        .without_anywhere = {"during handling of the above exception"},
        .what = "the metric that Lightning's callback watches is not logged",
-       .cause = "self.log gives it another name, or is never reached: no validation loop runs, or not yet",
+       .cause = "self.log gives it another name (val_loss, val/loss, valid_loss), or does not log it at all\n"
+                "No validation loop runs (no val_dataloader, limit_val_batches=0), or not before the callback looks\n"
+                "It is logged with on_step only, or under a suffix: NAME_epoch",
        .confirm = "the message lists the metrics that are logged",
-       .fix = "monitor= as one of those names; self.log('val_loss', …) in validation_step"},
+       .fix = "monitor= as one of the names that the message lists\n"
+              "self.log('val_loss', …) in validation_step\n"
+              "check_val_every_n_epoch and the callback's every_n_epochs alike; "
+              "EarlyStopping(check_on_train_epoch_end=False)"},
       {.name = "best-model-strategy",
        .when = {"load_best_model_at_end requires the sav"},
        .what = "load_best_model_at_end wants evaluations and checkpoints at the same steps",
        .cause = "eval_strategy and save_strategy differ, or save_steps is no multiple of eval_steps",
        .confirm = "the two values in the message",
-       .fix = "eval_strategy = save_strategy ('epoch', or 'steps' with save_steps a multiple of eval_steps)"},
+       .fix = "eval_strategy = save_strategy: 'epoch', or 'steps' with save_steps a multiple of eval_steps\n"
+              "load_best_model_at_end=False"},
       {.name = "no-eval-data",
        .when = {"evaluation requires an eval_dataset", "but you didn't pass an `eval_dataset`"},
        .what = "an evaluation was asked for without data for it",
        .cause = "eval_strategy is set, but eval_dataset is None",
        .confirm = "trainer.eval_dataset is None",
-       .fix = "Trainer(eval_dataset=…), or eval_strategy='no'"},
+       .fix = "Trainer(eval_dataset=…)\n"
+              "eval_strategy='no' (and no load_best_model_at_end, no early stopping)"},
       {.name = "output-not-empty",
        .when = {"output directory*already exists and is not empty"},
        .what = "the output directory already holds another run",
@@ -92,38 +105,57 @@ std::vector<Rule> model_rules() {
        .what = "something that JSON cannot hold is saved as JSON",
        .cause = "A NumPy number (int64 in id2label, float32 among metrics), a tensor, a path or a type in a config",
        .confirm = "the message names the type; which dictionary was being written?",
-       .fix = "int(x), float(x), x.tolist() or str(x) where it is made: label2id = {name: int(i) for …}"},
+       .fix = "int(x), float(x), x.tolist() or str(x) where it is made: label2id = {name: int(i) for …}\n"
+              "json.dump(…, default=str), where it is your own file"},
       {.name = "tokenizer-borrowed",
        .when = {"runtimeerror: already borrowed"},
        .refines = {"worker-exception"},
        .what = "two threads used one fast tokenizer at once",
        .cause = "Truncation or padding is set anew by a call while another thread's call runs",
        .confirm = "it goes away with one thread",
-       .fix = "a tokenizer of its own for each thread (copy.deepcopy), or processes instead of threads"},
+       .fix = "a tokenizer of its own for each thread (copy.deepcopy), or processes instead of threads\n"
+              "a lock around its calls; no padding or truncation that changes from call to call"},
       {.name = "no-checkpoint",
        .when = {"can't find a valid checkpoint at", "len(self.ckpt_list)", "no valid checkpoint was found",
                 "no valid checkpoint found in output directory"},
        .what = "there is no checkpoint to resume from",
-       .cause = "The directory is another one, or saving never came about",
-       .confirm = "ls OUTPUT/checkpoint-*",
-       .fix = "name the checkpoint's own directory; start without resume_from_checkpoint"},
+       .cause = "The directory is another one than the last run's, or relative to another working directory\n"
+                "No checkpoint was saved: save_strategy='no', or the run ended before save_steps\n"
+                "The last one was cut short, or is of another format or number of ranks",
+       .confirm = "ls -l OUTPUT/checkpoint-*",
+       .fix = "resume_from_checkpoint='OUTPUT/checkpoint-N', with a path that exists\n"
+              "start without resume_from_checkpoint\n"
+              "a smaller save_steps; the checkpoint before, if the last one is cut short"},
       {.name = "compile-failed",
        .when = {"backendcompilerfailed", "torch._dynamo.exc", "torch._inductor.exc",
                 "cannot find a working triton installation", "inductorerror", "triton.compiler.errors",
                 "failed to find c compiler"},
        .refines = {"module-missing"},
        .what = "torch.compile failed",
-       .cause = "Triton or a C compiler is missing (Windows, slim containers), or the model holds something that "
-                "cannot be compiled",
-       .confirm = "it passes without torch.compile (torch_compile=False)",
-       .fix = "leave torch.compile out; or apt-get install gcc python3-dev, pip install triton",
+       .cause =
+           "Triton or a C compiler is missing (Windows, slim containers), or is of another version than PyTorch wants\n"
+           "The model holds something that cannot be compiled: control flow that depends on data, shapes that change, "
+           "custom operations\n"
+           "A fault in this version of PyTorch, or an old cache of compiled kernels",
+       .confirm = "it passes without torch.compile (torch_compile=False, TORCHDYNAMO_DISABLE=1); the line below \"from "
+                  "user code\"",
+       .fix = "leave torch.compile out: torch_compile=False, or TORCHDYNAMO_DISABLE=1\n"
+              "apt-get install gcc python3-dev; pip install triton (triton-windows on Windows) of PyTorch's version\n"
+              "dynamic=True, or @torch._dynamo.disable on the part that fails\n"
+              "a newer PyTorch; rm -rf /tmp/torchinductor_$USER",
        .command = "plimsoll is compiled already"},
       {.name = "no-parameters",
-       .when = {"optimizer got an empty parameter list"},
-       .what = "the optimizer was given nothing to train",
-       .cause = "Everything is frozen, or a generator of parameters was used up before",
-       .confirm = "sum(p.requires_grad for p in model.parameters())",
-       .fix = "unfreeze a part; list(model.parameters())",
+       .when = {"optimizer got an empty parameter list",
+                "is not needed when a module doesn't have any parameters that require a gradient"},
+       .what = "nothing is left to train: the model or the optimizer has no parameters that train",
+       .cause =
+           "Everything is frozen, or adapters were loaded without is_trainable=True\n"
+           "Layers stand in a plain list or dictionary, not in nn.ModuleList, so that the model has no parameters\n"
+           "A generator of parameters was used up before, or a filter by name matches nothing",
+       .confirm = "sum(p.requires_grad for p in model.parameters()); len(list(model.parameters()))",
+       .fix = "unfreeze a part, or PeftModel.from_pretrained(…, is_trainable=True)\n"
+              "nn.ModuleList for layers; list(model.parameters())\n"
+              "correct the filter of names",
        .command = "plimsoll train --freeze PATTERN says what is left to train"},
       {.name = "wrapped-model",
        .when = {"'dataparallel' object has no attribute", "'distributeddataparallel' object has no attribute",
@@ -133,7 +165,9 @@ std::vector<Rule> model_rules() {
            "DataParallel and its kin have forward only; the model itself is their .module. Several visible GPUs make "
            "the Trainer wrap without being asked",
        .confirm = "type(model)",
-       .fix = "model.module.NAME, or accelerator.unwrap_model(model).NAME; CUDA_VISIBLE_DEVICES=0 to use one GPU"},
+       .fix = "model.module.NAME, or accelerator.unwrap_model(model).NAME\n"
+              "CUDA_VISIBLE_DEVICES=0 to use one GPU\n"
+              "getattr(model, 'module', model) where it may be either"},
       {.name = "lightning-notebook-cuda",
        .when = {"lightning can't create new processes if cuda is already initialized"},
        .what = "CUDA was used in a notebook before Lightning forked its processes",

@@ -54,16 +54,17 @@ std::vector<Rule> number_rules() {
        .quotes_losses = true,
        .heals = true,
        .what = "the loss or the gradients became NaN or infinite",
-       .cause = "Half precision overflowed: fp16 instead of bf16\n"
-                "The learning rate is too high, or there is no warm-up\n"
-                "A batch has no labelled token: the loss is 0 / 0\n"
-                "The input is bad: NaN in pixels, a box without area, a checkpoint that was saved after a NaN",
+       .cause =
+           "Half precision overflowed: fp16 instead of bf16\n"
+           "The learning rate is too high, there is no warm-up, or gradients are not clipped\n"
+           "A batch has no labelled token (the loss is 0 / 0), or the loss takes log, sqrt or a division of 0\n"
+           "The input is bad: NaN or infinity in the data, a box without area, a checkpoint that was saved after a NaN",
        .confirm = "find the first step where the loss is not finite, and repeat that batch in F32: still NaN means "
                   "data or learning rate, finite means overflow",
        .fix = "bf16=True (or F32) instead of fp16=True\n"
-              "a learning rate of 1e-5 to 5e-5, warmup_ratio=0.1, max_grad_norm=1\n"
-              "leave out windows whose labels are all -100; go back to a checkpoint from before, for the "
-              "weights since are lost",
+              "a lower learning rate with warm-up (1e-5 to 5e-5 where a transformer is fine-tuned), max_grad_norm=1\n"
+              "leave out samples whose labels are all -100, and repair those whose input is not finite\n"
+              "go back to a checkpoint from before, for the weights since are lost",
        .command = kFirstNaN},
       {.name = "nan-diverged",
        .level = Level::kConsequence,
@@ -75,10 +76,12 @@ std::vector<Rule> number_rules() {
        .what = "training diverged: the loss or the gradients grew from line to line until they became NaN",
        .cause = "The learning rate is too high, there is no warm-up, or gradients are not clipped\n"
                 "Half precision (fp16) overflows again and again\n"
-                "Labels are wrong in the batches where the rise begins",
+                "Labels or inputs are wrong in the batches where the rise begins: not normalised, outliers",
        .confirm = "the same steps with a tenth of the learning rate: the loss falls",
-       .fix = "a learning rate of 1e-5 to 5e-5, warmup_ratio=0.1, max_grad_norm=1\n"
-              "bf16=True instead of fp16=True; go back to a checkpoint from before the rise",
+       .fix = "a tenth of the learning rate (1e-5 to 5e-5 where a transformer is fine-tuned), warmup_ratio=0.1\n"
+              "max_grad_norm=1\n"
+              "bf16=True instead of fp16=True\n"
+              "go back to a checkpoint from before the rise",
        .command = kFirstNaN},
       {.name = "nan-overflow",
        .level = Level::kConsequence,
@@ -116,6 +119,19 @@ std::vector<Rule> number_rules() {
        .fix = "bf16=True instead of fp16=True (Ampere or newer), or F32\n"
               "a lower learning rate, max_grad_norm=1; go back to a checkpoint from before",
        .command = kFirstNaN},
+      {.name = "mask-not-bool",
+       .when = {"only supports boolean masks", "expected mask dtype to be bool", "mask tensor*must be bool",
+                "expected a bool tensor", "expected self.dtype to be bool",
+                "subtraction, the `-` operator, with a bool", "`-` operator, with two bool tensors",
+                "where expected condition to be a boolean tensor"},
+       .refines = {"label-dtype"},
+       .what = "a mask is of another type than this PyTorch takes",
+       .cause =
+           "Code of PyTorch 1.1 or before makes masks with .byte() (uint8), or as numbers; newer versions want bool\n"
+           "A bool mask is subtracted (1 - mask), which newer versions refuse",
+       .confirm = "mask.dtype just before that line; torch.__version__",
+       .fix = ".bool() in place of .byte(), ~mask in place of 1 - mask\n"
+              "a newer version of the package whose line it is, or the PyTorch that it was written for"},
       {.name = "nan-assert",
        .level = Level::kCause,
        .when = {"device-side assert triggered", "cudaerrorassert", "hiperrorassert"},
@@ -139,15 +155,18 @@ std::vector<Rule> number_rules() {
        .heals = true,
        .refines = {"nan-loss"},
        .what = "the loss was NaN from the first line that was printed",
-       .cause = "The data: NaN in pixels, boxes without area, a batch whose labels are all -100 (the loss is 0 / "
-                "0)\n"
-                "The weights: a checkpoint that was saved after a NaN, or weights that were never set\n"
+       .cause = "The data: NaN or infinity in the input, inputs that are not normalised, a batch whose labels are all "
+                "-100 (the loss is 0 / 0)\n"
+                "The weights: a checkpoint that was saved after a NaN, layers that were never set, or a model that "
+                "does not bear fp16\n"
                 "The learning rate is far too high: gradients explode before the first line is printed\n"
-                "fp16 overflows before the first line is printed",
+                "fp16 overflows before the first line is printed, or the loss takes log, sqrt or a division of 0",
        .confirm = "one forward of the first batch in F32 before any update: torch.isfinite of each input, each weight, "
                   "the loss; (labels != -100).sum() > 0",
-       .fix = "leave out or repair what is not finite; begin from weights that are; logging_steps=1 shows whether the "
-              "first step already fails: if not, bf16 and a lower learning rate with warm-up",
+       .fix =
+           "leave out or repair what is not finite, and samples without a label; begin from weights that are finite\n"
+           "bf16 or F32 instead of fp16 (the base model's own type)\n"
+           "a lower learning rate with warm-up; logging_steps=1 shows whether the first step already fails",
        .command =
            "plimsoll check --model DIR --data pages.jsonl names pages, boxes and labels that cannot be; plimsoll "
            "train names the first tensor that is not finite"},
@@ -163,40 +182,47 @@ std::vector<Rule> number_rules() {
        .what = "the loss is NaN in evaluation only",
        .cause = "A batch of the evaluation has no labelled token: the loss is 0 / 0\n"
                 "Evaluation runs in half precision and overflows (fp16_full_eval=True, a model in half precision)\n"
-                "Pages of the evaluation hold NaN, or labels of another data set",
+                "Samples of the evaluation hold NaN, or labels of another data set\n"
+                "The weights or the running statistics of batch normalisation became NaN in training just before",
        .confirm = "evaluate in F32, batch by batch; (labels != -100).sum() of each",
-       .fix = "leave out pages without labels, or give them label O; fp16_full_eval=False",
+       .fix = "leave out samples without labels\n"
+              "fp16_full_eval=False, or bf16\n"
+              "repair the samples that the batch-by-batch evaluation finds",
        .command = "plimsoll eval ends with exit code 6 at a NaN, and names the first tensor"},
       {.name = "anomaly",
        .when = {"returned nan values in its"},
        .refines = with_nan({}),
        .what = "backward of one operation produced NaN (anomaly detection)",
-       .cause = "sqrt, log, division or a norm at 0, or a masked row of attention that is -inf throughout; the "
-                "traceback above the error shows the forward line",
+       .cause = "sqrt, log, division, a power or a norm at 0; the traceback above the error shows the forward line\n"
+                "A masked row of attention, or of a softmax, that is -inf throughout\n"
+                "Forward had overflowed before: half precision, a learning rate that is too high, NaN in the input",
        .confirm = "print that operation's input: zeros or infinities?",
-       .fix = "add an epsilon inside the sqrt, log or division; do not mask whole rows"},
+       .fix = "add an epsilon inside the sqrt, log or division (clamp(min=1e-6))\n"
+              "do not mask whole rows\n"
+              "bf16 or F32, a lower learning rate, if forward's own values are not finite"},
       {.name = "non-finite-gradients",
        .when = {"total norm*is non-finite", "gradient*is non-finite", "non-finite gradient", "gradients are nan",
                 "gradients contain nan"},
        .heals = true,
        .refines = with_nan({}),
        .what = "the gradients are not finite",
-       .cause = "Half precision overflowed\n"
+       .cause = "Half precision overflowed: with GradScaler a few such steps are usual\n"
                 "The learning rate is too high\n"
-                "The batch has no labels",
+                "A batch has no labels, or its input holds NaN",
        .confirm = "torch.autograd.set_detect_anomaly(True) for one step",
-       .fix =
-           "GradScaler (fp16) or bf16; scaler.unscale_(optimizer) before clipping; a lower learning rate with warm-up",
+       .fix = "bf16 instead of fp16; scaler.unscale_(optimizer) before clipping\n"
+              "a lower learning rate with warm-up\n"
+              "leave out batches whose loss is not finite",
        .command = "plimsoll train --bf16 --max-grad-norm 1"},
       {.name = "nan-metrics",
        .level = Level::kConsequence,
        .when = {"input contains nan", "input x contains nan", "input contains infinity"},
        .what = "scikit-learn was given numbers that are not finite",
-       .cause = "In compute_metrics: the model's output is NaN, because training diverged (fp16 overflow, learning "
-                "rate) before; elsewhere: the data itself has holes",
+       .cause = "The model's output is NaN in compute_metrics, because training diverged or overflowed before\n"
+                "The data itself has holes: empty cells, a division by 0 in the features",
        .confirm = "np.isnan(predictions).any(), np.isnan(labels).any(); is the loss NaN, or 0.0 with grad_norm nan?",
-       .fix = "go back to a checkpoint from before and train in bf16 or F32 with a lower learning rate and warm-up; or "
-              "leave out the rows with holes",
+       .fix = "train again from a checkpoint from before, in bf16 or F32 with a lower learning rate and warm-up\n"
+              "df.dropna(), np.nan_to_num, or an imputer for the data",
        .command = "plimsoll train checks every step and stops at the first NaN (exit code 6)"},
       {.name = "loss-scale-minimum",
        // DeepSpeed stays at 1; apex halves until nothing is left.
@@ -214,7 +240,9 @@ std::vector<Rule> number_rules() {
            "which no scaling of the loss changes\n"
            "The loss itself is NaN: NaN in the weights or the input, or a learning rate that made it diverge",
        .confirm = "one forward in F32 on the same batch: finite?",
-       .fix = "bf16 or F32; a lower learning rate with warm-up; start again from the last checkpoint that is finite",
+       .fix = "bf16 or F32\n"
+              "a lower learning rate with warm-up, gradient clipping\n"
+              "start again from the last checkpoint that is finite",
        .command = "plimsoll train --bf16, or --fp16 --fp16-fallback"},
       {.name = "loss-scale-skips",
        .level = Level::kNote,
@@ -230,10 +258,12 @@ std::vector<Rule> number_rules() {
       {.name = "unscale-fp16",
        .when = {"attempting to unscale fp16 gradients"},
        .what = "GradScaler found gradients in half precision",
-       .cause = "The weights themselves are F16 (model.half(), torch_dtype=torch.float16) and fp16=True is on besides: "
-                "mixed precision wants F32 weights",
+       .cause = "The weights that train are F16 (model.half(), torch_dtype=torch.float16, adapters on a model loaded "
+                "so), and fp16=True is on besides: mixed precision wants F32 weights",
        .confirm = "{p.dtype for p in model.parameters() if p.requires_grad}",
-       .fix = "load in F32 (or cast the trained parameters, adapters included, to F32) and keep fp16=True",
+       .fix = "load in F32 and keep fp16=True\n"
+              "with adapters: for p in model.parameters(): if p.requires_grad: p.data = p.data.float()\n"
+              "bf16=True with torch_dtype=torch.bfloat16, on Ampere or newer",
        .command = "plimsoll train --fp16 keeps F32 weights by itself"},
       {.name = "unscale-twice",
        .when = {"unscale_() has already been called", "unscale_() is being called after step()"},
@@ -245,11 +275,14 @@ std::vector<Rule> number_rules() {
       {.name = "scaler-no-inf-checks",
        .when = {"no inf checks were recorded for this optimizer"},
        .what = "GradScaler saw no gradients before step",
-       .cause = "backward was not called on the scaled loss, all gradients are None (everything frozen, or detached), "
-                "or parameters belong to another optimizer",
+       .cause =
+           "backward was not called on the scaled loss, or not before this step\n"
+           "All gradients are None: everything is frozen, or the loss is detached from what trains\n"
+           "The optimizer holds other parameters than the model's: made before it was moved, wrapped or given adapters",
        .confirm = "any(p.grad is not None for p in model.parameters()) after backward",
-       .fix = "scaler.scale(loss).backward(); make the optimizer from the parameters that train, after the model was "
-              "moved"},
+       .fix = "scaler.scale(loss).backward() before scaler.step(optimizer)\n"
+              "unfreeze what shall train\n"
+              "make the optimizer from the parameters that train, after the model was moved"},
       {.name = "scheduler-order",
        .level = Level::kNote,
        .when = {"detected call of `lr_scheduler.step()` before `optimizer.step()`"},
@@ -261,13 +294,19 @@ std::vector<Rule> number_rules() {
        .when = {"backward through the graph a second time", "saved intermediate values of the graph are freed",
                 "saved tensors after they have already been freed"},
        .what = "backward ran twice through the same graph",
-       .cause = "A loss or hidden state from an earlier step is part of this one (summed without .item(), not "
-                "detached), or backward stands inside a loop over one forward",
+       .cause =
+           "A loss or hidden state from an earlier step is part of this one: summed without .item(), not detached\n"
+           "backward is called twice on one forward: two losses that share a graph (a GAN, several tasks), a loop over "
+           "one output\n"
+           "A tensor that depends on weights is computed once before the loop and used in every step",
        .confirm = "which tensor made before this step does the loss depend on?",
-       .fix = ".detach() what is carried from step to step, total += loss.item(); add losses and call backward once"},
+       .fix = "loss = loss1 + loss2, and backward once; or retain_graph=True on all but the last\n"
+              ".detach() what is carried from step to step; total += loss.item()\n"
+              "compute what depends on the weights inside the loop"},
       {.name = "checkpoint-recompute",
        .when = {"recomputed values for the following tensors have different metadata",
-                "a different number of tensors was saved during the original forward and recomputation"},
+                "a different number of tensors was saved during the original forward and recomputation",
+                "trying to save more tensors during recomputation than"},
        .what = "gradient checkpointing computed something else the second time than in forward",
        .cause = "What a block computes changed between the two passes: a cache of keys and values (use_cache) that is "
                 "longer now, autocast or dtypes that differ, dropout or routing that is drawn anew, ZeRO-3 or FSDP "
@@ -275,6 +314,7 @@ std::vector<Rule> number_rules() {
        .confirm = "the shapes in the message; it passes without gradient checkpointing",
        .fix = "model.config.use_cache = False\n"
               "gradient_checkpointing_kwargs={'use_reentrant': True}, or the other way round\n"
+              "the same autocast and mode in both passes; no random branches inside a block\n"
               "newer transformers, accelerate and peft of one age",
        .command = "plimsoll train --budget SIZE recomputes what was computed, bit for bit"},
       {.name = "inplace",
@@ -282,20 +322,39 @@ std::vector<Rule> number_rules() {
                 "a leaf variable that requires grad is being used in an in-place operation",
                 "a view of a leaf variable that requires grad"},
        .what = "a tensor that backward needs was changed in place",
-       .cause = "+=, relu_, masked_fill_ or an assignment to a slice after the tensor was used; or an optimizer step "
-                "between two backwards",
+       .cause = "+=, relu_, masked_fill_ or an assignment to a slice changes a tensor after it was used\n"
+                "An optimizer step, or another change of the weights, stands between a forward and its backward (GANs, "
+                "several losses)\n"
+                "DistributedDataParallel called twice before one backward broadcasts its buffers in place\n"
+                "An assignment to a parameter itself (a leaf) outside torch.no_grad()",
        .confirm = "torch.autograd.set_detect_anomaly(True) names the forward line",
-       .fix = "write x = x + y instead of x += y; clone() before assigning"},
+       .fix = "x = x + y instead of x += y, ReLU(inplace=False), clone() before assigning\n"
+              "all backwards before the first optimizer.step()\n"
+              "broadcast_buffers=False in DistributedDataParallel\n"
+              "with torch.no_grad(): around changes of weights"},
+      {.name = "loss-not-scalar",
+       .when = {"grad can be implicitly created only for scalar outputs"},
+       .what = "backward was called on a loss that is no single number",
+       .cause =
+           "The loss was not reduced: reduction='none', a loss for each sample or token, or the logits themselves\n"
+           "DataParallel gives one loss for each GPU\n"
+           "Several losses were stacked, or a tensor was added that has more than one element",
+       .confirm = "print(loss.shape) just before backward",
+       .fix = "loss.mean() or loss.sum() before backward\n"
+              "loss = loss.mean() under DataParallel, or CUDA_VISIBLE_DEVICES=0, or torchrun\n"
+              "loss.backward(gradient=…), where a vector is meant"},
       {.name = "no-gradient",
        .when = {"does not require grad and does not have a grad_fn"},
        .what = "the loss does not depend on anything that trains",
-       .cause = "All parameters are frozen\n"
+       .cause = "All parameters are frozen, or the adapters are: loaded without is_trainable=True, or not active\n"
                 "Gradient checkpointing with frozen embeddings (adapters) loses the graph\n"
-                "Forward ran under no_grad, or the loss was detached (.item(), argmax)",
+                "Forward ran under no_grad or inference_mode, or the loss was made from detached values (.item(), "
+                "argmax, NumPy, a new tensor)",
        .confirm = "loss.requires_grad; [n for n, p in model.named_parameters() if p.requires_grad]",
        .fix = "with adapters and checkpointing: model.enable_input_require_grads(), or "
               "gradient_checkpointing_kwargs={'use_reentrant': False}\n"
-              "unfreeze what shall train",
+              "PeftModel.from_pretrained(…, is_trainable=True); requires_grad_(True) on what shall train\n"
+              "compute the loss from the model's own output, outside no_grad, without .item() or torch.tensor(…)",
        .command = "plimsoll train --lora-rank 8 or --freeze PATTERN recomputes correctly"},
       {.name = "checkpoint-frozen-input",
        .level = Level::kNote,
@@ -311,10 +370,14 @@ std::vector<Rule> number_rules() {
        .when = {"not implemented for 'half'", "not implemented for 'bfloat16'", "not implemented for 'float8"},
        .without = {"nll_loss"},
        .what = "an operation does not exist for half precision on this device",
-       .cause = "A model in F16 or BF16 runs on the CPU (torch_dtype was set, but the model was not moved), or this "
-                "PyTorch lacks the kernel",
+       .cause =
+           "A model in F16 or BF16 runs on the CPU: torch_dtype was set, and the model was not moved, or no GPU is "
+           "visible\n"
+           "The operation has no kernel for that type in this PyTorch, on the GPU either (quantile, eig, some losses)",
        .confirm = "next(model.parameters()).device and .dtype",
-       .fix = "model.float() on the CPU, or model.to('cuda'); newer PyTorch has more kernels",
+       .fix = "model.to('cuda') (see that torch.cuda.is_available()), or model.float() on the CPU\n"
+              "x.float() around that operation\n"
+              "a newer PyTorch, which has more kernels",
        .command = "plimsoll train --bf16 runs on the CPU"},
       {.name = "loss-classes",
        .when = {"expected floating point type for target with class probabilities"},
@@ -331,13 +394,18 @@ std::vector<Rule> number_rules() {
                 "expected object of scalar type long but got", "cross_entropy*not implemented for",
                 "tensors used as indices must be long",
                 "argument #1 'indices' to have one of the following scalar types: long",
-                "expected tensor for argument #1 'indices'"},
+                "expected tensor for argument #1 'indices'", "expected dtype int64 for index"},
        .refines = {"dtype-mismatch", "half-on-cpu"},
        .what = "labels or indices are not whole numbers of 64 bits",
-       .cause = "A collator made floats (or int32) of labels, input_ids or bbox: NumPy's default on Windows is int32, "
-                "of lists with None it is float",
+       .cause = "Labels or ids became floats: a column with empty cells, NumPy's or pandas' division, torch.tensor of "
+                "floats\n"
+                "They are int32: NumPy's default on Windows\n"
+                "The arguments are swapped, or features were passed where token ids belong (an embedding takes ids)\n"
+                "The loss takes class numbers, and got one-hot rows or probabilities",
        .confirm = "print {k: v.dtype for k, v in batch.items()}",
-       .fix = "torch.tensor(labels, dtype=torch.long), and the same for input_ids and bbox",
+       .fix = "labels.long(), or torch.tensor(labels, dtype=torch.long), and the same for input_ids\n"
+              "loss_fn(logits, labels) in this order; inputs_embeds instead of input_ids for vectors\n"
+              "labels.argmax(-1) for one-hot rows; BCEWithLogitsLoss or MSELoss where floats are meant",
        .command = "plimsoll check --data pages.jsonl"},
       {.name = "dtype-double",
        .when = {"but got scalar type double", "expected float but got double", "but found double",
@@ -345,12 +413,14 @@ std::vector<Rule> number_rules() {
                 "expected double but got float", "but got torch.doubletensor", "torch.doubletensor) and weight type"},
        .refines = {"dtype-mismatch", "device-mismatch"},
        .what = "an operation got floats of 64 bits beside floats of 32 bits",
-       .cause =
-           "The data are NumPy arrays: their floats have 64 bits unless told otherwise, and torch.from_numpy keeps "
-           "them\n"
-           "The model was made .double(), and its input was not",
+       .cause = "The data are NumPy arrays or Python floats: their floats have 64 bits unless told otherwise, and "
+                "torch.from_numpy keeps them\n"
+                "The model or a parameter was made .double(), and its input was not\n"
+                "A class weight, a target or a constant in the loss has 64 bits",
        .confirm = "print {k: v.dtype for k, v in batch.items()} and {p.dtype for p in model.parameters()}",
-       .fix = "x.float(), or array.astype(numpy.float32), where the batch is made"},
+       .fix = "x.float(), or array.astype(numpy.float32), where the batch is made\n"
+              "model.double() where 64 bits are meant\n"
+              "torch.get_default_dtype(): no set_default_dtype(torch.float64)"},
       {.name = "dtype-mismatch",
        .when = {"expected scalar type", "must have the same dtype", "to have the same dtype",
                 "expected object of scalar type", "input type*and bias type*should be the same",
@@ -361,19 +431,31 @@ std::vector<Rule> number_rules() {
                 "input type (*floattensor) and weight type", "input type (*halftensor) and weight type",
                 "mixed dtype (cpu): expect"},
        .what = "an operation got tensors of different types",
-       .cause = "The model is in half precision and the input (pixel_values above all) in F32, or the reverse; a layer "
-                "made in forward, a buffer or an adapter kept the other type",
+       .cause = "The model is in half precision and its input (pixel_values above all) in F32, or the reverse\n"
+                "A part of the model kept another type: adapters, a new head, norms or lm_head that were cast to F32 "
+                "(prepare_model_for_kbit_training), a buffer\n"
+                "Forward runs without autocast: generation, evaluation or a loop of your own, on a model that was "
+                "trained with it\n"
+                "The two tensors come from different sources: a target, a mask, a cache or a constant",
        .confirm = "print {k: v.dtype for k, v in batch.items()} and {p.dtype for p in model.parameters()}",
-       .fix = "pixel_values.to(model.dtype); or keep the model in F32 and train under autocast (fp16=True, bf16=True)",
+       .fix =
+           "x.to(model.dtype) on the inputs; or keep the model in F32 and train under autocast (fp16=True, bf16=True)\n"
+           "with torch.autocast('cuda', dtype=torch.bfloat16): around forward and generate\n"
+           "cast the odd part: head.to(model.dtype), or all of model.to(torch.bfloat16)\n"
+           "bnb_4bit_compute_dtype equal to the type of training, for 4 bits",
        .command = "plimsoll train --bf16 or --fp16 keeps types apart by itself"},
       {.name = "bf16-unsupported",
        .when = {"does not support bfloat16", "setup doesn't support bf16", "bf16 mixed precision requires",
                 "--tf32 requires ampere", "bfloat16 is only supported on gpus", "bf16/gpu", "bfloat16 is not supported",
                 "bf16 is not supported", "current device does not support bfloat16", "device does not support bf16"},
        .what = "this GPU has no bfloat16",
-       .cause = "bfloat16 needs compute capability 8.0 (Ampere) or newer; T4, V100 and older lack it",
-       .confirm = "torch.cuda.is_bf16_supported(); torch.cuda.get_device_capability()",
-       .fix = "fp16=True instead of bf16=True, with F32 weights",
+       .cause = "The GPU is older than Ampere (compute capability 8.0): T4, V100 and older have no bfloat16\n"
+                "PyTorch sees no GPU at all: a CPU build, no driver, a job without one\n"
+                "PyTorch is older than 1.10, or its CUDA than 11.0",
+       .confirm = "torch.cuda.is_available(); torch.cuda.get_device_capability(); torch.version.cuda",
+       .fix = "fp16=True instead of bf16=True, with F32 weights\n"
+              "make the GPU visible, if torch.cuda.is_available() is False\n"
+              "tf32=False, bf16=False; a newer PyTorch",
        .command = "plimsoll train --bf16 runs on any processor"},
       {.name = "fp16-without-gpu",
        .level = Level::kConsequence,
@@ -381,9 +463,13 @@ std::vector<Rule> number_rules() {
                 "fp16 half precision evaluation*can only be used on", "fp16=true*requires a gpu",
                 "fp16 mixed precision requires"},
        .what = "fp16 was asked for where there is no GPU",
-       .cause = "The Trainer's fp16 needs CUDA, and PyTorch sees none",
-       .confirm = "torch.cuda.is_available()",
-       .fix = "leave fp16 out, or make the GPU visible: plimsoll doctor",
+       .cause = "PyTorch sees no GPU: a notebook or job without one, or CUDA_VISIBLE_DEVICES that hides it\n"
+                "PyTorch is a CPU build, or the driver does not work\n"
+                "The machine has none (a Mac): this fp16 needs CUDA",
+       .confirm = "torch.cuda.is_available(); torch.version.cuda; nvidia-smi",
+       .fix = "choose a runtime or job with a GPU\n"
+              "install PyTorch for CUDA, or repair the driver: plimsoll doctor\n"
+              "fp16=False (and fp16_full_eval=False)",
        .command = "plimsoll train --fp16 or --bf16 run on the processor"},
   };
 }

@@ -47,22 +47,27 @@ std::vector<Rule> package_rules() {
        .confirm = "ls $(python -c 'import sysconfig; print(sysconfig.get_path(\"include\"))')/Python.h",
        .fix = "apt-get install python3-dev (python3.X-dev of the same version), or a Python of conda or uv"},
       {.name = "extension-missing",
-       .when = {"torch_extensions*cannot open shared object file", "ds_opt_adam"},
+       .when = {"torch_extensions*cannot open shared object file", "ds_opt_adam", "unable to jit load the"},
        .refines = {"library-missing", "build-cuda-mismatch"},
        .what = "a kernel that DeepSpeed compiles at run time was not built",
-       .cause = "The build failed earlier in the log, or an interrupted one left its lock or half its files in "
-                "~/.cache/torch_extensions",
+       .cause = "The build failed earlier in the log: no nvcc, another CUDA than PyTorch's, no compiler\n"
+                "An interrupted build left its lock or half its files in ~/.cache/torch_extensions",
        .confirm = "the first compiler error in the log; ls ~/.cache/torch_extensions",
-       .fix = "rm -rf ~/.cache/torch_extensions and start again; then repair the compiler error that shows"},
+       .fix = "rm -rf ~/.cache/torch_extensions and start again, then repair the compiler error that shows\n"
+              "install the CUDA toolkit of torch.version.cuda and a compiler; DS_BUILD_OPS=0\n"
+              "no offload (torch's own AdamW) where the kernel cannot be built"},
       {.name = "torchvision-version",
        .when = {"operator torchvision::nms does not exist", "couldn't load custom c++ ops",
                 "partially initialized module 'torchvision'", "module 'torchvision' has no attribute 'extension'"},
        .refines = {"name-missing", "packages-ages", "module-missing", "undefined-symbol", "lazy-import"},
        .what = "torchvision was built for another PyTorch",
-       .cause = "One of the two was upgraded or reinstalled alone, or one is a CPU build and the other not",
+       .cause = "torch or torchvision was upgraded or reinstalled alone (by another package's requirements, too)\n"
+                "One of the two is a CPU build, or of another CUDA, or of conda while the other is pip's",
        .confirm = "pip list | grep -i torch: 2.6 goes with 0.21, 2.5 with 0.20, 2.4 with 0.19, 2.1 with 0.16",
-       .fix =
-           "install both at once: pip install -U torch torchvision --index-url https://download.pytorch.org/whl/cu126"},
+       .fix = "install both at once: pip install -U torch torchvision --index-url "
+              "https://download.pytorch.org/whl/cu126, torchaudio too if it is there\n"
+              "pip uninstall torchvision, if nothing uses it\n"
+              "a fresh environment of pip or of conda alone"},
       {.name = "torch-version",
        .when = {"disabling pytorch because pytorch", "module 'torch*' has no attribute",
                 "module 'torch' has no attribute", "name 'nn' is not defined",
@@ -75,24 +80,35 @@ std::vector<Rule> package_rules() {
            "not have yet\n"
            "The package is older, and uses names that PyTorch has dropped (torch._six went with 2.0)",
        .confirm = "pip show torch transformers; the name in the message",
-       .fix = "a newer PyTorch, or the older version of that package which was made for it"},
+       .fix = "a newer PyTorch (with its torchvision), then restart Python\n"
+              "the older version of that package which was made for this PyTorch\n"
+              "a newer version of the package, if it uses a name that PyTorch has dropped"},
       {.name = "hub-version",
        .when = {"cannot import name*from 'huggingface_hub", "huggingface-hub>=*is required",
                 "huggingface_hub>=*is required", "huggingface-hub*<1.0 is required"},
        .refines = {"name-missing", "packages-ages", "module-missing"},
        .what = "huggingface_hub is of another version than the package that uses it",
-       .cause = "Names were dropped (cached_download with 0.26) or are newer than what is installed",
+       .cause = "Names were dropped (cached_download with 0.26, others with 1.0), and transformers, datasets or "
+                "diffusers is older\n"
+                "They are newer than the installed huggingface_hub",
        .confirm = "pip list | grep -iE 'huggingface|transformers|datasets|diffusers'",
-       .fix = "pip install -U transformers datasets huggingface_hub; or 'huggingface_hub<0.26' for an old package"},
+       .fix = "pip install -U transformers datasets diffusers huggingface_hub, then restart Python\n"
+              "pip install 'huggingface_hub<0.26' for an old package; 'huggingface_hub<1.0' where the message asks for "
+              "it"},
       {.name = "transformers-names",
        .when = {"cannot import name*from 'transformers", "module transformers has no attribute",
                 "module transformers.*has no attribute", "no module named 'transformers.",
                 "module 'transformers*' has no attribute"},
        .refines = {"name-missing", "packages-ages", "module-missing", "module-attribute"},
        .what = "the script wants a name that the installed transformers does not have",
-       .cause = "It is newer than the installed version, or was dropped since (AdamW in 4.49, HfFolder and others)",
+       .cause = "The name is newer than the installed version\n"
+                "It was dropped or moved since the script or package was written: AdamW in 4.49, HfFolder, names of "
+                "transformers 5\n"
+                "The old version is still loaded: the package was upgraded while this Python (a notebook's kernel) ran",
        .confirm = "pip show transformers; the name in the message",
-       .fix = "the version that the script was written for; or the new name: torch.optim.AdamW for AdamW"},
+       .fix = "pip install -U transformers (and peft, trl, accelerate with it), then restart Python or the kernel\n"
+              "the new name: torch.optim.AdamW for AdamW\n"
+              "the version that the script was written for: pip install 'transformers==VERSION'"},
       {.name = "load-metric",
        .when = {"cannot import name 'load_metric' from 'datasets'", "module 'datasets' has no attribute 'load_metric'"},
        .refines = {"name-missing", "packages-ages", "module-missing", "module-attribute"},
@@ -117,18 +133,24 @@ std::vector<Rule> package_rules() {
                 "requires the protobuf library but it was not found"},
        .refines = {"name-missing", "packages-ages", "module-missing", "worker-exception"},
        .what = "protobuf is of another version than the packages that use it",
-       .cause = "Files generated for protobuf 3 do not load in version 4 and newer, and the reverse",
+       .cause = "Files generated for protobuf 3 do not load in version 4 and newer, and the reverse\n"
+                "It is not installed, and the tokenizer is converted with it",
        .confirm = "pip show protobuf",
-       .fix = "pip install 'protobuf==3.20.*', or newer versions of tensorboard, onnx, wandb and whatever is in the "
-              "traceback; PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION=python for a moment"},
+       .fix = "pip install 'protobuf==3.20.*', then restart Python\n"
+              "newer versions of tensorboard, onnx, wandb and whatever is in the traceback\n"
+              "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION=python for a moment; pip install protobuf, where it is missing"},
       {.name = "tokenizers-too-old",
        .when = {"did not match any variant of untagged enum", "tokenizers>=*is required", "expected `,` or `}` at line",
                 "unknown variant*expected one of"},
        .refines = {"name-missing", "packages-ages", "module-missing"},
-       .what = "tokenizer.json was written by a newer version of tokenizers than is installed",
-       .cause = "Its form changed with tokenizers 0.19 and 0.20, which come with transformers 4.40 and 4.45",
-       .confirm = "pip show tokenizers transformers",
-       .fix = "pip install -U transformers tokenizers; for LoRA checkpoints, take the base model's tokenizer"},
+       .what = "tokenizer.json cannot be read: a newer version of tokenizers wrote it, or it is damaged",
+       .cause = "tokenizer.json was written by newer tokenizers: its form changed with 0.19 and 0.20, which come with "
+                "transformers 4.40 and 4.45\n"
+                "tokenizer.json is cut short, edited by hand or a Git LFS pointer",
+       .confirm = "pip show tokenizers transformers; python -m json.tool tokenizer.json",
+       .fix = "pip install -U transformers tokenizers, then restart Python\n"
+              "download tokenizer.json again, or take the base model's tokenizer\n"
+              "use_fast=False, where the slow tokenizer's files are there"},
       {.name = "sentencepiece-file",
        .when = {"typeerror: not a string", "could not parse modelproto", "[model_proto->parsefromarray",
                 "sentencepiece_processor.cc"},
@@ -138,7 +160,9 @@ std::vector<Rule> package_rules() {
                 "None\n"
                 "The file is a Git LFS pointer, or was cut short",
        .confirm = "ls -l the model's directory: such a file has some hundred KiB or more",
-       .fix = "download it again, or take the tokenizer from the base model"},
+       .fix = "download it again, or take the tokenizer from the base model\n"
+              "load it from the directory or name that has the file; legacy=False; use_fast=True, where tokenizer.json "
+              "is there"},
       {.name = "keras-3",
        .when = {"currently installed version of keras is keras 3"},
        .refines = {"name-missing", "packages-ages", "module-missing", "lazy-import"},
@@ -148,12 +172,13 @@ std::vector<Rule> package_rules() {
        .fix = "pip install tf-keras; or USE_TF=0, if TensorFlow is not needed"},
       {.name = "tensorflow-broken",
        .when = {"_pywrap_tensorflow_internal", "failed to load the native tensorflow runtime"},
-       .refines = {"name-missing", "packages-ages", "module-missing", "lazy-import", "library-missing"},
+       .refines = {"name-missing", "packages-ages", "module-missing", "lazy-import", "library-missing", "dll-missing"},
        .what = "TensorFlow is installed and cannot be loaded, and transformers imports it",
        .cause = "Its installation is broken, Windows lacks the Visual C++ runtime, or the processor lacks AVX",
        .confirm = "python -c 'import tensorflow'",
-       .fix = "USE_TF=0 or pip uninstall tensorflow, if only PyTorch is used; else reinstall it with the Visual C++ "
-              "redistributable"},
+       .fix = "USE_TF=0, or pip uninstall tensorflow, if only PyTorch is used\n"
+              "install the Visual C++ redistributable, then pip install --force-reinstall tensorflow\n"
+              "an older TensorFlow for a processor without AVX"},
       {.name = "rust-missing",
        .when = {"can't find rust compiler", "error: can't find rust",
                 "cargo, the rust package manager, is not installed", "failed building wheel for tokenizers",
@@ -170,21 +195,26 @@ std::vector<Rule> package_rules() {
        .without_anywhere = {"without a matching cuda version"},
        .refines = {"module-missing"},
        .what = "pip could not build a package from source",
-       .cause = "There is no ready wheel for this Python and system, and a compiler, headers or PyTorch itself (in an "
-                "isolated build) are missing",
-       .confirm = "the first error above that line",
-       .fix = "a Python version that has wheels; apt-get install build-essential python3-dev; --no-build-isolation for "
-              "flash-attn and its like, with torch installed before"},
+       .cause = "There is no ready wheel for this Python and system: Python is too new or the package old\n"
+                "A compiler, headers or libraries are missing\n"
+                "The build needs PyTorch, NumPy or CUDA, which pip's isolated build hides",
+       .confirm = "the first error above that line; python --version",
+       .fix = "a Python version that has wheels (3.10 to 3.12 for most), or a newer version of the package\n"
+              "apt-get install build-essential python3-dev, and what the first error names\n"
+              "pip install --no-build-isolation, with torch installed before (flash-attn and its like)\n"
+              "conda's package of it"},
       {.name = "pip-version",
        .level = Level::kConsequence,
        .when = {"no matching distribution found for", "could not find a version that satisfies the requirement",
                 "requires a different python", "requires-python"},
        .what = "pip finds no version of a package for this Python",
-       .cause = "The package has none for this Python version or system, the name is misspelt, or the index is not "
-                "reached",
+       .cause = "The package has none for this Python version or system: Python is too new or too old\n"
+                "The name is misspelt, or on another index (PyTorch's wheels: --index-url)\n"
+                "The index is not reached: no network, a proxy, a mirror without it",
        .confirm = "python --version; the list of versions in the message",
-       .fix =
-           "the Python version that the package supports, or another version of it; --index-url for PyTorch's wheels"},
+       .fix = "the Python version that the package supports, or another version of the package\n"
+              "--index-url https://download.pytorch.org/whl/… for PyTorch's wheels; the right name\n"
+              "https_proxy, or a machine with network; pip install -U pip"},
       {.name = "msvc-missing",
        .when = {"microsoft visual c++ 14.0 or greater is required", "unable to find vcvarsall.bat",
                 "error checking compiler version for cl"},
@@ -195,12 +225,18 @@ std::vector<Rule> package_rules() {
        .fix = "install \"Desktop development with C++\" of the build tools; start from their x64 prompt; or a ready "
               "wheel"},
       {.name = "python-too-old",
-       .when = {"'type' object is not subscriptable", "unsupported operand type(s) for |: 'type'",
-                "unsupported operand type(s) for |", "requires python 3", "cannot import name 'literal' from 'typing'"},
+       .when = {"'type' object is not subscriptable", "unsupported operand type(s) for |: 'type'", "requires python 3",
+                "cannot import name 'literal' from 'typing'", "unsupported operand type(s) for |: '_genericalias'",
+                "unsupported operand type(s) for |: 'nonetype' and 'type'",
+                "unsupported operand type(s) for |: '_specialform'",
+                "unsupported operand type(s) for |: 'builtin_function_or_method'"},
        .what = "this Python is older than the code needs",
-       .cause = "list[int] needs Python 3.9, int | None needs 3.10",
+       .cause =
+           "list[int] needs Python 3.9, int | None needs 3.10, and the code or a package in the traceback uses them",
        .confirm = "python --version",
-       .fix = "a newer Python, or an older version of that package"},
+       .fix = "a newer Python\n"
+              "from __future__ import annotations, typing.List and Optional, in your own code\n"
+              "an older version of that package"},
       {.name = "python-too-new",
        .when = {"mutable default*for field*is not allowed", "module 'collections' has no attribute",
                 "cannot import name*from 'collections'", "module 'inspect' has no attribute 'getargspec'",
@@ -222,14 +258,17 @@ std::vector<Rule> package_rules() {
            "distutils.version went with setuptools 59.6, pkg_resources with later ones; old PyTorch, tensorboard and "
            "build scripts use them",
        .confirm = "pip show setuptools",
-       .fix = "pip install 'setuptools<70' (59.5.0 for distutils.version), or a newer version of the package in the "
-              "traceback"},
+       .fix = "pip install 'setuptools<70' (59.5.0 for distutils.version)\n"
+              "a newer version of the package in the traceback\n"
+              "python -m ensurepip; pip install setuptools, where it is missing (Python 3.12 and venvs)"},
       {.name = "openmp-twice",
        .when = {"omp: error #15", "libiomp5md.dll, but found", "initializing libiomp5"},
        .what = "two copies of the OpenMP library are loaded",
        .cause = "PyTorch of pip beside NumPy or OpenCV of conda, each with its own",
        .confirm = "which packages come from conda and which from pip: conda list",
-       .fix = "install all from one of the two; KMP_DUPLICATE_LIB_OK=TRUE hides it, and may give wrong results"},
+       .fix = "install all from one of the two, in a fresh environment\n"
+              "remove the second libiomp5md.dll (conda's Library\\bin), or import torch first\n"
+              "KMP_DUPLICATE_LIB_OK=TRUE hides it, and may give wrong results"},
       {.name = "container-runtime",
        .when = {"unknown or invalid runtime name: nvidia", "unknown runtime specified nvidia",
                 "could not select device driver", "nvidia-container-cli: initialization error",
@@ -238,10 +277,13 @@ std::vector<Rule> package_rules() {
        .refines = {"no-driver"},
        .what = "Docker cannot give the container a GPU",
        .cause = "NVIDIA's container toolkit is not installed or not set up in Docker\n"
-                "The host has no working driver, or Docker Desktop runs without WSL 2",
+                "The host has no working driver, or none that serves the image's CUDA\n"
+                "Docker Desktop runs without WSL 2, or the service was not restarted",
        .confirm = "nvidia-smi on the host; docker info | grep -i runtime",
        .fix = "install nvidia-container-toolkit; sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl "
-              "restart docker"},
+              "restart docker\n"
+              "repair the host's driver: nvidia-smi there\n"
+              "the WSL 2 backend in Docker Desktop, and NVIDIA's driver for Windows"},
       {.name = "driver-stub",
        .when = {"cuda driver is a stub library", "cudaerrorstublibrary", "error 34"},
        .refines = {"no-device", "cuda-unknown", "no-driver"},
@@ -262,25 +304,39 @@ std::vector<Rule> package_rules() {
                 "xformers wasn't build with cuda support", "no module named 'xformers'"},
        .refines = {"module-missing"},
        .what = "xFormers is not usable with this PyTorch or this GPU",
-       .cause = "Its wheel was built for another PyTorch or CUDA, or the inputs are of a type or shape that no kernel "
-                "takes",
+       .cause = "Its wheel was built for another PyTorch or CUDA\n"
+                "The inputs are of a type or shape, or on a device, that no kernel takes: F32 or the CPU, a head that "
+                "is too large, an old or very new GPU\n"
+                "It is not installed",
        .confirm = "python -m xformers.info",
-       .fix = "pip install -U xformers for the installed PyTorch; attn_implementation='sdpa' needs none"},
+       .fix =
+           "pip install -U xformers for the installed PyTorch, or leave it out: attn_implementation='sdpa' needs none\n"
+           "half precision on the GPU\n"
+           "no enable_xformers_memory_efficient_attention()"},
       {.name = "wandb-network",
        .when = {"wandb.errors.commerror", "run initialization has timed out",
                 "host='api.wandb.ai'*max retries exceeded", "wandb.errors.errors.commerror"},
-       .refines = {"wandb-key", "hub-unreachable"},
-       .what = "Weights & Biases could not be reached",
-       .cause = "No network on this node, a proxy, or their service was down",
+       .refines = {"wandb-key", "hub-unreachable", "load-name"},
+       .what = "Weights & Biases could not be reached, or refused the run",
+       .cause =
+           "No network on this node, a proxy or firewall, or their service was down\n"
+           "The entity or project does not exist, or the key has no right to it: the message then says so (403, 404)\n"
+           "wandb is too old, or its service process did not start (a full disk, a small time-out)",
        .confirm = "curl -I https://api.wandb.ai",
-       .fix = "WANDB_MODE=offline and wandb sync later; report_to='none'"},
+       .fix = "WANDB_MODE=offline, and wandb sync later; report_to='none'\n"
+              "the right entity= and project=, and a key that may write there\n"
+              "pip install -U wandb; WANDB_INIT_TIMEOUT=300"},
       {.name = "mlflow-limit",
        .when = {"mlflow.exceptions.mlflowexception", "mlflow.exceptions.restexception"},
        .what = "MLflow refused what the Trainer reported",
-       .cause = "A parameter is longer than it allows (250 or 500 characters), a run's parameters changed, or the "
-                "server is not reached",
+       .cause = "The server or tracking directory is not reached, or refuses the log-in\n"
+                "A parameter is longer than it allows (250, 500 or 6000 characters), or was logged before with another "
+                "value\n"
+                "The experiment was deleted, or a name or metric has characters that it does not take",
        .confirm = "the text behind MlflowException",
-       .fix = "MLFLOW_FLATTEN_PARAMS=TRUE, report_to without 'mlflow', or a newer server"},
+       .fix = "MLFLOW_TRACKING_URI and its log-in as the server wants them\n"
+              "a new run for each training; MLFLOW_FLATTEN_PARAMS=TRUE; a newer server\n"
+              "report_to without 'mlflow'"},
       {.name = "command-missing",
        .level = Level::kConsequence,
        .when = {": command not found", "execve(): *no such file or directory", "sh: *: not found$",
@@ -293,8 +349,9 @@ std::vector<Rule> package_rules() {
        .cause = "The environment is not active in this shell or batch job, the module is not loaded, or the program is "
                 "not installed",
        .confirm = "which NAME; echo $PATH, in the job itself",
-       .fix =
-           "source ~/miniconda3/etc/profile.d/conda.sh before conda activate; module load …; the program's full path"},
+       .fix = "source ~/miniconda3/etc/profile.d/conda.sh before conda activate; module load …\n"
+              "the program's full path, or python -m NAME\n"
+              "install it in the environment or image that runs the job"},
       {.name = "program-not-started",
        .when = {"permissionerror*", "[winerror 5]", "[winerror 193]", "oserror: [errno 8] exec format error"},
        .with = {{"_execute_child", "posix_spawn(", "createprocess("}},
@@ -305,6 +362,28 @@ std::vector<Rule> package_rules() {
                 "The program is for another kind of machine, or a security setting forbids it",
        .confirm = "call the program by the same path in a shell; ls -l on it",
        .fix = "the full path of the program (…\\Tesseract-OCR\\tesseract.exe); chmod +x"},
+      {.name = "drive-mount",
+       .when = {"credential propagation was unsuccessful", "valueerror: mount failed",
+                "mountpoint must not already contain", "mountpoint must not contain a space"},
+       .what = "Google Drive could not be mounted in the notebook",
+       .cause = "The question for access was closed, or answered with another account or without all the rights\n"
+                "The browser blocks the question's window or its cookies\n"
+                "The directory to mount at exists and is not empty",
+       .confirm = "run the cell with drive.mount alone, and see whether the window of the question opens",
+       .fix = "run the cell again, and allow everything with the notebook's own account\n"
+              "drive.mount('/content/drive', force_remount=True); restart the runtime\n"
+              "without Drive: upload the files, or take them from the hub"},
+      {.name = "argument-twice",
+       .when = {"got multiple values for keyword argument", "got multiple values for argument"},
+       .what = "a function gets one of its arguments twice",
+       .cause =
+           "A keyword is passed that the caller passes too: a processor or a Trainer fills it itself (header_text, "
+           "return_tensors, text), or **kwargs holds it\n"
+           "More positional arguments than the function has before that one: self forgotten, or an older order of "
+           "parameters",
+       .confirm = "inspect.signature(FUNCTION), and the line of your own code that the traceback names",
+       .fix = "leave the argument that the message names out of the call, or out of **kwargs\n"
+              "pass arguments by name"},
       {.name = "yaml-loader",
        .when = {"load() missing 1 required positional argument: 'loader'"},
        .what = "PyYAML 6 or later wants a Loader, and the code that calls yaml.load is older",
@@ -319,8 +398,8 @@ std::vector<Rule> package_rules() {
            "Unsloth builds llama.cpp when a model is exported, and could not (no cmake or compiler, no network, no "
            "rights); the training before it is not concerned",
        .confirm = "ls llama.cpp: no llama-quantize",
-       .fix = "git clone llama.cpp, build it with cmake, and export again; or save_pretrained_merged without GGUF and "
-              "convert it on another machine"},
+       .fix = "git clone llama.cpp, build it with cmake, and export again\n"
+              "save_pretrained_merged without GGUF, and convert it on another machine"},
       {.name = "slurm-submit",
        .when = {"batch job submission failed", "requested node configuration is not available",
                 "invalid generic resource (gres)", "unable to allocate resources", "qosmax", "assocmax",
@@ -328,7 +407,9 @@ std::vector<Rule> package_rules() {
        .what = "Slurm did not accept the job or its step",
        .cause = "GPUs, memory, time or account in the request are not available in that partition",
        .confirm = "sinfo -o '%P %G %m %l'; sacctmgr show assoc user=$USER",
-       .fix = "ask for what the partition has: --gres, --mem, --time, --account"},
+       .fix = "ask for what the partition has: --gres, --mem, --time\n"
+              "an account and partition that you may use: --account, --partition\n"
+              "fewer jobs at once, where a limit (QOS, association) is named"},
       {.name = "node-failure",
        .when = {"due to node failure", "node_fail", "node failure on"},
        .from_outside = true,
@@ -356,7 +437,8 @@ std::vector<Rule> package_rules() {
        .cause = "The node ran low on memory or disk, or the pod used more temporary storage than its limit: "
                 "checkpoints and caches count",
        .confirm = "kubectl describe pod NAME: the resource in the message",
-       .fix = "larger requests for memory and ephemeral-storage; checkpoints and HF_HOME on a volume"},
+       .fix = "larger requests for memory and ephemeral-storage\n"
+              "checkpoints and HF_HOME on a volume; save_total_limit"},
       {.name = "ray-memory",
        .when = {"killed due to the node running low on memory", "ray.exceptions.outofmemoryerror"},
        .from_outside = true,
@@ -373,13 +455,17 @@ std::vector<Rule> package_rules() {
        .cause = "The limit on a user's processes (ulimit -u) or the container's on pids: many workers, each with a "
                 "thread for every core",
        .confirm = "ulimit -u; cat /sys/fs/cgroup/pids.max",
-       .fix = "OMP_NUM_THREADS=1 and OPENBLAS_NUM_THREADS=1, fewer workers; docker run --pids-limit=-1"},
+       .fix = "OMP_NUM_THREADS=1 and OPENBLAS_NUM_THREADS=1, fewer workers\n"
+              "end what is left of earlier runs: ps -u $USER\n"
+              "docker run --pids-limit=-1; ulimit -u larger"},
       {.name = "nfs-lock",
        .when = {"errno 37] no locks available", "the file lock*could not be acquired"},
        .what = "a file cannot be locked",
        .cause = "The disk (NFS, Lustre) has no locks, or a process that died left a .lock file in the cache",
        .confirm = "the path in the message; mount | grep the disk",
-       .fix = "delete the .lock file; HF_HOME on a local disk"},
+       .fix = "delete the .lock file, when no other run uses it\n"
+              "HF_HOME (and HF_DATASETS_CACHE) on a local disk\n"
+              "let one rank alone download and prepare, the others after it"},
       {.name = "illegal-instruction",
        .when = {"^illegal instruction", "illegal instruction (core dumped)", "exitcode: -4", "exitcode : -4",
                 "exitcode  : -4", "signals.sigill", "(sigill)", "signal 4 "},
@@ -404,9 +490,12 @@ std::vector<Rule> package_rules() {
        .refines = {"worker-exception"},
        .what = "a function called itself without end",
        .cause = "A tokenizer whose unknown token is not in its vocabulary (old LLaMA conversions)\n"
-                "__getattr__ of a wrapper that asks itself, or copies of a model inside itself",
+                "__getattr__ of a wrapper that asks itself: where the object is copied or unpickled above all\n"
+                "A model that holds itself, or a structure nested deeper than Python allows",
        .confirm = "the frames that repeat in the traceback",
-       .fix = "the model's current tokenizer files, or use_fast=False; correct the wrapper's __getattr__"},
+       .fix = "the model's current tokenizer files and transformers, or use_fast=False\n"
+              "correct the wrapper's __getattr__ (raise AttributeError for names with __)\n"
+              "do not keep the parent inside the child (self.__dict__ or a list instead)"},
       {.name = "pickle-failed",
        .when = {"can't pickle", "cannot pickle", "pickle.picklingerror", "^picklingerror", "can't get local object"},
        .without = {"num_workers", "dataloader"},
@@ -421,23 +510,31 @@ std::vector<Rule> package_rules() {
        .what = "a part of transformers could not be imported",
        .cause = "The line below it says which package failed, and its traceback stands before",
        .confirm = "python -c 'import NAME' with the package that it names",
-       .fix = "repair or reinstall that package; USE_TF=0 if it is TensorFlow or Keras"},
+       .fix =
+           "repair or reinstall that package\n"
+           "USE_TF=0 if it is TensorFlow or Keras; pip uninstall what is not needed (torchvision, flash-attn, apex)"},
       {.name = "module-attribute",
        .when = {"attributeerror: module*has no attribute", "attributeerror: partially initialized module"},
        .what = "a module lacks a name that is asked for: packages of different ages, or a file that hides a package",
        .cause = "The package is older or newer than the code that uses it\n"
-                "A file of your own bears the package's name (torch.py, datasets.py) and is imported instead",
+                "A file of your own bears the package's name (torch.py, datasets.py) and is imported instead\n"
+                "The submodule was never imported, or the installation is incomplete",
        .confirm = "python -c 'import NAME; print(NAME.__file__, NAME.__version__)'",
-       .fix = "the version that the code was written for; rename the file that hides the package"},
+       .fix = "the version that the code was written for\n"
+              "rename the file that hides the package, and delete its __pycache__\n"
+              "import the submodule itself (import a.b); pip install --force-reinstall the package"},
       {.name = "unexpected-argument",
        .when = {"() got an unexpected keyword argument"},
        .refines = {"worker-exception"},
        .what = "a function was called with an argument that it does not take",
-       .cause = "The packages are of different ages: the argument was renamed, dropped, or is newer than what is "
+       .cause = "The packages are of different ages: the argument was renamed or dropped, or is newer than what is "
                 "installed\n"
-                "The name is misspelt",
+                "The name is misspelt, or belongs to another function or class\n"
+                "A method or class of one's own that a library calls lacks the argument",
        .confirm = "help(FUNCTION) in the installed version; pip list",
-       .fix = "the argument's name in the installed version; or the version that the script was written for"},
+       .fix = "the argument's name in the installed version, or leave it out\n"
+              "upgrade both packages together, or install the version that the script was written for\n"
+              "**kwargs in your own method"},
       {.name = "peft-version",
        .when = {"loraconfig.__init__() got an unexpected keyword",
                 "config.__init__() got an unexpected keyword argument", "peftmodel*got an unexpected keyword argument"},

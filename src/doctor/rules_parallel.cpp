@@ -10,7 +10,7 @@ std::vector<Rule> parallel_rules() {
        .when = {"caught collective operation timeout", "collective operation timeout",
                 "some nccl operations have failed or timed out", "watchdog*timed out", "monitoredbarrier*rank*failed",
                 "application timeout caused pair closure", "timed out waiting*milliseconds for recv operation",
-                "collective*timed out after"},
+                "collective*timed out after", "watchdog got stuck", "heartbeat monitor timed out"},
        .refines = {"nccl-error"},
        .what = "a collective timed out: one rank waited, and another did not arrive",
        .cause = "Another rank failed: its own log says why\n"
@@ -19,9 +19,11 @@ std::vector<Rule> parallel_rules() {
                 "The links between the GPUs or nodes do not work",
        .confirm = "the ranks' last lines: who did not arrive at this SeqNum? TORCH_DISTRIBUTED_DEBUG=DETAIL, "
                   "TORCH_NCCL_TRACE_BUFFER_SIZE=2000, py-spy dump on the silent rank",
-       .fix = "repair the rank that failed first; same number of batches on every rank (drop_last, join); work of rank "
-              "0 alone between barriers, or a longer ddp_timeout; then NCCL_P2P_DISABLE=1 and NCCL_DEBUG=INFO to test "
-              "the links"},
+       .fix = "repair the rank that failed first, or stopped: its log says why\n"
+              "the same number of batches and the same branches on every rank (drop_last, join); work of rank 0 alone "
+              "between barriers\n"
+              "a longer ddp_timeout (timeout= of init_process_group), where one rank only takes long\n"
+              "NCCL_P2P_DISABLE=1, NCCL_IB_DISABLE=1 and NCCL_DEBUG=INFO to test the links"},
       {.name = "preparing-timeout",
        .when = {kTimedOutPreparing},
        .refines = {"nccl-timeout", "nccl-error"},
@@ -37,9 +39,12 @@ std::vector<Rule> parallel_rules() {
        .when = {"duplicate gpu detected"},
        .refines = {"nccl-error"},
        .what = "two ranks use the same GPU",
-       .cause = "torch.cuda.set_device(local_rank) is missing, or more processes were started than there are GPUs",
+       .cause =
+           "torch.cuda.set_device(local_rank) is missing, or the model is moved to cuda:0 in every rank\n"
+           "More processes were started than there are visible GPUs, or CUDA_VISIBLE_DEVICES gives each the same one",
        .confirm = "print local_rank and torch.cuda.current_device() in every rank",
-       .fix = "torch.cuda.set_device(int(os.environ['LOCAL_RANK'])); --nproc_per_node equal to the number of GPUs"},
+       .fix = "torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) before anything else\n"
+              "--nproc_per_node equal to the number of visible GPUs"},
       {.name = "nccl-version",
        .when = {"nccl version mismatch", "mismatched nccl version", "undefined symbol: nccl",
                 "nccl*version*is too old"},
@@ -58,11 +63,14 @@ std::vector<Rule> parallel_rules() {
                 "call to connect returned"},
        .what = "communication between the ranks failed",
        .cause = "Another rank has ended: its own log says why\n"
-                "The network interface is the wrong one, or peer access between GPUs does not work\n"
-                "/dev/shm is too small",
+                "The network interface is the wrong one, or a firewall stands between the nodes\n"
+                "Peer access between the GPUs, or InfiniBand, does not work\n"
+                "/dev/shm is too small; or driver, NCCL and PyTorch do not belong together",
        .confirm = "NCCL_DEBUG=INFO; look for the first error in every rank's log",
-       .fix = "the first rank's error; NCCL_SOCKET_IFNAME=eth0, NCCL_P2P_DISABLE=1 or NCCL_IB_DISABLE=1 to find the "
-              "broken path; docker --shm-size"},
+       .fix = "what the first rank that failed needs\n"
+              "NCCL_SOCKET_IFNAME=NAME with the interface between the nodes\n"
+              "NCCL_P2P_DISABLE=1 or NCCL_IB_DISABLE=1 to find the broken path\n"
+              "docker --shm-size=8g, or --ipc=host"},
 
       {.name = "nccl-system",
        .level = Level::kConsequence,
@@ -85,9 +93,9 @@ std::vector<Rule> parallel_rules() {
                 "NCCL was built for a newer CUDA than the driver serves, or knows no such GPU\n"
                 "An earlier kernel failed on that rank",
        .confirm = "NCCL_DEBUG=INFO: \"NCCL WARN Cuda failure\" names the error; nvidia-smi; torch.cuda.nccl.version()",
-       .fix =
-           "torch.cuda.set_device(int(os.environ['LOCAL_RANK'])); a newer driver, or PyTorch built for an older CUDA; "
-           "NCCL_P2P_DISABLE=1 to rule out peer access"},
+       .fix = "torch.cuda.set_device(int(os.environ['LOCAL_RANK'])); end what else holds the GPUs\n"
+              "a newer driver, or PyTorch built for an older CUDA (for a new GPU a newer PyTorch)\n"
+              "NCCL_P2P_DISABLE=1 to rule out peer access"},
       {.name = "nccl-remote",
        .level = Level::kEcho,
        .when = {"remote process exited or there was a network error", "ncclremoteerror"},
@@ -124,37 +132,60 @@ std::vector<Rule> parallel_rules() {
        .fix = "NCCL_SOCKET_IFNAME=NAME with that interface (or ^docker0,virbr0,lo to leave those out), the same for "
               "GLOO_SOCKET_IFNAME; if it goes on, the firewall between the nodes"},
       {.name = "address-in-use",
-       .when = {"address already in use", "server socket has failed to listen", "eaddrinuse", "errno: 98", "errno 98]"},
+       .when = {"address already in use", "server socket has failed to listen", "eaddrinuse", "errno: 98", "errno 98]",
+                "server socket has failed to bind"},
        .what = "the port for the ranks' meeting is taken",
-       .cause =
-           "An earlier run has not ended, or another job on the machine uses the same master port (29500, unless the "
-           "message has another one)",
+       .cause = "An earlier run has not ended, and its leftover processes hold the port\n"
+                "Another job on the machine uses the same port (29500 for ranks, unless the message has another one)\n"
+                "Two runs, or a notebook's launcher and its last try, were started at once",
        .confirm = "ss -ltnp, and look for the port; ps aux | grep python",
-       .fix = "end the leftover processes, or --master_port=29501 (torchrun --standalone picks one)"},
+       .fix =
+           "end the leftover processes\n"
+           "another port: --master_port=29501, --main_process_port 0, MASTER_PORT=…; torchrun --standalone picks one"},
       {.name = "rendezvous",
        .when = {"rendezvoustimeouterror", "rendezvousconnectionerror: the connection to the c10d store",
                 "the client socket has timed out", "the client socket has failed to connect", "waiting for clients",
-                "socket timeout", "tcpstore*timed out", "timed out*store based barrier",
-                "environment variable rank expected", "environment variable world_size expected",
-                "environment variable master_addr expected", "default process group has not been initialized"},
+                "socket timeout", "tcpstore*timed out", "timed out*store based barrier"},
        .without = {"num_nodes_waiting", "in _keep_alive", "in shutdown", "in _exit_barrier"},
        .refines = {"rendezvous-lost"},
        .what = "the ranks did not find one another",
-       .cause = "MASTER_ADDR or MASTER_PORT is wrong or behind a firewall, a node did not start, or the script was "
-                "started without its launcher",
+       .cause = "MASTER_ADDR or MASTER_PORT is wrong, resolves to another address, or is behind a firewall\n"
+                "A node or rank did not start, ended early, or came later than the time-out\n"
+                "--nnodes, --nproc_per_node, node ranks or rendezvous ids differ between the nodes",
        .confirm = "every node: nc -vz MASTER_ADDR MASTER_PORT; how many ranks started?",
-       .fix = "torchrun or accelerate launch with the same --nnodes and an address that all nodes reach"},
+       .fix = "torchrun or accelerate launch with the same --nnodes, port and an address that all nodes reach\n"
+              "open the firewall between them; an IP address instead of a name\n"
+              "look at the node that did not come: its log says why; a longer time-out"},
 
+      {.name = "process-group-missing",
+       .when = {"default process group has not been initialized", "please make sure to call init_process_group"},
+       .refines = {"rendezvous", "rank-unset"},
+       .what = "torch.distributed is used, and no process group was made",
+       .cause = "The script was started as one process without a launcher, and code in it calls a collective, "
+                "get_rank, a DistributedSampler or SyncBatchNorm anyway\n"
+                "init_process_group, the Accelerator or the Trainer comes later than the call, or the group was "
+                "destroyed before it\n"
+                "The call is made in a data loader worker or another process that is in no group",
+       .confirm = "torch.distributed.is_initialized() just before that line; how the script was started",
+       .fix = "start it with torchrun --nproc_per_node=N (1 for one GPU), accelerate launch or deepspeed\n"
+              "torch.distributed.init_process_group before the call\n"
+              "if torch.distributed.is_initialized(): around it; BatchNorm instead of SyncBatchNorm on one GPU"},
       {.name = "rank-unset",
        .when = {"keyerror: 'rank'", "keyerror: 'local_rank'", "keyerror: 'world_size'", "keyerror: 'master_addr'",
-                "keyerror: 'master_port'", "keyerror: 'slurm_procid'", "keyerror: 'slurm_localid'"},
-       .refines = {"variable-unset", "column-missing"},
-       .what = "the script asks for its rank, and no launcher has set it",
-       .cause = "It was started with plain python: RANK, LOCAL_RANK, WORLD_SIZE and MASTER_ADDR come from the launcher",
+                "keyerror: 'master_port'", "keyerror: 'slurm_procid'", "keyerror: 'slurm_localid'",
+                "environment variable rank expected", "environment variable world_size expected",
+                "environment variable master_addr expected", "environment variable master_port expected"},
+       .refines = {"variable-unset", "column-missing", "rendezvous"},
+       .what = "the script wants its rank or address from the environment, and no launcher has set it",
+       .cause =
+           "It was started with plain python: RANK, LOCAL_RANK, WORLD_SIZE and MASTER_ADDR come from the launcher\n"
+           "It was started by srun or mpirun, which set variables of other names\n"
+           "The job's environment is not passed on to the processes (ssh, docker, sudo)",
        .confirm = "echo $RANK $LOCAL_RANK $WORLD_SIZE $MASTER_ADDR",
        .fix =
-           "torchrun --nproc_per_node=N train.py, accelerate launch, or deepspeed; for one process RANK=0 LOCAL_RANK=0 "
-           "WORLD_SIZE=1 MASTER_ADDR=localhost MASTER_PORT=29500 python train.py"},
+           "torchrun --nproc_per_node=N train.py, accelerate launch, or deepspeed\n"
+           "for one process RANK=0 LOCAL_RANK=0 WORLD_SIZE=1 MASTER_ADDR=localhost MASTER_PORT=29500 python train.py\n"
+           "under srun export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS in each task"},
       {.name = "variable-unset",
        .when = {"keyerror: '"},
        .with = {{"os.environ[", "environ["}},
@@ -179,61 +210,75 @@ std::vector<Rule> parallel_rules() {
            "train_batch_size in the config is not micro batch x accumulation steps x number of processes; where the "
            "last factor is 1 on several GPUs, DeepSpeed came up without its launcher",
        .confirm = "the numbers in the message: total != micro * accumulation * processes",
-       .fix = "\"auto\" for all three in the config, or numbers that multiply; start with deepspeed, torchrun or "
-              "accelerate launch"},
+       .fix = "\"auto\" for all three in the config, or numbers that multiply\n"
+              "start with deepspeed, torchrun or accelerate launch, and the number of processes that the config was "
+              "written for"},
       {.name = "deepspeed-no-sync",
        .when = {"no_sync context manager is incompatible with gradient partitioning"},
        .what = "gradient accumulation calls no_sync, which DeepSpeed's ZeRO 2 and 3 refuse",
        .cause = "DeepSpeed asserts it since 0.16; transformers and accelerate of before do not know",
        .confirm =
            "pip list | grep -iE 'deepspeed|accelerate|transformers'; it passes with gradient_accumulation_steps=1",
-       .fix =
-           "newer transformers and accelerate, or pip install 'deepspeed<0.16'; your own loop: no accelerator.no_sync"},
+       .fix = "pip install -U transformers accelerate\n"
+              "pip install 'deepspeed<0.16'\n"
+              "in your own loop no accelerator.no_sync; let DeepSpeed accumulate (model.backward, model.step)"},
       {.name = "collective-mismatch",
        .when = {"detected mismatch between collectives on ranks"},
        .refines = {"nccl-timeout", "nccl-error"},
        .what = "the ranks called different collectives at the same place",
-       .cause = "A branch that only some ranks take (rank 0 saves or evaluates, a batch without labels), or tensors of "
-                "another shape on one of them",
+       .cause =
+           "A branch that only some ranks take: rank 0 saves or evaluates, a batch without labels, a loss that is "
+           "skipped\n"
+           "Tensors of another shape or number on one of them: a last batch, uneven data, another number of samples",
        .confirm = "the message names both calls and their ranks",
-       .fix = "the same calls in the same order on every rank; rank 0's own work without collectives"},
+       .fix = "the same calls in the same order on every rank; rank 0's own work without collectives\n"
+              "pad to one shape before gather (accelerator.pad_across_processes), drop_last=True"},
       {.name = "zero3-partitioned",
        .when = {"'weight' must be 2-d"},
        .what = "an embedding was called while its weights are spread over the ranks",
-       .cause =
-           "ZeRO-3 (and FSDP) leave an empty tensor on each rank between a wrapped module's calls: a model that was "
-           "never passed to prepare() or initialize() (a second, reference or teacher model), or a submodule called "
-           "by itself",
+       .cause = "ZeRO-3 (and FSDP) leave an empty tensor on each rank between a wrapped module's calls, and a model "
+                "was never passed to prepare() or initialize() (a second, reference or teacher model, generation)\n"
+                "A submodule is called by itself, or its weight is used directly, outside the whole model's forward",
        .confirm = "the shape of that weight is [0]",
-       .fix =
-           "prepare every model that runs, call the whole model, or deepspeed.zero.GatheredParameters around the call; "
-           "ZeRO-2 where the model fits"},
+       .fix = "prepare every model that runs, and call the whole model\n"
+              "deepspeed.zero.GatheredParameters (FSDP.summon_full_params) around the use\n"
+              "ZeRO-2 where the model fits"},
       {.name = "fsdp-dtype",
        .when = {"must flatten tensors with uniform dtype", "`flatparameter` requires uniform dtype"},
        .refines = {"dtype-mismatch"},
        .what = "FSDP found parameters of different types in one unit",
        .cause = "A model in half precision with parts in F32: adapters, a new head, norms that were cast",
        .confirm = "{p.dtype for p in model.parameters()}",
-       .fix = "cast all to one type before wrapping (model.to(torch.bfloat16), or load in F32 and let mixed precision "
-              "cast)"},
+       .fix = "cast all to one type before wrapping: model.to(torch.bfloat16), or load in F32 and let mixed precision "
+              "cast\n"
+              "bnb_4bit_quant_storage equal to the other parameters' type, for 4 bits"},
       {.name = "ddp-unused-parameters",
        .when = {"expected to have finished reduction in the prior iteration",
                 "parameters that were not used in producing loss", "argument `find_unused_parameters=true`",
                 "has parameters that were not used in producing the loss"},
        .without = {"but did not find any unused parameters"},
        .what = "DistributedDataParallel waits for gradients that never come",
-       .cause = "Parameters that take no part in the loss: a head that is not used, a frozen branch, LayoutLMv3's "
-                "image part when no pixels are given",
+       .cause = "Parameters take no part in the loss: a head that is not used, a frozen or replaced branch, a second "
+                "encoder\n"
+                "Branches that only some batches or ranks take: an optional input (LayoutLMv3's image part without "
+                "pixels), experts, dropout of layers\n"
+                "Part of what forward returns is not in the loss, or forward of the inner model is called past the "
+                "wrapper (model.module)",
        .confirm = "TORCH_DISTRIBUTED_DEBUG=DETAIL names them",
-       .fix = "freeze them before wrapping, or ddp_find_unused_parameters=True"},
+       .fix = "ddp_find_unused_parameters=True (find_unused_parameters=True; Lightning: "
+              "strategy='ddp_find_unused_parameters_true')\n"
+              "freeze them (requires_grad_(False)) before wrapping\n"
+              "add 0 * output.sum() of the unused part to the loss; call the wrapped model itself"},
       {.name = "ddp-marked-twice",
        .when = {"mark a variable ready only once", "marked as ready twice", "has been marked as ready twice"},
        .what = "DistributedDataParallel saw a gradient twice",
-       .cause =
-           "Reentrant gradient checkpointing, or parameters shared between forward passes, with find_unused_parameters",
+       .cause = "Reentrant gradient checkpointing together with find_unused_parameters, or around a module that is "
+                "used twice\n"
+                "Parameters are shared between several forward passes before one backward",
        .confirm = "it passes without gradient checkpointing",
-       .fix = "gradient_checkpointing_kwargs={'use_reentrant': False}; find_unused_parameters=False; "
-              "model._set_static_graph()"},
+       .fix = "gradient_checkpointing_kwargs={'use_reentrant': False}\n"
+              "ddp_find_unused_parameters=False\n"
+              "model._set_static_graph(), or one forward for each backward"},
       {.name = "child-failed",
        .level = Level::kEcho,
        .when = {"childfailederror", "processraisedexception", "processexitedexception",
@@ -244,17 +289,44 @@ std::vector<Rule> parallel_rules() {
        .confirm = "torchrun --log-dir logs --redirects 3 keeps every rank's output; @record on main() brings its "
                   "traceback here",
        .fix = "pass that log to plimsoll doctor"},
+      {.name = "collective-device",
+       .when = {"no backend type associated with device type cpu", "tensors must be cuda and dense"},
+       .refines = {"device-mismatch", "nccl-error"},
+       .what = "a collective was given tensors on the CPU, and NCCL takes those of GPUs only",
+       .cause = "The model, a buffer or the values that are gathered are on the CPU: not moved before DDP or FSDP "
+                "wrapped the model, or moved back (offload)\n"
+                "A number, metric or loss is reduced as a CPU tensor\n"
+                "A checkpoint's state dict on the CPU is gathered or broadcast",
+       .confirm = "the tensor's .device in the line that the traceback names; {p.device for p in model.parameters()}",
+       .fix = "model.to(local_rank) before it is wrapped; tensor.to(device) before all_reduce or gather\n"
+              "init_process_group('cpu:gloo,cuda:nccl'), where both kinds are sent\n"
+              "no CPU offload, or a newer PyTorch, where FSDP itself does it"},
       {.name = "device-map",
        .when = {"expected all tensors to be on the same device", "tensors to be on the same device",
                 "is on cpu, but expected", "found at least two devices"},
        .with = {{"hf_device_map", "device_map", "accelerate/hooks", "dispatch_model", "accelerate\\hooks"}},
        .refines = {"device-mismatch"},
        .what = "a device_map has put parts of a model on different devices, and something crosses between them",
-       .cause = "Inputs or labels on another device than the first layer, a residual block split between devices (no "
-                "_no_split_modules), or your own code that uses a submodule without accelerate's hooks",
+       .cause = "Inputs or labels are on another device than the layer that takes them: the first, or the one that "
+                "makes the loss\n"
+                "A block is split between devices (no _no_split_modules), or your own code uses a submodule past "
+                "accelerate's hooks\n"
+                "A model spread by device_map='auto' is trained by a Trainer that sees several GPUs",
        .confirm = "print(model.hf_device_map); which two layers does the traceback stand between?",
-       .fix = "a model of this size fits one device: device_map={'': 0}; move inputs to model.device; labels to "
-              "logits.device"},
+       .fix = "move inputs to model.device, labels to logits.device\n"
+              "device_map={'': 0} where the model fits one GPU, or CUDA_VISIBLE_DEVICES=0\n"
+              "newer transformers, accelerate and peft\n"
+              "FSDP or ZeRO-3 instead of device_map to train over several GPUs"},
+      {.name = "numpy-cuda",
+       .when = {"can't convert cuda*to numpy", "can't convert mps*to numpy", "can't convert cuda tensor to numpy"},
+       .refines = {"device-mismatch", "numpy-grad"},
+       .what = "a tensor on the GPU was converted to NumPy, which reads the host's memory only",
+       .cause = "Outputs, losses or labels are handed to NumPy, scikit-learn, pandas or matplotlib without .cpu(): in "
+                "a metric, a log, a plot\n"
+                "A list of GPU tensors is turned into an array",
+       .confirm = "tensor.device in the line that the traceback names last",
+       .fix = "tensor.detach().cpu().numpy(); loss.item() for one number\n"
+              "[t.detach().cpu() for t in tensors] for a list"},
       {.name = "device-mismatch",
        .when = {"expected all tensors to be on the same device",
                 "tensors to be on the same device",
@@ -275,21 +347,26 @@ std::vector<Rule> parallel_rules() {
                 "expected object of backend cpu but got backend cuda",
                 "pointer argument cannot be accessed from triton",
                 "must be on the same device",
-                "can't convert cuda",
-                "tensors must be cuda and dense",
                 "is not on the same device",
                 "are not at the same device",
                 "tensors are on different devices",
                 "should be on the same device",
                 "placeholder storage has not been allocated on mps device",
-                "is on cpu but expected on"},
+                "is on cpu but expected on",
+                "must be on the current device"},
        .refines = {"dtype-mismatch"},
        .what = "tensors of one operation lie on different devices",
-       .cause = "The batch (or one of its parts: bbox, pixel_values, class weights of the loss) was not moved, the "
-                "model was moved after the optimizer was made, or a tensor made in forward lacks device=",
+       .cause =
+           "The batch, or one of its parts, was not moved to the model's device, or the model was not moved at all\n"
+           "A tensor or layer made in forward or the loss stays on the CPU: torch.zeros without device=, class "
+           "weights, layers in a plain list, a buffer that is not registered\n"
+           "Several GPUs: ranks or parts of the model on different ones, cuda:0 written into the code\n"
+           "The model was moved after the optimizer was made or its state was loaded",
        .confirm = "print {k: v.device for k, v in batch.items()} and next(model.parameters()).device",
-       .fix = "batch = {k: v.to(device) for k, v in batch.items()}; register constants as buffers; for `can't convert "
-              "cuda` .cpu() before .numpy()"},
+       .fix = "model.to(device), and batch = {k: v.to(device) for k, v in batch.items()}\n"
+              "make new tensors with device=x.device; register_buffer for constants, nn.ModuleList for layers\n"
+              "CUDA_VISIBLE_DEVICES=0 to use one GPU; torch.device('cuda', local_rank) instead of 'cuda:0'\n"
+              "make the optimizer after the model was moved"},
       {.name = "rendezvous-endpoint",
        .when = {"port number of the rendezvous endpoint"},
        .what = "the launcher was not told where the processes meet",
@@ -298,7 +375,8 @@ std::vector<Rule> parallel_rules() {
            "config, or MASTER_ADDR and MASTER_PORT, are empty for a run on several machines",
        .confirm = "accelerate env, or the launcher's command line; echo $MASTER_ADDR $MASTER_PORT",
        .fix = "accelerate launch --main_process_ip HOST --main_process_port 29500, or --rdzv_endpoint=HOST:29500 of "
-              "torchrun; one machine needs neither (--standalone)"},
+              "torchrun\n"
+              "one machine needs neither: num_machines 1, or --standalone"},
       {.name = "device-map-training",
        .when = {"you can't train a model that has been loaded", "with `device_map='auto'` in any distributed mode",
                 "cannot perform fine-tuning on purely quantized models", "trainer cannot handle*device_map",
@@ -306,10 +384,14 @@ std::vector<Rule> parallel_rules() {
                 "you shouldn't move a model that is dispatched", "training with*device_map*is not supported",
                 "zero-3 is not compatible with*device_map"},
        .what = "a model that was loaded with device_map or quantised is trained or moved as if it were not",
-       .cause = "device_map='auto' spreads layers over devices and the host, for inference; quantised weights do not "
-                "train without adapters",
+       .cause = "device_map='auto' spreads layers over devices and the host for inference, and each rank of a "
+                "distributed run needs a whole model or its own shard\n"
+                "Quantised weights do not train without adapters\n"
+                "A model that accelerate has placed is moved again: model.to(), .cuda(), or the Trainer's own",
        .confirm = "print(model.hf_device_map)",
-       .fix = "load without device_map (or {'': local_rank}) to train; add adapters (peft) to a quantised model",
+       .fix = "load without device_map, or {'': local_rank}, to train\n"
+              "add adapters (peft: prepare_model_for_kbit_training, get_peft_model) to a quantised model\n"
+              "leave .to() out; one process instead of torchrun where layers are to be spread",
        .command = "plimsoll train --load-in-4bit --lora-rank 8 --budget SIZE"},
       {.name = "quantised-moved",
        .when = {"`.to` is not supported for `4-bit`", "not supported for `4-bit` or `8-bit`",
@@ -328,9 +410,15 @@ std::vector<Rule> parallel_rules() {
                 "some modules are dispatched on the cpu or the disk", "doesn't have any device set",
                 "does not give any device for the following parameters", "device_map keys"},
        .what = "a device_map does not cover the model, or sends parts to the host or the disk",
-       .cause = "The devices together are too small, or the map's names are not this model's",
-       .confirm = "accelerate's infer_auto_device_map(model) with max_memory",
-       .fix = "a full map such as {'': 0}, offload_folder='offload' for inference, or a smaller type (torch_dtype)",
+       .cause = "The GPUs' free memory is too small for the model, so that parts go to the host or the disk\n"
+                "Another process, or an earlier model in this notebook, holds the memory\n"
+                "The map's names are not this model's, or it leaves modules out",
+       .confirm =
+           "nvidia-smi before the start; print(model.hf_device_map), or infer_auto_device_map(model) with max_memory",
+       .fix = "free the GPU (restart the notebook), then device_map={'': 0} where the model fits\n"
+              "4 bits, a smaller type (torch_dtype) or a smaller model\n"
+              "offload_folder='offload' for inference; llm_int8_enable_fp32_cpu_offload=True in 8 bits\n"
+              "a map that names every module of this model",
        .command = "plimsoll train --offload DIR --budget SIZE trains with the optimizer's state in a file"},
 
       {.name = "device-map-unsupported",
@@ -349,11 +437,15 @@ std::vector<Rule> parallel_rules() {
        .when = {"cannot copy out of meta tensor", "on device meta", "expected device meta", "meta tensor*no data"},
        .refines = {"device-mismatch", "device-map"},
        .what = "parameters were never given their values (they lie on the meta device)",
-       .cause = "The model was made with init_empty_weights, device_map or low_cpu_mem_usage, and weights are missing "
-                "in the checkpoint, or it was moved with .to() before they were loaded",
+       .cause = "Weights are missing in the checkpoint, so that parameters made under device_map, low_cpu_mem_usage or "
+                "init_empty_weights never got values\n"
+                "The model was moved with .to() before they were loaded, or parts of it are offloaded\n"
+                "Versions of transformers, accelerate and PyTorch that do not belong together",
        .confirm = "[n for n, p in model.named_parameters() if p.is_meta]",
-       .fix = "load without device_map; model.to_empty(device=…) only before load_state_dict; see that the checkpoint "
-              "has every tensor",
+       .fix = "load without device_map and low_cpu_mem_usage\n"
+              "see that the checkpoint has every tensor, under this class's names; model.to_empty(device=…) only "
+              "before load_state_dict\n"
+              "pip install -U transformers accelerate",
        .command = "plimsoll train names the tensors that a checkpoint lacks"},
   };
 }

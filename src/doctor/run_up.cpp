@@ -140,7 +140,7 @@ std::string LossTable::read_row(std::string_view small) {
               (heading.starts_with("step") || heading.starts_with("epoch"));
     return {};
   }
-  if (!inside_) return {};
+  if (!inside_) return read_bare_row(small);
   std::vector<std::string_view> cells;
   for (std::size_t begin = 0; (begin = small.find_first_not_of(" \t|", begin)) != std::string_view::npos;) {
     const std::size_t end = std::min(small.find_first_of(" \t|", begin), small.size());
@@ -159,6 +159,25 @@ std::string LossTable::read_row(std::string_view small) {
   std::string row = "'loss': " + std::string(cells[1]);
   if (cells.size() > 2) row += ", 'eval_loss': " + std::string(cells[2]);
   return row;
+}
+
+std::string LossTable::read_bare_row(std::string_view small) {
+  constexpr std::size_t kEnough = 3;
+  const std::string_view row = trimmed(small);
+  const std::size_t blank = row.find_first_of(" \t");
+  if (blank == std::string_view::npos || row.substr(0, blank).find_first_not_of("0123456789") != std::string_view::npos)
+    return {};
+  const std::string_view loss = trimmed(row.substr(blank));
+  std::uint64_t step = 0;
+  std::from_chars(row.data(), row.data() + blank, step);
+  const bool grows = step > bare_step_;
+  bare_step_ = step;
+  const bool is_number =
+      loss.find('.') != std::string_view::npos && loss.find_first_not_of("0123456789.e+-") == std::string_view::npos;
+  const std::string text =
+      grows && bare_rows_ >= kEnough && (is_number || loss == "nan") ? "'loss': " + std::string(loss) : std::string();
+  if (loss != "nan") bare_rows_ = !is_number ? 0 : grows ? bare_rows_ + 1 : 1;
+  return text;
 }
 
 void RunUpReader::add(const LossLine& losses, std::uint64_t number, std::string_view text, std::string_view small) {

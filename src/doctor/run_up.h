@@ -31,7 +31,13 @@ class LossTable {
   std::string read_row(std::string_view small);
 
  private:
+  // "76980 nan": the rows of a table without a heading, a step and its loss. They are told from other pairs of numbers
+  // by what comes before the first NaN: losses of steps that grow.
+  std::string read_bare_row(std::string_view small);
+
   bool inside_ = false;
+  std::uint64_t bare_step_ = 0;
+  std::size_t bare_rows_ = 0;  // in a row, whose steps grew and whose losses were numbers
 };
 
 class RunUpReader {
