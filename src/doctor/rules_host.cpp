@@ -363,15 +363,18 @@ std::vector<Rule> host_rules() {
                 "read-only file system*/.cache", "read-only file system*huggingface",
                 "there was a problem when trying to write in your cache folder"},
        .refines = {"output-unwritable"},
-       .what = "the cache (of models, data sets or compiled kernels) may not be written",
+       .what = "the cache (of models, data sets or compiled kernels) may not be written or read",
        .cause =
            "HF_HOME, HF_HUB_CACHE or cache_dir is a directory of another user or of a group that this user is not in\n"
            "An earlier run as root (in a container) wrote into it\n"
-           "The home directory is not there or read-only: a container with another user, a cluster's compute node",
+           "The home directory is not there or read-only: a container with another user, a cluster's compute node\n"
+           "A damaged entry of the cache: a directory where a file should be, or a file that another program has open "
+           "(Windows)",
        .confirm = "ls -ld on the path in the message; env | grep -E 'HF_|XDG_CACHE|TORCH_'",
        .fix = "HF_HOME=… (or cache_dir=…; TRITON_CACHE_DIR and TORCHINDUCTOR_CACHE_DIR for kernels) in a directory of "
               "your own\n"
               "sudo chown -R $(id -u) on the cache, if it is yours\n"
+              "delete the entry that the message names, and run again\n"
               "for a shared cache write access for the group: chmod -R g+rwX, its .locks too"},
       {.name = "time-limit",
        .when = {"due to time limit", "cancelled at*time limit", "walltime*exceeded", "exceeded*walltime",

@@ -230,6 +230,15 @@ std::vector<Rule> install_rules() {
        .fix = "the class of the task: AutoModelForTokenClassification, …ForSequenceClassification, …ForVision2Seq\n"
               "pip install -U transformers, if the model's documentation has the class",
        .command = "plimsoll train --model DIR reads LayoutLMv3 directories without transformers"},
+      {.name = "example-version",
+       .when = {"this example requires a source install from", "this example requires a minimum version of"},
+       .what = "an example script is of another version than the installed transformers",
+       .cause = "The script is from the main branch, which wants a version that is not released yet; or from a newer "
+                "release than the installed one",
+       .confirm = "pip show transformers; check_min_version(…) at the head of the script",
+       .fix = "the script of the installed version: the same file under the tag vVERSION of the repository\n"
+              "pip install -U transformers, or git+https://github.com/huggingface/transformers for the main branch\n"
+              "drop the line check_min_version, if nothing newer is used"},
       {.name = "lightning-version",
        .when = {"__init__() got an unexpected keyword argument", "has been removed in v", "was removed in v",
                 "no longer supported in*lightning", "unexpected keyword argument 'gpus'"},
@@ -315,8 +324,8 @@ std::vector<Rule> install_rules() {
        .fix = "upgrade both together: pip install -U with both names, then restart Python\n"
               "or the older version of the second that the first was made for"},
       {.name = "name-missing",
-       .when = {"importerror: cannot import name"},
-       .refines = {"module-missing"},
+       .when = {"importerror: cannot import name", "^cannot import name '*' from '"},
+       .refines = {"module-missing", "lazy-import"},
        .what = "the installed version of a package lacks a name that is imported from it",
        .cause = "The name was dropped, renamed or moved since the script was written, or is newer than the installed "
                 "version\n"

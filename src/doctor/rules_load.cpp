@@ -12,14 +12,17 @@ std::vector<Rule> load_rules() {
                 "classifier*mismatch*ckpt", "score.weight*mismatch*ckpt",
                 "classifier.*found shape*in the checkpoint and"},
        .refines = {"size-mismatch", "state-dict"},
-       .what = "the checkpoint's head has another number of labels than the model",
+       .what = "the checkpoint's last layer has another number of outputs (labels, classes) than the model",
        .cause = "The checkpoint was fine-tuned with other labels than num_labels here (which is 2 unless set)\n"
+                "The code and the released weights are of different versions: an update added or dropped a class\n"
                 "The data has new labels, and the head is to be made anew",
-       .confirm = "the first dimension of both shapes in the message: labels there and here",
+       .confirm = "the first dimension of both shapes in the message: outputs there and here",
        .fix =
-           "num_labels and id2label as in the checkpoint, to go on with its head\n"
+           "num_labels and id2label (or the script's number of classes) as in the checkpoint, to go on with its head\n"
+           "for weights that a project releases its newest code (git pull), or the release that they belong to\n"
            "ignore_mismatched_sizes=True, to begin a new head on its encoder\n"
-           "in a loop of your own drop the head's tensors from the state_dict, then load_state_dict(…, strict=False)",
+           "in a loop of your own drop the head's tensors from the state_dict, then load_state_dict(…, "
+           "strict=False)",
        .command = "plimsoll train --labels …; it says which labels a checkpoint has"},
       {.name = "vocabulary-size",
        .when = {"size mismatch for*word_embeddings", "size mismatch for*shared.weight",

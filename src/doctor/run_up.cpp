@@ -10,6 +10,8 @@ namespace {
 
 // A rise is several-fold, and not in one line. Gradients differ more from batch to batch than losses.
 constexpr double kLossFold = 3, kNormFold = 5;
+// The first loss is printed within this part of the first epoch; epochs that are counted begin with 1.
+constexpr double kFirstPart = 0.4;
 
 // The number behind the word that ends at `end`, with what may stand between.
 std::string_view number_after(std::string_view small, std::size_t end, std::string_view between) {
@@ -187,7 +189,10 @@ void RunUpReader::add(const LossLine& losses, std::uint64_t number, std::string_
     if (first_) return;
     // "epoch 8/20", "'epoch': 1.35": whose losses before are in no log.
     const std::size_t at = small.find("epoch");
-    at_start_ = at == std::string_view::npos || value(number_after(small, at + 5, "'\": =[(")) <= 1;
+    const double epoch = at == std::string_view::npos ? 0 : value(number_after(small, at + 5, "'\": =[("));
+    // A norm that is NaN beside a loss that is a number says that losses were numbers before.
+    const bool is_first = epoch <= kFirstPart || epoch == 1;
+    at_start_ = is_first && (losses.loss.empty() || is_zero(losses.loss));
     first_ = std::move(point);
     return;
   }
