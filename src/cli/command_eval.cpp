@@ -23,7 +23,7 @@ void run_eval(const Invocation& invocation, RunOptions& options) {
   const PredictControl control{.on_bad_page = [&skipped](const BadPageError& error) {
     skipped.push_back({.evaluation = true, .page = error.page(), .problem = error.problem()});
   }};
-  const Evaluation evaluation = evaluate(session, bundle.config, *dataset, loader_options(options.memory), control);
+  const Evaluation evaluation = evaluate(session, bundle, *dataset, loader_options(options.memory), control);
   log_skipped_pages(skipped);
   if (!skipped.empty()) invocation.exit_code = ExitCode::kData;
   if (invocation.json) {

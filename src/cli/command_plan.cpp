@@ -99,7 +99,7 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
                               : machine_speeds(device, options.train.precision,
                                                options.memory.other_machine ? 0 : options.memory.budget_bytes);
   ModelBundle bundle = open_model(options.model.model, options.model.tokenizer, options.model.base_model);
-  options.resolve_padding(bundle.config);
+  options.resolve_padding(bundle.facts());
   resolve_labels(bundle, options.model, options.data);
   choose_trained_parts(bundle, options.parts);
   check_weights(bundle);

@@ -181,7 +181,7 @@ void run_predict(const Invocation& invocation, RunOptions& options, const Predic
   };
   const PredictControl control{.on_bad_page = leave_out, .all_scores = predict.all_scores};
   predict_pages(
-      session, bundle.config, *dataset, loader_options(options.memory),
+      session, bundle.facts(), *dataset, loader_options(options.memory),
       [&](const PagePrediction& prediction) {
         Page page = pages->read(prediction.page);
         if (page.width == 0 || page.height == 0) read_page_image_info(page);

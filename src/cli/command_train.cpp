@@ -243,7 +243,7 @@ void run_train(const Invocation& invocation, RunOptions& options) {
   options.memory.speeds = machine_speeds(device, options.train.precision, options.memory.budget_bytes);
   ModelBundle bundle = open_model(options.model.model, options.model.tokenizer, options.model.base_model);
   refuse_replacing({{"--output-dir", output_dir}}, {{"the adapter's base model", bundle.base}});
-  options.resolve_padding(bundle.config);
+  options.resolve_padding(bundle.facts());
   resolve_labels(bundle, options.model, options.data);
   choose_trained_parts(bundle, options.parts);
   check_weights(bundle);

@@ -436,8 +436,8 @@ Device open_run_device(const Invocation& invocation, RunOptions& options) {
   return device;
 }
 
-void RunOptions::resolve_padding(const LayoutLMv3Config& config) {
-  if (pad_to_max_length) train.pad_to = window_options(data, config).max_length;
+void RunOptions::resolve_padding(const EncoderFacts& facts) {
+  if (pad_to_max_length) train.pad_to = window_options(data, facts).max_length;
 }
 
 }  // namespace plimsoll

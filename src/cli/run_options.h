@@ -64,7 +64,7 @@ struct RunOptions {
   // All that the command reads, by the options that name it.
   std::vector<NamedPath> inputs() const;
   // --pad-to-max-length, once the model is known.
-  void resolve_padding(const LayoutLMv3Config& config);
+  void resolve_padding(const EncoderFacts& facts);
 };
 
 // The device that a run computes on, and its budgets, as far as they depend on it.

@@ -12,13 +12,13 @@ namespace plimsoll {
 
 struct LayoutLMv3Config {
   std::int64_t vocab_size = 50265;
-  std::int64_t hidden_size = 768;          // D
-  std::int64_t num_hidden_layers = 12;     // L
-  std::int64_t num_attention_heads = 12;   // H
-  std::int64_t intermediate_size = 3072;   // F
+  std::int64_t hidden_size = 768;         // D
+  std::int64_t num_hidden_layers = 12;    // L
+  std::int64_t num_attention_heads = 12;  // H
+  std::int64_t intermediate_size = 3072;  // F
   double hidden_dropout_prob = 0.1;
   double attention_probs_dropout_prob = 0.1;
-  double classifier_dropout = -1;          // below 0: hidden_dropout_prob
+  double classifier_dropout = -1;  // below 0: hidden_dropout_prob
   std::int64_t max_position_embeddings = 512;
   std::int64_t type_vocab_size = 2;
   double initializer_range = 0.02;
@@ -36,17 +36,15 @@ struct LayoutLMv3Config {
   std::int64_t input_size = 224;
   std::int64_t num_channels = 3;
   std::int64_t patch_size = 16;
-  std::vector<std::string> labels;         // by id, from id2label
+  std::vector<std::string> labels;                   // by id, from id2label
   nlohmann::json source = nlohmann::json::object();  // as read: what we do not know is written back unchanged
 
   std::int64_t grid() const { return input_size / patch_size; }
-  std::int64_t patches() const { return grid() * grid(); }       // P
-  std::int64_t visual_tokens() const { return patches() + 1; }   // V
+  std::int64_t patches() const { return grid() * grid(); }                              // P
+  std::int64_t visual_tokens() const { return patches() + 1; }                          // V
   std::int64_t num_labels() const { return static_cast<std::int64_t>(labels.size()); }  // C
   // The token head of `transformers`: one linear below ten labels, an MLP from ten on.
   bool mlp_head() const { return num_labels() >= 10; }
-  // Text tokens that the position table holds: position ids start at pad_token_id + 1.
-  std::int64_t max_text_tokens() const { return max_position_embeddings - pad_token_id - 1; }
   double head_dropout() const { return classifier_dropout < 0 ? hidden_dropout_prob : classifier_dropout; }
 };
 

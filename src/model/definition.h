@@ -39,6 +39,28 @@ struct InputSpec {
   std::int64_t count = 0;
 };
 
+// The picture that an encoder sees of a page; none: `size` is 0.
+struct ImageForm {
+  std::int64_t size = 0;  // pixels a side
+  std::int64_t patches_per_side = 0;
+  std::int64_t channels = 3;
+};
+
+// What data have to know of an encoder: how large its tables are, and what it sees.
+struct EncoderFacts {
+  std::int64_t hidden_size = 0;  // D
+  std::int64_t vocab_size = 0;
+  std::int64_t pad_token_id = 0;
+  std::int64_t positions = 0;       // rows of the table of positions: max_position_embeddings
+  std::int64_t first_position = 0;  // of a page's first token; RoBERTa's begin behind the padding token's
+  std::int64_t coordinates = 0;     // rows of the tables of boxes; 0: no boxes are read
+  std::int64_t token_types = 0;
+  ImageForm image;
+
+  // Text tokens that the table of positions holds.
+  std::int64_t max_text_tokens() const { return positions - first_position; }
+};
+
 // The encoder's last hidden states, in its own type, and where a head finds its rows.
 struct Encoded {
   ValueId hidden = kNoValue;      // [N, D]
@@ -57,7 +79,7 @@ class Encoder {
   // The name that `transformers` gives the encoder within a model with a head, and that begins its parameters' names:
   // "layoutlmv3".
   virtual std::string_view prefix() const = 0;
-  virtual std::int64_t hidden_size() const = 0;
+  virtual EncoderFacts facts() const = 0;
   // Parameters in the order in which `transformers` lists them.
   virtual std::vector<ParameterSpec> specs(const ModelOptions& options) const = 0;
   // Every linear map of the layers, layer by layer: what may have an adapter.

@@ -203,7 +203,17 @@ class LayoutLMv3Encoder final : public Encoder {
   explicit LayoutLMv3Encoder(const LayoutLMv3Config& config) : config_(config) {}
 
   std::string_view prefix() const override { return "layoutlmv3"; }
-  std::int64_t hidden_size() const override { return config_.hidden_size; }
+  EncoderFacts facts() const override {
+    return {
+        .hidden_size = config_.hidden_size,
+        .vocab_size = config_.vocab_size,
+        .pad_token_id = config_.pad_token_id,
+        .positions = config_.max_position_embeddings,
+        .first_position = config_.pad_token_id + 1,
+        .coordinates = config_.max_2d_position_embeddings,
+        .token_types = config_.type_vocab_size,
+        .image = {.size = config_.input_size, .patches_per_side = config_.grid(), .channels = config_.num_channels}};
+  }
   std::vector<ParameterSpec> specs(const ModelOptions& options) const override { return base_specs(config_, options); }
   std::vector<LinearMap> linear_maps() const override {
     const std::int64_t d = config_.hidden_size, f = config_.intermediate_size;

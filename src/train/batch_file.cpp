@@ -122,38 +122,40 @@ PaddedTensors padded_tensors(BatchFile& file) {
   return tensors;
 }
 
-PaddedLimits padded_limits(const LayoutLMv3Config& config) {
-  return {.vocab_size = config.vocab_size,
-          .labels = config.num_labels(),
-          .positions = config.max_position_embeddings,
-          .coordinates = config.max_2d_position_embeddings,
-          .token_types = config.type_vocab_size};
+PaddedLimits padded_limits(const ModelBundle& bundle) {
+  const EncoderFacts facts = bundle.facts();
+  return {.vocab_size = facts.vocab_size,
+          .labels = bundle.config.num_labels(),
+          .positions = facts.positions,
+          .coordinates = facts.coordinates,
+          .token_types = facts.token_types};
 }
 
 }  // namespace
 
-std::unique_ptr<Batch> read_batch_file(const std::filesystem::path& path, const LayoutLMv3Config& config,
+std::unique_ptr<Batch> read_batch_file(const std::filesystem::path& path, const ModelBundle& bundle,
                                        bool with_padding) {
   constexpr std::size_t kRowStep = 16;
   BatchFile file(path);
   const PaddedTensors tensors = padded_tensors(file);
-  BatchShape shape = padded_batch_shape(tensors, {config.input_size, config.grid()}, path.string());
+  const EncoderFacts facts = bundle.facts();
+  BatchShape shape = padded_batch_shape(tensors, {facts.image.size, facts.image.patches_per_side}, path.string());
   if (!with_padding) {
     const auto real = std::ranges::count(tensors.attention_mask.span<std::int64_t>(), 1);
     shape.max_text_rows = static_cast<std::int64_t>(round_up(static_cast<std::size_t>(real), kRowStep));
   }
-  auto batch = std::make_unique<Batch>(shape, static_cast<std::int32_t>(config.pad_token_id));
-  pack_padded(tensors, padded_limits(config), path.string(), *batch, {.all = with_padding});
+  auto batch = std::make_unique<Batch>(shape, static_cast<std::int32_t>(facts.pad_token_id));
+  pack_padded(tensors, padded_limits(bundle), path.string(), *batch, {.all = with_padding});
   return batch;
 }
 
-void read_batch_file(const std::filesystem::path& path, const LayoutLMv3Config& config, const PaddedRows& rows,
+void read_batch_file(const std::filesystem::path& path, const ModelBundle& bundle, const PaddedRows& rows,
                      Batch& batch) {
   BatchFile file(path);
-  pack_padded(padded_tensors(file), padded_limits(config), path.string(), batch, rows);
+  pack_padded(padded_tensors(file), padded_limits(bundle), path.string(), batch, rows);
 }
 
-void write_batch_file(const std::filesystem::path& path, const Batch& batch, const LayoutLMv3Config& config) {
+void write_batch_file(const std::filesystem::path& path, const Batch& batch, const EncoderFacts& facts) {
   const std::int64_t samples = batch.samples();
   const std::span<const std::int32_t> offsets = batch.tensor("sample_offsets").span<std::int32_t>();
   std::int64_t longest = 0;
@@ -179,7 +181,7 @@ void write_batch_file(const std::filesystem::path& path, const Batch& batch, con
       writer.write(std::as_bytes(std::span(row).first(static_cast<std::size_t>(width * longest))));
     }
   };
-  write("input_ids", 1, config.pad_token_id, false);
+  write("input_ids", 1, facts.pad_token_id, false);
   write("bbox", 4, 0, false);
   write("key_mask", 1, 0, true);
   write("labels", 1, kIgnoredLabel, false);

@@ -7,22 +7,23 @@
 
 #include "data/batch.h"
 #include "data/padded_batch.h"
-#include "model/config.h"
+#include "train/model_bundle.h"
 
 namespace plimsoll {
 
 // `input_ids` I64 [B, T], `bbox` I64 [B, T, 4], `pixel_values` F32 [B, 3, Y, X]; where present `attention_mask`,
-// `labels`, `position_ids` and `token_type_ids`, I64 [B, T]; any other tensor is refused by its name. Every one of the T positions becomes a row, padding too; or, as training
-// packs pages, those alone whose attention_mask is 1, in a batch that has room for just them (a multiple of 16 text
-// rows). Throws DataError naming file, tensor, place, value and range for anything that does not fit the model.
-std::unique_ptr<Batch> read_batch_file(const std::filesystem::path& path, const LayoutLMv3Config& config,
+// `labels`, `position_ids` and `token_type_ids`, I64 [B, T]; any other tensor is refused by its name. Every one of the
+// T positions becomes a row, padding too; or, as training packs pages, those alone whose attention_mask is 1, in a
+// batch that has room for just them (a multiple of 16 text rows). Throws DataError naming file, tensor, place, value
+// and range for anything that does not fit the model.
+std::unique_ptr<Batch> read_batch_file(const std::filesystem::path& path, const ModelBundle& bundle,
                                        bool with_padding = true);
 // The same into a batch that has room.
-void read_batch_file(const std::filesystem::path& path, const LayoutLMv3Config& config, const PaddedRows& rows,
+void read_batch_file(const std::filesystem::path& path, const ModelBundle& bundle, const PaddedRows& rows,
                      Batch& batch);
 
 // Writes such a file, safetensors: a sample's tokens, then padding up to the longest sample's. Holds some KiB at a
 // time.
-void write_batch_file(const std::filesystem::path& path, const Batch& batch, const LayoutLMv3Config& config);
+void write_batch_file(const std::filesystem::path& path, const Batch& batch, const EncoderFacts& facts);
 
 }  // namespace plimsoll

@@ -13,7 +13,7 @@ nlohmann::json scores_json(const EntityScores& scores) {
   return {{"f1", scores.f1}, {"precision", scores.precision}, {"recall", scores.recall}, {"support", scores.support}};
 }
 
-Evaluation evaluate_once(const Session& session, const LayoutLMv3Config& config, const Dataset& dataset,
+Evaluation evaluate_once(const Session& session, const ModelBundle& bundle, const Dataset& dataset,
                          const LoaderOptions& loader, const PredictControl& control);
 
 }  // namespace
@@ -31,12 +31,12 @@ double Evaluation::metric(const std::string& name) const {
 
 bool smaller_is_better(const std::string& metric) { return metric == "loss" || metric == "eval_loss"; }
 
-Evaluation evaluate(const Session& session, const LayoutLMv3Config& config, const Dataset& dataset,
+Evaluation evaluate(const Session& session, const ModelBundle& bundle, const Dataset& dataset,
                     const LoaderOptions& loader, const PredictControl& control) {
   PredictControl now{.skipped = control.skipped, .interrupt = control.interrupt};
   for (int bad_in_a_row = 0;;) {
     try {
-      return evaluate_once(session, config, dataset, loader, now);
+      return evaluate_once(session, bundle, dataset, loader, now);
     } catch (const BadPageError& error) {
       const bool none_left = now.skipped.size() + 1 >= dataset.source().size();
       if (!control.on_bad_page || ++bad_in_a_row >= kMostBadPagesInARow || none_left) throw;
@@ -48,14 +48,14 @@ Evaluation evaluate(const Session& session, const LayoutLMv3Config& config, cons
 
 namespace {
 
-Evaluation evaluate_once(const Session& session, const LayoutLMv3Config& config, const Dataset& dataset,
+Evaluation evaluate_once(const Session& session, const ModelBundle& bundle, const Dataset& dataset,
                          const LoaderOptions& loader, const PredictControl& control) {
   const auto begin = std::chrono::steady_clock::now();
-  EntityMetrics metrics(config.labels);
+  EntityMetrics metrics(bundle.config.labels);
   std::vector<std::int32_t> gold, predicted;
   std::int64_t missed_words = 0;
   const PredictionTotals totals = predict_pages(
-      session, config, dataset, loader,
+      session, bundle.facts(), dataset, loader,
       [&](const PagePrediction& page) {
         gold.clear();
         predicted.clear();

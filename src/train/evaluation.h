@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "train/metrics.h"
+#include "train/model_bundle.h"
 #include "train/predictor.h"
 
 namespace plimsoll {
@@ -27,7 +28,7 @@ bool smaller_is_better(const std::string& metric);
 // A word without a prediction (no tokens, or cut off) is a missed word: its label counts, and nothing was predicted for
 // it. Where a page cannot be read and `control` has it left out, the evaluation begins anew, so that its numbers depend
 // on the pages left out alone.
-Evaluation evaluate(const Session& session, const LayoutLMv3Config& config, const Dataset& dataset,
+Evaluation evaluate(const Session& session, const ModelBundle& bundle, const Dataset& dataset,
                     const LoaderOptions& loader, const PredictControl& control = {});
 
 nlohmann::json to_json(const Evaluation& evaluation);

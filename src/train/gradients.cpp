@@ -36,7 +36,7 @@ GradientReport compute_gradients(const ModelBundle& bundle, const std::filesyste
                                  const GradientOptions& gradient_options) {
   ModelOptions options = bundle.options;
   options.train_relative_position_tables |= gradient_options.train_relative_position_tables;
-  const std::unique_ptr<Batch> padded = read_batch_file(batch_file, bundle.config);
+  const std::unique_ptr<Batch> padded = read_batch_file(batch_file, bundle);
   const Batch& batch = *padded;
   const std::int64_t samples = batch.shape().max_samples, tokens = batch.shape().max_text_rows / samples;
   StepGraph step = build_step_graph(

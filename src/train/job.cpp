@@ -55,9 +55,9 @@ void refuse_stray_labels(const std::vector<std::string>& known, const LabelSet& 
 
 }  // namespace
 
-WindowOptions window_options(const DataRequest& request, const LayoutLMv3Config& config) {
+WindowOptions window_options(const DataRequest& request, const EncoderFacts& facts) {
   constexpr std::int64_t kUsual = 512;
-  const std::int64_t most = config.max_text_tokens();
+  const std::int64_t most = facts.max_text_tokens();
   const std::int64_t length = request.max_length > 0 ? request.max_length : std::min(kUsual, most);
   constexpr std::int64_t kLeast = 3;
   if (length < kLeast || length > most) {
@@ -68,7 +68,7 @@ WindowOptions window_options(const DataRequest& request, const LayoutLMv3Config&
          .found = fmt::format("{}", length),
          .allowed = fmt::format("{} (<s>, </s> and a token) to {} (max_position_embeddings {} less the "
                                 "padding position)",
-                                kLeast, most, config.max_position_embeddings),
+                                kLeast, most, facts.positions),
          .remedy = fmt::format("pass --max-length {}; longer pages become several windows", std::min(kUsual, most))});
   }
   WindowOptions options{.max_length = static_cast<int>(length),
@@ -157,8 +157,8 @@ DataCheck check_with(const ModelBundle& bundle, const CheckRequest& request, con
                                 .labels = labels,
                                 .labels_required = required,
                                 .encoder = &encoder,
-                                .vocab_size = bundle.config.vocab_size,
-                                .windows = window_options(request.data, bundle.config),
+                                .vocab_size = bundle.facts().vocab_size,
+                                .windows = window_options(request.data, bundle.facts()),
                                 .segments_known = all_folders(source) && !request.data.segment_boxes,
                                 .decode_images = request.decode_images,
                                 .decoding_bytes = request.decoding_bytes,
@@ -210,7 +210,7 @@ std::unique_ptr<Dataset> open_checked(const ModelBundle& bundle, const DataReque
       open_pages(request.data, {.label_names = with_labels ? bundle.config.labels : std::vector<std::string>(),
                                 .segment_boxes = request.segment_boxes,
                                 .ignore_labels = !with_labels});
-  DatasetOptions options{.box_format = request.box_format, .windows = window_options(request, bundle.config)};
+  DatasetOptions options{.box_format = request.box_format, .windows = window_options(request, bundle.facts())};
   if (with_labels) options.labels = LabelSet(bundle.config.labels, "the model's labels");
   options.label_owned_words_only = owned_only;
   options.skipped = skipped;
@@ -408,7 +408,6 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
   request.budget_bytes = resolve_budget(memory);
   request.budget_option = memory.budget_option;
   request.host_budget_bytes = memory.host_budget_bytes;
-  const LayoutLMv3Config config = bundle.config;
   if (train != nullptr) {
     const SamplerOptions order{
         .seed = options.seed, .train_batch_size = options.train_batch_size, .shuffle = true, .pad_to = options.pad_to};
@@ -429,8 +428,8 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
     };
   }
   const LoaderOptions loader = loader_options(memory);
-  request.loader_bytes = [config, train, evaluation, loader](const ModelCapacity& capacity) {
-    const BatchShape shape = batch_shape(config, capacity);
+  request.loader_bytes = [facts = bundle.facts(), train, evaluation, loader](const ModelCapacity& capacity) {
+    const BatchShape shape = batch_shape(facts, capacity);
     std::size_t most = 0;
     for (const Dataset* dataset : {train, evaluation}) {
       if (dataset == nullptr) continue;

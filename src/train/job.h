@@ -61,11 +61,11 @@ struct MemoryRequest {
   OpSpeeds speeds = typical_speeds();
   int loader_workers = -1;  // below 0: chosen
   OffloadTarget offload = OffloadTarget::kNone;
-  std::filesystem::path offload_directory{};  // for a file
-  bool forbids_offload = false;               // also where it would be allowed unasked, to the host
-  TransferSpeed host_speed{};                 // of OffloadTarget::kHost
-  bool plans_only = false;                    // no run follows: a budget that this machine lacks is no error
-  bool other_machine = false;                 // the budget is another machine's (plan --device-memory)
+  std::filesystem::path offload_directory{};            // for a file
+  bool forbids_offload = false;                         // also where it would be allowed unasked, to the host
+  TransferSpeed host_speed{};                           // of OffloadTarget::kHost
+  bool plans_only = false;                              // no run follows: a budget that this machine lacks is no error
+  bool other_machine = false;                           // the budget is another machine's (plan --device-memory)
   std::optional<std::int64_t> kept_micro_batch_size{};  // of the checkpoint that the run goes on from
   bool resumes = false;                                 // FitRequest's members of these names
   std::int64_t least_window = 0;
@@ -74,7 +74,7 @@ struct MemoryRequest {
 };
 
 // Parses "512" tokens and so on against the model; throws UsageError if the model has fewer positions.
-WindowOptions window_options(const DataRequest& request, const LayoutLMv3Config& config);
+WindowOptions window_options(const DataRequest& request, const EncoderFacts& facts);
 
 // What the labels of a data set may be, and what the model's head then is. With `for_training`, labels come from
 // --labels, the model (if it has the data's), or the data; without, from the model.

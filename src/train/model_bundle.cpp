@@ -23,14 +23,15 @@ namespace {
 void check_tokenizer(const ModelBundle& bundle, const std::string& where) {
   const Tokenizer& tokenizer = *bundle.tokenizer;
   Findings findings;
-  check_tokenizer_size(tokenizer.vocab_size(), bundle.config.vocab_size, where, findings);
+  const EncoderFacts facts = bundle.facts();
+  check_tokenizer_size(tokenizer.vocab_size(), facts.vocab_size, where, findings);
   if (findings.count(Severity::kError) > 0) throw findings.to_error(where);
   for (const std::string& line : findings.to_lines(Severity::kWarning)) log_warning(line);
-  if (tokenizer.special().pad != bundle.config.pad_token_id) {
+  if (tokenizer.special().pad != facts.pad_token_id) {
     throw DataError({.what = "the tokenizer does not match the model: their padding tokens differ",
                      .where = where,
                      .found = fmt::format("pad id {} in the tokenizer", tokenizer.special().pad),
-                     .allowed = fmt::format("pad_token_id = {} as in config.json", bundle.config.pad_token_id),
+                     .allowed = fmt::format("pad_token_id = {} as in config.json", facts.pad_token_id),
                      .remedy = "use the tokenizer that the model was trained with"});
   }
 }
@@ -134,11 +135,12 @@ ModelBundle open_model_at(const std::string& model, const std::string& tokenizer
   bundle.tokenizer = std::make_shared<Tokenizer>(Tokenizer::from_directory(words));
   check_tokenizer(bundle, words);
   bundle.image = ImageProcessorConfig::from_model(with({"preprocessor_config.json", "processor_config.json"}));
-  if (bundle.image.height != bundle.config.input_size || bundle.image.width != bundle.config.input_size) {
+  const std::int64_t size = bundle.facts().image.size;
+  if (bundle.image.height != size || bundle.image.width != size) {
     throw DataError({.what = "the image processor does not match the model",
                      .where = model,
                      .found = fmt::format("images of {} x {} pixels", bundle.image.width, bundle.image.height),
-                     .allowed = fmt::format("input_size = {} as in config.json", bundle.config.input_size),
+                     .allowed = fmt::format("input_size = {} as in config.json", size),
                      .remedy = "use the processor files that the model was trained with"});
   }
   return bundle;

@@ -32,6 +32,7 @@ struct ModelBundle {
   std::shared_ptr<const WeightsFile> adapter;  // nullptr: no adapters, or new ones
 
   ModelDefinition definition() const { return layoutlmv3(config); }
+  EncoderFacts facts() const { return definition().encoder().facts(); }
   std::vector<ParameterSpec> specs() const { return definition().specs(options); }
   // Where parameters come from; what no file has, from `seed`.
   ParameterSource source(std::uint64_t seed) const {

@@ -113,15 +113,15 @@ std::string pages_of(const Batch& batch, const Dataset& dataset) {
 
 }  // namespace
 
-BatchShape batch_shape(const LayoutLMv3Config& config, const ModelCapacity& capacity) {
+BatchShape batch_shape(const EncoderFacts& facts, const ModelCapacity& capacity) {
   return {.max_samples = capacity.samples,
           .max_text_rows = capacity.text_rows,
-          .patches_per_side = config.grid(),
-          .image_size = config.input_size,
-          .channels = config.num_channels};
+          .patches_per_side = facts.image.patches_per_side,
+          .image_size = facts.image.size,
+          .channels = facts.image.channels};
 }
 
-PredictionTotals predict_pages(const Session& session, const LayoutLMv3Config& config, const Dataset& dataset,
+PredictionTotals predict_pages(const Session& session, const EncoderFacts& facts, const Dataset& dataset,
                                const LoaderOptions& options, const std::function<void(const PagePrediction&)>& on_page,
                                const PredictControl& control) {
   const PlannedProgram& planned = session.planned(ProgramKind::kEvaluate);
@@ -168,7 +168,7 @@ PredictionTotals predict_pages(const Session& session, const LayoutLMv3Config& c
   int bad_in_a_row = 0;
   while (done < sampler.updates_per_epoch() && !totals.interrupted) {
     BatchSequence sequence(sampler, micro, {.epoch = 0, .update = done, .updates = sampler.updates_per_epoch() - done});
-    Loader loader(dataset, sequence, batch_shape(config, planned.capacity), 0, options);
+    Loader loader(dataset, sequence, batch_shape(facts, planned.capacity), 0, options);
     try {
       while (done < sampler.updates_per_epoch()) {
         const Batch* const batch = loader.next(control.interrupt);

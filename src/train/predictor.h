@@ -12,7 +12,6 @@
 #include "data/dataset.h"
 #include "data/loader.h"
 #include "fit/session.h"
-#include "model/config.h"
 
 namespace plimsoll {
 
@@ -43,11 +42,11 @@ struct PredictControl {
 };
 
 // How batches of a data set look for a model and a plan.
-BatchShape batch_shape(const LayoutLMv3Config& config, const ModelCapacity& capacity);
+BatchShape batch_shape(const EncoderFacts& facts, const ModelCapacity& capacity);
 
 // `on_page` is called once for each page that has a window and is not left out, in the data's order. Throws
 // DivergedError, which names the first tensor that is not finite, where logits are not.
-PredictionTotals predict_pages(const Session& session, const LayoutLMv3Config& config, const Dataset& dataset,
+PredictionTotals predict_pages(const Session& session, const EncoderFacts& facts, const Dataset& dataset,
                                const LoaderOptions& loader, const std::function<void(const PagePrediction&)>& on_page,
                                const PredictControl& control = {});
 

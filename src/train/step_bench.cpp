@@ -57,7 +57,7 @@ Levers levers_that_keep(std::size_t bytes, const FitRequest& request, std::int64
 
 StepBench bench_step(const ModelBundle& bundle, const std::filesystem::path& batch_file,
                      const StepBenchOptions& options, Backend& backend, std::map<std::string, double>* op_seconds) {
-  const std::unique_ptr<Batch> batch = read_batch_file(batch_file, bundle.config, false);
+  const std::unique_ptr<Batch> batch = read_batch_file(batch_file, bundle, false);
   const BatchShape shape = batch->shape();
   FitRequest request;
   request.step.definition = bundle.definition();

@@ -195,12 +195,12 @@ Replay replay_step(const std::filesystem::path& directory, Backend& backend) {
     ParameterSource source = bundle.source(replay.record.scalars.seed);
     source.takes_any_number = true;
     load_parameters(bundle.specs(), source, [&](const std::string& name) { return session.parameter(name); });
-    Batch batch(batch_shape(bundle.config, session.plan().programs.front().capacity),
-                static_cast<std::int32_t>(bundle.config.pad_token_id));
+    Batch batch(batch_shape(bundle.facts(), session.plan().programs.front().capacity),
+                static_cast<std::int32_t>(bundle.facts().pad_token_id));
     for (std::size_t m = 0; m < replay.record.micro_batches.size() && !replay.fault; ++m) {
       const MicroBatchRecord& micro = replay.record.micro_batches[m];
-      read_batch_file(directory / micro.file, bundle.config,
-                      {.all = replay.record.padded, .first_key = micro.first_sample}, batch);
+      read_batch_file(directory / micro.file, bundle, {.all = replay.record.padded, .first_key = micro.first_sample},
+                      batch);
       const Program& program = session.program(
           step_program(session, static_cast<std::int64_t>(m) + 1 == replay.record.micro_batches_in_update));
       const BatchBinding binding(program, batch);

@@ -211,7 +211,7 @@ void Trainer::restart_loader() {
                                                            .update = state_.step % per_epoch,
                                                            .updates = state_.total_steps - state_.step});
   const ModelCapacity& capacity = session_.plan().programs.front().capacity;
-  loader_ = std::make_unique<Loader>(*data_.train, *sequence_, batch_shape(bundle_.config, capacity), options_.pad_to,
+  loader_ = std::make_unique<Loader>(*data_.train, *sequence_, batch_shape(bundle_.facts(), capacity), options_.pad_to,
                                      loader_options_);
 }
 
@@ -441,7 +441,7 @@ void Trainer::evaluate_now(TrainSummary& summary, const Interrupt& interrupt) {
   loader_.reset();
   Evaluation evaluation;
   try {
-    evaluation = evaluate(session_, bundle_.config, *data_.evaluation, loader_options_, evaluation_control(interrupt));
+    evaluation = evaluate(session_, bundle_, *data_.evaluation, loader_options_, evaluation_control(interrupt));
   } catch (const DivergedError& error) {
     save(false);  // the update before it was sound, as far as its loss and gradients show
     Problem problem = error.problem();

@@ -64,7 +64,7 @@ fs::path Trainer::write_record(StepRecord& record, double loss) {
     for (const SampleReference& reference : batch.references().first(static_cast<std::size_t>(batch.samples()))) {
       micro.pages.push_back(place(data_.train->source().read(reference.page)));
     }
-    write_batch_file(aside / micro.file, batch, bundle_.config);
+    write_batch_file(aside / micro.file, batch, bundle_.facts());
     record.micro_batches.push_back(std::move(micro));
     const std::optional<StepFault> found = CheckedRun(bind(batch)).run(scaler_.on());
     if (!record.fault) record.fault = found;
@@ -237,7 +237,7 @@ void Trainer::evaluate_best(TrainSummary& summary, Interrupt& interrupt) {
     log_warning(
         fmt::format("a page can no longer be read and is not evaluated: {}", describe(state_.skipped_pages.back())));
   };
-  summary.evaluation = evaluate(session_, bundle_.config, *data_.evaluation, loader_options_, control);
+  summary.evaluation = evaluate(session_, bundle_, *data_.evaluation, loader_options_, control);
   if (!summary.evaluation->interrupted) return;
   throw InterruptedError(
       {.what = fmt::format("interrupted by {} after the best model was saved, before its final evaluation",

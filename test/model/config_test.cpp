@@ -69,7 +69,7 @@ TEST(ParseConfig, ReadsEachValue) {
   for (const auto& [key, value] : given.items()) EXPECT_EQ(found.at(key), value) << key;
   EXPECT_EQ(config.patches(), 25);
   EXPECT_EQ(config.visual_tokens(), 26);
-  EXPECT_EQ(config.max_text_tokens(), 39);  // position ids 5 to 43
+  EXPECT_EQ(layoutlmv3(config).encoder().facts().max_text_tokens(), 39);  // position ids 5 to 43
   EXPECT_EQ(config.head_dropout(), 0.5);
   EXPECT_EQ(parse({{"hidden_dropout_prob", 0.25}}).head_dropout(), 0.25);
   EXPECT_EQ(parse({{"patch_size", {32, 32}}}).patch_size, 32);

@@ -23,9 +23,10 @@ std::span<const std::int32_t> integers(const Batch& batch, std::string_view name
 
 TEST(BatchFile, LeavesPaddingOut) {
   const fs::path folder = test_data_dir() / "model" / "linear";
-  const LayoutLMv3Config config = read_config(folder);
-  const auto whole = read_batch_file(folder / "batch0.safetensors", config);
-  const auto packed = read_batch_file(folder / "batch0.safetensors", config, false);
+  ModelBundle bundle;
+  bundle.config = read_config(folder);
+  const auto whole = read_batch_file(folder / "batch0.safetensors", bundle);
+  const auto packed = read_batch_file(folder / "batch0.safetensors", bundle, false);
   EXPECT_EQ(packed->samples(), whole->samples());
   EXPECT_EQ(packed->labelled_tokens(), whole->labelled_tokens());
   EXPECT_EQ(packed->shape().max_text_rows % 16, 0);
@@ -70,7 +71,11 @@ class ChangedBatch : public testing::Test {
     writer.finish();
     return path;
   }
-  std::unique_ptr<Batch> read() { return read_batch_file(write(), read_config(folder_)); }
+  std::unique_ptr<Batch> read() {
+    ModelBundle bundle;
+    bundle.config = read_config(folder_);
+    return read_batch_file(write(), bundle);
+  }
   void put(const std::string& name, TensorType type) { tensors_[name] = {type, std::vector<std::byte>(type.bytes())}; }
 
   const fs::path folder_ = test_data_dir() / "model" / "linear";
@@ -99,8 +104,8 @@ TEST_F(ChangedBatch, RefusesWhatItDoesNotUseByItsName) {
 
 TEST_F(ChangedBatch, RefusesImagesOfAnotherSize) {
   put("pixel_values", {DType::kF32, {2, 3, 64, 64}});
-  test::expect_error<DataError>([&] { read(); }, {"tensor 'pixel_values'", "F32[2, 3, 64, 64]", "F32[2, 3, 32, 32]",
-                                                  "input_size is 32"});
+  test::expect_error<DataError>(
+      [&] { read(); }, {"tensor 'pixel_values'", "F32[2, 3, 64, 64]", "F32[2, 3, 32, 32]", "input_size is 32"});
 }
 
 }  // namespace

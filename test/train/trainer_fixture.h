@@ -155,7 +155,7 @@ class SmallRun {
         .budget_bytes = std::size_t{1} << 30, .micro_batch_size = micro_batch, .update = {}, .loader_workers = 1};
     const Session session(fit(fit_request(bundle, options, nullptr, data.get(), memory), backend), backend);
     load_model(bundle, 0, [&](const std::string& name) { return session.parameter(name); });
-    return plimsoll::evaluate(session, bundle.config, *data, loader_options(memory));
+    return plimsoll::evaluate(session, bundle, *data, loader_options(memory));
   }
 
   // Plans with everything possible in the file, whatever the budget.

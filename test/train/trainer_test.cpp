@@ -86,7 +86,7 @@ TEST(Trainer, PagesWithoutLabelsTeachNothingAndBreakNothing) {
   const ModelBundle bundle = small_model();
   SmallRun run(folder.make("run"));
   CpuBackend backend(1);
-  DatasetOptions options{.box_format = BoxFormat::k1000, .windows = window_options({}, bundle.config)};
+  DatasetOptions options{.box_format = BoxFormat::k1000, .windows = window_options({}, bundle.facts())};
   const Dataset data(open_pages(run.data_folder() / "pages.jsonl", {.ignore_labels = true}), bundle.word_encoder(),
                      ImageProcessor(bundle.image), options);  // every label is -100
   run.options.max_grad_norm = 1.0;

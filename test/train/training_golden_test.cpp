@@ -52,7 +52,7 @@ void expect_golden_training(const std::string& head, Backend& backend, std::size
   const ModelBundle bundle = open_weights_only(directory.string());
   std::vector<std::unique_ptr<Batch>> batches;
   for (int i = 0; i < 5; ++i) {
-    batches.push_back(read_batch_file(directory / ("batch" + std::to_string(i) + ".safetensors"), bundle.config));
+    batches.push_back(read_batch_file(directory / ("batch" + std::to_string(i) + ".safetensors"), bundle));
   }
   const BatchShape shape = batches[0]->shape();
   FitRequest request;
