@@ -133,7 +133,7 @@ class LogReader::Impl {
   struct Known {
     PatternSet patterns{};
     std::map<std::string_view, int> number{};
-    std::set<int> out_of_memory{}, elsewhere{}, links{}, threads{}, after{}, closings{}, exits{}, trackers{},
+    std::set<int> out_of_memory{}, elsewhere{}, links{}, threads{}, after{}, closings{}, exits{}, trackers{}, tracked{},
         teardown{}, ranks{}, results{}, bars{}, preparing{}, timeouts{};
     std::map<int, std::size_t> facts{};  // of a pattern, which fact it begins
     int traceback = 0, train_nan = 0, eval_nan = 0, own_import = 0, other_import = 0, module_none = 0,
@@ -164,6 +164,7 @@ class LogReader::Impl {
       add(kClosings, made.closings);
       add(kExits, made.exits);
       add(kTrackers, made.trackers);
+      add(kTracked, made.tracked);
       add(kTeardown, made.teardown);
       add(kRanks, made.ranks);
       add(kResults, made.results);
@@ -310,7 +311,10 @@ class LogReader::Impl {
     --exception_lines_;
   }
   void follow_losses(std::uint64_t number, std::string_view text, std::string_view small) {
-    if (found_one_of(known_.trackers)) return;
+    if (found_one_of(known_.trackers)) {
+      story_.tracked = story_.tracked || found_one_of(known_.tracked);
+      return;
+    }
     // detectron2 prints how long it trained when it failed, too: a run of no time has not come to its end.
     if (found_one_of(known_.closings) && small.find("time: 0:00:00 (") == std::string_view::npos)
       story_.closing_line = number;
@@ -321,7 +325,7 @@ class LogReader::Impl {
     }
     if (found_one_of(known_.exits)) story_.exit_line = story_.closing_line = number;
     // A line that sums a run up says nothing about its last step.
-    if (story_.closing_line == number) return;
+    if (story_.closing_line == number || trimmed(small).starts_with("train_loss  ")) return;
     const LossLine losses = read_losses(small);
     run_up_.add(losses, number, text, small);
     // Whatever the form of the line, the rules know it by one of these.

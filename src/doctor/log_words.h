@@ -70,6 +70,8 @@ inline constexpr std::string_view kExits[] = {"exit status 0$", "exit status: 0$
                                               "exited with code 0$"};
 // Trackers repeat the last losses when a run ends, however it ends.
 inline constexpr std::string_view kTrackers[] = {"^wandb:*", "^comet *", "run summary:", "run history:"};
+// Among them the results of an evaluation.
+inline constexpr std::string_view kTracked[] = {"^wandb:*acc*0.", "^wandb:*f1*0."};
 // How what is left of a program ends when it is ended from outside.
 inline constexpr std::string_view kTeardown[] = {"signalexception", "keyboardinterrupt", "brokenpipeerror",
                                                  "connectionreseterror", "dataloader worker*exited unexpectedly"};

@@ -150,7 +150,7 @@ std::vector<Rule> load_rules() {
        .when = {"error no file named", "no file named pytorch_model.bin", "does not appear to have a file named",
                 "no such file or directory*pytorch_model.bin", "no such file or directory*model.safetensors",
                 "does not appear to have files named", "entrynotfounderror", "entry not found for url",
-                "revisionnotfounderror", "is not a valid git identifier"},
+                "revisionnotfounderror", "is not a valid git identifier", "404 client error*/resolve/"},
        .refines = {"hub-unreachable", "hub-gated", "file-missing", "load-name"},
        .what = "the model's directory lacks a file that is needed",
        .cause = "The directory is not a saved model: a training run's parent directory, a checkpoint of another format "
@@ -350,12 +350,14 @@ std::vector<Rule> load_rules() {
               "pip install -U certifi; the machine's clock set right; on macOS Install Certificates.command\n"
               "download elsewhere, copy the cache, and HF_HUB_OFFLINE=1"},
       {.name = "download-race",
-       .when = {"filenotfounderror*.incomplete", "filenotfounderror*.lock'", "oserror*stale file handle*huggingface"},
+       .when = {"filenotfounderror*.incomplete", "filenotfounderror*.lock'", "filenotfounderror*->*/cache-*.arrow'",
+                "oserror*stale file handle*huggingface"},
        .refines = {"file-missing", "dataset-missing", "worker-exception", "hub-unreachable"},
-       .what = "several processes download into one cache, and one took the other's unfinished file away",
-       .cause = "Ranks or jobs that start together download the same model or data set, into a cache on a shared file "
-                "system (NFS) whose locks do not hold between nodes\n"
-                "Something cleaned the cache while the download ran",
+       .what = "several processes fill one cache, and an unfinished file of one was taken away",
+       .cause =
+           "Ranks or jobs that start together download or map the same model or data set, in a cache on a shared file "
+           "system (NFS) whose locks do not hold between nodes\n"
+           "Something cleaned the cache while the download ran",
        .confirm = "it passes once the files are in the cache; df -T on the cache's path: nfs, lustre, fuse",
        .fix = "download once before (huggingface-cli download NAME), then HF_HUB_OFFLINE=1 in the job\n"
               "rank 0 alone downloads, the others wait: with accelerator.main_process_first()\n"

@@ -33,7 +33,12 @@ const AnyOf kNotFinite = {"loss: nan",
                           "loss became inf",
                           "loss diverged",
                           "invalid loss, terminating",
-                          "loss is infinite"};
+                          "loss is infinite",
+                          "'rewards/chosen': nan",
+                          "'logps/chosen': nan",
+                          "'rewards/chosen': 'nan'",
+                          "'reward': nan",
+                          "'kl': nan"};
 constexpr std::string_view kFirstNaN =
     "plimsoll train --bf16 checks every step, names the first tensor that is not finite, its layer and pages, and "
     "stops (exit code 6)";

@@ -384,6 +384,15 @@ std::vector<Rule> package_rules() {
        .confirm = "inspect.signature(FUNCTION), and the line of your own code that the traceback names",
        .fix = "leave the argument that the message names out of the call, or out of **kwargs\n"
               "pass arguments by name"},
+      {.name = "pip-resolver",
+       .when = {"resolutionimpossible", "resolutiontoodeep",
+                "because these package versions have conflicting dependencies", "pip's dependency resolver*too deep"},
+       .what = "pip finds no set of versions that fits all requirements",
+       .cause = "Two requirements ask for versions of one package that exclude each other\n"
+                "So many versions are allowed that pip tries one after the other until it gives up",
+       .confirm = "the lines above: which package is tried in version after version, and who asks for it",
+       .fix = "state versions: pip install 'NAME==VERSION' of the package that is tried again and again\n"
+              "a fresh environment, and only the requirements that are needed; a newer pip, or uv pip install"},
       {.name = "yaml-loader",
        .when = {"load() missing 1 required positional argument: 'loader'"},
        .what = "PyYAML 6 or later wants a Loader, and the code that calls yaml.load is older",

@@ -100,7 +100,7 @@ class Judge {
   // True if the log shows training that works, or that has come to its end.
   bool made_progress() const {
     if (!story_.eval_finite || story_.relapses >= kRelapses) return false;
-    if (story_.closing_line > 0 || story_.results) return true;
+    if (story_.closing_line > 0 || story_.results || (story_.tracked && is_clean())) return true;
     // Not every program prints losses.
     return story_.finite && std::max(story_.updates, is_clean() ? story_.bars : 0) >= kUpdatesAfterSurvival;
   }

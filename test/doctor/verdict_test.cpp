@@ -95,6 +95,14 @@ TEST(Verdict, AThreadThatReadsOutputFailsNothing) {
   EXPECT_EQ(name_of(diagnose(thread + kOom)), "oom");
 }
 
+// A tracker repeats what was measured; in a log without any error that is how a run went well.
+TEST(Verdict, ATrackersResultsAreEnoughWhereNothingFailed) {
+  const std::string results = "wandb: Run summary:\nwandb:      val_acc 0.86789\nwandb:     val_loss 44.93\n";
+  EXPECT_EQ(name_of(diagnose(results)), "no failure");
+  EXPECT_EQ(name_of(diagnose(results + kOdd)), "not recognised");
+  EXPECT_EQ(name_of(diagnose(results + kOom)), "oom");
+}
+
 // A part of a loss may be 0, and not every program prints losses.
 TEST(Verdict, TrainingThatPrintsNoLossWentWell) {
   const std::string part = "step:1 - actor/pg_loss:-0.023 - actor/kl_loss:0.0 - lr:1e-06\n";
