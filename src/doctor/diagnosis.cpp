@@ -29,7 +29,7 @@ constexpr std::size_t kMaxExceptions = 256;
 constexpr std::size_t kPreparingLines = 3;
 // So many frames of a traceback are kept, and a message is read over so many lines and bytes.
 constexpr std::size_t kMaxFrames = 128, kExceptionLines = 3, kExceptionBytes = 1200;
-// And over so many where it begins with an object that is printed.
+// A message that begins with a printed object is read over so many lines.
 constexpr std::size_t kObjectLines = 64;
 
 struct Hit {
@@ -134,10 +134,10 @@ class LogReader::Impl {
     PatternSet patterns{};
     std::map<std::string_view, int> number{};
     std::set<int> out_of_memory{}, elsewhere{}, links{}, threads{}, after{}, closings{}, exits{}, trackers{}, tracked{},
-        teardown{}, ranks{}, results{}, bars{}, preparing{}, timeouts{};
+        summaries{}, teardown{}, ranks{}, results{}, bars{}, preparing{}, timeouts{};
     std::map<int, std::size_t> facts{};  // of a pattern, which fact it begins
     int traceback = 0, train_nan = 0, eval_nan = 0, own_import = 0, other_import = 0, module_none = 0,
-        preparing_timeout = 0;
+        preparing_timeout = 0, stale_source = 0, one_letter = 0;
   };
   // Made once, for every reader.
   static const Known& known() {
@@ -153,6 +153,8 @@ class LogReader::Impl {
       made.other_import = made.patterns.add(kImportsFromOther);
       made.module_none = made.patterns.add(kModuleIsNone);
       made.preparing_timeout = made.patterns.add(kTimedOutPreparing);
+      made.stale_source = made.patterns.add(kStaleSource);
+      made.one_letter = made.patterns.add(kNameOfOneLetter);
       const auto add = [&](std::span<const std::string_view> texts, std::set<int>& numbers) {
         for (const std::string_view text : texts) numbers.insert(made.patterns.add(text));
       };
@@ -165,6 +167,7 @@ class LogReader::Impl {
       add(kExits, made.exits);
       add(kTrackers, made.trackers);
       add(kTracked, made.tracked);
+      add(kSummaries, made.summaries);
       add(kTeardown, made.teardown);
       add(kRanks, made.ranks);
       add(kResults, made.results);
@@ -237,7 +240,11 @@ class LogReader::Impl {
         found_.push_back(known_.module_none);
         none_module_ = module;
       }
+      if (stale_ && blames_loaded_code(text)) found_.push_back(known_.stale_source);
     }
+    if (is_error(small) && names_one_letter(small)) found_.push_back(known_.one_letter);
+    if (!frames_.empty() && frames_.back().library && shows_other_source(text) && (text.starts_with('-') || is_source_))
+      stale_ = true;
     if (small.find_first_not_of(" ~^") != std::string_view::npos) source_ = text;
     // A bar that has come to its end shows that the work is done.
     if (found_one_of(known_.preparing) && small.find("100%") == std::string_view::npos)
@@ -246,6 +253,15 @@ class LogReader::Impl {
       since_preparing_ = std::min(since_preparing_ + 1, kPreparingLines + 1);
     if (since_preparing_ <= kPreparingLines && found_one_of(known_.timeouts))
       found_.push_back(known_.preparing_timeout);
+  }
+  // True for exceptions that two versions of one package, mixed in memory, raise.
+  bool blames_loaded_code(std::string_view text) const {
+    if (layer_of(frames_) == Layer::kImport) return true;
+    const std::optional<Raised> raised = read_raised(text, false);
+    if (!raised) return false;
+    const std::string name = raised->name();
+    return name == "ImportError" || name == "ModuleNotFoundError" || name == "AttributeError" || name == "NameError" ||
+           name == "TypeError";
   }
   void keep_exception(std::uint64_t number, std::string_view text, bool ends_traceback) {
     if (story_.exceptions.size() == kMaxExceptions) story_.exceptions.erase(story_.exceptions.begin());
@@ -325,7 +341,7 @@ class LogReader::Impl {
     }
     if (found_one_of(known_.exits)) story_.exit_line = story_.closing_line = number;
     // A line that sums a run up says nothing about its last step.
-    if (story_.closing_line == number || trimmed(small).starts_with("train_loss  ")) return;
+    if (story_.closing_line == number || found_one_of(known_.summaries)) return;
     const LossLine losses = read_losses(small);
     run_up_.add(losses, number, text, small);
     // Whatever the form of the line, the rules know it by one of these.
@@ -357,6 +373,7 @@ class LogReader::Impl {
     begins_traceback_ = std::find(found_.begin(), found_.end(), known_.traceback) != found_.end();
     if (!begins_traceback_) return;
     ++tracebacks_;
+    stale_ = false;
     frames_.clear();
     assertion_.clear();
     direct_ = linked_ && direct_next_;
@@ -508,6 +525,7 @@ class LogReader::Impl {
   Evidence last_;                                      // its last line
   bool is_frame_ = false, is_source_ = false;          // the last line named a frame; this one shows its source
   std::vector<Frame> frames_;                          // of the traceback that is being read
+  bool stale_ = false;                                 // it shows source that cannot be what ran
   std::string none_module_;                            // the optional package whose module is None
   std::string source_;                                 // the last line that is no underlining
   std::size_t since_preparing_ = kPreparingLines + 1;  // lines since data were being prepared

@@ -259,4 +259,28 @@ std::string_view module_that_is_none(std::string_view message, std::string_view 
   return {};
 }
 
+bool shows_other_source(std::string_view text) {
+  text = trimmed(text);
+  if (text.starts_with('-')) {  // a notebook's "---> 12 code"
+    const std::size_t arrow = text.find_first_not_of('-');
+    if (arrow == std::string_view::npos || text[arrow] != '>') return false;
+    text = trimmed(text.substr(arrow + 1));
+    const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+    if (digits == 0) return false;
+    text = trimmed(text.substr(digits));
+  }
+  return text.starts_with('#') || text == "}" || text == "try:" || text == "else:" || text == "finally:";
+}
+
+bool names_one_letter(std::string_view small) {
+  constexpr std::string_view kHub = "https://huggingface.co/", kFile = "/resolve/";
+  if (const std::size_t at = small.find(kHub); at != std::string_view::npos) {
+    const std::string_view name = small.substr(at + kHub.size());
+    if (name.size() > kFile.size() && name.substr(1).starts_with(kFile)) return name[0] >= 'a' && name[0] <= 'z';
+  }
+  const std::size_t at = small.find(" is not a local folder and is not a valid model");
+  if (at == std::string_view::npos || at == 0 || small[at - 1] < 'a' || small[at - 1] > 'z') return false;
+  return at == 1 || small.substr(0, at - 1).ends_with("error: ");
+}
+
 }  // namespace plimsoll::doctor

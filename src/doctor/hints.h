@@ -1,5 +1,5 @@
 // What a line says besides what the rules' patterns find in it: whether it only speaks of an error that may come, which
-// package it asks for, and which of two packages a failed import concerns.
+// package it asks for, which of two packages a failed import concerns, and whether a traceback's source is what ran.
 #pragma once
 
 #include <span>
@@ -29,5 +29,12 @@ Import read_import(std::string_view message, std::span<const Frame> frames);
 // The optional package whose module is None in the line of source that failed: "xformers" of "'NoneType' object has no
 // attribute 'attn_bias'" and "mask = xformers.attn_bias.LowerTriangularMask()". Empty where there is none.
 std::string_view module_that_is_none(std::string_view message, std::string_view source);
+
+// True for a line of a traceback that shows as running what no Python runs: a comment, a lone bracket, "try:". The file
+// on the disk is then another than the one that was loaded.
+bool shows_other_source(std::string_view text);
+
+// True if an error's line asks the hub for a model whose name is one letter.
+bool names_one_letter(std::string_view small);
 
 }  // namespace plimsoll::doctor

@@ -163,8 +163,9 @@ std::vector<Kind> data_kinds() {
                        "the checkpoint or configuration of this script and model"}},
       {.classes = {"KeyError"},
        .rule = {.name = "key-missing",
-                .what = "a dictionary, sample or table has no entry of that name",
-                .cause = "The field has another name in this data or output than the message's\n"
+                .what = "something was looked up by a name or number, and is not there",
+                .cause = "A dictionary, sample or table has the field under another name than the message's (a message "
+                         "that is a sentence tells itself what is missing, and where)\n"
                          "It is missing in some samples, or was removed or not made before\n"
                          "A number, text or None is looked up where keys are of another type (1 and '1')",
                 .confirm = "print the keys of the dictionary (or df.columns) in the line that the traceback names last",
@@ -174,12 +175,12 @@ std::vector<Kind> data_kinds() {
       {.classes = {"IndexError"},
        .layers = {Layer::kDataSet},
        .rule = {.name = "dataset-index",
-                .what = "the data set was asked for an item that it does not have",
+                .what = "an index lies outside what it is applied to, while the data set is read",
                 .cause = "__len__ is larger than the list that __getitem__ reads\n"
                          "Indices of a Subset, split or sampler belong to a longer data set, or to a table whose rows "
                          "kept their labels\n"
-                         "A list of labels, boxes, masks or images is shorter than the list of samples; or a sample's "
-                         "own list is empty",
+                         "A list of labels, boxes, masks or images is shorter than the list of samples; or the data "
+                         "set, its table or a sample's own list is empty",
                 .confirm = "len(dataset), max(subset.indices), and the length of each list inside the data set",
                 .fix = "make the split from this data set's own length (range(len(dataset)))\n"
                        "let __len__ return the length of the list that __getitem__ reads\n"
@@ -218,7 +219,8 @@ std::vector<Kind> data_kinds() {
             .cause =
                 "A heading, an empty field, a comma, a unit or a label's name stands where the code expects a number\n"
                 "The column is another one than meant: the separator or the order differs\n"
-                "The text is a path or a word: the file was to be opened, or the names mapped to numbers first",
+                "The text is a path or a word: the file was to be opened, or the names mapped to numbers first\n"
+                "A name is used as the index of something that takes numbers (a list, a tensor, rows of a data set)",
             .confirm = "the text that the message quotes",
             .fix = "leave that row out, or clean it (strip, replace(',', '.'))\n"
                    "map names to numbers first (label2id)\n"
@@ -305,8 +307,9 @@ std::vector<Kind> place_kinds() {
   return {
       {.classes = {"MisconfigurationException"},
        .rule = {.name = "lightning-refused",
-                .what = "Lightning refused how its trainer, module or callbacks are set up or called",
-                .cause = "The message names the argument or call that is not allowed there, and what is",
+                .what = "Lightning refused how its trainer, module or callbacks are set up or called, or the machine",
+                .cause = "The message names the argument, call or device that is not allowed or not there, and what "
+                         "is",
                 .confirm = "that argument or hook in the documentation of the installed version of Lightning",
                 .fix = "change the argument or move the call as the message says (in hooks at the end of an epoch: "
                        "on_step=False, on_epoch=True)"}},
@@ -504,17 +507,22 @@ std::vector<Kind> place_kinds() {
                        "PyTorch, accelerate and DeepSpeed of one age"}},
       {.layers = {Layer::kTrainer},
        .rule = {.name = "trainer-refused",
-                .what = "the trainer refused its arguments, data or callbacks",
-                .cause = "The message says which, and what is allowed",
-                .confirm = "that argument in the documentation of the installed version",
-                .fix = "change it as the message says"}},
+                .what = "the trainer refused something that it was given",
+                .cause =
+                    "The message says which: an argument, the data, a callback, or an object of another version or "
+                    "library than the trainer expects",
+                .confirm = "the line of your own code that the traceback names last; that argument or object in the "
+                           "documentation of the installed version",
+                .fix = "change what the message names"}},
       {.layers = {Layer::kModel},
        .rule = {.name = "model-refused",
-                .what = "the model refused its input",
-                .cause = "The message says what does not fit: an input that is missing or doubled, its shape, type or "
-                         "values",
+                .what = "a step inside the model failed",
+                .cause = "The message says what does not fit: an input (missing, doubled, of another shape, type or "
+                         "value), or the state of a layer's own weights\n"
+                         "The model's code and the library that calls it are of different versions",
                 .confirm = "print {k: (v.shape, v.dtype) for k, v in batch.items()} before the model is called",
-                .fix = "give the model what its forward lists; use its own processor and collator"}},
+                .fix = "give the model what its forward lists; use its own processor and collator\n"
+                       "where the message is not about an input: what it asks for, or packages of one age"}},
       {.classes = {"ZeroDivisionError"},
        .rule = {.name = "division-zero",
                 .what = "something was divided by zero",
@@ -533,10 +541,10 @@ std::vector<Kind> place_kinds() {
                 .confirm = "print both sides of the condition in the line that the traceback names last",
                 .fix = "make the condition true: correct the value, data or option that it names"}},
       {.rule = {.name = "value-refused",
-                .what = "the program refused a value, an option or a state, and its message says which",
-                .cause = "What the message says",
-                .confirm = "the value or option that the message names, in the line that the traceback names last",
-                .fix = "change it as the message says"}},
+                .what = "an error of the program's or a library's own ended the run; no more is known than its message",
+                .cause = "What the message says: a value, an option, a state, or packages that do not fit one another",
+                .confirm = "what the message names, in the line that the traceback names last",
+                .fix = "change what the message names"}},
   };
 }
 

@@ -29,6 +29,8 @@ inline constexpr std::string_view kClosings[] = {"train_runtime",           "tra
                                                  "trainoutput(global_step", "loading best model from",
                                                  "fine-tuning complete",    "finetuning complete",
                                                  "training is complete",    "training ended"};
+// A table that sums a run up: it says nothing about the last loss.
+inline constexpr std::string_view kSummaries[] = {"^train_loss  *= "};
 // An evaluation prints them at its end.
 inline constexpr std::string_view kResults[] = {"eval_runtime",
                                                 "test_runtime",
@@ -70,7 +72,7 @@ inline constexpr std::string_view kExits[] = {"exit status 0$", "exit status: 0$
                                               "exited with code 0$"};
 // Trackers repeat the last losses when a run ends, however it ends.
 inline constexpr std::string_view kTrackers[] = {"^wandb:*", "^comet *", "run summary:", "run history:"};
-// Among them the results of an evaluation.
+// These repeat the results of an evaluation.
 inline constexpr std::string_view kTracked[] = {"^wandb:*acc*0.", "^wandb:*f1*0."};
 // How what is left of a program ends when it is ended from outside.
 inline constexpr std::string_view kTeardown[] = {"signalexception", "keyboardinterrupt", "brokenpipeerror",

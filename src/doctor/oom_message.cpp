@@ -141,7 +141,7 @@ OomNumbers read_oom_message(std::string_view message) {
 
 bool is_fragmented(const OomNumbers& n) {
   if (!n.tried || !n.unallocated || *n.unallocated < *n.tried) return false;
-  // Where one tensor takes a quarter of the device the batch is too large for it, whatever lies between tensors.
+  // A single tensor of a quarter of the device says that the batch is too large, whatever lies between tensors.
   if (n.total && *n.tried > *n.total / 4 && *n.unallocated < 2 * *n.tried) return false;
   // Some slack is usual: it counts where it is a tenth of what is reserved, or a fifth if little was wanted.
   const std::uint64_t share = *n.tried >= 256 * kMiB ? 10 : 5;

@@ -37,6 +37,8 @@ using AnyOf = std::vector<std::string_view>;
 inline constexpr std::string_view kImportsFromItself = "[found: an import between two files of one package]";
 inline constexpr std::string_view kImportsFromOther = "[found: an import from another package]";
 inline constexpr std::string_view kModuleIsNone = "[found: a module that is none]";
+inline constexpr std::string_view kStaleSource = "[found: source lines that are not what a package's loaded code runs]";
+inline constexpr std::string_view kNameOfOneLetter = "[found: a name on the hub that is one letter]";
 inline constexpr std::string_view kTimedOutPreparing = "[found: a time-out while data were prepared]";
 
 struct Rule {
@@ -79,11 +81,14 @@ std::vector<Rule> library_rules();
 std::vector<Rule> install_rules();
 std::vector<Rule> parallel_rules();
 std::vector<Rule> number_rules();
+std::vector<Rule> shape_rules();
 std::vector<Rule> data_rules();
 std::vector<Rule> load_rules();
+std::vector<Rule> hub_rules();
 std::vector<Rule> model_rules();
 std::vector<Rule> trainer_rules();
 std::vector<Rule> package_rules();
+std::vector<Rule> release_rules();
 std::vector<Rule> own_rules();
 
 }  // namespace plimsoll::doctor

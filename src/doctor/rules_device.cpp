@@ -395,7 +395,7 @@ std::vector<Rule> device_rules() {
               "ask the scheduler for a GPU and use the one that it sets; else reset the GPU or reboot",
        .command = "plimsoll doctor says who holds the GPU"},
       {.name = "invalid-device",
-       .when = {"invalid device ordinal", "cudaerrorinvaliddevice", "invalid device id", "you requested gpu: [",
+       .when = {"invalid device ordinal", "cudaerrorinvaliddevice", "invalid device id", "you requested gpu",
                 "gpus, but only*gpus available", "gpus but only*available", "gpus requested but only",
                 "device >= 0 && device < num_gpus", "cuda_error_invalid_device"},
        .what = "a GPU was asked for that does not exist",
@@ -404,7 +404,7 @@ std::vector<Rule> device_rules() {
            "CUDA_VISIBLE_DEVICES hides it: among the visible GPUs numbers begin at 0\n"
            "CUDA_VISIBLE_DEVICES was set in the script after torch had been imported or CUDA been used",
        .confirm = "torch.cuda.device_count(); echo $CUDA_VISIBLE_DEVICES; how many processes were started here",
-       .fix = "cuda:0, or --nproc_per_node (devices=, --num_processes) equal to the number of visible GPUs\n"
+       .fix = "cuda:0, or --nproc_per_node (devices= or gpus=, --num_processes) equal to the number of visible GPUs\n"
               "local_rank, not the global rank, as the device's number\n"
               "set CUDA_VISIBLE_DEVICES in the shell, or before torch is imported",
        .command = "plimsoll doctor lists the GPUs"},

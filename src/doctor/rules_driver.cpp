@@ -146,6 +146,33 @@ std::vector<Rule> driver_rules() {
               "reinstall PyTorch for CUDA, or repair the driver\n"
               "device='cpu', where there is none",
        .command = "plimsoll doctor"},
+      {.name = "lightning-no-gpu",
+       .when = {"you requested gpu"},
+       .with = {{"your machine only has: []"}},
+       .refines = {"invalid-device"},
+       .what = "Lightning was asked for a GPU, and no CUDA GPU is visible",
+       .cause =
+           "The machine has none (a Mac, AMD or Intel graphics, a CPU node), and the script's default asks for one\n"
+           "The job, container or notebook was given none, or CUDA_VISIBLE_DEVICES hides it\n"
+           "PyTorch is a CPU build, or the driver does not work",
+       .confirm = "nvidia-smi; python -c 'import torch; print(torch.version.cuda, torch.cuda.is_available())'",
+       .fix = "accelerator='cpu' (gpus=None or 0 in Lightning 1), or accelerator='mps' on a Mac\n"
+              "Slurm: --gres=gpu:1; Docker: --gpus all; a notebook: a runtime with a GPU\n"
+              "reinstall PyTorch for CUDA, or repair the driver",
+       .command = "plimsoll doctor; plimsoll train needs no GPU"},
+      {.name = "unsloth-old-gpu",
+       .when = {"too old to be supported by the triton gpu compiler", "triton only supports devices of cuda capability",
+                "gpu is too old to support triton", "gputoooldfortriton"},
+       .anywhere = {{"unsloth"}},
+       .refines = {"triton-old-gpu", "compile-failed"},
+       .what = "the GPU is too old for Triton, which Unsloth's kernels and torch.compile need",
+       .cause = "Triton needs compute capability 7.0 (Volta, T4, RTX 20) or newer; Pascal (GTX 10, P100) has 6.x",
+       .confirm = "torch.cuda.get_device_capability()",
+       .fix = "a newer GPU (a T4 or RTX 20 at least)\n"
+              "plain transformers and peft in place of Unsloth, without torch.compile\n"
+              "TORCHDYNAMO_DISABLE=1 and UNSLOTH_COMPILE_DISABLE=1 before Unsloth is imported: they help where only "
+              "compiled functions, and none of Unsloth's own kernels, are used",
+       .command = "plimsoll doctor"},
       {.name = "cpu-only-torch",
        .when = {"torch not compiled with cuda enabled", "pytorch is not linked with support for cuda",
                 "not compiled with cuda support", "no module named 'torch._c._cudart'"},

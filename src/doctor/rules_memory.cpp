@@ -128,7 +128,8 @@ std::vector<Rule> memory_rules() {
        .when = kOutOfMemory,
        // A tensor that grows by concatenation asks for a larger piece each time, which is no fault of the allocator.
        .without = {"nested_concat", "torch_pad_and_concatenate", "preds_host", "all_preds", "all_logits",
-                   "dynamiccache", "cache_utils.py", "past_key_value", "in generate"},
+                   "dynamiccache", "cache_utils.py", "past_key_value[", "past_key_values[", "past_key_value.",
+                   "past_key_values.", "in generate"},
        .holds = is_fragmented_with_room,
        .reads_numbers = true,
        .refines = {"oom", "oom-no-numbers", "oom-forward", "oom-attention", "oom-backward", "oom-loss",
@@ -146,7 +147,8 @@ std::vector<Rule> memory_rules() {
       {.name = "oom-full",
        .when = kOutOfMemory,
        .without = {"nested_concat", "torch_pad_and_concatenate", "preds_host", "all_preds", "all_logits",
-                   "dynamiccache", "cache_utils.py", "past_key_value", "in generate"},
+                   "dynamiccache", "cache_utils.py", "past_key_value[", "past_key_values[", "past_key_value.",
+                   "past_key_values.", "in generate"},
        .holds = is_fragmented_and_full,
        .reads_numbers = true,
        .saves_memory = true,
@@ -276,7 +278,7 @@ std::vector<Rule> memory_rules() {
                  "model = model.to", "_move_model_to_device", "set_module_tensor_to_device", "caching_allocator_warmup",
                  "load_checkpoint_in_model", "_load_pretrained_model", ".half().cuda()"}},
        .without = {"in training_step", "loss.backward(", "in backward", "in evaluate", "in trainer.evaluate",
-                   ".evaluation_loop(", "in forward"},
+                   ".evaluation_loop(", "in forward", ".forward(", ".training_step("},
        .reads_numbers = true,
        .refines = {"oom", "oom-no-numbers"},
        .what = "the weights alone do not fit the device",
@@ -294,7 +296,11 @@ std::vector<Rule> memory_rules() {
        .command = "plimsoll plan --device-memory SIZE; --load-in-8bit and --load-in-4bit hold frozen weights small"},
       {.name = "oom-generate",
        .when = kOutOfMemory,
-       .with = {{"in generate", "past_key_value", "dynamiccache", "cache_utils.py"}},
+       // A notebook's frames list every forward's arguments, past_key_values among them.
+       .with = {{"in generate", "past_key_value[", "past_key_values[", "past_key_value.", "past_key_values.",
+                 "dynamiccache", "cache_utils.py"}},
+       .without = {"in training_step", ".training_step(", "loss.backward(", "in batched_forward_pass",
+                   ".batched_forward_pass("},
        .reads_numbers = true,
        .refines = {"oom", "oom-forward", "oom-attention", "oom-no-numbers"},
        .what = "the device is full while text is generated",
@@ -330,6 +336,31 @@ std::vector<Rule> memory_rules() {
        .fix = "a loss that never makes all logits: use_liger_kernel=True in TrainingArguments, or cross-entropy in "
               "pieces\n"
               "the loss on labelled tokens only",
+       .command = kPlan},
+      {.name = "oom-policy",
+       .when = kOutOfMemory,
+       .with = {{"in batched_forward_pass", ".batched_forward_pass(", "in _get_per_token_logps",
+                 "_get_per_token_logps(", "modeling_value_head.py", "in logprobs_from_logits",
+                 "logprobs_from_logits("}},
+       .without = {"in backward", "run_backward", "loss.backward(", ".backward(loss", "in generate", "optimizer.step("},
+       .reads_numbers = true,
+       .refines = {"oom", "oom-forward", "oom-no-numbers", "oom-loss", "oom-generate", "oom-attention"},
+       .what = "the device is full in the policy's forward pass over prompts and responses, whose logits span the "
+               "vocabulary",
+       .cause =
+           "Reinforcement learning (PPO, GRPO) scores each generated text again: batch x length x vocabulary numbers, "
+           "in F32 where a value head or the log-probabilities convert them (logits.float()), once more for the "
+           "reference model\n"
+           "Prompts and responses are long, or many are scored at once\n"
+           "The policy, the reference model and the optimizer's state already fill most of the device",
+       .confirm =
+           "batch x length x vocabulary x 4 bytes is near what was wanted; the traceback stands in the step, not "
+           "in generate",
+       .fix = "a smaller mini_batch_size and batch_size (PPOConfig), or per_device_train_batch_size, with "
+              "gradient_accumulation_steps\n"
+              "shorter prompts and responses (max_new_tokens, max_completion_length)\n"
+              "adapters (peft) on an 8-bit or 4-bit base model, which serves as reference model, too\n"
+              "gradient_checkpointing=True, an 8-bit optimizer, a smaller model or a larger GPU",
        .command = kPlan},
       {.name = "oom-attention",
        .when = kOutOfMemory,

@@ -57,6 +57,36 @@ std::vector<Rule> model_rules() {
        .fix = "name the layers, LoraConfig(target_modules=['query', 'value']), or pass 'all-linear'; or load the model "
               "with the quantisation that the code expects",
        .command = "plimsoll train --lora-rank 8 knows the layers"},
+      {.name = "prompt-embeds",
+       .when = {"typeerror:*nonetype", "attributeerror: 'nonetype' object has no attribute",
+                "valueerror: you have to specify input_ids"},
+       .with = {{"base_model(inputs_embeds=inputs_embeds", "base_model( inputs_embeds=inputs_embeds"}},
+       .refines = {"unexpected-input", "worker-exception"},
+       .what = "prompt tuning gives the model embeddings in place of input_ids, and this model needs input_ids",
+       .cause = "peft's prompt and p-tuning put learnt embeddings before the text's and call the model with "
+                "inputs_embeds alone; a forward that makes something of input_ids (Longformer's global attention mask, "
+                "positions, the last token of a classifier) then finds None",
+       .confirm = "the last frame's line uses input_ids; type(peft_config)",
+       .fix = "LoraConfig in place of PromptTuningConfig or PromptEncoderConfig\n"
+              "pass what the model makes of input_ids yourself (global_attention_mask, position_ids), as long as the "
+              "virtual tokens and the text together\n"
+              "another model, or a newer transformers and peft"},
+      {.name = "translation-language",
+       .when = {"typeerror: ", "keyerror: ", "valueerror: translation requires a `src_lang`",
+                "attributeerror: 'nonetype'"},
+       .with = {{"set_tgt_lang_special_tokens", "set_src_lang_special_tokens", "_switch_to_target_mode",
+                 "_switch_to_input_mode", "_build_translation_inputs", "lang_code_to_id[", "lang_code_to_token[",
+                 "in get_lang_token", "in get_lang_id"}},
+       .refines = {"column-missing", "worker-exception", "label-unknown", "tokenizer-input", "tokenizer-output"},
+       .what = "the translation tokenizer's language is not set, or it does not know that language's code",
+       .cause = "NLLB's, mBART's and M2M100's tokenizers put a token for the language before or after each text, and "
+                "src_lang or tgt_lang is None: text_target needs tgt_lang\n"
+                "The code is another family's: NLLB wants eng_Latn, mBART en_XX, M2M100 en",
+       .confirm = "print(tokenizer.src_lang, tokenizer.tgt_lang); the codes in tokenizer.additional_special_tokens",
+       .fix =
+           "AutoTokenizer.from_pretrained(NAME, src_lang='eng_Latn', tgt_lang='spa_Latn'), or tokenizer.src_lang = … "
+           "and tokenizer.tgt_lang = … before it is called\n"
+           "the code as this tokenizer spells it; forced_bos_token_id of the target language in generate"},
       {.name = "best-metric",
        .when = {"the `metric_for_best_model` training argument is set to", "keyerror: 'eval_"},
        .what = "the metric that picks the best checkpoint is not among those that the evaluation returns",

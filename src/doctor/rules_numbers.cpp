@@ -138,7 +138,6 @@ std::vector<Rule> number_rules() {
        .fix = ".bool() in place of .byte(), ~mask in place of 1 - mask\n"
               "a newer version of the package whose line it is, or the PyTorch that it was written for"},
       {.name = "nan-assert",
-       .level = Level::kCause,
        .when = {"device-side assert triggered", "cudaerrorassert", "hiperrorassert"},
        .anywhere = {kNotFinite},
        .without_anywhere = {"assertion*failed"},

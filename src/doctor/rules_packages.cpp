@@ -386,7 +386,7 @@ std::vector<Rule> package_rules() {
               "pass arguments by name"},
       {.name = "pip-resolver",
        .when = {"resolutionimpossible", "resolutiontoodeep",
-                "because these package versions have conflicting dependencies", "pip's dependency resolver*too deep"},
+                "because these package versions have conflicting dependencies"},
        .what = "pip finds no set of versions that fits all requirements",
        .cause = "Two requirements ask for versions of one package that exclude each other\n"
                 "So many versions are allowed that pip tries one after the other until it gives up",

@@ -134,6 +134,8 @@ std::vector<Rule> parallel_rules() {
       {.name = "address-in-use",
        .when = {"address already in use", "server socket has failed to listen", "eaddrinuse", "errno: 98", "errno 98]",
                 "server socket has failed to bind"},
+       .leads_to = {"process-group-missing", "nccl-connect", "nccl-bridge", "nccl-duplicate-gpu", "rendezvous",
+                    "rendezvous-endpoint"},
        .what = "the port for the ranks' meeting is taken",
        .cause = "An earlier run has not ended, and its leftover processes hold the port\n"
                 "Another job on the machine uses the same port (29500 for ranks, unless the message has another one)\n"
@@ -234,15 +236,20 @@ std::vector<Rule> parallel_rules() {
        .fix = "the same calls in the same order on every rank; rank 0's own work without collectives\n"
               "pad to one shape before gather (accelerator.pad_across_processes), drop_last=True"},
       {.name = "zero3-partitioned",
-       .when = {"'weight' must be 2-d"},
-       .what = "an embedding was called while its weights are spread over the ranks",
-       .cause = "ZeRO-3 (and FSDP) leave an empty tensor on each rank between a wrapped module's calls, and a model "
-                "was never passed to prepare() or initialize() (a second, reference or teacher model, generation)\n"
-                "A submodule is called by itself, or its weight is used directly, outside the whole model's forward",
-       .confirm = "the shape of that weight is [0]",
-       .fix = "prepare every model that runs, and call the whole model\n"
-              "deepspeed.zero.GatheredParameters (FSDP.summon_full_params) around the use\n"
-              "ZeRO-2 where the model fits"},
+       .when = {"'weight' must be 2-d", "out of bounds for storage of size 0",
+                "weight should have at least three dimensions", "got weight of shape [0]"},
+       .what = "a layer was called while its weights are spread over the ranks",
+       .cause = "FSDP and ZeRO-3 leave an empty tensor on each rank between a wrapped module's calls: validation, "
+                "sampling or saving on one rank only (if is_main_process) uses the model without gathering them\n"
+                "A submodule is called by itself, or its weight is used directly, outside the whole model's forward\n"
+                "A model was never passed to prepare() or initialize(): a second, reference or teacher model, "
+                "generation",
+       .confirm = "the weight in the last frame has shape [0] or storage of size 0; distributed_type in the "
+                  "accelerate config: FSDP or DEEPSPEED",
+       .fix = "run that part on every rank, through the prepared model's own forward; prepare every model that runs\n"
+              "FSDP.summon_full_params, deepspeed.zero.GatheredParameters or accelerator.get_state_dict(model) on all "
+              "ranks, and a copy that is not wrapped for rank 0's own work\n"
+              "DDP (accelerate's MULTI_GPU) or ZeRO-2, where the model fits one GPU"},
       {.name = "fsdp-dtype",
        .when = {"must flatten tensors with uniform dtype", "`flatparameter` requires uniform dtype"},
        .refines = {"dtype-mismatch"},
@@ -317,6 +324,21 @@ std::vector<Rule> parallel_rules() {
               "device_map={'': 0} where the model fits one GPU, or CUDA_VISIBLE_DEVICES=0\n"
               "newer transformers, accelerate and peft\n"
               "FSDP or ZeRO-3 instead of device_map to train over several GPUs"},
+      {.name = "device-data-parallel",
+       .when = {"expected all tensors to be on the same device", "tensors to be on the same device",
+                "found at least two devices", "arguments are located on different gpus",
+                "module must have its parameters and buffers on device cuda:"},
+       .with = {{"data_parallel.py", "parallel_apply", "in replica 0 on device", "in replica 1 on device"}},
+       .refines = {"device-mismatch", "device-map", "worker-exception"},
+       .what = "the Trainer copied the model to several GPUs (DataParallel), and a part of it stayed on another one",
+       .cause = "One process sees several GPUs, and DataParallel does not copy everything: adapters, quantised layers, "
+                "layers in plain lists, tensors made on cuda:0\n"
+                "The model was spread by device_map='auto' besides",
+       .confirm = "the traceback has parallel_apply and 'replica'; echo $CUDA_VISIBLE_DEVICES; "
+                  "torch.cuda.device_count()",
+       .fix = "CUDA_VISIBLE_DEVICES=0 before Python starts: one GPU\n"
+              "one process a GPU: torchrun --nproc_per_node N, or accelerate launch\n"
+              "model.is_parallelizable = model.model_parallel = True, where device_map='auto' is meant"},
       {.name = "numpy-cuda",
        .when = {"can't convert cuda*to numpy", "can't convert mps*to numpy", "can't convert cuda tensor to numpy"},
        .refines = {"device-mismatch", "numpy-grad"},
@@ -447,6 +469,27 @@ std::vector<Rule> parallel_rules() {
               "before load_state_dict\n"
               "pip install -U transformers accelerate",
        .command = "plimsoll train names the tensors that a checkpoint lacks"},
+      {.name = "meta-offloaded",
+       .when = {"cannot copy out of meta tensor"},
+       .anywhere = {{"_move_model_to_device", "in prepare_model", "accelerator.prepare",
+                     "some parameters are on the meta device", "offloaded to the cpu", "offloaded to the disk",
+                     "hf_device_map", "in dispatch_model"}},
+       .without = {"in _load_pretrained_model", "in load_state_dict"},
+       .refines = {"meta-tensor", "device-mismatch", "device-map"},
+       .what = "the whole model is moved to the GPU, and parts of it have no values there: they lie on the meta device",
+       .cause =
+           "device_map (or the package that loads the model) left out parts that did not fit the GPU's free memory "
+           "and offloaded them to the host or the disk; then the Trainer, or model.to(device), moves the model\n"
+           "Weights that the checkpoint lacks never got values\n"
+           "Versions of transformers, accelerate (and Unsloth) that do not belong together",
+       .confirm =
+           "print(model.hf_device_map): cpu or disk in it; nvidia-smi before the model is loaded; [n for n, p in "
+           "model.named_parameters() if p.is_meta]",
+       .fix = "free the GPU: restart the notebook's kernel, end what else holds it\n"
+              "a smaller model, or in 4 bits (load_in_4bit=True), whole on one GPU: device_map={'': 0}\n"
+              "no .to() on a model that device_map has placed\n"
+              "pip install -U transformers accelerate (and unsloth) together",
+       .command = "plimsoll train --load-in-4bit --lora-rank 8 --budget SIZE says before the first step what fits"},
   };
 }
 

@@ -546,9 +546,10 @@ std::vector<Rule> trainer_rules() {
                 "gpu is too old to support triton"},
        .refines = {"compile-failed"},
        .what = "Triton, which torch.compile uses, does not serve this GPU",
-       .cause = "It needs compute capability 7.0 (Volta) or newer",
+       .cause = "It needs compute capability 7.0 (Volta) or newer: Pascal (GTX 10, P100) and older are below",
        .confirm = "torch.cuda.get_device_capability()",
-       .fix = "torch_compile=False, and no kernels written in Triton"},
+       .fix = "torch_compile=False, TORCHDYNAMO_DISABLE=1, and no kernels written in Triton\n"
+              "a newer GPU (a T4 or RTX 20 at least)"},
       {.name = "triton-resources",
        .when = {"out of resource: shared memory", "outofresources: out of resource"},
        .refines = {"compile-failed"},

@@ -188,6 +188,13 @@ class Judge {
       diagnosis.unexplained = e.evidence;
       diagnosis.doubt = "the log also holds an error that Plimsoll does not know, and which may be the failure";
     }
+    // A failure that a rule knows ended a traceback of its own.
+    const bool another = std::any_of(findings_.begin(), findings_.end(), [&](const Finding& f) {
+      return f.told && f.inside && f.rule->level == Level::kCause && !is_mild(f) && !is_over(f) &&
+             f.chain != exception.chain;
+    });
+    if (another && diagnosis.doubt.empty())
+      diagnosis.doubt = "another failure in the log may be the first: see \"also seen\"";
     if (went_on(exception.evidence.line, exception.updates))
       diagnosis.doubt = "losses follow it: the run went on after it, or its output reached the log late";
   }
@@ -247,9 +254,15 @@ class Judge {
   }
 
   void drop_vaguer_words() {
-    std::set<std::string_view> refined;
-    for (const Finding& f : findings_) refined.insert(f.rule->refines.begin(), f.rule->refines.end());
-    std::erase_if(findings_, [&](const Finding& f) { return refined.contains(f.rule->name); });
+    // A note says more than a warning, and not more than an error; it comes first, for that warning then refines
+    // nothing.
+    for (const bool notes : {true, false}) {
+      std::set<std::string_view> refined;
+      for (const Finding& f : findings_)
+        if ((f.rule->level == Level::kNote) == notes) refined.insert(f.rule->refines.begin(), f.rule->refines.end());
+      std::erase_if(findings_,
+                    [&](const Finding& f) { return refined.contains(f.rule->name) && (!notes || is_mild(f)); });
+    }
   }
 
   // Several rules may read one line: they are about one failure, and one of them names it. A cause is kept before a

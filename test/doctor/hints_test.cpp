@@ -83,6 +83,27 @@ TEST(Hints, NameTheModuleThatIsNone) {
   EXPECT_EQ(module_that_is_none("AttributeError: 'dict' object has no attribute 'ops'", "xformers.ops"), "");
 }
 
+TEST(Hints, TellSourceThatIsNotWhatRan) {
+  for (const char* line : {"---> 12     # the weights come later", "-> 2370     }", "    # the weights come later",
+                           "-> 7 try:", "    else:"})
+    EXPECT_TRUE(shows_other_source(line)) << line;
+  for (const char* line : {"---> 12     call(  # with a remark", "-> 2370     })", "---", "--- 12",
+                           "    }, strict=True)", "----> # 1", "", "    raise ValueError(", "->"})
+    EXPECT_FALSE(shows_other_source(line)) << line;
+}
+
+TEST(Hints, TellANameOfOneLetter) {
+  const char* rest =
+      " is not a local folder and is not a valid model identifier listed on 'https://huggingface.co/models'";
+  EXPECT_TRUE(names_one_letter(std::string("oserror: b") + rest));
+  EXPECT_TRUE(names_one_letter("httperror: 404 for url: https://huggingface.co/b/resolve/main/config.json"));
+  EXPECT_FALSE(names_one_letter(std::string("oserror: bb") + rest));
+  EXPECT_FALSE(names_one_letter(std::string("oserror: ana/b") + rest));
+  EXPECT_FALSE(names_one_letter(rest));
+  EXPECT_FALSE(names_one_letter("httperror: 404 for url: https://huggingface.co/ana/b/resolve/main/config.json"));
+  EXPECT_FALSE(names_one_letter("see https://huggingface.co/"));
+}
+
 // The answer names what to install.
 TEST(Hints, TheAnswerNamesThePackage) {
   for (const auto& [log, package] : {std::pair<const char*, const char*>{"package-missing.log", "sentencepiece"},

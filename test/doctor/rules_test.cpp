@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 
@@ -34,6 +35,13 @@ TEST(Rules, AreWholeAndNamedOnce) {
     for (const std::string_view refined : rule.refines) {
       EXPECT_TRUE(names.count(refined)) << rule.name << " refines '" << refined << "', which is no rule";
       EXPECT_NE(refined, rule.name);
+      // Two rules that refine each other both give way, and nothing is left.
+      const auto other =
+          std::find_if(all_rules().begin(), all_rules().end(), [&](const Rule& r) { return r.name == refined; });
+      if (other != all_rules().end()) {
+        EXPECT_EQ(std::count(other->refines.begin(), other->refines.end(), rule.name), 0)
+            << rule.name << " and '" << refined << "' refine each other";
+      }
     }
     for (const std::string_view next : rule.leads_to) {
       EXPECT_TRUE(names.count(next)) << rule.name << " leads to '" << next << "', which is no rule";
