@@ -55,15 +55,18 @@ class Process {
     argv.push_back(program.data());
     for (std::string& argument : copy) argv.push_back(argument.data());
     argv.push_back(nullptr);
-    const std::string out = log.string() + ".out", err = log.string() + ".err";
+    // The files are emptied before the child exists: a test that waits for a line never reads one of an earlier run.
+    const int out = opened(".out"), err = opened(".err");
     id_ = ::fork();
     if (id_ == 0) {
       end_with_parent();
-      ::dup2(::open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644), STDOUT_FILENO);
-      ::dup2(::open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644), STDERR_FILENO);
+      ::dup2(out, STDOUT_FILENO);
+      ::dup2(err, STDERR_FILENO);
       ::execv(argv[0], argv.data());
       ::_exit(127);
     }
+    ::close(out);
+    ::close(err);
   }
   ~Process() {
     if (id_ <= 0) return;
@@ -85,6 +88,10 @@ class Process {
   }
 
  private:
+  int opened(const char* ending) const {
+    return ::open((log_.string() + ending).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  }
+
   fs::path log_;
   pid_t id_ = -1;
 };
