@@ -23,6 +23,7 @@
 #include "data/loader.h"
 #include "fit/session.h"
 #include "train/batch_binding.h"
+#include "train/batch_shape.h"
 #include "train/job.h"
 #include "train/predictor.h"
 #include "train/step_record.h"
@@ -68,7 +69,7 @@ class FedSteps {
     BatchSequence sequence(sampler_, micro, {.updates = settings_.updates});
     LoaderOptions options = loader_options(settings_.memory);
     options.slots = slots;
-    Loader loader(dataset_, sequence, batch_shape(bundle_.facts(), session_.plan().programs.front().capacity), 0,
+    Loader loader(dataset_, sequence, batch_shape(bundle_.definition(), session_.plan().programs.front().capacity), 0,
                   options);
     // This is long enough to fill every slot, so that only later work is measured.
     if (slots > 0) std::this_thread::sleep_for(std::chrono::seconds(2));

@@ -21,6 +21,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/dnnl_matmul.h"
+#include "graph/attention_form.h"
 #include "train/step_bench.h"
 
 namespace plimsoll {
@@ -147,7 +148,7 @@ class Products {
   void add_attention(const Graph& graph, const Node& node, std::size_t first, bool gradient) {
     const TensorType& q = graph.type(node.inputs[first]);
     const std::int64_t heads = std::get<AttentionAttributes>(node.attributes).heads, width = q.shape[1];
-    const std::int64_t samples = graph.type(node.inputs[first == 0 ? 3 : 6]).shape[0] - 1;
+    const std::int64_t samples = graph.type(node.inputs[attention_form(node).sample_offsets()]).shape[0] - 1;
     const std::int64_t length = q.shape[0] / samples, head_size = width / heads;
     const Memory::data_type type = type_of(q.dtype);
     const Matrices rows{{heads, length, head_size}, {head_size, width, 1}, type};

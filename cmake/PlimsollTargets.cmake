@@ -57,11 +57,15 @@ function(plimsoll_test name)
   target_link_libraries(test_${name} PRIVATE plimsoll_flags plimsoll_test_harness ${ARG_DEPENDS} ${ARG_LINK}
     GTest::gtest GTest::gmock)
   target_include_directories(test_${name} PRIVATE "${CMAKE_SOURCE_DIR}/test")
+  set(timeout 1500)
+  if(PLIMSOLL_SANITIZE)
+    set(timeout 7200)  # some ten times slower
+  endif()
   foreach(index RANGE 1 ${PLIMSOLL_TEST_SHARDS})
     math(EXPR shard "${index} - 1")
     set(tally "${PLIMSOLL_TEST_TALLIES}/${name}.${index}")
     add_test(NAME ${name}.${index} COMMAND test_${name})
-    set_tests_properties(${name}.${index} PROPERTIES TIMEOUT 1500 ENVIRONMENT  # GOMP_SPINCOUNT as the program itself: see src/cli/main
+    set_tests_properties(${name}.${index} PROPERTIES TIMEOUT ${timeout} ENVIRONMENT  # GOMP_SPINCOUNT as the program itself: see src/cli/main
       "GOMP_SPINCOUNT=2000;GTEST_TOTAL_SHARDS=${PLIMSOLL_TEST_SHARDS};GTEST_SHARD_INDEX=${shard};PLIMSOLL_TEST_TALLY=${tally}")
   endforeach()
 endfunction()

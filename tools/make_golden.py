@@ -15,6 +15,7 @@ from unittest import mock
 
 import torch
 
+import families
 import golden_metrics
 import receipts
 import reference
@@ -123,6 +124,22 @@ def make_models(directory):
         reference.write_tensors(table_gradients(model, batches[0]), folder / "table_gradients.safetensors")
 
 
+# One whose positions count padding, and one whose do not.
+TEXT_FAMILIES = ("bert", "roberta")
+
+
+def make_text_models(directory):
+    for family in TEXT_FAMILIES:
+        model = families.make_model(family, "golden", LABELS["linear"], SEED)
+        batch = families.make_batch(model.config, LENGTHS, LENGTH, SEED)
+        batch["input_ids"][0, 3] = model.config.pad_token_id  # a word that reads as padding does
+        reference.save_model(model, directory / family)
+        reference.write_tensors(batch, directory / family / "batch0.safetensors")
+        exact = reference.loss_and_gradients(model.double(), batch)
+        reference.write_tensors({name: value.float().clone() for name, value in exact.items()},
+                                directory / family / "reference.safetensors")
+
+
 def run_lengths(values):
     """[[value, count], ...]"""
     runs = []
@@ -155,9 +172,10 @@ def main():
     options = parser.parse_args()
     torch.set_num_threads(1)  # sums run in one order, so the bytes repeat
     directory = options.output / "model"
-    for head in LABELS:
-        shutil.rmtree(directory / head, ignore_errors=True)
+    for folder in (*LABELS, *TEXT_FAMILIES):
+        shutil.rmtree(directory / folder, ignore_errors=True)
     make_models(directory)
+    make_text_models(directory)
     make_relative(directory / "relative.json")
     golden_metrics.make_metrics(options.output / "metrics.json")
     files = sorted(path for path in options.output.rglob("*") if path.is_file() and "model" in str(path.parent))

@@ -4,7 +4,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <vector>
+
+#include "graph/attention_form.h"
 
 namespace plimsoll {
 namespace {
@@ -113,15 +117,20 @@ void pack_rows_rule(BackwardWalk& walk, const Node& node) {
 }
 
 void attention_rule(BackwardWalk& walk, const Node& node) {
+  const AttentionForm form = attention_form(node);
   AttentionAttributes attributes = std::get<AttentionAttributes>(node.attributes);
-  attributes.table_gradients = walk.needs(node.inputs[6]) || walk.needs(node.inputs[7]) || walk.needs(node.inputs[8]);
+  std::vector<ValueId> tables;
+  for (std::size_t bias = 0; bias < AttentionForm::kBiases; ++bias) {
+    if (form.has_bias[bias]) tables.push_back(node.inputs[form.table(bias)]);
+  }
+  attributes.table_gradients = std::ranges::any_of(tables, [&](ValueId table) { return walk.needs(table); });
   std::vector<ValueId> inputs = {upstream(walk, node), node.inputs[0],  node.inputs[1],
                                  node.inputs[2],       node.outputs[0], node.outputs[1]};
   inputs.insert(inputs.end(), node.inputs.begin() + 3, node.inputs.end());
   const auto outputs = walk.append(node, Op::kAttentionGrad, std::move(inputs), attributes);
   for (std::size_t i = 0; i < 3; ++i) walk.contribute(node.inputs[i], outputs[i], node.row_count);
   if (!attributes.table_gradients) return;
-  for (std::size_t i = 0; i < 3; ++i) walk.contribute(node.inputs[6 + i], outputs[3 + i], kNoValue);
+  for (std::size_t i = 0; i < tables.size(); ++i) walk.contribute(tables[i], outputs[3 + i], kNoValue);
 }
 
 void gelu_rule(BackwardWalk& walk, const Node& node) {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -12,6 +13,7 @@
 #include <new>
 #include <string_view>
 #include <system_error>
+#include <thread>
 #include <vector>
 
 #include "base/error.h"
@@ -26,7 +28,8 @@ namespace plimsoll {
 namespace {
 
 constexpr const char* kDescription =
-    "Plimsoll fine-tunes LayoutLMv3 inside a memory budget that you set: it plans every byte of a step before it\n"
+    "Plimsoll fine-tunes document transformers inside a memory budget that you set: it plans every byte of a step "
+    "before it\n"
     "begins, and says at second 0 what does not fit, or trains to the end.";
 
 constexpr const char* kFooter =
@@ -248,6 +251,12 @@ static int parse_and_run(int argc, const char* const* argv, bool json) {
 }
 
 int report_no_memory(bool json) {
+  // Memory may run out in several threads at once: the first says so, and the others wait until it has.
+  static std::atomic<int> said{0};  // 1: being said, 2: said
+  if (int nobody = 0; !said.compare_exchange_strong(nobody, 1)) {
+    while (said != 2) std::this_thread::yield();
+    return static_cast<int>(ExitCode::kEnvironment);
+  }
   const auto print = [](int file, std::string_view text) {
     [[maybe_unused]] const ssize_t written = ::write(file, text.data(), text.size());
   };
@@ -264,6 +273,7 @@ int report_no_memory(bool json) {
           "\"found\": \"a failed allocation\", \"allowed\": \"\", \"remedy\": \"close other programs, raise a limit on "
           "this process (ulimit -v, or the container's), or pass a smaller --budget\"}}\n");
   }
+  said = 2;
   return static_cast<int>(ExitCode::kEnvironment);
 }
 

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <filesystem>
 #include <vector>
@@ -52,8 +53,8 @@ void add_init(CLI::App& app, Invocation& invocation) {
   command->option_defaults()->group("Model");
   command
       ->add_option("--model", options->model,
-                   "Preset with random weights (layoutlmv3-tiny, -small, -base, -large), or a model directory that "
-                   "gets a new head")
+                   fmt::format("Preset with random weights ({}), or a model directory that gets a new head",
+                               fmt::join(preset_names(), ", ")))
       ->type_name("MODEL")
       ->required();
   command->add_option("--tokenizer", options->tokenizer, "tokenizer.json or its directory, instead of the model's own")

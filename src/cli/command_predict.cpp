@@ -75,19 +75,26 @@ Box united(Box a, const Box& b) {
 // What docs/predictions.md describes.
 nlohmann::json field_json(const Page& page, const WordSpan& span, const PagePrediction& prediction) {
   std::string text;
-  Box box = page.boxes[span.begin];
-  nlohmann::json boxes = nlohmann::json::array();
   float confidence = 1;
   for (std::size_t w = span.begin; w < span.end; ++w) {
     text += (w == span.begin ? "" : " ") + page.words[w];
-    box = united(box, page.boxes[w]);
-    boxes.push_back(box_json(page.boxes[w]));
     confidence = std::min(confidence, prediction.probabilities[w]);
   }
-  return {{"label", span.name},       {"text", text},
-          {"box", box_json(box)},     {"boxes", boxes},
-          {"confidence", confidence}, {"start_word", span.begin},
-          {"end_word", span.end}};
+  nlohmann::json field = {{"label", span.name},
+                          {"text", text},
+                          {"confidence", confidence},
+                          {"start_word", span.begin},
+                          {"end_word", span.end}};
+  if (page.boxes.empty()) return field;
+  Box box = page.boxes[span.begin];
+  nlohmann::json boxes = nlohmann::json::array();
+  for (std::size_t w = span.begin; w < span.end; ++w) {
+    box = united(box, page.boxes[w]);
+    boxes.push_back(box_json(page.boxes[w]));
+  }
+  field["box"] = box_json(box);
+  field["boxes"] = std::move(boxes);
+  return field;
 }
 
 bool is_predicted(const PagePrediction& prediction, std::size_t word) {
@@ -113,13 +120,10 @@ nlohmann::json page_json(const Page& page, const std::vector<std::string>& label
     }
     scores.push_back(std::move(of_word));
   }
-  nlohmann::json object = {{"id", page.id},
-                           {"image", page.image.string()},
-                           {"words", page.words},
-                           {"labels", labels},
-                           {"probabilities", probabilities},
-                           {"fields", fields},
-                           {"unpredicted_words", unpredicted}};
+  nlohmann::json object = {{"id", page.id},    {"words", page.words},
+                           {"labels", labels}, {"probabilities", probabilities},
+                           {"fields", fields}, {"unpredicted_words", unpredicted}};
+  if (!page.image.empty()) object["image"] = page.image.string();
   if (all_scores) {
     object["label_names"] = names;
     object["scores"] = scores;
@@ -156,19 +160,21 @@ void run_predict(const Invocation& invocation, RunOptions& options, const Predic
   check_weights(bundle, MissingHead::kRefused);
   const auto dataset = open_dataset(bundle, options.data, false, false);
   refuse_replacing_images({{"--output", predict.output}}, dataset->source());
-  if (!predict.draw_dir.empty()) make_directory_of(predict.draw_dir, "--draw", "predict");
-  if (!predict.draw_dir.empty()) {
+  // Labels in the data, where it has any, are only drawn as right or wrong. Drawing needs boxes and images, whatever
+  // the model reads.
+  const bool draws = !predict.draw_dir.empty();
+  const std::unique_ptr<PageSource> pages =
+      open_pages(options.data.data, {.label_names = bundle.config.labels,
+                                     .segment_boxes = options.data.segment_boxes,
+                                     .parts = draws ? PageParts() : page_parts(bundle.facts())});
+  if (draws) {
     ImageLimits largest;
-    for (std::size_t i = 0; i < dataset->source().size(); ++i) {
-      largest.include(read_image_info(dataset->source().read(i).image));
-    }
+    for (std::size_t i = 0; i < pages->size(); ++i) largest.include(read_image_info(pages->read(i).image));
+    make_directory_of(predict.draw_dir, "--draw", "predict");
     options.memory.drawing_bytes = drawing_bytes(largest.width, largest.height) + largest.decode_bytes;
   }
   Session session(fit(fit_request(bundle, options.train, nullptr, dataset.get(), options.memory), backend), backend);
   load_model(bundle, options.train.seed, [&](const std::string& name) { return session.parameter(name); });
-  // Labels in the data, where it has any, are only drawn as right or wrong.
-  const std::unique_ptr<PageSource> pages =
-      open_pages(options.data.data, {.label_names = bundle.config.labels, .segment_boxes = options.data.segment_boxes});
   std::unique_ptr<OutputFile> file;
   if (!predict.output.empty()) file = std::make_unique<OutputFile>(predict.output);
   std::int64_t done = 0, unpredicted = 0;
@@ -181,10 +187,10 @@ void run_predict(const Invocation& invocation, RunOptions& options, const Predic
   };
   const PredictControl control{.on_bad_page = leave_out, .all_scores = predict.all_scores};
   predict_pages(
-      session, bundle.facts(), *dataset, loader_options(options.memory),
+      session, bundle.definition(), *dataset, loader_options(options.memory),
       [&](const PagePrediction& prediction) {
         Page page = pages->read(prediction.page);
-        if (page.width == 0 || page.height == 0) read_page_image_info(page);
+        if (draws && page.width == 0) read_page_image_info(page);
         const std::vector<std::string> labels = label_names(prediction, bundle.config.labels, page.words.size());
         const std::string line = page_json(page, labels, prediction, bundle.config.labels, predict.all_scores).dump();
         if (file) {
@@ -192,7 +198,7 @@ void run_predict(const Invocation& invocation, RunOptions& options, const Predic
         } else {
           print_line(line);
         }
-        if (!predict.draw_dir.empty() && (predict.draw_limit == 0 || done < predict.draw_limit)) {
+        if (draws && (predict.draw_limit == 0 || done < predict.draw_limit)) {
           draw_page(page, labels, prediction, options.data.box_format, label_scheme(bundle.config.labels),
                     fs::path(predict.draw_dir) / picture_name(page.id, names));
         }

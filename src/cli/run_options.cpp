@@ -28,8 +28,8 @@ void add_model_options(CLI::App* command, RunOptions& o, bool presets) {
   command->option_defaults()->group("Model");
   command
       ->add_option("--model", o.model.model,
-                   presets ? "Hugging Face model directory, or a preset, which has random weights: layoutlmv3-tiny, "
-                             "layoutlmv3-small, layoutlmv3-base, layoutlmv3-large"
+                   presets ? fmt::format("Hugging Face model directory, or a preset, which has random weights: {}",
+                                         fmt::join(preset_names(), ", "))
                            : "Hugging Face model directory, or train's --output-dir or a checkpoint-N in it")
       ->type_name("MODEL")
       ->required();

@@ -16,9 +16,10 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/process.h"
+#include "families/model_config.h"
 #include "fit/calibration.h"
 #include "formats/json.h"
-#include "model/layoutlmv3.h"
+#include "tasks/token_classification/head.h"
 
 namespace plimsoll {
 namespace {
@@ -91,7 +92,9 @@ fs::path cache_directory() {
 }
 
 OpSpeeds calibrate(const Device& device, DType precision) {
-  const OpSpeeds speeds = measure_speeds(*device.backend, layoutlmv3_sample(), precision);
+  const ModelConfig sample = calibration_config();
+  const ModelDefinition model = token_classification(sample.encoder, sample.num_labels());
+  const OpSpeeds speeds = measure_speeds(*device.backend, model, precision);
   nlohmann::json json = speeds_json(speeds);
   json["version"] = kVersion;
   json["processor"] = device.name;

@@ -12,32 +12,26 @@
 namespace plimsoll {
 namespace {
 
-// The arrays in the order they lie in memory: name, type. int32 first, pixels last.
-std::vector<std::pair<std::string_view, TensorType>> layout(const BatchShape& shape) {
-  const std::int64_t text = shape.max_text_rows, visual = shape.max_visual_rows(), rows = shape.max_rows();
-  const auto ints = [](std::initializer_list<std::int64_t> dims) { return TensorType{DType::kI32, Shape(dims)}; };
-  const std::int64_t size = shape.image_size;
-  const Shape pixels = shape.pixel_type == DType::kU8 ? Shape{shape.max_samples, size, size, shape.channels}
-                                                      : Shape{shape.max_samples, shape.channels, size, size};
-  return {{"input_ids", ints({text})},
-          {"bbox", ints({text, 4})},
-          {"position_ids", ints({text})},
-          {"token_type_ids", ints({text})},
-          {"labels", ints({text})},
-          {"row_source", ints({rows})},
-          {"text_row_index", ints({text})},
-          {"visual_row_index", ints({visual})},
-          {"sample_offsets", ints({shape.max_samples + 1})},
-          {"relative_coordinates", ints({rows, 3})},
-          {"row_keys", ints({rows, 2})},
-          {"text_row_keys", ints({text, 2})},
-          {"key_mask", ints({rows})},
-          {"text_rows", ints({1})},
-          {"visual_rows", ints({1})},
-          {"patch_rows", ints({1})},
-          {"rows", ints({1})},
-          {"samples", ints({1})},
-          {"pixel_values", {shape.pixel_type, pixels}}};
+// The declared arrays in the order they lie in memory: integers first, pixels last and in the batch's own form.
+std::vector<InputSpec> layout(const BatchShape& shape) {
+  std::vector<InputSpec> arrays = shape.inputs;
+  std::stable_partition(arrays.begin(), arrays.end(),
+                        [](const InputSpec& input) { return input.name != input::kPixelValues; });
+  if (!arrays.empty() && arrays.back().name == input::kPixelValues && shape.pixel_type == DType::kU8) {
+    const std::int64_t size = shape.image.size;
+    arrays.back().type = {DType::kU8, {shape.max_samples, size, size, shape.image.channels}};
+  }
+  return arrays;
+}
+
+// Sets row `row` of an array, if the model has it.
+template <std::size_t kWidth>
+void set_row(std::span<std::int32_t> array, std::int64_t row, const std::array<std::int32_t, kWidth>& values) {
+  if (array.empty()) return;
+  std::ranges::copy(values, array.begin() + static_cast<std::ptrdiff_t>(kWidth) * row);
+}
+void set_row(std::span<std::int32_t> array, std::int64_t row, std::int32_t value) {
+  set_row(array, row, std::array{value});
 }
 
 std::size_t aligned_bytes(const TensorType& type) { return round_up(type.bytes(), kAlignmentBytes); }
@@ -58,53 +52,74 @@ void Batch::FreeAligned::operator()(std::byte* bytes) const {
 
 std::uint64_t Batch::host_bytes(const BatchShape& shape) {
   std::uint64_t bytes = 0;
-  for (const auto& [name, type] : layout(shape)) bytes += aligned_bytes(type);
+  for (const InputSpec& input : layout(shape)) bytes += aligned_bytes(input.type);
   return bytes + static_cast<std::uint64_t>(shape.max_text_rows) * sizeof(std::int32_t) +
          static_cast<std::uint64_t>(shape.max_samples) * sizeof(SampleReference);
 }
 
-Batch::Batch(const BatchShape& shape, std::int32_t pad_id, const PixelValues& values)
-    : shape_(shape), pad_id_(pad_id), values_(values) {
-  check(shape.max_samples > 0 && shape.max_text_rows > 0 && shape.patches_per_side > 0 && shape.image_size > 0,
-        "a batch's capacity is positive");
+Batch::Batch(const BatchShape& shape, const PixelValues& values) : shape_(shape), values_(values) {
+  check(shape.max_samples > 0 && shape.max_text_rows > 0, "a batch's capacity is positive");
   std::size_t bytes = 0;
-  const auto arrays = layout(shape);
-  for (const auto& [name, type] : arrays) {
-    if (name == "pixel_values") index_bytes_ = bytes;
-    bytes += aligned_bytes(type);
+  const std::vector<InputSpec> arrays = layout(shape);
+  for (const InputSpec& input : arrays) {
+    if (input.name != input::kPixelValues) index_bytes_ = bytes + aligned_bytes(input.type);
+    bytes += aligned_bytes(input.type);
   }
   storage_.reset(static_cast<std::byte*>(::operator new[](bytes, std::align_val_t(kAlignmentBytes))));
   std::memset(storage_.get(), 0, bytes);  // touched now, so that it is resident before the first step
   std::byte* at = storage_.get();
-  for (const auto& [name, type] : arrays) {
-    tensors_.emplace_back(name, TensorView(type, at));
-    at += aligned_bytes(type);
+  tensors_.reserve(arrays.size());
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    // A name lives as long as the declaration in the shape.
+    const auto declared = std::ranges::find(shape_.inputs, arrays[i].name, &InputSpec::name);
+    tensors_.emplace_back(declared->name, TensorView(arrays[i].type, at));
+    at += aligned_bytes(arrays[i].type);
   }
-  const auto ints = [this](std::string_view name) { return tensor(name).span<std::int32_t>(); };
-  input_ids_ = ints("input_ids");
-  bbox_ = ints("bbox");
-  position_ids_ = ints("position_ids");
-  token_type_ids_ = ints("token_type_ids");
-  labels_ = ints("labels");
-  row_source_ = ints("row_source");
-  text_row_index_ = ints("text_row_index");
-  visual_row_index_ = ints("visual_row_index");
-  sample_offsets_ = ints("sample_offsets");
-  relative_coordinates_ = ints("relative_coordinates");
-  row_keys_ = ints("row_keys");
-  text_row_keys_ = ints("text_row_keys");
-  key_mask_ = ints("key_mask");
-  counts_ = {ints("text_rows"), ints("visual_rows"), ints("patch_rows"), ints("rows"), ints("samples")};
-  pixels_ = tensor("pixel_values");
+  const std::int64_t text = shape.max_text_rows, samples = shape.max_samples, rows = shape.max_rows(),
+                     visual = rows - text;
+  std::size_t known = 0;
+  const auto take = [&](std::string_view name, std::int64_t elements) {
+    const auto found = std::ranges::find(tensors_, name, &NamedTensor::first);
+    if (found == tensors_.end()) return std::span<std::int32_t>();
+    check(found->second.elements() == elements,
+          [&] { return fmt::format("array '{}' has the batch's capacity", name); });
+    ++known;
+    return found->second.span<std::int32_t>();
+  };
+  input_ids_ = take(input::kInputIds, text);
+  bbox_ = take(input::kBbox, 4 * text);
+  position_ids_ = take(input::kPositionIds, text);
+  token_type_ids_ = take(input::kTokenTypeIds, text);
+  labels_ = take(input::kLabels, text);
+  row_source_ = take(input::kRowSource, rows);
+  text_row_index_ = take(input::kTextRowIndex, text);
+  visual_row_index_ = take(input::kVisualRowIndex, visual);
+  sample_offsets_ = take(input::kSampleOffsets, samples + 1);
+  relative_coordinates_ = take(input::kRelativeCoordinates, 3 * rows);
+  row_keys_ = take(input::kRowKeys, 2 * rows);
+  text_row_keys_ = take(input::kTextRowKeys, 2 * text);
+  key_mask_ = take(input::kKeyMask, rows);
+  counts_ = {take(input::kTextRows, 1), take(input::kVisualRows, 1), take(input::kPatchRows, 1), take(input::kRows, 1)};
+  if (const auto found = std::ranges::find(tensors_, input::kPixelValues, &NamedTensor::first);
+      found != tensors_.end()) {
+    pixels_ = found->second;
+    check(pixels_.elements() == samples * shape.image.pixels(), "pixel_values have the batch's capacity");
+    ++known;
+  }
+  check(known == tensors_.size(), "a batch knows what to fill every declared array with");
+  check(!sample_offsets_.empty(), "a model knows where its samples begin");
   predicts_.assign(static_cast<std::size_t>(shape.max_text_rows), kNoWord);
   references_.reserve(static_cast<std::size_t>(shape.max_samples));
   begin();
   finish();
 }
 
+bool Batch::has(std::string_view name) const {
+  return std::ranges::find(tensors_, name, &NamedTensor::first) != tensors_.end();
+}
+
 TensorView Batch::tensor(std::string_view name) const {
-  const auto found =
-      std::find_if(tensors_.begin(), tensors_.end(), [name](const NamedTensor& each) { return each.first == name; });
+  const auto found = std::ranges::find(tensors_, name, &NamedTensor::first);
   check(found != tensors_.end(), [&] { return fmt::format("a batch has no array '{}'", name); });
   return found->second;
 }
@@ -119,55 +134,47 @@ void Batch::begin(const MicroBatchInfo& info) {
 }
 
 void Batch::add_text_row(const TextToken& token, std::int32_t key) {
-  const auto text = static_cast<std::size_t>(text_rows_), row = static_cast<std::size_t>(text_rows_ + visual_rows_);
-  check(text < input_ids_.size(), "a batch's capacity suffices for its text");
-  input_ids_[text] = token.id;
-  std::copy(token.box.begin(), token.box.end(), bbox_.begin() + static_cast<std::ptrdiff_t>(4 * text));
-  position_ids_[text] = token.position;
-  token_type_ids_[text] = token.type;
-  labels_[text] = token.label;
-  predicts_[text] = token.predicts;
-  text_row_index_[text] = static_cast<std::int32_t>(row);
-  row_source_[row] = static_cast<std::int32_t>(text);
-  relative_coordinates_[3 * row] = token.coordinate;
-  relative_coordinates_[3 * row + 1] = token.box[0];
-  relative_coordinates_[3 * row + 2] = token.box[3];
-  row_keys_[2 * row] = text_row_keys_[2 * text] = key;
-  row_keys_[2 * row + 1] = text_row_keys_[2 * text + 1] = token.coordinate;
-  key_mask_[row] = token.mask;
+  check(text_rows_ < shape_.max_text_rows, "a batch's capacity suffices for its text");
+  const std::int64_t text = text_rows_, row = text_rows_ + visual_rows_;
+  set_row(input_ids_, text, token.id);
+  set_row(bbox_, text, token.box);
+  set_row(position_ids_, text, token.position);
+  set_row(token_type_ids_, text, token.type);
+  set_row(labels_, text, token.label);
+  predicts_[static_cast<std::size_t>(text)] = token.predicts;
+  set_row(text_row_index_, text, static_cast<std::int32_t>(row));
+  set_row(row_source_, row, static_cast<std::int32_t>(text));
+  set_row<3>(relative_coordinates_, row, {token.coordinate, token.box[0], token.box[3]});
+  set_row<2>(row_keys_, row, {key, token.coordinate});
+  set_row<2>(text_row_keys_, text, {key, token.coordinate});
+  set_row(key_mask_, row, token.mask);
   labelled_tokens_ += token.label != kIgnoredLabel ? 1 : 0;
   ++text_rows_;
 }
 
 void Batch::close_sample(const SampleReference& reference, std::int32_t key) {
   check(samples_ < shape_.max_samples, "a batch's capacity suffices for a sample");
-  for (std::int64_t v = 0; v < shape_.visual_tokens(); ++v) {
-    const auto visual = static_cast<std::size_t>(visual_rows_),
-               row = static_cast<std::size_t>(text_rows_ + visual_rows_);
-    visual_row_index_[visual] = static_cast<std::int32_t>(row);
-    row_source_[row] = -1 - static_cast<std::int32_t>(visual);
-    const auto coordinates = visual_coordinates(v, shape_.patches_per_side);
-    std::copy(coordinates.begin(), coordinates.end(),
-              relative_coordinates_.begin() + static_cast<std::ptrdiff_t>(3 * row));
-    row_keys_[2 * row] = key;
-    row_keys_[2 * row + 1] = kVisualCoordinate + static_cast<std::int32_t>(v);
-    key_mask_[row] = 1;
+  for (std::int64_t v = 0; v < shape_.image.visual_tokens(); ++v) {
+    const std::int64_t visual = visual_rows_, row = text_rows_ + visual_rows_;
+    set_row(visual_row_index_, visual, static_cast<std::int32_t>(row));
+    set_row(row_source_, row, -1 - static_cast<std::int32_t>(visual));
+    set_row(relative_coordinates_, row, visual_coordinates(v, shape_.image.patches_per_side));
+    set_row<2>(row_keys_, row, {key, kVisualCoordinate + static_cast<std::int32_t>(v)});
+    set_row(key_mask_, row, 1);
     ++visual_rows_;
   }
   references_.push_back(reference);
-  sample_offsets_[static_cast<std::size_t>(++samples_)] = static_cast<std::int32_t>(text_rows_ + visual_rows_);
+  set_row(sample_offsets_, ++samples_, static_cast<std::int32_t>(text_rows_ + visual_rows_));
 }
 
 std::int64_t Batch::add(const EncodedExample& example, const SampleReference& reference, std::int32_t key,
                         std::int64_t pad_to) {
   const auto tokens = static_cast<std::int32_t>(example.input_ids.size());
-  std::int32_t counted = 0;
+  PositionCounter positions(shape_.token);
   for (std::int32_t t = 0; t < tokens; ++t) {
     const auto i = static_cast<std::size_t>(t);
-    // As transformers counts: a word that reads "<pad>" has the padding position, and those behind it do not count it.
-    const bool is_pad = example.input_ids[i] == pad_id_;
     add_text_row({.id = example.input_ids[i],
-                  .position = is_pad ? pad_id_ : pad_id_ + ++counted,
+                  .position = positions.next(example.input_ids[i]),
                   .label = example.labels[i],
                   .predicts = example.predicts[i],
                   .coordinate = t,
@@ -176,8 +183,8 @@ std::int64_t Batch::add(const EncodedExample& example, const SampleReference& re
                  key);
   }
   for (std::int32_t t = tokens; t < pad_to; ++t) {
-    add_text_row({.id = pad_id_,
-                  .position = pad_id_,
+    add_text_row({.id = shape_.token.pad_id,
+                  .position = positions.next(shape_.token.pad_id),
                   .label = kIgnoredLabel,
                   .predicts = kNoWord,
                   .coordinate = t,
@@ -192,7 +199,8 @@ std::int64_t Batch::add(const EncodedExample& example, const SampleReference& re
 template <typename T>
 std::span<T> Batch::pixels_of(std::int64_t sample) const {
   check(sample >= 0 && sample < shape_.max_samples, "a batch's capacity suffices for a sample");
-  const auto count = static_cast<std::size_t>(shape_.pixels_per_sample());
+  if (pixels_.raw() == nullptr) return {};
+  const auto count = static_cast<std::size_t>(shape_.image.pixels());
   return pixels_.span<T>().subspan(static_cast<std::size_t>(sample) * count, count);
 }
 
@@ -204,7 +212,7 @@ void Batch::write_pixels(std::span<float> out) const {
     std::ranges::copy(pixels_.span<float>(), out.begin());
     return;
   }
-  const auto count = static_cast<std::size_t>(shape_.pixels_per_sample());
+  const auto count = static_cast<std::size_t>(shape_.image.pixels());
   for (std::int64_t b = 0; b < samples_; ++b, out = out.subspan(count)) {
     normalise(pixels_of<std::uint8_t>(b), values_, out.first(count));
   }
@@ -213,17 +221,18 @@ void Batch::write_pixels(std::span<float> out) const {
 
 void Batch::finish() {
   const auto used = static_cast<std::size_t>(samples_);
-  std::fill(sample_offsets_.begin() + static_cast<std::ptrdiff_t>(used), sample_offsets_.end(),
-            static_cast<std::int32_t>(rows()));
-  const std::size_t sample_bytes = pixels_.bytes() / static_cast<std::size_t>(shape_.max_samples);
-  std::ranges::fill(pixels_.byte_span().subspan(used * sample_bytes), std::byte{0});
-  const std::int64_t counts[] = {text_rows_, visual_rows_, samples_ * shape_.patches(), rows(), samples_};
-  for (std::size_t i = 0; i < std::size(counts); ++i) counts_[i][0] = static_cast<std::int32_t>(counts[i]);
+  std::ranges::fill(sample_offsets_.subspan(used), static_cast<std::int32_t>(rows()));
+  if (pixels_.raw() != nullptr) {
+    const std::size_t sample_bytes = pixels_.bytes() / static_cast<std::size_t>(shape_.max_samples);
+    std::ranges::fill(pixels_.byte_span().subspan(used * sample_bytes), std::byte{0});
+  }
+  const std::int64_t counts[] = {text_rows_, visual_rows_, samples_ * shape_.image.patches(), rows()};
+  for (std::size_t i = 0; i < std::size(counts); ++i) set_row(counts_[i], 0, static_cast<std::int32_t>(counts[i]));
 }
 
 std::int64_t Batch::first_text_row(std::int64_t sample) const {
   check(sample >= 0 && sample <= samples_, "a batch has such a sample");
-  return sample_offsets_[static_cast<std::size_t>(sample)] - sample * shape_.visual_tokens();
+  return sample_offsets_[static_cast<std::size_t>(sample)] - sample * shape_.image.visual_tokens();
 }
 
 }  // namespace plimsoll

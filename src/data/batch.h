@@ -1,8 +1,9 @@
 // Batch: the host arrays of one micro-batch, packed, at addresses that never change.
 //
-// Rows of the model are packed sample after sample: sample b's t_b text tokens, then its V = 1 + patches visual tokens;
+// It has the arrays that a model declares (tensor/input_spec.h), and no others. Rows of the model are packed sample
+// after sample: sample b's t_b text tokens, then its V visual tokens (1 + patches; none for a model without an image);
 // nothing is padded in between. Capacities are fixed at construction: B samples, Nt text rows (the largest sum of t_b),
-// Nv = B * V visual rows, N = Nt + Nv rows. How much of them is used is told by the scalars at the end.
+// Nv = B V visual rows, N = Nt + Nv rows. How much of them is used is told by the arrays of one element.
 //
 //   rows (N)            | text of sample 0 | visual of 0 | text of sample 1 | visual of 1 | unused |
 //   text rows (Nt)      | text of sample 0 | text of sample 1 | unused |
@@ -10,7 +11,7 @@
 //
 // Invariant: what is unused holds 0 (labels: -100), so that a batch's bytes depend on its examples alone.
 //
-//   Batch batch({.max_samples = 2, .max_text_rows = 1024, .pixel_type = DType::kU8}, pad_id, processor.values());
+//   Batch batch(shape, processor.values());  // train/batch_shape.h makes a model's shape
 //   batch.begin(info);  dataset.load(17, scratch, example, batch.pixel_bytes(0));
 //   batch.add(example, {.example = 17, .page = 4}, key);
 //   batch.finish();
@@ -27,6 +28,7 @@
 #include <vector>
 
 #include "data/dataset.h"
+#include "tensor/input_spec.h"
 #include "tensor/tensor.h"
 
 namespace plimsoll {
@@ -34,18 +36,15 @@ namespace plimsoll {
 struct BatchShape {
   std::int64_t max_samples = 1;      // B
   std::int64_t max_text_rows = 512;  // Nt
-  std::int64_t patches_per_side = 14;
-  std::int64_t image_size = 224;  // pixels per side
-  std::int64_t channels = 3;
+  ImageForm image{};
+  TokenForm token{};
   // U8: bytes [B, size, size, 3], a quarter of the memory, which `write_pixels` normalises. F32: as the model takes
   // them.
   DType pixel_type = DType::kF32;
+  // The arrays that the model declares for so many samples and text rows, sample_offsets among them.
+  std::vector<InputSpec> inputs{};
 
-  std::int64_t patches() const { return patches_per_side * patches_per_side; }
-  std::int64_t visual_tokens() const { return 1 + patches(); }                    // V
-  std::int64_t max_visual_rows() const { return max_samples * visual_tokens(); }  // Nv
-  std::int64_t max_rows() const { return max_text_rows + max_visual_rows(); }     // N
-  std::int64_t pixels_per_sample() const { return channels * image_size * image_size; }
+  std::int64_t max_rows() const { return max_text_rows + max_samples * image.visual_tokens(); }  // N
   friend bool operator==(const BatchShape&, const BatchShape&) = default;
 };
 
@@ -77,8 +76,9 @@ using NamedTensor = std::pair<std::string_view, TensorView>;
 
 class Batch {
  public:
-  // `values`: what bytes stand for where pixels are bytes.
-  Batch(const BatchShape& shape, std::int32_t pad_id, const PixelValues& values = {});
+  // `values`: what bytes stand for where pixels are bytes. InternalError for an input that no batch has, or of another
+  // shape than the capacity's.
+  explicit Batch(const BatchShape& shape, const PixelValues& values = {});
 
   // The bytes that a batch of this shape allocates, once.
   static std::uint64_t host_bytes(const BatchShape& shape);
@@ -87,15 +87,16 @@ class Batch {
   void begin(const MicroBatchInfo& info = {});
   // Appends a sample's text and the description of its visual rows; returns its index, for `pixels`. `key`: index of
   // the sample within the effective batch. Pads the text to `pad_to` tokens if that is more (pad rows have id pad_id,
-  // position pad_id, box 0, label -100, key_mask 0).
+  // its position, box 0, label -100, key_mask 0).
   std::int64_t add(const EncodedExample& example, const SampleReference& reference, std::int32_t key,
                    std::int64_t pad_to = 0);
-  // [3, size, size] of a sample, to be filled by the caller; or [size, size, 3] where pixels are bytes.
+  // [3, size, size] of a sample, to be filled by the caller; or [size, size, 3] where pixels are bytes. Empty without
+  // pixel_values.
   std::span<float> pixels(std::int64_t sample);
   std::span<std::uint8_t> pixel_bytes(std::int64_t sample);
   void finish();
 
-  // Every array under the graph's input name. Stable: the same views in every batch.
+  // Every declared array under its name. Stable: the same views in every batch.
   //   input_ids[Nt] bbox[Nt,4] position_ids[Nt] token_type_ids[Nt] labels[Nt]: text rows
   //   pixel_values f32[B,3,size,size], or u8[B,size,size,3]
   //   row_source[N]: >= 0: a text row, < 0: visual row -1 - row_source
@@ -105,10 +106,11 @@ class Batch {
   //   row_keys[N,2], text_row_keys[Nt,2]: sample's index within the effective batch, token coordinate (text token t: t,
   //     visual token v: 65536 + v)
   //   key_mask[N]: 1 attend, 0 for pad tokens (and unused rows)
-  //   text_rows, visual_rows, patch_rows, rows, samples [1]: how much is used
+  //   text_rows, visual_rows, patch_rows, rows [1]: how much is used
   std::span<const NamedTensor> tensors() const { return tensors_; }
   // f32[B,3,size,size] whatever the batch holds; 0 where no sample is.
   void write_pixels(std::span<float> out) const;
+  bool has(std::string_view name) const;
   // One of them; throws InternalError for a name that is none.
   TensorView tensor(std::string_view name) const;
 
@@ -116,7 +118,7 @@ class Batch {
   const MicroBatchInfo& info() const { return info_; }
   std::int64_t samples() const { return samples_; }
   std::int64_t text_rows() const { return text_rows_; }
-  std::int64_t rows() const { return text_rows_ + samples_ * shape_.visual_tokens(); }
+  std::int64_t rows() const { return text_rows_ + samples_ * shape_.image.visual_tokens(); }
   // Text rows with a label other than -100.
   std::int64_t labelled_tokens() const { return labelled_tokens_; }
   // One per sample.
@@ -144,14 +146,13 @@ class Batch {
     void operator()(std::byte* bytes) const;
   };
   BatchShape shape_;
-  std::int32_t pad_id_;
   std::uint64_t index_bytes_ = 0;  // of the int32 arrays, which come first
   std::unique_ptr<std::byte[], FreeAligned> storage_;
   std::vector<NamedTensor> tensors_;
-  // The arrays themselves, within storage_.
+  // The arrays themselves, within storage_; empty where the model declares none.
   std::span<std::int32_t> input_ids_, bbox_, position_ids_, token_type_ids_, labels_, row_source_, text_row_index_,
       visual_row_index_, sample_offsets_, relative_coordinates_, row_keys_, text_row_keys_, key_mask_;
-  std::array<std::span<std::int32_t>, 5> counts_;
+  std::array<std::span<std::int32_t>, 4> counts_;
   PixelValues values_;
   TensorView pixels_;
   std::vector<std::int32_t> predicts_;

@@ -36,6 +36,7 @@
 namespace plimsoll {
 
 struct CheckOptions {
+  PageParts parts{};  // what is checked of a page
   BoxFormat box_format = BoxFormat::kPixel;
   const LabelSet* labels = nullptr;      // absent: any label name is accepted
   bool labels_required = false;          // training and evaluation

@@ -6,9 +6,8 @@
 #include <limits>
 #include <system_error>
 
-#include "base/hash.h"
-
 #include "base/counted.h"
+#include "base/hash.h"
 
 namespace plimsoll {
 namespace {
@@ -74,6 +73,7 @@ Dataset::Dataset(std::shared_ptr<const PageSource> source, WordEncoder encoder, 
       options_(std::move(options)) {
   validate(options_.windows);
   check(!options_.augment || options_.cache.directory.empty(), "augmented pages are not cached");
+  check(!options_.augment || options_.parts.image, "pages with an image are augmented");
   scan();
 }
 
@@ -88,7 +88,7 @@ void Dataset::read_page(std::size_t index, Scratch& scratch) const {
     page.width = page.height = 1;
     std::ranges::fill(page.boxes, Box{});  // in pixels of an image whose size cannot be read
   }
-  if (options_.box_format == BoxFormat::kPixel && page.width == 0) read_page_image_info(page);
+  if (options_.parts.boxes && options_.box_format == BoxFormat::kPixel && page.width == 0) read_page_image_info(page);
   scratch.tokens.assign(page, encoder_);
   cut_windows(scratch.tokens, options_.windows, scratch.windows);
 }
@@ -109,11 +109,13 @@ void Dataset::scan() {
   for (std::size_t p = 0; p < source_->size(); ++p) {
     read_page(p, scratch);
     const Page& page = scratch.page;
-    if (!is_skipped(p)) image_limits_.include(read_page_image_info(scratch.page));
-    if (cached) add_to_key(page.image, key);
-    std::error_code unread;  // the error is reported when the file is opened
-    const std::uint64_t image_bytes = std::filesystem::file_size(page.image, unread);
-    fingerprint_.images = hash_bytes(std::as_bytes(std::span(&image_bytes, 1)), fingerprint_.images);
+    if (options_.parts.image) {
+      if (!is_skipped(p)) image_limits_.include(read_page_image_info(scratch.page));
+      if (cached) add_to_key(page.image, key);
+      std::error_code unread;  // the error is reported when the file is opened
+      const std::uint64_t image_bytes = std::filesystem::file_size(page.image, unread);
+      fingerprint_.images = hash_bytes(std::as_bytes(std::span(&image_bytes, 1)), fingerprint_.images);
+    }
     const auto windows = static_cast<std::uint16_t>(
         std::min<std::size_t>(scratch.windows.size(), std::numeric_limits<std::uint16_t>::max()));
     if (scratch.windows.size() > windows || (windows > 1 && options_.windows.long_pages == LongPages::kRefuse)) {
@@ -233,8 +235,13 @@ void Dataset::encode(const Example& example, const Scratch& scratch, EncodedExam
     const bool owned = first && owning_window(scratch.windows, token, token_count) == static_cast<int>(example.window);
     out.input_ids.push_back(tokens.ids[static_cast<std::size_t>(token)]);
     // A word's box is scaled once, at the first of its tokens in this window.
-    out.bbox.push_back(first || token == window.begin ? scratch.augmentation.move(box_of(page, w, options_.box_format))
-                                                      : Box1000(out.bbox.back()));
+    if (options_.parts.boxes) {
+      out.bbox.push_back(first || token == window.begin
+                             ? scratch.augmentation.move(box_of(page, w, options_.box_format))
+                             : Box1000(out.bbox.back()));
+    } else {
+      out.bbox.push_back(Box1000{});
+    }
     out.predicts.push_back(owned ? word : kNoWord);
     const bool labelled = first && (owned || !options_.label_owned_words_only) && !page.labels.empty();
     out.labels.push_back(labelled ? label_of(page, w) : kIgnoredLabel);
@@ -276,7 +283,7 @@ std::uint64_t Dataset::workers_host_bytes(int threads, std::uint64_t decoding_by
   // A cache does not lower this: a page whose entry is damaged is decoded from its image.
   return std::min(count * decode_bytes, std::max(decode_bytes, decoding_bytes)) +
          count * (cache_ ? cache_->mapped_bytes() : 0) +
-         count * (augmenting_bytes + processor_.host_bytes(image_limits_, scale) +
+         count * (augmenting_bytes + (options_.parts.image ? processor_.host_bytes(image_limits_, scale) : 0) +
                   kBytesPerPageByte * source_->longest_page_bytes() + kThreadBytes);
 }
 

@@ -61,6 +61,7 @@ struct CacheOptions {
 };
 
 struct DatasetOptions {
+  PageParts parts{};  // what of a page is loaded; boxes and pixels that are not are 0
   BoxFormat box_format = BoxFormat::kPixel;
   WindowOptions windows{};
   // If absent, labels are not read and every label is -100 (prediction).
@@ -96,7 +97,7 @@ class Dataset {
     Resampler resampler;
     Augmentation augmentation;                   // that of the page read last
     std::vector<std::uint8_t> picture, blurred;  // buffers that it works on
-    ByteGate* decoding = nullptr;  // shared by threads that load: bounds what their decoders hold
+    ByteGate* decoding = nullptr;                // shared by threads that load: bounds what their decoders hold
   };
 
   // Reads every page and image header, and opens or makes the cache. Throws PageError or ImageError for the first one
@@ -148,6 +149,8 @@ class Dataset {
   static void add_to_key(const std::filesystem::path& image, CacheKey& key);
   std::filesystem::path cache_path() const;
   void open_cache(CacheKey key);
+  // The bytes of a page's image as it is loaded; 0 if the model sees none.
+  std::size_t pixel_count() const { return options_.parts.image ? processor_.pixel_count() : 0; }
   // Returns false if the page's entry is damaged.
   bool load_cached(std::size_t index, EncodedExample& out, std::span<std::uint8_t> pixels) const;
 

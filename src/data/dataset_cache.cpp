@@ -62,7 +62,7 @@ std::filesystem::path Dataset::cache_path() const {
 void Dataset::open_cache(CacheKey key) {
   const std::string image = processor_.config().to_json();
   key.add(std::as_bytes(std::span(image)));
-  std::vector<std::uint64_t> entry_bytes(source_->size(), processor_.pixel_count());
+  std::vector<std::uint64_t> entry_bytes(source_->size(), pixel_count());
   for (const Example& example : examples_) entry_bytes[example.page] += example.tokens * kTokenBytes;
   std::vector<std::uint32_t> first(source_->size());  // the first example of each page
   for (std::size_t i = examples_.size(); i-- > 0;) first[examples_[i].page] = static_cast<std::uint32_t>(i);
@@ -74,8 +74,8 @@ void Dataset::open_cache(CacheKey key) {
         EncodedExample example;
         if (is_skipped(page)) return;  // its entry is never read
         read_page(page, scratch);
-        const auto pixels = out.first(processor_.pixel_count());
-        load_pixels(scratch, {reinterpret_cast<std::uint8_t*>(pixels.data()), pixels.size()});
+        const auto pixels = out.first(pixel_count());
+        if (!pixels.empty()) load_pixels(scratch, {reinterpret_cast<std::uint8_t*>(pixels.data()), pixels.size()});
         out = out.subspan(pixels.size());
         for (std::size_t i = first[page]; i < examples_.size() && examples_[i].page == page; ++i) {
           check_unchanged(examples_[i], scratch);
@@ -95,7 +95,7 @@ bool Dataset::load_cached(std::size_t index, EncodedExample& out, std::span<std:
     if (!pixels.empty()) std::memcpy(pixels.data(), entry.data(), pixels.size());
     std::size_t before = 0;  // tokens in the page's earlier windows
     for (std::size_t i = 1; i <= example.window; ++i) before += examples_[index - i].tokens;
-    entry = entry.subspan(processor_.pixel_count() + before * kTokenBytes);
+    entry = entry.subspan(pixel_count() + before * kTokenBytes);
     for_arrays(out, [&](auto& array) {
       array.resize(example.tokens);
       const auto bytes = std::as_writable_bytes(std::span(array));

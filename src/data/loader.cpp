@@ -35,11 +35,11 @@ Loader::Loader(const Dataset& dataset, BatchSequence& sequence, const BatchShape
   check(options.workers >= 0 && options.workers <= kMaxWorkers,
         [&] { return fmt::format("a loader has 0 to {} workers, not {}", kMaxWorkers, options.workers); });
   check(sequence.samples_per_micro_batch() <= shape.max_samples, "a batch has room for a micro-batch's samples");
-  check(static_cast<std::size_t>(shape.pixels_per_sample()) == dataset.image_processor().pixel_count(),
+  check(shape.image.size == 0 ||
+            static_cast<std::size_t>(shape.image.pixels()) == dataset.image_processor().pixel_count(),
         "a batch's images have the size that the image processor makes");
   for (int i = 0; i < slot_count(options); ++i) {
-    slots_.push_back(
-        std::make_unique<Slot>(with_pixel_bytes(shape), dataset.encoder().pad_id, dataset.image_processor().values()));
+    slots_.push_back(std::make_unique<Slot>(with_pixel_bytes(shape), dataset.image_processor().values()));
   }
   workers_.resize(static_cast<std::size_t>(worker_count(options)));
   for (Worker& worker : workers_) {

@@ -74,7 +74,7 @@ class Loader {
 
  private:
   struct Slot {
-    Slot(const BatchShape& shape, std::int32_t pad_id, const PixelValues& values) : batch(shape, pad_id, values) {}
+    Slot(const BatchShape& shape, const PixelValues& values) : batch(shape, values) {}
     Batch batch;
     bool ready = false;
     std::exception_ptr error;

@@ -26,16 +26,11 @@ void refuse(const Findings& findings, const std::string& where) {
 
 }  // namespace
 
-BatchShape padded_batch_shape(const PaddedTensors& tensors, const ImageShape& image, const std::string& where) {
+PaddedSize padded_size(const PaddedTensors& tensors, const ImageForm& image, const std::string& where) {
   Findings findings;
   check_tensor_types(tensors, image.size, where, findings);
   refuse(findings, where);
-  const std::int64_t batch = tensors.input_ids.shape()[0], tokens = tensors.input_ids.shape()[1];
-  return {.max_samples = batch,
-          .max_text_rows = batch * tokens,
-          .patches_per_side = image.patches_per_side,
-          .image_size = image.size,
-          .channels = 3};
+  return {.samples = tensors.input_ids.shape()[0], .tokens = tensors.input_ids.shape()[1]};
 }
 
 // Fills Batch's rows; it is a class so that Batch can befriend it.
@@ -50,14 +45,16 @@ class PaddedBatchPacker {
     };
     for (std::int64_t b = 0; b < samples; ++b) {
       const std::int32_t key = rows.first_key + static_cast<std::int32_t>(b);
-      std::int32_t counted = 0;
+      PositionCounter positions(batch.shape_.token);
       for (std::int64_t t = 0; t < length; ++t) {
         const std::int64_t at = b * length + t;
         if (!rows.all && read(tensors.attention_mask, at) == 0) continue;
         Batch::TextToken token{};
         token.id = read(tensors.input_ids, at);
-        token.position = token.id == batch.pad_id_ ? batch.pad_id_ : batch.pad_id_ + ++counted;
-        for (std::size_t i = 0; i < 4; ++i) token.box[i] = read(tensors.bbox, 4 * at + static_cast<std::int64_t>(i));
+        token.position = positions.next(token.id);
+        for (std::int64_t i = 0; tensors.bbox.raw() != nullptr && i < 4; ++i) {
+          token.box[static_cast<std::size_t>(i)] = read(tensors.bbox, 4 * at + i);
+        }
         token.mask = read(tensors.attention_mask, at);
         token.label = tensors.labels.raw() != nullptr ? read(tensors.labels, at) : kIgnoredLabel;
         token.type = tensors.token_type_ids.raw() != nullptr ? read(tensors.token_type_ids, at) : 0;
@@ -66,26 +63,24 @@ class PaddedBatchPacker {
         batch.add_text_row(token, key);
       }
       batch.close_sample({.example = static_cast<std::uint32_t>(b), .page = static_cast<std::uint32_t>(b)}, key);
-      const auto pixels =
-          tensors.pixel_values.span<float>().subspan(static_cast<std::size_t>(b * batch.shape_.pixels_per_sample()),
-                                                     static_cast<std::size_t>(batch.shape_.pixels_per_sample()));
-      std::copy(pixels.begin(), pixels.end(), batch.pixels(b).begin());
+      if (batch.pixels_.raw() == nullptr) continue;
+      const auto count = static_cast<std::size_t>(batch.shape_.image.pixels());
+      std::ranges::copy(tensors.pixel_values.span<float>().subspan(static_cast<std::size_t>(b) * count, count),
+                        batch.pixels(b).begin());
     }
     batch.finish();
     batch.info_.labelled_in_update = batch.labelled_tokens();
   }
-  static std::int32_t pad_id(const Batch& batch) { return batch.pad_id_; }
 };
 
 void pack_padded(const PaddedTensors& tensors, const PaddedLimits& limits, const std::string& where, Batch& batch,
                  const PaddedRows& rows) {
-  const BatchShape shape =
-      padded_batch_shape(tensors, {batch.shape().image_size, batch.shape().patches_per_side}, where);
-  check(shape.max_samples <= batch.shape().max_samples &&
-            (!rows.all || shape.max_text_rows <= batch.shape().max_text_rows),
+  const PaddedSize size = padded_size(tensors, batch.shape().image, where);
+  check(size.samples <= batch.shape().max_samples &&
+            (!rows.all || size.samples * size.tokens <= batch.shape().max_text_rows),
         "the batch has room for the tensors");
   Findings findings;
-  check_tensor_values(tensors, limits, PaddedBatchPacker::pad_id(batch), where, findings);
+  check_tensor_values(tensors, limits, batch.shape().token, where, findings);
   refuse(findings, where);
   PaddedBatchPacker::pack(tensors, rows, batch);
 }

@@ -1,8 +1,8 @@
 // Makes a batch from tensors with the names and shapes of `transformers`, for checking numbers (`plimsoll grad`).
 //
 // Every one of the T positions becomes a row, padding included (key_mask 0 where attention_mask is 0), so logits have
-// the shape of the inputs. Positions are counted as in transformers: pad_id + the number of tokens so far that are not
-// pad_id, and pad_id for pad tokens; relative 1D positions run 0 .. T - 1.
+// the shape of the inputs. Positions are counted as in transformers (PositionCounter); relative 1D positions run 0 .. T
+// - 1.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@ namespace plimsoll {
 
 // Tensors of B pages of T tokens. Integers are i64, pixel_values f32.
 struct PaddedTensors {
-  TensorView input_ids;       // [B, T]
-  TensorView bbox;            // [B, T, 4]
-  TensorView attention_mask;  // [B, T], 0 or 1
-  TensorView pixel_values;    // [B, 3, size, size]
-  TensorView labels{};        // [B, T], -100 ignored; may be empty (raw() == nullptr)
-  TensorView position_ids{};  // [B, T], counted as the model does; may be empty
+  TensorView input_ids;         // [B, T]
+  TensorView bbox{};            // [B, T, 4]; empty for a model without boxes
+  TensorView attention_mask;    // [B, T], 0 or 1
+  TensorView pixel_values{};    // [B, 3, size, size]; empty for a model without an image
+  TensorView labels{};          // [B, T], -100 ignored; may be empty (raw() == nullptr)
+  TensorView position_ids{};    // [B, T], counted as the model does; may be empty
   TensorView token_type_ids{};  // [B, T]; may be empty: zeros
 };
 
@@ -39,15 +39,14 @@ struct PaddedRows {
   std::int32_t first_key = 0;  // index of the first sample in the effective batch
 };
 
-// The images that the model takes.
-struct ImageShape {
-  std::int64_t size = 224;  // pixels per side
-  std::int64_t patches_per_side = 14;
+// How many pages the tensors have, and how many tokens each.
+struct PaddedSize {
+  std::int64_t samples = 0, tokens = 0;
 };
 
-// Returns the shape of a batch that holds `tensors` exactly. Throws DataError (naming the tensor and `where`) unless
-// their types are right and fit together (data/tensor_checks.h).
-BatchShape padded_batch_shape(const PaddedTensors& tensors, const ImageShape& image, const std::string& where);
+// Throws DataError (naming the tensor and `where`) unless the tensors' types are right and fit together
+// (data/tensor_checks.h).
+PaddedSize padded_size(const PaddedTensors& tensors, const ImageForm& image, const std::string& where);
 
 // Fills `batch`, whose shape must be large enough. Throws DataError naming tensor, sample, token, value and limit.
 void pack_padded(const PaddedTensors& tensors, const PaddedLimits& limits, const std::string& where, Batch& batch,

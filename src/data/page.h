@@ -27,13 +27,19 @@ enum class BoxFormat : std::uint8_t { kPixel, k1000 };
 using Box = std::array<double, 4>;            // x0, y0, x1, y1 as read
 using Box1000 = std::array<std::int32_t, 4>;  // the same in thousandths of the page
 
+// Says which parts of a page a model sees beside its words. The others are neither required nor checked.
+struct PageParts {
+  bool boxes = true;
+  bool image = true;
+};
+
 struct Page {
   std::string id;
   std::filesystem::path image;
   int width = 0,
       height = 0;  // pixels that the boxes refer to; 0: not given, the image's header knows
   std::vector<std::string> words;
-  std::vector<Box> boxes;           // one per word
+  std::vector<Box> boxes;           // one per word; empty if nobody asks for them and the page has none
   std::vector<std::string> labels;  // one per word, by name; empty when the page has none (prediction)
   std::filesystem::path file;       // the file that it was read from
   std::size_t line = 0;             // from 1; 0 where a page is a file of its own

@@ -102,8 +102,8 @@ void PageChecker::check_page(Page& page, std::size_t index) {
          .remedy = "omit the page, or run OCR first"});
   }
   if (!std::ranges::binary_search(options_.skipped, static_cast<std::uint32_t>(index))) {
-    check_image(page);
-    check_page_boxes(page);
+    if (options_.parts.image) check_image(page);
+    if (options_.parts.boxes) check_page_boxes(page);
   }
   check_labels(page);
   check_tokens(page);

@@ -279,11 +279,12 @@ std::string label_name(const Json& value, const Page& page, std::size_t word, co
 }
 
 // True if there are as many boxes and labels (nullptr: none are read) as words; one fault reports all counts.
-bool counts_agree(const Page& page, const Json& boxes, const Json* labels, PageFaults* faults) {
+bool counts_agree(const Page& page, const Json* boxes, const Json* labels, PageFaults* faults) {
   const std::size_t words = page.words.size();
-  const bool bad_boxes = boxes.size() != words, bad_labels = labels != nullptr && labels->size() != words;
+  const bool bad_boxes = boxes != nullptr && boxes->size() != words,
+             bad_labels = labels != nullptr && labels->size() != words;
   if (!bad_boxes && !bad_labels) return true;
-  std::string found = bad_boxes ? counted(boxes.size(), "box") + ", " : "";
+  std::string found = bad_boxes ? counted(boxes->size(), "box") + ", " : "";
   if (bad_labels) found += counted(labels->size(), "label") + ", ";
   const std::string_view name = bad_boxes && bad_labels ? "boxes and labels" : bad_boxes ? "boxes" : "labels";
   report(faults, PageError("counts-differ",
@@ -337,9 +338,10 @@ Page parse_jsonl_page(std::string_view json_text, const std::filesystem::path& f
   const Json json = parse_text(text, json_text, page);
   page.id = id_of(json);
 
-  const Json& image = need_key(json, kImageKeys, page);
-  if (!image.is_string()) throw wrong_type(page, "image", image, "the path of an image file");
-  page.image = file.parent_path() / image.get<std::string>();  // an absolute path replaces the folder
+  if (const Json* image = options.parts.image ? &need_key(json, kImageKeys, page) : find_key(json, kImageKeys)) {
+    if (!image->is_string()) throw wrong_type(page, "image", *image, "the path of an image file");
+    page.image = file.parent_path() / image->get<std::string>();  // an absolute path replaces the folder
+  }
   page.width = parse_size(json, "width", page).value_or(0);
   page.height = parse_size(json, "height", page).value_or(0);
   if (page.width == 0 || page.height == 0) page.width = page.height = 0;
@@ -363,7 +365,8 @@ Page parse_jsonl_page(std::string_view json_text, const std::filesystem::path& f
   }
   if (!text.good() && !bad_word) report(faults, text.fault_in_page(page, json_text));
 
-  const Json& boxes = need_array(json, kBoxKeys, page);
+  const bool boxed = options.parts.boxes || find_key(json, kBoxKeys) != nullptr;
+  const Json* const boxes = boxed ? &need_array(json, kBoxKeys, page) : nullptr;
   const bool labelled = !options.ignore_labels && find_key(json, kLabels) != nullptr;
   const Json* const labels = labelled ? &need_array(json, kLabels, page) : nullptr;
   if (!counts_agree(page, boxes, labels, faults)) {
@@ -371,8 +374,10 @@ Page parse_jsonl_page(std::string_view json_text, const std::filesystem::path& f
     if (labelled) page.labels.assign(page.words.size(), {});
     return page;
   }
-  page.boxes.reserve(boxes.size());
-  for (const Json& box : boxes) page.boxes.push_back(parse_box(box, place(page, page.boxes.size()), faults));
+  if (boxed) {
+    page.boxes.reserve(boxes->size());
+    for (const Json& box : *boxes) page.boxes.push_back(parse_box(box, place(page, page.boxes.size()), faults));
+  }
   if (!labelled) return page;
   page.labels.reserve(labels->size());
   for (const Json& label : *labels) {

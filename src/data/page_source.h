@@ -35,6 +35,7 @@ struct ReadOptions {
   std::vector<std::string> label_names{};
   // For FUNSD: gives each word its entity's box instead of its own.
   bool segment_boxes = false;
+  PageParts parts{};
   // Does not read labels, not even bad ones (prediction).
   bool ignore_labels = false;
   // A longer line is an error.
@@ -77,7 +78,7 @@ std::string quote_non_finite(std::string_view json);
 
 // Parses one line of JSONL. Keys: `words` or `tokens`; `boxes`, `bboxes` or `bbox`; `labels` or `ner_tags`
 // (optional); `image`, `image_path` or `file_name` (relative to `file`'s folder, or absolute); `id`, `width`,
-// `height` (optional).
+// `height` (optional). Boxes and image are optional where options.parts does not ask for them.
 Page parse_jsonl_page(std::string_view json, const std::filesystem::path& file, std::size_t line,
                       const ReadOptions& options, PageFaults* faults = nullptr);
 

@@ -68,6 +68,7 @@ class TypeChecker {
 // Returns the batch's pages and tokens, from input_ids, exchanged if pixel_values show that input_ids is transposed.
 Shape text_shape(const PaddedTensors& tensors) {
   const Shape& ids = tensors.input_ids.shape();
+  if (tensors.pixel_values.raw() == nullptr) return {ids[0], ids[1]};
   const Shape& pixels = tensors.pixel_values.shape();
   const bool turned = pixels.rank() == 4 && pixels[0] != ids[0] && pixels[0] == ids[1];
   return turned ? Shape{ids[1], ids[0]} : Shape{ids[0], ids[1]};
@@ -79,21 +80,24 @@ std::int64_t integer_at(const TensorView& tensor, std::int64_t index) {
 
 class ValueChecker {
  public:
-  ValueChecker(const PaddedTensors& tensors, const PaddedLimits& limits, std::int64_t pad_id, const std::string& where,
-               Findings& findings)
-      : tensors_(tensors), limits_(limits), pad_id_(pad_id), where_(where), findings_(findings) {}
+  ValueChecker(const PaddedTensors& tensors, const PaddedLimits& limits, const TokenForm& token,
+               const std::string& where, Findings& findings)
+      : tensors_(tensors), limits_(limits), token_(token), where_(where), findings_(findings) {}
 
   void run() {
     const Shape& ids = tensors_.input_ids.shape();
     for (std::int64_t page = 0; page < ids[0]; ++page) {
-      std::int64_t counted = 0;
-      for (std::int64_t token = 0; token < ids[1]; ++token) check_token(page, token, counted);
-      check_pixels(page);
+      PositionCounter positions(token_);
+      for (std::int64_t token = 0; token < ids[1]; ++token) {
+        check_token(page, token, positions.next(integer_at(tensors_.input_ids, page * ids[1] + token)));
+      }
+      if (tensors_.pixel_values.raw() != nullptr) check_pixels(page);
     }
   }
 
  private:
-  void check_token(std::int64_t page, std::int64_t token, std::int64_t& counted) {
+  // `position`: of that token, as the model counts.
+  void check_token(std::int64_t page, std::int64_t token, std::int64_t position) {
     const std::int64_t at = page * tensors_.input_ids.shape()[1] + token;
     const auto within = [&](const TensorView& tensor, std::int64_t index, std::string_view name, std::string_view kind,
                             std::int64_t low, std::int64_t high) {
@@ -103,7 +107,7 @@ class ValueChecker {
           fmt::format("{} to {}", low, high));
     };
     within(tensors_.input_ids, at, "input_ids", "token-outside", 0, limits_.vocab_size - 1);
-    for (std::int64_t i = 0; i < 4; ++i) {
+    for (std::int64_t i = 0; tensors_.bbox.raw() != nullptr && i < 4; ++i) {
       within(tensors_.bbox, 4 * at + i, "bbox", "box-outside", 0, limits_.coordinates - 1);
     }
     within(tensors_.attention_mask, at, "attention_mask", "mask-value", 0, 1);
@@ -113,8 +117,6 @@ class ValueChecker {
     if (tensors_.token_type_ids.raw() != nullptr) {
       within(tensors_.token_type_ids, at, "token_type_ids", "token-type-outside", 0, limits_.token_types - 1);
     }
-    const bool pad = integer_at(tensors_.input_ids, at) == pad_id_;
-    const std::int64_t position = pad ? pad_id_ : pad_id_ + ++counted;
     if (position >= limits_.positions) {
       add("too-many-tokens", "a page has more tokens than the model has positions", page, token, "input_ids",
           fmt::format("position {}", position), fmt::format("below {}", limits_.positions));
@@ -126,7 +128,8 @@ class ValueChecker {
     } else if (given != position) {
       add("position-differs", "position_ids differ from the positions that the model computes", page, token,
           "position_ids", fmt::format("{}", given),
-          fmt::format("{}: positions count up from the padding id plus one", position));
+          fmt::format("{}: positions count up from {}", position,
+                      token_.first_position > 0 ? "the padding id plus one" : "0"));
     }
   }
 
@@ -156,7 +159,7 @@ class ValueChecker {
 
   const PaddedTensors& tensors_;
   const PaddedLimits& limits_;
-  std::int64_t pad_id_;
+  TokenForm token_;
   const std::string& where_;
   Findings& findings_;
 };
@@ -184,19 +187,20 @@ void check_tensor_types(const PaddedTensors& tensors, std::int64_t image_size, c
   checker.check(tensors.labels, "labels", {DType::kI64, text}, "[B, S]", "[S, B]");
   checker.check(tensors.position_ids, "position_ids", {DType::kI64, text}, "[B, S]", "[S, B]");
   checker.check(tensors.token_type_ids, "token_type_ids", {DType::kI64, text}, "[B, S]", "[S, B]");
+  if (image_size == 0) return;
   const Shape& pixels = tensors.pixel_values.shape();
   if (pixels.rank() != 4 || pixels[2] != image_size || pixels[3] != image_size) {
-    return misshapen(tensors.pixel_values, "pixel_values",
-                     fmt::format("F32[{}, 3, {}, {}]: the model's input_size is {}", text[0], image_size, image_size,
-                                 image_size));
+    return misshapen(
+        tensors.pixel_values, "pixel_values",
+        fmt::format("F32[{}, 3, {}, {}]: the model's input_size is {}", text[0], image_size, image_size, image_size));
   }
   checker.check(tensors.pixel_values, "pixel_values", {DType::kF32, {text[0], 3, image_size, image_size}},
                 "[B, 3, size, size]", "[3, B, size, size]");
 }
 
-void check_tensor_values(const PaddedTensors& tensors, const PaddedLimits& limits, std::int64_t pad_id,
+void check_tensor_values(const PaddedTensors& tensors, const PaddedLimits& limits, const TokenForm& token,
                          const std::string& where, Findings& findings) {
-  ValueChecker(tensors, limits, pad_id, where, findings).run();
+  ValueChecker(tensors, limits, token, where, findings).run();
 }
 
 }  // namespace plimsoll

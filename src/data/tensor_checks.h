@@ -3,7 +3,7 @@
 //
 //   Findings findings;
 //   check_tensor_types(tensors, image_size, "batch.npz", findings);
-//   if (findings.empty()) check_tensor_values(tensors, limits, pad_id, "batch.npz", findings);
+//   if (findings.empty()) check_tensor_values(tensors, limits, token, "batch.npz", findings);
 //
 // Kinds, all errors. Types: "tensor-dtype" (float64 for float32, int32 for int64, …), "tensor-transposed" ([S, B] for
 // [B, S]), "tensor-shape". Values: "token-outside", "box-outside", "mask-value", "label-outside", "position-outside",
@@ -18,12 +18,13 @@
 
 namespace plimsoll {
 
-// `where` is the file; `image_size` the model's pixels per side. Missing optional tensors have raw() == nullptr.
+// `where` is the file; `image_size` the model's pixels per side, 0 for a model without an image. Missing optional
+// tensors have raw() == nullptr.
 void check_tensor_types(const PaddedTensors& tensors, std::int64_t image_size, const std::string& where,
                         Findings& findings);
 
 // Precondition: the types are correct.
-void check_tensor_values(const PaddedTensors& tensors, const PaddedLimits& limits, std::int64_t pad_id,
+void check_tensor_values(const PaddedTensors& tensors, const PaddedLimits& limits, const TokenForm& token,
                          const std::string& where, Findings& findings);
 
 }  // namespace plimsoll

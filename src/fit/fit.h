@@ -65,12 +65,6 @@ class BudgetTooSmall : public BudgetError {
   std::size_t smallest_budget_bytes_;
 };
 
-// A model by the name that --model takes.
-struct NamedModel {
-  std::string name;
-  ModelDefinition definition;
-};
-
 struct FitRequest {
   StepOptions step;                              // the search sets its `update` and `recompute`
   std::int64_t train_batch_size = 1;             // samples per update, the effective batch

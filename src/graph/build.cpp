@@ -74,12 +74,17 @@ ValueId cast(Graph& graph, std::string name, ValueId x, DType to, ValueId rows) 
 
 ValueId attention(Graph& graph, std::string name, ValueId q, ValueId k, ValueId v, const AttentionContext& context,
                   AttentionAttributes attributes, ValueId rows) {
+  attributes.position_bias = context.position_table != kNoValue;
+  attributes.spatial_bias = context.x_table != kNoValue;
+  std::vector<ValueId> inputs = {
+      q, k, v, context.sample_offsets, context.key_mask, context.row_keys, context.dropout_key};
+  if (attributes.position_bias || attributes.spatial_bias) inputs.push_back(context.relative_coordinates);
+  if (attributes.position_bias) inputs.push_back(context.position_table);
+  if (attributes.spatial_bias) inputs.insert(inputs.end(), {context.x_table, context.y_table});
   return graph.add_node({.op = Op::kAttention,
                          .name = std::move(name),
                          .attributes = attributes,
-                         .inputs = {q, k, v, context.sample_offsets, context.relative_coordinates, context.key_mask,
-                                    context.position_table, context.x_table, context.y_table, context.row_keys,
-                                    context.dropout_key},
+                         .inputs = std::move(inputs),
                          .row_count = rows})[0];
 }
 

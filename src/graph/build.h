@@ -15,9 +15,11 @@ struct LayerNormValues {
   ValueId y, normalized, rstd;
 };
 
-// The host inputs that say where a packed batch's samples are; see data/batch.h for the arrays of the same names.
+// The host inputs that say where a packed batch's samples are; see data/batch.h for the arrays of the same names. A
+// model without a bias leaves its table out, and one without any the coordinates.
 struct AttentionContext {
-  ValueId sample_offsets, relative_coordinates, key_mask, position_table, x_table, y_table, row_keys, dropout_key;
+  ValueId sample_offsets, key_mask, row_keys, dropout_key;
+  ValueId relative_coordinates = kNoValue, position_table = kNoValue, x_table = kNoValue, y_table = kNoValue;
 };
 
 ValueId embedding(Graph& graph, std::string name, ValueId table, ValueId ids, EmbeddingAttributes attributes, ValueId rows);
@@ -33,8 +35,8 @@ ValueId dropout(Graph& graph, std::string name, ValueId x, ValueId row_keys, Val
                 ValueId rows);
 // Returns x itself if it already has that type.
 ValueId cast(Graph& graph, std::string name, ValueId x, DType to, ValueId rows);
-// Returns the output; log_sum_exp is the value after it: for each head a float and what it lacks, so that a large score
-// minus it keeps the bits by which scores differ.
+// The context says which biases there are, whatever `attributes` say. Returns the output; log_sum_exp is the value after
+// it: for each head a float and what it lacks, so that a large score minus it keeps the bits by which scores differ.
 ValueId attention(Graph& graph, std::string name, ValueId q, ValueId k, ValueId v, const AttentionContext& context,
                   AttentionAttributes attributes, ValueId rows);
 

@@ -48,9 +48,9 @@ enum class Op : std::uint8_t {
                       //                                                  visual row) are for the gradient
   kGatherRows,        // x f[n,D], index i32[m], inverse i32[n]        -> f[m,D]: row index[i] of x, zeros where index < 0;
                       //                                                  `inverse` is the gradient's index
-  kAttention,         // q,k,v f[n,D], sample_offsets i32[B+1], relative_coordinates i32[n,3], key_mask i32[n],
-                      // position_table w[H,bins], x_table w[H,bins2], y_table w[H,bins2], row_keys i32[n,2],
-                      // dropout_key i32[2]                            -> output f[n,D], log_sum_exp w[n,2H]
+  kAttention,         // q,k,v f[n,D], sample_offsets i32[B+1], key_mask i32[n], row_keys i32[n,2], dropout_key i32[2]
+                      // (, relative_coordinates i32[n,3], position_table w[H,bins], x_table w[H,bins2], y_table
+                      // w[H,bins2]: graph/attention_form.h)           -> output f[n,D], log_sum_exp w[n,2H]
                       //                                                  AttentionAttributes
   kGelu,              // x f[n,K]                                      -> f[n,K], erf form
   kTanh,              // x f[n,K]                                      -> f[n,K]
@@ -71,7 +71,7 @@ enum class Op : std::uint8_t {
   kBiasGrad,              // dy f[n,M]                                 -> w[M], column sums
   kLayerNormGrad,         // dy f[n,D], normalized f[n,D], rstd w[n], gamma w[D] -> dx f[n,D], dgamma w[D], dbeta w[D]
   kAttentionGrad,         // doutput, q, k, v, output, log_sum_exp, then kAttention's inputs from sample_offsets on
-                          //                                           -> dq, dk, dv f[n,D] (+ dposition, dx, dy tables w if
+                          //                                           -> dq, dk, dv f[n,D] (+ gradients of its tables, w, if
                           //                                              AttentionAttributes::table_gradients)
   kGeluGrad,              // dy f[n,K], x f[n,K]                       -> f[n,K]
   kTanhGrad,              // dy f[n,K], y f[n,K] (tanh's output)       -> f[n,K]
@@ -157,8 +157,8 @@ struct AttentionAttributes {
   std::int64_t heads = 12;
   double dropout_p = 0;  // 0: no dropout
   std::uint32_t site = 0;
-  bool position_bias = true;  // false: position_table is ignored (a model without it)
-  bool spatial_bias = true;   // false: x_table and y_table are ignored
+  bool position_bias = true;  // has position_table
+  bool spatial_bias = true;   // has x_table and y_table
   std::int64_t max_position_distance = 128;
   std::int64_t max_spatial_distance = 256;
   bool table_gradients = false;

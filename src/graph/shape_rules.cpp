@@ -2,6 +2,7 @@
 // specification.
 #include <fmt/format.h>
 
+#include "graph/attention_form.h"
 #include "graph/graph.h"
 #include "graph/update_form.h"
 #include "tensor/dynamic_code.h"
@@ -75,22 +76,21 @@ class Rule {
 
 TensorType i32(Shape shape) { return {DType::kI32, shape}; }
 
-// Checks kAttention's inputs from sample_offsets, which is input `first`; n rows, bias tables of dtype f.
-void require_attention_context(const Rule& rule, std::size_t first, std::int64_t n, DType f) {
-  const auto& attributes = rule.attributes<AttentionAttributes>();
-  rule.require(rule.in(first).dtype == DType::kI32 && rule.in(first).shape.rank() == 1, "sample_offsets is i32[B+1]");
-  rule.expect(first + 1, i32({n, 3}));
-  rule.expect(first + 2, i32({n}));
-  for (const std::size_t table : {first + 3, first + 4, first + 5}) {
-    const TensorType& type = rule.floating(table, 2);
-    rule.require(type.dtype == f && type.shape[0] == attributes.heads, "bias tables are w[H, bins]");
+// Checks kAttention's inputs from sample_offsets on; n rows, bias tables of dtype f.
+void require_attention_context(const Rule& rule, const AttentionForm& form, std::int64_t n, DType f) {
+  rule.inputs(form.inputs());
+  const TensorType& offsets = rule.in(form.sample_offsets());
+  rule.require(offsets.dtype == DType::kI32 && offsets.shape.rank() == 1, "sample_offsets is i32[B+1]");
+  rule.expect(form.key_mask(), i32({n}));
+  rule.expect(form.row_keys(), i32({n, 2}));
+  rule.expect(form.dropout_key(), i32({2}));
+  if (form.tables() > 0) rule.expect(form.coordinates(), i32({n, 3}));
+  for (std::size_t bias = 0; bias < AttentionForm::kBiases; ++bias) {
+    if (!form.has_bias[bias]) continue;
+    const TensorType& type = rule.floating(form.table(bias), 2);
+    rule.require(type.dtype == f && type.shape[0] == rule.attributes<AttentionAttributes>().heads,
+                 "bias tables are w[H, bins]");
   }
-  rule.expect(first + 6, i32({n, 2}));
-  rule.expect(first + 7, i32({2}));
-}
-
-Types attention_table_types(const Rule& rule, std::size_t first) {
-  return {rule.in(first + 3), rule.in(first + 4), rule.in(first + 5)};
 }
 
 // Checks AdamW's moments for a parameter of that shape; f is the node's floating type.
@@ -277,13 +277,13 @@ Types infer_forward(const Rule& rule, const Node& node) {
       return {{x.dtype, {rule.dim(1, 0), x.shape[1]}}};
     }
     case Op::kAttention: {
-      rule.inputs(11);
+      rule.require(node.inputs.size() >= 3, "has q, k and v");
       const TensorType& q = rule.floating(0, 2);
       rule.expect(1, q);
       rule.expect(2, q);
       const std::int64_t heads = rule.attributes<AttentionAttributes>().heads;
       rule.require(heads > 0 && q.shape[1] % heads == 0, "splits D into whole heads");
-      require_attention_context(rule, 3, q.shape[0], wide(q.dtype));
+      require_attention_context(rule, attention_form(node), q.shape[0], wide(q.dtype));
       return {q, {wide(q.dtype), {q.shape[0], 2 * heads}}};
     }
     case Op::kGelu:
@@ -377,15 +377,16 @@ Types infer_backward(const Rule& rule, const Node& node) {
       return {dy, rule.in(3), rule.in(3)};
     }
     case Op::kAttentionGrad: {
-      rule.inputs(14);
+      rule.require(node.inputs.size() >= 6, "has doutput, q, k, v, output and log_sum_exp");
       const TensorType& q = rule.floating(1, 2);
       for (const std::size_t i : {0, 2, 3, 4}) rule.expect(i, q);
       const auto& attributes = rule.attributes<AttentionAttributes>();
+      const AttentionForm form = attention_form(node);
       rule.expect(5, {wide(q.dtype), {q.shape[0], 2 * attributes.heads}});
-      require_attention_context(rule, 6, q.shape[0], wide(q.dtype));
+      require_attention_context(rule, form, q.shape[0], wide(q.dtype));
       Types types = {q, q, q};
-      if (attributes.table_gradients) {
-        for (const TensorType& table : attention_table_types(rule, 6)) types.push_back(table);
+      for (std::size_t bias = 0; attributes.table_gradients && bias < AttentionForm::kBiases; ++bias) {
+        if (form.has_bias[bias]) types.push_back(rule.in(form.table(bias)));
       }
       return types;
     }

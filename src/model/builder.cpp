@@ -13,7 +13,7 @@ using Part = ParameterSpec::Part;
 // and without; below the limit of base/dropout.h.
 constexpr std::uint32_t kFirstAdapterSite = 32768;
 
-ValueId find(const std::map<std::string, ValueId>& values, const std::string& name) {
+ValueId find(const std::map<std::string, ValueId, std::less<>>& values, std::string_view name) {
   const auto found = values.find(name);
   check(found != values.end(), "the model declares what its graph reads");
   return found->second;
@@ -46,15 +46,16 @@ ModelBuilder::ModelBuilder(const ModelDefinition& model, const ModelCapacity& ca
   }
   std::uint32_t site = kFirstAdapterSite;
   for (const LinearMap& map : model.encoder().linear_maps()) adapter_sites_[map.name] = site++;
-  for (const InputSpec& input : model.inputs(capacity, dtype)) {
-    inputs_[input.name] = graph_.add_input(input.name, input.type);
-  }
-  inputs_[kDropoutKeyInput] = graph_.add_input(kDropoutKeyInput, {DType::kI32, {2}});
-  inputs_[kLossScaleInput] = graph_.add_input(kLossScaleInput, {wide_dtype_, {1}});
+  const auto add = [&](std::string_view name, const TensorType& type) {
+    inputs_[std::string(name)] = graph_.add_input(std::string(name), type);
+  };
+  for (const InputSpec& input : model.inputs(capacity, dtype)) add(input.name, input.type);
+  add(input::kDropoutKey, {DType::kI32, {2}});
+  add(input::kLossScale, {wide_dtype_, {1}});
 }
 
-ValueId ModelBuilder::input(const std::string& name) const { return find(inputs_, name); }
-ValueId ModelBuilder::parameter(const std::string& name) const { return find(parameters_, name); }
+ValueId ModelBuilder::input(std::string_view name) const { return find(inputs_, name); }
+ValueId ModelBuilder::parameter(std::string_view name) const { return find(parameters_, name); }
 
 ValueId ModelBuilder::norm(const std::string& name, ValueId x, double eps, ValueId rows) {
   return layer_norm(graph_, name, x, parameter(name + ".weight"), parameter(name + ".bias"), eps, rows).y;
@@ -68,7 +69,7 @@ ValueId ModelBuilder::dense(const std::string& name, ValueId x, ValueId rows) {
 // Returns y + scale B A dropout(x), for a map of the encoder.
 ValueId ModelBuilder::adapt(const std::string& name, ValueId x, ValueId y, ValueId rows) {
   const DropoutAttributes attributes{.p = rate(lora_.dropout), .site = adapter_sites_.at(name)};
-  x = dropout(graph_, name + ".lora_dropout", x, input("row_keys"), input(kDropoutKeyInput), attributes, rows);
+  x = dropout(graph_, name + ".lora_dropout", x, input(input::kRowKeys), input(input::kDropoutKey), attributes, rows);
   ValueId low = linear(graph_, name + ".lora_A", x, parameter(lora_a_name(name)), kNoValue, rows);
   low = scale(graph_, name + ".lora_scale", low, lora_.scale(), rows);
   return linear_add(graph_, name + ".lora_B", low, parameter(lora_b_name(name)), y, rows);
@@ -76,7 +77,7 @@ ValueId ModelBuilder::adapt(const std::string& name, ValueId x, ValueId y, Value
 
 ValueId ModelBuilder::drop(const std::string& name, ValueId x, double p, ValueId keys, ValueId rows) {
   const std::uint32_t site = next_site();
-  return dropout(graph_, name, x, keys, input(kDropoutKeyInput), {.p = rate(p), .site = site}, rows);
+  return dropout(graph_, name, x, keys, input(input::kDropoutKey), {.p = rate(p), .site = site}, rows);
 }
 
 ValueId ModelBuilder::lookup(const std::string& name, ValueId ids, EmbeddingAttributes attributes, ValueId rows) {

@@ -7,13 +7,14 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/definition.h"
 
 namespace plimsoll {
 
-// Appends specs as PyTorch's modules have them. `std`: of normal values.
+// They append the parameters of a module of PyTorch.
 void add_spec(std::vector<ParameterSpec>& specs, std::string name, Shape shape, ParameterSpec::Init init,
               ParameterSpec::Part part = ParameterSpec::Part::kOther);
 void add_layer_norm(std::vector<ParameterSpec>& specs, const std::string& name, std::int64_t width);
@@ -30,9 +31,8 @@ class ModelBuilder {
   Graph& graph() { return graph_; }
   std::vector<ValueId> take_trained() { return std::move(trained_); }
   // InternalError for a name that none has.
-  ValueId input(const std::string& name) const;
-  ValueId parameter(const std::string& name) const;
-  bool has_parameter(const std::string& name) const { return parameters_.contains(name); }
+  ValueId input(std::string_view name) const;
+  ValueId parameter(std::string_view name) const;
   // Types of the encoder's activations, and of what stays F32 beside a half.
   DType encoder_dtype() const { return encoder_dtype_; }
   DType wide_dtype() const { return wide_dtype_; }
@@ -59,7 +59,7 @@ class ModelBuilder {
   const DType encoder_dtype_, wide_dtype_;
   Graph graph_;
   std::vector<ValueId> trained_;
-  std::map<std::string, ValueId> parameters_, inputs_;
+  std::map<std::string, ValueId, std::less<>> parameters_, inputs_;
   std::map<std::string, std::uint32_t> adapter_sites_;  // by module, whether it has an adapter or not
   std::uint32_t next_site_ = 0;
 };

@@ -1,13 +1,14 @@
 // ModelDefinition: what the engine knows of a model. A family's encoder and a task's head say which parameters they
 // have, which arrays they read for each micro-batch, and build the graph; nothing above names either.
 //
-//   const ModelDefinition& model = built;                                    // layoutlmv3(config)
+//   const ModelDefinition model(encoder, head);
 //   const std::vector<ParameterSpec> parameters = model.specs(options);
 //   const ModelGraph graph = model.build({.samples = 2, .text_rows = 1024}, true, options, DType::kF32);
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <set>
 #include <string>
 #include <string_view>
@@ -16,6 +17,7 @@
 #include "graph/graph.h"
 #include "model/lora.h"
 #include "model/parameter_spec.h"
+#include "tensor/input_spec.h"
 
 namespace plimsoll {
 
@@ -24,41 +26,18 @@ struct ModelCapacity {
   std::int64_t text_rows = 0;  // Nt
 };
 
-// An array that a graph reads anew for each micro-batch, by the name that the batch has it under (data/batch.h).
-struct InputSpec {
-  // What the array holds in a micro-batch that uses every row, where its values do not matter: they are measured with.
-  enum class Full : std::uint8_t {
-    kZeros,
-    kOnes,
-    kCount,    // one element: `count`
-    kOffsets,  // 0, then `count` in each element: the first sample has every row
-  };
-  std::string name;
-  TensorType type;
-  Full full = Full::kZeros;
-  std::int64_t count = 0;
-};
-
-// The picture that an encoder sees of a page; none: `size` is 0.
-struct ImageForm {
-  std::int64_t size = 0;  // pixels a side
-  std::int64_t patches_per_side = 0;
-  std::int64_t channels = 3;
-};
-
-// What data have to know of an encoder: how large its tables are, and what it sees.
+// Data have to know this of an encoder: how large its tables are, and what it sees.
 struct EncoderFacts {
   std::int64_t hidden_size = 0;  // D
   std::int64_t vocab_size = 0;
-  std::int64_t pad_token_id = 0;
-  std::int64_t positions = 0;       // rows of the table of positions: max_position_embeddings
-  std::int64_t first_position = 0;  // of a page's first token; RoBERTa's begin behind the padding token's
-  std::int64_t coordinates = 0;     // rows of the tables of boxes; 0: no boxes are read
+  TokenForm token;               // its pad_id is the config's pad_token_id
+  std::int64_t positions = 0;    // rows of the table of positions: max_position_embeddings
+  std::int64_t coordinates = 0;  // rows of the tables of boxes; 0: no boxes are read
   std::int64_t token_types = 0;
   ImageForm image;
 
   // Text tokens that the table of positions holds.
-  std::int64_t max_text_tokens() const { return positions - first_position; }
+  std::int64_t max_text_tokens() const { return positions - token.first_position; }
 };
 
 // The encoder's last hidden states, in its own type, and where a head finds its rows.
@@ -72,13 +51,27 @@ struct Encoded {
 
 class ModelBuilder;
 
+// How a family's head makes logits of the encoder's states, as `transformers` builds it.
+struct ClassifierForm {
+  double dropout = 0;        // of the states, before everything else
+  bool mlp = false;          // dropout, dense, tanh, dropout, out_proj where otherwise one linear map is
+  double inner_dropout = 0;  // within the mlp
+  double initializer_range = 0.02;
+};
+
 // The part of a model that a family has, whatever it is trained for. An object never changes.
 class Encoder {
  public:
   virtual ~Encoder() = default;
-  // The name that `transformers` gives the encoder within a model with a head, and that begins its parameters' names:
-  // "layoutlmv3".
+  // Its key in config.json, "layoutlmv3"; what the names of its classes begin with, "LayoutLMv3"; and the name that
+  // `transformers` gives the encoder within a model with a head, which begins its parameters' names.
+  virtual std::string_view model_type() const = 0;
+  virtual std::string_view class_name() const = 0;
   virtual std::string_view prefix() const = 0;
+  // Puts the family's keys into config.json's object.
+  virtual void write_config(nlohmann::json& object) const = 0;
+  // The head of ...ForTokenClassification.
+  virtual ClassifierForm token_classifier(std::int64_t labels) const = 0;
   virtual EncoderFacts facts() const = 0;
   // Parameters in the order in which `transformers` lists them.
   virtual std::vector<ParameterSpec> specs(const ModelOptions& options) const = 0;
@@ -112,9 +105,6 @@ struct ModelGraph {
   std::vector<ValueId> trained;                // parameters that train, in the order of ModelDefinition::specs
 };
 
-// The scalars of a micro-batch that every model's graph reads beside its inputs.
-inline constexpr const char kDropoutKeyInput[] = "dropout_key", kLossScaleInput[] = "loss_scale";
-
 class ModelDefinition {
  public:
   ModelDefinition() = default;  // of no model; only to be assigned to
@@ -133,6 +123,12 @@ class ModelDefinition {
  private:
   std::shared_ptr<const Encoder> encoder_;
   std::shared_ptr<const Head> head_;
+};
+
+// A model by the name that --model takes.
+struct NamedModel {
+  std::string name;
+  ModelDefinition definition;
 };
 
 }  // namespace plimsoll

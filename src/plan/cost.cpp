@@ -4,6 +4,7 @@
 #include <map>
 #include <variant>
 
+#include "graph/attention_form.h"
 #include "graph/update_form.h"
 
 namespace plimsoll {
@@ -39,7 +40,7 @@ double work_of(const Graph& graph, const Node& node) {
     case Op::kAttention:
     case Op::kAttentionGrad: {
       // Rows attend within their sample, to n/B keys each. inputs[0] is f[n, D] in both ops, sample offsets i32[B+1].
-      const ValueId offsets = node.inputs[node.op == Op::kAttention ? 3 : 6];
+      const ValueId offsets = node.inputs[attention_form(node).sample_offsets()];
       const double samples = std::max(1.0, elements(graph, offsets) - 1);
       const double rows = static_cast<double>(graph.type(node.inputs[0]).shape[0]);
       return elements(graph, node.inputs[0]) * rows / samples;

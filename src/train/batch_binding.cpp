@@ -2,7 +2,6 @@
 
 #include <string_view>
 
-#include "model/definition.h"
 #include "transform/optimizer.h"
 
 namespace plimsoll {
@@ -18,15 +17,15 @@ BatchBinding::BatchBinding(const Program& program, const Batch& batch) : program
     copies_.push_back(
         {.tensor = i, .input = program.tensor(source), .row_count = program.is_row_count(source) ? source : kNoValue});
     const bool same = copies_.back().input.type() == view.type();
-    check(same || (name == "pixel_values" && view.elements() == copies_.back().input.elements()),
+    check(same || (name == input::kPixelValues && view.elements() == copies_.back().input.elements()),
           "batch and program have the same capacities");
     const DeviceTensor& input = copies_.back().input;
     if (input.dtype() == DType::kF32 && input.host_bytes().empty()) {
       pixels_.resize(static_cast<std::size_t>(input.elements()));
     }
   }
-  loss_scale_ = program.source(kLossScaleInput);
-  dropout_key_ = program.source(kDropoutKeyInput);
+  loss_scale_ = program.source(input::kLossScale);
+  dropout_key_ = program.source(input::kDropoutKey);
   learning_rate_ = optional(kLearningRateInput);
   step_ = optional(kStepInput);
   max_grad_norm_ = optional(kMaxGradNormInput);

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <deque>
 #include <string>
 #include <string_view>
@@ -15,6 +14,7 @@
 #include "data/padded_batch.h"
 #include "formats/npy.h"
 #include "formats/safetensors.h"
+#include "train/batch_shape.h"
 
 namespace plimsoll {
 namespace {
@@ -57,16 +57,32 @@ std::unique_ptr<TensorSource> open_tensors(const std::filesystem::path& path) {
        .remedy = "pass the folder that holds the arrays"});
 }
 
+// The names that `transformers` has for what a model reads of a batch.
+std::vector<std::string> names_of(const ModelDefinition& model) {
+  std::vector<std::string> names = {std::string(input::kInputIds), "attention_mask"};
+  const std::vector<InputSpec> inputs = model.inputs({}, DType::kF32);
+  for (const std::string_view name :
+       {input::kBbox, input::kPixelValues, input::kLabels, input::kPositionIds, input::kTokenTypeIds}) {
+    if (std::ranges::find(inputs, name, &InputSpec::name) != inputs.end()) names.emplace_back(name);
+  }
+  return names;
+}
+
 // The file's tensors in memory, as pack_padded takes them.
 class BatchFile {
  public:
-  explicit BatchFile(const std::filesystem::path& path) : file_(open_tensors(path)) {
+  BatchFile(const std::filesystem::path& path, const ModelDefinition& model)
+      : file_(open_tensors(path)), names_(names_of(model)) {
     refuse_unknown();
     file_->verify();
   }
 
-  TensorView required(const std::string& name) { return read(file_->at(name)); }
-  TensorView optional(const std::string& name) {
+  // Empty for a model that has no such input.
+  TensorView required(std::string_view name) {
+    return std::ranges::find(names_, name) == names_.end() ? TensorView() : read(file_->at(std::string(name)));
+  }
+  TensorView optional(std::string_view given) {
+    const std::string name(given);
     const TensorEntry* entry = file_->find(name);
     return entry == nullptr ? TensorView() : read(*entry);
   }
@@ -82,15 +98,13 @@ class BatchFile {
  private:
   // An input that were passed over would give numbers that are not those of the batch as it was given.
   void refuse_unknown() const {
-    static constexpr std::array<std::string_view, 7> kInputs = {
-        "input_ids", "bbox", "attention_mask", "pixel_values", "labels", "position_ids", "token_type_ids"};
     for (const TensorEntry& entry : file_->entries()) {
-      if (std::ranges::find(kInputs, entry.name) != kInputs.end()) continue;
+      if (std::ranges::find(names_, entry.name) != names_.end()) continue;
       const bool is_embeds = entry.name == "inputs_embeds";
       throw DataError({.what = "the batch has an unused tensor",
                        .where = fmt::format("{}, tensor '{}'", file_->path().string(), entry.name),
                        .found = to_string(entry.type),
-                       .allowed = fmt::format("{}", fmt::join(kInputs, ", ")),
+                       .allowed = fmt::format("{}", fmt::join(names_, ", ")),
                        .remedy = is_embeds ? "pass input_ids: precomputed embeddings are not supported"
                                            : "remove it from the file"});
     }
@@ -103,6 +117,7 @@ class BatchFile {
   }
 
   std::unique_ptr<TensorSource> file_;
+  std::vector<std::string> names_;
   std::deque<std::vector<std::byte>> memory_;
 };
 
@@ -111,15 +126,14 @@ class BatchFile {
 namespace {
 
 PaddedTensors padded_tensors(BatchFile& file) {
-  PaddedTensors tensors;
-  tensors.input_ids = file.required("input_ids");
-  tensors.bbox = file.required("bbox");
-  tensors.attention_mask = file.mask(tensors.input_ids);
-  tensors.pixel_values = file.required("pixel_values");
-  tensors.labels = file.optional("labels");
-  tensors.position_ids = file.optional("position_ids");
-  tensors.token_type_ids = file.optional("token_type_ids");
-  return tensors;
+  const TensorView ids = file.required(input::kInputIds);
+  return {.input_ids = ids,
+          .bbox = file.required(input::kBbox),
+          .attention_mask = file.mask(ids),
+          .pixel_values = file.required(input::kPixelValues),
+          .labels = file.optional(input::kLabels),
+          .position_ids = file.optional(input::kPositionIds),
+          .token_type_ids = file.optional(input::kTokenTypeIds)};
 }
 
 PaddedLimits padded_limits(const ModelBundle& bundle) {
@@ -136,39 +150,42 @@ PaddedLimits padded_limits(const ModelBundle& bundle) {
 std::unique_ptr<Batch> read_batch_file(const std::filesystem::path& path, const ModelBundle& bundle,
                                        bool with_padding) {
   constexpr std::size_t kRowStep = 16;
-  BatchFile file(path);
+  BatchFile file(path, bundle.definition());
   const PaddedTensors tensors = padded_tensors(file);
-  const EncoderFacts facts = bundle.facts();
-  BatchShape shape = padded_batch_shape(tensors, {facts.image.size, facts.image.patches_per_side}, path.string());
+  const PaddedSize size = padded_size(tensors, bundle.facts().image, path.string());
+  ModelCapacity capacity{.samples = size.samples, .text_rows = size.samples * size.tokens};
   if (!with_padding) {
     const auto real = std::ranges::count(tensors.attention_mask.span<std::int64_t>(), 1);
-    shape.max_text_rows = static_cast<std::int64_t>(round_up(static_cast<std::size_t>(real), kRowStep));
+    capacity.text_rows = static_cast<std::int64_t>(round_up(static_cast<std::size_t>(real), kRowStep));
   }
-  auto batch = std::make_unique<Batch>(shape, static_cast<std::int32_t>(facts.pad_token_id));
+  auto batch = std::make_unique<Batch>(batch_shape(bundle.definition(), capacity));
   pack_padded(tensors, padded_limits(bundle), path.string(), *batch, {.all = with_padding});
   return batch;
 }
 
 void read_batch_file(const std::filesystem::path& path, const ModelBundle& bundle, const PaddedRows& rows,
                      Batch& batch) {
-  BatchFile file(path);
+  BatchFile file(path, bundle.definition());
   pack_padded(padded_tensors(file), padded_limits(bundle), path.string(), batch, rows);
 }
 
 void write_batch_file(const std::filesystem::path& path, const Batch& batch, const EncoderFacts& facts) {
   const std::int64_t samples = batch.samples();
-  const std::span<const std::int32_t> offsets = batch.tensor("sample_offsets").span<std::int32_t>();
+  const std::span<const std::int32_t> offsets = batch.tensor(input::kSampleOffsets).span<std::int32_t>();
   std::int64_t longest = 0;
   for (std::int64_t b = 0; b < samples; ++b) {
     longest = std::max(longest, batch.first_text_row(b + 1) - batch.first_text_row(b));
   }
   const TensorType text{DType::kI64, {samples, longest}};
-  const std::int64_t size = batch.shape().image_size;
-  SafetensorsWriter writer(path, {{"input_ids", text},
-                                  {"bbox", {DType::kI64, {samples, longest, 4}}},
-                                  {"attention_mask", text},
-                                  {"labels", text},
-                                  {"pixel_values", {DType::kF32, {samples, batch.shape().channels, size, size}}}});
+  const std::int64_t size = batch.shape().image.size;
+  const bool has_boxes = batch.has(input::kBbox), has_pixels = batch.has(input::kPixelValues);
+  std::vector<TensorDeclaration> tensors = {{std::string(input::kInputIds), text}};
+  if (has_boxes) tensors.push_back({std::string(input::kBbox), {DType::kI64, {samples, longest, 4}}});
+  tensors.push_back({"attention_mask", text});
+  tensors.push_back({std::string(input::kLabels), text});
+  const TensorType images{DType::kF32, {samples, batch.shape().image.channels, size, size}};
+  if (has_pixels) tensors.push_back({std::string(input::kPixelValues), images});
+  SafetensorsWriter writer(path, tensors);
   std::vector<std::int64_t> row(static_cast<std::size_t>(4 * longest));
   // `width` numbers a token; rows of the model for the mask, of text for all else.
   const auto write = [&](std::string_view name, std::int64_t width, std::int64_t padding, bool by_model_row) {
@@ -181,13 +198,17 @@ void write_batch_file(const std::filesystem::path& path, const Batch& batch, con
       writer.write(std::as_bytes(std::span(row).first(static_cast<std::size_t>(width * longest))));
     }
   };
-  write("input_ids", 1, facts.pad_token_id, false);
-  write("bbox", 4, 0, false);
-  write("key_mask", 1, 0, true);
-  write("labels", 1, kIgnoredLabel, false);
-  std::vector<float> pixels(static_cast<std::size_t>(batch.shape().max_samples * batch.shape().pixels_per_sample()));
+  write(input::kInputIds, 1, facts.token.pad_id, false);
+  if (has_boxes) write(input::kBbox, 4, 0, false);
+  write(input::kKeyMask, 1, 0, true);
+  write(input::kLabels, 1, kIgnoredLabel, false);
+  if (!has_pixels) {
+    writer.finish();
+    return;
+  }
+  std::vector<float> pixels(static_cast<std::size_t>(batch.shape().max_samples * batch.shape().image.pixels()));
   batch.write_pixels(pixels);
-  pixels.resize(static_cast<std::size_t>(samples * batch.shape().pixels_per_sample()));
+  pixels.resize(static_cast<std::size_t>(samples * batch.shape().image.pixels()));
   writer.write(std::as_bytes(std::span(pixels)));
   writer.finish();
 }

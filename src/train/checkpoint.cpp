@@ -271,7 +271,7 @@ void load_checkpoint(const fs::path& checkpoint, const ModelBundle& bundle, cons
                      const std::vector<std::string>& state_names, const StateAccess& states) {
   verify_whole(checkpoint);
   // As many labels of other names would fit the head and mean something else.
-  const LayoutLMv3Config config = read_config(checkpoint);
+  const ModelConfig config = read_config(checkpoint);
   if (config.labels != bundle.config.labels) {
     throw DataError({.what = "the checkpoint has other labels than this run",
                      .where = (checkpoint / "config.json").string(),

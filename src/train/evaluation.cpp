@@ -55,7 +55,7 @@ Evaluation evaluate_once(const Session& session, const ModelBundle& bundle, cons
   std::vector<std::int32_t> gold, predicted;
   std::int64_t missed_words = 0;
   const PredictionTotals totals = predict_pages(
-      session, bundle.facts(), dataset, loader,
+      session, bundle.definition(), dataset, loader,
       [&](const PagePrediction& page) {
         gold.clear();
         predicted.clear();

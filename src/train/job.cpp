@@ -15,6 +15,8 @@
 #include "base/process.h"
 #include "data/label_scheme.h"
 #include "model/trained_parts.h"
+#include "tasks/token_classification/head.h"
+#include "train/batch_shape.h"
 #include "train/predictor.h"
 #include "train/trainer.h"
 
@@ -55,6 +57,10 @@ void refuse_stray_labels(const std::vector<std::string>& known, const LabelSet& 
 
 }  // namespace
 
+PageParts page_parts(const EncoderFacts& facts) {
+  return {.boxes = facts.coordinates > 0, .image = facts.image.size > 0};
+}
+
 WindowOptions window_options(const DataRequest& request, const EncoderFacts& facts) {
   constexpr std::int64_t kUsual = 512;
   const std::int64_t most = facts.max_text_tokens();
@@ -66,9 +72,9 @@ WindowOptions window_options(const DataRequest& request, const EncoderFacts& fac
                                : "a window of that length has no room for text",
          .where = "--max-length",
          .found = fmt::format("{}", length),
-         .allowed = fmt::format("{} (<s>, </s> and a token) to {} (max_position_embeddings {} less the "
-                                "padding position)",
-                                kLeast, most, facts.positions),
+         .allowed = fmt::format(
+             "{} (<s>, </s> and a token) to {} (max_position_embeddings{})", kLeast, most,
+             facts.token.first_position > 0 ? fmt::format(" {} less the padding position", facts.positions) : ""),
          .remedy = fmt::format("pass --max-length {}; longer pages become several windows", std::min(kUsual, most))});
   }
   WindowOptions options{.max_length = static_cast<int>(length),
@@ -83,7 +89,8 @@ void resolve_labels(ModelBundle& bundle, const ModelRequest& model, const DataRe
   const bool model_has_labels = bundle.weights != nullptr;
   const std::unique_ptr<PageSource> source =
       open_pages(data.data, {.label_names = model_has_labels ? bundle.config.labels : std::vector<std::string>(),
-                             .segment_boxes = data.segment_boxes});
+                             .segment_boxes = data.segment_boxes,
+                             .parts = page_parts(bundle.facts())});
   const LabelSet seen = LabelSet::from_pages(*source);
   if (model_has_labels && covers(bundle.config.labels, seen)) return;
   if (model_has_labels) refuse_stray_labels(bundle.config.labels, seen, *source);
@@ -149,11 +156,14 @@ DataCheck check_with(const ModelBundle& bundle, const CheckRequest& request, con
                      const LabelSet* labels, bool required) {
   const WordEncoder encoder = bundle.word_encoder();
   const auto open = [&](const PagePaths& path) {
-    return open_pages(path,
-                      {.label_names = names, .segment_boxes = request.data.segment_boxes, .ignore_labels = !required});
+    return open_pages(path, {.label_names = names,
+                             .segment_boxes = request.data.segment_boxes,
+                             .parts = page_parts(bundle.facts()),
+                             .ignore_labels = !required});
   };
   const auto run = [&](const PageSource& source, bool evaluation) {
-    return check_pages(source, {.box_format = request.data.box_format,
+    return check_pages(source, {.parts = page_parts(bundle.facts()),
+                                .box_format = request.data.box_format,
                                 .labels = labels,
                                 .labels_required = required,
                                 .encoder = &encoder,
@@ -209,12 +219,22 @@ std::unique_ptr<Dataset> open_checked(const ModelBundle& bundle, const DataReque
   std::shared_ptr<const PageSource> source =
       open_pages(request.data, {.label_names = with_labels ? bundle.config.labels : std::vector<std::string>(),
                                 .segment_boxes = request.segment_boxes,
+                                .parts = page_parts(bundle.facts()),
                                 .ignore_labels = !with_labels});
-  DatasetOptions options{.box_format = request.box_format, .windows = window_options(request, bundle.facts())};
+  DatasetOptions options{.parts = page_parts(bundle.facts()),
+                         .box_format = request.box_format,
+                         .windows = window_options(request, bundle.facts())};
   if (with_labels) options.labels = LabelSet(bundle.config.labels, "the model's labels");
   options.label_owned_words_only = owned_only;
   options.skipped = skipped;
   if (request.augment) {
+    if (!options.parts.image) {
+      throw UsageError({.what = "the model sees no image that could be augmented",
+                        .where = "--augment",
+                        .found = fmt::format("a model of {}", bundle.config.encoder->model_type()),
+                        .allowed = "--augment with a model that reads pictures, such as LayoutLMv3",
+                        .remedy = "omit --augment"});
+    }
     options.augment = request.augment;
   } else {
     options.cache = {.directory = request.cache, .threads = std::min(4, available_cores())};
@@ -393,8 +413,8 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
   }
   request.trains = train != nullptr;
   request.pretrained = bundle.weights != nullptr;
-  for (auto& [name, model] : smaller_layoutlmv3(bundle.config)) {
-    request.smaller_models.push_back({.name = name, .definition = std::move(model)});
+  for (const auto& [name, config] : smaller_presets(bundle.config)) {
+    request.smaller_models.push_back({name, token_classification(config.encoder, config.num_labels())});
   }
   request.evaluates = evaluation != nullptr;
   if (options.load_best_model_at_end) {
@@ -428,8 +448,8 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
     };
   }
   const LoaderOptions loader = loader_options(memory);
-  request.loader_bytes = [facts = bundle.facts(), train, evaluation, loader](const ModelCapacity& capacity) {
-    const BatchShape shape = batch_shape(facts, capacity);
+  request.loader_bytes = [model = bundle.definition(), train, evaluation, loader](const ModelCapacity& capacity) {
+    const BatchShape shape = batch_shape(model, capacity);
     std::size_t most = 0;
     for (const Dataset* dataset : {train, evaluation}) {
       if (dataset == nullptr) continue;

@@ -74,6 +74,9 @@ struct MemoryRequest {
 };
 
 // Parses "512" tokens and so on against the model; throws UsageError if the model has fewer positions.
+// What a model reads of a page.
+PageParts page_parts(const EncoderFacts& facts);
+
 WindowOptions window_options(const DataRequest& request, const EncoderFacts& facts);
 
 // What the labels of a data set may be, and what the model's head then is. With `for_training`, labels come from

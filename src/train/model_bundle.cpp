@@ -13,6 +13,7 @@
 #include "base/nearest.h"
 #include "data/check.h"
 #include "data/file_kind.h"
+#include "tasks/token_classification/head.h"
 #include "train/adapter.h"
 #include "train/adapter_config.h"
 #include "train/model_place.h"
@@ -27,11 +28,11 @@ void check_tokenizer(const ModelBundle& bundle, const std::string& where) {
   check_tokenizer_size(tokenizer.vocab_size(), facts.vocab_size, where, findings);
   if (findings.count(Severity::kError) > 0) throw findings.to_error(where);
   for (const std::string& line : findings.to_lines(Severity::kWarning)) log_warning(line);
-  if (tokenizer.special().pad != facts.pad_token_id) {
+  if (tokenizer.special().pad != facts.token.pad_id) {
     throw DataError({.what = "the tokenizer does not match the model: their padding tokens differ",
                      .where = where,
                      .found = fmt::format("pad id {} in the tokenizer", tokenizer.special().pad),
-                     .allowed = fmt::format("pad_token_id = {} as in config.json", facts.pad_token_id),
+                     .allowed = fmt::format("pad_token_id = {} as in config.json", facts.token.pad_id),
                      .remedy = "use the tokenizer that the model was trained with"});
   }
 }
@@ -43,17 +44,13 @@ bool is_directory(const std::string& path) {
 
 ModelBundle open_preset(const std::string& name, const std::string& tokenizer) {
   ModelBundle bundle;
-  bundle.config = preset_config(name);
   bundle.origin = name;
   bundle.tokenizer =
       std::make_shared<Tokenizer>(tokenizer.empty() ? Tokenizer::embedded() : Tokenizer::from_directory(tokenizer));
-  // The published shapes keep their 50,265 rows; the small presets are as large as their vocabulary.
-  const std::int64_t ids = bundle.tokenizer->vocab_size();
-  const bool published = name == "layoutlmv3-base" || name == "layoutlmv3-large";
-  bundle.config.vocab_size = published ? std::max(bundle.config.vocab_size, ids) : ids;
-  bundle.config.pad_token_id = bundle.tokenizer->special().pad;
-  bundle.config.source["bos_token_id"] = bundle.tokenizer->special().bos;
-  bundle.config.source["eos_token_id"] = bundle.tokenizer->special().eos;
+  const SpecialTokens& special = bundle.tokenizer->special();
+  bundle.config = preset_config(
+      name,
+      Vocabulary{.size = bundle.tokenizer->vocab_size(), .pad = special.pad, .bos = special.bos, .eos = special.eos});
   return bundle;
 }
 
@@ -134,8 +131,9 @@ ModelBundle open_model_at(const std::string& model, const std::string& tokenizer
   const std::string words = tokenizer.empty() ? with({"tokenizer.json", "vocab.json"}) : tokenizer;
   bundle.tokenizer = std::make_shared<Tokenizer>(Tokenizer::from_directory(words));
   check_tokenizer(bundle, words);
-  bundle.image = ImageProcessorConfig::from_model(with({"preprocessor_config.json", "processor_config.json"}));
   const std::int64_t size = bundle.facts().image.size;
+  if (size == 0) return bundle;
+  bundle.image = ImageProcessorConfig::from_model(with({"preprocessor_config.json", "processor_config.json"}));
   if (bundle.image.height != size || bundle.image.width != size) {
     throw DataError({.what = "the image processor does not match the model",
                      .where = model,
@@ -147,6 +145,8 @@ ModelBundle open_model_at(const std::string& model, const std::string& tokenizer
 }
 
 }  // namespace
+
+ModelDefinition ModelBundle::definition() const { return token_classification(config.encoder, config.num_labels()); }
 
 WordEncoder ModelBundle::word_encoder() const {
   return {.encode = [words = tokenizer](std::string_view word,
@@ -271,7 +271,9 @@ void load_model(const ModelBundle& bundle, std::uint64_t seed, const ParameterMe
 FileSums save_model_parts(const std::filesystem::path& directory, const ModelBundle& bundle) {
   FileSums sums = bundle.tokenizer->save(directory);
   sums["config.json"] = write_text_file(directory / "config.json", config_json(bundle.config).dump(2) + "\n");
-  sums["preprocessor_config.json"] = write_text_file(directory / "preprocessor_config.json", bundle.image.to_json());
+  if (bundle.facts().image.size > 0) {
+    sums["preprocessor_config.json"] = write_text_file(directory / "preprocessor_config.json", bundle.image.to_json());
+  }
   return sums;
 }
 

@@ -12,16 +12,15 @@
 #include "data/labels.h"
 #include "data/tokenizer.h"
 #include "data/windows.h"
+#include "families/model_config.h"
 #include "formats/checksums.h"
 #include "formats/weights.h"
-#include "model/config.h"
-#include "model/layoutlmv3.h"
 #include "model/parameters.h"
 
 namespace plimsoll {
 
 struct ModelBundle {
-  LayoutLMv3Config config;
+  ModelConfig config;
   std::shared_ptr<const Tokenizer> tokenizer;
   ImageProcessorConfig image;
   std::shared_ptr<const WeightsFile> weights;  // nullptr: a preset, from scratch
@@ -31,13 +30,13 @@ struct ModelBundle {
   std::string base;                            // with adapters: where their base model lies
   std::shared_ptr<const WeightsFile> adapter;  // nullptr: no adapters, or new ones
 
-  ModelDefinition definition() const { return layoutlmv3(config); }
-  EncoderFacts facts() const { return definition().encoder().facts(); }
+  ModelDefinition definition() const;
+  EncoderFacts facts() const { return config.encoder->facts(); }
   std::vector<ParameterSpec> specs() const { return definition().specs(options); }
   // Where parameters come from; what no file has, from `seed`.
   ParameterSource source(std::uint64_t seed) const {
     return {.weights = weights.get(),
-            .prefix = std::string(definition().encoder().prefix()),
+            .prefix = std::string(config.encoder->prefix()),
             .fresh_head = fresh_head,
             .seed = seed,
             .adapter = adapter.get()};

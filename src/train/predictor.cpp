@@ -8,6 +8,7 @@
 #include "data/sampler.h"
 #include "runtime/checked_run.h"
 #include "train/batch_binding.h"
+#include "train/batch_shape.h"
 
 namespace plimsoll {
 namespace {
@@ -113,15 +114,7 @@ std::string pages_of(const Batch& batch, const Dataset& dataset) {
 
 }  // namespace
 
-BatchShape batch_shape(const EncoderFacts& facts, const ModelCapacity& capacity) {
-  return {.max_samples = capacity.samples,
-          .max_text_rows = capacity.text_rows,
-          .patches_per_side = facts.image.patches_per_side,
-          .image_size = facts.image.size,
-          .channels = facts.image.channels};
-}
-
-PredictionTotals predict_pages(const Session& session, const EncoderFacts& facts, const Dataset& dataset,
+PredictionTotals predict_pages(const Session& session, const ModelDefinition& model, const Dataset& dataset,
                                const LoaderOptions& options, const std::function<void(const PagePrediction&)>& on_page,
                                const PredictControl& control) {
   const PlannedProgram& planned = session.planned(ProgramKind::kEvaluate);
@@ -149,7 +142,7 @@ PredictionTotals predict_pages(const Session& session, const EncoderFacts& facts
     if (!std::isfinite(loss)) throw_not_finite(program, *binding, *batch, dataset);
     totals.loss_sum += loss;
     totals.labelled_tokens += batch->labelled_tokens();
-    const std::int32_t* labels = batch->tensor("labels").data<std::int32_t>();
+    const std::int32_t* labels = batch->tensor(input::kLabels).data<std::int32_t>();
     for (std::int64_t s = 0; s < batch->samples(); ++s) {
       const SampleReference& reference = batch->references()[static_cast<std::size_t>(s)];
       for (std::int64_t row = batch->first_text_row(s); row < batch->first_text_row(s + 1); ++row) {
@@ -168,7 +161,7 @@ PredictionTotals predict_pages(const Session& session, const EncoderFacts& facts
   int bad_in_a_row = 0;
   while (done < sampler.updates_per_epoch() && !totals.interrupted) {
     BatchSequence sequence(sampler, micro, {.epoch = 0, .update = done, .updates = sampler.updates_per_epoch() - done});
-    Loader loader(dataset, sequence, batch_shape(facts, planned.capacity), 0, options);
+    Loader loader(dataset, sequence, batch_shape(model, planned.capacity), 0, options);
     try {
       while (done < sampler.updates_per_epoch()) {
         const Batch* const batch = loader.next(control.interrupt);

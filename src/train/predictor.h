@@ -41,12 +41,9 @@ struct PredictControl {
   bool all_scores = false;  // PagePrediction::scores too
 };
 
-// How batches of a data set look for a model and a plan.
-BatchShape batch_shape(const EncoderFacts& facts, const ModelCapacity& capacity);
-
 // `on_page` is called once for each page that has a window and is not left out, in the data's order. Throws
 // DivergedError, which names the first tensor that is not finite, where logits are not.
-PredictionTotals predict_pages(const Session& session, const EncoderFacts& facts, const Dataset& dataset,
+PredictionTotals predict_pages(const Session& session, const ModelDefinition& model, const Dataset& dataset,
                                const LoaderOptions& loader, const std::function<void(const PagePrediction&)>& on_page,
                                const PredictControl& control = {});
 

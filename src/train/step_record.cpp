@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "formats/json.h"
 #include "train/batch_file.h"
+#include "train/batch_shape.h"
 #include "train/predictor.h"
 
 namespace plimsoll {
@@ -195,8 +196,7 @@ Replay replay_step(const std::filesystem::path& directory, Backend& backend) {
     ParameterSource source = bundle.source(replay.record.scalars.seed);
     source.takes_any_number = true;
     load_parameters(bundle.specs(), source, [&](const std::string& name) { return session.parameter(name); });
-    Batch batch(batch_shape(bundle.facts(), session.plan().programs.front().capacity),
-                static_cast<std::int32_t>(bundle.facts().pad_token_id));
+    Batch batch(batch_shape(bundle.definition(), session.plan().programs.front().capacity));
     for (std::size_t m = 0; m < replay.record.micro_batches.size() && !replay.fault; ++m) {
       const MicroBatchRecord& micro = replay.record.micro_batches[m];
       read_batch_file(directory / micro.file, bundle, {.all = replay.record.padded, .first_key = micro.first_sample},

@@ -17,6 +17,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/process.h"
+#include "train/batch_shape.h"
 #include "train/model_place.h"
 #include "train/resume_changes.h"
 #include "train/run_directory.h"
@@ -211,8 +212,8 @@ void Trainer::restart_loader() {
                                                            .update = state_.step % per_epoch,
                                                            .updates = state_.total_steps - state_.step});
   const ModelCapacity& capacity = session_.plan().programs.front().capacity;
-  loader_ = std::make_unique<Loader>(*data_.train, *sequence_, batch_shape(bundle_.facts(), capacity), options_.pad_to,
-                                     loader_options_);
+  loader_ = std::make_unique<Loader>(*data_.train, *sequence_, batch_shape(bundle_.definition(), capacity),
+                                     options_.pad_to, loader_options_);
 }
 
 StepScalars Trainer::scalars(const Batch& batch) const {

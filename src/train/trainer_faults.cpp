@@ -60,7 +60,7 @@ fs::path Trainer::write_record(StepRecord& record, double loss) {
     record.scalars = scalars(batch);
     record.micro_batches_in_update = info.micro_batches;
     MicroBatchRecord micro{.file = fmt::format("batch-{}.safetensors", info.micro_batch),
-                           .first_sample = batch.tensor("row_keys").data<std::int32_t>()[0]};
+                           .first_sample = batch.tensor(input::kRowKeys).data<std::int32_t>()[0]};
     for (const SampleReference& reference : batch.references().first(static_cast<std::size_t>(batch.samples()))) {
       micro.pages.push_back(place(data_.train->source().read(reference.page)));
     }

@@ -49,20 +49,22 @@ OpCase attention_case(AttentionShape s) {
               return s.table_gradients ? b.wide_tensor(std::move(name), shape)
                                        : b.wide_constant(std::move(name), shape);
             };
-            const AttentionContext context{
+            AttentionContext context{
                 .sample_offsets = b.integers("sample_offsets", {static_cast<std::int64_t>(offsets.size())}, offsets),
-                .relative_coordinates = b.integers("relative_coordinates", {n, 3}, coordinates),
                 .key_mask = b.integers("key_mask", {n}, mask),
-                .position_table = table("position_table", s.bins),
-                .x_table = table("x_table", s.spatial_bins),
-                .y_table = table("y_table", s.spatial_bins),
                 .row_keys = b.integers("row_keys", {n, 2}, row_keys),
                 .dropout_key = b.integers("dropout_key", {2}, {20250101, -77})};
+            if (s.position_bias || s.spatial_bias) {
+              context.relative_coordinates = b.integers("relative_coordinates", {n, 3}, coordinates);
+            }
+            if (s.position_bias) context.position_table = table("position_table", s.bins);
+            if (s.spatial_bias) {
+              context.x_table = table("x_table", s.spatial_bins);
+              context.y_table = table("y_table", s.spatial_bins);
+            }
             const AttentionAttributes attributes{.heads = s.heads,
                                                  .dropout_p = s.dropout_p,
                                                  .site = 5,
-                                                 .position_bias = s.position_bias,
-                                                 .spatial_bias = s.spatial_bias,
                                                  .max_position_distance = 16,
                                                  .max_spatial_distance = 256};
             b.objective(attention(b.graph, "attention", q, k, v, context, attributes, b.rows(rows)));

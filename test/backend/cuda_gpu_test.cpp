@@ -206,13 +206,13 @@ BuiltCase attention_of(DType dtype, std::int64_t head_size, std::int64_t max_spa
         const std::vector<std::int32_t> zeros(12, 0), ones(4, 1);
         const ValueId q = b.tensor("q", shape), k = b.tensor("k", shape), v = b.tensor("v", shape);
         const AttentionContext context{.sample_offsets = b.integers("sample_offsets", {2}, {0, 4}),
-                                       .relative_coordinates = b.integers("relative_coordinates", {4, 3}, zeros),
                                        .key_mask = b.integers("key_mask", {4}, ones),
+                                       .row_keys = b.integers("row_keys", {4, 2}, {0, 0, 0, 1, 0, 2, 0, 3}),
+                                       .dropout_key = b.integers("dropout_key", {2}, {1, 2}),
+                                       .relative_coordinates = b.integers("relative_coordinates", {4, 3}, zeros),
                                        .position_table = table("position_table", 32),
                                        .x_table = table("x_table", spatial_bins),
-                                       .y_table = table("y_table", spatial_bins),
-                                       .row_keys = b.integers("row_keys", {4, 2}, {0, 0, 0, 1, 0, 2, 0, 3}),
-                                       .dropout_key = b.integers("dropout_key", {2}, {1, 2})};
+                                       .y_table = table("y_table", spatial_bins)};
         const AttentionAttributes attributes{.heads = heads,
                                              .dropout_p = 0.1,
                                              .max_position_distance = 128,

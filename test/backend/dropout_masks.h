@@ -48,15 +48,10 @@ inline std::vector<double> attention_mask(Backend& backend, DType dtype, const K
   }
   Graph graph;
   const auto zeros = [&](const char* name, Shape shape) { return graph.add_input(name, {dtype, shape}); };
-  const auto table = [&](const char* name) { return graph.add_input(name, {wide(dtype), {1, 4}}); };
   const auto integers = [&](const char* name, Shape shape) { return graph.add_input(name, {DType::kI32, shape}); };
   const ValueId q = zeros("q", {rows, width}), k = zeros("k", {rows, width}), v_value = zeros("v", {rows, width});
   const AttentionContext context{.sample_offsets = integers("offsets", {static_cast<std::int64_t>(offsets.size())}),
-                                 .relative_coordinates = integers("coordinates", {rows, 3}),
                                  .key_mask = integers("key_mask", {rows}),
-                                 .position_table = table("position"),
-                                 .x_table = table("x"),
-                                 .y_table = table("y"),
                                  .row_keys = integers("row_keys", {rows, 2}),
                                  .dropout_key = integers("dropout_key", {2})};
   attention(graph, "attention", q, k, v_value, context, {.heads = 1, .dropout_p = p, .site = 3}, kNoValue);

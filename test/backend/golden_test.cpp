@@ -56,13 +56,13 @@ class OpGolden : public testing::Test {
 TEST_F(OpGolden, Attention) {
   const ValueId q = source("attention.q"), k = source("attention.k"), v = source("attention.v");
   const AttentionContext context{.sample_offsets = source("attention.sample_offsets"),
-                                 .relative_coordinates = source("attention.relative_coordinates"),
                                  .key_mask = source("key_mask", {DType::kI32, {15}}, std::vector<double>(15, 1)),
+                                 .row_keys = source("row_keys", {DType::kI32, {15, 2}}, {}),
+                                 .dropout_key = source("dropout_key", {DType::kI32, {2}}, {}),
+                                 .relative_coordinates = source("attention.relative_coordinates"),
                                  .position_table = source("attention.position_table"),
                                  .x_table = source("attention.x_table"),
-                                 .y_table = source("attention.y_table"),
-                                 .row_keys = source("row_keys", {DType::kI32, {15, 2}}, {}),
-                                 .dropout_key = source("dropout_key", {DType::kI32, {2}}, {})};
+                                 .y_table = source("attention.y_table")};
   const ValueId output =
       attention(graph_, "attention", q, k, v, context, {.heads = 3, .max_position_distance = 16}, kNoValue);
   const Seed seed{.value = output, .gradient = source("attention.doutput")};
@@ -134,7 +134,10 @@ TEST_F(OpGolden, ThreeClippedAdamWSteps) {
     const ValueId squares =
         add_single(graph_, {.op = Op::kSumSquares, .name = "squares" + number, .inputs = {gradient}});
     const ValueId limit = source("limit" + number, {DType::kF32, {1}}, {step < 3 ? 1.0 : 100.0});
-    const auto norm = graph_.add_node({.op = Op::kGradientNorm, .name = "norm" + number, .attributes = GradientNormAttributes{}, .inputs = {limit, squares}});
+    const auto norm = graph_.add_node({.op = Op::kGradientNorm,
+                                       .name = "norm" + number,
+                                       .attributes = GradientNormAttributes{},
+                                       .inputs = {limit, squares}});
     norms.push_back(norm[0]);
     steps.push_back(graph_.add_node(
         {.op = Op::kAdamW,

@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/cgroup.h"
 #include "cli/program_fixture.h"
+#include "support/sanitizer.h"
 
 namespace plimsoll::test {
 namespace {
@@ -81,6 +82,7 @@ TEST_F(MemoryTest, TheErrorObjectNamesABudgetThatRuns) {
 }
 
 TEST_F(MemoryTest, AResumedRunWithASmallerBudgetIsPlannedAnew) {
+  if (!kResidentSetIsSteady) GTEST_SKIP() << "a sanitizer's resident set is not the program's";
   draw_pages();
   const auto arguments = [&](const std::string& output, const Arguments& more) {
     return with(train_arguments(output, more), "--train-batch-size", "4");
@@ -147,6 +149,7 @@ Arguments followed(Arguments arguments, const std::string& remedy, const fs::pat
 }
 
 TEST_F(MemoryTest, EveryRemedyThatIsPrintedWorks) {
+  if (!kResidentSetIsSteady) GTEST_SKIP() << "a sanitizer's resident set is not the program's";
   draw_pages();
   make_model();
   ASSERT_EQ(run(train_arguments("started", {"--max-steps", "1", "--save-steps", "1"})).code, 0);
@@ -198,6 +201,7 @@ TEST_F(MemoryTest, EveryRemedyThatIsPrintedWorks) {
 }
 
 TEST_F(MemoryTest, PredictionDrawsLargePagesWithinTheBudget) {
+  if (!kResidentSetIsSteady) GTEST_SKIP() << "a sanitizer's resident set is not the program's";
   draw_pages();
   make_model();
   // A page whose picture has 25 million pixels would take 100 MiB if drawn at its own size.
@@ -210,10 +214,21 @@ TEST_F(MemoryTest, PredictionDrawsLargePagesWithinTheBudget) {
   }
   pages[0]["image"] = huge;
   write_pages("huge.jsonl", pages);
-  const Arguments arguments = {"predict",   "--model",   path("model"),     "--data",   path("pages/huge.jsonl"),
-                               "--output",  path("out"), "--draw",          path("drawn"),
-                               "--threads", "1",         "--budget",        "1MiB",
-                               "--dataloader-num-workers", "1"};
+  const Arguments arguments = {"predict",
+                               "--model",
+                               path("model"),
+                               "--data",
+                               path("pages/huge.jsonl"),
+                               "--output",
+                               path("out"),
+                               "--draw",
+                               path("drawn"),
+                               "--threads",
+                               "1",
+                               "--budget",
+                               "1MiB",
+                               "--dataloader-num-workers",
+                               "1"};
   const std::size_t named = smallest_budget(arguments);
   const Measured drawn = measure(with_budget(arguments, named / kMiB));
   ASSERT_EQ(drawn.outcome.code, 0) << drawn.outcome.err;
@@ -222,6 +237,7 @@ TEST_F(MemoryTest, PredictionDrawsLargePagesWithinTheBudget) {
 }
 
 TEST_F(MemoryTest, SpeedsAreMeasuredOnlyWhereTheBudgetHasRoom) {
+  if (!kResidentSetIsSteady) GTEST_SKIP() << "a sanitizer's resident set is not the program's";
   draw_pages();
   const fs::path cache = at("cache");
   const std::vector<std::pair<std::string, std::string>> environment = {{"XDG_CACHE_HOME", cache.string()}};
@@ -243,8 +259,19 @@ TEST_F(MemoryTest, SpeedsAreMeasuredOnlyWhereTheBudgetHasRoom) {
 
 TEST_F(MemoryTest, APlanSaysHowManyUpdatesAndHowLong) {
   draw_pages();
-  Arguments arguments = {"plan", "--model",  "layoutlmv3-tiny", "--data",    path("pages/train.jsonl"),
-                         "--train-batch-size", "2", "--num-train-epochs", "5", "--budget", "1GiB", "--threads", "1"};
+  Arguments arguments = {"plan",
+                         "--model",
+                         "layoutlmv3-tiny",
+                         "--data",
+                         path("pages/train.jsonl"),
+                         "--train-batch-size",
+                         "2",
+                         "--num-train-epochs",
+                         "5",
+                         "--budget",
+                         "1GiB",
+                         "--threads",
+                         "1"};
   const Outcome text = run(arguments);
   EXPECT_EQ(text.code, 0) << text.err;
   EXPECT_THAT(text.out, HasSubstr("10 updates take about "));
@@ -255,11 +282,12 @@ TEST_F(MemoryTest, APlanSaysHowManyUpdatesAndHowLong) {
 }
 
 TEST_F(MemoryTest, PlanningALargeBatchStaysWithinTheBudget) {
+  if (!kResidentSetIsSteady) GTEST_SKIP() << "a sanitizer's resident set is not the program's";
   draw_pages();
   for (const auto& [batch, mebibytes] : {std::pair{16'000, 300}, std::pair{200'000, 400}}) {
-    const Measured planned = measure({"plan", "--model", "layoutlmv3-tiny", "--data", path("pages/train.jsonl"),
-                                      "--train-batch-size", std::to_string(batch), "--budget",
-                                      std::to_string(mebibytes) + "MiB", "--threads", "1"});
+    const Measured planned =
+        measure({"plan", "--model", "layoutlmv3-tiny", "--data", path("pages/train.jsonl"), "--train-batch-size",
+                 std::to_string(batch), "--budget", std::to_string(mebibytes) + "MiB", "--threads", "1"});
     EXPECT_EQ(planned.outcome.code, 0) << planned.outcome.err;
     EXPECT_LE(planned.peak_bytes, static_cast<std::size_t>(mebibytes) * kMiB) << batch;
   }
@@ -296,11 +324,12 @@ class NestedGroups {
 };
 
 TEST_F(MemoryTest, AGroupAboveTheProcesssOwnLimitsEveryCommand) {
+  if (!kResidentSetIsSteady) GTEST_SKIP() << "a sanitizer's resident set is not the program's";
   const NestedGroups groups;
   if (groups.inner.empty()) GTEST_SKIP() << "this machine lets no test make groups";
   draw_pages();
-  const Arguments plan = {"plan", "--model",  "layoutlmv3-tiny", "--data",
-                          path("pages/train.jsonl"), "--json", "--threads", "1"};
+  const Arguments plan = {"plan",      "--model", "layoutlmv3-tiny", "--data", path("pages/train.jsonl"), "--json",
+                          "--threads", "1"};
   const Measured planned = measure(plan, {}, groups.inner);
   ASSERT_EQ(planned.outcome.code, 0) << planned.outcome.err;
   EXPECT_LE(nlohmann::json::parse(planned.outcome.out).at("budget_bytes").get<std::size_t>(), 400 * kMiB);

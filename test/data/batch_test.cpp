@@ -7,6 +7,7 @@
 #include <limits>
 #include <set>
 
+#include "data/batch_inputs.h"
 #include "data/padded_batch.h"
 #include "data/pages_fixture.h"
 
@@ -20,8 +21,12 @@ using testing::ElementsAreArray;
 using testing::HasSubstr;
 
 constexpr std::int32_t kPad = 1;
-// Two cells per side: V = 5.
-constexpr BatchShape kShape{.max_samples = 3, .max_text_rows = 8, .patches_per_side = 2, .image_size = 4};
+// A batch with all arrays, of images of two cells per side: V = 5.
+constexpr ImageForm kImage{.size = 4, .patches_per_side = 2};
+BatchShape shape_for(std::int64_t samples, std::int64_t text) {
+  return test::shape_with_every_input(samples, text, kImage);
+}
+const BatchShape kShape = shape_for(3, 8);
 
 EncodedExample example_of(std::vector<std::int32_t> ids, std::int32_t label) {
   EncodedExample example;
@@ -42,7 +47,7 @@ std::span<const std::int32_t> ints(const Batch& batch, std::string_view name) {
 // Computed by transformers: create_position_ids_from_input_ids([0, 50, 1, 60, 1, 1, 70, 2], padding_idx=1).
 TEST(Batch, AWordThatReadsPadHasThePositionOfPadding) {
   const std::vector<std::int32_t> ids = {0, 50, 1, 60, 1, 1, 70, 2};
-  Batch batch(kShape, kPad);
+  Batch batch(kShape);
   batch.begin({});
   batch.add(example_of(ids, 4), {}, 0);
   batch.finish();
@@ -52,7 +57,7 @@ TEST(Batch, AWordThatReadsPadHasThePositionOfPadding) {
 }
 
 TEST(Batch, PacksSampleAfterSample) {
-  Batch batch(kShape, kPad);
+  Batch batch(kShape);
   batch.begin({.epoch = 2, .update = 5});
   EXPECT_EQ(batch.add(example_of({0, 50, 2}, 4), {.page = 9}, 30), 0);
   EXPECT_EQ(batch.add(example_of({0, 60}, 3), {.page = 8, .window = 1}, 31), 1);
@@ -94,7 +99,6 @@ TEST(Batch, PacksSampleAfterSample) {
   EXPECT_THAT(ints(batch, "visual_rows"), ElementsAre(10));
   EXPECT_THAT(ints(batch, "patch_rows"), ElementsAre(8));
   EXPECT_THAT(ints(batch, "rows"), ElementsAre(15));
-  EXPECT_THAT(ints(batch, "samples"), ElementsAre(2));
   const auto pixels = batch.tensor("pixel_values").span<float>();
   EXPECT_THAT(pixels.first(48), Each(0.0F));
   EXPECT_THAT(pixels.subspan(48, 48), Each(0.5F));
@@ -107,7 +111,7 @@ TEST(Batch, NormalisesPixelsHeldAsBytes) {
     values[0][i] = 1.0F, values[1][i] = -0.5F * static_cast<float>(i), values[2][i] = 3;
   BatchShape shape = kShape;
   shape.pixel_type = DType::kU8;
-  Batch batch(shape, kPad, values);
+  Batch batch(shape, values);
   batch.begin();
   for (std::int32_t b = 0; b < 3; ++b) {
     batch.add(example_of({0, 50}, 4), {}, b);
@@ -143,7 +147,7 @@ TEST(Batch, VisualBoxesAreTransformersOnes) {
 }
 
 TEST(Batch, PadsOnlyWhenAsked) {
-  Batch batch(kShape, kPad);
+  Batch batch(kShape);
   batch.begin();
   batch.add(example_of({0, 50, 2}, 4), {}, 0, 5);
   batch.finish();
@@ -158,7 +162,7 @@ TEST(Batch, PadsOnlyWhenAsked) {
 
 // A batch's earlier contents leave no trace.
 TEST(Batch, BytesDependOnItsExamplesAlone) {
-  Batch used(kShape, kPad), fresh(kShape, kPad);
+  Batch used(kShape), fresh(kShape);
   used.begin();
   for (std::int32_t b = 0; b < 3; ++b) {
     used.add(example_of({5, 6}, 7), {}, b);
@@ -178,8 +182,42 @@ TEST(Batch, BytesDependOnItsExamplesAlone) {
   }
 }
 
+// Computed by transformers: BERT's positions are torch.arange(6) whatever the tokens are.
+TEST(Batch, ATextModelHasNeitherBoxesNorVisualRows) {
+  const auto ints_of = [](std::string_view name, Shape shape) {
+    return InputSpec{.name = std::string(name), .type = {DType::kI32, shape}};
+  };
+  const BatchShape shape{
+      .max_samples = 2,
+      .max_text_rows = 8,
+      .token = {.pad_id = 0, .first_position = 0},
+      .inputs = {ints_of(input::kInputIds, {8}), ints_of(input::kPositionIds, {8}), ints_of(input::kRowKeys, {8, 2}),
+                 ints_of(input::kSampleOffsets, {3}), ints_of(input::kKeyMask, {8}), ints_of(input::kLabels, {8}),
+                 ints_of(input::kRows, {1})}};
+  Batch batch(shape);
+  batch.begin();
+  batch.add(example_of({101, 0, 50, 102}, 4), {}, 7, 6);
+  EXPECT_TRUE(batch.pixels(0).empty() && batch.pixel_bytes(0).empty());
+  batch.finish();
+  EXPECT_EQ(batch.rows(), 6);
+  EXPECT_EQ(batch.first_text_row(1), 6);
+  EXPECT_THAT(ints(batch, "input_ids"), ElementsAre(101, 0, 50, 102, 0, 0, 0, 0));
+  EXPECT_THAT(ints(batch, "position_ids"), ElementsAre(0, 1, 2, 3, 4, 5, 0, 0));
+  EXPECT_THAT(ints(batch, "key_mask"), ElementsAre(1, 1, 1, 1, 0, 0, 0, 0));
+  EXPECT_THAT(ints(batch, "sample_offsets"), ElementsAre(0, 6, 6));
+  EXPECT_THAT(ints(batch, "rows"), ElementsAre(6));
+  EXPECT_FALSE(batch.has("bbox"));
+
+  BatchShape unknown = shape;
+  unknown.inputs.push_back(ints_of("inputs_embeds", {8}));
+  EXPECT_THROW(Batch{unknown}, InternalError);
+  BatchShape misshapen = shape;
+  misshapen.inputs.front() = ints_of(input::kInputIds, {9});
+  EXPECT_THROW(Batch{misshapen}, InternalError);
+}
+
 TEST(Batch, RefusesMoreThanItHolds) {
-  Batch batch(kShape, kPad);
+  Batch batch(kShape);
   batch.begin();
   batch.add(example_of({1, 2, 3, 4, 5}, 0), {}, 0);
   EXPECT_THROW(batch.add(example_of({1, 2, 3, 4}, 0), {}, 1), InternalError);
@@ -187,7 +225,7 @@ TEST(Batch, RefusesMoreThanItHolds) {
 }
 
 TEST(Batch, EveryArrayIsAlignedAndApart) {
-  const Batch batch(kShape, kPad);
+  const Batch batch(kShape);
   std::set<std::string_view> names;
   std::uint64_t bytes = 0;
   for (const auto& [name, view] : batch.tensors()) {
@@ -195,11 +233,9 @@ TEST(Batch, EveryArrayIsAlignedAndApart) {
     names.insert(name);
     bytes += view.bytes();
   }
-  EXPECT_EQ(names.size(), 19U);
+  EXPECT_EQ(names.size(), 18U);
   EXPECT_GE(Batch::host_bytes(kShape), bytes);
 }
-
-constexpr ImageShape kImage{.size = 4, .patches_per_side = 2};
 
 struct PaddedFixture {
   // Two pages of four tokens; the second has two pads.
@@ -224,11 +260,10 @@ struct PaddedFixture {
 
 TEST(PaddedBatch, KeepsEveryPosition) {
   PaddedFixture fixture;
-  const BatchShape shape = padded_batch_shape(fixture.tensors(), kImage, "batch.safetensors");
-  EXPECT_EQ(shape.max_samples, 2);
-  EXPECT_EQ(shape.max_text_rows, 8);
-  EXPECT_EQ(shape.image_size, 4);
-  Batch batch(shape, kPad);
+  const PaddedSize size = padded_size(fixture.tensors(), kImage, "batch.safetensors");
+  EXPECT_EQ(size.samples, 2);
+  EXPECT_EQ(size.tokens, 4);
+  Batch batch(shape_for(2, 8));
   pack_padded(fixture.tensors(), PaddedFixture::kLimits, "batch.safetensors", batch);
   EXPECT_THAT(ints(batch, "input_ids"), ElementsAre(0, 50, 51, 2, 0, 60, 1, 1));
   EXPECT_THAT(ints(batch, "position_ids"), ElementsAre(2, 3, 4, 5, 2, 3, 1, 1));
@@ -255,7 +290,7 @@ TEST(PaddedBatch, LetsNothingBadThrough) {
     PaddedFixture fixture;
     spoil(fixture);
     return caught<DataError>([&] {
-             Batch batch(padded_batch_shape(fixture.tensors(), kImage, "b"), kPad);
+             Batch batch(shape_for(2, 8));
              pack_padded(fixture.tensors(), PaddedFixture::kLimits, "b", batch);
            })
         .problem();
@@ -274,16 +309,16 @@ TEST(PaddedBatch, LetsNothingBadThrough) {
   PaddedFixture fixture;
   PaddedTensors tensors = fixture.tensors();
   tensors.bbox = TensorView({DType::kI64, {2, 4, 3}}, fixture.boxes.data());
-  const auto error = caught<DataError>([&] { padded_batch_shape(tensors, kImage, "b"); });
+  const auto error = caught<DataError>([&] { padded_size(tensors, kImage, "b"); });
   EXPECT_EQ(error.problem().found, "I64[2, 4, 3]");
   EXPECT_EQ(error.problem().allowed, "I64[2, 4, 4]");
   tensors = fixture.tensors();
   tensors.pixel_values = TensorView({DType::kF32, {2, 3, 5, 5}}, fixture.pixels.data());
-  EXPECT_THROW(padded_batch_shape(tensors, kImage, "b"), DataError);
+  EXPECT_THROW(padded_size(tensors, kImage, "b"), DataError);
   // Patches would tile this image too, but there would be more of them than the model has positions.
   std::vector<float> larger(2 * 3 * 8 * 8);
   tensors.pixel_values = TensorView({DType::kF32, {2, 3, 8, 8}}, larger.data());
-  const auto size_error = caught<DataError>([&] { padded_batch_shape(tensors, kImage, "b"); });
+  const auto size_error = caught<DataError>([&] { padded_size(tensors, kImage, "b"); });
   EXPECT_THAT(size_error.problem().where, HasSubstr("'pixel_values'"));
   EXPECT_THAT(size_error.problem().allowed, HasSubstr("[2, 3, 4, 4]"));
   EXPECT_THAT(size_error.problem().allowed, HasSubstr("input_size is 4"));

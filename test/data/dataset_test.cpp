@@ -7,6 +7,7 @@
 #include <set>
 #include <tuple>
 
+#include "data/check.h"
 #include "data/pages_fixture.h"
 #include "harness/paths.h"
 
@@ -63,6 +64,34 @@ TEST(Dataset, EncodesAPage) {
   Resampler resampler;
   data.image_processor().load(image_file("rgb.png"), resampler, expected);
   EXPECT_EQ(pixels, expected);
+}
+
+// A model of text alone wants neither boxes nor pictures: pages may lack them, and what they have is left alone.
+TEST(Dataset, OfTextAloneNeedsWordsAndLabels) {
+  const ScratchFolder folder;
+  const PageParts text{.boxes = false, .image = false};
+  const auto path =
+      folder.write("a.jsonl", R"({"words": ["A", "BCD"], "labels": ["O", "B-X"]})"
+                              "\n"
+                              R"({"words": ["E"], "labels": ["O"], "image": "none.png", "boxes": [[9, 9, 1, 900]]})"
+                              "\n");
+  const auto error = caught<PageError>([&] { open_pages(path, {})->read(0); });
+  EXPECT_EQ(error.kind(), "missing-key");
+  const Dataset data(open_pages(path, {.parts = text}), letters_encoder(), small_processor(),
+                     {.parts = text, .labels = LabelSet::parse("O,B-X"), .cache = {.directory = folder.path()}});
+  ASSERT_EQ(data.size(), 2U);
+  EXPECT_TRUE(data.source().read(0).boxes.empty() && data.source().read(0).image.empty());
+  Dataset::Scratch scratch;
+  EncodedExample example;
+  data.load(0, scratch, example);
+  EXPECT_THAT(example.input_ids, ElementsAre(0, 'A', 'B', 'C', 'D', 2));
+  EXPECT_THAT(example.labels, ElementsAre(-100, 0, 1, -100, -100, -100));
+  EXPECT_THAT(example.bbox, Each(Box1000{}));
+  data.load(1, scratch, example);
+  EXPECT_THAT(example.input_ids, ElementsAre(0, 'E', 2));
+  EXPECT_THAT(example.bbox, Each(Box1000{}));
+  const CheckReport report = check_pages(data.source(), {.parts = text});
+  EXPECT_EQ(report.findings.count(Severity::kError), 0U) << report.findings.to_text();
 }
 
 TEST(Dataset, CutsWindowsAndCountsEachWordOnceForEvaluation) {

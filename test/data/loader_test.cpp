@@ -9,6 +9,7 @@
 #include <map>
 #include <thread>
 
+#include "data/batch_inputs.h"
 #include "data/pages_fixture.h"
 
 namespace plimsoll {
@@ -47,7 +48,7 @@ class LoaderTest : public testing::Test {
     sampler_ = std::make_unique<Sampler>(dataset_->examples(), SamplerOptions{.seed = 3, .train_batch_size = 6});
   }
 
-  BatchShape shape() const { return {.max_samples = 4, .max_text_rows = 80, .patches_per_side = 2, .image_size = 32}; }
+  BatchShape shape() const { return test::shape_with_every_input(4, 80, {.size = 32, .patches_per_side = 2}); }
   BatchSequence::Range two_epochs() const { return {.epoch = 1, .update = 1, .updates = 7}; }
   // Returns every byte of every batch, one string each.
   std::vector<std::string> load_all(LoaderOptions options) { return load_all(options, two_epochs()); }

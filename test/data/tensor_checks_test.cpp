@@ -13,7 +13,8 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr std::int64_t kB = 3, kS = 20, kSize = 4, kPad = 1;
+constexpr std::int64_t kB = 3, kS = 20, kSize = 4;
+constexpr std::int32_t kPad = 1;
 constexpr PaddedLimits kLimits{.vocab_size = 100, .labels = 3, .positions = 30, .coordinates = 1024};
 
 // Has memory enough for the widest type.
@@ -46,7 +47,7 @@ Findings types(const PaddedTensors& tensors) {
 }
 Findings values(const PaddedTensors& tensors) {
   Findings findings(1000);
-  check_tensor_values(tensors, kLimits, kPad, "batch.npz", findings);
+  check_tensor_values(tensors, kLimits, {.pad_id = kPad}, "batch.npz", findings);
   return findings;
 }
 
@@ -173,7 +174,7 @@ TEST(TensorChecks, PlantedValuesAreFoundWhereTheyAre) {
   PaddedLimits few = kLimits;
   few.positions = 18;  // tokens 16 to 19 have none
   Findings findings;
-  check_tensor_values(tensors, few, kPad, "b", findings);
+  check_tensor_values(tensors, few, {.pad_id = kPad}, "b", findings);
   EXPECT_EQ(findings.count("too-many-tokens"), 4U * kB);
   EXPECT_EQ(findings.sorted()[0].first.where, "b, page 0, token 16, tensor 'input_ids'");
 }

@@ -52,8 +52,8 @@ void of_augment(double width, double height, Box1000 box, std::span<const std::u
 #include "data/augment.h.inc"
 }
 
-void of_batch(std::int32_t pad_id, const ImageProcessor& processor, const MicroBatchInfo& info, const Dataset& dataset,
-              Dataset::Scratch& scratch, EncodedExample& example, std::int32_t key) {
+void of_batch(const BatchShape& shape, const ImageProcessor& processor, const MicroBatchInfo& info,
+              const Dataset& dataset, Dataset::Scratch& scratch, EncodedExample& example, std::int32_t key) {
 #include "data/batch.h.inc"
 }
 
@@ -138,7 +138,7 @@ void of_sampler(const Dataset& dataset) {
 }
 
 void of_tensor_checks(const PaddedTensors& tensors, std::int64_t image_size, const PaddedLimits& limits,
-                      std::int64_t pad_id) {
+                      const TokenForm& token) {
 #include "data/tensor_checks.h.inc"
 }
 

@@ -17,7 +17,8 @@ void of_builder(ModelBuilder& builder, ValueId first, ValueId samples) {
 #include "model/builder.h.inc"
 }
 
-void of_definition(const ModelDefinition& built, const ModelOptions& options) {
+void of_definition(const std::shared_ptr<const Encoder>& encoder, const std::shared_ptr<const Head>& head,
+                   const ModelOptions& options) {
 #include "model/definition.h.inc"
 }
 

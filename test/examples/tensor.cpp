@@ -14,6 +14,7 @@
 #include "tensor/device_tensor.h"
 #include "tensor/dynamic_code.h"
 #include "tensor/half.h"
+#include "tensor/input_spec.h"
 #include "tensor/split_float.h"
 
 namespace plimsoll::examples {
@@ -37,6 +38,10 @@ void of_dynamic_code() {
 
 void of_half() {
 #include "tensor/half.h.inc"
+}
+
+void of_input_spec() {
+#include "tensor/input_spec.h.inc"
 }
 
 void of_split_float() {

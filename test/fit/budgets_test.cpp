@@ -149,7 +149,7 @@ TEST_P(GpuBudgets, MoreMemoryOfAGpuThatIsNotHereNeverHurtsEither) {
   FitRequest request = long_request(6);
   // With fewer words than rows, gradients summed over micro-batches have fewer rows than those of one batch, and would
   // be estimated as faster.
-  LayoutLMv3Config config = small_config(2);
+  LabelledConfig config = small_config(2);
   config.vocab_size = 20'000;
   use_model(request, config);
   request.speeds = typical_gpu_speeds();

@@ -84,7 +84,7 @@ TEST(DeviceMemoryPlan, ABudgetHoldsTheArenaAndWhatIsReserved) {
 // A model whose optimizer states are worth offloading, with a budget that is `missing` bytes too small otherwise.
 FitRequest tight_request(std::size_t missing, Backend& backend) {
   FitRequest request = small_request(2);
-  LayoutLMv3Config config = preset_config("layoutlmv3-tiny");
+  LabelledConfig config = layoutlmv3_preset("layoutlmv3-tiny");
   config.labels = {"O", "B-TOTAL", "I-TOTAL"};
   use_model(request, config);
   request.micro_batch_size = 2;

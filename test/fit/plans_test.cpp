@@ -9,7 +9,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "fit/calibration.h"
 #include "fit/step_graphs.h"
-#include "model/layoutlmv3.h"
+#include "support/layoutlmv3_model.h"
 #include "plan/memory_plan.h"
 #include "runtime/program.h"
 
@@ -44,7 +44,7 @@ std::vector<Shape> shapes() {
 }
 
 MemoryPlan plan_of(const std::string& preset, const Shape& shape, CpuBackend& backend) {
-  StepOptions options{.definition = layoutlmv3(preset_config(preset)), .model = {}, .optimizer = {}};
+  StepOptions options{.definition = layoutlmv3(layoutlmv3_preset(preset)), .model = {}, .optimizer = {}};
   options.update = shape.update;
   options.optimizer.clips = shape.update != UpdateMode::kInBackward;
   if (shape.recomputed > 0) {

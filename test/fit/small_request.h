@@ -3,13 +3,13 @@
 
 #include "base/bytes.h"
 #include "fit/fit.h"
-#include "model/layoutlmv3.h"
+#include "support/layoutlmv3_model.h"
 #include "support/sanitizer.h"
 
 namespace plimsoll::test {
 
-inline LayoutLMv3Config small_config() {
-  LayoutLMv3Config config = preset_config("layoutlmv3-tiny");
+inline LabelledConfig small_config() {
+  LabelledConfig config = layoutlmv3_preset("layoutlmv3-tiny");
   config.vocab_size = 300;
   config.hidden_size = 48;
   config.num_hidden_layers = 1;
@@ -21,25 +21,30 @@ inline LayoutLMv3Config small_config() {
   return config;
 }
 
-inline LayoutLMv3Config small_config(std::int64_t layers) {
-  LayoutLMv3Config config = small_config();
+inline LabelledConfig small_config(std::int64_t layers) {
+  LabelledConfig config = small_config();
   config.num_hidden_layers = layers;
   return config;
 }
 
 // One that is wide and deep.
-inline LayoutLMv3Config wide_config() {
-  LayoutLMv3Config config = small_config(6);
+inline LabelledConfig wide_config() {
+  LabelledConfig config = small_config(6);
   config.hidden_size = 480;
   config.coordinate_size = config.shape_size = 80;
   config.intermediate_size = 1920;
   return config;
 }
 
-inline void use_model(FitRequest& request, const LayoutLMv3Config& config) {
+inline void use_model(FitRequest& request, const LabelledConfig& config) {
   request.step.definition = layoutlmv3(config);
   request.smaller_models.clear();
-  for (auto& [name, model] : smaller_layoutlmv3(config)) request.smaller_models.push_back({name, std::move(model)});
+  for (const char* name : {"layoutlmv3-base", "layoutlmv3-small", "layoutlmv3-tiny"}) {
+    LabelledConfig smaller = layoutlmv3_preset(name);
+    if (smaller.hidden_size * smaller.num_hidden_layers >= config.hidden_size * config.num_hidden_layers) continue;
+    smaller.labels = config.labels;
+    request.smaller_models.push_back({.name = name, .definition = layoutlmv3(smaller)});
+  }
 }
 
 // The loader's claimed memory outweighs everything else, so that the choice does not depend on the process's own size.

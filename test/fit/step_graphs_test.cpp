@@ -52,7 +52,7 @@ TEST(StepGraphs, EachKindHasWhatItIsFor) {
   }
 }
 
-std::map<std::string, TensorType> optimizer_states(const LayoutLMv3Config& config, OptimizerKind kind) {
+std::map<std::string, TensorType> optimizer_states(const LabelledConfig& config, OptimizerKind kind) {
   StepOptions options{
       .definition = layoutlmv3(config), .model = {}, .optimizer = {.kind = kind, .adamw = {}, .decays = {}}};
   const StepGraph step = build_step_graph(ProgramKind::kStep, options, {.samples = 1, .text_rows = 20}, 20);
@@ -65,7 +65,7 @@ std::map<std::string, TensorType> optimizer_states(const LayoutLMv3Config& confi
 
 // transformers' Adafactor factors tensors over the last two dimensions of their shape in the file.
 TEST(StepGraphs, AdafactorFactorsTensorsAsTheFileShapesThem) {
-  LayoutLMv3Config config = small_config();
+  LabelledConfig config = small_config();
   const auto states = optimizer_states(config, OptimizerKind::kAdafactor);
   std::size_t stacks = 0;
   for (const ParameterSpec& spec : layoutlmv3(config).specs()) {
@@ -82,7 +82,7 @@ TEST(StepGraphs, AdafactorFactorsTensorsAsTheFileShapesThem) {
 // A block of codes never holds two rows of an embedding table, whose gradients come in different updates.
 TEST(StepGraphs, EmbeddingTablesKeepFloatsBesideCodes) {
   for (const std::string preset : {"layoutlmv3-tiny", "layoutlmv3-base"}) {
-    const LayoutLMv3Config config = preset_config(preset);
+    const LabelledConfig config = layoutlmv3_preset(preset);
     const auto states = optimizer_states(config, OptimizerKind::kAdamW8bit);
     std::size_t tables = 0, coded = 0;
     for (const ParameterSpec& spec : layoutlmv3(config).specs()) {

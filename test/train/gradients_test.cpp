@@ -91,5 +91,15 @@ TEST(Gradients, CpuMatchesTransformersMlpHead) {
   compare_with_golden("mlp", backend);
 }
 
+TEST(Gradients, TextFamiliesMatchTransformers) {
+  ReferenceBackend reference;
+  CpuBackend cpu(2);
+  for (const char* family : {"bert", "roberta"}) {
+    SCOPED_TRACE(family);
+    compare_with_golden(family, reference);
+    compare_with_golden(family, cpu);
+  }
+}
+
 }  // namespace
 }  // namespace plimsoll

@@ -174,7 +174,7 @@ TEST(NonFinite, SkippingLeavesTheBadPageOut) {
         bundle, {.data = {SmallRun(folder.make("data")).data_folder() / "pages.jsonl"}, .box_format = BoxFormat::k1000},
         true, false);
     for (const Example& example : data->examples()) longest = std::max<std::int64_t>(longest, example.tokens);
-    plant(model, kPositions, 48 * (bundle.config.pad_token_id + longest), 48, 3e38F);
+    plant(model, kPositions, 48 * (bundle.facts().token.pad_id + longest), 48, 3e38F);
   }
   for (const std::int64_t micro : {2, 4}) {
     SmallRun run(folder.make("run" + std::to_string(micro)));

@@ -58,14 +58,22 @@ inline fs::path write_pages(const fs::path& folder, int count = 7) {
   return path;
 }
 
+// Gives the model other values of config.json.
+inline void change_config(ModelBundle& bundle, const nlohmann::json& keys) {
+  nlohmann::json object = config_json(bundle.config);
+  object.update(keys);
+  bundle.config = parse_config(object, "config.json");
+}
+
 inline ModelBundle small_model() {
   ModelBundle bundle = open_model("layoutlmv3-tiny");
-  bundle.config.hidden_size = 48;
-  bundle.config.num_hidden_layers = 1;
-  bundle.config.num_attention_heads = 3;
-  bundle.config.intermediate_size = 96;
-  bundle.config.coordinate_size = bundle.config.shape_size = 8;
-  bundle.config.input_size = 32;
+  change_config(bundle, {{"hidden_size", 48},
+                         {"num_hidden_layers", 1},
+                         {"num_attention_heads", 3},
+                         {"intermediate_size", 96},
+                         {"coordinate_size", 8},
+                         {"shape_size", 8},
+                         {"input_size", 32}});
   bundle.image.height = bundle.image.width = 32;
   bundle.config.labels = {"O", "B-TOTAL", "I-TOTAL"};
   return bundle;

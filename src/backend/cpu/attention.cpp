@@ -88,7 +88,7 @@ namespace plimsoll {
 HWY_EXPORT(attention_item);
 
 std::unique_ptr<Kernel> make_attention(const Graph& graph, const Node& node) {
-  const AttentionProblem problem(graph, node, 0, 3);
+  const AttentionProblem problem(graph, node);
   ScratchCursor shared(nullptr), own(nullptr);
   shared.take<std::int32_t>(problem.samples);
   if (problem.dots) {
@@ -100,7 +100,7 @@ std::unique_ptr<Kernel> make_attention(const Graph& graph, const Node& node) {
   const AttentionItem item = problem.dots ? attention_dot_item() : HWY_DYNAMIC_DISPATCH(attention_item);
   return make_kernel(
       [=](const KernelArguments& arguments) {
-        const AttentionData data(arguments, 0, 3);
+        const AttentionData data(arguments, problem.form);
         void* const output = arguments.outputs[0].raw();
         float* const log_sum_exp = arguments.outputs[1].data<float>();
         std::byte* const scratch = arguments.scratch.data();

@@ -96,10 +96,10 @@ class BiasSums {
 class HeadBiasSums {
  public:
   HeadBiasSums(const AttentionProblem& problem, const HeadBiases& biases,
-               const std::optional<BiasSumScratch> (&scratch)[kAttentionBiases])
+               const std::optional<BiasSumScratch> (&scratch)[AttentionForm::kBiases])
       : problem_(problem) {
-    const BiasRows* const rows[kAttentionBiases] = {&biases.position, &biases.x, &biases.y};
-    for (std::size_t i = 0; i < kAttentionBiases; ++i) {
+    const BiasRows* const rows[AttentionForm::kBiases] = {&biases.position, &biases.x, &biases.y};
+    for (std::size_t i = 0; i < AttentionForm::kBiases; ++i) {
       if (scratch[i]) sums_[i].emplace(*scratch[i], problem.buckets[i], *rows[i]);
     }
   }
@@ -121,7 +121,7 @@ class HeadBiasSums {
 
   // Writes the bins of one table after the other.
   HWY_INLINE void store(double* of_bins) const {
-    for (std::size_t i = 0; i < kAttentionBiases; ++i) {
+    for (std::size_t i = 0; i < AttentionForm::kBiases; ++i) {
       if (!sums_[i]) continue;
       sums_[i]->store(of_bins);
       of_bins += problem_.buckets[i].bins();
@@ -130,7 +130,7 @@ class HeadBiasSums {
 
  private:
   const AttentionProblem& problem_;
-  std::optional<BiasSums> sums_[kAttentionBiases];
+  std::optional<BiasSums> sums_[AttentionForm::kBiases];
 };
 
 }  // namespace HWY_NAMESPACE

@@ -148,38 +148,38 @@ namespace {
 // The number of bin sums of one (sample, head).
 std::int64_t bins_of_item(const AttentionProblem& problem, bool table_gradients) {
   std::int64_t bins = 0;
-  for (std::size_t i = 0; table_gradients && i < kAttentionBiases; ++i) {
-    if (problem.has_bias[i]) bins += problem.buckets[i].bins();
+  for (std::size_t i = 0; table_gradients && i < AttentionForm::kBiases; ++i) {
+    if (problem.form.has_bias[i]) bins += problem.buckets[i].bins();
   }
   return bins;
 }
 
-// Adds up the items' sums, samples in order, into table gradients. A table that is not used gets zeros.
+// Adds up the items' sums, samples in order, into the gradients of the tables that the node has.
 void store_table_gradients(const AttentionProblem& problem, const std::int32_t* sample_offsets, const double* bin_sums,
                            std::span<const TensorView> tables) {
   const std::int64_t item_bins = bins_of_item(problem, true);
   std::int64_t first_bin = 0;
-  for (std::size_t i = 0; i < kAttentionBiases; ++i) {
-    const std::int64_t bins = tables[i].shape()[1];
-    float* const gradient = tables[i].data<float>();
+  for (const TensorView& table : tables) {
+    const std::int64_t bins = table.shape()[1];
+    float* const gradient = table.data<float>();
     for (std::int64_t head = 0; head < problem.heads; ++head) {
       for (std::int64_t bin = 0; bin < bins; ++bin) {
         double sum = 0;
-        for (std::int64_t sample = 0; problem.has_bias[i] && sample < problem.samples; ++sample) {
+        for (std::int64_t sample = 0; sample < problem.samples; ++sample) {
           if (sample_offsets[sample] == sample_offsets[sample + 1]) continue;
           sum += bin_sums[(sample * problem.heads + head) * item_bins + first_bin + bin];
         }
         gradient[head * bins + bin] = static_cast<float>(sum * problem.score_scale);
       }
     }
-    if (problem.has_bias[i]) first_bin += bins;
+    first_bin += bins;
   }
 }
 
 }  // namespace
 
 std::unique_ptr<Kernel> make_attention_grad(const Graph& graph, const Node& node) {
-  const AttentionProblem problem(graph, node, 1, 6);
+  const AttentionProblem problem(graph, node);
   const bool table_gradients = std::get<AttentionAttributes>(node.attributes).table_gradients;
   const std::int64_t item_bins = bins_of_item(problem, table_gradients);
   // The scratch that all threads share comes first, then each thread's own.
@@ -200,7 +200,7 @@ std::unique_ptr<Kernel> make_attention_grad(const Graph& graph, const Node& node
   const AttentionGradItem item = problem.dots ? attention_dot_grad_item() : HWY_DYNAMIC_DISPATCH(attention_grad_item);
   return make_kernel(
       [=](const KernelArguments& arguments) {
-        const AttentionData data(arguments, 1, 6);
+        const AttentionData data(arguments, problem.form);
         const AttentionGradData grad{
             arguments.inputs[0].raw(),  arguments.inputs[4].raw(),  arguments.inputs[5].data<const float>(),
             arguments.outputs[0].raw(), arguments.outputs[1].raw(), arguments.outputs[2].raw()};
@@ -216,7 +216,7 @@ std::unique_ptr<Kernel> make_attention_grad(const Graph& graph, const Node& node
                    bin_sums + (sample * problem.heads + head) * item_bins);
             });
         if (table_gradients) {
-          store_table_gradients(problem, data.sample_offsets, bin_sums, arguments.outputs.subspan(3, kAttentionBiases));
+          store_table_gradients(problem, data.sample_offsets, bin_sums, arguments.outputs.subspan(3));
         }
       },
       shared_bytes + static_cast<std::size_t>(problem.threads) * own_bytes);

@@ -34,14 +34,9 @@ void RelativeBuckets::gather(const double* table, double* of_bins) const {
   for (std::size_t i = 0; i < buckets_.size(); ++i) of_bins[buckets_[i]] += table[i];
 }
 
-AttentionProblem::AttentionProblem(const Graph& graph, const Node& node, std::size_t first_input,
-                                   std::size_t first_context) {
+AttentionProblem::AttentionProblem(const Graph& graph, const Node& node) : form(attention_form(node)) {
   const auto& attributes = std::get<AttentionAttributes>(node.attributes);
-  const TensorType& q = graph.type(node.inputs[first_input]);
-  for (std::size_t i = 0; i < kAttentionBiases; ++i) {
-    check(graph.type(node.inputs[first_context + 3 + i]).dtype == DType::kF32,
-          [&] { return fmt::format("node '{}': bias tables are F32", node.name); });
-  }
+  const TensorType& q = graph.type(node.inputs[form.q()]);
   check(q.dtype == DType::kF32 || is_half(q.dtype),
         [&] { return fmt::format("node '{}': q, k and v are F32 or halves", node.name); });
   check(attributes.dropout_p >= 0 && attributes.dropout_p < 1 && attributes.site < 65536,
@@ -52,35 +47,37 @@ AttentionProblem::AttentionProblem(const Graph& graph, const Node& node, std::si
   heads = attributes.heads;
   head_size = width / heads;
   dots = dtype == DType::kBF16 && head_size % 16 == 0 && multiplies_bf16();
-  samples = graph.type(node.inputs[first_context]).shape[0] - 1;
+  samples = graph.type(node.inputs[form.sample_offsets()]).shape[0] - 1;
   score_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_size)));
   site = attributes.site;
   dropout = attributes.dropout_p > 0;
   dropout_threshold = plimsoll::dropout_threshold(attributes.dropout_p);
   dropout_scale = static_cast<float>(plimsoll::dropout_scale(attributes.dropout_p));
-  for (std::size_t i = 0; i < kAttentionBiases; ++i) {
-    has_bias[i] = i == 0 ? attributes.position_bias : attributes.spatial_bias;
-    // A bias that is switched off has a placeholder as its table, which may have any shape.
-    const std::int64_t bins = graph.type(node.inputs[first_context + 3 + i]).shape[1];
-    const std::int64_t distance = i == 0 ? attributes.max_position_distance : attributes.max_spatial_distance;
-    buckets.emplace_back(has_bias[i] ? bins : 4, has_bias[i] ? distance : 2);
+  for (std::size_t i = 0; i < AttentionForm::kBiases; ++i) {
+    if (!form.has_bias[i]) {
+      buckets.emplace_back(4, 2);
+      continue;
+    }
+    const TensorType& table = graph.type(node.inputs[form.table(i)]);
+    check(table.dtype == DType::kF32, [&] { return fmt::format("node '{}': bias tables are F32", node.name); });
+    buckets.emplace_back(table.shape[1], i == 0 ? attributes.max_position_distance : attributes.max_spatial_distance);
   }
   threads = std::max(1, omp_get_max_threads());
 }
 
-AttentionData::AttentionData(const KernelArguments& arguments, std::size_t first_input, std::size_t first_context)
-    : q(arguments.inputs[first_input].raw()),
-      k(arguments.inputs[first_input + 1].raw()),
-      v(arguments.inputs[first_input + 2].raw()),
-      sample_offsets(arguments.inputs[first_context].data<const std::int32_t>()),
-      relative_coordinates(arguments.inputs[first_context + 1].data<const std::int32_t>()),
-      key_mask(arguments.inputs[first_context + 2].data<const std::int32_t>()),
-      tables{arguments.inputs[first_context + 3].data<const float>(),
-             arguments.inputs[first_context + 4].data<const float>(),
-             arguments.inputs[first_context + 5].data<const float>()},
-      row_keys(arguments.inputs[first_context + 6].data<const std::int32_t>()) {
-  const std::int32_t* key = arguments.inputs[first_context + 7].data<const std::int32_t>();
+AttentionData::AttentionData(const KernelArguments& arguments, const AttentionForm& form)
+    : q(arguments.inputs[form.q()].raw()),
+      k(arguments.inputs[form.q() + 1].raw()),
+      v(arguments.inputs[form.q() + 2].raw()),
+      sample_offsets(arguments.inputs[form.sample_offsets()].data<const std::int32_t>()),
+      key_mask(arguments.inputs[form.key_mask()].data<const std::int32_t>()),
+      row_keys(arguments.inputs[form.row_keys()].data<const std::int32_t>()) {
+  const std::int32_t* key = arguments.inputs[form.dropout_key()].data<const std::int32_t>();
   dropout_key = {static_cast<std::uint32_t>(key[0]), static_cast<std::uint32_t>(key[1])};
+  if (form.tables() > 0) relative_coordinates = arguments.inputs[form.coordinates()].data<const std::int32_t>();
+  for (std::size_t i = 0; i < AttentionForm::kBiases; ++i) {
+    if (form.has_bias[i]) tables[i] = arguments.inputs[form.table(i)].data<const float>();
+  }
 }
 
 std::int64_t order_attention_samples(std::span<const std::int32_t> sample_offsets, std::int32_t* order) {

@@ -5,8 +5,8 @@
 // order that depends on the item alone, and writes what no other item writes, so results have the same bits for any
 // number of threads.
 //
-//   const AttentionProblem problem(graph, node, 0, 3);
-//   const AttentionData data(arguments, 0, 3);
+//   const AttentionProblem problem(graph, node);
+//   const AttentionData data(arguments, problem.form);
 //   for_each_attention_item(problem, data.sample_offsets, order, [&](auto sample, auto head, int member) {});
 #pragma once
 
@@ -20,6 +20,7 @@
 
 #include "backend/backend.h"
 #include "base/philox.h"
+#include "graph/attention_form.h"
 
 namespace plimsoll {
 
@@ -51,13 +52,9 @@ class RelativeBuckets {
   std::vector<std::int32_t> buckets_;
 };
 
-// The three biases in the order of relative_coordinates' columns and of the tables among the inputs.
-inline constexpr std::size_t kAttentionBiases = 3;  // position, x, y
-
 struct AttentionProblem {
-  // q, k, v are the node's inputs from `first_input` on (0, or 1 in the gradient); sample_offsets is input
-  // `first_context`. Throws InternalError naming the node where a type is unknown or an attribute makes no sense.
-  AttentionProblem(const Graph& graph, const Node& node, std::size_t first_input, std::size_t first_context);
+  // Throws InternalError naming the node where a type is unknown or an attribute makes no sense.
+  AttentionProblem(const Graph& graph, const Node& node);
 
   // The row stride of scratch that holds one head's part of rows: a whole number of vectors on every machine.
   std::int64_t row_stride() const { return (head_size + 15) / 16 * 16; }
@@ -78,22 +75,22 @@ struct AttentionProblem {
   bool dropout;
   std::uint32_t dropout_threshold;  // a probability is kept if its random bits are at least this
   float dropout_scale;
-  bool has_bias[kAttentionBiases];
-  std::vector<RelativeBuckets> buckets;  // one for each bias
+  AttentionForm form;
+  std::vector<RelativeBuckets> buckets;  // one for each bias, of four bins where there is none
   int threads;                           // number of threads that have scratch
 };
 
 // The inputs of one run, named as in graph/op.h.
 struct AttentionData {
-  AttentionData(const KernelArguments& arguments, std::size_t first_input, std::size_t first_context);
+  AttentionData(const KernelArguments& arguments, const AttentionForm& form);
 
   const void *q, *k, *v;  // have the problem's dtype
   const std::int32_t* sample_offsets;
-  const std::int32_t* relative_coordinates;
   const std::int32_t* key_mask;
-  const float* tables[kAttentionBiases];
   const std::int32_t* row_keys;
   PhiloxKey dropout_key;
+  const std::int32_t* relative_coordinates = nullptr;  // without biases
+  const float* tables[AttentionForm::kBiases] = {};
 };
 
 // The tensors of one run that only the gradient needs.

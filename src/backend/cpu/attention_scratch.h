@@ -33,11 +33,12 @@ class ScratchCursor {
 struct BiasScratch {
   static constexpr std::int64_t kSlots = 256;
 
-  BiasScratch(ScratchCursor& cursor, const RelativeBuckets& buckets)
-      : table(cursor.take<float>(buckets.entries())),
-        queries(cursor.take<std::int32_t>(kAttentionQueryTile)),
-        tags(cursor.take<std::int64_t>(kSlots)),
-        rows(cursor.take<float>(kSlots * kAttentionQueryTile)) {}
+  // A bias that the node does not have is a row of zeros.
+  BiasScratch(ScratchCursor& cursor, const RelativeBuckets& buckets, bool enabled)
+      : table(cursor.take<float>(enabled ? buckets.entries() : 0)),
+        queries(cursor.take<std::int32_t>(enabled ? kAttentionQueryTile : 0)),
+        tags(cursor.take<std::int64_t>(enabled ? kSlots : 0)),
+        rows(cursor.take<float>((enabled ? kSlots : 1) * kAttentionQueryTile)) {}
 
   float* table;
   std::int32_t* queries;  // coordinates of a tile's queries
@@ -47,7 +48,9 @@ struct BiasScratch {
 
 struct HeadBiasScratch {
   HeadBiasScratch(ScratchCursor& cursor, const AttentionProblem& problem)
-      : position(cursor, problem.buckets[0]), x(cursor, problem.buckets[1]), y(cursor, problem.buckets[2]) {}
+      : position(cursor, problem.buckets[0], problem.form.has_bias[0]),
+        x(cursor, problem.buckets[1], problem.form.has_bias[1]),
+        y(cursor, problem.buckets[2], problem.form.has_bias[2]) {}
 
   BiasScratch position, x, y;
 };
@@ -108,8 +111,8 @@ struct BackwardScratch {
         wide_dv(cursor.take<float>(problem.wide_elements())),
         biases(cursor, problem) {
     if (!table_gradients) return;
-    for (std::size_t i = 0; i < kAttentionBiases; ++i) {
-      if (problem.has_bias[i]) bias_sums[i].emplace(cursor, problem.buckets[i]);
+    for (std::size_t i = 0; i < AttentionForm::kBiases; ++i) {
+      if (problem.form.has_bias[i]) bias_sums[i].emplace(cursor, problem.buckets[i]);
     }
   }
 
@@ -120,7 +123,7 @@ struct BackwardScratch {
   float *log_sum_exp, *log_sum_rest, *output_dot_doutput, *largest;  // [queries]
   float *wide_k, *wide_v, *wide_dk, *wide_dv;  // [rows of a sample, row stride], copies of halves as floats
   HeadBiasScratch biases;
-  std::optional<BiasSumScratch> bias_sums[kAttentionBiases];
+  std::optional<BiasSumScratch> bias_sums[AttentionForm::kBiases];
 };
 
 // The same for products that are dot products of pairs: operands are bfloat16, two to a word. In "turned" [head_size /
@@ -168,8 +171,8 @@ struct DotBackwardScratch {
         wide_dv(cursor.take<float>(problem.wide_elements())),
         biases(cursor, problem) {
     if (!table_gradients) return;
-    for (std::size_t i = 0; i < kAttentionBiases; ++i) {
-      if (problem.has_bias[i]) bias_sums[i].emplace(cursor, problem.buckets[i]);
+    for (std::size_t i = 0; i < AttentionForm::kBiases; ++i) {
+      if (problem.form.has_bias[i]) bias_sums[i].emplace(cursor, problem.buckets[i]);
     }
   }
 
@@ -183,7 +186,7 @@ struct DotBackwardScratch {
   float *log_sum_exp, *log_sum_rest, *output_dot_doutput, *largest;  // [queries]
   float *wide_dk, *wide_dv;                                          // [rows of a sample, row stride]
   HeadBiasScratch biases;
-  std::optional<BiasSumScratch> bias_sums[kAttentionBiases];
+  std::optional<BiasSumScratch> bias_sums[AttentionForm::kBiases];
 };
 
 }  // namespace plimsoll

@@ -203,7 +203,7 @@ class BiasRows {
   HWY_INLINE BiasRows(const BiasScratch& scratch, const RelativeBuckets& buckets, bool enabled, const float* of_bins,
                       float scale, const std::int32_t* coordinates)
       : scratch_(scratch),
-        centre_(scratch.table + buckets.limit()),
+        centre_(enabled ? scratch.table + buckets.limit() : nullptr),
         reach_(buckets.reach()),
         coordinates_(coordinates),
         enabled_(enabled) {
@@ -279,7 +279,8 @@ struct HeadBiases {
                         std::int64_t head)
       : position(make(scratch.position, problem, data, head, 0)),
         x(make(scratch.x, problem, data, head, 1)),
-        y(make(scratch.y, problem, data, head, 2)) {}
+        y(make(scratch.y, problem, data, head, 2)),
+        has_any(problem.form.tables() > 0) {}
 
   HWY_INLINE void start(const QueryTile& tile) {
     position.start(tile);
@@ -299,6 +300,14 @@ struct HeadBiases {
         std::fill_n(row, tile.columns, -std::numeric_limits<float>::infinity());
         continue;
       }
+      if (!has_any) {
+        for (std::int64_t i = 0; i < tile.columns; i += lanes) {
+          const auto score = hn::Mul(hn::Load(d, row + i), hn::Set(d, factor));
+          hn::Store(score, d, row + i);
+          hn::Store(hn::Max(score, hn::Load(d, largest + i)), d, largest + i);
+        }
+        continue;
+      }
       const float* const by_position = position.row(first_key + j);
       const float* const by_x = x.row(first_key + j);
       const float* const by_y = y.row(first_key + j);
@@ -313,13 +322,15 @@ struct HeadBiases {
   }
 
   BiasRows position, x, y;
+  bool has_any;
 
  private:
   HWY_INLINE static BiasRows make(const BiasScratch& scratch, const AttentionProblem& problem,
                                   const AttentionData& data, std::int64_t head, std::size_t which) {
     const RelativeBuckets& buckets = problem.buckets[which];
-    return BiasRows(scratch, buckets, problem.has_bias[which], data.tables[which] + head * buckets.bins(),
-                    problem.score_scale, data.relative_coordinates + which);
+    if (!problem.form.has_bias[which]) return BiasRows(scratch, buckets, false, nullptr, 0, nullptr);
+    return BiasRows(scratch, buckets, true, data.tables[which] + head * buckets.bins(), problem.score_scale,
+                    data.relative_coordinates + which);
   }
 };
 

@@ -9,7 +9,7 @@ namespace {
 
 template <typename T, int kWidth>
 struct ForwardShared {
-  using Form = AttentionForm<T, kWidth>;
+  using Form = AttentionTiles<T, kWidth>;
   using Bits = DropoutBits<16, Form::kTile>;
   static constexpr int kKeys = Form::kTile * Form::kLeading;
   SharedPieces pieces;
@@ -41,9 +41,9 @@ __device__ inline float row_total(float x) {
 }
 
 template <typename T, int kWidth>
-__global__ void __launch_bounds__(AttentionForm<T, kWidth>::kThreads, AttentionForm<T, kWidth>::kBlocksAtOnce)
+__global__ void __launch_bounds__(AttentionTiles<T, kWidth>::kThreads, AttentionTiles<T, kWidth>::kBlocksAtOnce)
     attention(const AttentionTensors<T> in, const AttentionShape shape, T* output, float* log_sum_exp) {
-  using Form = AttentionForm<T, kWidth>;
+  using Form = AttentionTiles<T, kWidth>;
   using Shared = ForwardShared<T, kWidth>;
   constexpr int kTile = Form::kTile;
   const BlockRows<Form> block(shape, in.offsets);
@@ -140,12 +140,12 @@ __global__ void __launch_bounds__(AttentionForm<T, kWidth>::kThreads, AttentionF
 
 template <typename T, int kWidth>
 std::unique_ptr<Kernel> make_forward(const Context& context, const AttentionShape& shape, std::int64_t longest) {
-  using Form = AttentionForm<T, kWidth>;
+  using Form = AttentionTiles<T, kWidth>;
   const std::size_t shared_bytes = ForwardShared<T, kWidth>(shape, Form::stages(context)).pieces.bytes();
   allow_shared_memory(context, attention<T, kWidth>, shared_bytes);
   return make_launch(0, [=, &context](const KernelArguments& a) {
     launch(context.stream(), attention<T, kWidth>, grid_of<Form>(shape, a.bound(longest), shared_bytes),
-           AttentionTensors<T>(a, 0, 3), shape, output<T>(a, 0), output<float>(a, 1));
+           AttentionTensors<T>(a, shape.form), shape, output<T>(a, 0), output<float>(a, 1));
   });
 }
 

@@ -17,7 +17,7 @@ namespace plimsoll::cuda {
 
 // The tile sizes of a type, for heads of at most kWidth columns (the rest are zeros).
 template <typename T, int kWidth>
-struct AttentionForm {
+struct AttentionTiles {
   static constexpr bool kHalf = sizeof(T) == 2;
   static constexpr int kRows = attention_block_rows(kHalf), kWarps = kRows / 16;
   static constexpr int kThreads = kWarps * static_cast<int>(kWarp);
@@ -85,23 +85,26 @@ Launch grid_of(const AttentionShape& shape, std::int64_t longest, std::size_t sh
 template <typename T>
 struct AttentionTensors {
   const T *q, *k, *v;
-  const std::int32_t* offsets;      // [samples + 1]
-  const std::int32_t* coordinates;  // [n][3]
-  const std::int32_t* key_mask;     // [n]
-  const float* tables[kTables];     // [heads][bins]
-  const std::int32_t* row_keys;     // [n][2]
-  const std::int32_t* dropout_key;  // [2]
+  const std::int32_t* offsets;                // [samples + 1]
+  const std::int32_t* key_mask;               // [n]
+  const std::int32_t* row_keys;               // [n][2]
+  const std::int32_t* dropout_key;            // [2]
+  const std::int32_t* coordinates = nullptr;  // [n][3], without biases none
+  const float* tables[kTables] = {};          // [heads][bins]
 
-  AttentionTensors(const KernelArguments& a, std::size_t qkv, std::size_t context)
-      : q(input<T>(a, qkv)),
-        k(input<T>(a, qkv + 1)),
-        v(input<T>(a, qkv + 2)),
-        offsets(input<std::int32_t>(a, context)),
-        coordinates(input<std::int32_t>(a, context + 1)),
-        key_mask(input<std::int32_t>(a, context + 2)),
-        tables{input<float>(a, context + 3), input<float>(a, context + 4), input<float>(a, context + 5)},
-        row_keys(input<std::int32_t>(a, context + 6)),
-        dropout_key(input<std::int32_t>(a, context + 7)) {}
+  AttentionTensors(const KernelArguments& a, const AttentionForm& form)
+      : q(input<T>(a, form.q())),
+        k(input<T>(a, form.q() + 1)),
+        v(input<T>(a, form.q() + 2)),
+        offsets(input<std::int32_t>(a, form.sample_offsets())),
+        key_mask(input<std::int32_t>(a, form.key_mask())),
+        row_keys(input<std::int32_t>(a, form.row_keys())),
+        dropout_key(input<std::int32_t>(a, form.dropout_key())) {
+    if (form.tables() > 0) coordinates = input<std::int32_t>(a, form.coordinates());
+    for (std::size_t t = 0; t < AttentionForm::kBiases; ++t) {
+      if (form.has_bias[t]) tables[t] = input<float>(a, form.table(t));
+    }
+  }
 };
 
 // --- shared memory ---------------------------------------------------------------------------------------------------
@@ -200,7 +203,11 @@ __device__ void copy_facts(const BlockRows<Form>& block, RowFacts* to, const Att
     const bool exists = row < block.real(first);
     const std::int64_t at = first + (exists ? row : 0);
     for (int t = 0; t < kTables; ++t) {
-      copy_async<4>(&to[row].coordinates[t], in.coordinates + kTables * at + t, exists);
+      if (in.coordinates == nullptr) {
+        to[row].coordinates[t] = 0;
+      } else {
+        copy_async<4>(&to[row].coordinates[t], in.coordinates + kTables * at + t, exists);
+      }
     }
     copy_async<4>(&to[row].mask, in.key_mask + at, exists);
   }

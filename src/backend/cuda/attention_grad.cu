@@ -95,7 +95,7 @@ struct BackwardTensors {
 // Shared memory of both walks: what stays, `a` and `b`, and what comes by, `x` and `y`.
 template <typename T, int kWidth>
 struct BackwardShared {
-  using Form = AttentionForm<T, kWidth>;
+  using Form = AttentionTiles<T, kWidth>;
   using Sum = typename FixedPoint<T>::Sum;
   using KeyBits = DropoutBits<Form::kPart, 16>;    // of the walk over queries
   using QueryBits = DropoutBits<16, Form::kPart>;  // of that over keys
@@ -142,9 +142,9 @@ __device__ void copy_query_facts(const BlockRows<Form>& block, QueryFacts* to, c
 // A block keeps keys and walks over queries. Wide heads have registers for the sums of one of dk and dv alone, and take
 // a launch for each.
 template <typename T, int kWidth, bool kKeys, bool kValues>
-__global__ void __launch_bounds__(AttentionForm<T, kWidth>::kThreads, AttentionForm<T, kWidth>::kBlocksAtOnce)
+__global__ void __launch_bounds__(AttentionTiles<T, kWidth>::kThreads, AttentionTiles<T, kWidth>::kBlocksAtOnce)
     attention_key_value_grad(const BackwardTensors<T> t, const AttentionShape shape, T* dk, T* dv) {
-  using Form = AttentionForm<T, kWidth>;
+  using Form = AttentionTiles<T, kWidth>;
   using Shared = BackwardShared<T, kWidth>;
   constexpr int kTile = Form::kTile;
   const AttentionTensors<T>& in = t.in;
@@ -230,7 +230,7 @@ __device__ float block_max(float x, float* shared) {
 template <typename T, int kWidth>
 class TableSums {
  public:
-  using Form = AttentionForm<T, kWidth>;
+  using Form = AttentionTiles<T, kWidth>;
   using Fixed = FixedPoint<T>;
   using Sum = typename Fixed::Sum;
 
@@ -310,10 +310,10 @@ struct NoTableSums {};
 
 // A block keeps queries and walks over keys. `partial`: [heads * bins][slots], zeros where no block writes.
 template <typename T, int kWidth, bool kTableGradients>
-__global__ void __launch_bounds__(AttentionForm<T, kWidth>::kThreads, AttentionForm<T, kWidth>::kBlocksAtOnce)
+__global__ void __launch_bounds__(AttentionTiles<T, kWidth>::kThreads, AttentionTiles<T, kWidth>::kBlocksAtOnce)
     attention_query_grad(const BackwardTensors<T> t, const AttentionShape shape, T* dq, float* partial,
                          std::int64_t slots) {
-  using Form = AttentionForm<T, kWidth>;
+  using Form = AttentionTiles<T, kWidth>;
   using Shared = BackwardShared<T, kWidth>;
   constexpr int kTile = Form::kTile;
   const AttentionTensors<T>& in = t.in;
@@ -422,7 +422,7 @@ __global__ void attention_table_sums(const float* partial, std::int64_t slots, c
 template <typename T, int kWidth, bool kTableGradients>
 std::unique_ptr<Kernel> make_backward(const Context& context, const AttentionShape& shape,
                                       const AttentionGradScratch& scratch, std::int64_t n, std::int64_t longest) {
-  using Form = AttentionForm<T, kWidth>;
+  using Form = AttentionTiles<T, kWidth>;
   using Shared = BackwardShared<T, kWidth>;
   const int stages = Form::stages(context);
   const std::size_t keys_bytes = Shared(shape, stages, false, false).pieces.bytes();
@@ -434,7 +434,7 @@ std::unique_ptr<Kernel> make_backward(const Context& context, const AttentionSha
   return make_launch(scratch.bytes, [=, &context](const KernelArguments& a) {
     const std::int64_t row_sums = scratch.row_sums, slots = scratch.slots, partials = scratch.partials;
     auto* const floats = reinterpret_cast<float*>(a.scratch.data());
-    const BackwardTensors<T> t{AttentionTensors<T>(a, 1, 6),
+    const BackwardTensors<T> t{AttentionTensors<T>(a, shape.form),
                                input<T>(a, 0),
                                {floats + 2 * row_sums, floats, kTableGradients ? floats + 3 * row_sums : nullptr,
                                 kTableGradients ? floats + 4 * row_sums : nullptr}};
@@ -459,10 +459,7 @@ std::unique_ptr<Kernel> make_backward(const Context& context, const AttentionSha
     if constexpr (kTableGradients) {
       TableOutputs to{};
       for (std::size_t table = 0; table < kTables; ++table) {
-        to.at[table] = output<float>(a, 3 + table);
-        if (shape.edges[table].bins > 0) continue;
-        check_cuda(cudaMemsetAsync(to.at[table], 0, a.outputs[3 + table].bytes(), context.stream()),
-                   "the gradient of a bias table that does not count");
+        if (shape.form.has_bias[table]) to.at[table] = output<float>(a, shape.form.table_gradient(table));
       }
       launch(context.stream(), attention_table_sums,
              {.blocks = (static_cast<unsigned>(shape.heads * shape.all_bins()) + kSumThreads / kWarp - 1) /

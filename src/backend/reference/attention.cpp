@@ -8,9 +8,11 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "backend/reference/loop_kernel.h"
 #include "base/dropout.h"
+#include "graph/attention_form.h"
 #include "graph/relative_bucket.h"
 
 namespace plimsoll::reference {
@@ -22,21 +24,23 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 template <typename T>
 class AttentionInputs {
  public:
-  AttentionInputs(std::span<const TensorView> qkv, std::span<const TensorView> context,
-                  const AttentionAttributes& attributes)
-      : q(qkv[0]),
-        k(qkv[1]),
-        v(qkv[2]),
-        offsets(context[0].span<const std::int32_t>()),
+  AttentionInputs(std::span<const TensorView> inputs, const AttentionForm& form, const AttentionAttributes& attributes)
+      : q(inputs[form.q()]),
+        k(inputs[form.q() + 1]),
+        v(inputs[form.q() + 2]),
+        offsets(inputs[form.sample_offsets()].span<const std::int32_t>()),
         head_size(q.columns() / attributes.heads),
         scale(1.0 / std::sqrt(static_cast<double>(head_size))),
         attributes_(attributes),
-        coordinates_(context[1]),
-        key_mask_(context[2].data<std::int32_t>()),
-        tables_{Matrix<const T>(context[3]), Matrix<const T>(context[4]), Matrix<const T>(context[5])},
-        row_keys_(context[6]),
-        dropout_key_{static_cast<std::uint32_t>(context[7].data<std::int32_t>()[0]),
-                     static_cast<std::uint32_t>(context[7].data<std::int32_t>()[1])} {}
+        key_mask_(inputs[form.key_mask()].data<std::int32_t>()),
+        row_keys_(inputs[form.row_keys()]),
+        dropout_key_{static_cast<std::uint32_t>(inputs[form.dropout_key()].data<std::int32_t>()[0]),
+                     static_cast<std::uint32_t>(inputs[form.dropout_key()].data<std::int32_t>()[1])} {
+    if (form.tables() > 0) coordinates_.emplace(inputs[form.coordinates()]);
+    for (std::size_t table = 0; table < AttentionForm::kBiases; ++table) {
+      if (form.has_bias[table]) tables_[table].emplace(inputs[form.table(table)]);
+    }
+  }
 
   const Matrix<const T> q, k, v;
   const std::span<const std::int32_t> offsets;  // B + 1
@@ -46,17 +50,18 @@ class AttentionInputs {
   bool masked(std::int64_t key) const { return key_mask_[key] == 0; }
 
   // For the tables position, x, y: whether the table is used, and which bin a query and a key look up.
-  bool has_bias(std::size_t table) const { return table == 0 ? attributes_.position_bias : attributes_.spatial_bias; }
+  bool has_bias(std::size_t table) const { return tables_[table].has_value(); }
   std::int64_t bin(std::size_t table, std::int64_t query, std::int64_t key) const {
     const std::int64_t distance = table == 0 ? attributes_.max_position_distance : attributes_.max_spatial_distance;
-    return relative_bucket(coordinates_[key][table] - coordinates_[query][table],
-                           static_cast<std::int32_t>(tables_[table].columns()), static_cast<std::int32_t>(distance));
+    const Matrix<const std::int32_t>& coordinates = *coordinates_;
+    return relative_bucket(coordinates[key][table] - coordinates[query][table],
+                           static_cast<std::int32_t>(tables_[table]->columns()), static_cast<std::int32_t>(distance));
   }
 
   double score(std::int64_t head, std::int64_t query, std::int64_t key) const {
     double sum = dot(q[query], k[key], head);
     for (std::size_t table = 0; table < 3; ++table) {
-      if (has_bias(table)) sum += double{tables_[table][head][bin(table, query, key)]};
+      if (has_bias(table)) sum += double{(*tables_[table])[head][bin(table, query, key)]};
     }
     return sum * scale;
   }
@@ -80,11 +85,11 @@ class AttentionInputs {
 
  private:
   const AttentionAttributes& attributes_;
-  const Matrix<const std::int32_t> coordinates_;
   const std::int32_t* key_mask_;
-  const std::array<Matrix<const T>, 3> tables_;
   const Matrix<const std::int32_t> row_keys_;
   const PhiloxKey dropout_key_;
+  std::optional<Matrix<const std::int32_t>> coordinates_;
+  std::array<std::optional<Matrix<const T>>, AttentionForm::kBiases> tables_;
 };
 
 // Calls body(head, begin, end) for every head of every sample that has rows.
@@ -100,8 +105,8 @@ void for_each_head(const AttentionInputs<T>& in, std::int64_t heads, Body body) 
 
 // The scratch holds n doubles.
 template <typename T>
-void attention(const KernelArguments& a, const AttentionAttributes& attributes) {
-  const AttentionInputs<T> in(a.inputs.first(3), a.inputs.subspan(3), attributes);
+void attention(const KernelArguments& a, const AttentionForm& form, const AttentionAttributes& attributes) {
+  const AttentionInputs<T> in(a.inputs, form, attributes);
   const Matrix<T> output(a.outputs[0]), log_sum_exp(a.outputs[1]);
   double* scores = scratch_doubles(a);
   for_each_head(in, attributes.heads, [&](std::int64_t head, std::int64_t begin, std::int64_t end) {
@@ -137,19 +142,20 @@ void attention(const KernelArguments& a, const AttentionAttributes& attributes) 
 // do_i.o_i is the softmax's sum over j of p dp (Dao et al. 2022, FlashAttention, appendix B.4); dropout leaves it true.
 // The scratch holds 2 n doubles, then the sums of the three tables.
 template <typename T>
-void attention_grad(const KernelArguments& a, const AttentionAttributes& attributes) {
-  const AttentionInputs<T> in(a.inputs.subspan(1, 3), a.inputs.subspan(6), attributes);
-  const Matrix<const T> doutput(a.inputs[0]), output(a.inputs[4]), log_sum_exp(a.inputs[5]);
+void attention_grad(const KernelArguments& a, const AttentionForm& form, const AttentionAttributes& attributes) {
+  const AttentionInputs<T> in(a.inputs, form, attributes);
+  const Matrix<const T> doutput(a.inputs[0]), output(a.inputs[form.output()]), log_sum_exp(a.inputs[form.output() + 1]);
   const Matrix<T> dq(a.outputs[0]), dk(a.outputs[1]), dv(a.outputs[2]);
   double* probability = scratch_doubles(a);          // p m along a row or a column
   double* dscore = scratch_doubles(a, in.q.rows());  // ds / sqrt(d) along it
-  std::array<double*, 3> table_sums{};
-  std::array<std::int64_t, 3> bins{};
+  std::array<double*, AttentionForm::kBiases> table_sums{};
+  std::array<std::int64_t, AttentionForm::kBiases> bins{};
   if (attributes.table_gradients) {
     double* next = scratch_doubles(a, 2 * in.q.rows());
-    for (std::size_t table = 0; table < 3; ++table) {
+    for (std::size_t table = 0; table < AttentionForm::kBiases; ++table) {
+      if (!in.has_bias(table)) continue;
       table_sums[table] = next;
-      bins[table] = a.outputs[3 + table].shape()[1];
+      bins[table] = a.outputs[form.table_gradient(table)].shape()[1];
       next = std::fill_n(next, attributes.heads * bins[table], 0.0);
     }
   }
@@ -195,9 +201,10 @@ void attention_grad(const KernelArguments& a, const AttentionAttributes& attribu
   });
 
   if (!attributes.table_gradients) return;
-  for (std::size_t table = 0; table < 3; ++table) {
+  for (std::size_t table = 0; table < AttentionForm::kBiases; ++table) {
+    if (!in.has_bias(table)) continue;
     std::transform(table_sums[table], table_sums[table] + attributes.heads * bins[table],
-                   a.outputs[3 + table].data<T>(), [](double sum) { return static_cast<T>(sum); });
+                   a.outputs[form.table_gradient(table)].data<T>(), [](double sum) { return static_cast<T>(sum); });
   }
 }
 
@@ -206,16 +213,17 @@ void attention_grad(const KernelArguments& a, const AttentionAttributes& attribu
 std::unique_ptr<Kernel> make_attention_kernel(const Graph& graph, const Node& node, DType dtype) {
   return for_floating(dtype, [&]<typename T>(T) {
     const auto attributes = std::get<AttentionAttributes>(node.attributes);
+    const AttentionForm form = attention_form(node);
     const std::int64_t rows = graph.type(node.inputs[0]).shape[0];
     if (node.op == Op::kAttention) {
       return make_kernel(node, static_cast<std::size_t>(rows) * sizeof(double),
-                         [attributes](const KernelArguments& a) { attention<T>(a, attributes); });
+                         [=](const KernelArguments& a) { attention<T>(a, form, attributes); });
     }
     check(node.op == Op::kAttentionGrad, "make_attention_kernel knows the op");
     std::int64_t doubles = 2 * rows;
     for (std::size_t i = 3; i < node.outputs.size(); ++i) doubles += graph.type(node.outputs[i]).shape.elements();
     return make_kernel(node, static_cast<std::size_t>(doubles) * sizeof(double),
-                       [attributes](const KernelArguments& a) { attention_grad<T>(a, attributes); });
+                       [=](const KernelArguments& a) { attention_grad<T>(a, form, attributes); });
   });
 }
 

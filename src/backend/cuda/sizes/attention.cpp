@@ -11,10 +11,9 @@ namespace plimsoll::cuda {
 
 AttentionShape attention_shape(const Graph& graph, const Node& node) {
   const auto& attributes = std::get<AttentionAttributes>(node.attributes);
-  const bool gradient = node.op == Op::kAttentionGrad;
-  const std::size_t context = gradient ? 6 : 3;
-  const TensorType& q = graph.type(node.inputs[gradient ? 1 : 0]);
   AttentionShape shape;
+  shape.form = attention_form(node);
+  const TensorType& q = graph.type(node.inputs[shape.form.q()]);
   shape.heads = static_cast<std::int32_t>(attributes.heads);
   shape.head_size = static_cast<std::int32_t>(q.shape[1] / attributes.heads);
   if (shape.head_size > kMostHeadSize) {
@@ -25,7 +24,7 @@ AttentionShape attention_shape(const Graph& graph, const Node& node) {
                             .remedy = "--device cpu, or a model with narrower heads (hidden_size / "
                                       "num_attention_heads)"});
   }
-  shape.samples = static_cast<std::int32_t>(graph.type(node.inputs[context]).shape[0] - 1);
+  shape.samples = static_cast<std::int32_t>(graph.type(node.inputs[shape.form.sample_offsets()]).shape[0] - 1);
   const double scale = 1.0 / std::sqrt(static_cast<double>(shape.head_size));
   shape.scale = static_cast<float>(scale);
   shape.scale2 = static_cast<float>(scale * kLog2E);
@@ -40,10 +39,10 @@ AttentionShape attention_shape(const Graph& graph, const Node& node) {
   for (std::size_t table = 0; table < kTables; ++table) {
     BucketEdges& edges = shape.edges[table];
     edges.first = first;
-    if (!(table == 0 ? attributes.position_bias : attributes.spatial_bias)) continue;
+    if (!shape.form.has_bias[table]) continue;
     const auto distance =
         static_cast<std::int32_t>(table == 0 ? attributes.max_position_distance : attributes.max_spatial_distance);
-    edges.bins = static_cast<std::int32_t>(graph.type(node.inputs[context + 3 + table]).shape[1]);
+    edges.bins = static_cast<std::int32_t>(graph.type(node.inputs[shape.form.table(table)]).shape[1]);
     first += edges.bins;
     const std::int32_t half = edges.bins / 2;
     edges.exact = half / 2;

@@ -4,12 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "graph/graph.h"
+#include "graph/attention_form.h"
 
 namespace plimsoll::cuda {
 
 constexpr double kLog2E = 1.4426950408889634, kLn2 = 0.69314718055994531;
-constexpr int kTables = 3;  // position, x, y
+constexpr int kTables = static_cast<int>(AttentionForm::kBiases);
 
 // Which bin of a table a distance falls into, as graph/relative_bucket.h has it, by the distances at which the bins
 // begin: the device's logarithm might put an edge elsewhere.
@@ -32,6 +32,7 @@ struct BucketEdges {
 };
 
 struct AttentionShape {
+  AttentionForm form;
   std::int32_t heads = 0, head_size = 0;
   std::int32_t samples = 0;
   float scale = 0, scale2 = 0;

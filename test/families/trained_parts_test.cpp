@@ -7,20 +7,20 @@
 #include <cmath>
 #include <map>
 
-#include "model/layoutlmv3.h"
 #include "model/parameters.h"
 #include "support/expect_error.h"
+#include "support/layoutlmv3_model.h"
 
 namespace plimsoll::test {
 namespace {
 
-LayoutLMv3Config tiny() {
-  LayoutLMv3Config config = preset_config("layoutlmv3-tiny");
+LabelledConfig tiny() {
+  LabelledConfig config = layoutlmv3_preset("layoutlmv3-tiny");
   config.labels = {"O", "B-A", "I-A"};
   return config;
 }
 
-std::vector<LinearMap> maps_of(const LayoutLMv3Config& config) { return layoutlmv3(config).encoder().linear_maps(); }
+std::vector<LinearMap> maps_of(const LabelledConfig& config) { return layoutlmv3(config).encoder().linear_maps(); }
 
 std::set<std::string> trained(const ModelOptions& options) {
   std::set<std::string> names;
@@ -120,7 +120,7 @@ TEST(TrainedParts, FreshAdaptersAreThoseOfPeft) {
 }
 
 TEST(TrainedParts, TargetsAreReadAsPeftReadsThem) {
-  const LayoutLMv3Config config = tiny();
+  const LabelledConfig config = tiny();
   const auto layers = static_cast<std::size_t>(config.num_hidden_layers);
   EXPECT_EQ(lora_modules(maps_of(config), {"query"}).size(), layers);
   EXPECT_EQ(lora_modules(maps_of(config), {"output.dense"}).size(), 2 * layers);

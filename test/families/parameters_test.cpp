@@ -8,8 +8,8 @@
 #include <map>
 
 #include "formats/safetensors.h"
-#include "model/layoutlmv3.h"
 #include "support/expect_error.h"
+#include "support/layoutlmv3_model.h"
 #include "support/scratch_folder.h"
 
 namespace plimsoll::test {
@@ -17,8 +17,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-LayoutLMv3Config small_config(std::int64_t labels = 3) {
-  LayoutLMv3Config config;
+LabelledConfig small_config(std::int64_t labels = 3) {
+  LabelledConfig config;
+  config.labels.clear();
   config.vocab_size = 11;
   config.hidden_size = 8;
   config.num_hidden_layers = 1;
@@ -148,14 +149,14 @@ TEST(ParameterSpecs, PatchesAreProjectedAsOneMatrix) {
 }
 
 TEST(ParameterSpecs, RelativePositionTablesFollowTheConfigAndTheOptions) {
-  const auto tables = [](const LayoutLMv3Config& config, bool train) {
+  const auto tables = [](const LabelledConfig& config, bool train) {
     std::map<std::string, bool> result;
     for (const ParameterSpec& spec : layoutlmv3(config).specs({.train_relative_position_tables = train})) {
       if (spec.name.find("rel_pos") != std::string::npos) result[spec.name.substr(19)] = spec.trains;
     }
     return result;
   };
-  LayoutLMv3Config config = small_config();
+  LabelledConfig config = small_config();
   EXPECT_EQ(tables(config, true),
             (std::map<std::string, bool>{
                 {"rel_pos_bias.weight", true}, {"rel_pos_x_bias.weight", true}, {"rel_pos_y_bias.weight", true}}));
@@ -170,7 +171,7 @@ TEST(ParameterSpecs, RelativePositionTablesFollowTheConfigAndTheOptions) {
 }
 
 TEST(InitialiseParameter, IsAFunctionOfSeedNameAndElement) {
-  const LayoutLMv3Config config = small_config();
+  const LabelledConfig config = small_config();
   const auto values = [&](const std::string& name, std::uint64_t seed, std::size_t count) {
     std::vector<float> list(count);
     initialise_parameter({.name = name, .shape = {static_cast<std::int64_t>(count)}, .file_shape = {}}, seed, list);
@@ -210,7 +211,7 @@ TEST(InitialiseParameter, IsNormal) {
 }
 
 TEST(InitialiseParameter, EveryParameterStartsAsInTransformers) {
-  const LayoutLMv3Config config = small_config();
+  const LabelledConfig config = small_config();
   const std::vector<ParameterSpec> specs = layoutlmv3(config).specs();
   Store store(specs);
   const ParameterReport report = load_parameters(specs, {}, store.memory());
@@ -238,7 +239,7 @@ TEST(InitialiseParameter, EveryParameterStartsAsInTransformers) {
 }
 
 TEST(SaveParameters, WhatIsSavedIsLoadedBitForBit) {
-  const LayoutLMv3Config config = small_config(11);
+  const LabelledConfig config = small_config(11);
   const std::vector<ParameterSpec> specs = layoutlmv3(config).specs();
   Store saved(specs), loaded(specs);
   load_parameters(specs, {.seed = 7}, saved.memory());
@@ -258,7 +259,7 @@ TEST(SaveParameters, WhatIsSavedIsLoadedBitForBit) {
 }
 
 TEST(LoadParameters, ThePrefixMayBeMissing) {
-  const LayoutLMv3Config config = small_config();
+  const LabelledConfig config = small_config();
   const std::vector<ParameterSpec> specs = layoutlmv3(config).specs();
   std::vector<TensorDeclaration> tensors = declarations(specs);
   for (TensorDeclaration& tensor : tensors) {
@@ -279,7 +280,7 @@ TEST(LoadParameters, ThePrefixMayBeMissing) {
 
 // transformers renames them in the same way (conversion_mapping.py, "legacy"), with the prefix and without.
 TEST(LoadParameters, EarlyNamesOfLayerNormAreRead) {
-  const LayoutLMv3Config config = small_config();
+  const LabelledConfig config = small_config();
   const std::vector<ParameterSpec> specs = layoutlmv3(config).specs();
   for (const bool prefixed : {true, false}) {
     std::vector<TensorDeclaration> tensors = declarations(specs);
@@ -301,7 +302,8 @@ TEST(LoadParameters, EarlyNamesOfLayerNormAreRead) {
     write_weights((folder / "model.safetensors"), tensors);
     const WeightsFile weights = open_weights((folder / "model.safetensors"));
     Store store(specs);
-    const ParameterReport report = load_parameters(specs, {.weights = &weights, .prefix = "layoutlmv3"}, store.memory());
+    const ParameterReport report =
+        load_parameters(specs, {.weights = &weights, .prefix = "layoutlmv3"}, store.memory());
     EXPECT_TRUE(report.fresh.empty());
     EXPECT_TRUE(report.unused.empty());
     for (const auto& [name, values] : store.values) {
@@ -312,7 +314,7 @@ TEST(LoadParameters, EarlyNamesOfLayerNormAreRead) {
 }
 
 TEST(LoadParameters, AMissingTensorIsNamed) {
-  const LayoutLMv3Config config = small_config();
+  const LabelledConfig config = small_config();
   const std::vector<ParameterSpec> specs = layoutlmv3(config).specs();
   for (const std::string name : {"layoutlmv3.cls_token", "layoutlmv3.encoder.layer.0.output.dense.weight"}) {
     std::vector<TensorDeclaration> tensors = declarations(specs);
@@ -329,7 +331,7 @@ TEST(LoadParameters, AMissingTensorIsNamed) {
 }
 
 TEST(LoadParameters, AnotherShapeIsNamed) {
-  const LayoutLMv3Config config = small_config();
+  const LabelledConfig config = small_config();
   const std::vector<ParameterSpec> specs = layoutlmv3(config).specs();
   // A tensor with the same number of elements in another shape is refused as well.
   const std::map<std::string, Shape> others = {{"layoutlmv3.embeddings.word_embeddings.weight", {12, 8}},
@@ -350,7 +352,7 @@ TEST(LoadParameters, AnotherShapeIsNamed) {
 }
 
 TEST(LoadParameters, TheHeadIsMadeNewWhereTheFileHasNone) {
-  const LayoutLMv3Config config = small_config();
+  const LabelledConfig config = small_config();
   const std::vector<ParameterSpec> specs = layoutlmv3(config).specs();
   std::vector<TensorDeclaration> tensors = declarations(specs);
   std::erase_if(tensors, [](const TensorDeclaration& tensor) { return tensor.name.starts_with("classifier"); });
@@ -371,7 +373,7 @@ TEST(LoadParameters, TheHeadIsMadeNewWhereTheFileHasNone) {
 }
 
 TEST(LoadParameters, HalfAHeadIsRefused) {
-  const LayoutLMv3Config config = small_config();
+  const LabelledConfig config = small_config();
   const std::vector<ParameterSpec> specs = layoutlmv3(config).specs();
   for (const std::string missing : {"classifier.weight", "classifier.bias"}) {
     std::vector<TensorDeclaration> tensors = declarations(specs);
@@ -386,7 +388,7 @@ TEST(LoadParameters, HalfAHeadIsRefused) {
 
 TEST(LoadParameters, TheHeadIsMadeNewWhereAsked) {
   // The file's head has the names of another form and, in one tensor, another shape.
-  const LayoutLMv3Config config = small_config();
+  const LabelledConfig config = small_config();
   const std::vector<ParameterSpec> specs = layoutlmv3(config).specs();
   std::vector<TensorDeclaration> tensors = declarations(specs);
   named(tensors, "classifier.weight").type.shape = {7, 8};

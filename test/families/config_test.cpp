@@ -1,5 +1,3 @@
-#include "model/config.h"
-
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -7,9 +5,11 @@
 #include <fstream>
 #include <map>
 
+#include "families/layoutlmv3/layoutlmv3.h"
+#include "families/model_config.h"
 #include "harness/paths.h"
-#include "model/layoutlmv3.h"
 #include "support/expect_error.h"
+#include "support/layoutlmv3_model.h"
 #include "support/scratch_folder.h"
 
 namespace plimsoll::test {
@@ -20,10 +20,11 @@ namespace fs = std::filesystem;
 
 const fs::path kGolden = test_data_dir() / "model";
 
-LayoutLMv3Config parse(json object) {
+ModelConfig parse(json object) {
   object["model_type"] = "layoutlmv3";
   return parse_config(object, "here/config.json");
 }
+LayoutLMv3Config values(const json& object) { return read_layoutlmv3(ConfigReader(object, "here/config.json")); }
 
 // The keys that config_json adds itself.
 const std::vector<std::string> kOwnKeys = {"model_type", "architectures", "id2label",    "label2id",
@@ -64,15 +65,15 @@ TEST(ParseConfig, ReadsEachValue) {
       "has_relative_attention_bias": false, "rel_pos_bins": 12, "max_rel_pos": 99, "has_spatial_attention_bias": false,
       "rel_2d_pos_bins": 20, "max_rel_2d_pos": 199, "input_size": 50, "patch_size": 10,
       "bos_token_id": 7, "eos_token_id": 8})");
-  const LayoutLMv3Config config = parse(given);
-  const json found = config_json(config);
+  const LayoutLMv3Config config = values(given);
+  const json found = config_json(parse(given));
   for (const auto& [key, value] : given.items()) EXPECT_EQ(found.at(key), value) << key;
-  EXPECT_EQ(config.patches(), 25);
-  EXPECT_EQ(config.visual_tokens(), 26);
-  EXPECT_EQ(layoutlmv3(config).encoder().facts().max_text_tokens(), 39);  // position ids 5 to 43
+  EXPECT_EQ(config.image().patches(), 25);
+  EXPECT_EQ(config.image().visual_tokens(), 26);
+  EXPECT_EQ(parse(given).encoder->facts().max_text_tokens(), 39);  // position ids 5 to 43
   EXPECT_EQ(config.head_dropout(), 0.5);
-  EXPECT_EQ(parse({{"hidden_dropout_prob", 0.25}}).head_dropout(), 0.25);
-  EXPECT_EQ(parse({{"patch_size", {32, 32}}}).patch_size, 32);
+  EXPECT_EQ(values({{"hidden_dropout_prob", 0.25}}).head_dropout(), 0.25);
+  EXPECT_EQ(values({{"patch_size", {32, 32}}}).patch_size, 32);
 }
 
 TEST(ParseConfig, TakesTheLargestThatKernelsTake) {
@@ -146,9 +147,10 @@ TEST(ParseConfig, EachBadKeyNamesItself) {
 
 TEST(ParseConfig, OtherModelsAreRefused) {
   for (const json& object :
-       {json{{"model_type", "bert"}}, json::object(), json{{"model_type", 3}}, json::array(), json(1)}) {
-    expect_error<DataError>([&] { parse_config(object, "here/config.json"); },
-                            {"not a LayoutLMv3 model", "here/config.json, key \"model_type\"", "\"layoutlmv3\""});
+       {json{{"model_type", "layoutlmv2"}}, json::object(), json{{"model_type", 3}}, json::array(), json(1)}) {
+    expect_error<DataError>(
+        [&] { parse_config(object, "here/config.json"); },
+        {"the model's family is not known", "here/config.json, key \"model_type\"", "\"layoutlmv3\""});
   }
 }
 
@@ -156,11 +158,9 @@ TEST(ParseConfig, Labels) {
   EXPECT_EQ(parse({{"id2label", {{"1", "B"}, {"0", "O"}, {"2", "I"}}}}).labels,
             (std::vector<std::string>{"O", "B", "I"}));
   EXPECT_EQ(parse({{"num_labels", 3}}).labels, (std::vector<std::string>{"LABEL_0", "LABEL_1", "LABEL_2"}));
-  LayoutLMv3Config config;
-  config.labels.assign(9, "L");
-  EXPECT_FALSE(config.mlp_head());
-  config.labels.push_back("L");
-  EXPECT_TRUE(config.mlp_head());
+  const std::shared_ptr<const Encoder> encoder = layoutlmv3_encoder({});
+  EXPECT_FALSE(encoder->token_classifier(9).mlp);
+  EXPECT_TRUE(encoder->token_classifier(10).mlp);
 }
 
 TEST(ConfigJson, RoundTripKeepsWhatWeDoNotKnow) {
@@ -173,7 +173,7 @@ TEST(ConfigJson, RoundTripKeepsWhatWeDoNotKnow) {
                       {"torch_dtype", "float16"},
                       {"num_labels", 3},
                       {"architectures", {"LayoutLMv3Model"}}};
-  LayoutLMv3Config config = parse_config(given, "here");
+  ModelConfig config = parse_config(given, "here");
   config.labels = {"O", "B-TOTAL", "I-TOTAL"};
   const json written = config_json(config);
   EXPECT_EQ(written.at("our_secret"), given.at("our_secret"));
@@ -183,19 +183,20 @@ TEST(ConfigJson, RoundTripKeepsWhatWeDoNotKnow) {
   EXPECT_FALSE(written.contains("torch_dtype"));
   EXPECT_FALSE(written.contains("num_labels"));
   EXPECT_EQ(written.at("label2id"), (json{{"O", 0}, {"B-TOTAL", 1}, {"I-TOTAL", 2}}));
-  const LayoutLMv3Config again = parse_config(written, "there");
+  const ModelConfig again = parse_config(written, "there");
   EXPECT_EQ(again.labels, config.labels);
   EXPECT_EQ(config_json(again), written);
 }
 
 TEST(ReadConfig, GoldenModel) {
-  const LayoutLMv3Config config = read_config(kGolden / "linear");
-  EXPECT_EQ(config.hidden_size, 48);
-  EXPECT_EQ(config.num_hidden_layers, 2);
-  EXPECT_EQ(config.patches(), 16);
+  const ModelConfig config = read_config(kGolden / "linear");
+  EXPECT_EQ(config.encoder->facts().hidden_size, 48);
+  EXPECT_EQ(config.encoder->layer_outputs().size(), 2U);
+  EXPECT_EQ(config.encoder->facts().image.patches(), 16);
   EXPECT_EQ(config.labels, (std::vector<std::string>{"O", "B-FIELD1", "I-FIELD1", "B-FIELD2", "I-FIELD2"}));
-  EXPECT_FALSE(config.mlp_head());
-  EXPECT_TRUE(read_config(kGolden / "mlp").mlp_head());
+  EXPECT_FALSE(config.encoder->token_classifier(config.num_labels()).mlp);
+  const ModelConfig mlp = read_config(kGolden / "mlp");
+  EXPECT_TRUE(mlp.encoder->token_classifier(mlp.num_labels()).mlp);
 }
 
 // Printing or copying such a value would overflow the stack.
@@ -216,17 +217,18 @@ TEST(ReadConfig, WhatIsNotThereOrNotJson) {
   expect_error<DataError>([&] { read_config(folder); }, {"not valid JSON", folder + "/config.json"});
 }
 
-// The numbers are those of LayoutLMv3Model (no head) in transformers 5.17.0 with the preset's shape.
+// The numbers are those of LayoutLMv3Model and RobertaModel(add_pooling_layer=False) in transformers 5.17.0 with the
+// preset's shape.
 TEST(Presets, ParametersAreAsManyAsInTransformers) {
-  const std::map<std::string, std::int64_t> expected = {{"layoutlmv3-tiny", 5465056},
-                                                        {"layoutlmv3-small", 12737792},
-                                                        {"layoutlmv3-base", 125326976},
-                                                        {"layoutlmv3-large", 356005376}};
+  const std::map<std::string, std::int64_t> expected = {{"layoutlmv3-tiny", 5465056},   {"layoutlmv3-small", 12737792},
+                                                        {"layoutlmv3-base", 125326976}, {"layoutlmv3-large", 356005376},
+                                                        {"roberta-tiny", 5098752},      {"roberta-small", 12419328},
+                                                        {"roberta-base", 124055040},    {"roberta-large", 354310144}};
   EXPECT_EQ(preset_names().size(), expected.size());
   for (const std::string& name : preset_names()) {
     EXPECT_TRUE(is_preset(name));
     std::int64_t count = 0;
-    for (const ParameterSpec& spec : layoutlmv3(preset_config(name)).specs()) {
+    for (const ParameterSpec& spec : definition_of(preset_config(name)).specs()) {
       if (!spec.name.starts_with("classifier")) count += spec.shape.elements();
     }
     EXPECT_EQ(count, expected.at(name)) << name;
@@ -239,7 +241,7 @@ TEST(Presets, ParametersAreAsManyAsInTransformers) {
 TEST(Presets, BaseHasThePublishedShape) {
   const fs::path published = shared_dir() / "data" / "layoutlmv3-base";
   if (!fs::exists(published / "config.json")) GTEST_SKIP() << published << " is not here";
-  LayoutLMv3Config config = read_config(published), preset = preset_config("layoutlmv3-base");
+  ModelConfig config = read_config(published), preset = preset_config("layoutlmv3-base");
   config.labels = preset.labels;
   const json expected = config_json(config), found = config_json(preset);
   for (const auto& [key, value] : found.items()) EXPECT_EQ(value, expected.at(key)) << key;

@@ -1,0 +1,55 @@
+#include "families/families.h"
+
+#include "families/bert/bert.h"
+#include "families/layoutlmv3/layoutlmv3.h"
+
+namespace plimsoll {
+namespace {
+
+nlohmann::json layoutlmv3_shape(int hidden, int layers, int heads, int intermediate, int coordinate, int shape) {
+  return {{"hidden_size", hidden},          {"num_hidden_layers", layers},
+          {"num_attention_heads", heads},   {"intermediate_size", intermediate},
+          {"coordinate_size", coordinate},  {"shape_size", shape},
+          {"max_position_embeddings", 514}, {"type_vocab_size", 1}};
+}
+
+nlohmann::json layoutlmv3_tiny() {
+  nlohmann::json keys = layoutlmv3_shape(96, 2, 3, 384, 16, 16);
+  keys["patch_size"] = 32;  // 49 patches in place of 196: text is what so small a model learns from
+  return keys;
+}
+
+nlohmann::json roberta_shape(int hidden, int layers, int heads, int intermediate) {
+  return {{"hidden_size", hidden},          {"num_hidden_layers", layers},
+          {"num_attention_heads", heads},   {"intermediate_size", intermediate},
+          {"max_position_embeddings", 514}, {"type_vocab_size", 1},
+          {"layer_norm_eps", 1e-5}};
+}
+
+}  // namespace
+
+const std::vector<Family>& all_families() {
+  static const std::vector<Family> families = {
+      {.model_type = "layoutlmv3",
+       .read = [](const ConfigReader& reader) { return layoutlmv3_encoder(read_layoutlmv3(reader)); },
+       .presets = {{"layoutlmv3-large", layoutlmv3_shape(1024, 24, 16, 4096, 171, 170), "microsoft/layoutlmv3-large"},
+                   {"layoutlmv3-base", layoutlmv3_shape(768, 12, 12, 3072, 128, 128), "microsoft/layoutlmv3-base"},
+                   {"layoutlmv3-small", layoutlmv3_shape(192, 6, 6, 768, 32, 32)},
+                   {"layoutlmv3-tiny", layoutlmv3_tiny()}}},
+      {.model_type = "bert",
+       .read = [](const ConfigReader& reader) { return bert_encoder(read_bert(reader, bert_kind())); },
+       .presets = {}},
+      {.model_type = "roberta",
+       .read = [](const ConfigReader& reader) { return bert_encoder(read_bert(reader, roberta_kind())); },
+       .presets = {{"roberta-large", roberta_shape(1024, 24, 16, 4096), "FacebookAI/roberta-large"},
+                   {"roberta-base", roberta_shape(768, 12, 12, 3072), "FacebookAI/roberta-base"},
+                   {"roberta-small", roberta_shape(192, 6, 6, 768)},
+                   {"roberta-tiny", roberta_shape(96, 2, 3, 384)}}},
+      {.model_type = "xlm-roberta",
+       .read = [](const ConfigReader& reader) { return bert_encoder(read_bert(reader, xlm_roberta_kind())); },
+       .presets = {}},
+  };
+  return families;
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,194 @@
+#include "families/model_config.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/counted.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/nearest.h"
+#include "families/families.h"
+#include "formats/json.h"
+
+namespace plimsoll {
+namespace {
+
+using nlohmann::json;
+
+std::vector<std::string> read_labels(const json& object, const ConfigReader& reader) {
+  std::vector<std::string> labels;
+  if (reader.has("id2label")) {
+    const json& names = object.at("id2label");
+    if (!names.is_object() || names.empty()) reader.fail("id2label", "the label list is unusable", "{\"0\": \"O\", …}");
+    labels.resize(names.size());
+    for (const auto& [key, name] : names.items()) {
+      const bool digits = !key.empty() && key.size() < 6 && key.find_first_not_of("0123456789") == std::string::npos;
+      const std::size_t id = digits ? std::stoul(key) : labels.size();
+      if (id >= labels.size() || !name.is_string() || name.get<std::string>().empty()) {
+        reader.fail("id2label", "the label list is unusable", fmt::format("names for ids 0 to {}", labels.size() - 1));
+      }
+      labels[id] = name.get<std::string>();
+    }
+    if (std::find(labels.begin(), labels.end(), "") != labels.end()) {
+      reader.fail("id2label", "a label id is missing", fmt::format("names for ids 0 to {}", labels.size() - 1));
+    }
+    return labels;
+  }
+  std::int64_t count = 2;  // PretrainedConfig's default
+  reader.integer("num_labels", count, 1, 100000);
+  for (std::int64_t i = 0; i < count; ++i) labels.push_back(fmt::format("LABEL_{}", i));
+  return labels;
+}
+
+const Family& family_of(const ConfigReader& reader) {
+  const json& object = reader.object();
+  const json found = object.is_object() ? object.value("model_type", json()) : json();
+  std::vector<std::string> known;
+  for (const Family& family : all_families()) {
+    if (found == family.model_type) return family;
+    known.push_back(fmt::format("\"{}\"", family.model_type));
+  }
+  std::string remedy = "use a directory of one of these families, as `transformers` saves it";
+  if (found.is_string()) {
+    std::vector<std::string> names;
+    for (const Family& family : all_families()) names.emplace_back(family.model_type);
+    if (const std::string near = nearest(found.get<std::string>(), names); !near.empty()) {
+      remedy += fmt::format("; \"{}\" is the nearest", near);
+    }
+  }
+  reader.fail("model_type", "the model's family is not known", fmt::format("{}", fmt::join(known, ", ")),
+              std::move(remedy));
+}
+
+struct FoundPreset {
+  const Family* family = nullptr;
+  const Preset* preset = nullptr;
+};
+FoundPreset find_preset(std::string_view name) {
+  for (const Family& family : all_families()) {
+    for (const Preset& preset : family.presets) {
+      if (preset.name == name) return {&family, &preset};
+    }
+  }
+  return {};
+}
+
+// Work of a token in the layers, up to a factor.
+std::int64_t work_of(const ModelConfig& config) {
+  return config.encoder->facts().hidden_size * static_cast<std::int64_t>(config.encoder->layer_outputs().size());
+}
+
+}  // namespace
+
+ModelConfig parse_config(const json& object, const std::string& where) {
+  const ConfigReader reader(object, where);
+  ModelConfig config;
+  config.encoder = family_of(reader).read(reader);
+  config.labels = read_labels(object, reader);
+  config.source = object;
+  return config;
+}
+
+ModelConfig read_config(const std::filesystem::path& model_dir) {
+  const std::filesystem::path path = model_dir / "config.json";
+  const std::string text = read_text_file(path, 1 << 24);
+  const json object = parse_json(text, path.string());
+  if (object.is_discarded()) {
+    throw DataError({.what = "config.json is not valid JSON",
+                     .where = path.string(),
+                     .found = counted(text.size(), "byte") + " that end early or break off",
+                     .allowed = "a JSON object as `transformers` saves it",
+                     .remedy = "copy the model directory again"});
+  }
+  return parse_config(object, path.string());
+}
+
+json config_json(const ModelConfig& config) {
+  json object = config.source;
+  object["model_type"] = config.encoder->model_type();
+  object["architectures"] = {fmt::format("{}ForTokenClassification", config.encoder->class_name())};
+  config.encoder->write_config(object);
+  json names = json::object(), ids = json::object();
+  for (std::size_t i = 0; i < config.labels.size(); ++i) {
+    names[std::to_string(i)] = config.labels[i];
+    ids[config.labels[i]] = i;
+  }
+  object["id2label"] = names;
+  object["label2id"] = ids;
+  object.erase("num_labels");
+  object.erase("torch_dtype");
+  object["dtype"] = "float32";
+  return object;
+}
+
+std::vector<std::string> preset_names() {
+  std::vector<std::string> names;
+  for (const Family& family : all_families()) {
+    std::transform(family.presets.rbegin(), family.presets.rend(), std::back_inserter(names),
+                   [](const Preset& preset) { return std::string(preset.name); });
+  }
+  return names;
+}
+
+std::string published_model(std::string_view preset) {
+  const FoundPreset found = find_preset(preset);
+  if (found.preset == nullptr) return {};
+  if (!found.preset->repository.empty()) return std::string(found.preset->repository);
+  const std::vector<Preset>& presets = found.family->presets;
+  const auto smallest =
+      std::find_if(presets.rbegin(), presets.rend(), [](const Preset& other) { return !other.repository.empty(); });
+  return smallest == presets.rend() ? std::string() : std::string(smallest->repository);
+}
+
+bool is_preset(std::string_view name) { return find_preset(name).preset != nullptr; }
+
+ModelConfig preset_config(std::string_view name, const std::optional<Vocabulary>& vocabulary) {
+  const FoundPreset found = find_preset(name);
+  if (found.preset == nullptr) {
+    throw UsageError({.what = "no such model preset",
+                      .where = "--model",
+                      .found = std::string(name),
+                      .allowed = fmt::format("a model directory, or one of {}", fmt::join(preset_names(), ", "))});
+  }
+  json object = found.preset->keys;
+  object["model_type"] = found.family->model_type;
+  object["id2label"] = {{"0", "O"}};
+  if (vocabulary) {
+    const std::int64_t published = !found.preset->repository.empty()
+                                       ? parse_config(object, std::string(name)).encoder->facts().vocab_size
+                                       : std::int64_t{0};
+    object["vocab_size"] = std::max(published, vocabulary->size);
+    object["pad_token_id"] = vocabulary->pad;
+    object["bos_token_id"] = vocabulary->bos;
+    object["eos_token_id"] = vocabulary->eos;
+  }
+  return parse_config(object, std::string(name));
+}
+
+std::vector<std::pair<std::string, ModelConfig>> smaller_presets(const ModelConfig& config) {
+  std::vector<std::pair<std::string, ModelConfig>> smaller;
+  for (const Family& family : all_families()) {
+    if (family.model_type != config.encoder->model_type()) continue;
+    for (const Preset& preset : family.presets) {
+      ModelConfig other = preset_config(preset.name);
+      if (work_of(other) >= work_of(config)) continue;
+      other.labels = config.labels;
+      smaller.emplace_back(preset.name, std::move(other));
+    }
+  }
+  return smaller;
+}
+
+ModelConfig calibration_config() {
+  json object = find_preset("layoutlmv3-base").preset->keys;
+  object["model_type"] = "layoutlmv3";
+  object["num_hidden_layers"] = 1;
+  object["vocab_size"] = 1000;
+  object["id2label"] = {{"0", "O"}};
+  return parse_config(object, "calibration");
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,58 @@
+// ModelConfig: a model directory's config.json as `transformers` writes it: the family's own part, the labels, and what
+// nobody here knows, which is written back unchanged.
+//
+//   const ModelConfig config = read_config("layoutlmv3-base");
+//   const ModelConfig preset = preset_config("roberta-small", Vocabulary{.size = 5000, .pad = 1});
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "model/definition.h"
+
+namespace plimsoll {
+
+struct ModelConfig {
+  std::shared_ptr<const Encoder> encoder;
+  std::vector<std::string> labels;                   // by id, from id2label
+  nlohmann::json source = nlohmann::json::object();  // as read
+
+  std::int64_t num_labels() const { return static_cast<std::int64_t>(labels.size()); }  // C
+};
+
+// Reads DIR/config.json. Throws DataError for a family that is not known, missing or senseless values, naming the key.
+ModelConfig read_config(const std::filesystem::path& model_dir);
+ModelConfig parse_config(const nlohmann::json& json, const std::string& where);
+
+// config.json for `transformers`: `source` with our values, labels and architecture put in.
+nlohmann::json config_json(const ModelConfig& config);
+
+// What a preset takes from its tokenizer.
+struct Vocabulary {
+  std::int64_t size = 0;
+  std::int32_t pad = 1, bos = 0, eos = 2;
+};
+
+// Shapes to train from scratch, "layoutlmv3-small" and so on; those of published models keep the rows of their word
+// embedding. UsageError for a name that is none.
+std::vector<std::string> preset_names();
+bool is_preset(std::string_view name);
+// Where weights of that shape are published, or of the preset's family: "microsoft/layoutlmv3-base".
+std::string published_model(std::string_view preset);
+ModelConfig preset_config(std::string_view name, const std::optional<Vocabulary>& vocabulary = {});
+
+// The presets of the same family with less work, the largest first, with that config's labels.
+std::vector<std::pair<std::string, ModelConfig>> smaller_presets(const ModelConfig& config);
+
+// A small model with every op of the published ones, each at about its size there: what a machine's speeds are measured
+// with.
+ModelConfig calibration_config();
+
+}  // namespace plimsoll

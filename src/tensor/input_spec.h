@@ -1,0 +1,77 @@
+// InputSpec: an array that a model's graph reads anew for each micro-batch. A family and a task declare theirs once
+// (model/definition.h); graphs, batches (data/batch.h), calibration and checks follow from the declaration. The names
+// below are those that a batch knows how to fill; what each holds is told in data/batch.h.
+//
+//   const InputSpec ids{.name = std::string(input::kInputIds), .type = {DType::kI32, {1024}}};
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "tensor/tensor.h"
+
+namespace plimsoll {
+
+namespace input {
+inline constexpr std::string_view kInputIds = "input_ids", kBbox = "bbox", kPositionIds = "position_ids",
+                                  kTokenTypeIds = "token_type_ids", kPixelValues = "pixel_values", kLabels = "labels",
+                                  kRowSource = "row_source", kTextRowIndex = "text_row_index",
+                                  kVisualRowIndex = "visual_row_index", kRowKeys = "row_keys",
+                                  kTextRowKeys = "text_row_keys", kSampleOffsets = "sample_offsets",
+                                  kRelativeCoordinates = "relative_coordinates", kKeyMask = "key_mask",
+                                  kTextRows = "text_rows", kVisualRows = "visual_rows", kPatchRows = "patch_rows",
+                                  kRows = "rows";
+// The scalars that every model's graph reads beside its arrays; a step sets them, not a batch.
+inline constexpr std::string_view kDropoutKey = "dropout_key", kLossScale = "loss_scale";
+}  // namespace input
+
+struct InputSpec {
+  // A micro-batch that uses every row holds this in the array, as far as time depends on it: calibration fills it so.
+  enum class Full : std::uint8_t {
+    kZeros,
+    kOnes,
+    kCount,    // one element: `count`
+    kOffsets,  // 0, then `count` in each element: the first sample has every row
+  };
+  std::string name;
+  TensorType type;
+  Full full = Full::kZeros;
+  std::int64_t count = 0;
+  friend bool operator==(const InputSpec&, const InputSpec&) = default;
+};
+
+// The picture that an encoder sees of a page; none: `size` is 0.
+struct ImageForm {
+  std::int64_t size = 0;  // pixels a side
+  std::int64_t patches_per_side = 0;
+  std::int64_t channels = 3;
+
+  std::int64_t patches() const { return patches_per_side * patches_per_side; }  // P
+  std::int64_t visual_tokens() const { return size == 0 ? 0 : 1 + patches(); }  // V
+  std::int64_t pixels() const { return channels * size * size; }
+  friend bool operator==(const ImageForm&, const ImageForm&) = default;
+};
+
+// How an encoder numbers tokens.
+struct TokenForm {
+  std::int32_t pad_id = 1;
+  // Of a page's first token. 0 (BERT): every token counts. Otherwise (RoBERTa) it is pad_id + 1: padding has position
+  // pad_id, wherever it stands, and does not count.
+  std::int32_t first_position = 2;
+  friend bool operator==(const TokenForm&, const TokenForm&) = default;
+};
+
+// Gives the positions of a sample's tokens, one after the other, as `transformers` computes them
+// (create_position_ids_from_input_ids; BERT: torch.arange).
+class PositionCounter {
+ public:
+  explicit PositionCounter(const TokenForm& form) : form_(form), next_(form.first_position) {}
+  std::int32_t next(std::int64_t id) { return form_.first_position > 0 && id == form_.pad_id ? form_.pad_id : next_++; }
+
+ private:
+  TokenForm form_;
+  std::int32_t next_;
+};
+
+}  // namespace plimsoll

@@ -1,0 +1,37 @@
+// Compiles the examples of src/families.
+#include <memory>
+
+#include "families/bert/bert.h"
+#include "families/layoutlmv3/layoutlmv3.h"
+#include "families/model_config.h"
+#include "families/parts/bert_config.h"
+#include "families/parts/bert_layers.h"
+
+namespace plimsoll::examples {
+
+void of_bert(const nlohmann::json& object) {
+#include "families/bert/bert.h.inc"
+}
+
+void of_bert_config(const nlohmann::json& object) {
+#include "families/parts/bert_config.h.inc"
+}
+
+void of_bert_layers(std::vector<ParameterSpec>& specs, const BertLayers& form, ModelBuilder& builder, ValueId embedded,
+                    const AttentionContext& context, ValueId rows) {
+#include "families/parts/bert_layers.h.inc"
+}
+
+void of_config_reader(const nlohmann::json& object) {
+#include "families/parts/config_reader.h.inc"
+}
+
+void of_layoutlmv3(const nlohmann::json& object) {
+#include "families/layoutlmv3/layoutlmv3.h.inc"
+}
+
+void of_model_config() {
+#include "families/model_config.h.inc"
+}
+
+}  // namespace plimsoll::examples

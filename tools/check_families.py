@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+"""Checks every family's logits and gradients of `plimsoll grad` against transformers, for each task that both have.
+
+  tools/check_families.py [--families bert,roberta] [--shape base] [--work build/families]
+
+Models have random weights of which none is 0 or 1, and padded pages; transformers computes in float64. The bars are
+those of LayoutLMv3 (tools/compare_grad.py). Prints a table a case; exit 1 if a bar fails.
+"""
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+from safetensors.torch import load_file
+
+import compare_grad
+import families
+import reference
+
+
+def compare(family, shape, folder, plimsoll):
+    model = families.make_model(family, shape, labels=7, seed=7)
+    batch = families.make_batch(model.config, lengths=(101, 60, 83), length=101, seed=8)
+    model.save_pretrained(folder / "model")
+    reference.write_tensors(batch, folder / "batch.safetensors")
+    command = [plimsoll, "grad", "--model", folder / "model", "--batch", folder / "batch.safetensors", "--output",
+               folder / "out.safetensors"]
+    completed = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    if completed.returncode:
+        sys.exit(f"{' '.join(map(str, command))}\nexit {completed.returncode}\n{completed.stdout}{completed.stderr}")
+    rows, errors = compare_grad.compare(load_file(folder / "out.safetensors"),
+                                        reference.loss_and_gradients(model.double(), batch))
+    print(f"{family}, token classification, {shape}")
+    good = compare_grad.print_rows(rows)
+    print(f"    worst gradient {errors[0][0]:.3g}  {errors[0][1]}")
+    return good
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--families", default=",".join(families.FAMILIES))
+    parser.add_argument("--shape", default="small", choices=families.SHAPES)
+    parser.add_argument("--work", default="build/families", type=Path)
+    parser.add_argument("--plimsoll", type=Path, default=reference.PLIMSOLL)
+    options = parser.parse_args()
+    good = True
+    for family in options.families.split(","):
+        folder = options.work / family
+        folder.mkdir(parents=True, exist_ok=True)
+        good = compare(family, options.shape, folder, options.plimsoll) and good
+    sys.exit(0 if good else 1)
+
+
+if __name__ == "__main__":
+    main()
