@@ -32,12 +32,12 @@ void run_grad(const Invocation& invocation, const GradOptions& options) {
     return print_json({{"loss", report.loss},
                        {"samples", report.samples},
                        {"tokens", report.tokens},
-                       {"labelled_tokens", report.labelled_tokens},
+                       {"loss_terms", report.loss_terms},
                        {"gradients", report.parameters},
                        {"output", options.output}});
   }
   print_line(fmt::format("loss {:.7f} over {} ({} of {}); logits and {} in {}", report.loss,
-                         counted(report.labelled_tokens, "labelled token"), counted(report.samples, "sample"),
+                         counted(report.loss_terms, "labelled token"), counted(report.samples, "sample"),
                          counted(report.tokens, "token"), counted(report.parameters, "gradient"), options.output));
 }
 

@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "cli/first_lines.h"
 #include "cli/outputs.h"
+#include "cli/run_options.h"
 #include "cli/usage.h"
 #include "train/model_bundle.h"
 #include "train/model_place.h"
@@ -18,7 +19,7 @@ namespace plimsoll {
 namespace {
 
 struct InitOptions {
-  std::string model, tokenizer, labels, output_dir;
+  std::string model, tokenizer, labels, task, problem_type, output_dir;
   std::uint64_t seed = 42;
 };
 
@@ -27,6 +28,7 @@ void run_init(const Invocation& invocation, const InitOptions& options) {
   refuse_replacing(
       {{"--output-dir", options.output_dir}},
       {{"--model", options.model}, {"the adapter's base model", bundle.base}, {"--tokenizer", options.tokenizer}});
+  set_task(bundle, options.task, options.problem_type);
   if (!options.labels.empty()) set_labels(bundle, LabelSet::parse(options.labels));
   make_model_directory(options.output_dir, "--output-dir");
   const DirectoryLock lock(options.output_dir, "--output-dir");
@@ -42,7 +44,7 @@ void run_init(const Invocation& invocation, const InitOptions& options) {
   if (invocation.json) return print_json({{"parameters", count}, {"output_dir", options.output_dir}});
   if (const std::string line = weights_line(bundle); !line.empty()) print_line(line);
   print_line(fmt::format("{}, {}, written to {}", counted(count, "parameter"),
-                         counted(bundle.config.num_labels(), "label"), options.output_dir));
+                         counted(bundle.config.task.num_labels(), "label"), options.output_dir));
 }
 
 }  // namespace
@@ -59,6 +61,7 @@ void add_init(CLI::App& app, Invocation& invocation) {
       ->required();
   command->add_option("--tokenizer", options->tokenizer, "tokenizer.json or its directory, instead of the model's own")
       ->type_name("PATH");
+  add_task_options(command, options->task, options->problem_type);
   command->add_option("--labels", options->labels, "Label names in order, separated by commas or in a file")
       ->type_name("NAMES");
   whole_number(command->add_option("--seed", options->seed, "Random seed of the new weights"), 0)

@@ -1,10 +1,8 @@
 #include <fmt/format.h>
 
-#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <set>
-#include <span>
 
 #include "base/counted.h"
 #include "base/error.h"
@@ -17,10 +15,8 @@
 #include "cli/run_options.h"
 #include "cli/usage.h"
 #include "data/image.h"
-#include "data/label_scheme.h"
 #include "draw/annotate.h"
 #include "fit/session.h"
-#include "train/metrics.h"
 #include "train/predictor.h"
 
 namespace plimsoll {
@@ -48,109 +44,6 @@ std::string picture_name(const std::string& id, std::set<std::string>& used) {
   return free + ".png";
 }
 
-// Label of each word of the page; a word that no window predicted is outside every entity.
-std::vector<std::string> label_names(const PagePrediction& prediction, const std::vector<std::string>& names,
-                                     std::size_t words) {
-  std::vector<std::string> labels(words, "O");
-  for (std::size_t w = 0; w < std::min(words, prediction.labels.size()); ++w) {
-    if (prediction.labels[w] >= 0) labels[w] = names[static_cast<std::size_t>(prediction.labels[w])];
-  }
-  return labels;
-}
-
-// Whole numbers as they were read: 12 and not 12.0.
-nlohmann::json box_json(const Box& box) {
-  nlohmann::json json = nlohmann::json::array();
-  for (const double value : box) {
-    const bool whole = std::floor(value) == value && std::abs(value) < 1e9;
-    json.push_back(whole ? nlohmann::json(static_cast<std::int64_t>(value)) : nlohmann::json(value));
-  }
-  return json;
-}
-
-Box united(Box a, const Box& b) {
-  return {std::min(a[0], b[0]), std::min(a[1], b[1]), std::max(a[2], b[2]), std::max(a[3], b[3])};
-}
-
-// What docs/predictions.md describes.
-nlohmann::json field_json(const Page& page, const WordSpan& span, const PagePrediction& prediction) {
-  std::string text;
-  float confidence = 1;
-  for (std::size_t w = span.begin; w < span.end; ++w) {
-    text += (w == span.begin ? "" : " ") + page.words[w];
-    confidence = std::min(confidence, prediction.probabilities[w]);
-  }
-  nlohmann::json field = {{"label", span.name},
-                          {"text", text},
-                          {"confidence", confidence},
-                          {"start_word", span.begin},
-                          {"end_word", span.end}};
-  if (page.boxes.empty()) return field;
-  Box box = page.boxes[span.begin];
-  nlohmann::json boxes = nlohmann::json::array();
-  for (std::size_t w = span.begin; w < span.end; ++w) {
-    box = united(box, page.boxes[w]);
-    boxes.push_back(box_json(page.boxes[w]));
-  }
-  field["box"] = box_json(box);
-  field["boxes"] = std::move(boxes);
-  return field;
-}
-
-bool is_predicted(const PagePrediction& prediction, std::size_t word) {
-  return word < prediction.labels.size() && prediction.labels[word] != kNoPrediction;
-}
-
-// `names`: of the model's labels.
-nlohmann::json page_json(const Page& page, const std::vector<std::string>& labels, const PagePrediction& prediction,
-                         const std::vector<std::string>& names, bool all_scores) {
-  nlohmann::json fields = nlohmann::json::array(), probabilities = fields, unpredicted = fields, scores = fields;
-  for (const WordSpan& span : entity_spans(labels, label_scheme(names))) {
-    fields.push_back(field_json(page, span, prediction));
-  }
-  for (std::size_t w = 0; w < page.words.size(); ++w) {
-    const bool predicted = is_predicted(prediction, w);
-    probabilities.push_back(predicted ? nlohmann::json(prediction.probabilities[w]) : nlohmann::json());
-    if (!predicted) unpredicted.push_back(w);
-    if (!all_scores) continue;
-    nlohmann::json of_word;  // null
-    if (predicted) {
-      const std::span<const float> all = std::span(prediction.scores).subspan(w * names.size(), names.size());
-      of_word = std::vector<float>(all.begin(), all.end());
-    }
-    scores.push_back(std::move(of_word));
-  }
-  nlohmann::json object = {{"id", page.id},    {"words", page.words},
-                           {"labels", labels}, {"probabilities", probabilities},
-                           {"fields", fields}, {"unpredicted_words", unpredicted}};
-  if (!page.image.empty()) object["image"] = page.image.string();
-  if (all_scores) {
-    object["label_names"] = names;
-    object["scores"] = scores;
-  }
-  return object;
-}
-
-// The page's boxes in pixels of its image, whatever the data gave.
-std::array<double, 4> pixel_box(const Page& page, std::size_t word, BoxFormat format) {
-  const Box& box = page.boxes[word];
-  if (format == BoxFormat::kPixel) return {box[0], box[1], box[2], box[3]};
-  const double x = page.width / 1000.0, y = page.height / 1000.0;
-  return {box[0] * x, box[1] * y, box[2] * x, box[3] * y};
-}
-
-void draw_page(const Page& page, const std::vector<std::string>& labels, const PagePrediction& prediction,
-               BoxFormat format, LabelScheme scheme, const fs::path& path) {
-  AnnotatedPage picture{.image = page.image, .output_png = path, .scheme = scheme};
-  for (std::size_t w = 0; w < page.words.size(); ++w) {
-    AnnotatedWord word{.box = pixel_box(page, w, format), .label = labels[w]};
-    if (w < prediction.probabilities.size()) word.confidence = prediction.probabilities[w];
-    if (w < page.labels.size()) word.gold_label = page.labels[w];
-    picture.words.push_back(std::move(word));
-  }
-  draw_annotated_page(picture);
-}
-
 void run_predict(const Invocation& invocation, RunOptions& options, const PredictOptions& predict) {
   options.resolve();
   refuse_replacing({{"--output", predict.output}, {"--draw", predict.draw_dir}}, options.inputs());
@@ -164,9 +57,11 @@ void run_predict(const Invocation& invocation, RunOptions& options, const Predic
   // the model reads.
   const bool draws = !predict.draw_dir.empty();
   const std::unique_ptr<PageSource> pages =
-      open_pages(options.data.data, {.label_names = bundle.config.labels,
+      open_pages(options.data.data, {.label_names = bundle.config.task.labels,
                                      .segment_boxes = options.data.segment_boxes,
-                                     .parts = draws ? PageParts() : page_parts(bundle.facts())});
+                                     .parts = draws ? PageParts() : page_parts(bundle.facts()),
+                                     .ignore_labels = !bundle.task().labels_words(),
+                                     .target = bundle.task().reader()});
   if (draws) {
     ImageLimits largest;
     for (std::size_t i = 0; i < pages->size(); ++i) largest.include(read_image_info(pages->read(i).image));
@@ -185,27 +80,26 @@ void run_predict(const Invocation& invocation, RunOptions& options, const Predic
     skipped.push_back({.page = error.page(), .problem = error.problem()});
     log_warning(fmt::format("skipping a page that cannot be read: {}", describe(skipped.back())));
   };
-  const PredictControl control{.on_bad_page = leave_out, .all_scores = predict.all_scores};
-  predict_pages(
-      session, bundle.definition(), *dataset, loader_options(options.memory),
-      [&](const PagePrediction& prediction) {
-        Page page = pages->read(prediction.page);
-        if (draws && page.width == 0) read_page_image_info(page);
-        const std::vector<std::string> labels = label_names(prediction, bundle.config.labels, page.words.size());
-        const std::string line = page_json(page, labels, prediction, bundle.config.labels, predict.all_scores).dump();
-        if (file) {
-          file->write(line + "\n");
-        } else {
-          print_line(line);
-        }
-        if (draws && (predict.draw_limit == 0 || done < predict.draw_limit)) {
-          draw_page(page, labels, prediction, options.data.box_format, label_scheme(bundle.config.labels),
-                    fs::path(predict.draw_dir) / picture_name(page.id, names));
-        }
-        for (std::size_t w = 0; w < page.words.size(); ++w) unpredicted += is_predicted(prediction, w) ? 0 : 1;
-        ++done;
-      },
-      control);
+  const std::unique_ptr<Predictions> predictions =
+      bundle.task().predictions(bundle.config.task, {.all_scores = predict.all_scores});
+  predict_pages(session, bundle.definition(), *dataset, loader_options(options.memory), *predictions,
+                {.on_bad_page = leave_out}, [&](std::uint32_t index) {
+                  Page page = pages->read(index);
+                  if (draws && page.width == 0) read_page_image_info(page);
+                  const std::string line = predictions->to_json(page).dump();
+                  if (file) {
+                    file->write(line + "\n");
+                  } else {
+                    print_line(line);
+                  }
+                  if (draws && (predict.draw_limit == 0 || done < predict.draw_limit)) {
+                    AnnotatedPage picture = predictions->drawing(page, options.data.box_format);
+                    picture.output_png = fs::path(predict.draw_dir) / picture_name(page.id, names);
+                    draw_annotated_page(picture);
+                  }
+                  unpredicted += predictions->unpredicted_words(page);
+                  ++done;
+                });
   if (file) file->close();
   log_skipped_pages(skipped);
   if (!skipped.empty()) invocation.exit_code = ExitCode::kData;

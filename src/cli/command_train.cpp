@@ -126,7 +126,8 @@ nlohmann::json summary_json(const RunPlan& plan, const TrainSummary& summary, st
   if (plan.host_budget_bytes > 0) object["host_measured_peak_bytes"] = peak_resident_bytes();
   if (summary.device_busy) object["device_busy"] = *summary.device_busy;
   if (summary.evaluation) {
-    object["f1"] = summary.evaluation->overall.f1;
+    const Scores::Metric& metric = summary.evaluation->scores.metrics.front();
+    object[metric.name] = metric.value;
     object["evaluation"] = to_json(*summary.evaluation);
   }
   if (summary.best_metric) {
@@ -184,7 +185,7 @@ void train_planned(const Invocation& invocation, const RunOptions& options, cons
     if (!device.summary.empty()) print_line(device.summary);
     print_line(run_line(bundle, *train, options.train));
     // A resumed run has the checkpoint's weights.
-    for (const std::string& line : {resume ? std::string() : weights_line(bundle), defaults_line(options)}) {
+    for (const std::string& line : {resume ? std::string() : weights_line(bundle), defaults_line(options, bundle)}) {
       if (!line.empty()) print_line(line);
     }
     print_line(plan_table(plan));
@@ -247,6 +248,7 @@ void run_train(const Invocation& invocation, RunOptions& options) {
   resolve_labels(bundle, options.model, options.data);
   choose_trained_parts(bundle, options.parts);
   check_weights(bundle);
+  metric_name(bundle, options.train.metric_for_best_model);  // refuses a name that the task lacks
   check_earlier_run(options, resume);
   const auto [train, evaluation] = open_pages_to_train(invocation, options, bundle, resume);
   if (resume) {

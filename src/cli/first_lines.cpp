@@ -4,13 +4,14 @@
 #include <fmt/ranges.h>
 
 #include "base/counted.h"
+#include "train/evaluation.h"
 
 namespace plimsoll {
 
 std::string run_line(const ModelBundle& bundle, const Dataset& train, const TrainOptions& options) {
   return fmt::format("{}: {}, {}; {} in {}; {} of {}", bundle.origin,
                      counted(parameter_count(bundle.specs()), "parameter"),
-                     counted(bundle.config.num_labels(), "label"), counted(train.source().size(), "page"),
+                     counted(bundle.config.task.num_labels(), "label"), counted(train.source().size(), "page"),
                      counted(train.size(), "window"), counted(updates_of(options, train), "update"),
                      counted(options.train_batch_size, "page"));
 }
@@ -28,7 +29,7 @@ std::string weights_line(const ModelBundle& bundle) {
       bundle.origin, published ? "the published model's shape only" : "no published weights", name, repository);
 }
 
-std::string defaults_line(const RunOptions& options) {
+std::string defaults_line(const RunOptions& options, const ModelBundle& bundle) {
   std::vector<std::string> differing;
   const auto add = [&](const char* option, const std::string& here, const char* there) {
     if (!options.given(option)) differing.push_back(fmt::format("{} {} (Hugging Face: {})", option, here, there));
@@ -39,7 +40,7 @@ std::string defaults_line(const RunOptions& options) {
   if (!options.eval_data.empty() && !options.given("--eval-steps")) {
     differing.emplace_back("an evaluation after each epoch (Hugging Face: none)");
   }
-  if (train.load_best_model_at_end) add("--metric-for-best-model", train.metric_for_best_model, "loss");
+  if (train.load_best_model_at_end) add("--metric-for-best-model", metric_name(bundle, ""), "loss");
   if (options.parts.lora_rank > 0) {
     add("--lora-alpha", fmt::format("{}, twice the rank", 2 * options.parts.lora_rank), "8");
   }

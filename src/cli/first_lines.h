@@ -17,6 +17,6 @@ std::string run_line(const ModelBundle& bundle, const Dataset& train, const Trai
 std::string weights_line(const ModelBundle& bundle);
 
 // The defaults that this run has and Trainer would not have, as options with Trainer's value behind them; empty: none.
-std::string defaults_line(const RunOptions& options);
+std::string defaults_line(const RunOptions& options, const ModelBundle& bundle);
 
 }  // namespace plimsoll

@@ -66,6 +66,12 @@ std::string loss_text(const Evaluation& evaluation) {
   return evaluation.loss ? fmt::format("loss {:.4f}", *evaluation.loss) : "no loss";
 }
 
+std::string metrics_text(const Scores& scores) {
+  std::string text;
+  for (const Scores::Metric& metric : scores.metrics) text += fmt::format("{} {:.4f}  ", metric.name, metric.value);
+  return text;
+}
+
 }  // namespace
 
 std::string plan_table(const RunPlan& plan) {
@@ -123,18 +129,25 @@ std::string duration_line(const RunPlan& plan, std::int64_t updates) {
 }
 
 std::string evaluation_table(const Evaluation& evaluation) {
-  std::string text = fmt::format("{:<16}{:>10}{:>10}{:>10}{:>10}\n", "label", "precision", "recall", "f1", "support");
-  const auto row = [&](const std::string& name, const EntityScores& scores) {
-    text += fmt::format("{:<16}{:>10.4f}{:>10.4f}{:>10.4f}{:>10}\n", name, scores.precision, scores.recall, scores.f1,
-                        scores.support);
-  };
-  for (const auto& [type, scores] : evaluation.per_label) row(type, scores);
-  row("all", evaluation.overall);
+  const Scores& scores = evaluation.scores;
+  std::string text;
+  if (!scores.labels.empty() || scores.all) {
+    std::size_t width = 16;
+    for (const Scores::Label& label : scores.labels) width = std::max(width, label.name.size() + 1);
+    text = fmt::format("{:<{}}{:>10}{:>10}{:>10}{:>10}\n", "label", width, "precision", "recall", "f1", "support");
+    const auto row = [&](const Scores::Label& label) {
+      text += fmt::format("{:<{}}{:>10.4f}{:>10.4f}{:>10.4f}{:>10}\n", label.name, width, label.precision, label.recall,
+                          label.f1, label.support);
+    };
+    for (const Scores::Label& label : scores.labels) row(label);
+    if (scores.all) row(*scores.all);
+  }
+  if (!scores.all) text += metrics_text(scores);
   text += fmt::format("{} over {} in {:.1f} s", loss_text(evaluation), counted(evaluation.pages, "page"),
                       evaluation.seconds);
-  if (evaluation.missed_words > 0) {
+  if (scores.missed_words > 0) {
     text += fmt::format("\n{} no prediction (cut off by --truncate, or without text) and counted as missed",
-                        counted(evaluation.missed_words, "labelled word has", "labelled words have"));
+                        counted(scores.missed_words, "labelled word has", "labelled words have"));
   }
   return text;
 }
@@ -191,8 +204,7 @@ void ProgressBar::on_step(const StepReport& r) {
 void ProgressBar::on_evaluation(const StepReport& r, const Evaluation& evaluation) {
   if (quiet_) return;
   clear();
-  write_error("evaluation at step {}: f1 {:.4f}  precision {:.4f}  recall {:.4f}  {}\n", r.step, evaluation.overall.f1,
-              evaluation.overall.precision, evaluation.overall.recall, loss_text(evaluation));
+  write_error("evaluation at step {}: {}{}\n", r.step, metrics_text(evaluation.scores), loss_text(evaluation));
 }
 
 void ProgressBar::on_checkpoint(const std::filesystem::path& path) {

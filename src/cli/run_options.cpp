@@ -1,12 +1,14 @@
 #include "cli/run_options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "base/bytes.h"
 #include "base/error.h"
 #include "cli/usage.h"
+#include "tasks/tasks.h"
 
 namespace plimsoll {
 namespace {
@@ -42,7 +44,22 @@ void add_model_options(CLI::App* command, RunOptions& o, bool presets) {
       ->type_name("DIR");
 }
 
+void add_task_options(CLI::App* command, std::string& task, std::string& problem_type) {
+  command
+      ->add_option("--task", task,
+                   fmt::format("What is trained: {} (default: what the model was trained for; a preset: the first). "
+                               "Another than the model's gives it a new head",
+                               fmt::join(task_names(), ", ")))
+      ->type_name("TASK");
+  one_of(command->add_option("--problem-type", problem_type,
+                             "Of classes of pages: single_label_classification (a name a page), "
+                             "multi_label_classification (a list), regression (a number); default: as the data is"),
+         {"single_label_classification", "multi_label_classification", "regression"})
+      ->type_name("TYPE");
+}
+
 void add_label_option(CLI::App* command, RunOptions& o) {
+  add_task_options(command, o.model.task, o.model.problem_type);
   command
       ->add_option("--labels", o.model.labels,
                    "Label names in order, separated by commas or in a file (default: the model's, else the data's). "
@@ -248,11 +265,11 @@ void add_log_options(CLI::App* command, RunOptions& o) {
       ->capture_default_str();
   command->add_flag("--load-best-model-at-end", t.load_best_model_at_end,
                     "Save the model of the best evaluation, not of the last update");
-  one_of(command->add_option("--metric-for-best-model", t.metric_for_best_model,
-                             "The metric that decides which model is best: f1, precision, recall or loss"),
-         {"f1", "precision", "recall", "loss", "eval_f1", "eval_precision", "eval_recall", "eval_loss"})
-      ->type_name("NAME")
-      ->capture_default_str();
+  command
+      ->add_option("--metric-for-best-model", t.metric_for_best_model,
+                   "The metric that decides which model is best: loss, or one of the task's (words: f1, precision, "
+                   "recall; pages: accuracy, f1_macro, f1_micro, or mse, mae; default: the first)")
+      ->type_name("NAME");
   command
       ->add_option("--resume-from-checkpoint", o.resume_from_checkpoint,
                    "latest (or True), or a checkpoint-N directory: continue bit for bit; latest with no checkpoint "

@@ -72,6 +72,8 @@ Device open_run_device(const Invocation& invocation, RunOptions& options);
 
 // Each begins a heading of its own in --help. `presets`: false where a model without trained weights makes no sense.
 void add_model_options(CLI::App* command, RunOptions& options, bool presets = true);
+// --task and --problem-type.
+void add_task_options(CLI::App* command, std::string& task, std::string& problem_type);
 void add_label_option(CLI::App* command, RunOptions& options);
 void add_data_options(CLI::App* command, RunOptions& options);
 void add_evaluation_data_option(CLI::App* command, RunOptions& options, const std::string& description);

@@ -69,7 +69,7 @@ nlohmann::json run_record(const CLI::App& command, const ModelBundle& bundle, co
       {"plimsoll", PLIMSOLL_VERSION},
       {"options", options_json(command)},
       {"machine", {{"processor", processor_name()}, {"device", device}}},
-      {"labels", bundle.config.labels},
+      {"labels", bundle.config.task.labels},
       {"fingerprints",
        {{"data", data_json(train)},
         {"model", weights_json(bundle.weights.get())},

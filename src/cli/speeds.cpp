@@ -19,7 +19,7 @@
 #include "families/model_config.h"
 #include "fit/calibration.h"
 #include "formats/json.h"
-#include "tasks/token_classification/head.h"
+#include "tasks/tasks.h"
 
 namespace plimsoll {
 namespace {
@@ -93,7 +93,7 @@ fs::path cache_directory() {
 
 OpSpeeds calibrate(const Device& device, DType precision) {
   const ModelConfig sample = calibration_config();
-  const ModelDefinition model = token_classification(sample.encoder, sample.num_labels());
+  const ModelDefinition model = task_of(sample.task).model(sample.encoder, sample.task);
   const OpSpeeds speeds = measure_speeds(*device.backend, model, precision);
   nlohmann::json json = speeds_json(speeds);
   json["version"] = kVersion;

@@ -90,7 +90,13 @@ Batch::Batch(const BatchShape& shape, const PixelValues& values) : shape_(shape)
   bbox_ = take(input::kBbox, 4 * text);
   position_ids_ = take(input::kPositionIds, text);
   token_type_ids_ = take(input::kTokenTypeIds, text);
-  labels_ = take(input::kLabels, text);
+  for (const auto& [name, view] : tensors_) {
+    if (!std::ranges::find(shape_.inputs, name, &InputSpec::name)->is_target) continue;
+    check(view.shape()[0] == samples, [&] { return fmt::format("target '{}' has the batch's capacity", name); });
+    targets_.push_back(view);
+    ++known;
+  }
+  if (targets_.empty()) labels_ = take(input::kLabels, text);
   row_source_ = take(input::kRowSource, rows);
   text_row_index_ = take(input::kTextRowIndex, text);
   visual_row_index_ = take(input::kVisualRowIndex, visual);
@@ -99,7 +105,11 @@ Batch::Batch(const BatchShape& shape, const PixelValues& values) : shape_(shape)
   row_keys_ = take(input::kRowKeys, 2 * rows);
   text_row_keys_ = take(input::kTextRowKeys, 2 * text);
   key_mask_ = take(input::kKeyMask, rows);
-  counts_ = {take(input::kTextRows, 1), take(input::kVisualRows, 1), take(input::kPatchRows, 1), take(input::kRows, 1)};
+  first_rows_ = take(input::kFirstRows, samples);
+  first_row_of_ = take(input::kFirstRowOf, rows);
+  sample_keys_ = take(input::kSampleKeys, 2 * samples);
+  counts_ = {take(input::kTextRows, 1), take(input::kVisualRows, 1), take(input::kPatchRows, 1), take(input::kRows, 1),
+             take(input::kSamples, 1)};
   if (const auto found = std::ranges::find(tensors_, input::kPixelValues, &NamedTensor::first);
       found != tensors_.end()) {
     pixels_ = found->second;
@@ -126,16 +136,27 @@ TensorView Batch::tensor(std::string_view name) const {
 
 void Batch::begin(const MicroBatchInfo& info) {
   info_ = info;
-  samples_ = text_rows_ = visual_rows_ = labelled_tokens_ = 0;
+  samples_ = text_rows_ = visual_rows_ = loss_terms_ = 0;
   references_.clear();
   std::memset(storage_.get(), 0, index_bytes_);
   std::fill(labels_.begin(), labels_.end(), kIgnoredLabel);
+  std::ranges::fill(first_rows_, -1);
+  std::ranges::fill(first_row_of_, -1);
+  for (const TensorView& target : targets_) {
+    if (target.dtype() == DType::kI32) std::ranges::fill(target.span<std::int32_t>(), kIgnoredLabel);
+  }
   std::fill(predicts_.begin(), predicts_.end(), kNoWord);
 }
 
 void Batch::add_text_row(const TextToken& token, std::int32_t key) {
   check(text_rows_ < shape_.max_text_rows, "a batch's capacity suffices for its text");
   const std::int64_t text = text_rows_, row = text_rows_ + visual_rows_;
+  if (row == sample_offsets_[static_cast<std::size_t>(samples_)]) {
+    check(samples_ < shape_.max_samples, "a batch's capacity suffices for a sample");
+    set_row(first_rows_, samples_, static_cast<std::int32_t>(row));
+    set_row(first_row_of_, row, static_cast<std::int32_t>(samples_));
+    set_row<2>(sample_keys_, samples_, {key, token.coordinate});
+  }
   set_row(input_ids_, text, token.id);
   set_row(bbox_, text, token.box);
   set_row(position_ids_, text, token.position);
@@ -148,7 +169,7 @@ void Batch::add_text_row(const TextToken& token, std::int32_t key) {
   set_row<2>(row_keys_, row, {key, token.coordinate});
   set_row<2>(text_row_keys_, text, {key, token.coordinate});
   set_row(key_mask_, row, token.mask);
-  labelled_tokens_ += token.label != kIgnoredLabel ? 1 : 0;
+  loss_terms_ += token.label != kIgnoredLabel ? 1 : 0;
   ++text_rows_;
 }
 
@@ -192,8 +213,22 @@ std::int64_t Batch::add(const EncodedExample& example, const SampleReference& re
                   .box = {}},
                  key);
   }
+  set_targets(example.targets);
+  if (!targets_.empty()) loss_terms_ += example.loss_terms;
   close_sample(reference, key);
   return samples_ - 1;
+}
+
+void Batch::set_targets(std::span<const std::int32_t> values) {
+  if (values.empty()) return;
+  for (const TensorView& target : targets_) {
+    const auto each = static_cast<std::size_t>(target.elements() / shape_.max_samples);
+    check(values.size() >= each, "an example has as many targets as the task's head reads");
+    std::ranges::copy(std::as_bytes(values.first(each)),
+                      target.byte_span().begin() + static_cast<std::ptrdiff_t>(4 * each) * samples_);
+    values = values.subspan(each);
+  }
+  check(values.empty(), "an example has as many targets as the task's head reads");
 }
 
 template <typename T>
@@ -226,7 +261,8 @@ void Batch::finish() {
     const std::size_t sample_bytes = pixels_.bytes() / static_cast<std::size_t>(shape_.max_samples);
     std::ranges::fill(pixels_.byte_span().subspan(used * sample_bytes), std::byte{0});
   }
-  const std::int64_t counts[] = {text_rows_, visual_rows_, samples_ * shape_.image.patches(), rows()};
+  const std::int64_t counts[] = {text_rows_, visual_rows_, samples_ * shape_.image.patches(), rows(),
+                                 samples_};
   for (std::size_t i = 0; i < std::size(counts); ++i) set_row(counts_[i], 0, static_cast<std::int32_t>(counts[i]));
 }
 

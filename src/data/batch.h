@@ -9,7 +9,8 @@
 //   text rows (Nt)      | text of sample 0 | text of sample 1 | unused |
 //   visual rows (Nv)    | visual of 0 | visual of 1 | unused |
 //
-// Invariant: what is unused holds 0 (labels: -100), so that a batch's bytes depend on its examples alone.
+// Invariant: what is unused holds 0 (labels and other targets of integers: -100), so that a batch's bytes depend on its
+// examples alone.
 //
 //   Batch batch(shape, processor.values());  // train/batch_shape.h makes a model's shape
 //   batch.begin(info);  dataset.load(17, scratch, example, batch.pixel_bytes(0));
@@ -68,7 +69,7 @@ struct MicroBatchInfo {
   std::uint32_t micro_batch = 0;        // within the update
   std::uint32_t micro_batches = 1;      // of the update
   std::int64_t samples_in_update = 0;   // the effective batch
-  std::int64_t labelled_in_update = 0;  // what the update's loss is divided by
+  std::int64_t loss_terms_in_update = 0;  // what the update's loss is divided by
   friend bool operator==(const MicroBatchInfo&, const MicroBatchInfo&) = default;
 };
 
@@ -106,7 +107,10 @@ class Batch {
   //   row_keys[N,2], text_row_keys[Nt,2]: sample's index within the effective batch, token coordinate (text token t: t,
   //     visual token v: 65536 + v)
   //   key_mask[N]: 1 attend, 0 for pad tokens (and unused rows)
-  //   text_rows, visual_rows, patch_rows, rows [1]: how much is used
+  //   first_rows[B]: the first row in N of each sample (-1 where no sample is); first_row_of[N]: the sample whose first
+  //     row this is, -1 elsewhere; sample_keys[B,2]: the first row's row_keys
+  //   text_rows, visual_rows, patch_rows, rows, samples [1]: how much is used
+  // Inputs that are targets hold what the examples bring.
   std::span<const NamedTensor> tensors() const { return tensors_; }
   // f32[B,3,size,size] whatever the batch holds; 0 where no sample is.
   void write_pixels(std::span<float> out) const;
@@ -119,8 +123,8 @@ class Batch {
   std::int64_t samples() const { return samples_; }
   std::int64_t text_rows() const { return text_rows_; }
   std::int64_t rows() const { return text_rows_ + samples_ * shape_.image.visual_tokens(); }
-  // Text rows with a label other than -100.
-  std::int64_t labelled_tokens() const { return labelled_tokens_; }
+  // Numbers that the batch's loss is a sum of: text rows with a label other than -100, or what the task says.
+  std::int64_t loss_terms() const { return loss_terms_; }
   // One per sample.
   std::span<const SampleReference> references() const { return references_; }
   // Per text row: the word whose prediction is read from it, or kNoWord.
@@ -136,6 +140,8 @@ class Batch {
     std::int32_t type = 0;
   };
   void add_text_row(const TextToken& token, std::int32_t key);
+  // Copies a sample's targets: all inputs' one after the other. -100 and 0 for a sample that brings none.
+  void set_targets(std::span<const std::int32_t> values);
   // The visual rows behind a sample's text, and the sample's end.
   void close_sample(const SampleReference& reference, std::int32_t key);
 
@@ -151,14 +157,16 @@ class Batch {
   std::vector<NamedTensor> tensors_;
   // The arrays themselves, within storage_; empty where the model declares none.
   std::span<std::int32_t> input_ids_, bbox_, position_ids_, token_type_ids_, labels_, row_source_, text_row_index_,
-      visual_row_index_, sample_offsets_, relative_coordinates_, row_keys_, text_row_keys_, key_mask_;
-  std::array<std::span<std::int32_t>, 4> counts_;
+      visual_row_index_, sample_offsets_, relative_coordinates_, row_keys_, text_row_keys_, key_mask_, first_rows_,
+      first_row_of_, sample_keys_;
+  std::array<std::span<std::int32_t>, 5> counts_;
+  std::vector<TensorView> targets_;
   PixelValues values_;
   TensorView pixels_;
   std::vector<std::int32_t> predicts_;
   std::vector<SampleReference> references_;
   MicroBatchInfo info_;
-  std::int64_t samples_ = 0, text_rows_ = 0, visual_rows_ = 0, labelled_tokens_ = 0;
+  std::int64_t samples_ = 0, text_rows_ = 0, visual_rows_ = 0, loss_terms_ = 0;
 };
 
 }  // namespace plimsoll

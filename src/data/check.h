@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,6 +41,8 @@ struct CheckOptions {
   BoxFormat box_format = BoxFormat::kPixel;
   const LabelSet* labels = nullptr;      // absent: any label name is accepted
   bool labels_required = false;          // training and evaluation
+  bool words_labelled = true;            // the labels are of words; false: of whole pages
+  std::shared_ptr<const Targets> targets{};  // absent: the task's own targets are not checked
   const WordEncoder* encoder = nullptr;  // absent: tokens are not checked
   std::int64_t vocab_size = 0;           // rows of the word embedding; 0: unknown
   WindowOptions windows{};
@@ -82,7 +85,8 @@ struct BoxExtent {
 
 struct CheckReport : CheckCounts {
   Findings findings;
-  std::map<std::string, std::uint64_t> labels;  // occurrences
+  bool words_labelled = true;                   // what CheckOptions says
+  std::map<std::string, std::uint64_t> labels;  // occurrences, on words or pages
   // Hash of words and boxes -> page, for pages with enough of them; sorted.
   std::vector<std::pair<std::uint64_t, std::uint32_t>> contents;
 };

@@ -122,22 +122,30 @@ void DataSetChecker::check_twice(const PageFacts& page) {
 
 CheckReport DataSetChecker::finish() {
   check_labels();
-  check_scheme();
+  if (options_.words_labelled) check_scheme();
   check_box_habits();
   check_tokens();
+  report_.words_labelled = options_.words_labelled;
   report_.contents.assign(contents_.begin(), contents_.end());
   std::ranges::sort(report_.contents);
   return std::move(report_);
 }
 
+// Classes of pages are whole names: "B-grade" has no tag.
+LabelScheme DataSetChecker::scheme_of(const std::vector<std::string>& names) const {
+  return options_.words_labelled ? label_scheme(names) : LabelScheme::kPlain;
+}
+
 void DataSetChecker::check_labels() {
-  constexpr std::uint64_t kFewestWords = 100, kDominantPercent = 95;
+  constexpr std::uint64_t kFewestWords = 100, kFewestPages = 20, kDominantPercent = 95;
+  const bool of_words = options_.words_labelled;
+  const char* const unit = of_words ? "word" : "page";
   std::uint64_t all = 0;
   for (const auto& [label, count] : report_.labels) all += count;
-  if (all < kFewestWords) return;  // too few words to judge labels by
+  if (all < (of_words ? kFewestWords : kFewestPages)) return;  // too few to judge labels by
   const std::string where = listed(source_.paths());
   if (options_.labels != nullptr) {
-    const LabelScheme scheme = label_scheme(options_.labels->names());
+    const LabelScheme scheme = scheme_of(options_.labels->names());
     const std::set<std::string> seen = entities_in(report_.labels, scheme);
     std::set<std::string> said;
     for (const std::string& label : options_.labels->names()) {
@@ -147,7 +155,7 @@ void DataSetChecker::check_labels() {
       report_.findings.add(Severity::kWarning, "label-unused",
                            {.what = "a label of the label set never occurs",
                             .where = where,
-                            .found = fmt::format("no word labelled {} among {}", label, all),
+                            .found = fmt::format("no {} labelled {} among {}", unit, label, all),
                             .allowed = "examples of every label",
                             .remedy = "add pages that have it, or remove it from the label set"});
     }
@@ -156,10 +164,10 @@ void DataSetChecker::check_labels() {
     if (100 * count <= kDominantPercent * all) continue;
     report_.findings.add(
         Severity::kWarning, "class-dominant",
-        {.what = "nearly all words have the same label",
+        {.what = fmt::format("nearly all {}s have the same label", unit),
          .where = where,
          .found = fmt::format("{} on {:.1f} % of {}", label,
-                              100.0 * static_cast<double>(count) / static_cast<double>(all), counted(all, "word")),
+                              100.0 * static_cast<double>(count) / static_cast<double>(all), counted(all, unit)),
          .allowed = fmt::format("at most {} %", kDominantPercent),
          .remedy = "check that labels were read correctly; use F1 per label, because accuracy is meaningless here"});
   }
@@ -277,7 +285,7 @@ Findings compare_data(const CheckedData& train, const CheckedData& evaluation, s
   }
   std::vector<std::string> names = names_of(train.report.labels);
   for (const std::string& name : names_of(evaluation.report.labels)) names.push_back(name);
-  const LabelScheme scheme = label_scheme(names);
+  const LabelScheme scheme = train.report.words_labelled ? label_scheme(names) : LabelScheme::kPlain;
   const std::set<std::string> known = entities_in(train.report.labels, scheme);
   for (const std::string& entity : entities_in(evaluation.report.labels, scheme)) {
     if (known.empty() || known.count(entity) > 0) continue;

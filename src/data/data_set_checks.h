@@ -21,6 +21,7 @@ class DataSetChecker {
 
  private:
   void check_twice(const PageFacts& page);
+  LabelScheme scheme_of(const std::vector<std::string>& names) const;
   void check_labels();
   void check_scheme();
   void check_box_habits();

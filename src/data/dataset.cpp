@@ -99,6 +99,9 @@ void Dataset::add_to_fingerprint(const EncodedExample& example) {
     fingerprint_.tokens = hash_bytes(bytes, fingerprint_.tokens);
   }
   fingerprint_.labels = hash_bytes(std::as_bytes(std::span(example.labels)), fingerprint_.labels);
+  if (!example.targets.empty()) {
+    fingerprint_.labels = hash_bytes(std::as_bytes(std::span(example.targets)), fingerprint_.labels);
+  }
 }
 
 void Dataset::scan() {
@@ -131,8 +134,8 @@ void Dataset::scan() {
       encode(example, scratch, encoded);
       if (cached) add_to_key(encoded, key);
       add_to_fingerprint(encoded);
-      const auto ignored = std::count(encoded.labels.begin(), encoded.labels.end(), kIgnoredLabel);
-      example.labelled = static_cast<std::uint16_t>(example.tokens - ignored);
+      example.loss_terms = static_cast<std::uint16_t>(encoded.loss_terms);
+      targets_ = encoded.targets.size();
       longest_example_ = std::max(longest_example_, static_cast<int>(example.tokens));
       examples_.push_back(example);
     }
@@ -250,6 +253,12 @@ void Dataset::encode(const Example& example, const Scratch& scratch, EncodedExam
   out.bbox.push_back(Box1000{});
   out.labels.push_back(kIgnoredLabel);
   out.predicts.push_back(kNoWord);
+  out.targets.clear();
+  out.loss_terms = std::ssize(out.labels) - std::count(out.labels.begin(), out.labels.end(), kIgnoredLabel);
+  if (options_.targets) {
+    options_.targets->encode({.page = page, .tokens = tokens, .windows = scratch.windows, .index = example.window},
+                             out);
+  }
 }
 
 std::int32_t Dataset::label_of(const Page& page, std::size_t word) const {

@@ -22,6 +22,7 @@
 #include "data/labels.h"
 #include "data/page_cache.h"
 #include "data/page_source.h"
+#include "data/targets.h"
 #include "data/windows.h"
 
 namespace plimsoll {
@@ -35,7 +36,7 @@ struct Example {
   std::uint16_t window = 0;    // index within the page
   std::uint16_t windows = 1;   // number of windows of the page
   std::uint16_t tokens = 0;    // including <s> and </s>
-  std::uint16_t labelled = 0;  // tokens whose label is not -100
+  std::uint16_t loss_terms = 0;  // numbers that the loss is a mean of: labelled tokens, or what a task says
 };
 static_assert(sizeof(Example) == 16);
 
@@ -45,13 +46,15 @@ struct MissedWord {
   std::int32_t label = 0;
 };
 
-// Tokens of one window; all spans of equal length, `Example::tokens`.
+// One window: its tokens, all spans of equal length, `Example::tokens`; and what it is trained towards.
 struct EncodedExample {
   std::vector<std::int32_t> input_ids;
   std::vector<Box1000> bbox;           // [0, 0, 0, 0] for <s> and </s>
   std::vector<std::int32_t> labels;    // of a word's first token; -100 elsewhere
   std::vector<std::int32_t> predicts;  // the word whose prediction is read here, kNoWord elsewhere: a word's first
                                        // token in the window that owns it
+  std::vector<std::int32_t> targets;   // of the task (data/targets.h); empty: none
+  std::int64_t loss_terms = 0;
 };
 
 // A directory for preprocessed pages, so that the next epoch and the next run need not prepare them again.
@@ -66,6 +69,8 @@ struct DatasetOptions {
   WindowOptions windows{};
   // If absent, labels are not read and every label is -100 (prediction).
   std::optional<LabelSet> labels{};
+  // The task's own targets; nullptr: none.
+  std::shared_ptr<const Targets> targets{};
   // Keeps labels only in the window that owns the word, so that each word counts once (evaluation).
   bool label_owned_words_only = false;
   CacheOptions cache{};
@@ -162,6 +167,7 @@ class Dataset {
   std::vector<MissedWord> missed_;  // in the order of pages
   ImageLimits image_limits_;
   std::unique_ptr<PageCache> cache_;
+  std::size_t targets_ = 0;  // numbers in each example's `targets`
   std::uint64_t lost_words_ = 0;
   int longest_example_ = 0;
   DatasetFingerprint fingerprint_;

@@ -14,13 +14,18 @@ namespace {
 // A token has an id, four coordinates, a label and the word that it predicts.
 constexpr std::size_t kTokenBytes = 7 * sizeof(std::int32_t);
 
-// Visits the arrays of an example in their order in an entry.
+// Visits the arrays of an example in their order in an entry: those with a number a token, then its targets.
 template <typename Example, typename Visit>
-void for_arrays(Example& example, const Visit& visit) {
+void for_token_arrays(Example& example, const Visit& visit) {
   visit(example.input_ids);
   visit(example.bbox);
   visit(example.labels);
   visit(example.predicts);
+}
+template <typename Example, typename Visit>
+void for_arrays(Example& example, const Visit& visit) {
+  for_token_arrays(example, visit);
+  visit(example.targets);
 }
 
 template <typename T>
@@ -53,7 +58,7 @@ std::filesystem::path Dataset::cache_path() const {
   for (const std::filesystem::path& path : source_->paths()) {
     text += (text.empty() ? "" : "\n") + std::filesystem::absolute(path).lexically_normal().string();
   }
-  const int use = (options_.labels ? 1 : 0) + (options_.label_owned_words_only ? 2 : 0);
+  const int use = (options_.labels ? 1 : 0) + (options_.label_owned_words_only ? 2 : 0) + (options_.targets ? 4 : 0);
   const std::uint64_t hash = hash_bytes(std::as_bytes(std::span(text)), static_cast<std::uint64_t>(use));
   const std::string name = std::filesystem::absolute(source_->paths().front()).lexically_normal().stem().string();
   return options_.cache.directory / fmt::format("{}-{:016x}.pages", name, hash);
@@ -63,7 +68,9 @@ void Dataset::open_cache(CacheKey key) {
   const std::string image = processor_.config().to_json();
   key.add(std::as_bytes(std::span(image)));
   std::vector<std::uint64_t> entry_bytes(source_->size(), pixel_count());
-  for (const Example& example : examples_) entry_bytes[example.page] += example.tokens * kTokenBytes;
+  for (const Example& example : examples_) {
+    entry_bytes[example.page] += example.tokens * kTokenBytes + targets_ * sizeof(std::int32_t);
+  }
   std::vector<std::uint32_t> first(source_->size());  // the first example of each page
   for (std::size_t i = examples_.size(); i-- > 0;) first[examples_[i].page] = static_cast<std::uint32_t>(i);
   ByteGate decoding(kDecodingBytes);
@@ -95,13 +102,15 @@ bool Dataset::load_cached(std::size_t index, EncodedExample& out, std::span<std:
     if (!pixels.empty()) std::memcpy(pixels.data(), entry.data(), pixels.size());
     std::size_t before = 0;  // tokens in the page's earlier windows
     for (std::size_t i = 1; i <= example.window; ++i) before += examples_[index - i].tokens;
-    entry = entry.subspan(pixel_count() + before * kTokenBytes);
+    entry = entry.subspan(pixel_count() + before * kTokenBytes + example.window * targets_ * sizeof(std::int32_t));
+    for_token_arrays(out, [&](auto& array) { array.resize(example.tokens); });
+    out.targets.resize(targets_);
     for_arrays(out, [&](auto& array) {
-      array.resize(example.tokens);
       const auto bytes = std::as_writable_bytes(std::span(array));
       std::memcpy(bytes.data(), entry.data(), bytes.size());
       entry = entry.subspan(bytes.size());
     });
+    out.loss_terms = example.loss_terms;
   });
 }
 

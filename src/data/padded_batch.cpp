@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "base/error.h"
 #include "data/tensor_checks.h"
@@ -26,11 +27,23 @@ void refuse(const Findings& findings, const std::string& where) {
 
 }  // namespace
 
+TensorType target_type(const InputSpec& target, std::int64_t samples) {
+  const bool is_integer = target.type.dtype == DType::kI32;
+  const std::int64_t each = target.type.shape.elements() / target.type.shape[0];
+  return {is_integer ? DType::kI64 : DType::kF32, each == 1 ? Shape{samples} : Shape{samples, each}};
+}
+
 PaddedSize padded_size(const PaddedTensors& tensors, const ImageForm& image, const std::string& where) {
   Findings findings;
   check_tensor_types(tensors, image.size, where, findings);
   refuse(findings, where);
   return {.samples = tensors.input_ids.shape()[0], .tokens = tensors.input_ids.shape()[1]};
+}
+
+// What a loss over these is a mean of: every number, but for integers of -100.
+std::int64_t terms_of(const TensorView& target) {
+  if (target.dtype() != DType::kI64) return target.elements();
+  return std::ranges::count_if(target.span<std::int64_t>(), [](std::int64_t value) { return value != kIgnoredLabel; });
 }
 
 // Fills Batch's rows; it is a class so that Batch can befriend it.
@@ -62,6 +75,7 @@ class PaddedBatchPacker {
         token.coordinate = static_cast<std::int32_t>(t);
         batch.add_text_row(token, key);
       }
+      set_targets(tensors, b, batch);
       batch.close_sample({.example = static_cast<std::uint32_t>(b), .page = static_cast<std::uint32_t>(b)}, key);
       if (batch.pixels_.raw() == nullptr) continue;
       const auto count = static_cast<std::size_t>(batch.shape_.image.pixels());
@@ -69,7 +83,28 @@ class PaddedBatchPacker {
                         batch.pixels(b).begin());
     }
     batch.finish();
-    batch.info_.labelled_in_update = batch.labelled_tokens();
+    for (const PaddedTarget& target : tensors.targets) {
+      if (target.tensor.raw() != nullptr) batch.loss_terms_ += terms_of(target.tensor);
+    }
+    batch.info_.loss_terms_in_update = batch.loss_terms();
+  }
+
+ private:
+  // The targets of sample b, as an example brings them.
+  static void set_targets(const PaddedTensors& tensors, std::int64_t b, Batch& batch) {
+    std::vector<std::int32_t> values;
+    for (const auto& [input, tensor] : tensors.targets) {
+      const std::int64_t each = input.type.shape.elements() / input.type.shape[0];
+      for (std::int64_t i = b * each; i < (b + 1) * each; ++i) {
+        if (input.type.dtype == DType::kF32) {
+          values.push_back(tensor.raw() == nullptr ? 0 : std::bit_cast<std::int32_t>(tensor.data<float>()[i]));
+        } else {
+          values.push_back(tensor.raw() == nullptr ? kIgnoredLabel
+                                                   : static_cast<std::int32_t>(tensor.data<std::int64_t>()[i]));
+        }
+      }
+    }
+    batch.set_targets(values);
   }
 };
 

@@ -7,11 +7,21 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "data/batch.h"
 #include "tensor/tensor.h"
 
 namespace plimsoll {
+
+// A target of a task as the model declares it for B samples, and its tensor: integers as i64; empty: none is given.
+struct PaddedTarget {
+  InputSpec input;
+  TensorView tensor{};
+};
+
+// A target's tensor as `transformers` takes it for B samples: integers as i64, one number a sample as [B].
+TensorType target_type(const InputSpec& target, std::int64_t samples);
 
 // Tensors of B pages of T tokens. Integers are i64, pixel_values f32.
 struct PaddedTensors {
@@ -22,6 +32,7 @@ struct PaddedTensors {
   TensorView labels{};          // [B, T], -100 ignored; may be empty (raw() == nullptr)
   TensorView position_ids{};    // [B, T], counted as the model does; may be empty
   TensorView token_type_ids{};  // [B, T]; may be empty: zeros
+  std::vector<PaddedTarget> targets{};  // of a task whose labels are not of tokens
 };
 
 // The numbers of rows that the model has; a kernel never sees a larger index.

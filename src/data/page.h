@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,8 @@
 #include "base/error.h"
 
 namespace plimsoll {
+
+class PageTarget;
 
 // The unit of a box's numbers: pixels of an image of `width` x `height`, or thousandths of the
 // page.
@@ -41,6 +44,7 @@ struct Page {
   std::vector<std::string> words;
   std::vector<Box> boxes;           // one per word; empty if nobody asks for them and the page has none
   std::vector<std::string> labels;  // one per word, by name; empty when the page has none (prediction)
+  std::shared_ptr<const PageTarget> target{};  // what a task has read of the page (data/targets.h); may be nullptr
   std::filesystem::path file;       // the file that it was read from
   std::size_t line = 0;             // from 1; 0 where a page is a file of its own
 };

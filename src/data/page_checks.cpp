@@ -162,6 +162,10 @@ void PageChecker::check_page_boxes(const Page& page) {
 }
 
 void PageChecker::check_labels(const Page& page) {
+  if (!options_.words_labelled) {
+    if (options_.targets) options_.targets->check(page, options_.labels_required, block_->findings, block_->labels);
+    return;
+  }
   if (page.labels.empty()) {
     if (!options_.labels_required || page.words.empty()) return;
     add(Severity::kError, "labels-missing",
@@ -293,7 +297,7 @@ void PageChecker::check_tokens(const Page& page) {
 
 void PageChecker::check_length(const Page& page) {
   const auto is_kept = [this](std::int32_t first) { return first != kNoWord && first < windows_.back().end; };
-  if (!page.words.empty() && options_.labels_required) {
+  if (!page.words.empty() && options_.labels_required && options_.words_labelled) {
     for (const Window& window : windows_) {
       // A word's label is carried by the token where it begins.
       const auto begins = [&](std::int32_t first) { return first >= window.begin && first < window.end; };

@@ -11,6 +11,7 @@
 #include <span>
 
 #include "base/counted.h"
+#include "data/page_faults.h"
 #include "data/page_source.h"
 #include "formats/json.h"
 
@@ -23,25 +24,6 @@ constexpr std::string_view kNonFinite[] = {"NaN", "Infinity", "-Infinity"};
 constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 constexpr Box kUnreadBox = {kNoNumber, kNoNumber, kNoNumber, kNoNumber};
 constexpr const char* kUnreadWord = "?";
-
-std::string shown(const Json& value) {
-  constexpr std::size_t kLongest = 60;
-  // `replace` makes sure that a message can be shown even if its text is not UTF-8.
-  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
-  if (text.size() > kLongest) {
-    std::size_t end = kLongest;
-    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
-    text.resize(end);
-    text += "…";
-  }
-  return text;
-}
-
-// With a list for faults, a fault in one value does not end the page.
-void report(PageFaults* faults, PageError fault) {
-  if (faults == nullptr) throw std::move(fault);
-  faults->push_back(std::move(fault));
-}
 
 // Replaces bytes that are not UTF-8 by private-use characters, U+F0080 to U+F00FF, so that the words that hold them can
 // be found again after the JSON is parsed.
@@ -176,14 +158,6 @@ const Json& need_key(const Json& object, std::span<const char* const> names, con
                                   .found = keys_of(object),
                                   .allowed = fmt::format("{}", fmt::join(names, " or ")),
                                   .remedy = "add the key, or rename the one that holds it"});
-}
-
-PageError wrong_type(const Page& page, std::string where, const Json& value, std::string allowed) {
-  return PageError("wrong-type", {.what = "a value of the wrong type",
-                                  .where = fmt::format("{}, {}", place(page), where),
-                                  .found = shown(value),
-                                  .allowed = std::move(allowed),
-                                  .remedy = "correct the page's JSON"});
 }
 
 const Json& need_array(const Json& object, std::span<const char* const> names, const Page& page) {
@@ -365,6 +339,8 @@ Page parse_jsonl_page(std::string_view json_text, const std::filesystem::path& f
   }
   if (!text.good() && !bad_word) report(faults, text.fault_in_page(page, json_text));
 
+  if (options.target != nullptr) page.target = options.target->read(json, page, faults);
+
   const bool boxed = options.parts.boxes || find_key(json, kBoxKeys) != nullptr;
   const Json* const boxes = boxed ? &need_array(json, kBoxKeys, page) : nullptr;
   const bool labelled = !options.ignore_labels && find_key(json, kLabels) != nullptr;
@@ -436,6 +412,7 @@ Page parse_funsd_page(std::string_view json_text, const std::filesystem::path& f
     }
   }
   if (!repaired.good() && !bad_word) report(faults, repaired.fault_in_page(page, json_text));
+  if (options.target != nullptr) page.target = options.target->read(json, page, faults);
   return page;
 }
 

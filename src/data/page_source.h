@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "data/page.h"
+#include "data/targets.h"
 
 namespace plimsoll {
 
@@ -38,6 +39,8 @@ struct ReadOptions {
   PageParts parts{};
   // Does not read labels, not even bad ones (prediction).
   bool ignore_labels = false;
+  // Reads the keys of a task; nullptr: none are read.
+  const TargetReader* target = nullptr;
   // A longer line is an error.
   std::uint64_t max_page_bytes = std::uint64_t{16} << 20;
 };
@@ -45,8 +48,6 @@ struct ReadOptions {
 // The keys of boxes in JSONL; the first one present is used.
 inline constexpr const char* kBoxKeys[] = {"boxes", "bboxes", "bbox"};
 inline constexpr const char* kImageKeys[] = {"image", "image_path", "file_name"};
-
-using PageFaults = std::vector<PageError>;
 
 class PageSource {
  public:

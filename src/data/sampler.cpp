@@ -79,10 +79,10 @@ std::int64_t Sampler::text_rows(std::span<const std::uint32_t> examples) const {
   return rows;
 }
 
-std::int64_t Sampler::labelled_tokens(std::span<const std::uint32_t> examples) const {
-  std::int64_t labelled = 0;
-  for (const std::uint32_t example : examples) labelled += examples_[example].labelled;
-  return labelled;
+std::int64_t Sampler::loss_terms(std::span<const std::uint32_t> examples) const {
+  std::int64_t terms = 0;
+  for (const std::uint32_t example : examples) terms += examples_[example].loss_terms;
+  return terms;
 }
 
 std::int64_t Sampler::largest_text_rows(std::uint64_t first, std::uint64_t count,
@@ -144,7 +144,7 @@ void BatchSequence::get(std::uint64_t index, Item& item) {
                .micro_batch = static_cast<std::uint32_t>(micro_batch),
                .micro_batches = static_cast<std::uint32_t>(sampler_.micro_batches_in_update(update, micro_)),
                .samples_in_update = static_cast<std::int64_t>(samples.size()),
-               .labelled_in_update = sampler_.labelled_tokens(samples)};
+               .loss_terms_in_update = sampler_.loss_terms(samples)};
   if (sampler_.leaves_out_any()) remove_left_out(samples, begin, item);
 }
 
@@ -152,7 +152,7 @@ void BatchSequence::remove_left_out(std::span<const std::uint32_t> update, std::
   const auto micro = static_cast<std::size_t>(micro_);
   MicroBatchInfo& info = item.info;
   info.micro_batch = info.micro_batches = 0;
-  info.samples_in_update = info.labelled_in_update = 0;
+  info.samples_in_update = info.loss_terms_in_update = 0;
   item.first_key = 0;
   for (std::size_t first = 0; first < update.size(); first += micro) {
     const auto samples = update.subspan(first, std::min(micro, update.size() - first));
@@ -160,7 +160,7 @@ void BatchSequence::remove_left_out(std::span<const std::uint32_t> update, std::
     for (const std::uint32_t example : samples) {
       if (sampler_.leaves_out(example)) continue;
       ++kept;
-      info.labelled_in_update += sampler_.labelled_tokens({&example, 1});
+      info.loss_terms_in_update += sampler_.loss_terms({&example, 1});
     }
     info.samples_in_update += kept;
     if (first < begin) item.first_key += kept;

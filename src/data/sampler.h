@@ -59,9 +59,9 @@ class Sampler {
   void epoch_order(std::uint64_t epoch, std::span<std::uint32_t> order) const;
   // Returns the examples of an update within an epoch's order.
   std::span<const std::uint32_t> update(std::span<const std::uint32_t> order, std::int64_t update) const;
-  // The text rows and labelled tokens of some examples together.
+  // The text rows and terms of the loss of some examples together.
   std::int64_t text_rows(std::span<const std::uint32_t> examples) const;
-  std::int64_t labelled_tokens(std::span<const std::uint32_t> examples) const;
+  std::int64_t loss_terms(std::span<const std::uint32_t> examples) const;
 
   // Returns the most text rows of any micro-batch of the epochs [first, first + count).
   std::int64_t largest_text_rows(std::uint64_t first, std::uint64_t count, std::int64_t samples_per_micro_batch) const;

@@ -92,6 +92,9 @@ class ValueChecker {
         check_token(page, token, positions.next(integer_at(tensors_.input_ids, page * ids[1] + token)));
       }
       if (tensors_.pixel_values.raw() != nullptr) check_pixels(page);
+      for (const PaddedTarget& target : tensors_.targets) {
+        if (target.tensor.raw() != nullptr) check_target(page, target);
+      }
     }
   }
 
@@ -130,6 +133,25 @@ class ValueChecker {
           "position_ids", fmt::format("{}", given),
           fmt::format("{}: positions count up from {}", position,
                       token_.first_position > 0 ? "the padding id plus one" : "0"));
+    }
+  }
+
+  void check_target(std::int64_t page, const PaddedTarget& target) {
+    const std::int64_t each = target.tensor.elements() / tensors_.input_ids.shape()[0];
+    for (std::int64_t i = page * each; i < (page + 1) * each; ++i) {
+      const bool is_float = target.tensor.dtype() == DType::kF32;
+      const double value = is_float ? static_cast<double>(target.tensor.data<float>()[i])
+                                    : static_cast<double>(integer_at(target.tensor, i));
+      const bool fits = is_float ? std::isfinite(value)
+                                 : value == kIgnoredLabel || (value >= 0 && value < static_cast<double>(limits_.labels));
+      if (fits) continue;
+      findings_.add(
+          Severity::kError, is_float ? "not-finite" : "label-outside",
+          {.what = is_float ? "a number in a batch is not finite" : "a number in a batch is out of range",
+           .where = fmt::format("{}, page {}, tensor '{}'", where_, page, target.input.name),
+           .found = fmt::format("{}", value),
+           .allowed = is_float ? std::string("finite numbers") : fmt::format("0 to {}, or -100", limits_.labels - 1),
+           .remedy = kRemedy});
     }
   }
 
@@ -185,6 +207,10 @@ void check_tensor_types(const PaddedTensors& tensors, std::int64_t image_size, c
   checker.check(tensors.bbox, "bbox", {DType::kI64, boxes}, "[B, S, 4]", "[S, B, 4]");
   checker.check(tensors.attention_mask, "attention_mask", {DType::kI64, text}, "[B, S]", "[S, B]");
   checker.check(tensors.labels, "labels", {DType::kI64, text}, "[B, S]", "[S, B]");
+  for (const auto& [input, tensor] : tensors.targets) {
+    const TensorType type = target_type(input, text[0]);
+    checker.check(tensor, input.name, type, type.shape.rank() == 1 ? "[B]" : "[B, C]", "[C, B]");
+  }
   checker.check(tensors.position_ids, "position_ids", {DType::kI64, text}, "[B, S]", "[S, B]");
   checker.check(tensors.token_type_ids, "token_type_ids", {DType::kI64, text}, "[B, S]", "[S, B]");
   if (image_size == 0) return;

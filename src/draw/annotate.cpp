@@ -239,7 +239,7 @@ class Annotator {
     return extents.x_advance;
   }
 
-  // An entry of the legend: a swatch and a name for each entity, then the meaning of the red lines.
+  // An entry of the legend: the caption, a swatch and a name for each entity, then the meaning of the red lines.
   struct LegendEntry {
     std::string text;
     Colour colour;
@@ -247,6 +247,7 @@ class Annotator {
   };
   std::vector<LegendEntry> legend_entries() const {
     std::vector<LegendEntry> entries;
+    if (!page_.caption.empty()) entries.push_back({safe_text(page_.caption), {0.1, 0.1, 0.1}, true, false});
     for (const std::string& name : legend_) entries.push_back({safe_text(name), colours_.at(name), true, false});
     if (has_gold_) {
       entries.push_back({fmt::format("not in the gold labels: {}", wrong_), kErrorColour, false, false});

@@ -18,6 +18,9 @@ namespace {
 
 using nlohmann::json;
 
+// What a preset is for until somebody says otherwise.
+constexpr const char* kDefaultHead = "ForTokenClassification";
+
 std::vector<std::string> read_labels(const json& object, const ConfigReader& reader) {
   std::vector<std::string> labels;
   if (reader.has("id2label")) {
@@ -76,6 +79,25 @@ FoundPreset find_preset(std::string_view name) {
   return {};
 }
 
+// "TokenClassification" of "LayoutLMv3ForTokenClassification"; empty for a model without a head.
+std::string read_architecture(const json& object) {
+  const json names = object.value("architectures", json());
+  if (!names.is_array() || names.empty() || !names.front().is_string()) return {};
+  const auto name = names.front().get<std::string>();
+  const std::size_t at = name.rfind("For");
+  return at == std::string::npos ? std::string() : name.substr(at + 3);
+}
+
+std::string read_problem_type(const ConfigReader& reader) {
+  if (!reader.has("problem_type")) return {};
+  const json& value = reader.object().at("problem_type");
+  for (const char* known : {"single_label_classification", "multi_label_classification", "regression"}) {
+    if (value == known) return known;
+  }
+  reader.fail("problem_type", "the problem is not known",
+              "\"single_label_classification\", \"multi_label_classification\" or \"regression\"");
+}
+
 // Work of a token in the layers, up to a factor.
 std::int64_t work_of(const ModelConfig& config) {
   return config.encoder->facts().hidden_size * static_cast<std::int64_t>(config.encoder->layer_outputs().size());
@@ -87,7 +109,9 @@ ModelConfig parse_config(const json& object, const std::string& where) {
   const ConfigReader reader(object, where);
   ModelConfig config;
   config.encoder = family_of(reader).read(reader);
-  config.labels = read_labels(object, reader);
+  config.task = {.architecture = read_architecture(object),
+                 .labels = read_labels(object, reader),
+                 .problem_type = read_problem_type(reader)};
   config.source = object;
   return config;
 }
@@ -109,12 +133,13 @@ ModelConfig read_config(const std::filesystem::path& model_dir) {
 json config_json(const ModelConfig& config) {
   json object = config.source;
   object["model_type"] = config.encoder->model_type();
-  object["architectures"] = {fmt::format("{}ForTokenClassification", config.encoder->class_name())};
+  object["architectures"] = {fmt::format("{}For{}", config.encoder->class_name(), config.task.architecture)};
+  if (!config.task.problem_type.empty()) object["problem_type"] = config.task.problem_type;
   config.encoder->write_config(object);
   json names = json::object(), ids = json::object();
-  for (std::size_t i = 0; i < config.labels.size(); ++i) {
-    names[std::to_string(i)] = config.labels[i];
-    ids[config.labels[i]] = i;
+  for (std::size_t i = 0; i < config.task.labels.size(); ++i) {
+    names[std::to_string(i)] = config.task.labels[i];
+    ids[config.task.labels[i]] = i;
   }
   object["id2label"] = names;
   object["label2id"] = ids;
@@ -156,6 +181,7 @@ ModelConfig preset_config(std::string_view name, const std::optional<Vocabulary>
   json object = found.preset->keys;
   object["model_type"] = found.family->model_type;
   object["id2label"] = {{"0", "O"}};
+  object["architectures"] = {kDefaultHead};
   if (vocabulary) {
     const std::int64_t published = !found.preset->repository.empty()
                                        ? parse_config(object, std::string(name)).encoder->facts().vocab_size
@@ -175,7 +201,7 @@ std::vector<std::pair<std::string, ModelConfig>> smaller_presets(const ModelConf
     for (const Preset& preset : family.presets) {
       ModelConfig other = preset_config(preset.name);
       if (work_of(other) >= work_of(config)) continue;
-      other.labels = config.labels;
+      other.task = config.task;
       smaller.emplace_back(preset.name, std::move(other));
     }
   }
@@ -188,6 +214,7 @@ ModelConfig calibration_config() {
   object["num_hidden_layers"] = 1;
   object["vocab_size"] = 1000;
   object["id2label"] = {{"0", "O"}};
+  object["architectures"] = {kDefaultHead};
   return parse_config(object, "calibration");
 }
 

@@ -16,22 +16,21 @@
 #include <vector>
 
 #include "model/definition.h"
+#include "model/task_config.h"
 
 namespace plimsoll {
 
 struct ModelConfig {
   std::shared_ptr<const Encoder> encoder;
-  std::vector<std::string> labels;                   // by id, from id2label
+  TaskConfig task;
   nlohmann::json source = nlohmann::json::object();  // as read
-
-  std::int64_t num_labels() const { return static_cast<std::int64_t>(labels.size()); }  // C
 };
 
 // Reads DIR/config.json. Throws DataError for a family that is not known, missing or senseless values, naming the key.
 ModelConfig read_config(const std::filesystem::path& model_dir);
 ModelConfig parse_config(const nlohmann::json& json, const std::string& where);
 
-// config.json for `transformers`: `source` with our values, labels and architecture put in.
+// config.json for `transformers`: `source` with our values and the task's put in.
 nlohmann::json config_json(const ModelConfig& config);
 
 // What a preset takes from its tokenizer.

@@ -95,4 +95,14 @@ ValueId ModelBuilder::text_rows(const Encoded& encoded) {
   return cast(graph_, "text_rows.cast", text, wide_dtype_, encoded.text_rows);
 }
 
+ValueId ModelBuilder::first_rows(const Encoded& encoded) {
+  const ValueId samples = input(input::kSamples);
+  const ValueId first =
+      add_single(graph_, {.op = Op::kGatherRows,
+                          .name = "first_rows",
+                          .inputs = {encoded.hidden, input(input::kFirstRows), input(input::kFirstRowOf)},
+                          .row_count = samples});
+  return cast(graph_, "first_rows.cast", first, wide_dtype_, samples);
+}
+
 }  // namespace plimsoll

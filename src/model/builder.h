@@ -50,6 +50,8 @@ class ModelBuilder {
   ValueId lookup(const std::string& name, ValueId ids, EmbeddingAttributes attributes, ValueId rows);
   // The text rows of what the encoder gives, as F32.
   ValueId text_rows(const Encoded& encoded);
+  // The first row of each sample, as F32 [B, D]; the head declares first_rows, first_row_of and samples.
+  ValueId first_rows(const Encoded& encoded);
 
  private:
   ValueId adapt(const std::string& name, ValueId x, ValueId y, ValueId rows);

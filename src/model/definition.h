@@ -53,7 +53,11 @@ class ModelBuilder;
 
 // How a family's head makes logits of the encoder's states, as `transformers` builds it.
 struct ClassifierForm {
-  double dropout = 0;        // of the states, before everything else
+  std::string name = "classifier";  // the module
+  // The module of a dense layer and tanh that come before everything else; empty: none. It is published with the
+  // encoder.
+  std::string pooler{};
+  double dropout = 0;        // of the states
   bool mlp = false;          // dropout, dense, tanh, dropout, out_proj where otherwise one linear map is
   double inner_dropout = 0;  // within the mlp
   double initializer_range = 0.02;
@@ -70,8 +74,10 @@ class Encoder {
   virtual std::string_view prefix() const = 0;
   // Puts the family's keys into config.json's object.
   virtual void write_config(nlohmann::json& object) const = 0;
-  // The head of ...ForTokenClassification.
+  // The heads of ...ForTokenClassification, which labels each text row, and of ...ForSequenceClassification, which
+  // labels the first row of each sample.
   virtual ClassifierForm token_classifier(std::int64_t labels) const = 0;
+  virtual ClassifierForm sequence_classifier() const = 0;
   virtual EncoderFacts facts() const = 0;
   // Parameters in the order in which `transformers` lists them.
   virtual std::vector<ParameterSpec> specs(const ModelOptions& options) const = 0;

@@ -33,6 +33,7 @@ struct ParameterSpec {
   Part part = Part::kOther;
   double normal_std = 0.02;      // of kNormal: `initializer_range`
   std::int64_t padding_row = 0;  // of kNormalPaddingRow: pad_token_id
+  bool in_base = false;          // of a head's: published with the encoder, so that a new head keeps it
   bool trains = true;            // the relative position tables do not, as in `transformers`; nor does what is frozen
 
   bool is_head() const { return part == Part::kHead; }

@@ -97,9 +97,10 @@ ParameterReport visit(const std::vector<ParameterSpec>& specs, const ParameterSo
     read(spec, weights, name);
   };
   const auto in_weights = [&](const ParameterSpec& spec) { return name_in_file(source, spec.name); };
-  // A head is made new whole or not at all: one of which a tensor is missing is torn, not half new.
+  // A head is made new whole or not at all: one of which a tensor is missing is torn, not half new. The part of it that
+  // is published with the encoder is judged by itself.
   const bool has_head = std::ranges::any_of(specs, [&](const ParameterSpec& spec) {
-    return spec.is_head() && (in_weights(spec) || (source.adapter != nullptr &&
+    return spec.is_head() && !spec.in_base && (in_weights(spec) || (source.adapter != nullptr &&
                                                    source.adapter->find(kAdapterPrefix + spec.name) != nullptr));
   });
   for (const ParameterSpec& spec : specs) {
@@ -122,7 +123,8 @@ ParameterReport visit(const std::vector<ParameterSpec>& specs, const ParameterSo
       continue;
     }
     const std::optional<std::string> name = in_weights(spec);
-    if (spec.is_head() && (source.fresh_head || (!name && !has_head))) {
+    const bool is_fresh = spec.in_base ? !name : source.fresh_head || (!name && !has_head);
+    if (spec.is_head() && is_fresh) {
       report.fresh.push_back(spec.name);
       if (name) used.insert(*name);
       fresh(spec);

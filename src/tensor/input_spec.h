@@ -21,7 +21,8 @@ inline constexpr std::string_view kInputIds = "input_ids", kBbox = "bbox", kPosi
                                   kTextRowKeys = "text_row_keys", kSampleOffsets = "sample_offsets",
                                   kRelativeCoordinates = "relative_coordinates", kKeyMask = "key_mask",
                                   kTextRows = "text_rows", kVisualRows = "visual_rows", kPatchRows = "patch_rows",
-                                  kRows = "rows";
+                                  kRows = "rows", kFirstRows = "first_rows", kFirstRowOf = "first_row_of",
+                                  kSampleKeys = "sample_keys", kSamples = "samples";
 // The scalars that every model's graph reads beside its arrays; a step sets them, not a batch.
 inline constexpr std::string_view kDropoutKey = "dropout_key", kLossScale = "loss_scale";
 }  // namespace input
@@ -38,6 +39,8 @@ struct InputSpec {
   TensorType type;
   Full full = Full::kZeros;
   std::int64_t count = 0;
+  // A task's targets: as many numbers for each sample, which the sample's example brings (data/targets.h).
+  bool is_target = false;
   friend bool operator==(const InputSpec&, const InputSpec&) = default;
 };
 

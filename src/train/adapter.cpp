@@ -33,12 +33,25 @@ std::string module_of(const std::string& tensor) {
   return {};
 }
 
+// The modules of the head without the encoder's prefix, as PEFT's modules_to_save names them: "classifier", "pooler".
+std::set<std::string> head_modules(const ModelDefinition& model) {
+  std::set<std::string> modules;
+  const std::string prefix = fmt::format("{}.", model.encoder().prefix());
+  for (const ParameterSpec& spec : model.specs()) {
+    if (!spec.is_head()) continue;
+    const std::string name = spec.name.starts_with(prefix) ? spec.name.substr(prefix.size()) : spec.name;
+    modules.insert(name.substr(0, name.find('.')));
+  }
+  return modules;
+}
+
 // The modules of the file's tensors. Each tensor must be an adapter's or the head's.
 std::set<std::string> modules_in(const WeightsFile& weights, const ModelDefinition& model) {
-  std::set<std::string> maps, modules, tables;
+  std::set<std::string> maps, modules, tables, head;
   for (const LinearMap& map : model.encoder().linear_maps()) maps.insert(map.name);
   for (const ParameterSpec& spec : model.specs()) {
     if (spec.part == ParameterSpec::Part::kAttentionTable) tables.insert(spec.name.substr(0, spec.name.rfind('.')));
+    if (spec.is_head()) head.insert(kAdapterPrefix + spec.name);
   }
   for (const TensorEntry& entry : weights.entries()) {
     const std::string module = module_of(entry.name);
@@ -48,14 +61,14 @@ std::set<std::string> modules_in(const WeightsFile& weights, const ModelDefiniti
     }
     // PEFT's "all-linear" takes the relative position tables along, which are looked up, never multiplied by.
     if (tables.contains(module)) continue;
-    if (module.empty() && entry.name.starts_with(std::string(kAdapterPrefix) + "classifier")) continue;
+    if (head.contains(entry.name)) continue;
     throw DataError({.what = "the adapter has a tensor that the model does not have",
                      .where = weights.path().string(),
                      .found = fmt::format("'{}' {}", entry.name, to_string(entry.type)),
                      .allowed = fmt::format("lora_A and lora_B of linear maps of the encoder's {}, such as '{}{}', "
-                                            "and the head's, '{}classifier.…'",
+                                            "and the head's, such as '{}'",
                                             counted(model.encoder().layer_outputs().size(), "layer"), kAdapterPrefix,
-                                            lora_a_name(*maps.begin()), kAdapterPrefix),
+                                            lora_a_name(*maps.begin()), *head.begin()),
                      .remedy = "pass the base model that it was trained on with --base-model, or merge it with PEFT"});
   }
   return modules;
@@ -86,13 +99,13 @@ json config_of(const ModelBundle& bundle) {
           {"layers_to_transform", nullptr},
           {"lora_alpha", whole ? json(static_cast<std::int64_t>(lora.alpha)) : json(lora.alpha)},
           {"lora_dropout", lora.dropout},
-          {"modules_to_save", {"classifier"}},
+          {"modules_to_save", head_modules(bundle.definition())},
           {"peft_type", "LORA"},
           {"r", lora.rank},
           {"rank_pattern", json::object()},
           {"revision", nullptr},
           {"target_modules", lora_targets(bundle.definition().encoder().linear_maps(), lora.modules)},
-          {"task_type", "TOKEN_CLS"},
+          {"task_type", bundle.task().adapter_type()},
           {"use_dora", false},
           {"use_rslora", false}};
 }
@@ -162,26 +175,28 @@ namespace {
 
 // How this directory is opened, for whoever finds it.
 std::string readme(const ModelBundle& bundle) {
-  return fmt::format(R"(# A LoRA adapter for LayoutLMv3
+  const std::string model_class =
+      fmt::format("{}For{}", bundle.config.encoder->class_name(), bundle.config.task.architecture);
+  return fmt::format(R"(# A LoRA adapter for {0}
 
-This directory holds an adapter of rank {} and a classification head for {} labels. The base model's weights are not in
-it: they are in `{}`.
+This directory holds an adapter of rank {1} and a classification head for {2} labels. The base model's weights are not in
+it: they are in `{3}`.
 
 With PEFT (`pip install peft transformers`), from this directory:
 
 ```python
 from peft import PeftModel
-from transformers import AutoConfig, LayoutLMv3ForTokenClassification
+from transformers import AutoConfig, {0}
 
 config = AutoConfig.from_pretrained(".")  # the labels
-base = LayoutLMv3ForTokenClassification.from_pretrained("{}", config=config, ignore_mismatched_sizes=True)
+base = {0}.from_pretrained("{3}", config=config, ignore_mismatched_sizes=True)
 model = PeftModel.from_pretrained(base, ".").eval()
 ```
 
 With Plimsoll: `plimsoll predict --model . --data pages.jsonl` (`--base-model DIR` if the base has moved), or
 `plimsoll merge --adapter . --output-dir merged` for a whole model that needs no adapter.
 )",
-                     bundle.options.lora.rank, bundle.config.num_labels(), bundle.base, bundle.base);
+                     model_class, bundle.options.lora.rank, bundle.config.task.num_labels(), bundle.base);
 }
 
 }  // namespace

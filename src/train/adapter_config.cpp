@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "formats/json.h"
+#include "tasks/tasks.h"
 
 namespace plimsoll {
 namespace {
@@ -107,12 +108,25 @@ void refuse_changed_base(const fs::path& directory, const json& config) {
                              "(merge_and_unload), and open the result"});
 }
 
+// Of an adapter without a head.
+constexpr const char* kNoTask = "FEATURE_EXTRACTION";
+
+// The task type of one of ours; empty for another.
+std::string task_type_of(const json& config) {
+  if (!has(config, "task_type")) return {};
+  const auto tasks = all_tasks();
+  const bool known = std::ranges::any_of(
+      tasks, [&](const Task* task) { return config.at("task_type") == task->adapter_type(); });
+  return known ? config.at("task_type").get<std::string>() : std::string();
+}
+
 // What would make the adapter mean something else than y + (alpha / r) B A x.
 void refuse_other_kinds(const fs::path& directory, const json& config) {
   if (config.value("peft_type", json("LORA")) != "LORA") refuse_adapter_key(directory, "peft_type", config, "\"LORA\"");
-  if (has(config, "task_type") && config.at("task_type") != "TOKEN_CLS" &&
-      config.at("task_type") != "FEATURE_EXTRACTION") {
-    refuse_adapter_key(directory, "task_type", config, "\"TOKEN_CLS\", \"FEATURE_EXTRACTION\" or null");
+  if (has(config, "task_type") && config.at("task_type") != kNoTask && task_type_of(config).empty()) {
+    std::string allowed;
+    for (const Task* task : all_tasks()) allowed += fmt::format("\"{}\", ", task->adapter_type());
+    refuse_adapter_key(directory, "task_type", config, fmt::format("{}\"{}\" or null", allowed, kNoTask));
   }
   for (const auto& [key, value] : config.items()) {
     if (value.is_null() || std::ranges::find(kRead, key) != kRead.end()) continue;
@@ -168,6 +182,7 @@ AdapterConfig read_adapter_config(const fs::path& directory) {
   result.alpha = number_of(directory, config, "lora_alpha", 0, 1e9, false);
   if (has(config, "lora_dropout")) result.dropout = number_of(directory, config, "lora_dropout", 0, 0.999999, false);
   result.targets = targets_of(config);
+  result.task_type = task_type_of(config);
   return result;
 }
 

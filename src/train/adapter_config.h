@@ -21,6 +21,8 @@ struct AdapterConfig {
   // What `target_modules` lists, names or ends of names; empty where it is a pattern, or where other keys narrow it: then
   // the tensors in the adapter's file alone say which modules it has.
   std::vector<std::string> targets;
+  // `task_type`: "TOKEN_CLS", "SEQ_CLS"; empty where it names no task.
+  std::string task_type;
 };
 
 // Throws DataError for an adapter that is not y + (alpha / rank) B A x on an untouched base model.

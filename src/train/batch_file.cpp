@@ -65,6 +65,9 @@ std::vector<std::string> names_of(const ModelDefinition& model) {
        {input::kBbox, input::kPixelValues, input::kLabels, input::kPositionIds, input::kTokenTypeIds}) {
     if (std::ranges::find(inputs, name, &InputSpec::name) != inputs.end()) names.emplace_back(name);
   }
+  for (const InputSpec& input : inputs) {
+    if (input.is_target && std::ranges::find(names, input.name) == names.end()) names.push_back(input.name);
+  }
   return names;
 }
 
@@ -125,21 +128,25 @@ class BatchFile {
 
 namespace {
 
-PaddedTensors padded_tensors(BatchFile& file) {
+PaddedTensors padded_tensors(BatchFile& file, const ModelDefinition& model) {
   const TensorView ids = file.required(input::kInputIds);
-  return {.input_ids = ids,
+  PaddedTensors tensors{.input_ids = ids,
           .bbox = file.required(input::kBbox),
           .attention_mask = file.mask(ids),
           .pixel_values = file.required(input::kPixelValues),
-          .labels = file.optional(input::kLabels),
           .position_ids = file.optional(input::kPositionIds),
           .token_type_ids = file.optional(input::kTokenTypeIds)};
+  for (const InputSpec& input : model.inputs({.samples = ids.shape()[0]}, DType::kF32)) {
+    if (input.is_target) tensors.targets.push_back({input, file.optional(input.name)});
+  }
+  if (tensors.targets.empty()) tensors.labels = file.optional(input::kLabels);
+  return tensors;
 }
 
 PaddedLimits padded_limits(const ModelBundle& bundle) {
   const EncoderFacts facts = bundle.facts();
   return {.vocab_size = facts.vocab_size,
-          .labels = bundle.config.num_labels(),
+          .labels = bundle.config.task.num_labels(),
           .positions = facts.positions,
           .coordinates = facts.coordinates,
           .token_types = facts.token_types};
@@ -151,7 +158,7 @@ std::unique_ptr<Batch> read_batch_file(const std::filesystem::path& path, const 
                                        bool with_padding) {
   constexpr std::size_t kRowStep = 16;
   BatchFile file(path, bundle.definition());
-  const PaddedTensors tensors = padded_tensors(file);
+  const PaddedTensors tensors = padded_tensors(file, bundle.definition());
   const PaddedSize size = padded_size(tensors, bundle.facts().image, path.string());
   ModelCapacity capacity{.samples = size.samples, .text_rows = size.samples * size.tokens};
   if (!with_padding) {
@@ -166,8 +173,23 @@ std::unique_ptr<Batch> read_batch_file(const std::filesystem::path& path, const 
 void read_batch_file(const std::filesystem::path& path, const ModelBundle& bundle, const PaddedRows& rows,
                      Batch& batch) {
   BatchFile file(path, bundle.definition());
-  pack_padded(padded_tensors(file), padded_limits(bundle), path.string(), batch, rows);
+  pack_padded(padded_tensors(file, bundle.definition()), padded_limits(bundle), path.string(), batch, rows);
 }
+
+namespace {
+
+void write_target(SafetensorsWriter& writer, const TensorView& target, std::int64_t samples) {
+  const auto count = static_cast<std::size_t>(samples * (target.elements() / target.shape()[0]));
+  if (target.dtype() != DType::kI32) {
+    writer.write(std::as_bytes(target.span<float>().first(count)));
+    return;
+  }
+  const auto values = target.span<std::int32_t>().first(count);
+  const std::vector<std::int64_t> wide(values.begin(), values.end());
+  writer.write(std::as_bytes(std::span(wide)));
+}
+
+}  // namespace
 
 void write_batch_file(const std::filesystem::path& path, const Batch& batch, const EncoderFacts& facts) {
   const std::int64_t samples = batch.samples();
@@ -182,7 +204,12 @@ void write_batch_file(const std::filesystem::path& path, const Batch& batch, con
   std::vector<TensorDeclaration> tensors = {{std::string(input::kInputIds), text}};
   if (has_boxes) tensors.push_back({std::string(input::kBbox), {DType::kI64, {samples, longest, 4}}});
   tensors.push_back({"attention_mask", text});
-  tensors.push_back({std::string(input::kLabels), text});
+  std::vector<const InputSpec*> targets;
+  for (const InputSpec& input : batch.shape().inputs) {
+    if (input.is_target) targets.push_back(&input);
+  }
+  if (targets.empty()) tensors.push_back({std::string(input::kLabels), text});
+  for (const InputSpec* target : targets) tensors.push_back({target->name, target_type(*target, samples)});
   const TensorType images{DType::kF32, {samples, batch.shape().image.channels, size, size}};
   if (has_pixels) tensors.push_back({std::string(input::kPixelValues), images});
   SafetensorsWriter writer(path, tensors);
@@ -201,7 +228,8 @@ void write_batch_file(const std::filesystem::path& path, const Batch& batch, con
   write(input::kInputIds, 1, facts.token.pad_id, false);
   if (has_boxes) write(input::kBbox, 4, 0, false);
   write(input::kKeyMask, 1, 0, true);
-  write(input::kLabels, 1, kIgnoredLabel, false);
+  if (targets.empty()) write(input::kLabels, 1, kIgnoredLabel, false);
+  for (const InputSpec* target : targets) write_target(writer, batch.tensor(target->name), samples);
   if (!has_pixels) {
     writer.finish();
     return;

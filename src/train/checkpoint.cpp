@@ -272,11 +272,11 @@ void load_checkpoint(const fs::path& checkpoint, const ModelBundle& bundle, cons
   verify_whole(checkpoint);
   // As many labels of other names would fit the head and mean something else.
   const ModelConfig config = read_config(checkpoint);
-  if (config.labels != bundle.config.labels) {
+  if (config.task.labels != bundle.config.task.labels) {
     throw DataError({.what = "the checkpoint has other labels than this run",
                      .where = (checkpoint / "config.json").string(),
-                     .found = fmt::format("{}", fmt::join(config.labels, ", ")),
-                     .allowed = fmt::format("{}", fmt::join(bundle.config.labels, ", ")),
+                     .found = fmt::format("{}", fmt::join(config.task.labels, ", ")),
+                     .allowed = fmt::format("{}", fmt::join(bundle.config.task.labels, ", ")),
                      .remedy = "resume with the run's original data and --labels; to train other labels from these "
                                "weights, start a run with --model " +
                                checkpoint.string()});

@@ -1,35 +1,48 @@
 #include "train/evaluation.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <chrono>
 #include <limits>
 
 #include "base/error.h"
+#include "base/nearest.h"
 
 namespace plimsoll {
 namespace {
 
-nlohmann::json scores_json(const EntityScores& scores) {
-  return {{"f1", scores.f1}, {"precision", scores.precision}, {"recall", scores.recall}, {"support", scores.support}};
-}
+constexpr const char* kLoss = "loss";
 
 Evaluation evaluate_once(const Session& session, const ModelBundle& bundle, const Dataset& dataset,
                          const LoaderOptions& loader, const PredictControl& control);
 
 }  // namespace
 
-double Evaluation::metric(const std::string& name) const {
-  if (name == "f1" || name == "eval_f1") return overall.f1;
-  if (name == "precision" || name == "eval_precision") return overall.precision;
-  if (name == "recall" || name == "eval_recall") return overall.recall;
-  if (name == "loss" || name == "eval_loss") return loss.value_or(std::numeric_limits<double>::infinity());
-  throw UsageError({.what = "no such metric",
-                    .where = "--metric-for-best-model",
-                    .found = name,
-                    .allowed = "f1, precision, recall or loss"});
+Scores::Metric Evaluation::metric(const std::string& name) const {
+  if (name == kLoss) {
+    return {.name = name, .value = loss.value_or(std::numeric_limits<double>::infinity()), .smaller_is_better = true};
+  }
+  const auto found = std::ranges::find(scores.metrics, name, &Scores::Metric::name);
+  check(found != scores.metrics.end(), "a scorer gives the metrics that its task names");
+  return *found;
 }
 
-bool smaller_is_better(const std::string& metric) { return metric == "loss" || metric == "eval_loss"; }
+std::string metric_name(const ModelBundle& bundle, const std::string& given) {
+  constexpr std::string_view kPrefix = "eval_";
+  std::vector<std::string> names = bundle.task().metrics(bundle.config.task);
+  if (given.empty()) return names.front();
+  names.emplace_back(kLoss);
+  const std::string name = given.starts_with(kPrefix) ? given.substr(kPrefix.size()) : given;
+  if (std::ranges::find(names, name) != names.end()) return name;
+  const std::string near = nearest(name, names);
+  throw UsageError({.what = "no such metric",
+                    .where = "--metric-for-best-model",
+                    .found = given,
+                    .allowed = fmt::format("{} ({})", fmt::join(names, ", "), bundle.task().name()),
+                    .remedy = near.empty() ? "choose one of these" : fmt::format("did you mean {}?", near)});
+}
 
 Evaluation evaluate(const Session& session, const ModelBundle& bundle, const Dataset& dataset,
                     const LoaderOptions& loader, const PredictControl& control) {
@@ -51,36 +64,12 @@ namespace {
 Evaluation evaluate_once(const Session& session, const ModelBundle& bundle, const Dataset& dataset,
                          const LoaderOptions& loader, const PredictControl& control) {
   const auto begin = std::chrono::steady_clock::now();
-  EntityMetrics metrics(bundle.config.labels);
-  std::vector<std::int32_t> gold, predicted;
-  std::int64_t missed_words = 0;
-  const PredictionTotals totals = predict_pages(
-      session, bundle.definition(), dataset, loader,
-      [&](const PagePrediction& page) {
-        gold.clear();
-        predicted.clear();
-        std::span<const MissedWord> missed = dataset.missed_words(page.page);
-        missed_words += static_cast<std::int64_t>(missed.size());
-        const auto miss_until = [&](std::size_t word) {
-          for (; !missed.empty() && missed.front().word < word; missed = missed.subspan(1)) {
-            gold.push_back(missed.front().label);
-            predicted.push_back(kNoPrediction);
-          }
-        };
-        for (std::size_t w = 0; w < page.labels.size(); ++w) {
-          if (page.gold[w] == kIgnoredLabel) continue;
-          miss_until(w);
-          gold.push_back(page.gold[w]);
-          predicted.push_back(page.labels[w]);
-        }
-        miss_until(std::numeric_limits<std::size_t>::max());
-        metrics.add_page(gold, predicted);
-      },
-      control);
-  Evaluation result{.overall = metrics.overall(), .per_label = metrics.per_type()};
-  if (totals.labelled_tokens > 0) result.loss = totals.loss_sum / static_cast<double>(totals.labelled_tokens);
+  const std::unique_ptr<Scorer> scorer = bundle.task().scorer(bundle.config.task, dataset);
+  const PredictionTotals totals =
+      predict_pages(session, bundle.definition(), dataset, loader, *scorer, control);
+  Evaluation result{.scores = scorer->scores()};
+  if (totals.loss_terms > 0) result.loss = totals.loss_sum / static_cast<double>(totals.loss_terms);
   result.pages = totals.pages;
-  result.missed_words = missed_words;
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   result.interrupted = totals.interrupted;
   return result;
@@ -89,13 +78,18 @@ Evaluation evaluate_once(const Session& session, const ModelBundle& bundle, cons
 }  // namespace
 
 nlohmann::json to_json(const Evaluation& evaluation) {
-  nlohmann::json object = scores_json(evaluation.overall);
-  object["loss"] = evaluation.loss ? nlohmann::json(*evaluation.loss) : nlohmann::json();
-  object["pages"] = evaluation.pages;
-  object["missed_words"] = evaluation.missed_words;
-  object["seconds"] = evaluation.seconds;
-  object["per_label"] = nlohmann::json::object();
-  for (const auto& [type, scores] : evaluation.per_label) object["per_label"][type] = scores_json(scores);
+  const Scores& scores = evaluation.scores;
+  nlohmann::json object = {{"support", scores.support},
+                           {"loss", evaluation.loss ? nlohmann::json(*evaluation.loss) : nlohmann::json()},
+                           {"pages", evaluation.pages},
+                           {"missed_words", scores.missed_words},
+                           {"seconds", evaluation.seconds},
+                           {"per_label", nlohmann::json::object()}};
+  for (const Scores::Metric& metric : scores.metrics) object[metric.name] = metric.value;
+  for (const Scores::Label& label : scores.labels) {
+    object["per_label"][label.name] = {
+        {"f1", label.f1}, {"precision", label.precision}, {"recall", label.recall}, {"support", label.support}};
+  }
   return object;
 }
 

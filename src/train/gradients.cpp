@@ -29,6 +29,11 @@ void write_row_gradient(SafetensorsWriter& writer, const Program& program, const
   }
 }
 
+// Logits of rows are shown as those of samples: [B T, C] as [B, T, C].
+Shape logits_shape(const Shape& shape, std::int64_t samples, std::int64_t tokens) {
+  return shape[0] == samples ? shape : Shape{samples, tokens, shape[1]};
+}
+
 }  // namespace
 
 GradientReport compute_gradients(const ModelBundle& bundle, const std::filesystem::path& batch_file,
@@ -54,7 +59,7 @@ GradientReport compute_gradients(const ModelBundle& bundle, const std::filesyste
   const BatchBinding binding(program, batch);
   binding.copy(batch);
   // A batch without labels has no loss to divide; its gradients are zero, not NaN.
-  binding.set_loss_scale(1.0F / static_cast<float>(std::max<std::int64_t>(1, batch.labelled_tokens())));
+  binding.set_loss_scale(1.0F / static_cast<float>(std::max<std::int64_t>(1, batch.loss_terms())));
   binding.set_dropout_key({0, 0});
   program.run();
 
@@ -63,7 +68,7 @@ GradientReport compute_gradients(const ModelBundle& bundle, const std::filesyste
     return step.gradients.count(program.graph().find_source(spec.name)) > 0;
   };
   std::vector<TensorDeclaration> tensors = {{"loss", {DType::kF32, Shape{}}},
-                                            {"logits", {DType::kF32, {samples, tokens, bundle.config.num_labels()}}}};
+                                            {"logits", {DType::kF32, logits_shape(program.graph().type(step.logits).shape, samples, tokens)}}};
   for (const ParameterSpec& spec : specs) {
     if (trained(spec)) tensors.push_back({spec.name, {DType::kF32, spec.file_shape}});
   }
@@ -86,7 +91,7 @@ GradientReport compute_gradients(const ModelBundle& bundle, const std::filesyste
   return {.loss = program.tensor(step.loss).get<float>(),
           .samples = samples,
           .tokens = tokens,
-          .labelled_tokens = batch.labelled_tokens(),
+          .loss_terms = batch.loss_terms(),
           .parameters = static_cast<std::int64_t>(tensors.size()) - 2};
 }
 

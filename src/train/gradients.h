@@ -15,7 +15,7 @@ struct GradientOptions {
 
 struct GradientReport {
   double loss = 0;
-  std::int64_t samples = 0, tokens = 0, labelled_tokens = 0, parameters = 0;
+  std::int64_t samples = 0, tokens = 0, loss_terms = 0, parameters = 0;
 };
 
 // `batch_file`: safetensors with `input_ids` I64 [B, T], `bbox` I64 [B, T, 4], `attention_mask` I64 [B, T] (optional),

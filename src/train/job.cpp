@@ -15,7 +15,7 @@
 #include "base/process.h"
 #include "data/label_scheme.h"
 #include "model/trained_parts.h"
-#include "tasks/token_classification/head.h"
+#include "tasks/tasks.h"
 #include "train/batch_shape.h"
 #include "train/predictor.h"
 #include "train/trainer.h"
@@ -37,21 +37,16 @@ bool covers(const std::vector<std::string>& labels, const LabelSet& data) {
 
 // Labels of which the model knows some and not others are a slip in the data more often than a wish for a new head,
 // which would throw away what the model has learnt. Data whose entities the model knows nothing of gets a new head.
-void refuse_stray_labels(const std::vector<std::string>& known, const LabelSet& seen, const PageSource& source) {
+void refuse_stray_labels(const Task& task, const std::vector<std::string>& known, const LabelSet& seen,
+                         const PageSource& source) {
   const auto knows = [&known](const std::string& name) { return std::ranges::find(known, name) != known.end(); };
   const bool shares =
       std::ranges::any_of(seen.names(), [&](const std::string& name) { return name != "O" && knows(name); });
   if (!shares) return;
-  const LabelSet labels(known, "the model's labels");
-  for (std::size_t i = 0; i < source.size(); ++i) {
-    const Page page = source.read(i);
-    for (std::size_t word = 0; word < page.labels.size(); ++word) {
-      if (knows(page.labels[word])) continue;
-      Problem problem = unknown_label_problem(page, word, labels);
-      problem.remedy = fmt::format("correct the label; or, for a new head, pass all labels: --labels {}",
-                                   fmt::join(seen.names(), ","));
-      throw PageError("label-unknown", std::move(problem));
-    }
+  if (std::optional<Problem> problem = task.find_unknown_label(source, LabelSet(known, "the model's labels"))) {
+    problem->remedy = fmt::format("correct the label; or, for a new head, pass all labels: --labels {}",
+                                  fmt::join(seen.names(), ","));
+    throw PageError("label-unknown", std::move(*problem));
   }
 }
 
@@ -85,15 +80,24 @@ WindowOptions window_options(const DataRequest& request, const EncoderFacts& fac
 }
 
 void resolve_labels(ModelBundle& bundle, const ModelRequest& model, const DataRequest& data) {
-  if (!model.labels.empty()) return set_labels(bundle, LabelSet::parse(model.labels));
-  const bool model_has_labels = bundle.weights != nullptr;
+  set_task(bundle, model.task, model.problem_type);
+  const Task& task = bundle.task();
+  if (!model.labels.empty()) set_labels(bundle, LabelSet::parse(model.labels));
+  // Labels of words need no look at the data where they are given; classes of pages have a problem type too.
+  if (!model.labels.empty() && (task.labels_words() || !bundle.config.task.problem_type.empty())) return;
+  const bool model_has_labels = bundle.weights != nullptr && !bundle.fresh_task;
   const std::unique_ptr<PageSource> source =
-      open_pages(data.data, {.label_names = model_has_labels ? bundle.config.labels : std::vector<std::string>(),
+      open_pages(data.data, {.label_names = model_has_labels ? bundle.config.task.labels : std::vector<std::string>(),
                              .segment_boxes = data.segment_boxes,
-                             .parts = page_parts(bundle.facts())});
-  const LabelSet seen = LabelSet::from_pages(*source);
-  if (model_has_labels && covers(bundle.config.labels, seen)) return;
-  if (model_has_labels) refuse_stray_labels(bundle.config.labels, seen, *source);
+                             .parts = page_parts(bundle.facts()),
+                             .ignore_labels = !task.labels_words(),
+                             .target = task.reader()});
+  const TaskConfig found = task.seen_in(*source, bundle.config.task);
+  bundle.config.task.problem_type = found.problem_type;
+  if (!model.labels.empty()) return;
+  const LabelSet seen(found.labels, "labels of the data");
+  if (model_has_labels && covers(bundle.config.task.labels, seen)) return;
+  if (model_has_labels) refuse_stray_labels(task, bundle.config.task.labels, seen, *source);
   set_labels(bundle, seen);
 }
 
@@ -159,13 +163,19 @@ DataCheck check_with(const ModelBundle& bundle, const CheckRequest& request, con
     return open_pages(path, {.label_names = names,
                              .segment_boxes = request.data.segment_boxes,
                              .parts = page_parts(bundle.facts()),
-                             .ignore_labels = !required});
+                             .ignore_labels = !required || !bundle.task().labels_words(),
+                             .target = required ? bundle.task().reader() : nullptr});
   };
+  TaskConfig task = bundle.config.task;
+  task.labels = names;
+  const std::shared_ptr<const Targets> targets = labels != nullptr ? bundle.task().targets(task) : nullptr;
   const auto run = [&](const PageSource& source, bool evaluation) {
     return check_pages(source, {.parts = page_parts(bundle.facts()),
                                 .box_format = request.data.box_format,
                                 .labels = labels,
                                 .labels_required = required,
+                                .words_labelled = bundle.task().labels_words(),
+                                .targets = targets,
                                 .encoder = &encoder,
                                 .vocab_size = bundle.facts().vocab_size,
                                 .windows = window_options(request.data, bundle.facts()),
@@ -191,7 +201,7 @@ DataCheck check_with(const ModelBundle& bundle, const CheckRequest& request, con
 // The same checks before a run: its warnings are logged, its errors end it.
 void refuse_bad_data(const ModelBundle& bundle, const DataRequest& request, const PagePaths& evaluation,
                      bool labels_required, const RunDataOptions& options = {}) {
-  const LabelSet labels(bundle.config.labels, "the model's labels");
+  const LabelSet labels(bundle.config.task.labels, "the model's labels");
   CheckRequest check{.data = request,
                      .evaluation = evaluation,
                      .decode_images = options.decode_images,
@@ -209,22 +219,27 @@ void refuse_bad_data(const ModelBundle& bundle, const DataRequest& request, cons
 
 // Labels without B- and I- are read as whole types, which need not be what was meant.
 void say_scheme(const ModelBundle& bundle) {
-  const std::string note = scheme_note(bundle.config.labels);
+  if (!bundle.task().labels_words()) return;
+  const std::string note = scheme_note(bundle.config.task.labels);
   if (note.empty()) return;
-  label_scheme(bundle.config.labels) == LabelScheme::kMixed ? log_warning(note) : log_info(note);
+  label_scheme(bundle.config.task.labels) == LabelScheme::kMixed ? log_warning(note) : log_info(note);
 }
 
 std::unique_ptr<Dataset> open_checked(const ModelBundle& bundle, const DataRequest& request, bool with_labels,
                                       bool owned_only, const std::vector<std::uint32_t>& skipped = {}) {
   std::shared_ptr<const PageSource> source =
-      open_pages(request.data, {.label_names = with_labels ? bundle.config.labels : std::vector<std::string>(),
+      open_pages(request.data, {.label_names = with_labels ? bundle.config.task.labels : std::vector<std::string>(),
                                 .segment_boxes = request.segment_boxes,
                                 .parts = page_parts(bundle.facts()),
-                                .ignore_labels = !with_labels});
+                                .ignore_labels = !with_labels || !bundle.task().labels_words(),
+                                .target = with_labels ? bundle.task().reader() : nullptr});
   DatasetOptions options{.parts = page_parts(bundle.facts()),
                          .box_format = request.box_format,
                          .windows = window_options(request, bundle.facts())};
-  if (with_labels) options.labels = LabelSet(bundle.config.labels, "the model's labels");
+  if (with_labels && bundle.task().labels_words()) {
+    options.labels = LabelSet(bundle.config.task.labels, "the model's labels");
+  }
+  if (with_labels) options.targets = bundle.task().targets(bundle.config.task);
   options.label_owned_words_only = owned_only;
   options.skipped = skipped;
   if (request.augment) {
@@ -257,7 +272,15 @@ std::unique_ptr<Dataset> open_checked(const ModelBundle& bundle, const DataReque
 }  // namespace
 
 DataCheck check_data(ModelBundle& bundle, const ModelRequest& model, const CheckRequest& request) {
-  const std::vector<std::string> own = bundle.weights != nullptr ? bundle.config.labels : std::vector<std::string>();
+  const bool has_own = bundle.weights != nullptr && model.task.empty();
+  const std::vector<std::string> own = has_own ? bundle.config.task.labels : std::vector<std::string>();
+  // Where the data's labels cannot be listed, the check itself says which pages are broken; what it cannot see without
+  // labels is added.
+  const auto without_labels = [&](const std::string& kind, const Problem& problem) {
+    DataCheck result = check_with(bundle, request, own, nullptr, true);
+    if (result.findings.count(Severity::kError) == 0) result.findings.add(Severity::kError, kind, problem);
+    return result;
+  };
   try {
     resolve_labels(bundle, model, request.data);
   } catch (const PageError& error) {
@@ -266,12 +289,11 @@ DataCheck check_data(ModelBundle& bundle, const ModelRequest& model, const Check
       const LabelSet labels(own, "the model's labels");
       return check_with(bundle, request, own, &labels, true);
     }
-    // The data's labels cannot be listed because a page is broken: the check itself says which.
-    return check_with(bundle, request, own, nullptr, true);
-  } catch (const DataError&) {
-    return check_with(bundle, request, own, nullptr, true);
+    return without_labels(error.kind(), error.problem());
+  } catch (const DataError& error) {
+    return without_labels("labels-missing", error.problem());
   }
-  const LabelSet labels(bundle.config.labels, "the labels");
+  const LabelSet labels(bundle.config.task.labels, "the labels");
   return check_with(bundle, request, labels.names(), &labels, true);
 }
 
@@ -414,7 +436,7 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
   request.trains = train != nullptr;
   request.pretrained = bundle.weights != nullptr;
   for (const auto& [name, config] : smaller_presets(bundle.config)) {
-    request.smaller_models.push_back({name, token_classification(config.encoder, config.num_labels())});
+    request.smaller_models.push_back({name, task_of(config.task).model(config.encoder, config.task)});
   }
   request.evaluates = evaluation != nullptr;
   if (options.load_best_model_at_end) {

@@ -38,6 +38,8 @@ struct ModelRequest {
   std::string model;
   std::string tokenizer;   // empty: the model's
   std::string labels;      // empty: the model's or the data's
+  std::string task;        // empty: the model's
+  std::string problem_type;  // empty: the model's or the data's
   std::string base_model;  // empty: where an adapter says
 };
 

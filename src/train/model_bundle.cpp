@@ -13,7 +13,7 @@
 #include "base/nearest.h"
 #include "data/check.h"
 #include "data/file_kind.h"
-#include "tasks/token_classification/head.h"
+#include "tasks/tasks.h"
 #include "train/adapter.h"
 #include "train/adapter_config.h"
 #include "train/model_place.h"
@@ -52,6 +52,17 @@ ModelBundle open_preset(const std::string& name, const std::string& tokenizer) {
       name,
       Vocabulary{.size = bundle.tokenizer->vocab_size(), .pad = special.pad, .bos = special.bos, .eos = special.eos});
   return bundle;
+}
+
+// The config of a model directory. A head of a kind that is none of ours counts as no head: the model is for labels of
+// words until set_task says otherwise.
+ModelConfig read_own_config(const std::string& directory) {
+  ModelConfig config = read_config(directory);
+  if (find_task(config.task.architecture) == nullptr) {
+    config.task.architecture = task_of(config.task).architecture();
+    config.task.problem_type.clear();
+  }
+  return config;
 }
 
 // Calls `open` with the directory that has the model's files; again, if those were put in place meanwhile.
@@ -95,7 +106,12 @@ ModelBundle open_with_adapter(const std::string& model, const std::string& base)
   const bool own_config = std::filesystem::exists(std::filesystem::path(model) / "config.json");
   const std::string base_place = model_place(bundle.base).string();
   verify_model_files(base_place, false);
-  bundle.config = read_config(own_config ? model : base_place);
+  bundle.config = read_own_config(own_config ? model : base_place);
+  // An adapter that PEFT wrote says its task, but brings no config of its own.
+  const std::string task_type = own_config ? std::string() : read_adapter_config(model).task_type;
+  for (const Task* task : all_tasks()) {
+    if (task->adapter_type() == task_type) bundle.config.task.architecture = task->architecture();
+  }
   Adapter adapter = open_adapter(model, bundle.definition());
   bundle.options.lora = std::move(adapter.lora);
   bundle.adapter = std::move(adapter.weights);
@@ -114,7 +130,7 @@ ModelBundle open_weights_at(const std::string& model, const std::string& base) {
                       .remedy = "omit --base-model, or pass the adapter's directory with --model"});
   }
   ModelBundle bundle;
-  bundle.config = read_config(model);
+  bundle.config = read_own_config(model);
   bundle.weights = std::make_shared<WeightsFile>(open_weights(model));
   return bundle;
 }
@@ -146,7 +162,9 @@ ModelBundle open_model_at(const std::string& model, const std::string& tokenizer
 
 }  // namespace
 
-ModelDefinition ModelBundle::definition() const { return token_classification(config.encoder, config.num_labels()); }
+const Task& ModelBundle::task() const { return task_of(config.task); }
+
+ModelDefinition ModelBundle::definition() const { return task().model(config.encoder, config.task); }
 
 WordEncoder ModelBundle::word_encoder() const {
   return {.encode = [words = tokenizer](std::string_view word,
@@ -216,16 +234,42 @@ ModelBundle open_weights_only(const std::string& model, const std::string& base)
   return open_at_place(model, [&](const std::string& place) { return open_weights_at(place, base); });
 }
 
+void set_task(ModelBundle& bundle, const std::string& name, const std::string& problem_type) {
+  TaskConfig& config = bundle.config.task;
+  if (!name.empty()) {
+    const Task& task = task_named(name);
+    if (config.architecture != task.architecture()) {
+      if (bundle.weights != nullptr) {
+        log_info(fmt::format("new head for {}: it replaces one for {}", task.name(), bundle.task().name()));
+      }
+      config = {.architecture = std::string(task.architecture()), .labels = {"LABEL_0"}};
+      bundle.fresh_head = true;
+      bundle.fresh_task = true;
+    }
+  }
+  if (problem_type.empty()) return;
+  if (bundle.task().labels_words()) {
+    throw UsageError({.what = "--problem-type is for classes of pages",
+                      .where = "--problem-type",
+                      .found = fmt::format("{}, with {}", problem_type, bundle.task().name()),
+                      .allowed = "--problem-type with --task sequence-classification",
+                      .remedy = "pass --task sequence-classification, or omit --problem-type"});
+  }
+  if (config.problem_type == problem_type) return;
+  if (!config.problem_type.empty()) bundle.fresh_head = bundle.fresh_task = true;
+  config.problem_type = problem_type;
+}
+
 void set_labels(ModelBundle& bundle, const LabelSet& labels) {
-  if (bundle.config.labels == labels.names()) return;
-  if (bundle.weights != nullptr) {
+  if (bundle.config.task.labels == labels.names()) return;
+  if (bundle.weights != nullptr && !bundle.fresh_task) {
     log_info(fmt::format(
         "new classification head: {} ({}) replaces the model's {} ({})", counted(labels.size(), "label"),
-        labels.listed(), bundle.config.labels.size(),
-        fmt::join(bundle.config.labels.begin(),
-                  bundle.config.labels.begin() + std::min<std::ptrdiff_t>(3, bundle.config.num_labels()), ", ")));
+        labels.listed(), bundle.config.task.labels.size(),
+        fmt::join(bundle.config.task.labels.begin(),
+                  bundle.config.task.labels.begin() + std::min<std::ptrdiff_t>(3, bundle.config.task.num_labels()), ", ")));
   }
-  bundle.config.labels = labels.names();
+  bundle.config.task.labels = labels.names();
   bundle.fresh_head = true;
 }
 

@@ -16,6 +16,7 @@
 #include "formats/checksums.h"
 #include "formats/weights.h"
 #include "model/parameters.h"
+#include "tasks/task.h"
 
 namespace plimsoll {
 
@@ -25,11 +26,13 @@ struct ModelBundle {
   ImageProcessorConfig image;
   std::shared_ptr<const WeightsFile> weights;  // nullptr: a preset, from scratch
   bool fresh_head = false;                     // the classifier does not fit the labels and is made new
+  bool fresh_task = false;                     // the head is made new for another task than the model's
   std::string origin;                          // what --model said
   ModelOptions options;                        // what trains; adapters
   std::string base;                            // with adapters: where their base model lies
   std::shared_ptr<const WeightsFile> adapter;  // nullptr: no adapters, or new ones
 
+  const Task& task() const;
   ModelDefinition definition() const;
   EncoderFacts facts() const { return config.encoder->facts(); }
   std::vector<ParameterSpec> specs() const { return definition().specs(options); }
@@ -56,6 +59,10 @@ ModelBundle open_trained_model(const std::string& model, const std::string& toke
 
 // Config and weights alone, for work on batches that are token ids already: `tokenizer` stays nullptr.
 ModelBundle open_weights_only(const std::string& model, const std::string& base = "");
+
+// Makes the model one for another task, whose labels are still to be set, and its problem type; empty: unchanged. Throws
+// UsageError for a name that no task has, and for a problem type where the task has none.
+void set_task(ModelBundle& bundle, const std::string& name, const std::string& problem_type = "");
 
 // Gives the model these labels. A classifier that was made for others is made new, and the log says so.
 void set_labels(ModelBundle& bundle, const LabelSet& labels);

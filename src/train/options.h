@@ -39,7 +39,7 @@ struct TrainOptions {
   bool stop_on_bad_page = false;             // a page that cannot be read any more ends the run; false: it is left out
   bool detect_anomaly = false;               // look at every node's output, and at every index before it is used
   bool log_order = false;                    // write order.jsonl: the pages and windows of each update
-  std::string metric_for_best_model = "f1";  // f1, precision, recall or loss
+  std::string metric_for_best_model{};       // one of the task's, or loss; empty: the task's first
 };
 
 // "linear", "cosine", "constant" or "constant_with_warmup"; throws UsageError otherwise.

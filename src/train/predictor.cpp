@@ -13,76 +13,44 @@
 namespace plimsoll {
 namespace {
 
-// The index of the largest logit, and its softmax probability.
-std::pair<std::int32_t, float> likeliest(std::span<const float> logits) {
-  std::size_t best = 0;
-  for (std::size_t c = 1; c < logits.size(); ++c) {
-    if (logits[c] > logits[best]) best = c;
-  }
-  float sum = 0;
-  for (const float logit : logits) sum += std::exp(logit - logits[best]);
-  return {static_cast<std::int32_t>(best), 1.0F / sum};
-}
-
-class PageMerger {
+// Tells a task where pages begin and end.
+class PageSequence {
  public:
-  PageMerger(const std::function<void(const PagePrediction&)>& on_page, bool all_scores)
-      : on_page_(on_page), all_scores_(all_scores) {}
+  PageSequence(WindowReader& reader, const std::function<void(std::uint32_t)>& on_page)
+      : reader_(reader), on_page_(on_page) {}
 
-  // `logits` of one word, which are finite if its probability is; false otherwise.
-  [[nodiscard]] bool add(const SampleReference& reference, std::int32_t word, std::span<const float> logits,
-                         std::int32_t gold) {
-    const auto [label, probability] = likeliest(logits);
-    if (!std::isfinite(probability)) return false;
+  [[nodiscard]] bool add(const Batch& batch, std::int64_t sample, const TensorView& logits) {
+    const SampleReference& reference = batch.references()[static_cast<std::size_t>(sample)];
     start(reference.page);
-    const auto index = static_cast<std::size_t>(word);
-    if (index >= current_.labels.size()) {
-      current_.labels.resize(index + 1, -1);
-      current_.probabilities.resize(index + 1, 0);
-      current_.gold.resize(index + 1, kIgnoredLabel);
-      if (all_scores_) current_.scores.resize((index + 1) * logits.size(), 0);
-    }
-    current_.labels[index] = label;
-    current_.probabilities[index] = probability;
-    current_.gold[index] = gold;
-    if (!all_scores_) return true;
-    const float largest = logits[static_cast<std::size_t>(label)];
-    for (std::size_t c = 0; c < logits.size(); ++c) {
-      current_.scores[index * logits.size() + c] = probability * std::exp(logits[c] - largest);
-    }
+    if (!reader_.add_window(batch, sample, logits)) return false;
+    if (reference.window + 1 == reference.windows) finish();
     return true;
   }
-  void end_sample(const SampleReference& reference) {
-    start(reference.page);
-    if (reference.window + 1 == reference.windows) flush();
-  }
-  void flush() {
+  void finish() {
     if (!open_) return;
-    on_page_(current_);
+    reader_.end_page();
+    if (on_page_) on_page_(page_);
     ++pages_;
     open_ = false;
   }
-  // The page is never handed out, whatever was added of it.
+  // The page is never ended, whatever was added of it.
   void discard(std::uint32_t page) {
-    if (current_.page == page) open_ = false;
+    if (page_ == page) open_ = false;
   }
   std::int64_t pages() const { return pages_; }
 
  private:
   void start(std::uint32_t page) {
-    if (open_ && current_.page == page) return;
-    flush();
+    if (open_ && page_ == page) return;
+    finish();
     open_ = true;
-    current_.page = page;
-    current_.labels.clear();
-    current_.probabilities.clear();
-    current_.gold.clear();
-    current_.scores.clear();
+    page_ = page;
+    reader_.begin_page(page);
   }
 
-  const std::function<void(const PagePrediction&)>& on_page_;
-  bool all_scores_;
-  PagePrediction current_;
+  WindowReader& reader_;
+  const std::function<void(std::uint32_t)>& on_page_;
+  std::uint32_t page_ = 0;
   bool open_ = false;
   std::int64_t pages_ = 0;
 };
@@ -115,18 +83,17 @@ std::string pages_of(const Batch& batch, const Dataset& dataset) {
 }  // namespace
 
 PredictionTotals predict_pages(const Session& session, const ModelDefinition& model, const Dataset& dataset,
-                               const LoaderOptions& options, const std::function<void(const PagePrediction&)>& on_page,
-                               const PredictControl& control) {
+                               const LoaderOptions& options, WindowReader& reader, const PredictControl& control,
+                               const std::function<void(std::uint32_t)>& on_page) {
   const PlannedProgram& planned = session.planned(ProgramKind::kEvaluate);
   const Program& program = session.program(ProgramKind::kEvaluate);
   const std::int64_t micro = planned.capacity.samples;
   Sampler sampler(dataset.examples(), {.seed = 0, .train_batch_size = micro, .shuffle = false});
   for (const std::uint32_t page : control.skipped) sampler.leave_out(page);
   std::unique_ptr<BatchBinding> binding;
-  PageMerger merger(on_page, control.all_scores);
+  PageSequence pages(reader, on_page);
   PredictionTotals totals;
   HostCopy logits(program.tensor(planned.logits));
-  const auto width = static_cast<std::size_t>(logits.view().shape()[1]);
   const auto run = [&](const Batch* batch) {
     if (!binding) binding = std::make_unique<BatchBinding>(program, *batch);
     binding->copy(*batch);
@@ -141,19 +108,9 @@ PredictionTotals predict_pages(const Session& session, const ModelDefinition& mo
     const float loss = program.tensor(planned.loss).get<float>();
     if (!std::isfinite(loss)) throw_not_finite(program, *binding, *batch, dataset);
     totals.loss_sum += loss;
-    totals.labelled_tokens += batch->labelled_tokens();
-    const std::int32_t* labels = batch->tensor(input::kLabels).data<std::int32_t>();
-    for (std::int64_t s = 0; s < batch->samples(); ++s) {
-      const SampleReference& reference = batch->references()[static_cast<std::size_t>(s)];
-      for (std::int64_t row = batch->first_text_row(s); row < batch->first_text_row(s + 1); ++row) {
-        const std::int32_t word = batch->predicts()[static_cast<std::size_t>(row)];
-        if (word == kNoWord) continue;
-        const float* const first = logits.view().data<float>() + static_cast<std::size_t>(row) * width;
-        if (!merger.add(reference, word, {first, width}, labels[row])) {
-          throw_not_finite(program, *binding, *batch, dataset);
-        }
-      }
-      merger.end_sample(reference);
+    totals.loss_terms += batch->loss_terms();
+    for (std::int64_t sample = 0; sample < batch->samples(); ++sample) {
+      if (!pages.add(*batch, sample, logits.view())) throw_not_finite(program, *binding, *batch, dataset);
     }
     return true;
   };
@@ -174,11 +131,11 @@ PredictionTotals predict_pages(const Session& session, const ModelDefinition& mo
       if (!control.on_bad_page || ++bad_in_a_row >= kMostBadPagesInARow) throw;
       control.on_bad_page(error);
       sampler.leave_out(error.page());
-      merger.discard(error.page());
+      pages.discard(error.page());
     }
   }
-  if (!totals.interrupted) merger.flush();
-  totals.pages = merger.pages();
+  if (!totals.interrupted) pages.finish();
+  totals.pages = pages.pages();
   return totals;
 }
 

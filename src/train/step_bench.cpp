@@ -80,7 +80,7 @@ StepBench bench_step(const ModelBundle& bundle, const std::filesystem::path& bat
   }
   load_model(bundle, 0, [&](const std::string& name) { return session.parameter(name); });
   const BatchBinding binding(program, *batch);
-  const float loss_scale = 1.0F / static_cast<float>(std::max<std::int64_t>(1, batch->labelled_tokens()));
+  const float loss_scale = 1.0F / static_cast<float>(std::max<std::int64_t>(1, batch->loss_terms()));
   StepBench result{.step_seconds = {},
                    .losses = {},
                    .predicted_peak_bytes = session.plan().predicted_peak_bytes,

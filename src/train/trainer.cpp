@@ -33,7 +33,7 @@ double seconds_since(Clock::time_point begin) { return std::chrono::duration<dou
 std::string fingerprint(std::span<const Example> examples) {
   std::uint64_t hash = 0;
   for (const Example& e : examples) {
-    const std::array<std::uint32_t, 4> values = {e.page, e.begin, e.tokens, e.labelled};
+    const std::array<std::uint32_t, 4> values = {e.page, e.begin, e.tokens, e.loss_terms};
     hash = hash_bytes(std::as_bytes(std::span(values)), hash);
   }
   return fmt::format("{:016x}", hash);
@@ -224,7 +224,7 @@ StepScalars Trainer::scalars(const Batch& batch) const {
           .learning_rate = scheduled_learning_rate(options_, real_updates(), state_.total_steps),
           .max_grad_norm = options_.max_grad_norm,
           .scale = scaler_.scale(),
-          .labelled = batch.info().labelled_in_update};
+          .labelled = batch.info().loss_terms_in_update};
 }
 
 const Program& Trainer::bind(const Batch& batch) {
@@ -462,10 +462,11 @@ void Trainer::evaluate_now(TrainSummary& summary, const Interrupt& interrupt) {
   for (const auto& [key, value] : scores.items()) line["eval_" + key] = value;
   metrics_->write(line.dump());
   observer_.on_evaluation(now, *summary.evaluation);
-  const double metric = summary.evaluation->metric(options_.metric_for_best_model);
-  const bool smaller = smaller_is_better(options_.metric_for_best_model);
-  if (!state_.best_metric || (smaller ? metric < *state_.best_metric : metric > *state_.best_metric)) {
-    state_.best_metric = metric;
+  const Scores::Metric metric =
+      summary.evaluation->metric(metric_name(bundle_, options_.metric_for_best_model));
+  if (!state_.best_metric ||
+      (metric.smaller_is_better ? metric.value < *state_.best_metric : metric.value > *state_.best_metric)) {
+    state_.best_metric = metric.value;
     state_.best_step = state_.step;
     if (options_.load_best_model_at_end) save(false);
   }

@@ -66,7 +66,7 @@ TEST(Batch, PacksSampleAfterSample) {
 
   EXPECT_EQ(batch.samples(), 2);
   EXPECT_EQ(batch.rows(), 15);
-  EXPECT_EQ(batch.labelled_tokens(), 2);
+  EXPECT_EQ(batch.loss_terms(), 2);
   EXPECT_EQ(batch.info().update, 5U);
   EXPECT_EQ(batch.references()[1].page, 8U);
   EXPECT_EQ(batch.first_text_row(0), 0);
@@ -156,7 +156,7 @@ TEST(Batch, PadsOnlyWhenAsked) {
   EXPECT_THAT(ints(batch, "key_mask").first(10), ElementsAre(1, 1, 1, 0, 0, 1, 1, 1, 1, 1));
   EXPECT_THAT(ints(batch, "bbox").subspan(12, 8), Each(0));
   EXPECT_THAT(ints(batch, "relative_coordinates").subspan(9, 6), ElementsAre(3, 0, 0, 4, 0, 0));
-  EXPECT_EQ(batch.labelled_tokens(), 1);
+  EXPECT_EQ(batch.loss_terms(), 1);
   EXPECT_EQ(batch.text_rows(), 5);
 }
 
@@ -274,8 +274,8 @@ TEST(PaddedBatch, KeepsEveryPosition) {
   // Pad rows keep their 1D position.
   EXPECT_THAT(ints(batch, "relative_coordinates").subspan(3 * 11, 6), ElementsAre(2, 5, 5, 3, 5, 5));
   EXPECT_THAT(batch.tensor("pixel_values").span<float>(), Each(0.25F));
-  EXPECT_EQ(batch.labelled_tokens(), 2);
-  EXPECT_EQ(batch.info().labelled_in_update, 2);
+  EXPECT_EQ(batch.loss_terms(), 2);
+  EXPECT_EQ(batch.info().loss_terms_in_update, 2);
 
   fixture.labels.clear();
   PaddedTensors unlabelled = fixture.tensors();

@@ -47,7 +47,7 @@ TEST(Dataset, EncodesAPage) {
   const Dataset data = open(path, {.labels = LabelSet::parse("O,B-X,I-X")});
   ASSERT_EQ(data.size(), 1U);
   EXPECT_EQ(data.examples()[0].tokens, 8);
-  EXPECT_EQ(data.examples()[0].labelled, 3);
+  EXPECT_EQ(data.examples()[0].loss_terms, 3);
   EXPECT_EQ(data.longest_example(), 8);
 
   Dataset::Scratch scratch;
@@ -108,8 +108,8 @@ TEST(Dataset, CutsWindowsAndCountsEachWordOnceForEvaluation) {
   EncodedExample example;
   for (std::size_t i = 0; i < 2; ++i) {
     EXPECT_EQ(train.examples()[i].windows, 2);
-    train_labels += train.examples()[i].labelled;
-    eval_labels += eval.examples()[i].labelled;
+    train_labels += train.examples()[i].loss_terms;
+    eval_labels += eval.examples()[i].loss_terms;
     eval.load(i, scratch, example);
     for (std::size_t t = 0; t < example.labels.size(); ++t) {
       EXPECT_EQ(example.labels[t] != kIgnoredLabel, example.predicts[t] != kNoWord);
@@ -279,7 +279,7 @@ TEST(Dataset, ReadsRealReceipts) {
                      {.windows = {.max_length = 256, .stride = 64}, .labels = labels, .label_owned_words_only = true});
   std::uint64_t words = 0, labelled = 0;
   for (std::size_t i = 0; i < source->size(); ++i) words += source->read(i).words.size();
-  for (const Example& example : data.examples()) labelled += example.labelled;
+  for (const Example& example : data.examples()) labelled += example.loss_terms;
   EXPECT_EQ(source->size(), 100U);
   EXPECT_GT(data.size(), 100U);
   EXPECT_EQ(labelled, words);

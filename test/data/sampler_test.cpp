@@ -18,7 +18,7 @@ std::vector<Example> examples_of(std::size_t count) {
   std::vector<Example> examples(count);
   for (Example& example : examples) {
     example.tokens = static_cast<std::uint16_t>(10 + random() % 500);
-    example.labelled = static_cast<std::uint16_t>(example.tokens / 2);
+    example.loss_terms = static_cast<std::uint16_t>(example.tokens / 2);
   }
   return examples;
 }
@@ -126,7 +126,7 @@ TEST(BatchSequence, WalksOverEpochs) {
                                            .micro_batch = m,
                                            .micro_batches = update == 2 ? 2U : 3U,
                                            .samples_in_update = update == 2 ? 5 : 8,
-                                           .labelled_in_update = sampler.labelled_tokens(samples)}));
+                                           .loss_terms_in_update = sampler.loss_terms(samples)}));
       seen.insert(seen.end(), item.examples.begin(), item.examples.end());
     }
     EXPECT_TRUE(std::equal(seen.begin(), seen.end(), samples.begin(), samples.end()));

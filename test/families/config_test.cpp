@@ -155,9 +155,9 @@ TEST(ParseConfig, OtherModelsAreRefused) {
 }
 
 TEST(ParseConfig, Labels) {
-  EXPECT_EQ(parse({{"id2label", {{"1", "B"}, {"0", "O"}, {"2", "I"}}}}).labels,
+  EXPECT_EQ(parse({{"id2label", {{"1", "B"}, {"0", "O"}, {"2", "I"}}}}).task.labels,
             (std::vector<std::string>{"O", "B", "I"}));
-  EXPECT_EQ(parse({{"num_labels", 3}}).labels, (std::vector<std::string>{"LABEL_0", "LABEL_1", "LABEL_2"}));
+  EXPECT_EQ(parse({{"num_labels", 3}}).task.labels, (std::vector<std::string>{"LABEL_0", "LABEL_1", "LABEL_2"}));
   const std::shared_ptr<const Encoder> encoder = layoutlmv3_encoder({});
   EXPECT_FALSE(encoder->token_classifier(9).mlp);
   EXPECT_TRUE(encoder->token_classifier(10).mlp);
@@ -174,7 +174,7 @@ TEST(ConfigJson, RoundTripKeepsWhatWeDoNotKnow) {
                       {"num_labels", 3},
                       {"architectures", {"LayoutLMv3Model"}}};
   ModelConfig config = parse_config(given, "here");
-  config.labels = {"O", "B-TOTAL", "I-TOTAL"};
+  config.task.labels = {"O", "B-TOTAL", "I-TOTAL"};
   const json written = config_json(config);
   EXPECT_EQ(written.at("our_secret"), given.at("our_secret"));
   EXPECT_EQ(written.at("transformers_version"), "4.30.0");
@@ -184,7 +184,7 @@ TEST(ConfigJson, RoundTripKeepsWhatWeDoNotKnow) {
   EXPECT_FALSE(written.contains("num_labels"));
   EXPECT_EQ(written.at("label2id"), (json{{"O", 0}, {"B-TOTAL", 1}, {"I-TOTAL", 2}}));
   const ModelConfig again = parse_config(written, "there");
-  EXPECT_EQ(again.labels, config.labels);
+  EXPECT_EQ(again.task.labels, config.task.labels);
   EXPECT_EQ(config_json(again), written);
 }
 
@@ -193,10 +193,10 @@ TEST(ReadConfig, GoldenModel) {
   EXPECT_EQ(config.encoder->facts().hidden_size, 48);
   EXPECT_EQ(config.encoder->layer_outputs().size(), 2U);
   EXPECT_EQ(config.encoder->facts().image.patches(), 16);
-  EXPECT_EQ(config.labels, (std::vector<std::string>{"O", "B-FIELD1", "I-FIELD1", "B-FIELD2", "I-FIELD2"}));
-  EXPECT_FALSE(config.encoder->token_classifier(config.num_labels()).mlp);
+  EXPECT_EQ(config.task.labels, (std::vector<std::string>{"O", "B-FIELD1", "I-FIELD1", "B-FIELD2", "I-FIELD2"}));
+  EXPECT_FALSE(config.encoder->token_classifier(config.task.num_labels()).mlp);
   const ModelConfig mlp = read_config(kGolden / "mlp");
-  EXPECT_TRUE(mlp.encoder->token_classifier(mlp.num_labels()).mlp);
+  EXPECT_TRUE(mlp.encoder->token_classifier(mlp.task.num_labels()).mlp);
 }
 
 // Printing or copying such a value would overflow the stack.
@@ -242,7 +242,7 @@ TEST(Presets, BaseHasThePublishedShape) {
   const fs::path published = shared_dir() / "data" / "layoutlmv3-base";
   if (!fs::exists(published / "config.json")) GTEST_SKIP() << published << " is not here";
   ModelConfig config = read_config(published), preset = preset_config("layoutlmv3-base");
-  config.labels = preset.labels;
+  config.task.labels = preset.labels;
   const json expected = config_json(config), found = config_json(preset);
   for (const auto& [key, value] : found.items()) EXPECT_EQ(value, expected.at(key)) << key;
 }

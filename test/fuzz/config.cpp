@@ -11,7 +11,7 @@
 void plimsoll::fuzz::config(std::string_view input) {
   may_refuse([&] {
     const ModelConfig config = parse_config(parse_json(input, "config.json"), "config.json");
-    check(!config.labels.empty() && config.encoder->facts().max_text_tokens() > 0, "a config can be used");
+    check(!config.task.labels.empty() && config.encoder->facts().max_text_tokens() > 0, "a config can be used");
     const nlohmann::json written = config_json(config);
     check(config_json(parse_config(written, "written")) == written, "a config that is written is read back");
   });

@@ -20,7 +20,7 @@ inline ModelDefinition layoutlmv3(const LabelledConfig& config) {
 }
 
 inline ModelDefinition definition_of(const ModelConfig& config) {
-  return token_classification(config.encoder, config.num_labels());
+  return token_classification(config.encoder, config.task.num_labels());
 }
 
 // The shape of a preset of LayoutLMv3.

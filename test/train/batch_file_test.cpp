@@ -28,7 +28,7 @@ TEST(BatchFile, LeavesPaddingOut) {
   const auto whole = read_batch_file(folder / "batch0.safetensors", bundle);
   const auto packed = read_batch_file(folder / "batch0.safetensors", bundle, false);
   EXPECT_EQ(packed->samples(), whole->samples());
-  EXPECT_EQ(packed->labelled_tokens(), whole->labelled_tokens());
+  EXPECT_EQ(packed->loss_terms(), whole->loss_terms());
   EXPECT_EQ(packed->shape().max_text_rows % 16, 0);
   EXPECT_LT(packed->shape().max_text_rows - packed->text_rows(), 16);
 

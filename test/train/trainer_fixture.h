@@ -75,7 +75,7 @@ inline ModelBundle small_model() {
                          {"shape_size", 8},
                          {"input_size", 32}});
   bundle.image.height = bundle.image.width = 32;
-  bundle.config.labels = {"O", "B-TOTAL", "I-TOTAL"};
+  bundle.config.task.labels = {"O", "B-TOTAL", "I-TOTAL"};
   return bundle;
 }
 

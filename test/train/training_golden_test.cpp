@@ -73,7 +73,7 @@ void expect_golden_training(const std::string& head, Backend& backend, std::size
   for (std::size_t update = 0; update < updates; ++update) {
     const Batch& batch = *batches[update % batches.size()];
     binding.copy(batch);
-    binding.set_loss_scale(1.0F / static_cast<float>(batch.labelled_tokens()));
+    binding.set_loss_scale(1.0F / static_cast<float>(batch.loss_terms()));
     binding.set_dropout_key(dropout_key(0, update));
     binding.set_update(golden["learning_rates"][update].get<double>(), static_cast<std::int64_t>(update) + 1,
                        golden["recipe"]["max_grad_norm"].get<double>());

@@ -21,6 +21,7 @@ struct BertKind {
   std::int64_t vocab_size = 0, pad_token_id = 0;  // the defaults of `transformers`
   // Positions begin behind the padding token's (tensor/input_spec.h), whose row of the table gets no gradient.
   bool positions_after_padding = false;
+  bool has_pooler = false;  // between the first row and the class of a page
 };
 BertKind bert_kind();
 BertKind roberta_kind();

@@ -3,7 +3,12 @@
 namespace plimsoll {
 
 BertKind bert_kind() {
-  return {.model_type = "bert", .class_name = "Bert", .prefix = "bert", .vocab_size = 30522, .pad_token_id = 0};
+  return {.model_type = "bert",
+          .class_name = "Bert",
+          .prefix = "bert",
+          .vocab_size = 30522,
+          .pad_token_id = 0,
+          .has_pooler = true};
 }
 
 BertKind roberta_kind() {

@@ -26,6 +26,15 @@ class BertEncoder final : public Encoder {
   ClassifierForm token_classifier(std::int64_t) const override {
     return {.dropout = config_.head_dropout(), .initializer_range = config_.initializer_range};
   }
+  // BERT has a pooler; RoBERTa's head has a dense layer of its own.
+  ClassifierForm sequence_classifier() const override {
+    if (config_.kind.has_pooler) {
+      return {.pooler = fmt::format("{}.pooler.dense", config_.kind.prefix),
+              .dropout = config_.head_dropout(),
+              .initializer_range = config_.initializer_range};
+    }
+    return {.mlp = true, .inner_dropout = config_.head_dropout(), .initializer_range = config_.initializer_range};
+  }
 
   EncoderFacts facts() const override {
     const auto pad = static_cast<std::int32_t>(config_.pad_token_id);

@@ -173,6 +173,9 @@ class LayoutLMv3Encoder final : public Encoder {
             .inner_dropout = config_.head_dropout(),
             .initializer_range = config_.initializer_range};
   }
+  ClassifierForm sequence_classifier() const override {
+    return {.mlp = true, .inner_dropout = config_.head_dropout(), .initializer_range = config_.initializer_range};
+  }
   EncoderFacts facts() const override {
     return {.hidden_size = config_.hidden_size,
             .vocab_size = config_.vocab_size,

@@ -1,4 +1,4 @@
-#include "train/metrics.h"
+#include "tasks/token_classification/metrics.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,35 @@
+// A page with labels of its words, as a task gives it to be drawn (draw/annotate.h).
+//
+//   AnnotatedPage picture{.image = "page.png", .words = words, .output_png = "annotated.png"};
+#pragma once
+
+#include <array>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/label_scheme.h"
+
+namespace plimsoll {
+
+struct AnnotatedWord {
+  std::array<double, 4> box{};         // x0, y0, x1, y1 in pixels of the image
+  std::string label{};                 // "O", "B-TOTAL", "I-TOTAL", ...
+  std::optional<double> confidence{};  // 0 to 1
+  std::optional<std::string> gold_label{};
+};
+
+struct AnnotatedPage {
+  std::filesystem::path image{};  // PNG, JPEG, TIFF, PNM or BMP
+  std::vector<AnnotatedWord> words{};
+  std::filesystem::path output_png{};
+  std::string caption{};  // of the whole page; empty: none
+  // Entity names in the order that determines their colours; other names found on the page follow in alphabetical
+  // order. Set it so that all pages of a run have the same colours.
+  std::vector<std::string> entity_names{};
+  // How labels are read; the default reads each by itself, tagged or plain.
+  LabelScheme scheme = LabelScheme::kMixed;
+};
+
+}  // namespace plimsoll

@@ -1,0 +1,35 @@
+#include "data/page_faults.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+namespace plimsoll {
+
+std::string shown(const nlohmann::json& value) {
+  constexpr std::size_t kLongest = 60;
+  // `replace` makes sure that a message can be shown even if its text is not UTF-8.
+  std::string text = value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  if (text.size() > kLongest) {
+    std::size_t end = kLongest;
+    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
+    text.resize(end);
+    text += "…";
+  }
+  return text;
+}
+
+void report(PageFaults* faults, PageError fault) {
+  if (faults == nullptr) throw std::move(fault);
+  faults->push_back(std::move(fault));
+}
+
+PageError wrong_type(const Page& page, const std::string& where, const nlohmann::json& value, std::string allowed) {
+  return PageError("wrong-type", {.what = "a value of the wrong type",
+                                  .where = fmt::format("{}, {}", place(page), where),
+                                  .found = shown(value),
+                                  .allowed = std::move(allowed),
+                                  .remedy = "correct the page's JSON"});
+}
+
+}  // namespace plimsoll

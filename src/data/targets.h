@@ -1,0 +1,64 @@
+// What a task reads of pages beside words, boxes and image, and what it trains each window of them towards. The data
+// floor knows labels of words by itself; whatever else a task has comes through these interfaces (tasks/task.h).
+//
+//   ReadOptions options{.target = &reader};              // pages are read with the task's keys
+//   DatasetOptions data{.targets = targets};             // examples are encoded with their targets
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/findings.h"
+#include "data/page.h"
+
+namespace plimsoll {
+
+struct EncodedExample;
+struct PageTokens;
+struct Window;
+
+using PageFaults = std::vector<PageError>;
+
+// What a task has read of a page. An object never changes.
+class PageTarget {
+ public:
+  virtual ~PageTarget() = default;
+};
+
+// Reads a task's keys of a page. One object serves all threads.
+class TargetReader {
+ public:
+  virtual ~TargetReader() = default;
+  // Returns nullptr for a page without them. Throws PageError, or adds it to `faults` unless that is nullptr.
+  virtual std::shared_ptr<const PageTarget> read(const nlohmann::json& page_json, const Page& page,
+                                                 PageFaults* faults) const = 0;
+};
+
+// The window of a page that becomes an example.
+struct PageWindow {
+  const Page& page;
+  const PageTokens& tokens;
+  std::span<const Window> windows;  // of the page
+  std::size_t index = 0;            // of this one
+};
+
+// Makes targets. One object serves all threads.
+class Targets {
+ public:
+  virtual ~Targets() = default;
+  // Fills `targets` and `loss_terms` of an example whose tokens are complete: the numbers of the head's inputs that are
+  // targets, one input after the other, floats by their bits. Throws PageError for a page without a target, or with one
+  // that the model does not know.
+  virtual void encode(const PageWindow& window, EncodedExample& out) const = 0;
+  // Adds what is wrong with a page's target to `findings`, and counts the names of its labels. `required`: a page
+  // without a target is an error.
+  virtual void check(const Page& page, bool required, Findings& findings,
+                     std::map<std::string, std::uint64_t>& labels) const = 0;
+};
+
+}  // namespace plimsoll

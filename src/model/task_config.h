@@ -1,0 +1,21 @@
+// TaskConfig: what config.json says of the task that a model is trained for.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace plimsoll {
+
+struct TaskConfig {
+  // What follows "For" in `architectures`: "TokenClassification"; empty: the model has no head.
+  std::string architecture{};
+  std::vector<std::string> labels{};  // by id, from id2label
+  // Of classes of whole pages: "single_label_classification", "multi_label_classification" or "regression"; empty
+  // where the config does not say.
+  std::string problem_type{};
+
+  std::int64_t num_labels() const { return static_cast<std::int64_t>(labels.size()); }  // C
+};
+
+}  // namespace plimsoll

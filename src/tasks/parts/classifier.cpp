@@ -1,0 +1,45 @@
+#include "tasks/parts/classifier.h"
+
+#include <string>
+
+#include "graph/build.h"
+
+namespace plimsoll {
+namespace {
+
+std::string last_layer(const ClassifierForm& form) { return form.mlp ? form.name + ".out_proj" : form.name; }
+
+ValueId tanh_of(ModelBuilder& builder, const std::string& name, ValueId x, ValueId rows) {
+  return add_single(builder.graph(), {.op = Op::kTanh, .name = name, .inputs = {x}, .row_count = rows});
+}
+
+}  // namespace
+
+std::vector<ParameterSpec> classifier_specs(const ClassifierForm& form, std::int64_t hidden_size,
+                                            std::int64_t outputs) {
+  constexpr auto kHead = ParameterSpec::Part::kHead;
+  std::vector<ParameterSpec> specs;
+  if (!form.pooler.empty()) {
+    add_linear(specs, form.pooler, hidden_size, hidden_size, kHead);
+    for (ParameterSpec& spec : specs) spec.in_base = true;
+  }
+  if (form.mlp) add_linear(specs, form.name + ".dense", hidden_size, hidden_size, kHead);
+  add_linear(specs, last_layer(form), outputs, hidden_size, kHead);
+  for (ParameterSpec& spec : specs) spec.normal_std = form.initializer_range;
+  return specs;
+}
+
+ValueId append_classifier(ModelBuilder& builder, const ClassifierForm& form, const ClassifierRows& input) {
+  const ValueId keys = input.keys, rows = input.row_count;
+  ValueId x = input.rows;
+  if (!form.pooler.empty()) x = tanh_of(builder, form.pooler + ".tanh", builder.dense(form.pooler, x, rows), rows);
+  x = builder.drop("dropout", x, form.dropout, keys, rows);
+  if (form.mlp) {
+    x = builder.drop(form.name + ".dropout", x, form.inner_dropout, keys, rows);
+    x = tanh_of(builder, form.name + ".tanh", builder.dense(form.name + ".dense", x, rows), rows);
+    x = builder.drop(form.name + ".dropout2", x, form.inner_dropout, keys, rows);
+  }
+  return builder.dense(last_layer(form), x, rows);
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,25 @@
+// The heads that `transformers` builds for labels, of tokens and of pages: ClassifierForm says how.
+//
+//   std::vector<ParameterSpec> specs = classifier_specs(form, hidden_size, labels);
+//   const ValueId logits = append_classifier(builder, form, {.rows = first, .keys = keys, .row_count = samples});
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "model/builder.h"
+#include "model/definition.h"
+
+namespace plimsoll {
+
+// Rows [n, D] in F32, their keys of dropout i32[n, 2], and the value that counts the used ones.
+struct ClassifierRows {
+  ValueId rows, keys, row_count;
+};
+
+// Parameters in the order of `transformers`; `outputs`: numbers a row.
+std::vector<ParameterSpec> classifier_specs(const ClassifierForm& form, std::int64_t hidden_size, std::int64_t outputs);
+// Returns logits f32[n, outputs].
+ValueId append_classifier(ModelBuilder& builder, const ClassifierForm& form, const ClassifierRows& rows);
+
+}  // namespace plimsoll

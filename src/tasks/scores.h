@@ -1,0 +1,31 @@
+// Scores: how good a model is on a data set, in a form that every task fills and that tables, JSON and the choice of the
+// best checkpoint read.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace plimsoll {
+
+struct Scores {
+  struct Metric {
+    std::string name;  // "f1"
+    double value = 0;
+    bool smaller_is_better = false;
+  };
+  // Of one label: precision, recall and F1 from 0 to 1; how often it is in the data.
+  struct Label {
+    std::string name;
+    double precision = 0, recall = 0, f1 = 0;
+    std::uint64_t support = 0;
+  };
+  std::vector<Metric> metrics;  // the first is the one that checkpoints are compared by unless an option names another
+  std::uint64_t support = 0;    // what was to be found: entities, labels, answers
+  std::vector<Label> labels{};  // empty where the task has none
+  std::optional<Label> all{};   // the metrics, where they are a label's
+  std::int64_t missed_words = 0;  // labelled words without a prediction: cut off, or without tokens
+};
+
+}  // namespace plimsoll

@@ -1,0 +1,80 @@
+#include "tasks/sequence_classification/head.h"
+
+#include "graph/build.h"
+#include "tasks/parts/classifier.h"
+
+namespace plimsoll {
+namespace {
+
+using Full = InputSpec::Full;
+
+class SequenceHead final : public Head {
+ public:
+  SequenceHead(std::shared_ptr<const Encoder> encoder, const TaskConfig& config)
+      : encoder_(std::move(encoder)),
+        form_(encoder_->sequence_classifier()),
+        labels_(config.num_labels()),
+        problem_(class_problem(config)) {}
+
+  std::vector<ParameterSpec> specs(std::int64_t hidden_size) const override {
+    return classifier_specs(form_, hidden_size, labels_);
+  }
+
+  std::vector<InputSpec> inputs(const ModelCapacity& capacity) const override {
+    const std::int64_t samples = capacity.samples;
+    const auto ints = [](std::string_view name, Shape shape, Full full = Full::kZeros, std::int64_t count = 0) {
+      return InputSpec{.name = std::string(name), .type = {DType::kI32, shape}, .full = full, .count = count};
+    };
+    const TensorType labels = problem_ == ClassProblem::kSingleLabel ? TensorType{DType::kI32, {samples}}
+                                                                     : TensorType{DType::kF32, {samples, labels_}};
+    return {ints(input::kFirstRows, {samples}), ints(input::kFirstRowOf, {encoder_->rows(capacity)}),
+            ints(input::kSampleKeys, {samples, 2}), ints(input::kSamples, {1}, Full::kCount, samples),
+            InputSpec{.name = std::string(input::kLabels), .type = labels, .is_target = true}};
+  }
+
+  HeadValues append(ModelBuilder& builder, const Encoded& encoded) const override {
+    const ValueId samples = builder.input(input::kSamples);
+    const ValueId logits = append_classifier(
+        builder, form_,
+        {.rows = builder.first_rows(encoded), .keys = builder.input(input::kSampleKeys), .row_count = samples});
+    const ValueId loss =
+        builder.graph().add_node({.op = Op::kCrossEntropy,
+                                  .name = "loss",
+                                  .inputs = {logits, builder.input(input::kLabels), builder.input(input::kLossScale)},
+                                  .row_count = samples})[0];
+    return {.loss = loss, .logits = logits};
+  }
+
+ private:
+  std::shared_ptr<const Encoder> encoder_;
+  ClassifierForm form_;
+  std::int64_t labels_;  // C
+  ClassProblem problem_;
+};
+
+}  // namespace
+
+ClassProblem class_problem(const TaskConfig& config) {
+  if (config.problem_type == "multi_label_classification") return ClassProblem::kMultiLabel;
+  if (config.problem_type == "regression") return ClassProblem::kRegression;
+  return ClassProblem::kSingleLabel;
+}
+
+std::string_view class_problem_name(ClassProblem problem) {
+  switch (problem) {
+    case ClassProblem::kSingleLabel:
+      return "single_label_classification";
+    case ClassProblem::kMultiLabel:
+      return "multi_label_classification";
+    case ClassProblem::kRegression:
+      return "regression";
+  }
+  return {};
+}
+
+ModelDefinition sequence_classification(std::shared_ptr<const Encoder> encoder, const TaskConfig& config) {
+  const auto head = std::make_shared<SequenceHead>(encoder, config);
+  return {std::move(encoder), head};
+}
+
+}  // namespace plimsoll

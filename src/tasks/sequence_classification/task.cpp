@@ -1,0 +1,56 @@
+#include "tasks/sequence_classification/task.h"
+
+#include "tasks/sequence_classification/classes.h"
+#include "tasks/sequence_classification/head.h"
+#include "tasks/sequence_classification/targets.h"
+
+namespace plimsoll {
+namespace {
+
+class SequenceClassification final : public Task {
+ public:
+  std::string_view name() const override { return "sequence-classification"; }
+  std::string_view architecture() const override { return "SequenceClassification"; }
+  std::string_view adapter_type() const override { return "SEQ_CLS"; }
+
+  ModelDefinition model(std::shared_ptr<const Encoder> encoder, const TaskConfig& config) const override {
+    return sequence_classification(std::move(encoder), config);
+  }
+
+  const TargetReader* reader() const override { return &page_label_reader(); }
+  TaskConfig seen_in(const PageSource& pages, const TaskConfig& config) const override {
+    return page_labels_in(pages, config);
+  }
+  std::optional<Problem> find_unknown_label(const PageSource& pages, const LabelSet& labels) const override {
+    for (std::size_t i = 0; i < pages.size(); ++i) {
+      const Page page = pages.read(i);
+      const PageLabel* const label = label_of(page);
+      if (label == nullptr) continue;
+      for (const std::string& name : label->names()) {
+        if (!labels.find(name)) return unknown_class_problem(page, name, labels);
+      }
+    }
+    return std::nullopt;
+  }
+  std::shared_ptr<const Targets> targets(const TaskConfig& config) const override { return page_label_targets(config); }
+
+  std::vector<std::string> metrics(const TaskConfig& config) const override {
+    if (class_problem(config) == ClassProblem::kRegression) return {"mse", "mae"};
+    return {"accuracy", "f1_macro", "f1_micro"};
+  }
+  std::unique_ptr<Scorer> scorer(const TaskConfig& config, const Dataset&) const override {
+    return class_scorer(config);
+  }
+  std::unique_ptr<Predictions> predictions(const TaskConfig& config, const PredictionOptions& options) const override {
+    return class_predictions(config, options);
+  }
+};
+
+}  // namespace
+
+const Task& sequence_classification_task() {
+  static const SequenceClassification task;
+  return task;
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,88 @@
+// Task: what a model is trained for. Its head, what it reads of pages and trains them towards, how the windows of a
+// page become one result, how results are scored and written. A folder a task; README.md says how to add one.
+//
+//   const Task& task = task_of(config.task);                       // tasks/tasks.h
+//   const ModelDefinition model = task.model(encoder, config.task);
+//   const auto scorer = task.scorer(config.task, held_out);
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/annotated_page.h"
+#include "data/batch.h"
+#include "data/labels.h"
+#include "data/page_source.h"
+#include "data/targets.h"
+#include "model/definition.h"
+#include "model/task_config.h"
+#include "tasks/scores.h"
+
+namespace plimsoll {
+
+// Takes the logits of a data set, window by window in the data's order.
+class WindowReader {
+ public:
+  virtual ~WindowReader() = default;
+  // Begins a page, and forgets what was added of one that was not ended.
+  virtual void begin_page(std::uint32_t page) = 0;
+  // `logits`: of the whole batch, as the head gives them. False: those of this sample are not finite.
+  [[nodiscard]] virtual bool add_window(const Batch& batch, std::int64_t sample, const TensorView& logits) = 0;
+  // All windows of the page have been added.
+  virtual void end_page() = 0;
+};
+
+// Compares predictions with the data's targets.
+class Scorer : public WindowReader {
+ public:
+  virtual Scores scores() const = 0;
+};
+
+// The predictions of the page that was ended last.
+class Predictions : public WindowReader {
+ public:
+  // The page's line of `predict`'s output, as docs/predictions.md describes it.
+  virtual nlohmann::json to_json(const Page& page) const = 0;
+  // The page with what was found on it; image, boxes and size of `page` are known.
+  virtual AnnotatedPage drawing(const Page& page, BoxFormat format) const = 0;
+  // Words of the page that have no prediction though the task predicts one for each.
+  virtual std::int64_t unpredicted_words(const Page&) const { return 0; }
+};
+
+struct PredictionOptions {
+  bool all_scores = false;  // of every label, not of the predicted one alone
+};
+
+class Task {
+ public:
+  virtual ~Task() = default;
+  // As pipelines are named, "token-classification"; as `architectures` ends, "TokenClassification"; PEFT's `task_type`,
+  // "TOKEN_CLS"; what is trained, for messages: "labels of words".
+  virtual std::string_view name() const = 0;
+  virtual std::string_view architecture() const = 0;
+  virtual std::string_view adapter_type() const = 0;
+
+  virtual ModelDefinition model(std::shared_ptr<const Encoder> encoder, const TaskConfig& config) const = 0;
+
+  // Whether `labels` of words are what it reads of pages; otherwise `reader` reads its own keys.
+  virtual bool labels_words() const { return false; }
+  virtual const TargetReader* reader() const { return nullptr; }
+  // What the data's targets are: labels and problem type. Throws DataError if no page has a target.
+  virtual TaskConfig seen_in(const PageSource& pages, const TaskConfig& config) const = 0;
+  // The first page whose target has a name that the labels lack, as a problem.
+  virtual std::optional<Problem> find_unknown_label(const PageSource& pages, const LabelSet& labels) const = 0;
+  // nullptr where labels of words are all the targets.
+  virtual std::shared_ptr<const Targets> targets(const TaskConfig&) const { return nullptr; }
+
+  // Names of what `scorer` gives, in its order.
+  virtual std::vector<std::string> metrics(const TaskConfig& config) const = 0;
+  virtual std::unique_ptr<Scorer> scorer(const TaskConfig& config, const Dataset& data) const = 0;
+  virtual std::unique_ptr<Predictions> predictions(const TaskConfig& config, const PredictionOptions& options) const = 0;
+};
+
+}  // namespace plimsoll

@@ -1,0 +1,12 @@
+// What `predict` writes and draws of a page's words.
+#pragma once
+
+#include <memory>
+
+#include "tasks/task.h"
+
+namespace plimsoll {
+
+std::unique_ptr<Predictions> word_predictions(const TaskConfig& config, const PredictionOptions& options);
+
+}  // namespace plimsoll

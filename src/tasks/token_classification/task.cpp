@@ -1,0 +1,122 @@
+#include "tasks/token_classification/task.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/error.h"
+#include "tasks/token_classification/head.h"
+#include "tasks/token_classification/metrics.h"
+#include "tasks/token_classification/output.h"
+#include "tasks/token_classification/words.h"
+
+namespace plimsoll {
+namespace {
+
+Scores::Label label_scores(const std::string& name, const EntityScores& scores) {
+  return {.name = name,
+          .precision = scores.precision,
+          .recall = scores.recall,
+          .f1 = scores.f1,
+          .support = scores.support};
+}
+
+// A word without a prediction (no tokens, or cut off) is a missed word: its label counts, and nothing was predicted for
+// it.
+class EntityScorer final : public Scorer {
+ public:
+  EntityScorer(const TaskConfig& config, const Dataset& data) : data_(data), metrics_(config.labels) {}
+
+  void begin_page(std::uint32_t page) override { words_.begin_page(page); }
+  bool add_window(const Batch& batch, std::int64_t sample, const TensorView& logits) override {
+    return words_.add_window(batch, sample, logits);
+  }
+  void end_page() override;
+  Scores scores() const override;
+
+ private:
+  void miss_until(std::size_t word);
+
+  const Dataset& data_;
+  EntityMetrics metrics_;
+  WordMerger words_;
+  std::vector<std::int32_t> gold_, predicted_;  // of the page
+  std::span<const MissedWord> missed_;          // of the page, those that are still to come
+  std::int64_t missed_words_ = 0;
+};
+
+void EntityScorer::miss_until(std::size_t word) {
+  for (; !missed_.empty() && missed_.front().word < word; missed_ = missed_.subspan(1)) {
+    gold_.push_back(missed_.front().label);
+    predicted_.push_back(kNoPrediction);
+  }
+}
+
+void EntityScorer::end_page() {
+  const WordPredictions& page = words_.page();
+  gold_.clear();
+  predicted_.clear();
+  missed_ = data_.missed_words(page.page);
+  missed_words_ += std::ssize(missed_);
+  for (std::size_t w = 0; w < page.labels.size(); ++w) {
+    if (page.gold[w] == kIgnoredLabel) continue;
+    miss_until(w);
+    gold_.push_back(page.gold[w]);
+    predicted_.push_back(page.labels[w]);
+  }
+  miss_until(std::numeric_limits<std::size_t>::max());
+  metrics_.add_page(gold_, predicted_);
+}
+
+Scores EntityScorer::scores() const {
+  const EntityScores all = metrics_.overall();
+  Scores scores{.metrics = {{"f1", all.f1}, {"precision", all.precision}, {"recall", all.recall}},
+                .support = all.support,
+                .all = label_scores("all", all),
+                .missed_words = missed_words_};
+  for (const auto& [type, of_type] : metrics_.per_type()) scores.labels.push_back(label_scores(type, of_type));
+  return scores;
+}
+
+class TokenClassification final : public Task {
+ public:
+  std::string_view name() const override { return "token-classification"; }
+  std::string_view architecture() const override { return "TokenClassification"; }
+  std::string_view adapter_type() const override { return "TOKEN_CLS"; }
+
+  ModelDefinition model(std::shared_ptr<const Encoder> encoder, const TaskConfig& config) const override {
+    return token_classification(std::move(encoder), config.num_labels());
+  }
+
+  bool labels_words() const override { return true; }
+  TaskConfig seen_in(const PageSource& pages, const TaskConfig& config) const override {
+    TaskConfig seen = config;
+    seen.labels = LabelSet::from_pages(pages).names();
+    return seen;
+  }
+  std::optional<Problem> find_unknown_label(const PageSource& pages, const LabelSet& labels) const override {
+    for (std::size_t i = 0; i < pages.size(); ++i) {
+      const Page page = pages.read(i);
+      for (std::size_t word = 0; word < page.labels.size(); ++word) {
+        if (!labels.find(page.labels[word])) return unknown_label_problem(page, word, labels);
+      }
+    }
+    return std::nullopt;
+  }
+
+  std::vector<std::string> metrics(const TaskConfig&) const override { return {"f1", "precision", "recall"}; }
+  std::unique_ptr<Scorer> scorer(const TaskConfig& config, const Dataset& data) const override {
+    return std::make_unique<EntityScorer>(config, data);
+  }
+  std::unique_ptr<Predictions> predictions(const TaskConfig& config, const PredictionOptions& options) const override {
+    return word_predictions(config, options);
+  }
+};
+
+}  // namespace
+
+const Task& token_classification_task() {
+  static const TokenClassification task;
+  return task;
+}
+
+}  // namespace plimsoll
