@@ -34,7 +34,7 @@ using namespace plimsoll;
 using Clock = std::chrono::steady_clock;
 
 struct Settings {
-  ModelRequest model{"layoutlmv3-tiny", {}, {}, {}};
+  ModelRequest model{.model = "layoutlmv3-tiny"};
   DataRequest data;
   TrainOptions train;
   MemoryRequest memory;

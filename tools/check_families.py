@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks every family's logits and gradients of `plimsoll grad` against transformers, for each task that both have.
 
-  tools/check_families.py [--families bert,roberta] [--shape base] [--work build/families]
+  tools/check_families.py [--families bert,roberta] [--tasks single-label] [--shape base] [--work build/families]
 
 Models have random weights of which none is 0 or 1, and padded pages; transformers computes in float64. The bars are
 those of LayoutLMv3 (tools/compare_grad.py). Prints a table a case; exit 1 if a bar fails.
@@ -19,9 +19,9 @@ import families
 import reference
 
 
-def compare(family, shape, folder, plimsoll):
-    model = families.make_model(family, shape, labels=7, seed=7)
-    batch = families.make_batch(model.config, lengths=(101, 60, 83), length=101, seed=8)
+def compare(family, task, shape, folder, plimsoll):
+    model = families.make_model(family, shape, labels=7, seed=7, task=task)
+    batch = families.make_batch(model.config, lengths=(101, 60, 83), length=101, seed=8, task=task)
     model.save_pretrained(folder / "model")
     reference.write_tensors(batch, folder / "batch.safetensors")
     command = [plimsoll, "grad", "--model", folder / "model", "--batch", folder / "batch.safetensors", "--output",
@@ -30,8 +30,8 @@ def compare(family, shape, folder, plimsoll):
     if completed.returncode:
         sys.exit(f"{' '.join(map(str, command))}\nexit {completed.returncode}\n{completed.stdout}{completed.stderr}")
     rows, errors = compare_grad.compare(load_file(folder / "out.safetensors"),
-                                        reference.loss_and_gradients(model.double(), batch))
-    print(f"{family}, token classification, {shape}")
+                                        reference.loss_and_gradients(model.double(), families.exact(batch)))
+    print(f"{family}, {task}, {shape}")
     good = compare_grad.print_rows(rows)
     print(f"    worst gradient {errors[0][0]:.3g}  {errors[0][1]}")
     return good
@@ -40,15 +40,17 @@ def compare(family, shape, folder, plimsoll):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--families", default=",".join(families.FAMILIES))
+    parser.add_argument("--tasks", default=",".join(families.TASKS))
     parser.add_argument("--shape", default="small", choices=families.SHAPES)
     parser.add_argument("--work", default="build/families", type=Path)
     parser.add_argument("--plimsoll", type=Path, default=reference.PLIMSOLL)
     options = parser.parse_args()
     good = True
     for family in options.families.split(","):
-        folder = options.work / family
-        folder.mkdir(parents=True, exist_ok=True)
-        good = compare(family, options.shape, folder, options.plimsoll) and good
+        for task in options.tasks.split(","):
+            folder = options.work / family / task
+            folder.mkdir(parents=True, exist_ok=True)
+            good = compare(family, task, options.shape, folder, options.plimsoll) and good
     sys.exit(0 if good else 1)
 
 

@@ -9,6 +9,8 @@ import transformers
 import reference
 
 SHAPES = {
+    "head": dict(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=24, vocab_size=40,
+                 max_position_embeddings=20),
     "golden": dict(hidden_size=48, num_hidden_layers=2, num_attention_heads=3, intermediate_size=96, vocab_size=120,
                    max_position_embeddings=40),
     "small": dict(hidden_size=192, num_hidden_layers=6, num_attention_heads=6, intermediate_size=768, vocab_size=5000,
@@ -18,36 +20,77 @@ SHAPES = {
 }
 # Config, beginning of the class names, values beside the shape.
 FAMILIES = {
+    "layoutlmv3": ("LayoutLMv3Config", "LayoutLMv3", dict(type_vocab_size=1)),
     "bert": ("BertConfig", "Bert", dict(type_vocab_size=2)),
     "roberta": ("RobertaConfig", "Roberta", dict(type_vocab_size=1)),
     "xlm-roberta": ("XLMRobertaConfig", "XLMRoberta", dict(type_vocab_size=2)),
 }
+# End of the class names, values of the config.
+TASKS = {
+    "token-classification": ("ForTokenClassification", {}),
+    "single-label": ("ForSequenceClassification", dict(problem_type="single_label_classification")),
+    "multi-label": ("ForSequenceClassification", dict(problem_type="multi_label_classification")),
+    "regression": ("ForSequenceClassification", dict(problem_type="regression")),
+}
 
 
-def make_model(family, shape, labels, seed):
-    """A model that labels words, without dropout, no parameter exactly 0 or 1."""
+def shape_of(family, shape):
+    """Values of the config: LayoutLMv3's also say how large its images and parts of boxes are."""
+    return reference.SHAPES[shape] if family == "layoutlmv3" else SHAPES[shape]
+
+
+def make_model(family, shape, labels, seed, task="token-classification"):
+    """A model for that task, without dropout, no parameter exactly 0 or 1."""
     config_class, name, more = FAMILIES[family]
-    names = reference.label_names(labels)
+    architecture, values = TASKS[task]
+    names = reference.label_names(1 if task == "regression" else labels)
     config = getattr(transformers, config_class)(
-        **SHAPES[shape], **more, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+        **shape_of(family, shape), **more, **values, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
         id2label=dict(enumerate(names)), label2id={label: i for i, label in enumerate(names)})
-    model = getattr(transformers, f"{name}ForTokenClassification")(config)
+    model = getattr(transformers, name + architecture)(config)
     reference.randomise(model, seed)
     return model.eval()
 
 
-def make_batch(config, lengths, length, seed):
-    """Pages of so many tokens, padded to `length`; every other word's first token has a label."""
+def make_targets(config, task, mask, generator):
+    """What the model's loss takes of a task: labels of every other token, or of the pages."""
+    pages, length = mask.shape
+    if task == "single-label":
+        return {"labels": torch.randint(0, config.num_labels, (pages,), generator=generator)}
+    if task == "multi-label":
+        return {"labels": torch.randint(0, 2, (pages, config.num_labels), generator=generator).float()}
+    if task == "regression":
+        return {"labels": torch.randn(pages, generator=generator)}
+    labels = torch.randint(0, config.num_labels, (pages, length), generator=generator)
+    unlabelled = torch.randint(0, 2, (pages, length), generator=generator) == 0
+    labels[unlabelled | (mask == 0)] = reference.IGNORED_LABEL
+    return {"labels": labels}
+
+
+def make_boxes(config, shape, generator):
+    corners = torch.randint(0, config.max_2d_position_embeddings - 24, (*shape, 2, 2), generator=generator)
+    return torch.cat([corners.amin(2), corners.amax(2)], dim=-1)
+
+
+def exact(batch):
+    """The batch for a model in float64."""
+    return {name: value.double() if value.is_floating_point() else value for name, value in batch.items()}
+
+
+def make_batch(config, lengths, length, seed, task="token-classification"):
+    """Pages of so many tokens, padded to `length`, with targets of that task."""
     generator = torch.Generator().manual_seed(seed)
-
-    def draw(low, high):
-        return torch.randint(low, high, (len(lengths), length), generator=generator)
-
-    ids, types, labels, unlabelled = (draw(5, config.vocab_size), draw(0, config.type_vocab_size),
-                                      draw(0, config.num_labels), draw(0, 2) == 0)
-    mask = torch.zeros(len(lengths), length, dtype=torch.long)
+    shape = (len(lengths), length)
+    ids = torch.randint(5, config.vocab_size, shape, generator=generator)
+    types = torch.randint(0, config.type_vocab_size, shape, generator=generator)
+    mask = torch.zeros(shape, dtype=torch.long)
     for page, real in enumerate(lengths):
         mask[page, :real] = 1
     ids[mask == 0], types[mask == 0] = config.pad_token_id, 0
-    labels[unlabelled | (mask == 0)] = reference.IGNORED_LABEL
-    return {"input_ids": ids, "attention_mask": mask, "token_type_ids": types, "labels": labels}
+    batch = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
+    if hasattr(config, "max_2d_position_embeddings"):
+        batch["bbox"] = make_boxes(config, shape, generator) * mask[..., None]
+    if hasattr(config, "patch_size"):
+        side = config.input_size
+        batch["pixel_values"] = torch.randn(len(lengths), config.num_channels, side, side, generator=generator)
+    return {**batch, **make_targets(config, task, mask, generator)}

@@ -140,6 +140,22 @@ def make_text_models(directory):
                                 directory / family / "reference.safetensors")
 
 
+# Each problem of classes of pages once, on families whose heads differ: an MLP of their own, BERT's pooler.
+CLASSES = (("layoutlmv3", "single-label"), ("bert", "multi-label"), ("roberta", "regression"))
+
+
+def make_class_models(directory):
+    for family, task in CLASSES:
+        model = families.make_model(family, "head", LABELS["linear"], SEED, task)
+        batch = families.make_batch(model.config, (9, 5, 7), 9, SEED, task)
+        folder = directory / f"{family}-{task}"
+        reference.save_model(model, folder)
+        reference.write_tensors(batch, folder / "batch0.safetensors")
+        exact = reference.loss_and_gradients(model.double(), families.exact(batch))
+        reference.write_tensors({name: value.float().clone() for name, value in exact.items()},
+                                folder / "reference.safetensors")
+
+
 def run_lengths(values):
     """[[value, count], ...]"""
     runs = []
@@ -172,10 +188,11 @@ def main():
     options = parser.parse_args()
     torch.set_num_threads(1)  # sums run in one order, so the bytes repeat
     directory = options.output / "model"
-    for folder in (*LABELS, *TEXT_FAMILIES):
+    for folder in (*LABELS, *TEXT_FAMILIES, *("-".join(case) for case in CLASSES)):
         shutil.rmtree(directory / folder, ignore_errors=True)
     make_models(directory)
     make_text_models(directory)
+    make_class_models(directory)
     make_relative(directory / "relative.json")
     golden_metrics.make_metrics(options.output / "metrics.json")
     files = sorted(path for path in options.output.rglob("*") if path.is_file() and "model" in str(path.parent))

@@ -13,7 +13,7 @@ namespace plimsoll {
 
 Seed loss_seed(const Graph& graph, ValueId loss) {
   const NodeId producer = graph.value(loss).producer;
-  check(producer != kNoNode && graph.node(producer).op == Op::kCrossEntropy, "the loss is a cross_entropy's first output");
+  check(producer != kNoNode && is_loss(graph.node(producer).op), "the loss is the first output of a loss's node");
   const Node& node = graph.node(producer);
   return {.value = node.inputs[0], .gradient = node.outputs[1]};
 }
@@ -45,12 +45,12 @@ void BackwardWalk::contribute(ValueId value, ValueId gradient, ValueId rows) {
   // the capacity), another's only these, so the rows of one do not say what is readable in another.
   const NodeId producer = graph_.value(value).producer;
   const bool is_source = producer == kNoNode;
-  sum.dense = add_single(graph_, {.op = Op::kAdd,
-                                  .name = fmt::format("{}.grad", is_source ? graph_.value(value).name
-                                                                           : graph_.node(producer).name),
-                                  .inputs = {sum.dense, gradient},
-                                  .row_count = is_source ? rows : graph_.node(producer).row_count,
-                                  .phase = Phase::kBackward});
+  sum.dense = add_single(
+      graph_, {.op = Op::kAdd,
+               .name = fmt::format("{}.grad", is_source ? graph_.value(value).name : graph_.node(producer).name),
+               .inputs = {sum.dense, gradient},
+               .row_count = is_source ? rows : graph_.node(producer).row_count,
+               .phase = Phase::kBackward});
 }
 
 void BackwardWalk::contribute_rows(ValueId value, Gradient gradient) {
@@ -59,7 +59,8 @@ void BackwardWalk::contribute_rows(ValueId value, Gradient gradient) {
   sum = gradient;
 }
 
-std::vector<ValueId> BackwardWalk::append(const Node& forward, Op op, std::vector<ValueId> inputs, Attributes attributes) {
+std::vector<ValueId> BackwardWalk::append(const Node& forward, Op op, std::vector<ValueId> inputs,
+                                          Attributes attributes) {
   return graph_.add_node({.op = op,
                           .name = fmt::format("{}.{}", forward.name, op_name(op)),
                           .attributes = attributes,
@@ -68,7 +69,8 @@ std::vector<ValueId> BackwardWalk::append(const Node& forward, Op op, std::vecto
                           .phase = Phase::kBackward});
 }
 
-std::map<ValueId, Gradient> append_backward(Graph& graph, std::span<const Seed> seeds, std::span<const ValueId> wanted) {
+std::map<ValueId, Gradient> append_backward(Graph& graph, std::span<const Seed> seeds,
+                                            std::span<const ValueId> wanted) {
   BackwardWalk walk(graph, wanted);
   for (const Seed& seed : seeds) walk.contribute(seed.value, seed.gradient, kNoValue);
   for (std::size_t n = graph.nodes().size(); n-- > 0;) {

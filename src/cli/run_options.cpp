@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/bytes.h"
 #include "base/error.h"
@@ -22,6 +23,19 @@ std::vector<std::string> names_in(const std::string& list) {
     begin = end + 1;
   }
   return names;
+}
+
+// Metrics of every task, each also as "eval_…".
+std::vector<std::string> metric_names() {
+  std::set<std::string> names = {"loss"};
+  for (const Task* task : all_tasks()) {
+    for (const char* problem : {"", "regression"}) {
+      for (const std::string& name : task->metrics({.problem_type = problem})) names.insert(name);
+    }
+  }
+  std::vector<std::string> all(names.begin(), names.end());
+  for (const std::string& name : names) all.push_back("eval_" + name);
+  return all;
 }
 
 }  // namespace
@@ -265,10 +279,11 @@ void add_log_options(CLI::App* command, RunOptions& o) {
       ->capture_default_str();
   command->add_flag("--load-best-model-at-end", t.load_best_model_at_end,
                     "Save the model of the best evaluation, not of the last update");
-  command
-      ->add_option("--metric-for-best-model", t.metric_for_best_model,
-                   "The metric that decides which model is best: loss, or one of the task's (words: f1, precision, "
-                   "recall; pages: accuracy, f1_macro, f1_micro, or mse, mae; default: the first)")
+  one_of(
+      command->add_option("--metric-for-best-model", t.metric_for_best_model,
+                          "The metric that decides which model is best: loss, or one of the task's (words: f1, "
+                          "precision, recall; pages: accuracy, f1_macro, f1_micro, or mse, mae; default: the first)"),
+      metric_names())
       ->type_name("NAME");
   command
       ->add_option("--resume-from-checkpoint", o.resume_from_checkpoint,

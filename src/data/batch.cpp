@@ -261,8 +261,7 @@ void Batch::finish() {
     const std::size_t sample_bytes = pixels_.bytes() / static_cast<std::size_t>(shape_.max_samples);
     std::ranges::fill(pixels_.byte_span().subspan(used * sample_bytes), std::byte{0});
   }
-  const std::int64_t counts[] = {text_rows_, visual_rows_, samples_ * shape_.image.patches(), rows(),
-                                 samples_};
+  const std::int64_t counts[] = {text_rows_, visual_rows_, samples_ * shape_.image.patches(), rows(), samples_};
   for (std::size_t i = 0; i < std::size(counts); ++i) set_row(counts_[i], 0, static_cast<std::int32_t>(counts[i]));
 }
 

@@ -65,10 +65,10 @@ struct SampleReference {
 // Which part of the run a micro-batch is.
 struct MicroBatchInfo {
   std::uint64_t epoch = 0;
-  std::uint64_t update = 0;             // within the epoch
-  std::uint32_t micro_batch = 0;        // within the update
-  std::uint32_t micro_batches = 1;      // of the update
-  std::int64_t samples_in_update = 0;   // the effective batch
+  std::uint64_t update = 0;               // within the epoch
+  std::uint32_t micro_batch = 0;          // within the update
+  std::uint32_t micro_batches = 1;        // of the update
+  std::int64_t samples_in_update = 0;     // the effective batch
   std::int64_t loss_terms_in_update = 0;  // what the update's loss is divided by
   friend bool operator==(const MicroBatchInfo&, const MicroBatchInfo&) = default;
 };

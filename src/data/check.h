@@ -13,9 +13,9 @@
 // "labels-missing", "empty-page", "page-too-long", "token-outside", "tokenizer-size", and "duplicate-id" (a warning
 // where labels are not required). Warnings: "box-inverted", "box-fractions", "box-thousandths", "box-pixels",
 // "box-order", "box-constant", "box-mirrored", "word-boxes", "image-size", "image-turned", "image-damaged",
-// "image-blank", "image-bgr", "word-without-tokens", "words-lost", "window-ignored", "tokenizer-size", "tag-order", "label-unused",
-// "label-untrained", "class-dominant", "duplicate-page", "page-in-both", "words-shattered". Infos: "long-page",
-// "word-boxes", "label-scheme" (names without tags; IOB1).
+// "image-blank", "image-bgr", "word-without-tokens", "words-lost", "window-ignored", "tokenizer-size", "tag-order",
+// "label-unused", "label-untrained", "class-dominant", "duplicate-page", "page-in-both", "words-shattered". Infos:
+// "long-page", "word-boxes", "label-scheme" (names without tags; IOB1).
 #pragma once
 
 #include <algorithm>
@@ -39,12 +39,12 @@ namespace plimsoll {
 struct CheckOptions {
   PageParts parts{};  // what is checked of a page
   BoxFormat box_format = BoxFormat::kPixel;
-  const LabelSet* labels = nullptr;      // absent: any label name is accepted
-  bool labels_required = false;          // training and evaluation
-  bool words_labelled = true;            // the labels are of words; false: of whole pages
+  const LabelSet* labels = nullptr;          // absent: any label name is accepted
+  bool labels_required = false;              // training and evaluation
+  bool words_labelled = true;                // the labels are of words; false: of whole pages
   std::shared_ptr<const Targets> targets{};  // absent: the task's own targets are not checked
-  const WordEncoder* encoder = nullptr;  // absent: tokens are not checked
-  std::int64_t vocab_size = 0;           // rows of the word embedding; 0: unknown
+  const WordEncoder* encoder = nullptr;      // absent: tokens are not checked
+  std::int64_t vocab_size = 0;               // rows of the word embedding; 0: unknown
   WindowOptions windows{};
   bool segments_known = false;              // the data knows which words form a segment; words' boxes were requested
   bool decode_images = false;               // decode each image instead of reading its header only

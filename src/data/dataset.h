@@ -31,11 +31,11 @@ inline constexpr std::int32_t kIgnoredLabel = -100;
 
 // One window of one page.
 struct Example {
-  std::uint32_t page = 0;      // index in the source
-  std::uint32_t begin = 0;     // first of the page's tokens
-  std::uint16_t window = 0;    // index within the page
-  std::uint16_t windows = 1;   // number of windows of the page
-  std::uint16_t tokens = 0;    // including <s> and </s>
+  std::uint32_t page = 0;        // index in the source
+  std::uint32_t begin = 0;       // first of the page's tokens
+  std::uint16_t window = 0;      // index within the page
+  std::uint16_t windows = 1;     // number of windows of the page
+  std::uint16_t tokens = 0;      // including <s> and </s>
   std::uint16_t loss_terms = 0;  // numbers that the loss is a mean of: labelled tokens, or what a task says
 };
 static_assert(sizeof(Example) == 16);

@@ -25,13 +25,13 @@ TensorType target_type(const InputSpec& target, std::int64_t samples);
 
 // Tensors of B pages of T tokens. Integers are i64, pixel_values f32.
 struct PaddedTensors {
-  TensorView input_ids;         // [B, T]
-  TensorView bbox{};            // [B, T, 4]; empty for a model without boxes
-  TensorView attention_mask;    // [B, T], 0 or 1
-  TensorView pixel_values{};    // [B, 3, size, size]; empty for a model without an image
-  TensorView labels{};          // [B, T], -100 ignored; may be empty (raw() == nullptr)
-  TensorView position_ids{};    // [B, T], counted as the model does; may be empty
-  TensorView token_type_ids{};  // [B, T]; may be empty: zeros
+  TensorView input_ids;                 // [B, T]
+  TensorView bbox{};                    // [B, T, 4]; empty for a model without boxes
+  TensorView attention_mask;            // [B, T], 0 or 1
+  TensorView pixel_values{};            // [B, 3, size, size]; empty for a model without an image
+  TensorView labels{};                  // [B, T], -100 ignored; may be empty (raw() == nullptr)
+  TensorView position_ids{};            // [B, T], counted as the model does; may be empty
+  TensorView token_type_ids{};          // [B, T]; may be empty: zeros
   std::vector<PaddedTarget> targets{};  // of a task whose labels are not of tokens
 };
 

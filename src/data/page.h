@@ -42,11 +42,11 @@ struct Page {
   int width = 0,
       height = 0;  // pixels that the boxes refer to; 0: not given, the image's header knows
   std::vector<std::string> words;
-  std::vector<Box> boxes;           // one per word; empty if nobody asks for them and the page has none
-  std::vector<std::string> labels;  // one per word, by name; empty when the page has none (prediction)
+  std::vector<Box> boxes;                      // one per word; empty if nobody asks for them and the page has none
+  std::vector<std::string> labels;             // one per word, by name; empty when the page has none (prediction)
   std::shared_ptr<const PageTarget> target{};  // what a task has read of the page (data/targets.h); may be nullptr
-  std::filesystem::path file;       // the file that it was read from
-  std::size_t line = 0;             // from 1; 0 where a page is a file of its own
+  std::filesystem::path file;                  // the file that it was read from
+  std::size_t line = 0;                        // from 1; 0 where a page is a file of its own
 };
 
 // Return "train.jsonl:17, page 'a12'" and "train.jsonl:17, page 'a12', word 4 ("TOTAL")"; words are counted from

@@ -142,8 +142,9 @@ class ValueChecker {
       const bool is_float = target.tensor.dtype() == DType::kF32;
       const double value = is_float ? static_cast<double>(target.tensor.data<float>()[i])
                                     : static_cast<double>(integer_at(target.tensor, i));
-      const bool fits = is_float ? std::isfinite(value)
-                                 : value == kIgnoredLabel || (value >= 0 && value < static_cast<double>(limits_.labels));
+      const bool fits = is_float
+                            ? std::isfinite(value)
+                            : value == kIgnoredLabel || (value >= 0 && value < static_cast<double>(limits_.labels));
       if (fits) continue;
       findings_.add(
           Severity::kError, is_float ? "not-finite" : "label-outside",

@@ -133,7 +133,9 @@ ModelConfig read_config(const std::filesystem::path& model_dir) {
 json config_json(const ModelConfig& config) {
   json object = config.source;
   object["model_type"] = config.encoder->model_type();
-  object["architectures"] = {fmt::format("{}For{}", config.encoder->class_name(), config.task.architecture)};
+  if (!config.task.architecture.empty()) {
+    object["architectures"] = {fmt::format("{}For{}", config.encoder->class_name(), config.task.architecture)};
+  }
   if (!config.task.problem_type.empty()) object["problem_type"] = config.task.problem_type;
   config.encoder->write_config(object);
   json names = json::object(), ids = json::object();

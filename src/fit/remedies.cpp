@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
+#include <map>
 #include <optional>
 #include <tuple>
 
@@ -97,6 +99,34 @@ void combine(const std::vector<Change>& changes, const TryChange& try_change, Ou
     kind = change.kind;
   }
 }
+
+// What the process of each trial would hold. Libraries keep the kernels that a trial has prepared (oneDNN's for
+// bfloat16 take 9 MiB), which a run that never tries it does not hold: growth counts only for trials in the same
+// precision.
+class TrialProcess {
+ public:
+  explicit TrialProcess(const FitRequest& request)
+      : measure_(request.process_bytes), precision_(request.step.precision), base_(measure_()) {}
+
+  // Runs `plan` with the trial as it would be planned in a process of its own.
+  template <typename Plan>
+  auto run(FitRequest trial, const Plan& plan) {
+    const DType precision = trial.step.precision;
+    const std::size_t before = measure_();
+    const auto grown = [&] { return measure_() - std::min(before, measure_()); };
+    std::size_t& growth = growth_[precision];
+    trial.process_bytes = [&] { return base_ + std::max(growth, grown()); };
+    auto result = plan(trial);
+    if (precision != precision_) growth = std::max(growth, grown());
+    return result;
+  }
+
+ private:
+  std::function<std::size_t()> measure_;
+  DType precision_;  // of the run itself, whose kernels are there
+  std::size_t base_;
+  std::map<DType, std::size_t> growth_;
+};
 
 }  // namespace
 
@@ -219,24 +249,29 @@ std::vector<Remedy> find_remedies(const FitRequest& request, const RunPlan& smal
   std::vector<Found> found;
   std::vector<std::string> kinds;  // the kinds of those found
   enum class Outcome : std::uint8_t { kFits, kTooLarge, kNoChange };
-  const auto is_true = [&](const Found& each) { return try_fit(each.trial, backend).has_value(); };
+  TrialProcess process(request);
+  const auto is_true = [&](const Found& each) {
+    return process.run(each.trial, [&](const FitRequest& trial) { return try_fit(trial, backend).has_value(); });
+  };
   const auto try_change = [&](const Change& change) {
     FitRequest trial = promised;
     if (!change.apply(trial)) return Outcome::kNoChange;
-    const std::optional<RunPlan> plan = choose_plan(trial, backend);
+    const std::optional<RunPlan> plan =
+        process.run(trial, [&](const FitRequest& r) { return choose_plan(r, backend); });
     if (!plan) return Outcome::kTooLarge;
     kinds.push_back(change.kind);
     std::string flags = change.flags;
     constexpr std::string_view kHostBudget = "--host-budget";
     if (const std::size_t at = flags.find(kHostBudget); at != std::string::npos) {
       // The process holds less while plans are estimated; rounding may add a thirty-first of the offloaded bytes.
-      const auto process = [](const RunPlan& of) { return of.host_items.empty() ? 0 : of.host_items.front().bytes; };
-      const std::size_t growth = process(smallest) - std::min(process(smallest), process(*plan));
+      const auto process_of = [](const RunPlan& of) { return of.host_items.empty() ? 0 : of.host_items.front().bytes; };
+      const std::size_t growth = process_of(smallest) - std::min(process_of(smallest), process_of(*plan));
       const std::size_t host = plan->host_peak_bytes + growth + plan->offload.bytes() / 31 + kVariationBytes;
       const std::size_t mebibytes = host / kMiB + 1;
       flags.insert(at + kHostBudget.size(), fmt::format(" {}MiB", mebibytes));
     }
-    const std::size_t needed = smallest_plan(trial, backend).predicted_peak_bytes;
+    const std::size_t needed =
+        process.run(trial, [&](const FitRequest& r) { return smallest_plan(r, backend).predicted_peak_bytes; });
     const double seconds = fastest ? fastest->seconds_per_update : 0;
     found.push_back(
         {.remedy = {.what = change.what,

@@ -5,18 +5,49 @@
 namespace plimsoll {
 
 std::string_view op_name(Op op) {
-  static constexpr std::array<std::string_view, kOpCount> kNames = {
-      "embedding",         "spatial_embedding",     "patchify",              "visual_embedding",
-      "add",               "linear",                "linear_add",            "scale",
-      "layer_norm",        "layer_norm_affine",
-      "dropout",           "pack_rows",             "gather_rows",           "attention",
-      "gelu",              "tanh",                  "cast",                  "cross_entropy",         "embedding_grad",
-      "embedding_row_grad", "spatial_embedding_grad", "visual_embedding_grad", "linear_input_grad",
-      "linear_weight_grad", "bias_grad",            "layer_norm_grad",       "attention_grad",
-      "gelu_grad",         "tanh_grad",             "accumulate",            "merge_row_grads",
-      "sum_squares",       "gradient_norm",         "adamw",                 "adamw_rows",
-      "adafactor",         "adafactor_rows",        "fetch_begin",           "fetch_end",
-      "store_begin",       "store_end"};
+  static constexpr std::array<std::string_view, kOpCount> kNames = {"embedding",
+                                                                    "spatial_embedding",
+                                                                    "patchify",
+                                                                    "visual_embedding",
+                                                                    "add",
+                                                                    "linear",
+                                                                    "linear_add",
+                                                                    "scale",
+                                                                    "layer_norm",
+                                                                    "layer_norm_affine",
+                                                                    "dropout",
+                                                                    "pack_rows",
+                                                                    "gather_rows",
+                                                                    "attention",
+                                                                    "gelu",
+                                                                    "tanh",
+                                                                    "cast",
+                                                                    "cross_entropy",
+                                                                    "element_loss",
+                                                                    "span_cross_entropy",
+                                                                    "embedding_grad",
+                                                                    "embedding_row_grad",
+                                                                    "spatial_embedding_grad",
+                                                                    "visual_embedding_grad",
+                                                                    "linear_input_grad",
+                                                                    "linear_weight_grad",
+                                                                    "bias_grad",
+                                                                    "layer_norm_grad",
+                                                                    "attention_grad",
+                                                                    "gelu_grad",
+                                                                    "tanh_grad",
+                                                                    "accumulate",
+                                                                    "merge_row_grads",
+                                                                    "sum_squares",
+                                                                    "gradient_norm",
+                                                                    "adamw",
+                                                                    "adamw_rows",
+                                                                    "adafactor",
+                                                                    "adafactor_rows",
+                                                                    "fetch_begin",
+                                                                    "fetch_end",
+                                                                    "store_begin",
+                                                                    "store_end"};
   return kNames[static_cast<std::size_t>(op)];
 }
 
@@ -36,6 +67,8 @@ std::vector<Alias> op_aliases(Op op, std::size_t input_count) {
     case Op::kTanh:
       return {{0, 0, kMay}};
     case Op::kCrossEntropy:
+    case Op::kElementLoss:
+    case Op::kSpanCrossEntropy:
       return {{1, 0, kMay}};  // the gradient in place of the logits
     case Op::kLayerNormGrad:
       return {{0, 0, kMay}, {0, 1, kMay}};

@@ -58,6 +58,13 @@ enum class Op : std::uint8_t {
                       //                                                  even
   kCrossEntropy,      // logits f[n,C], labels i32[n], loss_scale f[1] -> loss f[1] = loss_scale * sum over labels != -100 of
                       //                                                  -log softmax, grad f[n,C] = d loss / d logits
+  kElementLoss,       // logits f[n,C], targets f[n,C], loss_scale f[1] -> loss f[1] = loss_scale * sum over the elements,
+                      //                                                  grad f[n,C]       ElementLossAttributes
+  kSpanCrossEntropy,  // logits f[n,K], positions i32[B,K], sample_offsets i32[B+1], loss_scale f[1] -> loss f[1] =
+                      //                                                  loss_scale * sum over samples and columns whose
+                      //                                                  position is not -100 of -log softmax over the
+                      //                                                  sample's rows, at its row `position`;
+                      //                                                  grad f[n,K]
   // --- backward -----------------------------------------------------------------------------------------------------
   kEmbeddingGrad,         // dy f[n,D], ids i32[n]                     -> f[R,D]        EmbeddingAttributes
   kEmbeddingRowGrad,      // dy f[n,D], ids i32[n]                     -> ids i32[n], count i32[1], rows f[n,D]: the distinct
@@ -140,6 +147,13 @@ struct CastAttributes {
   DType to = DType::kF32;
   friend bool operator==(const CastAttributes&, const CastAttributes&) = default;
 };
+// The loss of an element x with target y: -(y log s(x) + (1 - y) log(1 - s(x))) with the logistic function s (PyTorch's
+// BCEWithLogitsLoss), or (x - y)^2.
+struct ElementLossAttributes {
+  enum class Kind : std::uint8_t { kBinaryCrossEntropy, kSquaredError };
+  Kind kind = Kind::kBinaryCrossEntropy;
+  friend bool operator==(const ElementLossAttributes&, const ElementLossAttributes&) = default;
+};
 struct ScaleAttributes {
   double factor = 1;
   friend bool operator==(const ScaleAttributes&, const ScaleAttributes&) = default;
@@ -199,9 +213,11 @@ struct TransferAttributes {
 };
 using Attributes =
     std::variant<NoAttributes, EmbeddingAttributes, SpatialAttributes, PatchAttributes, VisualAttributes,
-                 LayerNormAttributes, CastAttributes, ScaleAttributes, DropoutAttributes, AttentionAttributes,
+                 LayerNormAttributes, CastAttributes, ElementLossAttributes, ScaleAttributes, DropoutAttributes, AttentionAttributes,
                  GradientNormAttributes, AdamWAttributes, AdafactorAttributes, TransferAttributes>;
 
+// Ops that end a forward graph: outputs loss and gradient of their first input, the logits.
+constexpr bool is_loss(Op op) { return op >= Op::kCrossEntropy && op <= Op::kSpanCrossEntropy; }
 constexpr bool is_transfer(Op op) { return op >= Op::kFetchBegin && op <= Op::kStoreEnd; }
 
 // Returns the op's only name in graphs, kernels, tests and benchmarks, such as "layer_norm".

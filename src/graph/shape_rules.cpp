@@ -302,6 +302,25 @@ Types infer_forward(const Rule& rule, const Node& node) {
       rule.require(rule.dim(2, 0) == 1, "loss_scale is f[1]");
       return {rule.in(2), logits};
     }
+    case Op::kElementLoss: {
+      rule.inputs(3);
+      rule.attributes<ElementLossAttributes>();
+      const TensorType& logits = rule.floating(0, 2);
+      rule.expect(1, logits);
+      rule.floating(2, 1);
+      rule.require(rule.dim(2, 0) == 1, "loss_scale is f[1]");
+      return {rule.in(2), logits};
+    }
+    case Op::kSpanCrossEntropy: {
+      rule.inputs(4);
+      const TensorType& logits = rule.floating(0, 2);
+      const std::int64_t samples = rule.dim(1, 0);
+      rule.expect(1, i32({samples, logits.shape[1]}));
+      rule.expect(2, i32({samples + 1}));
+      rule.floating(3, 1);
+      rule.require(rule.dim(3, 0) == 1, "loss_scale is f[1]");
+      return {rule.in(3), logits};
+    }
     default:
       rule.require(false, "has no shape rule");
       return {};
@@ -458,7 +477,7 @@ Types infer_transfer(const Rule& rule, const Node& node) {
 std::vector<TensorType> infer_types(const Graph& graph, const Node& node) {
   const Rule rule(graph, node);
   if (is_transfer(node.op)) return infer_transfer(rule, node);
-  if (node.op <= Op::kCrossEntropy) return infer_forward(rule, node);
+  if (node.op <= Op::kSpanCrossEntropy) return infer_forward(rule, node);
   if (node.op <= Op::kTanhGrad) return infer_backward(rule, node);
   return infer_update(rule, node);
 }

@@ -100,8 +100,9 @@ ParameterReport visit(const std::vector<ParameterSpec>& specs, const ParameterSo
   // A head is made new whole or not at all: one of which a tensor is missing is torn, not half new. The part of it that
   // is published with the encoder is judged by itself.
   const bool has_head = std::ranges::any_of(specs, [&](const ParameterSpec& spec) {
-    return spec.is_head() && !spec.in_base && (in_weights(spec) || (source.adapter != nullptr &&
-                                                   source.adapter->find(kAdapterPrefix + spec.name) != nullptr));
+    return spec.is_head() && !spec.in_base &&
+           (in_weights(spec) ||
+            (source.adapter != nullptr && source.adapter->find(kAdapterPrefix + spec.name) != nullptr));
   });
   for (const ParameterSpec& spec : specs) {
     const std::string adapter_name = kAdapterPrefix + spec.name;

@@ -97,6 +97,8 @@ std::int64_t CheckedRun::rows_of(const Node& node, std::size_t output) const {
   const std::int64_t rows = count_of(node.row_count);
   switch (node.op) {
     case Op::kCrossEntropy:
+    case Op::kElementLoss:
+    case Op::kSpanCrossEntropy:
       return output == 1 ? rows : kAllRows;
     case Op::kLayerNormGrad:
       return output == 0 ? rows : kAllRows;

@@ -1,5 +1,5 @@
-// Scores: how good a model is on a data set, in a form that every task fills and that tables, JSON and the choice of the
-// best checkpoint read.
+// Scores: how good a model is on a data set, in a form that every task fills and that tables, JSON and the choice of
+// the best checkpoint read.
 #pragma once
 
 #include <cstdint>

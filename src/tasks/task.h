@@ -82,7 +82,8 @@ class Task {
   // Names of what `scorer` gives, in its order.
   virtual std::vector<std::string> metrics(const TaskConfig& config) const = 0;
   virtual std::unique_ptr<Scorer> scorer(const TaskConfig& config, const Dataset& data) const = 0;
-  virtual std::unique_ptr<Predictions> predictions(const TaskConfig& config, const PredictionOptions& options) const = 0;
+  virtual std::unique_ptr<Predictions> predictions(const TaskConfig& config,
+                                                   const PredictionOptions& options) const = 0;
 };
 
 }  // namespace plimsoll

@@ -18,8 +18,9 @@ using nlohmann::json;
 
 // The keys of LoraConfig in PEFT 0.21. First those whose values are used below, or by the caller.
 constexpr std::array<std::string_view, 10> kRead = {
-    "peft_type",     "task_type",      "base_model_name_or_path", "r", "lora_alpha", "lora_dropout", "init_lora_weights",
-    "target_modules", "exclude_modules", "layers_to_transform"};
+    "peft_type",       "task_type",          "base_model_name_or_path", "r",
+    "lora_alpha",      "lora_dropout",       "init_lora_weights",       "target_modules",
+    "exclude_modules", "layers_to_transform"};
 
 struct Harmless {
   std::string_view key, why;  // why the adapter is the same whatever its value is
@@ -92,8 +93,8 @@ std::string base_of(const json& config) {
   return has(config, kKey) && config.at(kKey).is_string() ? config.at(kKey).get<std::string>() : std::string();
 }
 
-// PiSSA, OLoRA and their like take a part of the base model's weights into the adapter and leave the rest behind: on the
-// base as it was published, their adapters add that part a second time.
+// PiSSA, OLoRA and their like take a part of the base model's weights into the adapter and leave the rest behind: on
+// the base as it was published, their adapters add that part a second time.
 void refuse_changed_base(const fs::path& directory, const json& config) {
   constexpr const char* kKey = "init_lora_weights";
   if (!has(config, kKey) || config.at(kKey).is_boolean()) return;
@@ -115,8 +116,8 @@ constexpr const char* kNoTask = "FEATURE_EXTRACTION";
 std::string task_type_of(const json& config) {
   if (!has(config, "task_type")) return {};
   const auto tasks = all_tasks();
-  const bool known = std::ranges::any_of(
-      tasks, [&](const Task* task) { return config.at("task_type") == task->adapter_type(); });
+  const bool known =
+      std::ranges::any_of(tasks, [&](const Task* task) { return config.at("task_type") == task->adapter_type(); });
   return known ? config.at("task_type").get<std::string>() : std::string();
 }
 
@@ -146,7 +147,8 @@ double number_of(const fs::path& directory, const json& config, const char* key,
   const bool good = has(config, key) && config.at(key).is_number() && (!whole || config.at(key).is_number_integer()) &&
                     config.at(key).get<double>() >= low && config.at(key).get<double>() <= high;
   if (!good) {
-    refuse_adapter_key(directory, key, config, fmt::format("a {}number from {} to {}", whole ? "whole " : "", low, high));
+    refuse_adapter_key(directory, key, config,
+                       fmt::format("a {}number from {} to {}", whole ? "whole " : "", low, high));
   }
   return config.at(key).get<double>();
 }

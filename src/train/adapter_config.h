@@ -1,5 +1,5 @@
-// adapter_config.json as PEFT writes it. Every key has a known meaning here, or it is refused: a key that was passed over
-// would be an adapter read as something else than it is.
+// adapter_config.json as PEFT writes it. Every key has a known meaning here, or it is refused: a key that was passed
+// over would be an adapter read as something else than it is.
 //
 //   const AdapterConfig config = read_adapter_config("my-adapter");
 //   if (config.rank != 8) return;
@@ -18,8 +18,8 @@ inline constexpr const char* kAdapterConfigFile = "adapter_config.json";
 struct AdapterConfig {
   std::int64_t rank = 0;
   double alpha = 0, dropout = 0;
-  // What `target_modules` lists, names or ends of names; empty where it is a pattern, or where other keys narrow it: then
-  // the tensors in the adapter's file alone say which modules it has.
+  // What `target_modules` lists, names or ends of names; empty where it is a pattern, or where other keys narrow it:
+  // then the tensors in the adapter's file alone say which modules it has.
   std::vector<std::string> targets;
   // `task_type`: "TOKEN_CLS", "SEQ_CLS"; empty where it names no task.
   std::string task_type;

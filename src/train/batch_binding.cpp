@@ -14,13 +14,16 @@ BatchBinding::BatchBinding(const Program& program, const Batch& batch) : program
     const auto& [name, view] = batch.tensors()[i];
     if (!program.has_source(name)) continue;
     const ValueId source = program.graph().find_source(name);
-    copies_.push_back(
-        {.tensor = i, .input = program.tensor(source), .row_count = program.is_row_count(source) ? source : kNoValue});
-    const bool same = copies_.back().input.type() == view.type();
-    check(same || (name == input::kPixelValues && view.elements() == copies_.back().input.elements()),
+    copies_.push_back({.tensor = i,
+                       .input = program.tensor(source),
+                       .row_count = program.is_row_count(source) ? source : kNoValue,
+                       .is_pixels = name == input::kPixelValues});
+    const Copy& copy = copies_.back();
+    const bool same = copy.input.type() == view.type();
+    check(same || (copy.is_pixels && view.elements() == copy.input.elements()),
           "batch and program have the same capacities");
-    const DeviceTensor& input = copies_.back().input;
-    if (input.dtype() == DType::kF32 && input.host_bytes().empty()) {
+    const DeviceTensor& input = copy.input;
+    if (copy.is_pixels && input.host_bytes().empty()) {
       pixels_.resize(static_cast<std::size_t>(input.elements()));
     }
   }
@@ -37,7 +40,7 @@ void BatchBinding::copy(const Batch& batch) const {
   for (const Copy& copy : copies_) {
     if (copy.row_count != kNoValue) {
       program_->set_rows(copy.row_count, *batch.tensors()[copy.tensor].second.data<std::int32_t>());
-    } else if (copy.input.dtype() != DType::kF32) {
+    } else if (!copy.is_pixels) {
       copy.input.write(batch.tensors()[copy.tensor].second.byte_span());
     } else if (pixels_.empty()) {
       batch.write_pixels(copy.input.view().span<float>());

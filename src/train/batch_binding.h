@@ -30,6 +30,7 @@ class BatchBinding {
     std::size_t tensor;  // index in Batch::tensors()
     DeviceTensor input;
     ValueId row_count;  // kNoValue: not one
+    bool is_pixels = false;
   };
   const Program* program_;
   std::vector<Copy> copies_;  // what the program reads of a batch

@@ -131,11 +131,11 @@ namespace {
 PaddedTensors padded_tensors(BatchFile& file, const ModelDefinition& model) {
   const TensorView ids = file.required(input::kInputIds);
   PaddedTensors tensors{.input_ids = ids,
-          .bbox = file.required(input::kBbox),
-          .attention_mask = file.mask(ids),
-          .pixel_values = file.required(input::kPixelValues),
-          .position_ids = file.optional(input::kPositionIds),
-          .token_type_ids = file.optional(input::kTokenTypeIds)};
+                        .bbox = file.required(input::kBbox),
+                        .attention_mask = file.mask(ids),
+                        .pixel_values = file.required(input::kPixelValues),
+                        .position_ids = file.optional(input::kPositionIds),
+                        .token_type_ids = file.optional(input::kTokenTypeIds)};
   for (const InputSpec& input : model.inputs({.samples = ids.shape()[0]}, DType::kF32)) {
     if (input.is_target) tensors.targets.push_back({input, file.optional(input.name)});
   }

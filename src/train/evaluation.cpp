@@ -65,8 +65,7 @@ Evaluation evaluate_once(const Session& session, const ModelBundle& bundle, cons
                          const LoaderOptions& loader, const PredictControl& control) {
   const auto begin = std::chrono::steady_clock::now();
   const std::unique_ptr<Scorer> scorer = bundle.task().scorer(bundle.config.task, dataset);
-  const PredictionTotals totals =
-      predict_pages(session, bundle.definition(), dataset, loader, *scorer, control);
+  const PredictionTotals totals = predict_pages(session, bundle.definition(), dataset, loader, *scorer, control);
   Evaluation result{.scores = scorer->scores()};
   if (totals.loss_terms > 0) result.loss = totals.loss_sum / static_cast<double>(totals.loss_terms);
   result.pages = totals.pages;
@@ -79,12 +78,10 @@ Evaluation evaluate_once(const Session& session, const ModelBundle& bundle, cons
 
 nlohmann::json to_json(const Evaluation& evaluation) {
   const Scores& scores = evaluation.scores;
-  nlohmann::json object = {{"support", scores.support},
-                           {"loss", evaluation.loss ? nlohmann::json(*evaluation.loss) : nlohmann::json()},
-                           {"pages", evaluation.pages},
-                           {"missed_words", scores.missed_words},
-                           {"seconds", evaluation.seconds},
-                           {"per_label", nlohmann::json::object()}};
+  nlohmann::json object = {
+      {"support", scores.support},     {"loss", evaluation.loss ? nlohmann::json(*evaluation.loss) : nlohmann::json()},
+      {"pages", evaluation.pages},     {"missed_words", scores.missed_words},
+      {"seconds", evaluation.seconds}, {"per_label", nlohmann::json::object()}};
   for (const Scores::Metric& metric : scores.metrics) object[metric.name] = metric.value;
   for (const Scores::Label& label : scores.labels) {
     object["per_label"][label.name] = {

@@ -67,8 +67,9 @@ GradientReport compute_gradients(const ModelBundle& bundle, const std::filesyste
   const auto trained = [&](const ParameterSpec& spec) {
     return step.gradients.count(program.graph().find_source(spec.name)) > 0;
   };
-  std::vector<TensorDeclaration> tensors = {{"loss", {DType::kF32, Shape{}}},
-                                            {"logits", {DType::kF32, logits_shape(program.graph().type(step.logits).shape, samples, tokens)}}};
+  std::vector<TensorDeclaration> tensors = {
+      {"loss", {DType::kF32, Shape{}}},
+      {"logits", {DType::kF32, logits_shape(program.graph().type(step.logits).shape, samples, tokens)}}};
   for (const ParameterSpec& spec : specs) {
     if (trained(spec)) tensors.push_back({spec.name, {DType::kF32, spec.file_shape}});
   }

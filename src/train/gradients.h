@@ -20,10 +20,10 @@ struct GradientReport {
 
 // `batch_file`: safetensors with `input_ids` I64 [B, T], `bbox` I64 [B, T, 4], `attention_mask` I64 [B, T] (optional),
 // `pixel_values` F32 [B, 3, Y, X], `labels` I64 [B, T] (optional: no loss then, gradients 0), `token_type_ids` and
-// `position_ids` I64 [B, T] (optional), as `transformers` names and shapes them; other tensors are refused. All T positions are computed, padding too, so that logits compare one to one. `output_file`: `loss`
-// F32 [], `logits` F32 [B, T, C], and the gradient of every parameter that trains under its name, F32. F16's gradients
-// are not scaled: small ones are 0 in it. Throws DataError naming tensor, index, value and range for anything that does
-// not fit.
+// `position_ids` I64 [B, T] (optional), as `transformers` names and shapes them; other tensors are refused. All T
+// positions are computed, padding too, so that logits compare one to one. `output_file`: `loss` F32 [], `logits` F32
+// [B, T, C], and the gradient of every parameter that trains under its name, F32. F16's gradients are not scaled: small
+// ones are 0 in it. Throws DataError naming tensor, index, value and range for anything that does not fit.
 GradientReport compute_gradients(const ModelBundle& bundle, const std::filesystem::path& batch_file,
                                  const std::filesystem::path& output_file, Backend& backend,
                                  const GradientOptions& options = {});

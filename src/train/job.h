@@ -36,11 +36,11 @@ struct DataRequest {
 
 struct ModelRequest {
   std::string model;
-  std::string tokenizer;   // empty: the model's
-  std::string labels;      // empty: the model's or the data's
-  std::string task;        // empty: the model's
-  std::string problem_type;  // empty: the model's or the data's
-  std::string base_model;  // empty: where an adapter says
+  std::string tokenizer{};     // empty: the model's
+  std::string labels{};        // empty: the model's or the data's
+  std::string task{};          // empty: the model's
+  std::string problem_type{};  // empty: the model's or the data's
+  std::string base_model{};    // empty: where an adapter says
 };
 
 // What of the model trains.

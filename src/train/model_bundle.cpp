@@ -267,7 +267,8 @@ void set_labels(ModelBundle& bundle, const LabelSet& labels) {
         "new classification head: {} ({}) replaces the model's {} ({})", counted(labels.size(), "label"),
         labels.listed(), bundle.config.task.labels.size(),
         fmt::join(bundle.config.task.labels.begin(),
-                  bundle.config.task.labels.begin() + std::min<std::ptrdiff_t>(3, bundle.config.task.num_labels()), ", ")));
+                  bundle.config.task.labels.begin() + std::min<std::ptrdiff_t>(3, bundle.config.task.num_labels()),
+                  ", ")));
   }
   bundle.config.task.labels = labels.names();
   bundle.fresh_head = true;

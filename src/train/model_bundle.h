@@ -60,8 +60,8 @@ ModelBundle open_trained_model(const std::string& model, const std::string& toke
 // Config and weights alone, for work on batches that are token ids already: `tokenizer` stays nullptr.
 ModelBundle open_weights_only(const std::string& model, const std::string& base = "");
 
-// Makes the model one for another task, whose labels are still to be set, and its problem type; empty: unchanged. Throws
-// UsageError for a name that no task has, and for a problem type where the task has none.
+// Makes the model one for another task, whose labels are still to be set, and its problem type; empty: unchanged.
+// Throws UsageError for a name that no task has, and for a problem type where the task has none.
 void set_task(ModelBundle& bundle, const std::string& name, const std::string& problem_type = "");
 
 // Gives the model these labels. A classifier that was made for others is made new, and the log says so.

@@ -36,10 +36,10 @@ struct TrainOptions {
   bool load_best_model_at_end = false;
   std::int64_t pad_to = 0;  // text tokens that every page is padded to; 0: none (the numbers are the same, time is not)
   bool skip_nonfinite = false;  // an update whose loss or gradients are not finite is left out; false: it ends the run
-  bool stop_on_bad_page = false;             // a page that cannot be read any more ends the run; false: it is left out
-  bool detect_anomaly = false;               // look at every node's output, and at every index before it is used
-  bool log_order = false;                    // write order.jsonl: the pages and windows of each update
-  std::string metric_for_best_model{};       // one of the task's, or loss; empty: the task's first
+  bool stop_on_bad_page = false;        // a page that cannot be read any more ends the run; false: it is left out
+  bool detect_anomaly = false;          // look at every node's output, and at every index before it is used
+  bool log_order = false;               // write order.jsonl: the pages and windows of each update
+  std::string metric_for_best_model{};  // one of the task's, or loss; empty: the task's first
 };
 
 // "linear", "cosine", "constant" or "constant_with_warmup"; throws UsageError otherwise.

@@ -1,5 +1,5 @@
-// Runs the evaluation program over a data set and hands each window's logits to a task, page by page: logits never leave
-// the arena, memory does not grow with the data.
+// Runs the evaluation program over a data set and hands each window's logits to a task, page by page: logits never
+// leave the arena, memory does not grow with the data.
 #pragma once
 
 #include <cstdint>
@@ -32,9 +32,9 @@ struct PredictControl {
   const Interrupt* interrupt = nullptr;
 };
 
-// Every page that has a window and is not left out goes to `reader`, in the data's order; `on_page`, if there is one, is
-// called once it has ended there. Throws DivergedError, which names the first tensor that is not finite, where logits are
-// not.
+// Every page that has a window and is not left out goes to `reader`, in the data's order; `on_page`, if there is one,
+// is called once it has ended there. Throws DivergedError, which names the first tensor that is not finite, where
+// logits are not.
 PredictionTotals predict_pages(const Session& session, const ModelDefinition& model, const Dataset& dataset,
                                const LoaderOptions& loader, WindowReader& reader, const PredictControl& control = {},
                                const std::function<void(std::uint32_t page)>& on_page = {});

@@ -462,8 +462,7 @@ void Trainer::evaluate_now(TrainSummary& summary, const Interrupt& interrupt) {
   for (const auto& [key, value] : scores.items()) line["eval_" + key] = value;
   metrics_->write(line.dump());
   observer_.on_evaluation(now, *summary.evaluation);
-  const Scores::Metric metric =
-      summary.evaluation->metric(metric_name(bundle_, options_.metric_for_best_model));
+  const Scores::Metric metric = summary.evaluation->metric(metric_name(bundle_, options_.metric_for_best_model));
   if (!state_.best_metric ||
       (metric.smaller_is_better ? metric.value < *state_.best_metric : metric.value > *state_.best_metric)) {
     state_.best_metric = metric.value;

@@ -81,7 +81,7 @@ class Needs {
 };
 
 bool may_run_again(const Node& node, const std::set<std::string>& anchors) {
-  return node.phase == Phase::kForward && node.op != Op::kCrossEntropy && !anchors.contains(node.name);
+  return node.phase == Phase::kForward && !is_loss(node.op) && !anchors.contains(node.name);
 }
 
 }  // namespace
@@ -101,7 +101,8 @@ std::vector<Recomputation> rank_recomputations(const Graph& graph, const std::se
       const std::size_t bytes = needs.kept_bytes(graph.node(candidate));
       if (bytes == 0) continue;
       std::vector<NodeId> nodes = needs.chain(candidate);
-      const bool allowed = std::all_of(nodes.begin(), nodes.end(), [&](NodeId n) { return may_run_again(graph.node(n), anchors); });
+      const bool allowed =
+          std::all_of(nodes.begin(), nodes.end(), [&](NodeId n) { return may_run_again(graph.node(n), anchors); });
       if (!allowed) continue;
       double time = 0;
       for (const NodeId n : nodes) time += seconds(graph, graph.node(n));
@@ -118,7 +119,9 @@ std::vector<Recomputation> rank_recomputations(const Graph& graph, const std::se
   }
 }
 
-std::size_t kept_bytes(const Graph& graph, const std::set<std::string>& again) { return Needs(graph, again).kept_bytes(); }
+std::size_t kept_bytes(const Graph& graph, const std::set<std::string>& again) {
+  return Needs(graph, again).kept_bytes();
+}
 
 RecomputePolicy recompute_policy(std::set<std::string> again) {
   return [again = std::make_shared<const std::set<std::string>>(std::move(again))](const Graph& graph, const Node& node,

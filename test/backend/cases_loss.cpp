@@ -25,6 +25,57 @@ OpCase cross_entropy_case(LossShape s) {
           }};
 }
 
+struct ElementShape {
+  std::string name;
+  std::int64_t capacity, classes;
+  std::int32_t rows;
+  Range range = {-3, 3};
+};
+
+OpCase element_loss_case(ElementLossAttributes::Kind kind, const ElementShape& s) {
+  const bool binary = kind == ElementLossAttributes::Kind::kBinaryCrossEntropy;
+  return {fmt::format("element_loss/{}_{}", binary ? "binary" : "squared", s.name), [=](CaseBuilder& b) {
+            const ValueId logits = b.tensor("logits", {s.capacity, s.classes}, s.rows, s.range);
+            std::vector<double> targets;
+            for (std::int64_t i = 0; i < s.rows * s.classes; ++i) {
+              targets.push_back(binary ? static_cast<double>(i % 3 == 1) : static_cast<double>(i % 7) / 4 - 1);
+            }
+            const ValueId wanted = b.values("targets", {b.dtype(), {s.capacity, s.classes}}, targets);
+            const ValueId scale = b.values("loss_scale", {b.dtype(), {1}}, {0.21875});
+            b.objective_loss(b.graph.add_node({.op = Op::kElementLoss,
+                                               .name = "loss",
+                                               .attributes = ElementLossAttributes{kind},
+                                               .inputs = {logits, wanted, scale},
+                                               .row_count = b.rows(s.rows)})[0]);
+          }};
+}
+
+struct SpanShape {
+  std::string name;
+  std::int64_t capacity;
+  std::vector<std::int32_t> offsets;                 // of samples' rows; the last ones may be equal
+  std::vector<std::vector<std::int32_t>> positions;  // of each sample, a number a column
+  Range range = {-3, 3};
+};
+
+OpCase span_cross_entropy_case(const SpanShape& s) {
+  return {"span_cross_entropy/" + s.name, [=](CaseBuilder& b) {
+            const auto columns = static_cast<std::int64_t>(s.positions.front().size());
+            const auto samples = static_cast<std::int64_t>(s.positions.size());
+            const ValueId logits = b.tensor("logits", {s.capacity, columns}, s.offsets.back(), s.range);
+            std::vector<std::int32_t> positions;
+            for (const auto& of_sample : s.positions)
+              positions.insert(positions.end(), of_sample.begin(), of_sample.end());
+            const ValueId wanted = b.integers("positions", {samples, columns}, positions);
+            const ValueId offsets = b.integers("sample_offsets", {samples + 1}, s.offsets);
+            const ValueId scale = b.values("loss_scale", {b.dtype(), {1}}, {0.21875});
+            b.objective_loss(b.graph.add_node({.op = Op::kSpanCrossEntropy,
+                                               .name = "loss",
+                                               .inputs = {logits, wanted, offsets, scale},
+                                               .row_count = b.rows(s.offsets.back())})[0]);
+          }};
+}
+
 std::vector<std::int32_t> some_labels(std::int32_t rows, std::int32_t classes) {
   std::vector<std::int32_t> labels;
   for (std::int32_t row = 0; row < rows; ++row) labels.push_back(row % 3 == 1 ? -100 : row * 5 % classes);
@@ -45,6 +96,25 @@ std::vector<OpCase> loss_cases() {
                                                        {"large_logits", 9, 12, some_labels(8, 12), {-90, 90}},
                                                        {"far_from_zero", 9, 12, some_labels(8, 12), {700, 703}}}) {
     cases.push_back(cross_entropy_case(shape));
+  }
+  for (const ElementShape& shape : std::vector<ElementShape>{{"plain", 5, 3, 4},
+                                                             {"one_column", 4, 1, 3},
+                                                             {"no_rows", 4, 3, 0},
+                                                             {"many", 70, 37, 67},
+                                                             {"large_logits", 9, 5, 8, {-90, 90}}}) {
+    cases.push_back(element_loss_case(ElementLossAttributes::Kind::kBinaryCrossEntropy, shape));
+    cases.push_back(element_loss_case(ElementLossAttributes::Kind::kSquaredError, shape));
+  }
+  for (const SpanShape& shape :
+       std::vector<SpanShape>{{"plain", 9, {0, 3, 8}, {{0, 2}, {4, 4}}},
+                              {"one_column", 6, {0, 5}, {{3}}},
+                              {"some_ignored", 12, {0, 4, 5, 11}, {{-100, 1}, {-100, -100}, {5, -100}}},
+                              {"unused_samples", 12, {0, 7, 7, 7}, {{6, 0}, {-100, -100}, {-100, -100}}},
+                              {"no_rows", 4, {0, 0}, {{-100, -100}}},
+                              {"long_samples", 230, {0, 131, 222}, {{130, 64}, {0, 90}}},
+                              {"large_logits", 40, {0, 37}, {{3, 30}}, {-90, 90}},
+                              {"far_from_zero", 40, {0, 37}, {{3, 30}}, {700, 703}}}) {
+    cases.push_back(span_cross_entropy_case(shape));
   }
   return cases;
 }

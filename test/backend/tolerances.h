@@ -101,6 +101,8 @@ inline Tolerance tolerance_of(Op op) {
     case Op::kTanhGrad:
       return {4e-7, 3 * kRounding, "tanh to a few roundings; 1 - y*y cancels where tanh saturates"};
     case Op::kCrossEntropy:
+    case Op::kElementLoss:
+    case Op::kSpanCrossEntropy:
       return {3e-7, 3e-7, "exponential and logarithm to a few roundings, then a difference from 1"};
     case Op::kSumSquares:
       return {1e-12, 0, "sums in double of squares, which do not cancel, in any order"};

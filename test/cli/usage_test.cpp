@@ -176,7 +176,7 @@ TEST_F(Usage, ValuesThatCannotBeUsed) {
                                                        {"--threads", "5000"},
                                                        {"--lr-scheduler-type", "poly"},
                                                        {"--optim", "sgd"},
-                                                       {"--metric-for-best-model", "accuracy"},
+                                                       {"--metric-for-best-model", "bleu"},
                                                        {"--eval-steps", ""},
                                                        {"--budget", ""}};
   for (const auto& [option, value] : bad) {

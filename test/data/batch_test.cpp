@@ -324,5 +324,58 @@ TEST(PaddedBatch, LetsNothingBadThrough) {
   EXPECT_THAT(size_error.problem().allowed, HasSubstr("input_size is 4"));
 }
 
+// What a head of whole pages reads: the first row of each sample, in both directions, its keys, and the targets.
+TEST(Batch, SaysWhereSamplesBeginAndWhatTheyAreTrainedTowards) {
+  const ImageForm image{.size = 32, .patches_per_side = 1};  // two visual rows
+  const std::int64_t samples = 3, text = 8, rows = text + samples * image.visual_tokens();
+  BatchShape shape{.max_samples = samples, .max_text_rows = text, .image = image};
+  const auto add = [&](std::string_view name, Shape dims, DType dtype = DType::kI32, bool is_target = false) {
+    shape.inputs.push_back({.name = std::string(name), .type = {dtype, dims}, .is_target = is_target});
+  };
+  add(input::kSampleOffsets, {samples + 1});
+  add(input::kFirstRows, {samples});
+  add(input::kFirstRowOf, {rows});
+  add(input::kSampleKeys, {samples, 2});
+  add(input::kSamples, {1});
+  add("numbers", {samples, 2}, DType::kF32, true);
+  add(input::kLabels, {samples}, DType::kI32, true);
+  Batch batch(shape);
+  const auto example = [](std::size_t tokens, std::vector<std::int32_t> targets) {
+    EncodedExample e;
+    e.input_ids.assign(tokens, 9);
+    e.bbox.resize(tokens);
+    e.labels.assign(tokens, kIgnoredLabel);
+    e.predicts.assign(tokens, kNoWord);
+    e.loss_terms = std::ssize(targets);
+    e.targets = std::move(targets);
+    return e;
+  };
+  const auto half = std::bit_cast<std::int32_t>(0.5F);
+  for (int again = 0; again < 2; ++again) {  // nothing is left of the batch before
+    batch.begin();
+    batch.add(example(3, {half, 0, 7}), {}, 5);
+    batch.add(example(2, {}), {}, 6);
+    batch.finish();
+    const auto ints = [&](std::string_view name) { return batch.tensor(name).span<std::int32_t>(); };
+    EXPECT_THAT(ints(input::kFirstRows), testing::ElementsAre(0, 5, -1));
+    std::vector<std::int32_t> first_row_of(static_cast<std::size_t>(rows), -1);
+    first_row_of[0] = 0;
+    first_row_of[5] = 1;
+    EXPECT_THAT(ints(input::kFirstRowOf), testing::ElementsAreArray(first_row_of));
+    EXPECT_THAT(ints(input::kSampleKeys), testing::ElementsAre(5, 0, 6, 0, 0, 0));
+    EXPECT_THAT(ints(input::kSamples), testing::ElementsAre(2));
+    EXPECT_THAT(ints(input::kLabels), testing::ElementsAre(7, kIgnoredLabel, kIgnoredLabel));
+    EXPECT_THAT(batch.tensor("numbers").span<float>(), testing::ElementsAre(0.5F, 0, 0, 0, 0, 0));
+    EXPECT_EQ(batch.loss_terms(), 3);
+    batch.begin();
+    for (int i = 0; i < 2; ++i) batch.add(example(4, {half, half, 1}), {}, i);
+    batch.add(example(0, {}), {}, 2);
+    batch.finish();
+  }
+  EXPECT_THROW(batch.add(example(1, {}), {}, 0), InternalError);
+  batch.begin();
+  EXPECT_THROW(batch.add(example(1, {half}), {}, 0), InternalError);
+}
+
 }  // namespace
 }  // namespace plimsoll

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "data/annotated_page.h"
 #include "data/augment.h"
 #include "data/batch.h"
 #include "data/box_checks.h"
@@ -34,6 +35,7 @@
 #include "data/page_source.h"
 #include "data/resample.h"
 #include "data/sampler.h"
+#include "data/targets.h"
 #include "data/tensor_checks.h"
 #include "data/tokenizer.h"
 #include "data/tokenizer_bpe.h"
@@ -46,6 +48,10 @@
 namespace plimsoll::examples {
 
 namespace fs = std::filesystem;
+
+void of_annotated_page(const std::vector<AnnotatedWord>& words) {
+#include "data/annotated_page.h.inc"
+}
 
 void of_augment(double width, double height, Box1000 box, std::span<const std::uint8_t> twice,
                 std::vector<std::uint8_t>& buffer, std::span<std::uint8_t> out) {
@@ -135,6 +141,10 @@ void of_resample(ImageRows& image, std::span<std::uint8_t> out) {
 
 void of_sampler(const Dataset& dataset) {
 #include "data/sampler.h.inc"
+}
+
+void of_targets(const TargetReader& reader, const std::shared_ptr<const Targets>& targets) {
+#include "data/targets.h.inc"
 }
 
 void of_tensor_checks(const PaddedTensors& tensors, std::int64_t image_size, const PaddedLimits& limits,

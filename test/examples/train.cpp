@@ -15,7 +15,6 @@
 #include "train/batch_binding.h"
 #include "train/grad_scaler.h"
 #include "train/growth_watch.h"
-#include "train/metrics.h"
 #include "train/model_bundle.h"
 #include "train/model_place.h"
 #include "train/trainer.h"
@@ -34,10 +33,6 @@ void of_grad_scaler(const BatchBinding& binding, GradScaler& scaler, double labe
 
 void of_growth_watch(std::size_t budget, std::int64_t step, double seconds, const MemoryGroups& groups) {
 #include "train/growth_watch.h.inc"
-}
-
-void of_metrics(const std::vector<std::int32_t>& gold_ids, const std::vector<std::int32_t>& predicted_ids) {
-#include "train/metrics.h.inc"
 }
 
 void of_model_place(const ModelBundle& bundle, const ParameterSource& original, const ParameterMemory& memory) {

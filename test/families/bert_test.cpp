@@ -42,8 +42,10 @@ TEST(Bert, DefaultsAreThoseOfTransformers) {
     EXPECT_EQ(written.contains("bos_token_id"), !is_bert);
     EXPECT_EQ(config_json(parse_config(written, "again")), written);
   }
-  EXPECT_EQ(config_json(config_of("xlm-roberta")).at("architectures"),
-            json::array({"XLMRobertaForTokenClassification"}));
+  ModelConfig config = config_of("xlm-roberta", {{"architectures", {"XLMRobertaForSequenceClassification"}}});
+  EXPECT_EQ(config.task.architecture, "SequenceClassification");
+  config.task.architecture = "TokenClassification";
+  EXPECT_EQ(config_json(config).at("architectures"), json::array({"XLMRobertaForTokenClassification"}));
 }
 
 TEST(Bert, NamesAndPositionsAreTheFamilys) {

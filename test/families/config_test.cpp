@@ -44,7 +44,7 @@ TEST(ParseConfig, DefaultsAreThoseOfTransformers) {
       "id2label": {"0": "LABEL_0", "1": "LABEL_1"}, "label2id": {"LABEL_0": 0, "LABEL_1": 1}})");
   json found = config_json(parse(json::object()));
   for (const auto& [key, value] : expected.items()) EXPECT_EQ(found.at(key), value) << key;
-  EXPECT_EQ(found.size(), expected.size() + 2);  // architectures and dtype
+  EXPECT_EQ(found.size(), expected.size() + 1);  // dtype; architectures are the task's
   // null means the same.
   json nulls;
   for (const auto& [key, value] : expected.items()) {
@@ -163,6 +163,13 @@ TEST(ParseConfig, Labels) {
   EXPECT_TRUE(encoder->token_classifier(10).mlp);
 }
 
+TEST(ConfigJson, TheProblemOfAPagesClassIsOneOfThree) {
+  EXPECT_EQ(parse({{"problem_type", "regression"}}).task.problem_type, "regression");
+  EXPECT_EQ(config_json(parse({{"problem_type", "regression"}})).at("problem_type"), "regression");
+  EXPECT_EQ(parse({{"problem_type", nullptr}}).task.problem_type, "");
+  expect_error<DataError>([] { parse({{"problem_type", "ranking"}}); }, {"problem_type", "ranking", "regression"});
+}
+
 TEST(ConfigJson, RoundTripKeepsWhatWeDoNotKnow) {
   const json given = {{"model_type", "layoutlmv3"},
                       {"hidden_size", 384},
@@ -174,6 +181,9 @@ TEST(ConfigJson, RoundTripKeepsWhatWeDoNotKnow) {
                       {"num_labels", 3},
                       {"architectures", {"LayoutLMv3Model"}}};
   ModelConfig config = parse_config(given, "here");
+  EXPECT_EQ(config.task.architecture, "");
+  EXPECT_EQ(config_json(config).at("architectures"), given.at("architectures"));
+  config.task.architecture = "TokenClassification";
   config.task.labels = {"O", "B-TOTAL", "I-TOTAL"};
   const json written = config_json(config);
   EXPECT_EQ(written.at("our_secret"), given.at("our_secret"));
@@ -242,7 +252,7 @@ TEST(Presets, BaseHasThePublishedShape) {
   const fs::path published = shared_dir() / "data" / "layoutlmv3-base";
   if (!fs::exists(published / "config.json")) GTEST_SKIP() << published << " is not here";
   ModelConfig config = read_config(published), preset = preset_config("layoutlmv3-base");
-  config.task.labels = preset.labels;
+  config.task.labels = preset.task.labels;
   const json expected = config_json(config), found = config_json(preset);
   for (const auto& [key, value] : found.items()) EXPECT_EQ(value, expected.at(key)) << key;
 }

@@ -34,10 +34,10 @@ TEST(GpuSizes, ScratchIsWhatEveryKernelDeclares) {
   expect_same_sizes(encoder_cases(), DType::kBF16, with_scratch);
   expect_same_sizes(encoder_cases(), DType::kF16, with_scratch);
   // All ops that have scratch are among the cases.
-  for (const Op op :
-       {Op::kLinear, Op::kLinearAdd, Op::kLinearInputGrad, Op::kLinearWeightGrad, Op::kAttentionGrad,
-        Op::kLayerNormGrad, Op::kBiasGrad, Op::kCrossEntropy, Op::kSumSquares, Op::kGradientNorm, Op::kEmbeddingGrad,
-        Op::kEmbeddingRowGrad, Op::kSpatialEmbeddingGrad, Op::kMergeRowGrads, Op::kAdafactor, Op::kAdafactorRows}) {
+  for (const Op op : {Op::kLinear, Op::kLinearAdd, Op::kLinearInputGrad, Op::kLinearWeightGrad, Op::kAttentionGrad,
+                      Op::kLayerNormGrad, Op::kBiasGrad, Op::kCrossEntropy, Op::kElementLoss, Op::kSpanCrossEntropy,
+                      Op::kSumSquares, Op::kGradientNorm, Op::kEmbeddingGrad, Op::kEmbeddingRowGrad,
+                      Op::kSpatialEmbeddingGrad, Op::kMergeRowGrads, Op::kAdafactor, Op::kAdafactorRows}) {
     EXPECT_TRUE(with_scratch.contains(op)) << op_name(op);
   }
 }

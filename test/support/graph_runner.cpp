@@ -167,6 +167,8 @@ std::int64_t GraphRunner::promised_rows(const Node& node, std::size_t output) co
     case Op::kMergeRowGrads:
       return output == 1 ? capacity : read_count(node.outputs[1]);
     case Op::kCrossEntropy:
+    case Op::kElementLoss:
+    case Op::kSpanCrossEntropy:
       if (output == 0) return capacity;
       break;
     case Op::kLayerNormGrad:

@@ -1,5 +1,3 @@
-#include "tasks/token_classification/metrics.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "harness/paths.h"
+#include "tasks/token_classification/metrics.h"
 
 namespace plimsoll {
 namespace {
@@ -36,14 +35,12 @@ Names label_set(const nlohmann::json& pages) {
 std::vector<std::int32_t> ids(const nlohmann::json& labels, const Names& names) {
   std::vector<std::int32_t> result;
   for (const auto& label : labels) {
-    result.push_back(
-        static_cast<std::int32_t>(std::find(names.begin(), names.end(), label) - names.begin()));
+    result.push_back(static_cast<std::int32_t>(std::find(names.begin(), names.end(), label) - names.begin()));
   }
   return result;
 }
 
-void expect_scores(const EntityScores& scores, const nlohmann::json& golden,
-                   const std::string& what) {
+void expect_scores(const EntityScores& scores, const nlohmann::json& golden, const std::string& what) {
   EXPECT_NEAR(scores.precision, golden["precision"].get<double>(), 1e-15) << what;
   EXPECT_NEAR(scores.recall, golden["recall"].get<double>(), 1e-15) << what;
   EXPECT_NEAR(scores.f1, golden["f1"].get<double>(), 1e-15) << what;
@@ -53,8 +50,7 @@ void expect_scores(const EntityScores& scores, const nlohmann::json& golden,
 // The file was made by tools/golden_metrics.py with seqeval: random BIO and IOBES sequences, I- without B-, changes of
 // type, bare tags; IOB1, IOB2, BIOES, BILOU and plain names with predictions that mostly follow the scheme.
 TEST(EntityMetrics, EqualsSeqeval) {
-  const auto golden = nlohmann::json::parse(
-      read_text_file(test_data_dir() / "metrics.json"));
+  const auto golden = nlohmann::json::parse(read_text_file(test_data_dir() / "metrics.json"));
   ASSERT_GT(golden["cases"].size(), 20U);
   std::size_t index = 0;
   std::map<std::string, int> of_scheme;

@@ -65,8 +65,7 @@ PartsRequest adapters(std::int64_t rank = 4, double dropout = 0) {
 std::vector<float> logits_of(const ModelBundle& bundle, const fs::path& folder) {
   CpuBackend backend(1);
   const fs::path output = folder / "gradients.safetensors";
-  compute_gradients(bundle, test_data_dir() / "model" / "linear" / "batch0.safetensors", output,
-                    backend);
+  compute_gradients(bundle, test_data_dir() / "model" / "linear" / "batch0.safetensors", output, backend);
   return read_file(output).at("logits");
 }
 
@@ -205,8 +204,9 @@ TEST(Adapters, ARunIsResumedBitForBit) {
                 file_bytes(whole.options.output_dir / "adapter_model.safetensors"));
     // A checkpoint with another kind of adapter, or another rank, is refused.
     stopped.parts = {};
-    expect_error<DataError>([&] { stopped.train(checkpoint_path(stopped.options.output_dir, 3)); },
-                            {"holds an adapter", "checkpoint-3", "adapter_config.json", "without adapters", "--lora-rank"});
+    expect_error<DataError>(
+        [&] { stopped.train(checkpoint_path(stopped.options.output_dir, 3)); },
+        {"holds an adapter", "checkpoint-3", "adapter_config.json", "without adapters", "--lora-rank"});
     stopped.parts = adapters(8);
     expect_error<DataError>([&] { stopped.train(checkpoint_path(stopped.options.output_dir, 3)); },
                             {"lora_A.weight", "[4, 48]", "[8, 48]", "adapter_model.safetensors"});
@@ -286,7 +286,8 @@ TEST_F(WrongAdapter, OfAnotherRank) {
 
 TEST_F(WrongAdapter, WithoutATensor) {
   values_.erase(query_ + ".lora_B.weight");
-  refused({"lacks a tensor", "adapter_model.safetensors", "none named '" + query_ + ".lora_B.weight'", "with shape", "again"});
+  refused({"lacks a tensor", "adapter_model.safetensors", "none named '" + query_ + ".lora_B.weight'", "with shape",
+           "again"});
 }
 
 TEST_F(WrongAdapter, WithoutAModuleThatItsConfigNames) {
@@ -319,14 +320,16 @@ TEST_F(WrongAdapter, OfAnotherKind) {
                                                                         {"rank_pattern", {{"query", 4}}}}) {
     const nlohmann::json good = config_;
     config_[key] = value;
-    refused({"adapter_config.json", "key \"" + key + "\"", value.dump(), "allowed", "merge it into its base with PEFT"});
+    refused(
+        {"adapter_config.json", "key \"" + key + "\"", value.dump(), "allowed", "merge it into its base with PEFT"});
     config_ = good;
   }
 }
 
 // Some init_lora_weights move a part of the base's weights into the adapter: on an unchanged base it would count twice.
 TEST_F(WrongAdapter, OfAChangedBase) {
-  for (const std::string init : {"pissa", "pissa_niter_16", "olora", "corda", "loftq", "lora_ga", "mica", "of_next_year"}) {
+  for (const std::string init :
+       {"pissa", "pissa_niter_16", "olora", "corda", "loftq", "lora_ga", "mica", "of_next_year"}) {
     config_["init_lora_weights"] = init;
     refused({"changed", "adapter_config.json", "key \"init_lora_weights\"", "\"" + init + "\"", "allowed",
              "path_initial_model_for_weight_conversion", "merge_and_unload"});
@@ -341,13 +344,14 @@ TEST_F(WrongAdapter, OfAChangedBase) {
 TEST_F(WrongAdapter, WithAnyKeyThatIsNotUnderstood) {
   nlohmann::json defaults = nlohmann::json::parse(file_bytes(test_data_dir() / "adapter_config.json"));
   ASSERT_GE(defaults.size(), 40U);
-  const std::set<std::string> used = {"peft_type",      "task_type",       "base_model_name_or_path", "r", "lora_alpha",
-                                      "lora_dropout",   "target_modules",  "exclude_modules",
-                                      "layers_to_transform", "init_lora_weights"};
-  const std::set<std::string> harmless = {"auto_mapping",   "corda_config", "ensure_weight_tying", "eva_config",
-                                          "inference_mode", "layers_pattern", "loftq_config",      "lora_ga_config",
-                                          "megatron_core",  "modules_to_save", "peft_version",     "qalora_group_size",
-                                          "revision"};
+  const std::set<std::string> used = {
+      "peft_type",           "task_type",        "base_model_name_or_path", "r",
+      "lora_alpha",          "lora_dropout",     "target_modules",          "exclude_modules",
+      "layers_to_transform", "init_lora_weights"};
+  const std::set<std::string> harmless = {
+      "auto_mapping", "corda_config",   "ensure_weight_tying", "eva_config",      "inference_mode", "layers_pattern",
+      "loftq_config", "lora_ga_config", "megatron_core",       "modules_to_save", "peft_version",   "qalora_group_size",
+      "revision"};
   for (const std::string& key : used) defaults[key] = config_.contains(key) ? config_[key] : nlohmann::json();
   config_ = defaults;
   accepted();
@@ -378,8 +382,8 @@ TEST_F(WrongAdapter, WithAnyKeyThatIsNotUnderstood) {
 }
 
 TEST_F(WrongAdapter, OfAnotherTask) {
-  config_["task_type"] = "SEQ_CLS";
-  refused({"key \"task_type\"", "SEQ_CLS", "TOKEN_CLS"});
+  config_["task_type"] = "CAUSAL_LM";
+  refused({"key \"task_type\"", "CAUSAL_LM", "TOKEN_CLS", "SEQ_CLS"});
 }
 
 TEST_F(WrongAdapter, WithoutItsBase) {

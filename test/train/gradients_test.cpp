@@ -1,4 +1,5 @@
-// Logits, loss and every gradient of a small model against `transformers` in double precision (test/data/model/README.md).
+// Logits, loss and every gradient of a small model against `transformers` in double precision
+// (test/data/model/README.md).
 #include "train/gradients.h"
 
 #include <gtest/gtest.h>
@@ -48,7 +49,8 @@ ModelBundle golden_model(const std::string& head) {
 
 void compare_with_golden(const std::string& head, Backend& backend) {
   const fs::path directory = test_data_dir() / "model" / head;
-  const fs::path output = fs::path(testing::TempDir()) / ("gradients_" + head + std::string(backend.name()) + ".safetensors");
+  const fs::path output =
+      fs::path(testing::TempDir()) / ("gradients_" + head + std::string(backend.name()) + ".safetensors");
   compute_gradients(golden_model(head), directory / "batch0.safetensors", output, backend);
   const SafetensorsReader found(output), expected(directory / "reference.safetensors");
   EXPECT_NEAR(read(found, "loss")[0], read(expected, "loss")[0], 2e-6);
@@ -98,6 +100,16 @@ TEST(Gradients, TextFamiliesMatchTransformers) {
     SCOPED_TRACE(family);
     compare_with_golden(family, reference);
     compare_with_golden(family, cpu);
+  }
+}
+
+TEST(Gradients, ClassesOfPagesMatchTransformers) {
+  ReferenceBackend reference;
+  CpuBackend cpu(2);
+  for (const char* model : {"layoutlmv3-single-label", "bert-multi-label", "roberta-regression"}) {
+    SCOPED_TRACE(model);
+    compare_with_golden(model, reference);
+    compare_with_golden(model, cpu);
   }
 }
 

@@ -64,6 +64,10 @@ Factory factory_of(Op op) {
       return make_cast;
     case Op::kCrossEntropy:
       return make_cross_entropy;
+    case Op::kElementLoss:
+      return make_element_loss;
+    case Op::kSpanCrossEntropy:
+      return make_span_cross_entropy;
     case Op::kEmbeddingGrad:
       return make_embedding_grad;
     case Op::kEmbeddingRowGrad:

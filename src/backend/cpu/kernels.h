@@ -64,6 +64,8 @@ std::unique_ptr<Kernel> make_merge_row_grads(const Graph& graph, const Node& nod
 
 // loss.cpp
 std::unique_ptr<Kernel> make_cross_entropy(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_element_loss(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_span_cross_entropy(const Graph& graph, const Node& node);
 
 // update.cpp
 std::unique_ptr<Kernel> make_sum_squares(const Graph& graph, const Node& node);

@@ -1,7 +1,8 @@
-// cross_entropy computes the summed loss and its gradient in one pass, in double, which is cheap with few classes.
+// The losses: each computes the sum and its gradient in one pass, in double, which is cheap with few classes.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <utility>
 
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/parallel.h"
@@ -60,6 +61,81 @@ std::unique_ptr<Kernel> make_cross_entropy(const Graph& graph, const Node& node)
     *a.outputs[0].data<float>() = static_cast<float>(scale * loss);
   };
   return make_kernel(run, static_cast<std::size_t>(max_blocks) * sizeof(double));
+}
+
+namespace {
+
+// An element's loss and its derivative.
+std::pair<double, double> element_loss(ElementLossAttributes::Kind kind, double x, double y) {
+  if (kind == ElementLossAttributes::Kind::kSquaredError) return {(x - y) * (x - y), 2 * (x - y)};
+  return {std::max(x, 0.0) - x * y + std::log1p(std::exp(-std::abs(x))), 1 / (1 + std::exp(-x)) - y};
+}
+
+// One column of one sample's rows, `columns` apart: returns -log softmax(logits)[position], 0 where it is ignored.
+double span_column(const float* logits, std::int64_t rows, std::int64_t columns, std::int32_t position, double scale,
+                   float* gradient) {
+  if (position == kIgnoredLabel) {
+    for (std::int64_t row = 0; row < rows; ++row) gradient[row * columns] = 0;
+    return 0;
+  }
+  const double of_position = logits[position * columns];  // the gradient may take the logits' place
+  double largest = logits[0];
+  for (std::int64_t row = 1; row < rows; ++row) largest = std::max(largest, double{logits[row * columns]});
+  double sum = 0;
+  for (std::int64_t row = 0; row < rows; ++row) sum += std::exp(logits[row * columns] - largest);
+  const double log_sum_exp = largest + std::log(sum);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const double probability = std::exp(logits[row * columns] - log_sum_exp);
+    gradient[row * columns] = static_cast<float>(scale * (probability - (row == position ? 1.0 : 0.0)));
+  }
+  return log_sum_exp - of_position;
+}
+
+}  // namespace
+
+// A page has few numbers of its own: one thread adds them up in order.
+std::unique_ptr<Kernel> make_element_loss(const Graph& graph, const Node& node) {
+  const std::int64_t capacity = graph.type(node.inputs[0]).shape[0];
+  const std::int64_t classes = graph.type(node.inputs[0]).shape[1];
+  const auto kind = std::get<ElementLossAttributes>(node.attributes).kind;
+  return make_kernel([=](const KernelArguments& a) {
+    const float* const logits = a.inputs[0].data<float>();
+    const float* const targets = a.inputs[1].data<float>();
+    const double scale = *a.inputs[2].data<float>();
+    float* const gradient = a.outputs[1].data<float>();
+    double sum = 0;
+    for (std::int64_t i = 0; i < a.rows(capacity) * classes; ++i) {
+      const auto [loss, slope] = element_loss(kind, logits[i], targets[i]);
+      sum += loss;
+      gradient[i] = static_cast<float>(scale * slope);
+    }
+    *a.outputs[0].data<float>() = static_cast<float>(scale * sum);
+  });
+}
+
+// The scratch holds the loss of each sample's columns.
+std::unique_ptr<Kernel> make_span_cross_entropy(const Graph& graph, const Node& node) {
+  const Shape positions_shape = graph.type(node.inputs[1]).shape;
+  const std::int64_t samples = positions_shape[0], columns = positions_shape[1];
+  const auto run = [=](const KernelArguments& a) {
+    const float* const logits = a.inputs[0].data<float>();
+    const std::int32_t* const positions = a.inputs[1].data<std::int32_t>();
+    const std::int32_t* const offsets = a.inputs[2].data<std::int32_t>();
+    const double scale = *a.inputs[3].data<float>();
+    float* const gradient = a.outputs[1].data<float>();
+    double* const partial = scratch_at<double>(a, 0);
+    parallel_for(samples * columns, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const std::int64_t sample = i / columns, first = offsets[sample] * columns + i % columns;
+        const std::int64_t rows = offsets[sample + 1] - offsets[sample];
+        partial[i] = rows == 0 ? 0 : span_column(logits + first, rows, columns, positions[i], scale, gradient + first);
+      }
+    });
+    double loss = 0;
+    for (std::int64_t i = 0; i < samples * columns; ++i) loss += partial[i];
+    *a.outputs[0].data<float>() = static_cast<float>(scale * loss);
+  };
+  return make_kernel(run, static_cast<std::size_t>(samples * columns) * sizeof(double));
 }
 
 }  // namespace plimsoll

@@ -49,6 +49,8 @@ std::unique_ptr<Kernel> CudaBackend::prepare(const Graph& graph, const Node& nod
     case Op::kGatherRows:
       return cuda::make_rows(*context_, graph, node);
     case Op::kCrossEntropy:
+    case Op::kElementLoss:
+    case Op::kSpanCrossEntropy:
       return cuda::make_loss(*context_, graph, node);
     case Op::kEmbeddingRowGrad:
     case Op::kMergeRowGrads:

@@ -1,5 +1,5 @@
-// cross_entropy: the summed loss and its gradient in one pass, in double, since there are few classes. A warp a row;
-// each block adds up the losses of kSumRows rows, and one block those sums.
+// The losses: each computes the sum and its gradient in one pass, in double, since there are few classes. Of rows, a warp
+// takes one at a time; each block adds up the losses of kSumRows rows, and one block those sums.
 #include "backend/cuda/blocks.h"
 #include "backend/cuda/rows.h"
 #include "backend/cuda/sizes/sums.h"
@@ -48,8 +48,70 @@ __global__ void cross_entropy(const float* logits, const std::int32_t* labels, c
   if (threadIdx.x == 0) partial[blockIdx.x] = loss;
 }
 
+__device__ double element_loss(ElementLossAttributes::Kind kind, double x, double y, double* slope) {
+  if (kind == ElementLossAttributes::Kind::kSquaredError) {
+    *slope = 2 * (x - y);
+    return (x - y) * (x - y);
+  }
+  *slope = 1 / (1 + exp(-x)) - y;
+  return fmax(x, 0.0) - x * y + log1p(exp(-fabs(x)));
+}
+
+__global__ void element_losses(const float* logits, const float* targets, const float* loss_scale, float* gradient,
+                               double* partial, ElementLossAttributes::Kind kind, Rows rows) {
+  const std::int64_t real = rows.real(), first = blockIdx.x * kSumRows;
+  const std::int64_t last = first + kSumRows < real ? first + kSumRows : real;
+  const double scale = *loss_scale;
+  double sum = 0;
+  for (std::int64_t i = first * rows.columns + threadIdx.x; i < last * rows.columns; i += kRowThreads) {
+    double slope = 0;
+    sum += element_loss(kind, logits[i], targets[i], &slope);
+    gradient[i] = static_cast<float>(scale * slope);
+  }
+  sum = block_sum<kRowThreads>(sum);
+  if (threadIdx.x == 0) partial[blockIdx.x] = sum;
+}
+
+// A warp takes a column of a sample's rows.
+__global__ void span_cross_entropy(const float* logits, const std::int32_t* positions, const std::int32_t* offsets,
+                                   const float* loss_scale, float* gradient, double* partial, std::int64_t columns,
+                                   std::int64_t count) {
+  const std::int64_t i = first_row();
+  if (i >= count) return;
+  const std::int64_t sample = i / columns, begin = offsets[sample], rows = offsets[sample + 1] - begin;
+  const float* const from = logits + begin * columns + i % columns;
+  float* const to = gradient + begin * columns + i % columns;
+  const std::int32_t position = positions[i];
+  if (rows == 0 || position == kIgnoredLabel) {
+    for (std::int64_t row = lane_index(); row < rows; row += kWarp) to[row * columns] = 0;
+    if (lane_index() == 0) partial[i] = 0;
+    return;
+  }
+  float largest = from[0];
+  for (std::int64_t row = lane_index(); row < rows; row += kWarp) largest = fmaxf(largest, from[row * columns]);
+  largest = warp_max(largest);
+  double sum = 0, of_position = 0;
+  for (std::int64_t row = lane_index(); row < rows; row += kWarp) {
+    const double logit = from[row * columns];
+    sum += exp(logit - double{largest});
+    if (row == position) of_position = logit;
+  }
+  const double log_sum_exp = double{largest} + log(warp_sum(sum)), scale = *loss_scale;
+  of_position = warp_sum(of_position);  // one lane's, and zeros
+  for (std::int64_t row = lane_index(); row < rows; row += kWarp) {
+    const double probability = exp(double{from[row * columns]} - log_sum_exp);
+    to[row * columns] = static_cast<float>(scale * (probability - (row == position ? 1.0 : 0.0)));
+  }
+  if (lane_index() == 0) partial[i] = log_sum_exp - of_position;
+}
+
 __global__ void whole_loss(const double* partial, const float* loss_scale, float* loss, Rows rows) {
   const double sum = block_sum_of<kRowThreads>(partial, row_sum_blocks(rows.real()));
+  if (threadIdx.x == 0) *loss = static_cast<float>(double{*loss_scale} * sum);
+}
+
+__global__ void sum_of_losses(const double* partial, const float* loss_scale, float* loss, std::int64_t count) {
+  const double sum = block_sum_of<kRowThreads>(partial, count);
   if (threadIdx.x == 0) *loss = static_cast<float>(double{*loss_scale} * sum);
 }
 
@@ -57,13 +119,32 @@ __global__ void whole_loss(const double* partial, const float* loss_scale, float
 
 std::unique_ptr<Kernel> make_loss(const Context& context, const Graph& graph, const Node& node) {
   const TensorType& logits = graph.type(node.inputs[0]);
-  check(node.op == Op::kCrossEntropy && logits.dtype == DType::kF32, "make_loss knows the op and its type");
-  return make_launch(cross_entropy_scratch_bytes(logits), [&context](const KernelArguments& a) {
+  check(is_loss(node.op) && logits.dtype == DType::kF32, "make_loss knows the op and its type");
+  if (node.op == Op::kSpanCrossEntropy) {
+    const TensorType positions = graph.type(node.inputs[1]);
+    const std::int64_t columns = positions.shape[1], count = positions.shape.elements();
+    return make_launch(span_cross_entropy_scratch_bytes(positions), [&context, columns, count](const KernelArguments& a) {
+      auto* const partial = reinterpret_cast<double*>(a.scratch.data());
+      launch(context.stream(), span_cross_entropy, {.blocks = row_blocks(count), .threads = kRowThreads},
+             input<float>(a, 0), input<std::int32_t>(a, 1), input<std::int32_t>(a, 2), input<float>(a, 3),
+             output<float>(a, 1), partial, columns, count);
+      launch(context.stream(), sum_of_losses, {.blocks = 1, .threads = kRowThreads}, partial, input<float>(a, 3),
+             output<float>(a, 0), count);
+    });
+  }
+  const auto* const element = std::get_if<ElementLossAttributes>(&node.attributes);
+  const auto kind = element != nullptr ? element->kind : ElementLossAttributes::Kind{};
+  return make_launch(cross_entropy_scratch_bytes(logits), [&context, kind, op = node.op](const KernelArguments& a) {
     const Rows rows = rows_of(a, a.inputs[0]);
     auto* const partial = reinterpret_cast<double*>(a.scratch.data());
-    launch(context.stream(), cross_entropy,
-           {.blocks = static_cast<unsigned>(row_sum_blocks(rows.capacity)), .threads = kRowThreads}, input<float>(a, 0),
-           input<std::int32_t>(a, 1), input<float>(a, 2), output<float>(a, 1), partial, rows);
+    const Launch size{.blocks = static_cast<unsigned>(row_sum_blocks(rows.capacity)), .threads = kRowThreads};
+    if (op == Op::kElementLoss) {
+      launch(context.stream(), element_losses, size, input<float>(a, 0), input<float>(a, 1), input<float>(a, 2),
+             output<float>(a, 1), partial, kind, rows);
+    } else {
+      launch(context.stream(), cross_entropy, size, input<float>(a, 0), input<std::int32_t>(a, 1), input<float>(a, 2),
+             output<float>(a, 1), partial, rows);
+    }
     launch(context.stream(), whole_loss, {.blocks = 1, .threads = kRowThreads}, partial, input<float>(a, 2),
            output<float>(a, 0), rows);
   });

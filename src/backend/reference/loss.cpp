@@ -1,6 +1,7 @@
-// cross_entropy computes the summed loss and its gradient in one pass.
+// The losses: each computes the sum and its gradient in one pass.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "backend/reference/loop_kernel.h"
 
@@ -40,12 +41,76 @@ void cross_entropy(const KernelArguments& a) {
   *a.outputs[0].data<T>() = static_cast<T>(loss_scale * loss);
 }
 
+// An element's loss and its derivative.
+std::pair<double, double> element_loss(ElementLossAttributes::Kind kind, double x, double y) {
+  if (kind == ElementLossAttributes::Kind::kSquaredError) return {(x - y) * (x - y), 2 * (x - y)};
+  return {std::max(x, 0.0) - x * y + std::log1p(std::exp(-std::abs(x))), 1 / (1 + std::exp(-x)) - y};
+}
+
+template <typename T>
+void element_losses(const KernelArguments& a, ElementLossAttributes::Kind kind) {
+  const Matrix<const T> logits(a.inputs[0]), targets(a.inputs[1]);
+  const double loss_scale = *a.inputs[2].data<T>();
+  const Matrix<T> grad(a.outputs[1]);
+  double sum = 0;
+  for (std::int64_t row = 0; row < a.rows(logits.rows()); ++row) {
+    for (std::int64_t c = 0; c < logits.columns(); ++c) {
+      const auto [loss, slope] = element_loss(kind, logits[row][c], targets[row][c]);
+      sum += loss;
+      grad[row][c] = static_cast<T>(loss_scale * slope);
+    }
+  }
+  *a.outputs[0].data<T>() = static_cast<T>(loss_scale * sum);
+}
+
+template <typename T>
+void span_cross_entropy(const KernelArguments& a) {
+  const Matrix<const T> logits(a.inputs[0]);
+  const std::int32_t* positions = a.inputs[1].data<std::int32_t>();
+  const std::int32_t* offsets = a.inputs[2].data<std::int32_t>();
+  const double loss_scale = *a.inputs[3].data<T>();
+  const Matrix<T> grad(a.outputs[1]);
+  const std::int64_t columns = logits.columns(), samples = a.inputs[1].shape()[0];
+  double loss = 0.0;
+  for (std::int64_t b = 0; b < samples; ++b) {
+    const std::int64_t begin = offsets[b], end = offsets[b + 1];
+    for (std::int64_t k = 0; begin < end && k < columns; ++k) {
+      const std::int32_t position = positions[b * columns + k];
+      if (position == kIgnoredLabel) {
+        for (std::int64_t row = begin; row < end; ++row) grad[row][k] = T{0};
+        continue;
+      }
+      check(position >= 0 && begin + position < end, "a position is -100 or a row of its sample");
+      double largest = logits[begin][k];
+      for (std::int64_t row = begin; row < end; ++row) largest = std::max(largest, double{logits[row][k]});
+      double sum = 0.0;
+      for (std::int64_t row = begin; row < end; ++row) sum += std::exp(logits[row][k] - largest);
+      const double log_sum_exp = largest + std::log(sum);
+      loss += log_sum_exp - logits[begin + position][k];
+      for (std::int64_t row = begin; row < end; ++row) {
+        const double probability = std::exp(logits[row][k] - log_sum_exp);
+        grad[row][k] = static_cast<T>(loss_scale * (probability - (row == begin + position ? 1.0 : 0.0)));
+      }
+    }
+  }
+  *a.outputs[0].data<T>() = static_cast<T>(loss_scale * loss);
+}
+
 }  // namespace
 
 std::unique_ptr<Kernel> make_loss_kernel(const Graph&, const Node& node, DType dtype) {
   return for_floating(dtype, [&]<typename T>(T) {
-    check(node.op == Op::kCrossEntropy, "make_loss_kernel knows the op");
-    return make_kernel(node, [](const KernelArguments& a) { cross_entropy<T>(a); });
+    switch (node.op) {
+      case Op::kElementLoss: {
+        const auto kind = std::get<ElementLossAttributes>(node.attributes).kind;
+        return make_kernel(node, [kind](const KernelArguments& a) { element_losses<T>(a, kind); });
+      }
+      case Op::kSpanCrossEntropy:
+        return make_kernel(node, [](const KernelArguments& a) { span_cross_entropy<T>(a); });
+      default:
+        check(node.op == Op::kCrossEntropy, "make_loss_kernel knows the op");
+        return make_kernel(node, [](const KernelArguments& a) { cross_entropy<T>(a); });
+    }
   });
 }
 

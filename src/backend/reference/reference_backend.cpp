@@ -93,6 +93,8 @@ std::unique_ptr<Kernel> ReferenceBackend::prepare(const Graph& graph, const Node
     case Op::kAttentionGrad:
       return make_attention_kernel(graph, node, dtype);
     case Op::kCrossEntropy:
+    case Op::kElementLoss:
+    case Op::kSpanCrossEntropy:
       return make_loss_kernel(graph, node, dtype);
     case Op::kEmbeddingRowGrad:
     case Op::kMergeRowGrads:

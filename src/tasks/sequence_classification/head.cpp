@@ -37,12 +37,17 @@ class SequenceHead final : public Head {
     const ValueId logits = append_classifier(
         builder, form_,
         {.rows = builder.first_rows(encoded), .keys = builder.input(input::kSampleKeys), .row_count = samples});
-    const ValueId loss =
-        builder.graph().add_node({.op = Op::kCrossEntropy,
-                                  .name = "loss",
-                                  .inputs = {logits, builder.input(input::kLabels), builder.input(input::kLossScale)},
-                                  .row_count = samples})[0];
-    return {.loss = loss, .logits = logits};
+    Node loss{.op = Op::kCrossEntropy,
+              .name = "loss",
+              .inputs = {logits, builder.input(input::kLabels), builder.input(input::kLossScale)},
+              .row_count = samples};
+    if (problem_ != ClassProblem::kSingleLabel) {
+      using Kind = ElementLossAttributes::Kind;
+      loss.op = Op::kElementLoss;
+      loss.attributes = ElementLossAttributes{problem_ == ClassProblem::kRegression ? Kind::kSquaredError
+                                                                                    : Kind::kBinaryCrossEntropy};
+    }
+    return {.loss = builder.graph().add_node(std::move(loss))[0], .logits = logits};
   }
 
  private:

@@ -17,8 +17,8 @@ enum class ClassProblem : std::uint8_t { kSingleLabel, kMultiLabel, kRegression 
 ClassProblem class_problem(const TaskConfig& config);
 std::string_view class_problem_name(ClassProblem problem);
 
-// The model of that encoder for C labels. Its head reads `labels`: i32[B], -100 where there is none, for a single label;
-// f32[B, C] otherwise. It gives logits f32[B, C] and the sum of what the problem's loss is a mean of.
+// The model of that encoder for C labels. Its head reads `labels`: i32[B], -100 where there is none, for a single
+// label; f32[B, C] otherwise. It gives logits f32[B, C] and the sum of what the problem's loss is a mean of.
 ModelDefinition sequence_classification(std::shared_ptr<const Encoder> encoder, const TaskConfig& config);
 
 }  // namespace plimsoll

@@ -31,6 +31,12 @@ class ClassOutput final : public Predictions {
     }
     const std::vector<double> probabilities = class_probabilities(logits, problem_);
     const std::vector<std::int32_t> classes = predicted_classes(logits, problem_);
+    object["fields"] = nlohmann::json::array();
+    for (const std::int32_t id : classes) {
+      const auto c = static_cast<std::size_t>(id);
+      object["fields"].push_back(
+          {{"label", names_[c]}, {"confidence", probabilities[c]}, {"start_word", 0}, {"end_word", page.words.size()}});
+    }
     if (problem_ == ClassProblem::kSingleLabel) {
       const auto c = static_cast<std::size_t>(classes.front());
       object["label"] = names_[c];

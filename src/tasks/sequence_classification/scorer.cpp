@@ -66,7 +66,8 @@ void ClassScorer::end_page() {
   const std::vector<std::int32_t> predicted = predicted_classes(logits, problem_);
   bool all_right = true;
   for (std::size_t c = 0; c < counts_.size(); ++c) {
-    const bool is_gold = problem_ == ClassProblem::kSingleLabel ? gold_.front() == static_cast<double>(c) : gold_[c] > 0.5;
+    const bool is_gold =
+        problem_ == ClassProblem::kSingleLabel ? gold_.front() == static_cast<double>(c) : gold_[c] > 0.5;
     const bool is_predicted = std::ranges::find(predicted, static_cast<std::int32_t>(c)) != predicted.end();
     counts_[c].gold += is_gold ? 1U : 0U;
     counts_[c].predicted += is_predicted ? 1U : 0U;

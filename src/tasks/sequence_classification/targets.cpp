@@ -76,8 +76,9 @@ Problem other_problem(const Page& page, const PageLabel& label, ClassProblem pro
           .allowed = problem == ClassProblem::kSingleLabel  ? "a class's name, or its number"
                      : problem == ClassProblem::kMultiLabel ? "a list of classes' names, which may be empty"
                                                             : "a number",
-          .remedy = "label all pages in one way; --problem-type says which (a name: single_label_classification, a "
-                    "list: multi_label_classification, a number: regression)"};
+          .remedy =
+              "label all pages in one way; --problem-type says which (a name: single_label_classification, a "
+              "list: multi_label_classification, a number: regression)"};
 }
 
 Problem no_label_problem(const Page& page) {
@@ -215,9 +216,10 @@ TaskConfig page_labels_in(const PageSource& pages, const TaskConfig& config) {
     if (!problem) problem = natural_problem(*label);
     const bool is_number = std::holds_alternative<double>(label->value);
     const bool is_list = std::holds_alternative<std::vector<std::string>>(label->value);
-    const bool fits = *problem == ClassProblem::kRegression  ? is_number
-                      : *problem == ClassProblem::kMultiLabel ? !is_number
-                                                              : !is_list && (!is_number || whole(*label).value_or(-1) >= 0);
+    const bool fits = *problem == ClassProblem::kRegression ? is_number
+                      : *problem == ClassProblem::kMultiLabel
+                          ? !is_number
+                          : !is_list && (!is_number || whole(*label).value_or(-1) >= 0);
     if (!fits) throw PageError("label-kind", other_problem(page, *label, *problem));
     names.merge([](const std::vector<std::string>& each) {
       return std::set<std::string>(each.begin(), each.end());
@@ -236,7 +238,8 @@ TaskConfig page_labels_in(const PageSource& pages, const TaskConfig& config) {
   if (*problem == ClassProblem::kRegression) seen.labels = {"LABEL_0"};
   if (*problem == ClassProblem::kSingleLabel && names.empty()) {
     constexpr std::int64_t kMostClasses = 100'000;
-    for (std::int64_t i = 0; i <= std::min(largest, kMostClasses); ++i) seen.labels.push_back(fmt::format("LABEL_{}", i));
+    for (std::int64_t i = 0; i <= std::min(largest, kMostClasses); ++i)
+      seen.labels.push_back(fmt::format("LABEL_{}", i));
   }
   if (seen.labels.empty()) seen.labels = {"LABEL_0"};  // every list is empty
   return seen;

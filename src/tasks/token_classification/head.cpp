@@ -21,8 +21,7 @@ class TokenHead final : public Head {
   HeadValues append(ModelBuilder& builder, const Encoded& encoded) const override {
     const ValueId rows = encoded.text_rows;
     const ValueId logits = append_classifier(
-        builder, form_,
-        {.rows = builder.text_rows(encoded), .keys = encoded.text_row_keys, .row_count = rows});
+        builder, form_, {.rows = builder.text_rows(encoded), .keys = encoded.text_row_keys, .row_count = rows});
     const ValueId loss =
         builder.graph().add_node({.op = Op::kCrossEntropy,
                                   .name = "loss",

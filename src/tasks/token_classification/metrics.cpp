@@ -63,8 +63,7 @@ void EntityMetrics::advance(Label gold, Label predicted) {
   if (gold_ended && prediction_ended && in_gold == in_prediction) ++counts(in_gold).correct;
 }
 
-void EntityMetrics::add_page(std::span<const std::int32_t> gold,
-                             std::span<const std::int32_t> predicted) {
+void EntityMetrics::add_page(std::span<const std::int32_t> gold, std::span<const std::int32_t> predicted) {
   check(gold.size() == predicted.size(), "a page has as many predicted labels as gold labels");
   const auto label = [this](std::int32_t id) {
     check(id >= 0 && static_cast<std::size_t>(id) < labels_.size(), "a label id is in the label set");

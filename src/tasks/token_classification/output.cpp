@@ -1,8 +1,7 @@
 #include "tasks/token_classification/output.h"
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <span>
 
 #include "data/label_scheme.h"

@@ -13,11 +13,8 @@ namespace plimsoll {
 namespace {
 
 Scores::Label label_scores(const std::string& name, const EntityScores& scores) {
-  return {.name = name,
-          .precision = scores.precision,
-          .recall = scores.recall,
-          .f1 = scores.f1,
-          .support = scores.support};
+  return {
+      .name = name, .precision = scores.precision, .recall = scores.recall, .f1 = scores.f1, .support = scores.support};
 }
 
 // A word without a prediction (no tokens, or cut off) is a missed word: its label counts, and nothing was predicted for

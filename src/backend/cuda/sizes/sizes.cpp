@@ -32,7 +32,10 @@ std::size_t kernel_scratch_bytes(const Graph& graph, const Node& node) {
     case Op::kBiasGrad:
       return bias_grad_scratch_bytes(input(0));
     case Op::kCrossEntropy:
+    case Op::kElementLoss:
       return cross_entropy_scratch_bytes(input(0));
+    case Op::kSpanCrossEntropy:
+      return span_cross_entropy_scratch_bytes(input(1));
     case Op::kSumSquares:
       return sum_squares_scratch_bytes(input(0));
     case Op::kGradientNorm:

@@ -22,6 +22,10 @@ std::size_t cross_entropy_scratch_bytes(const TensorType& logits) {
   return bytes_of<double>(row_sum_blocks(logits.shape[0]));
 }
 
+std::size_t span_cross_entropy_scratch_bytes(const TensorType& positions) {
+  return bytes_of<double>(positions.shape.elements());
+}
+
 std::size_t sum_squares_scratch_bytes(const TensorType& x) {
   return bytes_of<double>(element_sum_blocks(x.shape.elements()));
 }

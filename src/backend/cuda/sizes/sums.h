@@ -23,6 +23,7 @@ std::size_t bias_grad_scratch_bytes(const TensorType& dy);
 std::size_t layer_norm_grad_scratch_bytes(const TensorType& dy);
 // double [blocks]
 std::size_t cross_entropy_scratch_bytes(const TensorType& logits);
+std::size_t span_cross_entropy_scratch_bytes(const TensorType& positions);  // double [samples][columns]
 std::size_t sum_squares_scratch_bytes(const TensorType& x);
 // double [1]
 inline constexpr std::size_t kGradientNormScratchBytes = sizeof(double);

@@ -1,0 +1,288 @@
+// Classes of pages: what `label` may be, what windows are trained towards, scores, predictions.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "data/dataset.h"
+#include "support/expect_error.h"
+#include "support/scratch_folder.h"
+#include "tasks/sequence_classification/classes.h"
+#include "tasks/sequence_classification/targets.h"
+#include "tasks/sequence_classification/task.h"
+#include "tasks/tasks.h"
+
+namespace plimsoll::test {
+namespace {
+
+using nlohmann::json;
+using testing::ElementsAre;
+
+constexpr PageParts kTextAlone{.boxes = false, .image = false};
+
+// One token per letter, its id the letter's byte.
+WordEncoder letters() {
+  return {.encode = [](std::string_view word, std::vector<std::int32_t>& ids) {
+    for (const char c : word) ids.push_back(static_cast<unsigned char>(c));
+  }};
+}
+
+// Pages of one word, each with the label that is given; null: without one.
+class Labels : public testing::Test {
+ protected:
+  std::filesystem::path write(const std::vector<json>& labels, const std::string& word = "word") {
+    std::string lines;
+    for (const json& label : labels) {
+      json page = {{"words", {word}}};
+      if (!label.is_null()) page["label"] = label;
+      lines += page.dump() + "\n";
+    }
+    return folder_.write("pages.jsonl", lines);
+  }
+  std::unique_ptr<PageSource> open(const std::vector<json>& labels, const std::string& word = "word") {
+    return open_pages(write(labels, word),
+                      {.parts = kTextAlone, .ignore_labels = true, .target = &page_label_reader()});
+  }
+  TaskConfig seen(const std::vector<json>& labels, const TaskConfig& config = {}) {
+    return page_labels_in(*open(labels), config);
+  }
+  Dataset dataset(const std::vector<json>& labels, const TaskConfig& config, const std::string& word = "word",
+                  const WindowOptions& windows = {}) {
+    return Dataset(open(labels, word), letters(), ImageProcessor({}),
+                   {.parts = kTextAlone, .windows = windows, .targets = page_label_targets(config)});
+  }
+  static EncodedExample load(const Dataset& data, std::size_t index) {
+    Dataset::Scratch scratch;
+    EncodedExample example;
+    data.load(index, scratch, example);
+    return example;
+  }
+
+ private:
+  ScratchFolder folder_;
+};
+
+TEST_F(Labels, TellTheProblem) {
+  const TaskConfig single = seen({"b", nullptr, "a", "b"});
+  EXPECT_EQ(single.problem_type, "single_label_classification");
+  EXPECT_THAT(single.labels, ElementsAre("a", "b"));
+  const TaskConfig multi = seen({json::array(), {"y", "x"}, json::array({"z"})});
+  EXPECT_EQ(multi.problem_type, "multi_label_classification");
+  EXPECT_THAT(multi.labels, ElementsAre("x", "y", "z"));
+  const TaskConfig number = seen({1.5, -2, 3});
+  EXPECT_EQ(number.problem_type, "regression");
+  EXPECT_THAT(number.labels, ElementsAre("LABEL_0"));
+}
+
+TEST_F(Labels, OfAProblemThatIsGiven) {
+  const TaskConfig numbers = seen({0, 2, 2}, {.problem_type = "single_label_classification"});
+  EXPECT_THAT(numbers.labels, ElementsAre("LABEL_0", "LABEL_1", "LABEL_2"));
+  EXPECT_THAT(seen({"a", "b"}, {.problem_type = "multi_label_classification"}).labels, ElementsAre("a", "b"));
+  expect_error<PageError>([&] { seen({"a"}, {.problem_type = "regression"}); }, {"\"a\"", "a number", "pages.jsonl:1"});
+  expect_error<PageError>([&] { seen({1.5}, {.problem_type = "single_label_classification"}); }, {"1.5"});
+}
+
+TEST_F(Labels, OfTwoKindsAreRefused) {
+  expect_error<PageError>([&] { seen({"a", 2.5}); }, {"pages.jsonl:2", "2.5", "--problem-type"});
+  expect_error<PageError>([&] { seen({"a", {"a", "b"}}); }, {"pages.jsonl:2", "a list of 2 names"});
+  expect_error<PageError>([&] { seen({{"a"}, 1}); }, {"pages.jsonl:2"});
+}
+
+TEST_F(Labels, ThatAreMissingAreSaid) {
+  expect_error<DataError>([&] { seen({nullptr, nullptr}); }, {"no page has a label", "2 pages", "pages.jsonl:1"});
+  const TaskConfig config = seen({"a", "b"});
+  expect_error<PageError>([&] { dataset({"a", nullptr}, config); }, {"a page has no label", "pages.jsonl:2"});
+}
+
+TEST_F(Labels, OfAWrongTypeAreRefused) {
+  for (const json& bad : {json(true), json::object(), json(""), json({"a", 1}), json({"a", ""})}) {
+    const auto pages = open({bad});
+    expect_error<PageError>([&] { pages->read(0); }, {"`label`", "a class's name, a list of names, or a number"});
+    PageFaults faults;
+    EXPECT_EQ(label_of(pages->read(0, &faults)), nullptr);
+    EXPECT_EQ(faults.size(), 1U) << bad;
+  }
+}
+
+TEST_F(Labels, BecomeTargetsOfEachWindow) {
+  const WindowOptions windows{.max_length = 6, .stride = 0};
+  const TaskConfig single{.labels = {"x", "y", "z"}, .problem_type = "single_label_classification"};
+  const Dataset classes = dataset({"z", 1}, single, "abcdefg", windows);
+  ASSERT_EQ(classes.size(), 4U);  // two windows a page
+  EXPECT_THAT(load(classes, 1).targets, ElementsAre(2));
+  EXPECT_THAT(load(classes, 2).targets, ElementsAre(1));
+  EXPECT_EQ(classes.examples()[0].loss_terms, 1);
+  TaskConfig multi = single;
+  multi.problem_type = "multi_label_classification";
+  const Dataset several = dataset({{"z", "x"}, json::array()}, multi);
+  const auto one = std::bit_cast<std::int32_t>(1.0F);
+  EXPECT_THAT(load(several, 0).targets, ElementsAre(one, 0, one));
+  EXPECT_THAT(load(several, 1).targets, ElementsAre(0, 0, 0));
+  EXPECT_EQ(several.examples()[0].loss_terms, 3);
+  const Dataset numbers = dataset({-2.5}, {.labels = {"LABEL_0"}, .problem_type = "regression"});
+  EXPECT_THAT(load(numbers, 0).targets, ElementsAre(std::bit_cast<std::int32_t>(-2.5F)));
+}
+
+TEST_F(Labels, OutsideTheSetNameThePage) {
+  const TaskConfig config{.labels = {"x", "y"}, .problem_type = "single_label_classification"};
+  expect_error<PageError>([&] { dataset({"x", "q"}, config); }, {"pages.jsonl:2", "\"q\"", "x, y"});
+  expect_error<PageError>([&] { dataset({2}, config); }, {"pages.jsonl:1", "0 to 1"});
+  EXPECT_TRUE(sequence_classification_task().find_unknown_label(*open({"x", "q"}), LabelSet::parse("x,y")));
+  EXPECT_FALSE(sequence_classification_task().find_unknown_label(*open({"x", "y"}), LabelSet::parse("x,y")));
+}
+
+TEST_F(Labels, AreCheckedPageByPage) {
+  const TaskConfig config{.labels = {"x", "y"}, .problem_type = "single_label_classification"};
+  const auto targets = page_label_targets(config);
+  const auto pages = open({"x", "q", nullptr, {"x"}});
+  Findings findings;
+  std::map<std::string, std::uint64_t> counts;
+  for (std::size_t i = 0; i < pages->size(); ++i) targets->check(pages->read(i), true, findings, counts);
+  EXPECT_EQ(counts, (std::map<std::string, std::uint64_t>{{"x", 1}}));
+  for (const char* kind : {"label-unknown", "label-missing", "label-kind"}) EXPECT_EQ(findings.count(kind), 1U) << kind;
+}
+
+// A batch of `samples` rows of one token, whose labels are `gold`, one page each; and logits.
+class Scored {
+ public:
+  Scored(const TaskConfig& config, std::int64_t samples)
+      : config_(config), single_(class_problem(config) == ClassProblem::kSingleLabel) {
+    const std::int64_t labels = config.num_labels();
+    shape_ = {.max_samples = samples, .max_text_rows = samples};
+    const TensorType type = single_ ? TensorType{DType::kI32, {samples}} : TensorType{DType::kF32, {samples, labels}};
+    shape_.inputs = {{.name = "sample_offsets", .type = {DType::kI32, {samples + 1}}},
+                     {.name = "labels", .type = type, .is_target = true}};
+  }
+  // The pages' windows: page, targets (as numbers), logits.
+  struct Window {
+    std::uint32_t page;
+    std::vector<float> gold, logits;
+  };
+  void feed(WindowReader& reader, const std::vector<Window>& windows) const {
+    Batch batch(shape_);
+    batch.begin();
+    std::vector<float> logits;
+    for (std::size_t i = 0; i < windows.size(); ++i) {
+      EncodedExample example;
+      example.input_ids = {1};
+      example.bbox = {Box1000{}};
+      example.labels = {kIgnoredLabel};
+      example.predicts = {kNoWord};
+      for (const float value : windows[i].gold) {
+        example.targets.push_back(single_ ? static_cast<std::int32_t>(value) : std::bit_cast<std::int32_t>(value));
+      }
+      example.loss_terms = std::ssize(example.targets);
+      batch.add(example, {.page = windows[i].page}, 0);
+      logits.insert(logits.end(), windows[i].logits.begin(), windows[i].logits.end());
+    }
+    batch.finish();
+    const auto rows = static_cast<std::int64_t>(windows.size());
+    const TensorView view({DType::kF32, {rows, config_.num_labels()}}, reinterpret_cast<std::byte*>(logits.data()));
+    for (std::int64_t i = 0; i < rows; ++i) {
+      const std::uint32_t page = windows[static_cast<std::size_t>(i)].page;
+      if (i == 0 || windows[static_cast<std::size_t>(i - 1)].page != page) reader.begin_page(page);
+      ASSERT_TRUE(reader.add_window(batch, i, view));
+      if (i + 1 == rows || windows[static_cast<std::size_t>(i + 1)].page != page) reader.end_page();
+    }
+  }
+
+ private:
+  TaskConfig config_;
+  bool single_;
+  BatchShape shape_;
+};
+
+double metric(const Scores& scores, const std::string& name) {
+  for (const Scores::Metric& each : scores.metrics) {
+    if (each.name == name) return each.value;
+  }
+  ADD_FAILURE() << "no metric " << name;
+  return 0;
+}
+
+// The expected values are scikit-learn's: accuracy_score, f1_score(average="macro" and "micro"), each by hand.
+TEST(ClassScorer, OfSingleLabels) {
+  const TaskConfig config{.labels = {"a", "b", "c", "never"}, .problem_type = "single_label_classification"};
+  const auto scorer = class_scorer(config);
+  Scored(config, 5).feed(*scorer, {{0, {0}, {3, 1, 0, 0}},
+                                   {1, {0}, {0, 2, 0, 0}},  // wrong: b
+                                   {2, {1}, {0, 2, 0, 0}},
+                                   {3, {2}, {1, 0, 0, 0}},  // alone it would be a; the mean of both windows is c
+                                   {3, {2}, {0, 0, 5, 0}}});
+  const Scores scores = scorer->scores();
+  EXPECT_DOUBLE_EQ(metric(scores, "accuracy"), 0.75);
+  EXPECT_DOUBLE_EQ(metric(scores, "f1_micro"), 0.75);
+  EXPECT_DOUBLE_EQ(metric(scores, "f1_macro"), (2.0 / 3 + 2.0 / 3 + 1) / 3);
+  ASSERT_EQ(scores.labels.size(), 3U);  // a class that never occurs has no row
+  EXPECT_EQ(scores.labels[0].name, "a");
+  EXPECT_DOUBLE_EQ(scores.labels[0].precision, 1);
+  EXPECT_DOUBLE_EQ(scores.labels[0].recall, 0.5);
+  EXPECT_EQ(scores.support, 4U);
+}
+
+TEST(ClassScorer, OfSeveralLabels) {
+  const TaskConfig config{.labels = {"a", "b", "c"}, .problem_type = "multi_label_classification"};
+  const auto scorer = class_scorer(config);
+  Scored(config, 3).feed(*scorer,
+                         {{0, {1, 0, 1}, {2, -1, 0.5F}}, {1, {0, 1, 0}, {1, 1, -1}}, {2, {0, 0, 0}, {-1, -1, -1}}});
+  const Scores scores = scorer->scores();
+  EXPECT_DOUBLE_EQ(metric(scores, "accuracy"), 2.0 / 3);            // pages whose labels are all right
+  EXPECT_DOUBLE_EQ(metric(scores, "f1_micro"), 2 * 3.0 / (4 + 3));  // 3 right of 4 predicted and 3 in the data
+  EXPECT_DOUBLE_EQ(metric(scores, "f1_macro"), (2.0 / 3 + 1 + 1) / 3);
+}
+
+TEST(ClassScorer, OfNumbers) {
+  const TaskConfig config{.labels = {"LABEL_0"}, .problem_type = "regression"};
+  const auto scorer = class_scorer(config);
+  Scored(config, 2).feed(*scorer, {{0, {1}, {2}}, {1, {-3}, {0}}});
+  const Scores scores = scorer->scores();
+  EXPECT_DOUBLE_EQ(metric(scores, "mse"), 5);
+  EXPECT_DOUBLE_EQ(metric(scores, "mae"), 2);
+  EXPECT_TRUE(scores.metrics.front().smaller_is_better);
+}
+
+TEST(ClassOutput, SaysWhatEachProblemGives) {
+  Page page;
+  page.id = "p";
+  const auto predicted = [&page](const TaskConfig& config, const std::vector<float>& logits) {
+    const auto predictions = class_predictions(config, {.all_scores = true});
+    std::vector<float> gold(class_problem(config) == ClassProblem::kSingleLabel ? 1 : logits.size());
+    Scored(config, 1).feed(*predictions, {{0, gold, logits}});
+    return predictions->to_json(page);
+  };
+  const json single = predicted({.labels = {"a", "b"}}, {0, std::log(3.0F)});
+  EXPECT_EQ(single.at("label"), "b");
+  EXPECT_NEAR(single.at("confidence").get<double>(), 0.75, 1e-7);
+  EXPECT_EQ(single.at("label_names"), json({"a", "b"}));
+  EXPECT_NEAR(single.at("scores")[0].get<double>(), 0.25, 1e-7);
+  const json multi =
+      predicted({.labels = {"a", "b"}, .problem_type = "multi_label_classification"}, {-1, std::log(3.0F)});
+  EXPECT_EQ(multi.at("label"), json::array({"b"}));
+  EXPECT_NEAR(multi.at("confidence")[0].get<double>(), 0.75, 1e-7);
+  const json number = predicted({.labels = {"LABEL_0"}, .problem_type = "regression"}, {-2.5F});
+  EXPECT_EQ(number.at("value"), -2.5);
+}
+
+TEST(ClassOutput, LogitsThatAreNotFiniteAreSaid) {
+  LogitMean mean;
+  mean.begin_page();
+  std::vector<float> logits = {1, NAN};
+  EXPECT_FALSE(mean.add_window(TensorView({DType::kF32, {1, 2}}, reinterpret_cast<std::byte*>(logits.data())), 0));
+}
+
+TEST(Tasks, AreFoundByNameAndArchitecture) {
+  EXPECT_EQ(&task_of({.architecture = "SequenceClassification"}), &sequence_classification_task());
+  EXPECT_EQ(&task_named("sequence-classification"), &sequence_classification_task());
+  EXPECT_EQ(task_of({.architecture = "MaskedLM"}).name(), "token-classification");
+  expect_error<UsageError>([] { task_named("sequence-clasification"); }, {"did you mean sequence-classification?"});
+  std::set<std::string_view> names;
+  for (const Task* task : all_tasks()) {
+    EXPECT_TRUE(names.insert(task->name()).second);
+    EXPECT_EQ(find_task(task->architecture()), task);
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::test
