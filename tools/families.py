@@ -31,6 +31,7 @@ TASKS = {
     "single-label": ("ForSequenceClassification", dict(problem_type="single_label_classification")),
     "multi-label": ("ForSequenceClassification", dict(problem_type="multi_label_classification")),
     "regression": ("ForSequenceClassification", dict(problem_type="regression")),
+    "question-answering": ("ForQuestionAnswering", {}),
 }
 
 
@@ -43,7 +44,7 @@ def make_model(family, shape, labels, seed, task="token-classification"):
     """A model for that task, without dropout, no parameter exactly 0 or 1."""
     config_class, name, more = FAMILIES[family]
     architecture, values = TASKS[task]
-    names = reference.label_names(1 if task == "regression" else labels)
+    names = reference.label_names({"regression": 1, "question-answering": 2}.get(task, labels))
     config = getattr(transformers, config_class)(
         **shape_of(family, shape), **more, **values, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
         id2label=dict(enumerate(names)), label2id={label: i for i, label in enumerate(names)})
@@ -59,6 +60,10 @@ def make_targets(config, task, mask, generator):
         return {"labels": torch.randint(0, config.num_labels, (pages,), generator=generator)}
     if task == "multi-label":
         return {"labels": torch.randint(0, 2, (pages, config.num_labels), generator=generator).float()}
+    if task == "question-answering":
+        spans = torch.stack([torch.randint(0, int(real), (2,), generator=generator).sort().values
+                             for real in mask.sum(1)])
+        return {"start_positions": spans[:, 0].clone(), "end_positions": spans[:, 1].clone()}
     if task == "regression":
         return {"labels": torch.randn(pages, generator=generator)}
     labels = torch.randint(0, config.num_labels, (pages, length), generator=generator)

@@ -140,8 +140,9 @@ def make_text_models(directory):
                                 directory / family / "reference.safetensors")
 
 
-# Each problem of classes of pages once, on families whose heads differ: an MLP of their own, BERT's pooler.
-CLASSES = (("layoutlmv3", "single-label"), ("bert", "multi-label"), ("roberta", "regression"))
+# Each problem of classes of pages once, on families whose heads differ: an MLP of their own, BERT's pooler. And answers.
+CLASSES = (("layoutlmv3", "single-label"), ("bert", "multi-label"), ("roberta", "regression"),
+           ("layoutlmv3", "question-answering"))
 
 
 def make_class_models(directory):

@@ -162,11 +162,13 @@ def write_tensors(tensors, path, metadata=None):
 
 
 def loss_and_gradients(model, batch):
-    """{"loss": [], "logits": [B, T, L], HF parameter name: gradient}, in the model's own precision."""
+    """{"loss": [], "logits": [B, T, L], or [B, T, 2] of starts and ends, HF parameter name: gradient}, in the model's own
+    precision."""
     model.zero_grad(set_to_none=True)
     output = model(**batch)
     output.loss.backward()
-    result = {"loss": output.loss.detach(), "logits": output.logits.detach()}
+    logits = output.logits if "logits" in output else torch.stack([output.start_logits, output.end_logits], dim=-1)
+    result = {"loss": output.loss.detach(), "logits": logits.detach()}
     for name, parameter in model.named_parameters():
         if parameter.grad is not None:
             result[name] = parameter.grad

@@ -91,7 +91,7 @@ Batch::Batch(const BatchShape& shape, const PixelValues& values) : shape_(shape)
   position_ids_ = take(input::kPositionIds, text);
   token_type_ids_ = take(input::kTokenTypeIds, text);
   for (const auto& [name, view] : tensors_) {
-    if (!std::ranges::find(shape_.inputs, name, &InputSpec::name)->is_target) continue;
+    if (!std::ranges::find(shape_.inputs, name, &InputSpec::name)->is_target()) continue;
     check(view.shape()[0] == samples, [&] { return fmt::format("target '{}' has the batch's capacity", name); });
     targets_.push_back(view);
     ++known;
@@ -200,7 +200,8 @@ std::int64_t Batch::add(const EncodedExample& example, const SampleReference& re
                   .predicts = example.predicts[i],
                   .coordinate = t,
                   .mask = 1,
-                  .box = example.bbox[i]},
+                  .box = example.bbox[i],
+                  .type = shape_.token.types_pairs && example.pair_begin > 0 && t >= example.pair_begin ? 1 : 0},
                  key);
   }
   for (std::int32_t t = tokens; t < pad_to; ++t) {

@@ -58,8 +58,8 @@ std::array<std::int32_t, 3> visual_coordinates(std::int64_t visual_token, std::i
 struct SampleReference {
   std::uint32_t example = 0;  // index in the data set
   std::uint32_t page = 0;
-  std::uint32_t window = 0;
-  std::uint32_t windows = 1;
+  std::uint16_t item = 0, items = 1;  // of the page: a question
+  std::uint16_t window = 0, windows = 1;
 };
 
 // Which part of the run a micro-batch is.

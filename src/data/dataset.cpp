@@ -18,6 +18,11 @@ namespace {
   throw ImageError(error.kind(), std::move(problem));
 }
 
+// With <s> and </s>.
+std::int32_t tokens_of(const Window& window, const Prompt& prompt) {
+  return window.end - window.begin + 2 + static_cast<std::int32_t>(prompt.ids.size());
+}
+
 Box1000 box_of(const Page& page, std::size_t word, BoxFormat format) {
   const Box1000 box = scale_box(page.boxes[word], page.width, page.height, format);
   if (!box_on_page(box)) throw PageError("box-outside", box_outside_problem(page, word, format));
@@ -52,6 +57,17 @@ Problem page_too_long_problem(const Page& page, std::size_t tokens, const Window
           .remedy = "split it into overlapping windows, or truncate it"};
 }
 
+Problem prompt_too_long_problem(const Page& page, std::size_t item, const Prompt& prompt,
+                                const WindowOptions& options) {
+  return {.what = "a question leaves no room for the page",
+          .where = fmt::format("{}, question {}", place(page), item),
+          .found = counted(prompt.ids.size(), "token"),
+          .allowed = fmt::format("at most {}, which leaves {} of a window of {}",
+                                 std::max(0, options.max_length - Prompt::kLeastRoom), Prompt::kLeastRoom,
+                                 options.max_length),
+          .remedy = "shorten the question, or pass a larger --max-length"};
+}
+
 ImageInfo read_page_image_info(Page& page) {
   try {
     ImageInfo info = read_image_info(page.image);
@@ -81,7 +97,7 @@ bool Dataset::is_skipped(std::size_t page) const {
   return std::ranges::binary_search(options_.skipped, static_cast<std::uint32_t>(page));
 }
 
-void Dataset::read_page(std::size_t index, Scratch& scratch) const {
+std::size_t Dataset::read_page(std::size_t index, Scratch& scratch) const {
   scratch.page = source_->read(index);
   Page& page = scratch.page;
   if (is_skipped(index)) {
@@ -90,7 +106,16 @@ void Dataset::read_page(std::size_t index, Scratch& scratch) const {
   }
   if (options_.parts.boxes && options_.box_format == BoxFormat::kPixel && page.width == 0) read_page_image_info(page);
   scratch.tokens.assign(page, encoder_);
-  cut_windows(scratch.tokens, options_.windows, scratch.windows);
+  return options_.targets ? options_.targets->items(page) : 1;
+}
+
+void Dataset::cut_item(std::size_t item, Scratch& scratch) const {
+  scratch.prompt.assign(options_.targets ? options_.targets->prompt(scratch.page, item) : std::string_view(), encoder_);
+  const std::optional<WindowOptions> room = scratch.prompt.room(options_.windows);
+  if (!room) {
+    throw PageError("prompt-too-long", prompt_too_long_problem(scratch.page, item, scratch.prompt, options_.windows));
+  }
+  cut_windows(scratch.tokens, *room, scratch.windows);
 }
 
 void Dataset::add_to_fingerprint(const EncodedExample& example) {
@@ -110,7 +135,7 @@ void Dataset::scan() {
   const bool cached = !options_.cache.directory.empty();
   CacheKey key;
   for (std::size_t p = 0; p < source_->size(); ++p) {
-    read_page(p, scratch);
+    const std::size_t items = read_page(p, scratch);
     const Page& page = scratch.page;
     if (options_.parts.image) {
       if (!is_skipped(p)) image_limits_.include(read_page_image_info(scratch.page));
@@ -119,26 +144,13 @@ void Dataset::scan() {
       const std::uint64_t image_bytes = std::filesystem::file_size(page.image, unread);
       fingerprint_.images = hash_bytes(std::as_bytes(std::span(&image_bytes, 1)), fingerprint_.images);
     }
-    const auto windows = static_cast<std::uint16_t>(
-        std::min<std::size_t>(scratch.windows.size(), std::numeric_limits<std::uint16_t>::max()));
-    if (scratch.windows.size() > windows || (windows > 1 && options_.windows.long_pages == LongPages::kRefuse)) {
-      throw PageError("page-too-long", page_too_long_problem(page, scratch.tokens.ids.size(), options_.windows));
+    check(items <= std::numeric_limits<std::uint16_t>::max(), "a page has a number of items that examples can hold");
+    for (std::uint16_t item = 0; item < items; ++item) {
+      const Example first{
+          .page = static_cast<std::uint32_t>(p), .item = item, .items = static_cast<std::uint16_t>(items)};
+      scan_item(first, scratch, encoded, cached ? &key : nullptr);
     }
-    for (std::uint16_t w = 0; w < windows; ++w) {
-      const Window& window = scratch.windows[w];
-      Example example{.page = static_cast<std::uint32_t>(p),
-                      .begin = static_cast<std::uint32_t>(window.begin),
-                      .window = w,
-                      .windows = windows,
-                      .tokens = static_cast<std::uint16_t>(window.end - window.begin + 2)};
-      encode(example, scratch, encoded);
-      if (cached) add_to_key(encoded, key);
-      add_to_fingerprint(encoded);
-      example.loss_terms = static_cast<std::uint16_t>(encoded.loss_terms);
-      targets_ = encoded.targets.size();
-      longest_example_ = std::max(longest_example_, static_cast<int>(example.tokens));
-      examples_.push_back(example);
-    }
+    if (items == 0) continue;
     for (std::size_t word = 0; word < scratch.tokens.first_of_word.size(); ++word) {
       const std::int32_t first = scratch.tokens.first_of_word[word];
       const bool lost = first >= scratch.windows.back().end;
@@ -154,6 +166,31 @@ void Dataset::scan() {
   if (cached) open_cache(key);
 }
 
+void Dataset::scan_item(const Example& first, Scratch& scratch, EncodedExample& encoded, CacheKey* key) {
+  cut_item(first.item, scratch);
+  const auto windows = static_cast<std::uint16_t>(
+      std::min<std::size_t>(scratch.windows.size(), std::numeric_limits<std::uint16_t>::max()));
+  if (scratch.windows.size() > windows || (windows > 1 && options_.windows.long_pages == LongPages::kRefuse)) {
+    throw PageError("page-too-long",
+                    page_too_long_problem(scratch.page, scratch.tokens.ids.size(), options_.windows));
+  }
+  for (std::uint16_t w = 0; w < windows; ++w) {
+    const Window& window = scratch.windows[w];
+    Example example = first;
+    example.begin = static_cast<std::uint32_t>(window.begin);
+    example.window = w;
+    example.windows = windows;
+    example.tokens = static_cast<std::uint16_t>(tokens_of(window, scratch.prompt));
+    encode(example, scratch, encoded);
+    if (key != nullptr) add_to_key(encoded, *key);
+    add_to_fingerprint(encoded);
+    example.loss_terms = static_cast<std::uint16_t>(encoded.loss_terms);
+    targets_ = encoded.targets.size();
+    longest_example_ = std::max(longest_example_, static_cast<int>(example.tokens));
+    examples_.push_back(example);
+  }
+}
+
 namespace {
 
 PageError page_changed(const Page& page, std::string found) {
@@ -165,10 +202,11 @@ PageError page_changed(const Page& page, std::string found) {
 
 }  // namespace
 
-void Dataset::check_unchanged(const Example& example, const Scratch& scratch) const {
+void Dataset::cut_unchanged(const Example& example, Scratch& scratch) const {
+  cut_item(example.item, scratch);
   const bool same = scratch.windows.size() == example.windows &&
                     scratch.windows[example.window].begin == static_cast<std::int32_t>(example.begin) &&
-                    scratch.windows[example.window].end - scratch.windows[example.window].begin + 2 == example.tokens;
+                    tokens_of(scratch.windows[example.window], scratch.prompt) == example.tokens;
   if (!same) throw page_changed(scratch.page, counted(scratch.tokens.ids.size(), "token") + " in other windows");
 }
 
@@ -176,8 +214,10 @@ void Dataset::load(std::size_t index, Scratch& scratch, EncodedExample& out, std
                    std::uint64_t epoch) const {
   const Example& example = examples_.at(index);
   if (cache_ != nullptr && load_cached(index, out, pixels)) return;
-  read_page(example.page, scratch);
-  check_unchanged(example, scratch);
+  if (read_page(example.page, scratch) != example.items) {
+    throw page_changed(scratch.page, "another number of questions");
+  }
+  cut_unchanged(example, scratch);
   if (options_.augment) {
     if (scratch.page.width == 0) read_page_image_info(scratch.page);
     scratch.augmentation = augmentation_of(example.page, epoch, scratch.page);
@@ -231,6 +271,16 @@ void Dataset::encode(const Example& example, const Scratch& scratch, EncodedExam
   out.bbox.assign(1, Box1000{});
   out.labels.assign(1, kIgnoredLabel);
   out.predicts.assign(1, kNoWord);
+  const std::vector<std::int32_t>& prompt = scratch.prompt.ids;
+  if (!prompt.empty()) {
+    const std::size_t rows = 1 + prompt.size();
+    out.input_ids.insert(out.input_ids.end(), prompt.begin(), prompt.end());
+    out.bbox.resize(rows, Box1000{});
+    out.labels.resize(rows, kIgnoredLabel);
+    out.predicts.resize(rows, kNoWord);
+  }
+  out.pair_begin = prompt.empty() ? 0 : static_cast<std::int32_t>(out.input_ids.size());
+  const std::size_t first_row = out.input_ids.size();
   for (std::int32_t token = window.begin; token < window.end; ++token) {
     const std::int32_t word = tokens.words[static_cast<std::size_t>(token)];
     const auto w = static_cast<std::size_t>(word);
@@ -256,7 +306,12 @@ void Dataset::encode(const Example& example, const Scratch& scratch, EncodedExam
   out.targets.clear();
   out.loss_terms = std::ssize(out.labels) - std::count(out.labels.begin(), out.labels.end(), kIgnoredLabel);
   if (options_.targets) {
-    options_.targets->encode({.page = page, .tokens = tokens, .windows = scratch.windows, .index = example.window},
+    options_.targets->encode({.page = page,
+                              .tokens = tokens,
+                              .windows = scratch.windows,
+                              .index = example.window,
+                              .item = example.item,
+                              .first_row = first_row},
                              out);
   }
 }

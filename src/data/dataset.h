@@ -1,7 +1,7 @@
 // Dataset: combines pages, tokenizer and image processor into a list of examples, one per window.
 //
 // Invariant: the list is made in one pass that reads every page and every image's header, so each example's size is
-// known before the first is loaded; it costs 16 bytes per example. Loading is thread-safe with one Scratch per thread,
+// known before the first is loaded; it costs 20 bytes per example. Loading is thread-safe with one Scratch per thread,
 // and the same index gives the same example every time.
 //
 //   Dataset data(std::move(source), encoder, processor, {.labels = labels});
@@ -33,12 +33,14 @@ inline constexpr std::int32_t kIgnoredLabel = -100;
 struct Example {
   std::uint32_t page = 0;        // index in the source
   std::uint32_t begin = 0;       // first of the page's tokens
-  std::uint16_t window = 0;      // index within the page
-  std::uint16_t windows = 1;     // number of windows of the page
-  std::uint16_t tokens = 0;      // including <s> and </s>
+  std::uint16_t item = 0;        // of the page (data/targets.h)
+  std::uint16_t items = 1;       // number of items of the page
+  std::uint16_t window = 0;      // index within the item
+  std::uint16_t windows = 1;     // number of windows of the item
+  std::uint16_t tokens = 0;      // of page and prompt, with special tokens
   std::uint16_t loss_terms = 0;  // numbers that the loss is a mean of: labelled tokens, or what a task says
 };
-static_assert(sizeof(Example) == 16);
+static_assert(sizeof(Example) == 20);
 
 // A labelled word that no window predicts: it is cut off, or has no tokens.
 struct MissedWord {
@@ -53,6 +55,7 @@ struct EncodedExample {
   std::vector<std::int32_t> labels;    // of a word's first token; -100 elsewhere
   std::vector<std::int32_t> predicts;  // the word whose prediction is read here, kNoWord elsewhere: a word's first
                                        // token in the window that owns it
+  std::int32_t pair_begin = 0;         // the first token behind the prompt and its separators; 0: there is no prompt
   std::vector<std::int32_t> targets;   // of the task (data/targets.h); empty: none
   std::int64_t loss_terms = 0;
 };
@@ -98,7 +101,8 @@ class Dataset {
   struct Scratch {
     Page page;
     PageTokens tokens;
-    std::vector<Window> windows;
+    Prompt prompt;                // of an item
+    std::vector<Window> windows;  // of that item
     Resampler resampler;
     Augmentation augmentation;                   // that of the page read last
     std::vector<std::uint8_t> picture, blurred;  // buffers that it works on
@@ -137,12 +141,15 @@ class Dataset {
 
  private:
   bool is_skipped(std::size_t page) const;
-  // Reads a page, its size if it is needed, its tokens and windows; checks boxes and labels.
-  void read_page(std::size_t page, Scratch& scratch) const;
+  // Reads a page, its size if it is needed, and its tokens; checks boxes and labels. Returns the number of its items.
+  std::size_t read_page(std::size_t page, Scratch& scratch) const;
+  // Cuts the windows of an item of the page read last.
+  void cut_item(std::size_t item, Scratch& scratch) const;
+  void scan_item(const Example& example, Scratch& scratch, EncodedExample& encoded, CacheKey* key);
   void encode(const Example& example, const Scratch& scratch, EncodedExample& out) const;
   std::int32_t label_of(const Page& page, std::size_t word) const;
-  // Throws PageError if the page read last has other windows than when it was scanned.
-  void check_unchanged(const Example& example, const Scratch& scratch) const;
+  // Cuts the example's item; throws PageError if it has other windows than when it was scanned.
+  void cut_unchanged(const Example& example, Scratch& scratch) const;
   // Returns the strongest augmentation of the page read last that keeps every box on it.
   Augmentation augmentation_of(std::size_t page, std::uint64_t epoch, const Page& content) const;
   // Loads the image of the page read last.
@@ -153,6 +160,7 @@ class Dataset {
   static void add_to_key(const EncodedExample& example, CacheKey& key);
   static void add_to_key(const std::filesystem::path& image, CacheKey& key);
   std::filesystem::path cache_path() const;
+  std::size_t cached_bytes(const Example& example) const;
   void open_cache(CacheKey key);
   // The bytes of a page's image as it is loaded; 0 if the model sees none.
   std::size_t pixel_count() const { return options_.parts.image ? processor_.pixel_count() : 0; }
@@ -180,6 +188,7 @@ ImageInfo read_page_image_info(Page& page);
 // Gives the same wording wherever a fault is met: while the data set is read, or by the check before it.
 Problem box_outside_problem(const Page& page, std::size_t word, BoxFormat format);
 Problem unknown_label_problem(const Page& page, std::size_t word, const LabelSet& labels);
+Problem prompt_too_long_problem(const Page& page, std::size_t item, const Prompt& prompt, const WindowOptions& options);
 Problem page_too_long_problem(const Page& page, std::size_t tokens, const WindowOptions& options);
 
 }  // namespace plimsoll

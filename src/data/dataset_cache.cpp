@@ -14,18 +14,16 @@ namespace {
 // A token has an id, four coordinates, a label and the word that it predicts.
 constexpr std::size_t kTokenBytes = 7 * sizeof(std::int32_t);
 
-// Visits the arrays of an example in their order in an entry: those with a number a token, then its targets.
-template <typename Example, typename Visit>
-void for_token_arrays(Example& example, const Visit& visit) {
-  visit(example.input_ids);
-  visit(example.bbox);
-  visit(example.labels);
-  visit(example.predicts);
-}
+// Visits the arrays of an example in their order in an entry: those with a number a token, its targets, and where its
+// page begins.
 template <typename Example, typename Visit>
 void for_arrays(Example& example, const Visit& visit) {
-  for_token_arrays(example, visit);
-  visit(example.targets);
+  visit(std::span(example.input_ids));
+  visit(std::span(example.bbox));
+  visit(std::span(example.labels));
+  visit(std::span(example.predicts));
+  visit(std::span(example.targets));
+  visit(std::span(&example.pair_begin, 1));
 }
 
 template <typename T>
@@ -36,7 +34,7 @@ void add_value(CacheKey& key, const T& value) {
 }  // namespace
 
 void Dataset::add_to_key(const EncodedExample& example, CacheKey& key) {
-  for_arrays(example, [&key](const auto& array) { key.add(std::as_bytes(std::span(array))); });
+  for_arrays(example, [&key](const auto& array) { key.add(std::as_bytes(array)); });
 }
 
 // An image is identified by its path, its size and the time when it was last changed, renamed or replaced.
@@ -64,12 +62,16 @@ std::filesystem::path Dataset::cache_path() const {
   return options_.cache.directory / fmt::format("{}-{:016x}.pages", name, hash);
 }
 
+std::size_t Dataset::cached_bytes(const Example& example) const {
+  return example.tokens * kTokenBytes + (targets_ + 1) * sizeof(std::int32_t);
+}
+
 void Dataset::open_cache(CacheKey key) {
   const std::string image = processor_.config().to_json();
   key.add(std::as_bytes(std::span(image)));
   std::vector<std::uint64_t> entry_bytes(source_->size(), pixel_count());
   for (const Example& example : examples_) {
-    entry_bytes[example.page] += example.tokens * kTokenBytes + targets_ * sizeof(std::int32_t);
+    entry_bytes[example.page] += cached_bytes(example);
   }
   std::vector<std::uint32_t> first(source_->size());  // the first example of each page
   for (std::size_t i = examples_.size(); i-- > 0;) first[examples_[i].page] = static_cast<std::uint32_t>(i);
@@ -85,10 +87,10 @@ void Dataset::open_cache(CacheKey key) {
         if (!pixels.empty()) load_pixels(scratch, {reinterpret_cast<std::uint8_t*>(pixels.data()), pixels.size()});
         out = out.subspan(pixels.size());
         for (std::size_t i = first[page]; i < examples_.size() && examples_[i].page == page; ++i) {
-          check_unchanged(examples_[i], scratch);
+          cut_unchanged(examples_[i], scratch);
           encode(examples_[i], scratch, example);
           for_arrays(example, [&out](const auto& array) {
-            const auto bytes = std::as_bytes(std::span(array));
+            const auto bytes = std::as_bytes(array);
             std::memcpy(out.data(), bytes.data(), bytes.size());
             out = out.subspan(bytes.size());
           });
@@ -100,13 +102,16 @@ bool Dataset::load_cached(std::size_t index, EncodedExample& out, std::span<std:
   const Example& example = examples_[index];
   return cache_->read(example.page, [&](std::span<const std::byte> entry) {
     if (!pixels.empty()) std::memcpy(pixels.data(), entry.data(), pixels.size());
-    std::size_t before = 0;  // tokens in the page's earlier windows
-    for (std::size_t i = 1; i <= example.window; ++i) before += examples_[index - i].tokens;
-    entry = entry.subspan(pixel_count() + before * kTokenBytes + example.window * targets_ * sizeof(std::int32_t));
-    for_token_arrays(out, [&](auto& array) { array.resize(example.tokens); });
+    std::size_t before = 0;  // bytes of the page's earlier examples
+    for (std::size_t i = index; i > 0 && examples_[i - 1].page == example.page; --i) before += cached_bytes(examples_[i - 1]);
+    entry = entry.subspan(pixel_count() + before);
+    out.input_ids.resize(example.tokens);
+    out.bbox.resize(example.tokens);
+    out.labels.resize(example.tokens);
+    out.predicts.resize(example.tokens);
     out.targets.resize(targets_);
-    for_arrays(out, [&](auto& array) {
-      const auto bytes = std::as_writable_bytes(std::span(array));
+    for_arrays(out, [&](const auto& array) {
+      const auto bytes = std::as_writable_bytes(array);
       std::memcpy(bytes.data(), entry.data(), bytes.size());
       entry = entry.subspan(bytes.size());
     });

@@ -98,7 +98,11 @@ bool Loader::fill(std::uint64_t index, Worker& worker, Slot& slot, const Interru
       }
       batch.add(
           worker.example,
-          {.example = index_of_example, .page = example.page, .window = example.window, .windows = example.windows},
+          {.example = index_of_example, .page = example.page,
+           .item = example.item,
+           .items = example.items,
+           .window = example.window,
+           .windows = example.windows},
           key++, pad_to_);
     }
     batch.finish();

@@ -30,7 +30,8 @@ void refuse(const Findings& findings, const std::string& where) {
 TensorType target_type(const InputSpec& target, std::int64_t samples) {
   const bool is_integer = target.type.dtype == DType::kI32;
   const std::int64_t each = target.type.shape.elements() / target.type.shape[0];
-  return {is_integer ? DType::kI64 : DType::kF32, each == 1 ? Shape{samples} : Shape{samples, each}};
+  const bool one_number = each == static_cast<std::int64_t>(target.targets.size());
+  return {is_integer ? DType::kI64 : DType::kF32, one_number ? Shape{samples} : Shape{samples, each}};
 }
 
 PaddedSize padded_size(const PaddedTensors& tensors, const ImageForm& image, const std::string& where) {
@@ -84,7 +85,9 @@ class PaddedBatchPacker {
     }
     batch.finish();
     for (const PaddedTarget& target : tensors.targets) {
-      if (target.tensor.raw() != nullptr) batch.loss_terms_ += terms_of(target.tensor);
+      for (const TensorView& tensor : target.tensors) {
+        if (tensor.raw() != nullptr) batch.loss_terms_ += terms_of(tensor);
+      }
     }
     batch.info_.loss_terms_in_update = batch.loss_terms();
   }
@@ -93,14 +96,16 @@ class PaddedBatchPacker {
   // The targets of sample b, as an example brings them.
   static void set_targets(const PaddedTensors& tensors, std::int64_t b, Batch& batch) {
     std::vector<std::int32_t> values;
-    for (const auto& [input, tensor] : tensors.targets) {
-      const std::int64_t each = input.type.shape.elements() / input.type.shape[0];
-      for (std::int64_t i = b * each; i < (b + 1) * each; ++i) {
-        if (input.type.dtype == DType::kF32) {
-          values.push_back(tensor.raw() == nullptr ? 0 : std::bit_cast<std::int32_t>(tensor.data<float>()[i]));
-        } else {
-          values.push_back(tensor.raw() == nullptr ? kIgnoredLabel
-                                                   : static_cast<std::int32_t>(tensor.data<std::int64_t>()[i]));
+    for (const auto& [input, views] : tensors.targets) {
+      const std::int64_t each =
+          input.type.shape.elements() / input.type.shape[0] / static_cast<std::int64_t>(input.targets.size());
+      for (const TensorView& tensor : views) {
+        for (std::int64_t i = b * each; i < (b + 1) * each; ++i) {
+          if (input.type.dtype == DType::kF32) {
+            values.push_back(tensor.raw() == nullptr ? 0 : std::bit_cast<std::int32_t>(tensor.data<float>()[i]));
+          } else {
+            values.push_back(tensor.raw() == nullptr ? kIgnoredLabel : static_cast<std::int32_t>(integer_at(tensor, i)));
+          }
         }
       }
     }

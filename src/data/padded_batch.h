@@ -14,13 +14,15 @@
 
 namespace plimsoll {
 
-// A target of a task as the model declares it for B samples, and its tensor: integers as i64; empty: none is given.
+// A target of a task as the model declares it for B samples, and its tensors, one for each of its names; empty: none is
+// given. Integers are i64.
 struct PaddedTarget {
   InputSpec input;
-  TensorView tensor{};
+  std::vector<TensorView> tensors{};
 };
 
-// A target's tensor as `transformers` takes it for B samples: integers as i64, one number a sample as [B].
+// The type of each of a target's tensors as `transformers` takes them for B samples: integers as i64, one number a sample
+// as [B].
 TensorType target_type(const InputSpec& target, std::int64_t samples);
 
 // Tensors of B pages of T tokens. Integers are i64, pixel_values f32.

@@ -271,7 +271,8 @@ void PageChecker::check_tokens(const Page& page) {
   cut_windows(tokens_, options_.windows, windows_);
   CheckCounts& counts = block_->counts;
   counts.tokens += tokens_.ids.size();
-  counts.windows += windows_.size();
+  const std::uint64_t behind_prompts = windows_behind_prompts(page);
+  counts.windows += behind_prompts > 0 ? behind_prompts : windows_.size();
   counts.longest_page_tokens = std::max<std::uint64_t>(counts.longest_page_tokens, tokens_.ids.size());
   for (std::size_t word = 0; word < tokens_.first_of_word.size(); ++word) {
     if (tokens_.first_of_word[word] != kNoWord) continue;
@@ -293,6 +294,31 @@ void PageChecker::check_tokens(const Page& page) {
          .remedy = "use the tokenizer that the model was trained with"});
   }
   check_length(page);
+}
+
+// 0: the page has no prompts.
+std::uint64_t PageChecker::windows_behind_prompts(const Page& page) {
+  if (!options_.targets) return 0;
+  std::uint64_t windows = 0;
+  std::size_t items = 0;
+  try {
+    items = options_.targets->items(page);
+  } catch (const PageError&) {
+    return 0;  // what the page lacks is reported with its targets
+  }
+  Prompt prompt;
+  std::vector<Window> cut;
+  for (std::size_t item = 0; item < items; ++item) {
+    prompt.assign(options_.targets->prompt(page, item), *options_.encoder);
+    if (prompt.ids.empty()) return 0;
+    if (const std::optional<WindowOptions> room = prompt.room(options_.windows)) {
+      cut_windows(tokens_, *room, cut);
+      windows += cut.size();
+    } else {
+      add(Severity::kError, "prompt-too-long", prompt_too_long_problem(page, item, prompt, options_.windows));
+    }
+  }
+  return windows;
 }
 
 void PageChecker::check_length(const Page& page) {

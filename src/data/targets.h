@@ -11,6 +11,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/findings.h"
@@ -43,14 +44,20 @@ class TargetReader {
 struct PageWindow {
   const Page& page;
   const PageTokens& tokens;
-  std::span<const Window> windows;  // of the page
+  std::span<const Window> windows;  // of the page, for this item
   std::size_t index = 0;            // of this one
+  std::size_t item = 0;
+  std::size_t first_row = 1;  // the example's token that is the window's first
 };
 
 // Makes targets. One object serves all threads.
 class Targets {
  public:
   virtual ~Targets() = default;
+  // A page has windows of its own for each item, a question mostly, whose text stands before the words. Without text
+  // there is one item. Throws PageError for a page that lacks what the task asks.
+  virtual std::size_t items(const Page&) const { return 1; }
+  virtual std::string_view prompt(const Page&, std::size_t) const { return {}; }
   // Fills `targets` and `loss_terms` of an example whose tokens are complete: the numbers of the head's inputs that are
   // targets, one input after the other, floats by their bits. Throws PageError for a page without a target, or with one
   // that the model does not know.

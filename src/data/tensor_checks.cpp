@@ -93,7 +93,9 @@ class ValueChecker {
       }
       if (tensors_.pixel_values.raw() != nullptr) check_pixels(page);
       for (const PaddedTarget& target : tensors_.targets) {
-        if (target.tensor.raw() != nullptr) check_target(page, target);
+        for (std::size_t i = 0; i < target.tensors.size(); ++i) {
+          if (target.tensors[i].raw() != nullptr) check_target(page, target, i);
+        }
       }
     }
   }
@@ -136,22 +138,24 @@ class ValueChecker {
     }
   }
 
-  void check_target(std::int64_t page, const PaddedTarget& target) {
-    const std::int64_t each = target.tensor.elements() / tensors_.input_ids.shape()[0];
+  // Integers are classes, or of several columns rows of the sample.
+  void check_target(std::int64_t page, const PaddedTarget& target, std::size_t index) {
+    const TensorView& tensor = target.tensors[index];
+    const std::int64_t limit = target.tensors.size() == 1 ? limits_.labels : tensors_.input_ids.shape()[1];
+    const std::int64_t each = tensor.elements() / tensors_.input_ids.shape()[0];
     for (std::int64_t i = page * each; i < (page + 1) * each; ++i) {
-      const bool is_float = target.tensor.dtype() == DType::kF32;
-      const double value = is_float ? static_cast<double>(target.tensor.data<float>()[i])
-                                    : static_cast<double>(integer_at(target.tensor, i));
-      const bool fits = is_float
-                            ? std::isfinite(value)
-                            : value == kIgnoredLabel || (value >= 0 && value < static_cast<double>(limits_.labels));
+      const bool is_float = tensor.dtype() == DType::kF32;
+      const double value =
+          is_float ? static_cast<double>(tensor.data<float>()[i]) : static_cast<double>(integer_at(tensor, i));
+      const bool fits = is_float ? std::isfinite(value)
+                                 : value == kIgnoredLabel || (value >= 0 && value < static_cast<double>(limit));
       if (fits) continue;
       findings_.add(
           Severity::kError, is_float ? "not-finite" : "label-outside",
           {.what = is_float ? "a number in a batch is not finite" : "a number in a batch is out of range",
-           .where = fmt::format("{}, page {}, tensor '{}'", where_, page, target.input.name),
+           .where = fmt::format("{}, page {}, tensor '{}'", where_, page, target.input.targets[index]),
            .found = fmt::format("{}", value),
-           .allowed = is_float ? std::string("finite numbers") : fmt::format("0 to {}, or -100", limits_.labels - 1),
+           .allowed = is_float ? std::string("finite numbers") : fmt::format("0 to {}, or -100", limit - 1),
            .remedy = kRemedy});
     }
   }
@@ -208,9 +212,11 @@ void check_tensor_types(const PaddedTensors& tensors, std::int64_t image_size, c
   checker.check(tensors.bbox, "bbox", {DType::kI64, boxes}, "[B, S, 4]", "[S, B, 4]");
   checker.check(tensors.attention_mask, "attention_mask", {DType::kI64, text}, "[B, S]", "[S, B]");
   checker.check(tensors.labels, "labels", {DType::kI64, text}, "[B, S]", "[S, B]");
-  for (const auto& [input, tensor] : tensors.targets) {
+  for (const auto& [input, views] : tensors.targets) {
     const TensorType type = target_type(input, text[0]);
-    checker.check(tensor, input.name, type, type.shape.rank() == 1 ? "[B]" : "[B, C]", "[C, B]");
+    for (std::size_t i = 0; i < views.size(); ++i) {
+      checker.check(views[i], input.targets[i], type, type.shape.rank() == 1 ? "[B]" : "[B, C]", "[C, B]");
+    }
   }
   checker.check(tensors.position_ids, "position_ids", {DType::kI64, text}, "[B, S]", "[S, B]");
   checker.check(tensors.token_type_ids, "token_type_ids", {DType::kI64, text}, "[B, S]", "[S, B]");

@@ -55,6 +55,22 @@ void PageTokens::assign(const Page& page, const WordEncoder& encoder) {
   }
 }
 
+void Prompt::assign(std::string_view text, const WordEncoder& encoder) {
+  ids.clear();
+  if (text.empty()) return;
+  encoder.encode_prompt(text, ids);
+  ids.resize(ids.size() + static_cast<std::size_t>(encoder.pair_separators), encoder.eos_id);
+}
+
+std::optional<WindowOptions> Prompt::room(const WindowOptions& options) const {
+  if (ids.empty()) return options;
+  WindowOptions left = options;
+  left.max_length -= static_cast<int>(std::min<std::size_t>(ids.size(), 65535));
+  if (left.max_length < std::min(kLeastRoom, options.max_length)) return std::nullopt;
+  left.stride = std::min(left.stride, left.content() - 1);
+  return left;
+}
+
 void cut_windows(const PageTokens& tokens, const WindowOptions& options, std::vector<Window>& windows) {
   windows.clear();
   const auto count = static_cast<std::int32_t>(tokens.ids.size());

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -30,6 +31,9 @@ class Tokenizer;
 struct WordEncoder {
   std::function<void(std::string_view word, std::vector<std::int32_t>& ids)> encode;
   std::int32_t bos_id = 0, pad_id = 1, eos_id = 2;
+  // Of a text that stands before the words: its ids, and how many separators (eos_id) follow it.
+  std::function<void(std::string_view text, std::vector<std::int32_t>& ids)> encode_prompt{};
+  int pair_separators = 2;
 };
 
 // Keeps the tokenizer alive. Throws DataError if it lacks <s>, <pad> or </s>.
@@ -69,6 +73,18 @@ struct Window {
 
 // Returns at least one window; an empty page has one, empty window. kRefuse cuts as kWindows does; the caller sees two.
 void cut_windows(const PageTokens& tokens, const WindowOptions& options, std::vector<Window>& windows);
+
+// A text that stands before a page's words in each of its windows: "<s> question </s></s> words </s>".
+struct Prompt {
+  // A word needs some context, or a page would become a window for each of its words.
+  static constexpr int kLeastRoom = 16;
+
+  std::vector<std::int32_t> ids;  // its own, and the separators behind it; empty: there is no text
+
+  void assign(std::string_view text, const WordEncoder& encoder);
+  // What it leaves of each window for the page; nullopt if that is less than kLeastRoom.
+  std::optional<WindowOptions> room(const WindowOptions& options) const;
+};
 
 // Returns the window that owns the word whose first token is `token`: of those that hold it, the one with most tokens
 // on the word's poorer side (a page's own begin and end count as plenty), the earliest of equals; -1 if none holds it.

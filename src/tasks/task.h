@@ -76,8 +76,11 @@ class Task {
   virtual TaskConfig seen_in(const PageSource& pages, const TaskConfig& config) const = 0;
   // The first page whose target has a name that the labels lack, as a problem.
   virtual std::optional<Problem> find_unknown_label(const PageSource& pages, const LabelSet& labels) const = 0;
-  // nullptr where labels of words are all the targets.
-  virtual std::shared_ptr<const Targets> targets(const TaskConfig&) const { return nullptr; }
+  // `with_targets`: false for prediction, where pages have none. nullptr where labels of words are all the targets, or
+  // where prediction needs nothing of the page beside its words.
+  virtual std::shared_ptr<const Targets> targets(const TaskConfig&, bool /*with_targets*/) const { return nullptr; }
+  // Whether prediction reads the task's keys of a page too.
+  virtual bool asks() const { return false; }
 
   // Names of what `scorer` gives, in its order.
   virtual std::vector<std::string> metrics(const TaskConfig& config) const = 0;

@@ -8,13 +8,15 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "tasks/question_answering/task.h"
 #include "tasks/sequence_classification/task.h"
 #include "tasks/token_classification/task.h"
 
 namespace plimsoll {
 
 std::span<const Task* const> all_tasks() {
-  static const std::array<const Task*, 2> tasks = {&token_classification_task(), &sequence_classification_task()};
+  static const std::array<const Task*, 3> tasks = {&token_classification_task(), &sequence_classification_task(),
+                                                  &question_answering_task()};
   return tasks;
 }
 

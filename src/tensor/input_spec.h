@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tensor/tensor.h"
 
@@ -39,8 +40,11 @@ struct InputSpec {
   TensorType type;
   Full full = Full::kZeros;
   std::int64_t count = 0;
-  // A task's targets: as many numbers for each sample, which the sample's example brings (data/targets.h).
-  bool is_target = false;
+  // A task's targets: as many numbers for each sample, which the sample's example brings (data/targets.h). The names are
+  // those under which `transformers` takes them: one for the whole array, or one for each column. Empty: no targets.
+  std::vector<std::string> targets{};
+
+  bool is_target() const { return !targets.empty(); }
   friend bool operator==(const InputSpec&, const InputSpec&) = default;
 };
 
@@ -62,6 +66,8 @@ struct TokenForm {
   // Of a page's first token. 0 (BERT): every token counts. Otherwise (RoBERTa) it is pad_id + 1: padding has position
   // pad_id, wherever it stands, and does not count.
   std::int32_t first_position = 2;
+  // Of two texts, the second one's tokens have type 1 (BERT); otherwise all have type 0.
+  bool types_pairs = false;
   friend bool operator==(const TokenForm&, const TokenForm&) = default;
 };
 

@@ -66,7 +66,9 @@ std::vector<std::string> names_of(const ModelDefinition& model) {
     if (std::ranges::find(inputs, name, &InputSpec::name) != inputs.end()) names.emplace_back(name);
   }
   for (const InputSpec& input : inputs) {
-    if (input.is_target && std::ranges::find(names, input.name) == names.end()) names.push_back(input.name);
+    for (const std::string& name : input.targets) {
+      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+    }
   }
   return names;
 }
@@ -137,7 +139,9 @@ PaddedTensors padded_tensors(BatchFile& file, const ModelDefinition& model) {
                         .position_ids = file.optional(input::kPositionIds),
                         .token_type_ids = file.optional(input::kTokenTypeIds)};
   for (const InputSpec& input : model.inputs({.samples = ids.shape()[0]}, DType::kF32)) {
-    if (input.is_target) tensors.targets.push_back({input, file.optional(input.name)});
+    if (!input.is_target()) continue;
+    PaddedTarget& target = tensors.targets.emplace_back(PaddedTarget{.input = input});
+    for (const std::string& name : input.targets) target.tensors.push_back(file.optional(name));
   }
   if (tensors.targets.empty()) tensors.labels = file.optional(input::kLabels);
   return tensors;
@@ -178,15 +182,20 @@ void read_batch_file(const std::filesystem::path& path, const ModelBundle& bundl
 
 namespace {
 
-void write_target(SafetensorsWriter& writer, const TensorView& target, std::int64_t samples) {
-  const auto count = static_cast<std::size_t>(samples * (target.elements() / target.shape()[0]));
-  if (target.dtype() != DType::kI32) {
-    writer.write(std::as_bytes(target.span<float>().first(count)));
-    return;
+// Writes a target's tensors: the whole array, or column after column.
+void write_target(SafetensorsWriter& writer, const InputSpec& declared, const TensorView& target, std::int64_t samples) {
+  const std::int64_t each = target.elements() / target.shape()[0];
+  const auto columns = static_cast<std::int64_t>(declared.targets.size()), width = each / columns;
+  for (std::int64_t column = 0; column < columns; ++column) {
+    for (std::int64_t b = 0; b < samples; ++b) {
+      for (std::int64_t i = b * each + column * width; i < b * each + (column + 1) * width; ++i) {
+        const std::int64_t wide = target.dtype() == DType::kI32 ? target.data<std::int32_t>()[i] : 0;
+        const auto bytes = target.dtype() == DType::kI32 ? std::as_bytes(std::span(&wide, 1))
+                                                         : std::as_bytes(std::span(target.data<float>() + i, 1));
+        writer.write(bytes);
+      }
+    }
   }
-  const auto values = target.span<std::int32_t>().first(count);
-  const std::vector<std::int64_t> wide(values.begin(), values.end());
-  writer.write(std::as_bytes(std::span(wide)));
 }
 
 }  // namespace
@@ -206,10 +215,12 @@ void write_batch_file(const std::filesystem::path& path, const Batch& batch, con
   tensors.push_back({"attention_mask", text});
   std::vector<const InputSpec*> targets;
   for (const InputSpec& input : batch.shape().inputs) {
-    if (input.is_target) targets.push_back(&input);
+    if (input.is_target()) targets.push_back(&input);
   }
   if (targets.empty()) tensors.push_back({std::string(input::kLabels), text});
-  for (const InputSpec* target : targets) tensors.push_back({target->name, target_type(*target, samples)});
+  for (const InputSpec* target : targets) {
+    for (const std::string& name : target->targets) tensors.push_back({name, target_type(*target, samples)});
+  }
   const TensorType images{DType::kF32, {samples, batch.shape().image.channels, size, size}};
   if (has_pixels) tensors.push_back({std::string(input::kPixelValues), images});
   SafetensorsWriter writer(path, tensors);
@@ -229,7 +240,7 @@ void write_batch_file(const std::filesystem::path& path, const Batch& batch, con
   if (has_boxes) write(input::kBbox, 4, 0, false);
   write(input::kKeyMask, 1, 0, true);
   if (targets.empty()) write(input::kLabels, 1, kIgnoredLabel, false);
-  for (const InputSpec* target : targets) write_target(writer, batch.tensor(target->name), samples);
+  for (const InputSpec* target : targets) write_target(writer, *target, batch.tensor(target->name), samples);
   if (!has_pixels) {
     writer.finish();
     return;

@@ -30,8 +30,8 @@ void write_row_gradient(SafetensorsWriter& writer, const Program& program, const
 }
 
 // Logits of rows are shown as those of samples: [B T, C] as [B, T, C].
-Shape logits_shape(const Shape& shape, std::int64_t samples, std::int64_t tokens) {
-  return shape[0] == samples ? shape : Shape{samples, tokens, shape[1]};
+Shape logits_shape(const Shape& shape, std::int64_t samples) {
+  return shape[0] == samples ? shape : Shape{samples, shape[0] / samples, shape[1]};
 }
 
 }  // namespace
@@ -69,7 +69,7 @@ GradientReport compute_gradients(const ModelBundle& bundle, const std::filesyste
   };
   std::vector<TensorDeclaration> tensors = {
       {"loss", {DType::kF32, Shape{}}},
-      {"logits", {DType::kF32, logits_shape(program.graph().type(step.logits).shape, samples, tokens)}}};
+      {"logits", {DType::kF32, logits_shape(program.graph().type(step.logits).shape, samples)}}};
   for (const ParameterSpec& spec : specs) {
     if (trained(spec)) tensors.push_back({spec.name, {DType::kF32, spec.file_shape}});
   }

@@ -164,11 +164,11 @@ DataCheck check_with(const ModelBundle& bundle, const CheckRequest& request, con
                              .segment_boxes = request.data.segment_boxes,
                              .parts = page_parts(bundle.facts()),
                              .ignore_labels = !required || !bundle.task().labels_words(),
-                             .target = required ? bundle.task().reader() : nullptr});
+                             .target = required || bundle.task().asks() ? bundle.task().reader() : nullptr});
   };
   TaskConfig task = bundle.config.task;
   task.labels = names;
-  const std::shared_ptr<const Targets> targets = labels != nullptr ? bundle.task().targets(task) : nullptr;
+  const std::shared_ptr<const Targets> targets = labels != nullptr || bundle.task().asks() ? bundle.task().targets(task, required) : nullptr;
   const auto run = [&](const PageSource& source, bool evaluation) {
     return check_pages(source, {.parts = page_parts(bundle.facts()),
                                 .box_format = request.data.box_format,
@@ -232,14 +232,14 @@ std::unique_ptr<Dataset> open_checked(const ModelBundle& bundle, const DataReque
                                 .segment_boxes = request.segment_boxes,
                                 .parts = page_parts(bundle.facts()),
                                 .ignore_labels = !with_labels || !bundle.task().labels_words(),
-                                .target = with_labels ? bundle.task().reader() : nullptr});
+                                .target = with_labels || bundle.task().asks() ? bundle.task().reader() : nullptr});
   DatasetOptions options{.parts = page_parts(bundle.facts()),
                          .box_format = request.box_format,
                          .windows = window_options(request, bundle.facts())};
   if (with_labels && bundle.task().labels_words()) {
     options.labels = LabelSet(bundle.config.task.labels, "the model's labels");
   }
-  if (with_labels) options.targets = bundle.task().targets(bundle.config.task);
+  options.targets = bundle.task().targets(bundle.config.task, with_labels);
   options.label_owned_words_only = owned_only;
   options.skipped = skipped;
   if (request.augment) {

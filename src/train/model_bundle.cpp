@@ -166,13 +166,7 @@ const Task& ModelBundle::task() const { return task_of(config.task); }
 
 ModelDefinition ModelBundle::definition() const { return task().model(config.encoder, config.task); }
 
-WordEncoder ModelBundle::word_encoder() const {
-  return {.encode = [words = tokenizer](std::string_view word,
-                                        std::vector<std::int32_t>& ids) { words->encode_word(word, ids); },
-          .bos_id = tokenizer->special().bos,
-          .pad_id = tokenizer->special().pad,
-          .eos_id = tokenizer->special().eos};
-}
+WordEncoder ModelBundle::word_encoder() const { return plimsoll::word_encoder(tokenizer); }
 
 ModelBundle open_model(const std::string& model, const std::string& tokenizer, const std::string& base) {
   if (is_preset(model) && !is_directory(model)) return open_preset(model, tokenizer);

@@ -23,7 +23,7 @@ class PageSequence {
     const SampleReference& reference = batch.references()[static_cast<std::size_t>(sample)];
     start(reference.page);
     if (!reader_.add_window(batch, sample, logits)) return false;
-    if (reference.window + 1 == reference.windows) finish();
+    if (reference.window + 1 == reference.windows && reference.item + 1 == reference.items) finish();
     return true;
   }
   void finish() {

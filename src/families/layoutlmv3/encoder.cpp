@@ -176,6 +176,11 @@ class LayoutLMv3Encoder final : public Encoder {
   ClassifierForm sequence_classifier() const override {
     return {.mlp = true, .inner_dropout = config_.head_dropout(), .initializer_range = config_.initializer_range};
   }
+  ClassifierForm span_classifier() const override {
+    ClassifierForm form = sequence_classifier();
+    form.name = "qa_outputs";
+    return form;
+  }
   EncoderFacts facts() const override {
     return {.hidden_size = config_.hidden_size,
             .vocab_size = config_.vocab_size,

@@ -29,7 +29,7 @@ class SequenceHead final : public Head {
                                                                      : TensorType{DType::kF32, {samples, labels_}};
     return {ints(input::kFirstRows, {samples}), ints(input::kFirstRowOf, {encoder_->rows(capacity)}),
             ints(input::kSampleKeys, {samples, 2}), ints(input::kSamples, {1}, Full::kCount, samples),
-            InputSpec{.name = std::string(input::kLabels), .type = labels, .is_target = true}};
+            InputSpec{.name = std::string(input::kLabels), .type = labels, .targets = {std::string(input::kLabels)}}};
   }
 
   HeadValues append(ModelBuilder& builder, const Encoded& encoded) const override {

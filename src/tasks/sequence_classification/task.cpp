@@ -32,7 +32,9 @@ class SequenceClassification final : public Task {
     }
     return std::nullopt;
   }
-  std::shared_ptr<const Targets> targets(const TaskConfig& config) const override { return page_label_targets(config); }
+  std::shared_ptr<const Targets> targets(const TaskConfig& config, bool with_targets) const override {
+    return with_targets ? page_label_targets(config) : nullptr;
+  }
 
   std::vector<std::string> metrics(const TaskConfig& config) const override {
     if (class_problem(config) == ClassProblem::kRegression) return {"mse", "mae"};

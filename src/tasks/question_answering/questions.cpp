@@ -1,0 +1,107 @@
+#include "tasks/question_answering/questions.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/counted.h"
+#include "data/page_faults.h"
+
+namespace plimsoll {
+namespace {
+
+using nlohmann::json;
+
+class QuestionReader final : public TargetReader {
+ public:
+  std::shared_ptr<const PageTarget> read(const json& object, const Page& page, PageFaults* faults) const override {
+    const auto found = object.find("questions");
+    if (found == object.end() || found->is_null()) return nullptr;
+    auto result = std::make_shared<PageQuestions>();
+    if (!found->is_array()) {
+      report(faults, wrong_type(page, "`questions`", *found, "an array of objects with `question` and `answers`"));
+      return nullptr;
+    }
+    for (std::size_t i = 0; i < found->size(); ++i) {
+      Question question;
+      if (read_question((*found)[i], i, page, faults, question)) result->questions.push_back(std::move(question));
+    }
+    return result;
+  }
+
+ private:
+  static bool read_question(const json& value, std::size_t index, const Page& page, PageFaults* faults,
+                            Question& question) {
+    const std::string where = fmt::format("question {}", index);
+    if (!value.is_object() || !value.contains("question") || !value.at("question").is_string() ||
+        value.at("question").get_ref<const std::string&>().empty()) {
+      report(faults, wrong_type(page, where, value, "an object with `question`, a text that is not empty"));
+      return false;
+    }
+    question.text = value.at("question").get<std::string>();
+    if (invalid_utf8_offset(question.text) != std::string_view::npos) return false;  // the page's reader reports it
+    const json id = value.value("id", json());
+    question.id = id.is_string() ? id.get<std::string>() : id.is_null() ? fmt::format("{}-{}", page.id, index) : shown(id);
+    const auto answers = value.find("answers");
+    if (answers == value.end() || answers->is_null()) return true;
+    if (!answers->is_array()) {
+      report(faults, wrong_type(page, where + ", `answers`", *answers, "an array; an empty one: the page has no answer"));
+      return true;
+    }
+    question.answered = true;
+    for (const json& answer : *answers) {
+      Answer read;
+      if (!read_answer(answer, where, page, faults, read)) {
+        question.answered = false;
+        return true;
+      }
+      question.answers.push_back(std::move(read));
+    }
+    return true;
+  }
+
+  static bool read_answer(const json& value, const std::string& where, const Page& page, PageFaults* faults,
+                          Answer& answer) {
+    const auto number = [&](const char* key) {
+      return value.is_object() && value.contains(key) && value.at(key).is_number_integer()
+                 ? value.at(key).get<std::int64_t>()
+                 : std::int64_t{-1};
+    };
+    const std::int64_t begin = number("start_word"), end = number("end_word");
+    const auto words = static_cast<std::int64_t>(page.words.size());
+    if (begin < 0 || end <= begin || end > words) {
+      report(faults,
+             PageError("answer-outside",
+                       {.what = "an answer is not a span of the page's words",
+                        .where = fmt::format("{}, {}", place(page), where),
+                        .found = shown(value),
+                        .allowed = fmt::format("0 <= start_word < end_word <= {} ({})", words, counted(words, "word")),
+                        .remedy = "count words from 0; end_word is the one behind the answer. A question without an "
+                                  "answer on the page has \"answers\": []"}));
+      return false;
+    }
+    answer.begin = static_cast<std::size_t>(begin);
+    answer.end = static_cast<std::size_t>(end);
+    const json text = value.value("text", json());
+    answer.text = text.is_string() ? text.get<std::string>() : text_of(page, answer.begin, answer.end);
+    if (invalid_utf8_offset(answer.text) != std::string_view::npos) answer.text = text_of(page, answer.begin, answer.end);
+    return true;
+  }
+};
+
+}  // namespace
+
+const PageQuestions* questions_of(const Page& page) { return dynamic_cast<const PageQuestions*>(page.target.get()); }
+
+const TargetReader& question_reader() {
+  static const QuestionReader reader;
+  return reader;
+}
+
+std::string text_of(const Page& page, std::size_t begin, std::size_t end) {
+  std::string text;
+  for (std::size_t word = begin; word < end; ++word) text += (word == begin ? "" : " ") + page.words[word];
+  return text;
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,37 @@
+// The questions of a page and their answers, as spans of words.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "data/targets.h"
+
+namespace plimsoll {
+
+// Words [begin, end) of the page; `text` as the data spells it, or else those words.
+struct Answer {
+  std::string text;
+  std::size_t begin = 0, end = 0;
+};
+
+struct Question {
+  std::string id;  // the page's and a number where the data gives none
+  std::string text;
+  // Empty: the page has no answer. Nothing is known where `answered` is false.
+  std::vector<Answer> answers{};
+  bool answered = false;
+};
+
+// `questions` of a page: [{"id", "question", "answers": [{"text", "start_word", "end_word"}]}]; end_word is exclusive.
+struct PageQuestions final : PageTarget {
+  std::vector<Question> questions;
+};
+// nullptr: the page has none.
+const PageQuestions* questions_of(const Page& page);
+
+const TargetReader& question_reader();
+
+// The words' text, separated by spaces.
+std::string text_of(const Page& page, std::size_t begin, std::size_t end);
+
+}  // namespace plimsoll

@@ -1,0 +1,64 @@
+#include "tasks/question_answering/task.h"
+
+#include "base/counted.h"
+#include "base/error.h"
+#include "tasks/question_answering/head.h"
+#include "tasks/question_answering/questions.h"
+#include "tasks/question_answering/results.h"
+#include "tasks/question_answering/targets.h"
+
+namespace plimsoll {
+namespace {
+
+class QuestionAnswering final : public Task {
+ public:
+  std::string_view name() const override { return "question-answering"; }
+  std::string_view architecture() const override { return "QuestionAnswering"; }
+  std::string_view adapter_type() const override { return "QUESTION_ANS"; }
+
+  ModelDefinition model(std::shared_ptr<const Encoder> encoder, const TaskConfig&) const override {
+    return question_answering(std::move(encoder));
+  }
+
+  const TargetReader* reader() const override { return &question_reader(); }
+  bool asks() const override { return true; }
+  // The two labels that `transformers` gives every such model; they stand for start and end.
+  TaskConfig seen_in(const PageSource& pages, const TaskConfig& config) const override {
+    bool any = false;
+    for (std::size_t i = 0; !any && i < pages.size(); ++i) {
+      const Page page = pages.read(i);
+      any = questions_of(page) != nullptr && !questions_of(page)->questions.empty();
+    }
+    if (!any) {
+      throw DataError({.what = "no page has questions",
+                       .where = pages.size() > 0 ? place(pages.read(0)) : listed(pages.paths()),
+                       .found = counted(pages.size(), "page") + " without `questions`, this one first",
+                       .allowed = "`questions`: [{\"question\": …, \"answers\": […]}]",
+                       .remedy = "add questions to the pages"});
+    }
+    TaskConfig seen = config;
+    seen.labels = {"LABEL_0", "LABEL_1"};
+    return seen;
+  }
+  std::optional<Problem> find_unknown_label(const PageSource&, const LabelSet&) const override { return std::nullopt; }
+  std::shared_ptr<const Targets> targets(const TaskConfig&, bool with_answers) const override {
+    return answer_targets(with_answers);
+  }
+
+  std::vector<std::string> metrics(const TaskConfig&) const override {
+    return {"f1", "exact_match", "anls", "f1_with_answer", "f1_without_answer"};
+  }
+  std::unique_ptr<Scorer> scorer(const TaskConfig&, const Dataset& data) const override { return answer_scorer(data); }
+  std::unique_ptr<Predictions> predictions(const TaskConfig&, const PredictionOptions& options) const override {
+    return answer_predictions(options);
+  }
+};
+
+}  // namespace
+
+const Task& question_answering_task() {
+  static const QuestionAnswering task;
+  return task;
+}
+
+}  // namespace plimsoll
