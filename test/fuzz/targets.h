@@ -26,6 +26,7 @@ void snapshot(std::string_view input);      // doctor --snapshot
 void tokenizer(std::string_view input);     // tokenizer.json, and the files beside it after form feeds
 void torch_bin(std::string_view input);     // the whole archive of torch.save
 void torch_pickle(std::string_view input);  // the pickle in a valid archive of this kind
+void vocab_txt(std::string_view input);     // vocab.txt, and the files beside it after form feeds
 
 struct Named {
   const char* name;
@@ -42,7 +43,8 @@ inline constexpr Named kTargets[] = {{"config", config},
                                      {"snapshot", snapshot},
                                      {"tokenizer", tokenizer},
                                      {"torch_bin", torch_bin},
-                                     {"torch_pickle", torch_pickle}};
+                                     {"torch_pickle", torch_pickle},
+                                     {"vocab_txt", vocab_txt}};
 
 // Runs `parse`, which may refuse its bytes.
 template <typename Parse>

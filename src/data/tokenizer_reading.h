@@ -1,0 +1,96 @@
+// What the readers of tokenizer files share: the definition as it grows, its vocabulary, and refusals that name the
+// file. read_tokenizer_files (tokenizer_files.h) goes through them in order; each kind of model has a reader.
+#pragma once
+
+#include <array>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "data/tokenizer_files.h"
+
+namespace plimsoll {
+
+inline constexpr const char* kOwnTokenizer =
+    "use the tokenizer files that the model was trained with (those of LayoutLMv3, RoBERTa, BERT and LayoutLM are "
+    "supported); presets have their own, without --tokenizer";
+inline constexpr const char* kDownloadAgain = "copy or download the model's tokenizer files again";
+
+class TokenizerReading {
+ public:
+  using json = nlohmann::json;
+
+  [[noreturn]] void refuse(std::string what, std::string found, std::string allowed,
+                           std::string remedy = kDownloadAgain) const;
+  // Refuses an option that is set although we do not compute it.
+  void must_be_unset(const json& section, const char* name) const;
+
+  // Keeps the file for writing it back, and returns its text; returns nothing if there is no such file.
+  std::optional<std::string_view> take_file(const std::filesystem::path& path, std::string name);
+  json parse(std::string_view text) const;
+
+  // Announces how many tokens will be put, which is what ids are compared with.
+  void expect_tokens(std::size_t count);
+  void put(std::int32_t id, const std::string& token);
+  // Returns kNoToken if it is not in the vocabulary.
+  std::int32_t find(std::string_view token) const;
+  std::size_t listed() const { return listed_; }
+  std::int32_t small_id(const json& value) const;
+  // Puts the tokens of {"token": id, ...}.
+  void put_vocabulary(const json& vocabulary);
+
+  void add_token(AddedToken token);
+  bool is_added(const std::string& content) const { return added_.contains(content); }
+  std::size_t added_count() const { return added_.size(); }
+  void forget_added();
+
+  std::string where;  // the file being read
+  TokenizerDefinition definition;
+
+ private:
+  std::unordered_map<std::string, std::int32_t> id_of_;
+  std::unordered_set<std::string> added_;  // contents of definition.added
+  std::size_t listed_ = 0;                 // tokens of the vocabulary
+};
+
+// The class of `transformers` whose rules apply, from tokenizer_config.json or config.json: without "Fast"; empty if
+// neither names one. from_file: no class changes what tokenizer.json says.
+struct TokenizerClass {
+  std::string name{};
+  bool from_file = false;
+};
+
+// The type of a section of tokenizer.json; empty if it is null.
+std::string section_type(const nlohmann::json& section);
+
+// Byte-level BPE (tokenizer_read_bpe.cpp). `file` is the whole of tokenizer.json.
+void read_bpe(TokenizerReading& reading, const nlohmann::json& file);
+void read_bpe_merges(TokenizerReading& reading, std::string_view merges_text);
+void read_bpe_config(TokenizerReading& reading, const nlohmann::json& config);
+// Refuses a vocabulary that could not encode every text.
+void check_bpe(const TokenizerReading& reading);
+
+// WordPiece (tokenizer_read_wordpiece.cpp).
+void read_word_piece(TokenizerReading& reading, const nlohmann::json& file);
+void read_word_piece_vocabulary(TokenizerReading& reading, std::string_view lines);
+// Applies what the class makes of the configuration.
+void read_word_piece_config(TokenizerReading& reading, const nlohmann::json& config, const TokenizerClass& rules);
+// Refuses a vocabulary without a token for unknown pieces, once the special tokens are known.
+void finish_word_piece(TokenizerReading& reading);
+
+// Added and special tokens (tokenizer_read_added.cpp).
+// The tokens that a post-processor puts around a text; empty if it names none.
+struct Around {
+  std::string bos{}, eos{};
+};
+Around read_post_processor(const nlohmann::json& processor);
+void read_added_tokens(TokenizerReading& reading, const nlohmann::json& tokens);
+// The configuration's own list of added tokens replaces that of tokenizer.json.
+void read_listed_tokens(TokenizerReading& reading, const nlohmann::json& config);
+void find_special_tokens(TokenizerReading& reading, const nlohmann::json& config, const Around& around);
+
+}  // namespace plimsoll

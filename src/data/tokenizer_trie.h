@@ -1,0 +1,70 @@
+// A prefix tree over bytes: the tokens that a text begins with, in one walk.
+//
+//   const PrefixTrie trie({{"in", 1}, {"inv", 2}, {"invoice", 3}});
+//   const TrieMatch match = trie.longest("invoices");                     // id 3, 7 bytes
+//
+// Nodes are numbered level by level, so the children of a node lie side by side and a node takes nine bytes.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "data/tokenizer_bpe.h"
+
+namespace plimsoll {
+
+struct TrieMatch {
+  std::int32_t id = kNoToken;
+  std::size_t length = 0;  // in bytes
+};
+
+class PrefixTrie {
+ public:
+  // Of equal keys the last counts. Empty keys are left out, because they match nothing. Ids are not negative.
+  explicit PrefixTrie(std::vector<std::pair<std::string_view, std::int32_t>> keys);
+
+  // Returns the longest key that `text` begins with; kNoToken if there is none.
+  TrieMatch longest(std::string_view text) const {
+    TrieMatch match;
+    each(text, [&](std::int32_t id, std::size_t length) { match = {id, length}; });
+    return match;
+  }
+
+  // Calls found(id, length) for each key that `text` begins with, the shortest first.
+  template <typename Found>
+  void each(std::string_view text, const Found& found) const {
+    if (text.empty()) return;
+    std::uint32_t node = root_[static_cast<unsigned char>(text[0])];
+    for (std::size_t length = 1; node != 0; ++length) {
+      if (ids_[node] != kNoToken) found(ids_[node], length);
+      if (length == text.size()) return;
+      node = child(node, static_cast<unsigned char>(text[length]));
+    }
+  }
+
+  std::size_t memory_bytes() const {
+    return first_child_.capacity() * sizeof(std::uint32_t) + ids_.capacity() * sizeof(std::int32_t) +
+           labels_.capacity();
+  }
+
+ private:
+  // Returns 0, the root, if there is no such child.
+  std::uint32_t child(std::uint32_t node, unsigned char label) const {
+    const std::uint32_t end = first_child_[node + 1];
+    for (std::uint32_t place = first_child_[node]; place < end; ++place) {
+      if (labels_[place] >= label) return labels_[place] == label ? place : 0;
+    }
+    return 0;
+  }
+
+  std::array<std::uint32_t, 256> root_{};   // the root's children by label
+  std::vector<std::uint32_t> first_child_;  // a node's children are [first_child_[node], first_child_[node + 1])
+  std::vector<std::int32_t> ids_;
+  std::vector<unsigned char> labels_;  // the byte that leads to a node; ascending among siblings
+};
+
+}  // namespace plimsoll
