@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "data/tokenizer_bpe_model.h"
 #include "data/tokenizer_split.h"
+#include "data/tokenizer_unigram.h"
 #include "data/tokenizer_vocabulary.h"
 #include "data/tokenizer_wordpiece.h"
 
@@ -19,10 +20,17 @@ constexpr std::uint8_t kNotAscii = 1;
 constexpr std::uint8_t kMayBeginAdded = 2;
 
 std::unique_ptr<const TokenModel> make_model(const TokenizerDefinition& definition) {
-  if (const auto* options = std::get_if<WordPieceOptions>(&definition.model)) {
-    return std::make_unique<WordPiece>(definition.tokens, *options);
+  if (const auto* options = std::get_if<BpeOptions>(&definition.model)) {
+    return std::make_unique<BpeModel>(definition.tokens, *options);
   }
-  return std::make_unique<BpeModel>(definition.tokens, std::get<BpeOptions>(definition.model));
+  std::vector<std::string> own = definition.tokens;
+  for (const AddedToken& token : definition.added) {
+    if (token.outside) own[static_cast<std::size_t>(token.id)].clear();
+  }
+  if (const auto* options = std::get_if<WordPieceOptions>(&definition.model)) {
+    return std::make_unique<WordPiece>(own, *options);
+  }
+  return std::make_unique<Unigram>(own, std::get<UnigramOptions>(definition.model));
 }
 
 bool is_python_space(char32_t code_point, const CharClasses& classes) {
@@ -97,9 +105,13 @@ Tokenizer Tokenizer::embedded() { return Tokenizer(embedded_vocabulary()); }
 Tokenizer::Tokenizer(TokenizerDefinition definition)
     : definition_(std::move(definition)), model_(make_model(definition_)) {
   add_matchers();
-  // The model keeps the rules; the list itself is only needed to write a tokenizer that has no files.
+  // The model keeps the rules; the lists themselves are only needed to write a tokenizer that has no files.
   if (auto* bpe = std::get_if<BpeOptions>(&definition_.model); bpe != nullptr && !definition_.files.empty()) {
     bpe->merges = std::vector<BpeMerge>();
+  }
+  if (auto* unigram = std::get_if<UnigramOptions>(&definition_.model)) {
+    unigram->scores = std::vector<double>();
+    unigram->normalization.clear();
   }
 }
 

@@ -1,5 +1,5 @@
-// Encodes words as ids, the same as Hugging Face's `tokenizers`: byte-level BPE (RoBERTa, LayoutLMv3) or WordPiece
-// (BERT, LayoutLM).
+// Encodes words as ids, the same as Hugging Face's `tokenizers`: byte-level BPE (RoBERTa, LayoutLMv3), WordPiece (BERT,
+// LayoutLM) or Unigram (XLM-RoBERTa, LayoutXLM).
 //
 //   const Tokenizer tokenizer = Tokenizer::from_directory("layoutlmv3-base");   // or Tokenizer::embedded()
 //   std::vector<std::int32_t> ids;
@@ -14,8 +14,9 @@
 //      <mask>) also swallows the white space before it; some are looked for after the text is normalised,
 //   2. each stretch of text between goes to the model: BPE puts a space in front, cuts it by GPT-2's pattern and merges
 //      each piece's bytes by rank (tokenizer_bpe_model.h); WordPiece normalises it, cuts it around punctuation and
-//      covers each piece with the longest tokens (tokenizer_wordpiece.h).
-// So with BPE a word that is only white space yields tokens, and only the empty word yields none; with WordPiece white
+//      covers each piece with the longest tokens (tokenizer_wordpiece.h); Unigram normalises it and covers it with the
+//      likeliest tokens (tokenizer_unigram.h).
+// So with BPE a word that is only white space yields tokens, and only the empty word yields none; with the others white
 // space and control characters yield none.
 #pragma once
 
@@ -36,9 +37,10 @@ namespace plimsoll {
 
 class Tokenizer {
  public:
-  // Reads tokenizer.json, or else vocab.json + merges.txt or vocab.txt, from a model directory, with
-  // tokenizer_config.json and special_tokens_map.json where they lie beside it. `path` may also be a tokenizer.json
-  // itself. Throws DataError: no such file, torn or inconsistent content, or a tokenizer of another kind.
+  // Reads tokenizer.json, or else vocab.json + merges.txt, vocab.txt or sentencepiece.bpe.model, from a model
+  // directory, with tokenizer_config.json and special_tokens_map.json where they lie beside it. `path` may also be a
+  // tokenizer.json itself. Throws DataError: no such file, torn or inconsistent content, or a tokenizer of another
+  // kind.
   static Tokenizer from_directory(const std::filesystem::path& path);
 
   // Returns the project's own vocabulary of 8,000 entries, compiled in, with RoBERTa's numbering: <s> 0, <pad> 1, </s>
@@ -65,7 +67,8 @@ class Tokenizer {
 
   // Returns the bytes that the ids stand for (a token may hold part of a character, so this need not be UTF-8). Special
   // tokens are left out unless `keep_special`. With BPE, decode(encode_word(w)) == " " + w for every w that begins with
-  // no space and holds no added token's text; with WordPiece, pieces are joined, and a space stands before each.
+  // no space and holds no added token's text; with WordPiece, pieces are joined, and a space stands before each; with
+  // Unigram, spaces stand where the replacement stood.
   std::string decode(std::span<const std::int32_t> ids, bool keep_special = false) const;
 
   // Writes files that `transformers` loads with the same ids. A tokenizer read from files is written back byte for

@@ -125,11 +125,27 @@ ordered_json word_piece_config(const TokenizerDefinition& definition, const Word
           {"tokenizer_class", options.from_file ? "PreTrainedTokenizerFast" : "BertTokenizer"}};
 }
 
+ordered_json unigram_config(const TokenizerDefinition& definition, const UnigramOptions& options) {
+  const SpecialTokens& special = definition.special;
+  return {{"add_prefix_space", options.prepend},
+          {"cls_token", token_text(definition, special.bos)},
+          {"model_max_length", 512},
+          {"pad_token", token_text(definition, special.pad)},
+          {"sep_token", token_text(definition, special.eos)},
+          {"tokenizer_class", options.class_name}};
+}
+
+ordered_json config_of(const TokenizerDefinition& definition) {
+  if (const auto* options = std::get_if<WordPieceOptions>(&definition.model)) {
+    return word_piece_config(definition, *options);
+  }
+  if (const auto* options = std::get_if<UnigramOptions>(&definition.model)) return unigram_config(definition, *options);
+  return bpe_config(definition, std::get<BpeOptions>(definition.model));
+}
+
 std::string make_tokenizer_config(const TokenizerDefinition& definition) {
   const SpecialTokens& special = definition.special;
-  const auto* word_piece = std::get_if<WordPieceOptions>(&definition.model);
-  ordered_json config = word_piece != nullptr ? word_piece_config(definition, *word_piece)
-                                              : bpe_config(definition, std::get<BpeOptions>(definition.model));
+  ordered_json config = config_of(definition);
   if (special.unk != kNoToken) config["unk_token"] = token_text(definition, special.unk);
   if (special.mask != kNoToken) config["mask_token"] = token_text(definition, special.mask);
   return config.dump(2) + "\n";

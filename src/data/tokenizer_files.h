@@ -8,9 +8,11 @@
 // Files are read as `transformers` 5.17 reads them, which is not always what they seem to say. For LayoutLMv3Tokenizer,
 // add_prefix_space comes from tokenizer_config.json, else it is true, whatever the pre_tokenizer section holds. For
 // BertTokenizer, do_lower_case, strip_accents and tokenize_chinese_chars come from there, else they have that class's
-// defaults, whatever the normalizer section holds; a warning says where the two differ. Only if tokenizer_config.json
-// names PreTrainedTokenizerFast or TokenizersBackend does tokenizer.json decide. Padding and truncation sections are
-// ignored; a special token that no file lists as an added token is matched without swallowing white space.
+// defaults, whatever the normalizer section holds; a warning says where the two differ. XLMRobertaTokenizer and
+// LayoutXLMTokenizer take tokenizer.json's vocabulary (the former its character map too) and fix the rest. Only if
+// tokenizer_config.json names PreTrainedTokenizerFast or TokenizersBackend does tokenizer.json decide. Padding and
+// truncation sections are ignored; a special token that no file lists as an added token is matched without swallowing
+// white space.
 #pragma once
 
 #include <cstdint>
@@ -35,6 +37,7 @@ struct AddedToken {
   bool rstrip = false;      // swallows white space after it
   bool normalized = false;  // matched in the second pass
   bool special = false;     // left out of decoded text
+  bool outside = false;     // the model's own vocabulary lacks it
 };
 
 struct SpecialTokens {
@@ -64,9 +67,20 @@ struct WordPieceOptions {
   BertNormalization normalization{};
 };
 
+struct UnigramOptions {
+  std::vector<double> scores{};     // by id, of the vocabulary without added tokens
+  std::int32_t unknown = kNoToken;  // the token of characters that no token covers
+  std::vector<NormalizerStep> normalization{};
+  bool split_white_space = true;       // text is cut at white space, which is lost
+  std::string replacement = "\u2581";  // stands for a space, and in front of each word
+  bool prepend = true;                 // it is set in front of a word that has none there
+  bool split = true;                   // words are cut before each
+  std::string class_name{};            // of `transformers`, whose rules these are
+};
+
 struct TokenizerDefinition {
   std::vector<std::string> tokens{};  // by id; empty where an id is free
-  std::variant<BpeOptions, WordPieceOptions> model{};
+  std::variant<BpeOptions, WordPieceOptions, UnigramOptions> model{};
   std::vector<AddedToken> added{};
   SpecialTokens special{};
   std::vector<TokenizerFile> files{};  // as read; empty if the tokenizer came from no files

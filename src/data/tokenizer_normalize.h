@@ -4,6 +4,7 @@
 //   std::string text = normalize_bert("Caf\u00C9\t\u4E2D", uncased);   // "cafe  中 "
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -15,6 +16,19 @@ struct BertNormalization {
   bool strip_accents = true;         // decomposes characters (NFD) and removes their marks
   bool lowercase = true;
   friend bool operator==(const BertNormalization&, const BertNormalization&) = default;
+};
+
+// A step of the normalisation of Unigram tokenizers.
+struct NormalizerStep {
+  enum class Kind : std::uint8_t {
+    kCharsMap,      // SentencePiece's character map, `text` being its bytes (tokenizer_charsmap.h)
+    kStrip,         // removes white space at the left or right
+    kReplace,       // sets `text` for `pattern`
+    kReplaceSpaces  // sets `text` for each run of two or more spaces
+  };
+  Kind kind = Kind::kCharsMap;
+  std::string text{}, pattern{};
+  bool left = false, right = false;
 };
 
 // `text` is valid UTF-8.

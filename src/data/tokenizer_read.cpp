@@ -24,15 +24,16 @@ constexpr std::size_t kFreeIds = 1024;
 
 [[noreturn]] void refuse_missing(const fs::path& directory) {
   std::string found = "none of them";
-  for (const char* name : {"spiece.model", "sentencepiece.bpe.model", "tokenizer.model"}) {
-    if (fs::exists(directory / name)) found = fmt::format("{}: a Unigram (SentencePiece) tokenizer", name);
+  for (const char* name : {"spiece.model", "tokenizer.model"}) {
+    if (fs::exists(directory / name)) found = fmt::format("{}: a SentencePiece tokenizer of another family", name);
   }
   if (fs::exists(directory / "vocab.json")) found = "vocab.json without merges.txt";
   if (!fs::exists(directory)) found = "no such directory";
   throw DataError({.what = "no supported tokenizer",
                    .where = directory.string(),
                    .found = found,
-                   .allowed = "tokenizer.json, vocab.json and merges.txt (byte-level BPE), or vocab.txt (WordPiece)",
+                   .allowed = "tokenizer.json, vocab.json and merges.txt (byte-level BPE), vocab.txt (WordPiece), or "
+                              "sentencepiece.bpe.model (Unigram)",
                    .remedy = kOwnTokenizer});
 }
 
@@ -65,14 +66,18 @@ Around read_tokenizer_json(TokenizerReading& reading, const json& file) {
   // Old files do not name the type.
   const std::string type = model.value("type", model.contains("merges")                     ? "BPE"
                                                : model.contains("max_input_chars_per_word") ? "WordPiece"
+                                               : model.contains("unk_id")                   ? "Unigram"
                                                                                             : "none");
   if (type == "BPE") {
     read_bpe(reading, file);
   } else if (type == "WordPiece") {
     read_word_piece(reading, file);
+  } else if (type == "Unigram") {
+    read_unigram(reading, file);
   } else {
     reading.refuse("unsupported kind of tokenizer", type,
-                   "byte-level BPE, as in LayoutLMv3 and RoBERTa, or WordPiece, as in BERT", kOwnTokenizer);
+                   "byte-level BPE, as in LayoutLMv3 and RoBERTa, WordPiece, as in BERT, or Unigram, as in XLM-RoBERTa",
+                   kOwnTokenizer);
   }
   read_added_tokens(reading, file.value("added_tokens", json()));
   return read_post_processor(file.value("post_processor", json()));
@@ -86,6 +91,10 @@ void read_old_files(TokenizerReading& reading, const Place& place) {
     read_bpe_merges(reading, *reading.take_file(place.directory / "merges.txt", "merges.txt"));
   } else if (exists("vocab.txt")) {
     read_word_piece_vocabulary(reading, *reading.take_file(place.directory / "vocab.txt", "vocab.txt"));
+  } else if (exists("sentencepiece.bpe.model")) {
+    // It is read with the configuration.
+    reading.definition.model.emplace<UnigramOptions>();
+    reading.take_file(place.directory / "sentencepiece.bpe.model", "sentencepiece.bpe.model");
   } else {
     refuse_missing(place.directory);
   }
@@ -95,9 +104,11 @@ TokenizerClass tokenizer_class(const TokenizerReading& reading, const Place& pla
   TokenizerClass rules{.name = config.value("tokenizer_class", "")};
   if (rules.name.empty() && place.read_others && fs::exists(place.directory / "config.json")) {
     const json model = reading.parse(read_text_file(place.directory / "config.json", kFileLimitBytes));
-    if (model.is_object() && model.contains("tokenizer_class") && model["tokenizer_class"].is_string()) {
-      rules.name = model["tokenizer_class"];
-    }
+    const auto text = [&](const char* key) -> std::string {
+      return model.is_object() && model.contains(key) && model[key].is_string() ? model[key].get<std::string>() : "";
+    };
+    rules.name = text("tokenizer_class");
+    rules.model_type = text("model_type");
   }
   rules.from_file = !place.read_others || rules.name == "PreTrainedTokenizerFast" || rules.name == "TokenizersBackend";
   if (rules.name.ends_with("Fast")) rules.name.resize(rules.name.size() - std::string_view("Fast").size());
@@ -110,7 +121,7 @@ void read_files(TokenizerReading& reading, const Place& place) {
   if (tokenizer) {
     around = read_tokenizer_json(reading, reading.parse(*tokenizer));
     // These are not read, but still belong to the model directory.
-    for (const char* name : {"vocab.json", "merges.txt", "vocab.txt", "added_tokens.json"}) {
+    for (const char* name : {"vocab.json", "merges.txt", "vocab.txt", "sentencepiece.bpe.model", "added_tokens.json"}) {
       if (place.read_others) reading.take_file(place.directory / name, name);
     }
   } else {
@@ -123,11 +134,11 @@ void read_files(TokenizerReading& reading, const Place& place) {
   json config = take_json(reading, place, "special_tokens_map.json").value_or(json::object());
   if (const auto own = take_json(reading, place, "tokenizer_config.json")) config.update(*own);
   if (!config.is_object()) reading.refuse("a tokenizer configuration is not an object", config.type_name(), "{...}");
-  if (std::holds_alternative<BpeOptions>(reading.definition.model)) {
-    read_bpe_config(reading, config);
-  } else {
-    read_word_piece_config(reading, config, tokenizer_class(reading, place, config));
-  }
+  const TokenizerClass rules = tokenizer_class(reading, place, config);
+  if (std::holds_alternative<BpeOptions>(reading.definition.model)) read_bpe_config(reading, config);
+  if (std::holds_alternative<WordPieceOptions>(reading.definition.model))
+    read_word_piece_config(reading, config, rules);
+  if (std::holds_alternative<UnigramOptions>(reading.definition.model)) read_unigram_config(reading, config, rules);
   read_listed_tokens(reading, config);
   find_special_tokens(reading, config, around);
   for (const auto& [content, id] : added_tokens.items()) {
@@ -136,7 +147,9 @@ void read_files(TokenizerReading& reading, const Place& place) {
     }
   }
   reading.where = model_where;
-  std::holds_alternative<BpeOptions>(reading.definition.model) ? check_bpe(reading) : finish_word_piece(reading);
+  if (std::holds_alternative<BpeOptions>(reading.definition.model)) check_bpe(reading);
+  if (std::holds_alternative<WordPieceOptions>(reading.definition.model)) finish_word_piece(reading);
+  if (std::holds_alternative<UnigramOptions>(reading.definition.model)) check_unigram(reading);
 }
 
 }  // namespace
@@ -221,7 +234,7 @@ void TokenizerReading::put(std::int32_t id, const std::string& token) {
     refuse("two tokens have the same id", fmt::format("{}: \"{}\" and \"{}\"", id, place, token), "one token per id");
   }
   place = token;
-  id_of_.emplace(token, id);
+  id_of_.insert_or_assign(token, id);  // of equal tokens the last counts, as in `tokenizers`
 }
 
 void TokenizerReading::add_token(AddedToken token) {
@@ -231,6 +244,7 @@ void TokenizerReading::add_token(AddedToken token) {
     refuse("an added token's id differs from the vocabulary's",
            fmt::format("\"{}\": {} and {}", token.content, token.id, known), "one id per token");
   }
+  token.outside = known == kNoToken;
   put(token.id, token.content);
   added_.insert(token.content);
   definition.added.push_back(std::move(token));

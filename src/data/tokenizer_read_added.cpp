@@ -23,8 +23,9 @@ AddedToken added_token(const TokenizerReading& reading, std::int32_t id, const j
 
 // Reads a role's token from the config: a string, or an object with flags. A role's token that is not yet an added
 // token becomes one (`transformers` matches it in raw text). Returns kNoToken if the vocabulary lacks it.
-std::int32_t role(TokenizerReading& reading, const json& config, const char* name, const std::string& fallback) {
-  AddedToken token{.content = fallback, .special = true};
+std::int32_t role(TokenizerReading& reading, const json& config, const char* name, const std::string& fallback,
+                  bool lstrip = false) {
+  AddedToken token{.content = fallback, .lstrip = lstrip, .special = true};
   if (const auto entry = config.find(name); entry != config.end() && entry->is_string()) {
     token.content = *entry;
   } else if (entry != config.end() && entry->is_object()) {
@@ -105,7 +106,10 @@ void find_special_tokens(TokenizerReading& reading, const json& config, const Ar
   special.eos = required(reading, config, "sep_token", around.eos.empty() ? usual.eos : around.eos);
   special.pad = required(reading, config, "pad_token", usual.pad);
   special.unk = role(reading, config, "unk_token", usual.unk);
-  special.mask = role(reading, config, "mask_token", usual.mask);
+  // LayoutXLMTokenizer's <mask> swallows the white space before it, unless a file says otherwise.
+  const auto* unigram = std::get_if<UnigramOptions>(&reading.definition.model);
+  special.mask = role(reading, config, "mask_token", usual.mask,
+                      unigram != nullptr && unigram->class_name == "LayoutXLMTokenizer");
   for (const char* name : {"bos_token", "eos_token"}) {
     // BERT has none of its own.
     if (!bert || config.contains(name)) role(reading, config, name, name == std::string("bos_token") ? "<s>" : "</s>");

@@ -16,8 +16,9 @@
 namespace plimsoll {
 
 inline constexpr const char* kOwnTokenizer =
-    "use the tokenizer files that the model was trained with (those of LayoutLMv3, RoBERTa, BERT and LayoutLM are "
-    "supported); presets have their own, without --tokenizer";
+    "use the tokenizer files that the model was trained with (those of LayoutLMv3, RoBERTa, BERT, LayoutLM, "
+    "XLM-RoBERTa "
+    "and LayoutXLM are supported); presets have their own, without --tokenizer";
 inline constexpr const char* kDownloadAgain = "copy or download the model's tokenizer files again";
 
 class TokenizerReading {
@@ -61,6 +62,7 @@ class TokenizerReading {
 // neither names one. from_file: no class changes what tokenizer.json says.
 struct TokenizerClass {
   std::string name{};
+  std::string model_type{};  // of config.json
   bool from_file = false;
 };
 
@@ -81,6 +83,13 @@ void read_word_piece_vocabulary(TokenizerReading& reading, std::string_view line
 void read_word_piece_config(TokenizerReading& reading, const nlohmann::json& config, const TokenizerClass& rules);
 // Refuses a vocabulary without a token for unknown pieces, once the special tokens are known.
 void finish_word_piece(TokenizerReading& reading);
+
+// Unigram (tokenizer_read_unigram.cpp). A model file of SentencePiece is read with the configuration, because this
+// names its first tokens.
+void read_unigram(TokenizerReading& reading, const nlohmann::json& file);
+void read_unigram_config(TokenizerReading& reading, const nlohmann::json& config, const TokenizerClass& rules);
+// Refuses a vocabulary without a token for unknown characters.
+void check_unigram(const TokenizerReading& reading);
 
 // Added and special tokens (tokenizer_read_added.cpp).
 // The tokens that a post-processor puts around a text; empty if it names none.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <span>
 
 #include "data/tokenizer_split.h"
 
@@ -11,10 +10,6 @@ namespace {
 
 constexpr std::size_t kCodePoints = 0x110000;
 
-struct CodePointRun {
-  char32_t first;
-  std::uint8_t value;
-};
 struct LowerRun {
   char32_t first;
   char32_t last;
@@ -30,15 +25,6 @@ constexpr char32_t kFirstLeading = 0x1100, kFirstVowel = 0x1161, kBeforeTrailing
 constexpr char32_t kTrailings = 28, kVowelsAndTrailings = 588;
 
 constexpr char32_t kDottedCapitalI = 0x130;  // the only letter whose lower case has two code points
-
-std::vector<std::uint8_t> spread_runs(std::span<const CodePointRun> runs) {
-  std::vector<std::uint8_t> values(kCodePoints);
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    const std::size_t end = i + 1 < runs.size() ? runs[i + 1].first : kCodePoints;
-    std::fill(values.begin() + runs[i].first, values.begin() + static_cast<std::ptrdiff_t>(end), runs[i].value);
-  }
-  return values;
-}
 
 // An entry of kDecompositions is a code point, the number of its parts, and the parts. A place is that of the number,
 // so it is never 0.
@@ -61,6 +47,18 @@ std::vector<std::int32_t> lower_differences() {
 
 }  // namespace
 
+std::vector<std::uint8_t> spread_runs(std::span<const CodePointRun> runs) {
+  std::vector<std::uint8_t> values(kCodePoints);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const std::size_t end = i + 1 < runs.size() ? runs[i + 1].first : kCodePoints;
+    std::fill(values.begin() + runs[i].first, values.begin() + static_cast<std::ptrdiff_t>(end), runs[i].value);
+  }
+  return values;
+}
+
+bool is_hangul_syllable(char32_t code_point) { return code_point - kFirstSyllable < kSyllables; }
+bool has_trailing(char32_t syllable) { return (syllable - kFirstSyllable) % kTrailings != 0; }
+
 const UnicodeTables& UnicodeTables::instance() {
   static const UnicodeTables tables;
   return tables;
@@ -73,7 +71,7 @@ UnicodeTables::UnicodeTables()
       lower_(lower_differences()) {}
 
 void UnicodeTables::append_parts(char32_t code_point, std::u32string& text) const {
-  if (code_point - kFirstSyllable < kSyllables) {
+  if (is_hangul_syllable(code_point)) {
     const char32_t index = code_point - kFirstSyllable;
     text += kFirstLeading + index / kVowelsAndTrailings;
     text += kFirstVowel + index % kVowelsAndTrailings / kTrailings;

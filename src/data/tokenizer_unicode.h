@@ -11,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,6 +47,18 @@ class CodePointTable {
   std::array<std::uint16_t, 0x1100> block_of_{};
   std::vector<std::array<Value, 256>> blocks_;
 };
+
+// The tables are stored as runs: a run ends where the next begins.
+struct CodePointRun {
+  char32_t first;
+  std::uint8_t value;
+};
+// Returns an entry for every code point.
+std::vector<std::uint8_t> spread_runs(std::span<const CodePointRun> runs);
+
+// A syllable of Hangul is composed by arithmetic, and has no entries in the tables.
+bool is_hangul_syllable(char32_t code_point);
+bool has_trailing(char32_t syllable);  // a consonant behind the vowel
 
 class UnicodeTables {
  public:
