@@ -17,13 +17,16 @@ from random_words import TEXTS, random_words
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "test/data/tokenizers"
 SEED = 11
 COUNT = 700
-NAMES = ["bert", "bert-cased.json"]
+NAMES = ["bert", "bert-cased.json", "xlm-roberta", "unigram.json"]
 CORNER_CASES = [
     "", " ", "\t\u3000", "[CLS]", "x[SEP]y", " [MASK] x", "x \u3000[MASK]", "[mask]", "[[MASK]]", "[MASK][MASK]",
     "TOTAL DUE", "TOTAL  DUE", "total due", "xTOTAL DUEx", "<sum>  y", "<sum>\t\t<sum>", "<SUM>", "##ing", "@@ing", "a##b",
     "x" * 100, "x" * 101, "supercalifragilistic", "total" * 40, "\u00e9" * 100, "\u00e9" * 101, "to\u0301tal\u0316\u0301\u0345",
     "\uac01\u1100\u1161\u11a8", "\u0130\u0131", "\u4e2d\u6587a\u4e2d", "\uf900\U0002f800", "a\u200db", "a\ufffdb", "\u0000", "12.50%",
-    "<s>", "</s>", "<mask>", "x <mask>",
+    "<s>", "</s>", "<mask>", "x <mask>", "<sep>GST", "gst", "Sub Total", "S\u00fcb Total", "Sub  Total", "\u2581a\u2581\u2581b\u2581", " a  b ",
+    "``x``", "[[", "[[[", "\ufb01\u0301", "\u2122\u0301", "\u00a9\u200d\u2122\u0301", "e\u0301e\u0301\u0316e\u0301\u0316\u0317", "\r\n", "a\r\nb",
+    "\u0915\u094d\u0915\u0301", "\u0915\u093c", "\uac00\u0301", "\u1100\u1161\u0301", "\u1100\u0301", "\U0001F1F2\U0001F1FE", "\u0600A\u0301", "AB",
+    "\uff21\uff22", "<unk>", "<unk>\u4e00<unk>", "\u9f98\u9f98a\u9f98", "\u00bd\u3392\u33a5", "x" * 300,
 ]
 
 
@@ -38,7 +41,7 @@ def load(name):
 
 
 def main():
-    texts = TEXTS + ["[CLS]", "[SEP]", "[MASK]", " [MASK]", "[mask]", "TOTAL DUE", "<sum> "]
+    texts = TEXTS + ["[CLS]", "[SEP]", "[MASK]", " [MASK]", "[mask]", "TOTAL DUE", "<sum> ", "Sub Total", "GST", "\u2581"]
     words = CORNER_CASES + script_texts.words() + random_words(COUNT, SEED, longest=8, texts=texts)
     ids = {}
     for name in NAMES:

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/counted.h"
 #include "data/tokenizer_charsmap.h"
 #include "data/tokenizer_reading.h"
 #include "data/tokenizer_sentencepiece.h"
@@ -28,7 +29,7 @@ UnigramOptions& options_of(TokenizerReading& reading) { return std::get<UnigramO
 
 void check_charsmap(const TokenizerReading& reading, const std::string& bytes) {
   if (CharsMap::parse(bytes)) return;
-  reading.refuse("the character map is damaged", fmt::format("{} bytes", bytes.size()),
+  reading.refuse("the character map is damaged", counted(bytes.size(), "byte"),
                  "a precompiled_charsmap of SentencePiece");
 }
 

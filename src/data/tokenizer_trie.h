@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -54,9 +55,16 @@ class PrefixTrie {
  private:
   // Returns 0, the root, if there is no such child.
   std::uint32_t child(std::uint32_t node, unsigned char label) const {
-    const std::uint32_t end = first_child_[node + 1];
-    for (std::uint32_t place = first_child_[node]; place < end; ++place) {
-      if (labels_[place] >= label) return labels_[place] == label ? place : 0;
+    const std::uint32_t begin = first_child_[node], count = first_child_[node + 1] - begin;
+    const unsigned char* const labels = labels_.data() + begin;
+    constexpr std::uint32_t kFew = 6;  // fewer are compared here: a call would take longer
+    if (count > kFew) {
+      const void* const found = std::memchr(labels, label, count);
+      return found == nullptr ? 0
+                              : begin + static_cast<std::uint32_t>(static_cast<const unsigned char*>(found) - labels);
+    }
+    for (std::uint32_t i = 0; i < count; ++i) {
+      if (labels[i] == label) return begin + i;
     }
     return 0;
   }
@@ -64,7 +72,7 @@ class PrefixTrie {
   std::array<std::uint32_t, 256> root_{};   // the root's children by label
   std::vector<std::uint32_t> first_child_;  // a node's children are [first_child_[node], first_child_[node + 1])
   std::vector<std::int32_t> ids_;
-  std::vector<unsigned char> labels_;  // the byte that leads to a node; ascending among siblings
+  std::vector<unsigned char> labels_;  // the byte that leads to a node
 };
 
 }  // namespace plimsoll

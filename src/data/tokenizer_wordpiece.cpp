@@ -56,7 +56,7 @@ WordPiece::WordPiece(const std::vector<std::string>& tokens, const WordPieceOpti
     const std::string normalized = normalize({&raw, 1});
     check(normalized.size() <= 1, "an ASCII character is normalised to at most one");
     if (normalized.empty()) {
-      ascii_[byte] = {AsciiKind::kDropped, '\0'};
+      ascii_[byte] = {AsciiKind::kGone, '\0'};
       continue;
     }
     const std::uint8_t flags = tables.flags(static_cast<unsigned char>(normalized[0]));
@@ -85,7 +85,7 @@ bool WordPiece::encode_ascii(std::string_view text, std::vector<std::int32_t>& i
   };
   for (const char byte : text) {
     const Ascii ascii = ascii_[static_cast<unsigned char>(byte)];
-    if (ascii.kind == AsciiKind::kDropped) continue;
+    if (ascii.kind == AsciiKind::kGone) continue;
     if (ascii.kind != AsciiKind::kLetter) end_piece();
     if (ascii.kind != AsciiKind::kSpace) buffer[length++] = ascii.normalized;
     if (ascii.kind == AsciiKind::kAlone) end_piece();

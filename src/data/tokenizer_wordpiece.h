@@ -31,7 +31,7 @@ class WordPiece : public TokenModel {
   }
 
  private:
-  enum class AsciiKind : std::uint8_t { kDropped, kSpace, kAlone, kLetter };
+  enum class AsciiKind : std::uint8_t { kGone, kSpace, kAlone, kLetter };
   struct Ascii {
     AsciiKind kind;
     char normalized;

@@ -217,7 +217,7 @@ TEST_F(TokenizerFiles, IgnoresPaddingAndTruncation) {
 
 TEST_F(TokenizerFiles, RefusesOtherKindsByName) {
   json file = small_json();
-  for (const char* kind : {"Unigram", "WordLevel"}) {
+  for (const char* kind : {"WordLevel", "Char"}) {
     file["model"] = {{"type", kind}, {"vocab", json::object()}};
     const Problem problem = refusal(file);
     EXPECT_EQ(problem.found, kind);
@@ -237,8 +237,8 @@ TEST_F(TokenizerFiles, RefusesOtherKindsByName) {
 
 TEST_F(TokenizerFiles, RefusesADirectoryWithoutTokenizerSayingWhatLiesThere) {
   EXPECT_EQ(refusal().found, "none of them");
-  write("sentencepiece.bpe.model", "x");
-  EXPECT_THAT(refusal().found, testing::HasSubstr("Unigram"));
+  write("spiece.model", "x");
+  EXPECT_THAT(refusal().found, testing::HasSubstr("SentencePiece"));
   write("vocab.json", "{}");
   EXPECT_EQ(refusal().found, "vocab.json without merges.txt");
   EXPECT_THROW(read_tokenizer_files(directory_ / "no" / "such"), DataError);
