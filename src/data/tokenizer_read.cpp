@@ -115,6 +115,20 @@ TokenizerClass tokenizer_class(const TokenizerReading& reading, const Place& pla
   return rules;
 }
 
+// Returns tokenizer_config.json with what special_tokens_map.json changes in it.
+json read_configuration(TokenizerReading& reading, const Place& place) {
+  const auto take = [&](const char* name) {
+    json found = take_json(reading, place, name).value_or(json::object());
+    if (!found.is_object()) reading.refuse("a tokenizer configuration is not an object", found.type_name(), "{...}");
+    return found;
+  };
+  const json tokens = take("special_tokens_map.json");
+  json config = take("tokenizer_config.json");
+  // Where the configuration lists its tokens with their flags, the older file is only kept.
+  if (!config.contains("added_tokens_decoder")) config.update(tokens);
+  return config;
+}
+
 void read_files(TokenizerReading& reading, const Place& place) {
   const auto tokenizer = reading.take_file(place.tokenizer_json, "tokenizer.json");
   Around around;
@@ -131,9 +145,7 @@ void read_files(TokenizerReading& reading, const Place& place) {
   const json added_tokens =
       (tokenizer ? std::nullopt : take_json(reading, place, "added_tokens.json")).value_or(json::object());
   const std::string model_where = reading.where;
-  json config = take_json(reading, place, "special_tokens_map.json").value_or(json::object());
-  if (const auto own = take_json(reading, place, "tokenizer_config.json")) config.update(*own);
-  if (!config.is_object()) reading.refuse("a tokenizer configuration is not an object", config.type_name(), "{...}");
+  const json config = read_configuration(reading, place);
   const TokenizerClass rules = tokenizer_class(reading, place, config);
   if (std::holds_alternative<BpeOptions>(reading.definition.model)) read_bpe_config(reading, config);
   if (std::holds_alternative<WordPieceOptions>(reading.definition.model))

@@ -142,8 +142,8 @@ TEST_F(TokenizerFiles, VocabularyAndMergesReadWithoutTokenizerJson) {
   EXPECT_EQ(encode("a <mask>"), (Ids{kA, byte_id(' '), kMask}));
   write("special_tokens_map.json", {{"mask_token", {{"content", "<mask>"}, {"lstrip", true}}}});
   EXPECT_EQ(encode("a <mask>"), (Ids{kA, kMask}));
-  write("tokenizer_config.json", {{"mask_token", "<mask>"}});  // tokenizer_config.json overrides it
-  EXPECT_EQ(encode("a <mask>"), (Ids{kA, byte_id(' '), kMask}));
+  write("tokenizer_config.json", {{"mask_token", "<mask>"}});  // special_tokens_map.json overrides it
+  EXPECT_EQ(encode("a <mask>"), (Ids{kA, kMask}));
   write("tokenizer_config.json",
         {{"added_tokens_decoder", {{"263", {{"content", "<mask>"}, {"lstrip", true}, {"rstrip", true}}}}}});
   EXPECT_EQ(encode("a <mask> a"), (Ids{kA, kMask, kA}));
