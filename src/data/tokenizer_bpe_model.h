@@ -1,5 +1,5 @@
-// Byte-level BPE as a model: prepends the space, cuts text into pieces and merges their bytes (tokenizer_split.h,
-// tokenizer_bpe.h). Most words need one look-up.
+// Implements byte-level BPE as a model: prepends the space, cuts text into pieces and merges their bytes
+// (tokenizer_split.h, tokenizer_bpe.h). Most words need one look-up.
 //
 //   const BpeModel model(definition.tokens, std::get<BpeOptions>(definition.model));
 //   model.encode_text("TOTAL", ids);

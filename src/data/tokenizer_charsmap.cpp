@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kWholeClusterBytes = 6;  // clusters of fewer bytes are looked up as a whole
 
-// The fields of a unit of the double array.
+// These functions return the fields of a unit of the double array.
 bool has_leaf(std::uint32_t unit) { return (unit >> 8 & 1) != 0; }
 std::uint32_t value_of(std::uint32_t unit) { return unit & 0x7FFFFFFF; }
 std::uint32_t label_of(std::uint32_t unit) { return unit & 0x800000FF; }

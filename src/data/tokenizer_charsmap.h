@@ -1,5 +1,5 @@
-// A SentencePiece character map, which normalises the text of Unigram tokenizers: a trie of keys in a double array
-// (darts-clone's format), and the texts that replace them.
+// Normalises the text of Unigram tokenizers by a SentencePiece character map. It consists of a trie of keys in a double
+// array (darts-clone's format) and of the texts that replace them.
 //
 //   const std::optional<CharsMap> map = CharsMap::parse(bytes);             // nothing: the bytes are no such map
 //   std::string text = map->normalize("\uFF34\u2122");                     // "TTM", with the rules of nmt_nfkc

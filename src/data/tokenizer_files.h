@@ -1,6 +1,6 @@
-// A tokenizer's definition as data, and its files: Hugging Face's tokenizer.json, or vocab.json + merges.txt
-// (byte-level BPE), or vocab.txt (WordPiece), with tokenizer_config.json, special_tokens_map.json and added_tokens.json
-// beside them.
+// Defines a tokenizer as data, and reads and writes its files: Hugging Face's tokenizer.json, or vocab.json +
+// merges.txt (byte-level BPE), vocab.txt (WordPiece) or sentencepiece.bpe.model (Unigram), with tokenizer_config.json,
+// special_tokens_map.json and added_tokens.json beside them.
 //
 //   TokenizerDefinition definition = read_tokenizer_files("layoutlmv3-base");
 //   write_tokenizer_files(definition, "output/checkpoint-100");
@@ -53,7 +53,7 @@ struct TokenizerFile {
   std::string content{};  // byte for byte
 };
 
-// Byte-level BPE. The tokens are in the alphabet of bytes_to_alphabet, and each byte has one.
+// The options of byte-level BPE. Its tokens are in the alphabet of bytes_to_alphabet, and each byte has one.
 struct BpeOptions {
   std::vector<BpeMerge> merges{};  // best first
   bool add_prefix_space = true;

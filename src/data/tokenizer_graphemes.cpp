@@ -58,8 +58,8 @@ bool joins_hangul(Kind before, Kind after) {
 std::size_t grapheme_end(std::string_view text, std::size_t begin) {
   DecodedChar decoded = decode_utf8(text, begin);
   Grapheme before = grapheme_of(decoded.code_point);
-  bool picture = false;                              // the cluster so far: a picture, then kExtend
-  bool picture_joined = false;                       // … and then a joiner
+  bool picture = false;                              // the cluster is a picture and extending characters so far
+  bool picture_joined = false;                       // a joiner follows these
   enum { kNone, kBegun, kLinked } conjunct = kNone;  // a consonant, then extending characters, one of them a linker
   const auto step = [&](Grapheme next) {
     picture_joined = picture && next.kind == Kind::kJoiner;

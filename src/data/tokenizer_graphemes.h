@@ -1,5 +1,6 @@
-// Grapheme clusters: what a reader takes for one character (a letter with its accents, an emoji of several parts).
-// Unicode Standard Annex 29, with the tables of the library that `tokenizers` uses (tools/make_tokenizer_graphemes.py).
+// Finds grapheme clusters, each of which a reader takes for one character (a letter with its accents, an emoji of
+// several parts), by the rules of Unicode Standard Annex 29 with the tables of the library that `tokenizers` uses
+// (tools/make_tokenizer_graphemes.py).
 //
 //   for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end) end = grapheme_end(text, begin);
 #pragma once

@@ -1,4 +1,4 @@
-// Normalisation of text before it is cut into pieces, as `tokenizers`' BertNormalizer does it for BERT and LayoutLM.
+// Normalises text before it is cut into pieces, as `tokenizers`' BertNormalizer does for BERT and LayoutLM.
 //
 //   const BertNormalization uncased{};
 //   std::string text = normalize_bert("Caf\u00C9\t\u4E2D", uncased);   // "cafe  中 "
@@ -18,7 +18,7 @@ struct BertNormalization {
   friend bool operator==(const BertNormalization&, const BertNormalization&) = default;
 };
 
-// A step of the normalisation of Unigram tokenizers.
+// Unigram tokenizers normalise text in steps of these kinds.
 struct NormalizerStep {
   enum class Kind : std::uint8_t {
     kCharsMap,      // SentencePiece's character map, `text` being its bytes (tokenizer_charsmap.h)

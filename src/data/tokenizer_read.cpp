@@ -37,7 +37,7 @@ constexpr std::size_t kFreeIds = 1024;
                    .remedy = kOwnTokenizer});
 }
 
-// A directory of tokenizer files, or a tokenizer.json alone.
+// Says where the files lie: in a directory, or a tokenizer.json alone.
 struct Place {
   fs::path directory;
   fs::path tokenizer_json;

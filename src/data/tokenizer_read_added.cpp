@@ -49,7 +49,7 @@ std::int32_t required(TokenizerReading& reading, const json& config, const char*
   return id;
 }
 
-// The special tokens of the classes of `transformers`, where no file names them.
+// The classes of `transformers` have these special tokens where no file names them.
 struct UsualTokens {
   const char *bos, *eos, *pad, *unk, *mask;
 };

@@ -95,7 +95,7 @@ void add_piece(TokenizerReading& reading, const std::string& text, double score)
   scores.push_back(score);
 }
 
-// The classes of `transformers`: each makes its own tokenizer of the vocabulary.
+// Sets what the class of `transformers` makes of the vocabulary, whatever else the file says.
 void apply_class(TokenizerReading& reading, const json& config) {
   UnigramOptions& options = options_of(reading);
   options.unknown = kFairseqUnknown;

@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-// The classes of `transformers` that make the same tokenizer as BertTokenizer.
+// These classes of `transformers` make the same tokenizer as BertTokenizer.
 constexpr std::array<std::string_view, 10> kBertClasses = {
     "BertTokenizer",       "LayoutLMTokenizer",    "LayoutLMv2Tokenizer", "DistilBertTokenizer", "ElectraTokenizer",
     "MobileBertTokenizer", "SqueezeBertTokenizer", "ConvBertTokenizer",   "LxmertTokenizer",     "PreTrainedTokenizer"};
@@ -38,7 +38,7 @@ BertNormalization read_normalizer(const TokenizerReading& reading, json normaliz
   return found;
 }
 
-// The whole white space at a line's end, which the library removes from a token.
+// Removes white space of every kind from a line's end, as the library does.
 std::string_view trim_end(std::string_view line) {
   while (!line.empty()) {
     std::size_t begin = line.size() - 1;

@@ -1,5 +1,5 @@
-// What the readers of tokenizer files share: the definition as it grows, its vocabulary, and refusals that name the
-// file. read_tokenizer_files (tokenizer_files.h) goes through them in order; each kind of model has a reader.
+// The readers of tokenizer files share the definition as it grows, its vocabulary, and refusals that name the file.
+// read_tokenizer_files (tokenizer_files.h) goes through them in order; each kind of model has a reader.
 #pragma once
 
 #include <array>
@@ -58,25 +58,25 @@ class TokenizerReading {
   std::size_t listed_ = 0;                 // tokens of the vocabulary
 };
 
-// The class of `transformers` whose rules apply, from tokenizer_config.json or config.json: without "Fast"; empty if
-// neither names one. from_file: no class changes what tokenizer.json says.
+// The rules of a class of `transformers` apply, which tokenizer_config.json or config.json names (here without "Fast");
+// the name is empty if neither does. With from_file no class changes what tokenizer.json says.
 struct TokenizerClass {
   std::string name{};
   std::string model_type{};  // of config.json
   bool from_file = false;
 };
 
-// The type of a section of tokenizer.json; empty if it is null.
+// Returns the type of a section of tokenizer.json; nothing if it is null.
 std::string section_type(const nlohmann::json& section);
 
-// Byte-level BPE (tokenizer_read_bpe.cpp). `file` is the whole of tokenizer.json.
+// tokenizer_read_bpe.cpp reads byte-level BPE. `file` is the whole of tokenizer.json.
 void read_bpe(TokenizerReading& reading, const nlohmann::json& file);
 void read_bpe_merges(TokenizerReading& reading, std::string_view merges_text);
 void read_bpe_config(TokenizerReading& reading, const nlohmann::json& config);
 // Refuses a vocabulary that could not encode every text.
 void check_bpe(const TokenizerReading& reading);
 
-// WordPiece (tokenizer_read_wordpiece.cpp).
+// tokenizer_read_wordpiece.cpp reads WordPiece.
 void read_word_piece(TokenizerReading& reading, const nlohmann::json& file);
 void read_word_piece_vocabulary(TokenizerReading& reading, std::string_view lines);
 // Applies what the class makes of the configuration.
@@ -84,15 +84,15 @@ void read_word_piece_config(TokenizerReading& reading, const nlohmann::json& con
 // Refuses a vocabulary without a token for unknown pieces, once the special tokens are known.
 void finish_word_piece(TokenizerReading& reading);
 
-// Unigram (tokenizer_read_unigram.cpp). A model file of SentencePiece is read with the configuration, because this
+// tokenizer_read_unigram.cpp reads Unigram. A model file of SentencePiece is read with the configuration, because this
 // names its first tokens.
 void read_unigram(TokenizerReading& reading, const nlohmann::json& file);
 void read_unigram_config(TokenizerReading& reading, const nlohmann::json& config, const TokenizerClass& rules);
 // Refuses a vocabulary without a token for unknown characters.
 void check_unigram(const TokenizerReading& reading);
 
-// Added and special tokens (tokenizer_read_added.cpp).
-// The tokens that a post-processor puts around a text; empty if it names none.
+// tokenizer_read_added.cpp reads added and special tokens.
+// A post-processor puts these tokens around a text; they are empty if it names none.
 struct Around {
   std::string bos{}, eos{};
 };

@@ -13,7 +13,7 @@ namespace {
 
 using Type = ProtobufField::Type;
 
-// The numbers of the fields that are read.
+// The fields that are read have these numbers.
 constexpr std::uint32_t kPieces = 1, kTrainerSpec = 2, kNormalizerSpec = 3;
 constexpr std::uint32_t kText = 1, kScore = 2, kKind = 3;
 constexpr std::uint32_t kModelType = 3, kByteFallback = 35;

@@ -1,4 +1,4 @@
-// A prefix tree over bytes: the tokens that a text begins with, in one walk.
+// Finds the tokens that a text begins with in one walk through a prefix tree over bytes.
 //
 //   const PrefixTrie trie({{"in", 1}, {"inv", 2}, {"invoice", 3}});
 //   const TrieMatch match = trie.longest("invoices");                     // id 3, 7 bytes

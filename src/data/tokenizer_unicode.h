@@ -1,5 +1,6 @@
-// What Hugging Face's `tokenizers` knows about each code point when it normalises and splits text: classes, canonical
-// decompositions, combining classes, lower case. tools/make_tokenizer_unicode.py asked the library for the tables.
+// Knows what Hugging Face's `tokenizers` does with each code point when it normalises and splits text: classes,
+// canonical decompositions, combining classes, lower case. tools/make_tokenizer_unicode.py asked the library for the
+// tables.
 //
 //   const UnicodeTables& tables = UnicodeTables::instance();
 //   const bool is_punctuation = (tables.flags(U'!') & kPunctuation) != 0;
@@ -18,7 +19,7 @@
 
 namespace plimsoll {
 
-// The flags of a code point, by what the library does with it.
+// These flags say what the library does with a code point.
 inline constexpr std::uint8_t kDropped = 1;       // clean_text removes it
 inline constexpr std::uint8_t kCleanSpace = 2;    // clean_text makes it U+0020
 inline constexpr std::uint8_t kChinese = 4;       // handle_chinese_chars sets spaces around it
@@ -26,7 +27,7 @@ inline constexpr std::uint8_t kAccent = 8;        // strip_accents removes it
 inline constexpr std::uint8_t kPunctuation = 16;  // it is a piece of its own
 inline constexpr std::uint8_t kWhiteSpace = 32;   // it separates pieces
 
-// A value for every code point: a table of blocks of 256, with equal blocks stored once.
+// Holds a value for every code point in blocks of 256, with equal blocks stored once.
 template <typename Value>
 class CodePointTable {
  public:

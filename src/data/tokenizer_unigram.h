@@ -1,6 +1,6 @@
-// Unigram, the model of XLM-RoBERTa, LayoutXLM and LayoutLMv3 for Chinese: text is normalised, cut at white space, and
-// covered by the tokens whose scores (log probabilities) have the largest sum. Kudo: "Subword Regularization", ACL
-// 2018.
+// Implements Unigram, the model of XLM-RoBERTa, LayoutXLM and LayoutLMv3 for Chinese: text is normalised, cut at white
+// space, and covered by the tokens whose scores (log probabilities) have the largest sum. Kudo: "Subword
+// Regularization", ACL 2018.
 //
 //   const Unigram model(definition.tokens, std::get<UnigramOptions>(definition.model));
 //   model.encode_text("TOTAL", ids);                            // those of "▁TOTAL"

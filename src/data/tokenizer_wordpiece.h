@@ -1,6 +1,6 @@
-// WordPiece, the model of BERT and LayoutLM: text is normalised (tokenizer_normalize.h), cut at white space and around
-// punctuation, and each piece is covered from its front by the longest token that fits; a piece that cannot be covered
-// is unknown as a whole. Wu et al.: "Google's Neural Machine Translation System", 2016.
+// Implements WordPiece, the model of BERT and LayoutLM: text is normalised (tokenizer_normalize.h), cut at white space
+// and around punctuation, and each piece is covered from its front by the longest token that fits; a piece that cannot
+// be covered is unknown as a whole. Wu et al.: "Google's Neural Machine Translation System", 2016.
 //
 //   const WordPiece model(definition.tokens, std::get<WordPieceOptions>(definition.model));
 //   model.encode_text("Invoice-No", ids);                       // invoice, -, no
@@ -20,7 +20,7 @@ class WordPiece : public TokenModel {
  public:
   WordPiece(const std::vector<std::string>& tokens, const WordPieceOptions& options);
 
-  // Words of ASCII take a faster way with the same result.
+  // Encodes words of ASCII in a faster way with the same result.
   void encode_text(std::string_view text, std::vector<std::int32_t>& ids) const override;
   bool normalizes() const override { return true; }
   std::string normalize(std::string_view text) const override { return normalize_bert(text, options_.normalization); }
