@@ -101,14 +101,19 @@ void read_old_files(TokenizerReading& reading, const Place& place) {
 }
 
 TokenizerClass tokenizer_class(const TokenizerReading& reading, const Place& place, const json& config) {
-  TokenizerClass rules{.name = config.value("tokenizer_class", "")};
-  if (rules.name.empty() && place.read_others && fs::exists(place.directory / "config.json")) {
-    const json model = reading.parse(read_text_file(place.directory / "config.json", kFileLimitBytes));
-    const auto text = [&](const char* key) -> std::string {
-      return model.is_object() && model.contains(key) && model[key].is_string() ? model[key].get<std::string>() : "";
-    };
-    rules.name = text("tokenizer_class");
-    rules.model_type = text("model_type");
+  const auto text = [](const json& object, const char* key) -> std::string {
+    return object.is_object() && object.contains(key) && object[key].is_string() ? object[key].get<std::string>() : "";
+  };
+  TokenizerClass rules{.name = text(config, "tokenizer_class")};
+  const fs::path model_config = place.directory / "config.json";
+  if (rules.name.empty() && place.read_others && fs::exists(model_config)) {
+    const json model = parse_json(read_text_file(model_config, kFileLimitBytes), model_config.string());
+    if (model.is_discarded()) {
+      reading.refuse("a model's configuration is not JSON, or is truncated", model_config.string(),
+                     "a complete JSON document");
+    }
+    rules.name = text(model, "tokenizer_class");
+    rules.model_type = text(model, "model_type");
   }
   rules.from_file = !place.read_others || rules.name == "PreTrainedTokenizerFast" || rules.name == "TokenizersBackend";
   if (rules.name.ends_with("Fast")) rules.name.resize(rules.name.size() - std::string_view("Fast").size());
@@ -146,11 +151,13 @@ void read_files(TokenizerReading& reading, const Place& place) {
       (tokenizer ? std::nullopt : take_json(reading, place, "added_tokens.json")).value_or(json::object());
   const std::string model_where = reading.where;
   const json config = read_configuration(reading, place);
-  const TokenizerClass rules = tokenizer_class(reading, place, config);
-  if (std::holds_alternative<BpeOptions>(reading.definition.model)) read_bpe_config(reading, config);
-  if (std::holds_alternative<WordPieceOptions>(reading.definition.model))
-    read_word_piece_config(reading, config, rules);
-  if (std::holds_alternative<UnigramOptions>(reading.definition.model)) read_unigram_config(reading, config, rules);
+  if (std::holds_alternative<BpeOptions>(reading.definition.model)) {
+    read_bpe_config(reading, config);
+  } else {
+    const TokenizerClass rules = tokenizer_class(reading, place, config);
+    const bool word_piece = std::holds_alternative<WordPieceOptions>(reading.definition.model);
+    word_piece ? read_word_piece_config(reading, config, rules) : read_unigram_config(reading, config, rules);
+  }
   read_listed_tokens(reading, config);
   find_special_tokens(reading, config, around);
   for (const auto& [content, id] : added_tokens.items()) {

@@ -242,6 +242,14 @@ TEST_F(WordPieceJson, TheClassDecidesWhetherTheFileIsObeyed) {
   EXPECT_EQ(encode(read(file(), json::object()), "TOTAL"), unknown);
 }
 
+TEST_F(WordPieceJson, AClassThatIsNotSetIsLookedForInTheModelsConfiguration) {
+  folder_.write("config.json", R"({"tokenizer_class": null, "model_type": "bert"})");
+  EXPECT_EQ(encode(read(file(), {{"tokenizer_class", nullptr}}), "total"), Ids{5});
+  folder_.write("config.json", "{");
+  EXPECT_THROW(read(file(), json::object()), DataError);
+  EXPECT_EQ(encode(read(file(), {{"tokenizer_class", "BertTokenizerFast"}}), "total"), Ids{5});
+}
+
 TEST_F(WordPieceJson, ReadsOldFilesWithoutAType) {
   json old = file();
   old["model"].erase("type");
