@@ -1,6 +1,6 @@
 #include "data/tokenizer_bpe_model.h"
 
-#include <algorithm>
+#include <cstring>
 
 #include "base/error.h"
 #include "data/tokenizer_split.h"
@@ -54,7 +54,7 @@ void BpeModel::encode_text(std::string_view text, std::vector<std::int32_t>& ids
   std::array<char, 256> buffer;
   if (text.size() < buffer.size()) {
     buffer[0] = ' ';
-    std::copy(text.begin(), text.end(), buffer.begin() + 1);
+    std::memcpy(buffer.data() + 1, text.data(), text.size());
     return encode_pieces({buffer.data(), text.size() + 1}, ids);
   }
   encode_pieces(std::string(" ").append(text), ids);
