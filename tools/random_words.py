@@ -30,7 +30,7 @@ def draw_char(rng, low, high):
             return chr(code_point)
 
 
-def random_word(rng, longest):
+def random_word(rng, longest, texts):
     kinds = list(RANGES)
     mix = rng.random()
     if mix < 0.35:  # characters of one kind
@@ -41,11 +41,11 @@ def random_word(rng, longest):
     elif mix < 0.85:  # any plane; most of it is unassigned
         sources = [lambda: draw_char(rng, *rng.choice(PLANES))]
     else:  # texts with a special meaning, among others
-        sources = [lambda: rng.choice(TEXTS), lambda: rng.choice(TEXTS),
+        sources = [lambda: rng.choice(texts), lambda: rng.choice(texts),
                    lambda: draw_char(rng, *rng.choice(RANGES[rng.choice(kinds)]))]
     return "".join(rng.choice(sources)() for _ in range(rng.randint(1, longest)))
 
 
-def random_words(count, seed, longest=12):
+def random_words(count, seed, longest=12, texts=TEXTS):
     rng = random.Random(seed)
-    return [random_word(rng, longest) for _ in range(count)]
+    return [random_word(rng, longest, texts) for _ in range(count)]

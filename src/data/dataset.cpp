@@ -53,7 +53,7 @@ Problem page_too_long_problem(const Page& page, std::size_t tokens, const Window
   return {.what = "a page is longer than a window of the model",
           .where = place(page),
           .found = counted(tokens, "token"),
-          .allowed = fmt::format("at most {} ({} less <s> and </s>)", options.content(), options.max_length),
+          .allowed = fmt::format("at most {} ({} less the first and the last token)", options.content(), options.max_length),
           .remedy = "split it into overlapping windows, or truncate it"};
 }
 

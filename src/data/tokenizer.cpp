@@ -7,7 +7,11 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "data/tokenizer_bpe_model.h"
+#include "data/tokenizer_split.h"
+#include "data/tokenizer_unigram.h"
 #include "data/tokenizer_vocabulary.h"
+#include "data/tokenizer_wordpiece.h"
 
 namespace plimsoll {
 namespace {
@@ -15,38 +19,18 @@ namespace {
 constexpr std::uint8_t kNotAscii = 1;
 constexpr std::uint8_t kMayBeginAdded = 2;
 
-BpeRules rules_of(const TokenizerDefinition& definition) {
-  BpeRules rules;
-  rules.byte_ids.fill(kNoToken);
-  for (std::size_t id = 0; id < definition.tokens.size(); ++id) {
-    const std::string& token = definition.tokens[id];
-    const std::string bytes = alphabet_to_bytes(token);
-    if (bytes.size() == 1 && bytes_to_alphabet(bytes) == token) {
-      rules.byte_ids[static_cast<unsigned char>(bytes[0])] = static_cast<std::int32_t>(id);
-    }
+std::unique_ptr<const TokenModel> make_model(const TokenizerDefinition& definition) {
+  if (const auto* options = std::get_if<BpeOptions>(&definition.model)) {
+    return std::make_unique<BpeModel>(definition.tokens, *options);
   }
-  for (const std::int32_t id : rules.byte_ids) check(id != kNoToken, "every byte has a token");
-  rules.merges = definition.merges;
-  return rules;
-}
-
-// Returns the tokens that cutting into pieces and merging, the two slow steps, would leave unchanged. A token need not
-// be one of these just because the vocabulary has it: merging by rank may never produce it.
-PieceTable whole_pieces_of(const TokenizerDefinition& definition, const Bpe& bpe) {
-  PieceTable table(definition.tokens.size());
-  const CharClasses& classes = CharClasses::instance();
-  std::vector<std::int32_t> ids;
-  for (const std::string& token : definition.tokens) {
-    const std::string bytes = alphabet_to_bytes(token);
-    if (bytes.empty() || bytes.size() > PieceTable::kMaxPieceBytes || find_invalid_utf8(bytes) ||
-        piece_end(bytes, 0, classes) != bytes.size()) {
-      continue;
-    }
-    ids.clear();
-    bpe.encode(bytes, ids);
-    if (ids.size() == 1) table.insert(bytes, ids[0]);
+  std::vector<std::string> own = definition.tokens;
+  for (const AddedToken& token : definition.added) {
+    if (token.outside) own[static_cast<std::size_t>(token.id)].clear();
   }
-  return table;
+  if (const auto* options = std::get_if<WordPieceOptions>(&definition.model)) {
+    return std::make_unique<WordPiece>(own, *options);
+  }
+  return std::make_unique<Unigram>(own, std::get<UnigramOptions>(definition.model));
 }
 
 bool is_python_space(char32_t code_point, const CharClasses& classes) {
@@ -85,62 +69,10 @@ std::size_t strip_forward(std::string_view text, std::size_t begin) {
 
 }  // namespace
 
-Tokenizer Tokenizer::from_directory(const std::filesystem::path& path) { return Tokenizer(read_tokenizer_files(path)); }
-
-Tokenizer Tokenizer::embedded() { return Tokenizer(embedded_vocabulary()); }
-
-Tokenizer::Tokenizer(TokenizerDefinition definition)
-    : definition_(std::move(definition)),
-      bpe_(rules_of(definition_)),
-      whole_pieces_(whole_pieces_of(definition_, bpe_)) {
-  for (const AddedToken& token : definition_.added) {
-    check(!token.content.empty(), "an added token has text");
-    AddedMatcher& matcher = added_[token.normalized ? 1 : 0];
-    matcher.tokens.push_back(token);
-    const auto first = static_cast<unsigned char>(token.content[0]);
-    matcher.first_byte[first] = true;
-    byte_flags_[first] |= kMayBeginAdded;
-  }
-  for (AddedMatcher& matcher : added_) {
-    // The longest of the tokens that begin at the same place wins, so it is tried first.
-    std::stable_sort(matcher.tokens.begin(), matcher.tokens.end(),
-                     [](const AddedToken& a, const AddedToken& b) { return a.content.size() > b.content.size(); });
-  }
-  for (std::size_t byte = 0x80; byte < 256; ++byte) byte_flags_[byte] |= kNotAscii;
-  // bpe_ keeps the rules; the list itself is only needed to write a tokenizer that has no files.
-  if (!definition_.files.empty()) definition_.merges = std::vector<BpeMerge>();
-}
-
-void Tokenizer::encode_word(std::string_view word, std::vector<std::int32_t>& ids) const {
-  std::uint8_t flags = 0;
-  for (const char byte : word) flags |= byte_flags_[static_cast<unsigned char>(byte)];
-  if (flags & kNotAscii) {
-    if (const auto position = find_invalid_utf8(word)) throw_invalid_utf8(word, *position);
-  }
-  flags& kMayBeginAdded ? encode_added(word, 0, ids) : encode_text(word, ids);
-}
-
-void Tokenizer::encode_question(std::string_view text, std::vector<std::int32_t>& ids) const {
-  if (const auto position = find_invalid_utf8(text)) throw_invalid_utf8(text, *position);
-  const CharClasses& classes = CharClasses::instance();
-  std::size_t begin = 0;
-  for (std::size_t position = 0; position < text.size();) {
-    const DecodedChar decoded = decode_utf8(text, position);
-    const std::size_t next = position + decoded.length;
-    if (is_python_space(decoded.code_point, classes)) {
-      encode_word(text.substr(begin, position - begin), ids);
-      begin = next;
-    }
-    position = next;
-  }
-  encode_word(text.substr(begin), ids);
-}
-
-// Pass 0 looks for the added tokens that are matched in raw text. Pass 1 looks in the rest for those that are matched
-// in normalised text (the same text here, as there is no normaliser). The stretches between are ordinary text.
-void Tokenizer::encode_added(std::string_view text, std::size_t pass, std::vector<std::int32_t>& ids) const {
-  if (pass == added_.size()) return encode_text(text, ids);
-  const AddedMatcher& matcher = added_[pass];
+// Appends the ids of the matcher's tokens in `text`, and calls `between` with each stretch of text around them.
+template <typename Between>
+void Tokenizer::encode_around(const AddedMatcher& matcher, std::string_view text, std::vector<std::int32_t>& ids,
+                              const Between& between) {
   std::size_t done = 0;  // text before it has been encoded
   for (std::size_t position = 0; position < text.size();) {
     const AddedToken* found = nullptr;
@@ -159,39 +91,96 @@ void Tokenizer::encode_added(std::string_view text, std::size_t pass, std::vecto
     position = end;
     if (found->lstrip) begin = strip_back(text, std::min(done, begin), begin);
     if (found->rstrip) end = strip_forward(text, end);
-    if (done < begin) encode_added(text.substr(done, begin - done), pass + 1, ids);
+    if (done < begin) between(text.substr(done, begin - done));
     ids.push_back(found->id);
     done = end;
   }
-  if (done < text.size()) encode_added(text.substr(done), pass + 1, ids);
+  if (done < text.size()) between(text.substr(done));
 }
 
-// Encodes a stretch without added tokens: prepends the space, then cuts and merges.
-void Tokenizer::encode_text(std::string_view text, std::vector<std::int32_t>& ids) const {
-  if (text.empty()) return;
-  if (!definition_.add_prefix_space || text[0] == ' ') return encode_pieces(text, ids);
-  std::array<char, 256> buffer;
-  if (text.size() < buffer.size()) {
-    buffer[0] = ' ';
-    std::copy(text.begin(), text.end(), buffer.begin() + 1);
-    return encode_pieces({buffer.data(), text.size() + 1}, ids);
+Tokenizer Tokenizer::from_directory(const std::filesystem::path& path) { return Tokenizer(read_tokenizer_files(path)); }
+
+Tokenizer Tokenizer::embedded() { return Tokenizer(embedded_vocabulary()); }
+
+Tokenizer::Tokenizer(TokenizerDefinition definition)
+    : definition_(std::move(definition)), model_(make_model(definition_)) {
+  add_matchers();
+  // The model keeps the rules; the lists themselves are only needed to write a tokenizer that has no files.
+  if (auto* bpe = std::get_if<BpeOptions>(&definition_.model); bpe != nullptr && !definition_.files.empty()) {
+    bpe->merges = std::vector<BpeMerge>();
   }
-  encode_pieces(std::string(" ").append(text), ids);
+  if (auto* unigram = std::get_if<UnigramOptions>(&definition_.model)) {
+    unigram->scores = std::vector<double>();
+    unigram->normalization.clear();
+  }
 }
 
-void Tokenizer::encode_pieces(std::string_view text, std::vector<std::int32_t>& ids) const {
-  if (const std::int32_t id = whole_pieces_.find(text); id != kNoToken) {
-    ids.push_back(id);
-    return;
+void Tokenizer::add_matchers() {
+  for (const AddedToken& token : definition_.added) {
+    AddedMatcher& matcher = added_[token.normalized ? 1 : 0];
+    matcher.tokens.push_back(token);
+    std::string& content = matcher.tokens.back().content;
+    if (token.normalized && model_->normalizes()) content = model_->normalize(content);
+    if (content.empty()) {
+      throw DataError({.what = "an added token has no text that could be found",
+                       .where = "tokenizer",
+                       .found = fmt::format("\"{}\", nothing after normalisation", token.content),
+                       .allowed = "text that is left when it is normalised",
+                       .remedy = "set \"normalized\" of this token to false in the tokenizer's files"});
+    }
+    const auto first = static_cast<unsigned char>(content[0]);
+    matcher.first_byte[first] = true;
+    byte_flags_[first] |= kMayBeginAdded;
   }
+  for (AddedMatcher& matcher : added_) {
+    // The longest of the tokens that begin at the same place wins, so it is tried first.
+    std::stable_sort(matcher.tokens.begin(), matcher.tokens.end(),
+                     [](const AddedToken& a, const AddedToken& b) { return a.content.size() > b.content.size(); });
+  }
+  for (std::size_t byte = 0x80; byte < 256; ++byte) byte_flags_[byte] |= kNotAscii;
+  if (model_->normalizes() && !added_[1].tokens.empty()) {
+    // Any character may become the first one of such a token.
+    for (std::uint8_t& flags : byte_flags_) flags |= kMayBeginAdded;
+  }
+}
+
+void Tokenizer::encode_word(std::string_view word, std::vector<std::int32_t>& ids) const {
+  std::uint8_t flags = 0;
+  for (const char byte : word) flags |= byte_flags_[static_cast<unsigned char>(byte)];
+  if (flags & kNotAscii) {
+    if (const auto position = find_invalid_utf8(word)) throw_invalid_utf8(word, *position);
+  }
+  (flags & kMayBeginAdded) != 0 ? encode_raw(word, ids) : model_->encode_text(word, ids);
+}
+
+void Tokenizer::encode_question(std::string_view text, std::vector<std::int32_t>& ids) const {
+  if (const auto position = find_invalid_utf8(text)) throw_invalid_utf8(text, *position);
   const CharClasses& classes = CharClasses::instance();
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = piece_end(text, begin, classes);
-    const std::string_view piece = text.substr(begin, end - begin);
-    const std::int32_t id = whole_pieces_.find(piece);
-    id != kNoToken ? ids.push_back(id) : bpe_.encode(piece, ids);
-    begin = end;
+  std::size_t begin = 0;
+  for (std::size_t position = 0; position < text.size();) {
+    const DecodedChar decoded = decode_utf8(text, position);
+    const std::size_t next = position + decoded.length;
+    if (is_python_space(decoded.code_point, classes)) {
+      encode_word(text.substr(begin, position - begin), ids);
+      begin = next;
+    }
+    position = next;
   }
+  encode_word(text.substr(begin), ids);
+}
+
+void Tokenizer::encode_raw(std::string_view text, std::vector<std::int32_t>& ids) const {
+  encode_around(added_[0], text, ids, [&](std::string_view between) { encode_between_raw(between, ids); });
+}
+
+// Encodes a stretch between the added tokens that are matched in raw text.
+void Tokenizer::encode_between_raw(std::string_view text, std::vector<std::int32_t>& ids) const {
+  if (added_[1].tokens.empty()) return model_->encode_text(text, ids);
+  const auto encode = [&](std::string_view normalized) {
+    encode_around(added_[1], normalized, ids,
+                  [&](std::string_view between) { model_->encode_normalized(between, ids); });
+  };
+  model_->normalizes() ? encode(model_->normalize(text)) : encode(text);
 }
 
 std::string_view Tokenizer::id_to_token(std::int32_t id) const {
@@ -211,7 +200,7 @@ std::string Tokenizer::decode(std::span<const std::int32_t> ids, bool keep_speci
     const auto added = std::find_if(definition_.added.begin(), definition_.added.end(),
                                     [&](const AddedToken& other) { return other.id == id; });
     if (added == definition_.added.end()) {
-      text += alphabet_to_bytes(token);
+      model_->append_text(token, text);
     } else if (keep_special || !added->special) {
       text += added->content;
     }
@@ -233,8 +222,8 @@ std::uint64_t Tokenizer::fingerprint() const {
 }
 
 std::size_t Tokenizer::memory_bytes() const {
-  std::size_t bytes = bpe_.memory_bytes() + whole_pieces_.memory_bytes() +
-                      definition_.merges.capacity() * sizeof(BpeMerge) +
+  const auto* bpe = std::get_if<BpeOptions>(&definition_.model);
+  std::size_t bytes = model_->memory_bytes() + (bpe == nullptr ? 0 : bpe->merges.capacity() * sizeof(BpeMerge)) +
                       definition_.tokens.capacity() * sizeof(std::string);
   for (const std::string& token : definition_.tokens) {
     if (token.capacity() > std::string().capacity()) bytes += token.capacity() + 1;

@@ -1,4 +1,5 @@
-// Encodes words as byte-level BPE ids, the same as Hugging Face's `tokenizers` for RoBERTa and LayoutLMv3.
+// Encodes words as ids, the same as Hugging Face's `tokenizers`: byte-level BPE (RoBERTa, LayoutLMv3), WordPiece (BERT,
+// LayoutLM) or Unigram (XLM-RoBERTa, LayoutXLM).
 //
 //   const Tokenizer tokenizer = Tokenizer::from_directory("layoutlmv3-base");   // or Tokenizer::embedded()
 //   std::vector<std::int32_t> ids;
@@ -9,35 +10,37 @@
 // encoding keeps no cache, so memory does not grow with the data.
 //
 // How a word becomes ids, in order (the same pipeline as in `tokenizers`, with all its special cases):
-//   1. text of an added token anywhere in the word ("</s>", "<mask>") becomes that token; one with `lstrip` (RoBERTa's
-//      <mask>) also swallows the white space before it,
-//   2. each stretch of text between gets a space in front, unless it begins with U+0020 (add_prefix_space),
-//   3. the GPT-2 pattern cuts it into pieces (tokenizer_split.h),
-//   4. each piece's bytes are merged by rank (tokenizer_bpe.h).
-// So a word that is only white space yields tokens (a space or more), and only the empty word yields none.
+//   1. text of an added token anywhere in the word ("</s>", "[MASK]") becomes that token; one with `lstrip` (RoBERTa's
+//      <mask>) also swallows the white space before it; some are looked for after the text is normalised,
+//   2. each stretch of text between goes to the model: BPE puts a space in front, cuts it by GPT-2's pattern and merges
+//      each piece's bytes by rank (tokenizer_bpe_model.h); WordPiece normalises it, cuts it around punctuation and
+//      covers each piece with the longest tokens (tokenizer_wordpiece.h); Unigram normalises it and covers it with the
+//      likeliest tokens (tokenizer_unigram.h).
+// So with BPE a word that is only white space yields tokens, and only the empty word yields none; with the others white
+// space and control characters yield none.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "data/tokenizer_bpe.h"
 #include "data/tokenizer_files.h"
-#include "data/tokenizer_split.h"
+#include "data/tokenizer_model.h"
 
 namespace plimsoll {
 
 class Tokenizer {
  public:
-  // Reads tokenizer.json, or else vocab.json + merges.txt, from a model directory, with tokenizer_config.json and
-  // special_tokens_map.json where they lie beside it. `path` may also be a tokenizer.json itself.
-  // Throws DataError: no such file, torn or inconsistent content, or a tokenizer of another kind (WordPiece, Unigram,
-  // ...).
+  // Reads tokenizer.json, or else vocab.json + merges.txt, vocab.txt or sentencepiece.bpe.model, from a model
+  // directory, with tokenizer_config.json and special_tokens_map.json where they lie beside it. `path` may also be a
+  // tokenizer.json itself. Throws DataError: no such file, torn or inconsistent content, or a tokenizer of another
+  // kind.
   static Tokenizer from_directory(const std::filesystem::path& path);
 
   // Returns the project's own vocabulary of 8,000 entries, compiled in, with RoBERTa's numbering: <s> 0, <pad> 1, </s>
@@ -51,7 +54,7 @@ class Tokenizer {
   void encode_word(std::string_view word, std::vector<std::int32_t>& ids) const;
 
   // Appends the ids of a question as LayoutLMv3's tokenizer takes it beside a page: it is split at white space by
-  // Python's str.split, then each word is encoded alone. A pair is laid out as <s> question </s></s> words </s>.
+  // Python's str.split, then each word is encoded alone.
   void encode_question(std::string_view text, std::vector<std::int32_t>& ids) const;
 
   const SpecialTokens& special() const { return definition_.special; }
@@ -63,8 +66,9 @@ class Tokenizer {
   std::string_view id_to_token(std::int32_t id) const;
 
   // Returns the bytes that the ids stand for (a token may hold part of a character, so this need not be UTF-8). Special
-  // tokens are left out unless `keep_special`. decode(encode_word(w)) == " " + w for every w that begins with no space
-  // and holds no added token's text.
+  // tokens are left out unless `keep_special`. With BPE, decode(encode_word(w)) == " " + w for every w that begins with
+  // no space and holds no added token's text; with WordPiece, pieces are joined, and a space stands before each; with
+  // Unigram, spaces stand where the replacement stood.
   std::string decode(std::span<const std::int32_t> ids, bool keep_special = false) const;
 
   // Writes files that `transformers` loads with the same ids. A tokenizer read from files is written back byte for
@@ -81,14 +85,15 @@ class Tokenizer {
     std::vector<AddedToken> tokens;
     std::array<bool, 256> first_byte{};
   };
-  void encode_added(std::string_view text, std::size_t pass, std::vector<std::int32_t>& ids) const;
-  void encode_text(std::string_view text, std::vector<std::int32_t>& ids) const;
-  void encode_pieces(std::string_view text, std::vector<std::int32_t>& ids) const;
+  template <typename Between>
+  static void encode_around(const AddedMatcher& matcher, std::string_view text, std::vector<std::int32_t>& ids,
+                            const Between& between);
+  void add_matchers();
+  void encode_raw(std::string_view text, std::vector<std::int32_t>& ids) const;
+  void encode_between_raw(std::string_view text, std::vector<std::int32_t>& ids) const;
 
   TokenizerDefinition definition_;
-  Bpe bpe_;
-  // Pieces that become one token; they need a single look-up and no merging.
-  PieceTable whole_pieces_;
+  std::unique_ptr<const TokenModel> model_;
   // There are two passes, as in `tokenizers`: tokens matched in raw text first, then those matched in normalised text.
   std::array<AddedMatcher, 2> added_;
   // Flags for each byte of a word: 1 = not ASCII, 2 = may begin an added token. A word without flags is encoded fast.

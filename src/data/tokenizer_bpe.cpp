@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <limits>
 #include <queue>
 
@@ -18,7 +17,6 @@ constexpr std::uint32_t kNoRank = std::numeric_limits<std::uint32_t>::max();
 constexpr std::uint64_t kFreeSlot = std::numeric_limits<std::uint64_t>::max();
 // A slot holds two ids and a rank.
 constexpr int kIdBits = 21, kRankBits = 22;
-constexpr int kPieceIdBits = 24;
 // Above this length a heap is faster than the quadratic scan.
 constexpr std::size_t kShortPieceBytes = 64;
 
@@ -26,19 +24,9 @@ constexpr std::uint64_t pair_key(std::int32_t left, std::int32_t right) {
   return std::uint64_t{static_cast<std::uint32_t>(left)} << kIdBits | static_cast<std::uint32_t>(right);
 }
 
-// Fibonacci hashing takes the high bits of a product with 2^64 / golden ratio.
-constexpr std::uint64_t spread(std::uint64_t key) { return key * 0x9E3779B97F4A7C15U; }
-
 // Returns the power of two that keeps a table of `count` entries at most half full, and the shift that indexes it.
 std::size_t table_size(std::size_t count) { return std::bit_ceil(std::max<std::size_t>(16, 2 * count)); }
 int table_shift(std::size_t size) { return 64 - std::countr_zero(size); }
-
-template <typename T>
-std::uint64_t load(const char* bytes) {
-  T value;
-  std::memcpy(&value, bytes, sizeof value);
-  return value;
-}
 
 }  // namespace
 
@@ -164,36 +152,6 @@ void Bpe::encode_long(std::string_view piece, std::vector<std::int32_t>& ids) co
 PieceTable::PieceTable(std::size_t expected_pieces)
     : slots_(table_size(expected_pieces)), shift_(table_shift(slots_.size())) {}
 
-// Loads of fixed widths may overlap, where they agree; a copy of a variable length would cost a call.
-PieceTable::Slot PieceTable::key_of(std::string_view piece) {
-  const char* const bytes = piece.data();
-  const std::size_t length = piece.size();
-  const auto byte = [bytes](std::size_t i) { return std::uint64_t{static_cast<unsigned char>(bytes[i])} << 8 * i; };
-  Slot key;
-  if (length >= 8) {
-    key.head = load<std::uint64_t>(bytes);
-    if (length > 8) {
-      key.tail = static_cast<std::uint32_t>(load<std::uint64_t>(bytes + length - 8) >> 8 * (16 - length));
-    }
-  } else if (length >= 4) {
-    key.head = load<std::uint32_t>(bytes) | load<std::uint32_t>(bytes + length - 4) << 8 * (length - 4);
-  } else {
-    key.head = byte(0) | byte(length / 2) | byte(length - 1);
-  }
-  key.value = static_cast<std::uint32_t>(length) << kPieceIdBits;
-  return key;
-}
-
-std::size_t PieceTable::slot_of(const Slot& key) const {
-  std::size_t slot = spread(spread(key.head) ^ key.tail ^ key.value) >> shift_;
-  for (;; slot = (slot + 1) & (slots_.size() - 1)) {
-    const Slot& entry = slots_[slot];
-    if (entry.value == 0) return slot;
-    if (entry.head == key.head && entry.tail == key.tail && ((entry.value ^ key.value) >> kPieceIdBits) == 0)
-      return slot;
-  }
-}
-
 void PieceTable::insert(std::string_view piece, std::int32_t id) {
   check(!piece.empty() && piece.size() <= kMaxPieceBytes, "a piece of 1 to 12 bytes");
   check(id >= 0 && id >> kPieceIdBits == 0, "an id of 24 bits");
@@ -201,12 +159,6 @@ void PieceTable::insert(std::string_view piece, std::int32_t id) {
   const std::size_t slot = slot_of(key);
   key.value |= static_cast<std::uint32_t>(id);
   slots_[slot] = key;
-}
-
-std::int32_t PieceTable::find(std::string_view piece) const {
-  if (piece.empty() || piece.size() > kMaxPieceBytes) return kNoToken;
-  const Slot& entry = slots_[slot_of(key_of(piece))];
-  return entry.value == 0 ? kNoToken : static_cast<std::int32_t>(entry.value & ((1U << kPieceIdBits) - 1));
 }
 
 }  // namespace plimsoll

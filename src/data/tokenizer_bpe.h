@@ -11,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string_view>
 #include <vector>
 
@@ -18,6 +19,9 @@ namespace plimsoll {
 
 // Stands for no token.
 inline constexpr std::int32_t kNoToken = -1;
+
+// Fibonacci hashing takes the high bits of a product with 2^64 / golden ratio.
+inline constexpr std::uint64_t spread(std::uint64_t key) { return key * 0x9E3779B97F4A7C15U; }
 
 struct BpeMerge {
   std::int32_t left;
@@ -56,7 +60,8 @@ class Bpe {
   int shift_ = 0;                          // 64 - log2(slots)
 };
 
-// Maps pieces of 1 to 12 bytes to their token: most words need one look-up, in one cache line.
+// Maps pieces of 1 to 12 bytes to their token: most words need one look-up, in one cache line. `find` stands in this
+// header because a call would cost as much as the look-up.
 class PieceTable {
  public:
   static constexpr std::size_t kMaxPieceBytes = 12;
@@ -70,11 +75,18 @@ class PieceTable {
   std::size_t memory_bytes() const { return slots_.size() * sizeof(Slot); }
 
  private:
+  static constexpr int kPieceIdBits = 24;
   struct alignas(16) Slot {
     std::uint64_t head = 0;  // the piece's bytes, padded with zeros
     std::uint32_t tail = 0;
     std::uint32_t value = 0;  // length << 24 | id; 0 = free
   };
+  template <typename T>
+  static std::uint64_t load(const char* bytes) {
+    T value;
+    std::memcpy(&value, bytes, sizeof value);
+    return value;
+  }
   // Returns the piece's slot, without the id.
   static Slot key_of(std::string_view piece);
   std::size_t slot_of(const Slot& key) const;
@@ -82,5 +94,41 @@ class PieceTable {
   std::vector<Slot> slots_;
   int shift_ = 0;
 };
+
+// Loads of fixed widths may overlap, where they agree; a copy of a variable length would cost a call.
+inline PieceTable::Slot PieceTable::key_of(std::string_view piece) {
+  const char* const bytes = piece.data();
+  const std::size_t length = piece.size();
+  const auto byte = [bytes](std::size_t i) { return std::uint64_t{static_cast<unsigned char>(bytes[i])} << 8 * i; };
+  Slot key;
+  if (length >= 8) {
+    key.head = load<std::uint64_t>(bytes);
+    if (length > 8) {
+      key.tail = static_cast<std::uint32_t>(load<std::uint64_t>(bytes + length - 8) >> 8 * (16 - length));
+    }
+  } else if (length >= 4) {
+    key.head = load<std::uint32_t>(bytes) | load<std::uint32_t>(bytes + length - 4) << 8 * (length - 4);
+  } else {
+    key.head = byte(0) | byte(length / 2) | byte(length - 1);
+  }
+  key.value = static_cast<std::uint32_t>(length) << kPieceIdBits;
+  return key;
+}
+
+inline std::size_t PieceTable::slot_of(const Slot& key) const {
+  std::size_t slot = spread(spread(key.head) ^ key.tail ^ key.value) >> shift_;
+  for (;; slot = (slot + 1) & (slots_.size() - 1)) {
+    const Slot& entry = slots_[slot];
+    if (entry.value == 0) return slot;
+    if (entry.head == key.head && entry.tail == key.tail && ((entry.value ^ key.value) >> kPieceIdBits) == 0)
+      return slot;
+  }
+}
+
+inline std::int32_t PieceTable::find(std::string_view piece) const {
+  if (piece.empty() || piece.size() > kMaxPieceBytes) return kNoToken;
+  const Slot& entry = slots_[slot_of(key_of(piece))];
+  return entry.value == 0 ? kNoToken : static_cast<std::int32_t>(entry.value & ((1U << kPieceIdBits) - 1));
+}
 
 }  // namespace plimsoll

@@ -36,11 +36,9 @@ constexpr std::array<std::int16_t, kAlphabetEnd> kByteOf = [] {
   return bytes;
 }();
 
-std::string_view token_text(const TokenizerDefinition& definition, std::int32_t id) {
-  return id == kNoToken ? std::string_view{} : std::string_view(definition.tokens[static_cast<std::size_t>(id)]);
-}
-
+// Only byte-level BPE is ever written without having been read: the embedded vocabulary is of that kind.
 std::string make_tokenizer_json(const TokenizerDefinition& definition) {
+  const BpeOptions& options = std::get<BpeOptions>(definition.model);
   const SpecialTokens& special = definition.special;
   ordered_json added = ordered_json::array();
   for (const AddedToken& token : definition.added) {
@@ -60,11 +58,11 @@ std::string make_tokenizer_json(const TokenizerDefinition& definition) {
     }
   }
   ordered_json merges = ordered_json::array();
-  for (const BpeMerge& merge : definition.merges) {
+  for (const BpeMerge& merge : options.merges) {
     merges.push_back({token_text(definition, merge.left), token_text(definition, merge.right)});
   }
   const ordered_json byte_level = {{"type", "ByteLevel"},
-                                   {"add_prefix_space", definition.add_prefix_space},
+                                   {"add_prefix_space", options.add_prefix_space},
                                    {"trim_offsets", true},
                                    {"use_regex", true}};
   const ordered_json file = {{"version", "1.0"},
@@ -78,7 +76,7 @@ std::string make_tokenizer_json(const TokenizerDefinition& definition) {
                                {"sep", ordered_json::array({token_text(definition, special.eos), special.eos})},
                                {"cls", ordered_json::array({token_text(definition, special.bos), special.bos})},
                                {"trim_offsets", true},
-                               {"add_prefix_space", definition.add_prefix_space}}},
+                               {"add_prefix_space", options.add_prefix_space}}},
                              {"decoder", byte_level},
                              {"model",
                               {{"type", "BPE"},
@@ -94,30 +92,70 @@ std::string make_tokenizer_json(const TokenizerDefinition& definition) {
   return file.dump(1) + "\n";
 }
 
-std::string make_tokenizer_config(const TokenizerDefinition& definition) {
+ordered_json bpe_config(const TokenizerDefinition& definition, const BpeOptions& options) {
   const SpecialTokens& special = definition.special;
   const ordered_json no_box = {0, 0, 0, 0};
-  ordered_json config = {{"add_prefix_space", definition.add_prefix_space},
-                         {"bos_token", token_text(definition, special.bos)},
-                         {"cls_token", token_text(definition, special.bos)},
-                         {"cls_token_box", no_box},
-                         {"eos_token", token_text(definition, special.eos)},
-                         {"errors", "replace"},
-                         {"model_max_length", 512},
-                         {"only_label_first_subword", true},
-                         {"pad_token", token_text(definition, special.pad)},
-                         {"pad_token_box", no_box},
-                         {"pad_token_label", -100},
-                         {"processor_class", "LayoutLMv3Processor"},
-                         {"sep_token", token_text(definition, special.eos)},
-                         {"sep_token_box", no_box},
-                         {"tokenizer_class", "LayoutLMv3Tokenizer"}};
+  return {{"add_prefix_space", options.add_prefix_space},
+          {"bos_token", token_text(definition, special.bos)},
+          {"cls_token", token_text(definition, special.bos)},
+          {"cls_token_box", no_box},
+          {"eos_token", token_text(definition, special.eos)},
+          {"errors", "replace"},
+          {"model_max_length", 512},
+          {"only_label_first_subword", true},
+          {"pad_token", token_text(definition, special.pad)},
+          {"pad_token_box", no_box},
+          {"pad_token_label", -100},
+          {"processor_class", "LayoutLMv3Processor"},
+          {"sep_token", token_text(definition, special.eos)},
+          {"sep_token_box", no_box},
+          {"tokenizer_class", "LayoutLMv3Tokenizer"}};
+}
+
+ordered_json word_piece_config(const TokenizerDefinition& definition, const WordPieceOptions& options) {
+  const SpecialTokens& special = definition.special;
+  const BertNormalization& normalization = options.normalization;
+  return {{"cls_token", token_text(definition, special.bos)},
+          {"do_lower_case", normalization.lowercase},
+          {"model_max_length", 512},
+          {"pad_token", token_text(definition, special.pad)},
+          {"sep_token", token_text(definition, special.eos)},
+          {"strip_accents", normalization.strip_accents},
+          {"tokenize_chinese_chars", normalization.handle_chinese_chars},
+          {"tokenizer_class", options.from_file ? "PreTrainedTokenizerFast" : "BertTokenizer"}};
+}
+
+ordered_json unigram_config(const TokenizerDefinition& definition, const UnigramOptions& options) {
+  const SpecialTokens& special = definition.special;
+  return {{"add_prefix_space", options.prepend},
+          {"cls_token", token_text(definition, special.bos)},
+          {"model_max_length", 512},
+          {"pad_token", token_text(definition, special.pad)},
+          {"sep_token", token_text(definition, special.eos)},
+          {"tokenizer_class", options.class_name}};
+}
+
+ordered_json config_of(const TokenizerDefinition& definition) {
+  if (const auto* options = std::get_if<WordPieceOptions>(&definition.model)) {
+    return word_piece_config(definition, *options);
+  }
+  if (const auto* options = std::get_if<UnigramOptions>(&definition.model)) return unigram_config(definition, *options);
+  return bpe_config(definition, std::get<BpeOptions>(definition.model));
+}
+
+std::string make_tokenizer_config(const TokenizerDefinition& definition) {
+  const SpecialTokens& special = definition.special;
+  ordered_json config = config_of(definition);
   if (special.unk != kNoToken) config["unk_token"] = token_text(definition, special.unk);
   if (special.mask != kNoToken) config["mask_token"] = token_text(definition, special.mask);
   return config.dump(2) + "\n";
 }
 
 }  // namespace
+
+std::string_view token_text(const TokenizerDefinition& definition, std::int32_t id) {
+  return id == kNoToken ? std::string_view{} : std::string_view(definition.tokens[static_cast<std::size_t>(id)]);
+}
 
 std::string bytes_to_alphabet(std::string_view bytes) {
   std::string text;

@@ -1,13 +1,18 @@
-// A tokenizer's definition as data, and its files: Hugging Face's tokenizer.json, or vocab.json + merges.txt, with
-// tokenizer_config.json, special_tokens_map.json and added_tokens.json beside them.
+// Defines a tokenizer as data, and reads and writes its files: Hugging Face's tokenizer.json, or vocab.json +
+// merges.txt (byte-level BPE), vocab.txt (WordPiece) or sentencepiece.bpe.model (Unigram), with tokenizer_config.json,
+// special_tokens_map.json and added_tokens.json beside them.
 //
 //   TokenizerDefinition definition = read_tokenizer_files("layoutlmv3-base");
 //   write_tokenizer_files(definition, "output/checkpoint-100");
 //
-// Files are read as `transformers` 5.17 reads them for LayoutLMv3Tokenizer, which is not always what they seem to say:
-// add_prefix_space comes from tokenizer_config.json, else it is true, whatever the pre_tokenizer section holds; padding
-// and truncation sections are ignored; a special token that no file lists as an added token is matched without
-// swallowing white space.
+// Files are read as `transformers` 5.17 reads them, which is not always what they seem to say. For LayoutLMv3Tokenizer,
+// add_prefix_space comes from tokenizer_config.json, else it is true, whatever the pre_tokenizer section holds. For
+// BertTokenizer, do_lower_case, strip_accents and tokenize_chinese_chars come from there, else they have that class's
+// defaults, whatever the normalizer section holds; a warning says where the two differ. XLMRobertaTokenizer and
+// LayoutXLMTokenizer take tokenizer.json's vocabulary (the former its character map too) and fix the rest. Only if
+// tokenizer_config.json names PreTrainedTokenizerFast or TokenizersBackend does tokenizer.json decide. Padding and
+// truncation sections are ignored; a special token that no file lists as an added token is matched without swallowing
+// white space.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +20,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "data/tokenizer_bpe.h"
+#include "data/tokenizer_normalize.h"
 #include "formats/checksums.h"
 
 namespace plimsoll {
@@ -30,14 +37,15 @@ struct AddedToken {
   bool rstrip = false;      // swallows white space after it
   bool normalized = false;  // matched in the second pass
   bool special = false;     // left out of decoded text
+  bool outside = false;     // the model's own vocabulary lacks it
 };
 
 struct SpecialTokens {
-  std::int32_t bos = kNoToken;   // <s>, in front of a page
-  std::int32_t pad = kNoToken;   // <pad>
-  std::int32_t eos = kNoToken;   // </s>, behind a page and twice between a question and a page
-  std::int32_t unk = kNoToken;   // <unk>; may be kNoToken: bytes are never unknown
-  std::int32_t mask = kNoToken;  // <mask>; may be kNoToken
+  std::int32_t bos = kNoToken;   // <s> or [CLS], in front of a page
+  std::int32_t pad = kNoToken;   // <pad> or [PAD]
+  std::int32_t eos = kNoToken;   // </s> or [SEP], behind a page
+  std::int32_t unk = kNoToken;   // <unk> or [UNK]; may be kNoToken: bytes are never unknown
+  std::int32_t mask = kNoToken;  // <mask> or [MASK]; may be kNoToken
 };
 
 struct TokenizerFile {
@@ -45,15 +53,41 @@ struct TokenizerFile {
   std::string content{};  // byte for byte
 };
 
-struct TokenizerDefinition {
-  std::vector<std::string>
-      tokens{};  // by id, including one for each byte, in the alphabet of bytes_to_alphabet; empty where an id is free
+// The options of byte-level BPE. Its tokens are in the alphabet of bytes_to_alphabet, and each byte has one.
+struct BpeOptions {
   std::vector<BpeMerge> merges{};  // best first
+  bool add_prefix_space = true;
+};
+
+struct WordPieceOptions {
+  std::int32_t unknown = kNoToken;       // the token of a piece that no tokens cover
+  std::string continuing_prefix = "##";  // in front of tokens that do not begin a piece
+  std::size_t max_word_chars = 100;      // longer pieces are unknown
+  bool from_file = false;                // tokenizer.json decides these, not a class of `transformers`
+  BertNormalization normalization{};
+};
+
+struct UnigramOptions {
+  std::vector<double> scores{};     // by id, of the vocabulary without added tokens
+  std::int32_t unknown = kNoToken;  // the token of characters that no token covers
+  std::vector<NormalizerStep> normalization{};
+  bool split_white_space = true;       // text is cut at white space, which is lost
+  std::string replacement = "\u2581";  // stands for a space, and in front of each word
+  bool prepend = true;                 // it is set in front of a word that has none there
+  bool split = true;                   // words are cut before each
+  std::string class_name{};            // of `transformers`, whose rules these are
+};
+
+struct TokenizerDefinition {
+  std::vector<std::string> tokens{};  // by id; empty where an id is free
+  std::variant<BpeOptions, WordPieceOptions, UnigramOptions> model{};
   std::vector<AddedToken> added{};
   SpecialTokens special{};
-  bool add_prefix_space = true;
   std::vector<TokenizerFile> files{};  // as read; empty if the tokenizer came from no files
 };
+
+// Returns the token's text as the vocabulary spells it; nothing for kNoToken.
+std::string_view token_text(const TokenizerDefinition& definition, std::int32_t id);
 
 // Spells bytes in the byte-level alphabet: each byte is one printable character (space is Ġ, newline Ċ), so that tokens
 // can stand in JSON. 0x21-0x7E, 0xA1-0xAC and 0xAE-0xFF stand for themselves, the others for U+0100 onwards in order.
@@ -65,7 +99,7 @@ std::string alphabet_to_bytes(std::string_view text);
 TokenizerDefinition read_tokenizer_files(const std::filesystem::path& path);
 
 // Returns the files to write for this tokenizer: those it was read from, or else a tokenizer.json made here; if there
-// is no tokenizer_config.json, one that makes `transformers` choose LayoutLMv3Tokenizer is added.
+// is no tokenizer_config.json, one is added that makes `transformers` choose the class that it was read for.
 std::vector<TokenizerFile> tokenizer_files(const TokenizerDefinition& definition);
 FileSums write_tokenizer_files(const TokenizerDefinition& definition, const std::filesystem::path& directory);
 

@@ -17,6 +17,7 @@ constexpr std::string_view kEmbeddedMerges =
 
 TokenizerDefinition vocabulary_from_merges(std::string_view merges) {
   TokenizerDefinition definition;
+  std::vector<BpeMerge>& kept = std::get<BpeOptions>(definition.model).merges;
   std::unordered_map<std::string, std::int32_t> id_of;
   const auto add = [&](std::string token) {
     const auto [entry, fresh] = id_of.emplace(token, static_cast<std::int32_t>(definition.tokens.size()));
@@ -49,7 +50,7 @@ TokenizerDefinition vocabulary_from_merges(std::string_view merges) {
     check(space != std::string_view::npos, "a merge is two entries with a space between");
     const std::string_view left = line.substr(0, space), right = line.substr(space + 1);
     const BpeMerge merge{find(left), find(right), add(std::string(left).append(right))};
-    definition.merges.push_back(merge);
+    kept.push_back(merge);
   }
   definition.special.mask = add_special("<mask>", true);
   return definition;

@@ -12,11 +12,12 @@ namespace plimsoll {
 WordEncoder word_encoder(std::shared_ptr<const Tokenizer> tokenizer) {
   const SpecialTokens& special = tokenizer->special();
   if (special.bos == kNoToken || special.pad == kNoToken || special.eos == kNoToken) {
-    throw DataError({.what = "a tokenizer lacks a token that every page needs",
-                     .where = "tokenizer",
-                     .found = fmt::format("<s>: {}, <pad>: {}, </s>: {}", special.bos, special.pad, special.eos),
-                     .allowed = "an id for each of <s>, <pad> and </s>",
-                     .remedy = "use the tokenizer that belongs to the model"});
+    throw DataError(
+        {.what = "a tokenizer lacks a token that every page needs",
+         .where = "tokenizer",
+         .found = fmt::format("first token: {}, padding: {}, last token: {}", special.bos, special.pad, special.eos),
+         .allowed = "an id for each: <s>, <pad> and </s>, or [CLS], [PAD] and [SEP]",
+         .remedy = "use the tokenizer that belongs to the model"});
   }
   return {.encode = [tokenizer = std::move(tokenizer)](
                         std::string_view word, std::vector<std::int32_t>& ids) { tokenizer->encode_word(word, ids); },
@@ -28,11 +29,12 @@ WordEncoder word_encoder(std::shared_ptr<const Tokenizer> tokenizer) {
 void validate(const WindowOptions& options) {
   constexpr int kLongest = 65535;
   if (options.max_length < 3 || options.max_length > kLongest) {
-    throw UsageError({.what = "a window cannot have that many tokens",
-                      .where = "--max-length",
-                      .found = fmt::format("{}", options.max_length),
-                      .allowed = fmt::format("3 to {} (<s>, </s> and at least one token)", kLongest),
-                      .remedy = "LayoutLMv3 was pretrained with 512"});
+    throw UsageError(
+        {.what = "a window cannot have that many tokens",
+         .where = "--max-length",
+         .found = fmt::format("{}", options.max_length),
+         .allowed = fmt::format("3 to {} (the first and the last token and at least one between)", kLongest),
+         .remedy = "LayoutLMv3 was pretrained with 512"});
   }
   if (options.stride < 0 || options.stride >= options.content()) {
     throw UsageError({.what = "windows cannot overlap by that much",

@@ -1,4 +1,5 @@
-// Cuts a page's tokens into overlapping windows that fit the model, <s> tokens </s>, without losing a word.
+// Cuts a page's tokens into overlapping windows that fit the model, <s> tokens </s> (with BERT [CLS] tokens [SEP]),
+// without losing a word.
 //
 // Windows begin and end between words if a word fits into one, so a word's first token (which carries its label) always
 // stands beside the rest of it. Only a word longer than a whole window is cut.

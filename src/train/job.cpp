@@ -68,7 +68,7 @@ WindowOptions window_options(const DataRequest& request, const EncoderFacts& fac
          .where = "--max-length",
          .found = fmt::format("{}", length),
          .allowed = fmt::format(
-             "{} (<s>, </s> and a token) to {} (max_position_embeddings{})", kLeast, most,
+             "{} (the first and the last token and one between) to {} (max_position_embeddings{})", kLeast, most,
              facts.token.first_position > 0 ? fmt::format(" {} less the padding position", facts.positions) : ""),
          .remedy = fmt::format("pass --max-length {}; longer pages become several windows", std::min(kUsual, most))});
   }

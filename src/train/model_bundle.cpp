@@ -144,7 +144,8 @@ ModelBundle open_model_at(const std::string& model, const std::string& tokenizer
                      });
     return own ? model : model_place(bundle.base).string();
   };
-  const std::string words = tokenizer.empty() ? with({"tokenizer.json", "vocab.json"}) : tokenizer;
+  const std::string words =
+      tokenizer.empty() ? with({"tokenizer.json", "vocab.json", "vocab.txt", "sentencepiece.bpe.model"}) : tokenizer;
   bundle.tokenizer = std::make_shared<Tokenizer>(Tokenizer::from_directory(words));
   check_tokenizer(bundle, words);
   const std::int64_t size = bundle.facts().image.size;

@@ -27,9 +27,18 @@ constexpr const char* kAside = "earlier";  // in the work folder, while entries 
 constexpr std::array kRunFiles = {"metrics.jsonl", "order.jsonl", "plan.json", "summary.json", "args.json"};
 constexpr std::array kWeights = {"model.safetensors", "adapter_model.safetensors", "pytorch_model.bin"};
 // As Hugging Face names them: a directory that an older version wrote has no list of its own.
-constexpr std::array kModelFiles = {
-    "config.json", "adapter_config.json",     "tokenizer.json",    "tokenizer_config.json",    "vocab.json",
-    "merges.txt",  "special_tokens_map.json", "added_tokens.json", "preprocessor_config.json", "processor_config.json"};
+constexpr std::array kModelFiles = {"config.json",
+                                    "adapter_config.json",
+                                    "tokenizer.json",
+                                    "tokenizer_config.json",
+                                    "vocab.json",
+                                    "merges.txt",
+                                    "vocab.txt",
+                                    "sentencepiece.bpe.model",
+                                    "special_tokens_map.json",
+                                    "added_tokens.json",
+                                    "preprocessor_config.json",
+                                    "processor_config.json"};
 
 [[noreturn]] void throw_error(std::string what, const fs::path& path, const std::error_code& error) {
   throw EnvironmentError({.what = std::move(what),

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/philox.h"
 #include "data/tokenizer.h"
+#include "data/tokenizer_split.h"
 #include "data/tokenizer_vocabulary.h"
 
 namespace plimsoll {
@@ -80,7 +81,7 @@ TEST(EmbeddedVocabulary, IsWellFormed) {
   EXPECT_EQ(std::set<std::string>(vocabulary.tokens.begin(), vocabulary.tokens.end()).size(), 8000U);
   // Encoding the bytes of a merged entry gives that entry, so every entry is useful.
   const Tokenizer tokenizer = Tokenizer::embedded();
-  for (const BpeMerge& merge : vocabulary.merges) {
+  for (const BpeMerge& merge : std::get<BpeOptions>(vocabulary.model).merges) {
     const std::string bytes = tokenizer.decode(std::vector{merge.result});
     if (bytes[0] != ' ' || find_invalid_utf8(bytes)) continue;
     std::vector<std::int32_t> ids;

@@ -39,10 +39,19 @@
 #include "data/tensor_checks.h"
 #include "data/tokenizer.h"
 #include "data/tokenizer_bpe.h"
+#include "data/tokenizer_bpe_model.h"
+#include "data/tokenizer_charsmap.h"
 #include "data/tokenizer_files.h"
+#include "data/tokenizer_graphemes.h"
+#include "data/tokenizer_normalize.h"
+#include "data/tokenizer_sentencepiece.h"
 #include "data/tokenizer_split.h"
 #include "data/tokenizer_train.h"
+#include "data/tokenizer_trie.h"
+#include "data/tokenizer_unicode.h"
+#include "data/tokenizer_unigram.h"
 #include "data/tokenizer_vocabulary.h"
+#include "data/tokenizer_wordpiece.h"
 #include "examples/use.h"
 
 namespace plimsoll::examples {
@@ -158,6 +167,42 @@ void of_tokenizer() {
 
 void of_tokenizer_bpe(const std::array<std::int32_t, 256>& byte_ids, std::vector<std::int32_t>& ids) {
 #include "data/tokenizer_bpe.h.inc"
+}
+
+void of_tokenizer_bpe_model(const TokenizerDefinition& definition, std::vector<std::int32_t>& ids) {
+#include "data/tokenizer_bpe_model.h.inc"
+}
+
+void of_tokenizer_charsmap(std::string_view bytes) {
+#include "data/tokenizer_charsmap.h.inc"
+}
+
+void of_tokenizer_graphemes(std::string_view text) {
+#include "data/tokenizer_graphemes.h.inc"
+}
+
+void of_tokenizer_sentencepiece(std::string_view bytes) {
+#include "data/tokenizer_sentencepiece.h.inc"
+}
+
+void of_tokenizer_unigram(const TokenizerDefinition& definition, std::vector<std::int32_t>& ids) {
+#include "data/tokenizer_unigram.h.inc"
+}
+
+void of_tokenizer_normalize() {
+#include "data/tokenizer_normalize.h.inc"
+}
+
+void of_tokenizer_trie() {
+#include "data/tokenizer_trie.h.inc"
+}
+
+void of_tokenizer_unicode() {
+#include "data/tokenizer_unicode.h.inc"
+}
+
+void of_tokenizer_wordpiece(const TokenizerDefinition& definition, std::vector<std::int32_t>& ids) {
+#include "data/tokenizer_wordpiece.h.inc"
 }
 
 void of_tokenizer_files() {

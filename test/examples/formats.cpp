@@ -11,11 +11,13 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "formats/base64.h"
 #include "formats/checksums.h"
 #include "formats/json.h"
 #include "formats/little_endian.h"
 #include "formats/npy.h"
 #include "formats/pickle.h"
+#include "formats/protobuf.h"
 #include "formats/safetensors.h"
 #include "formats/tensor_source.h"
 #include "formats/torch_pickle.h"
@@ -25,6 +27,10 @@
 namespace plimsoll::examples {
 
 namespace fs = std::filesystem;
+
+void of_base64() {
+#include "formats/base64.h.inc"
+}
 
 void of_checksums(const fs::path& directory, std::string_view text) {
 #include "formats/checksums.h.inc"
@@ -45,6 +51,10 @@ void of_npy() {
 
 void of_pickle(std::span<const std::byte> bytes) {
 #include "formats/pickle.h.inc"
+}
+
+void of_protobuf(std::string_view bytes, std::vector<std::string>& pieces) {
+#include "formats/protobuf.h.inc"
 }
 
 void of_safetensors(const fs::path& path, std::span<const std::byte> weight_bytes,

@@ -21,11 +21,14 @@ void log(std::string_view input);     // doctor LOG
 void npy(std::string_view input);
 void npz(std::string_view input);
 void safetensors(std::string_view input);
-void shard_index(std::string_view input);   // model.safetensors.index.json
-void snapshot(std::string_view input);      // doctor --snapshot
-void tokenizer(std::string_view input);     // tokenizer.json, and the files beside it after form feeds
-void torch_bin(std::string_view input);     // the whole archive of torch.save
-void torch_pickle(std::string_view input);  // the pickle in a valid archive of this kind
+void sentencepiece(std::string_view input);  // sentencepiece.bpe.model
+void shard_index(std::string_view input);    // model.safetensors.index.json
+void snapshot(std::string_view input);       // doctor --snapshot
+void tokenizer(std::string_view input);      // tokenizer.json, and the files beside it after form feeds
+void torch_bin(std::string_view input);      // the whole archive of torch.save
+void torch_pickle(std::string_view input);   // the pickle in a valid archive of this kind
+void unigram(std::string_view input);  // tokenizer.json of a Unigram model, and tokenizer_config.json after a form feed
+void vocab_txt(std::string_view input);  // vocab.txt, and the files beside it after form feeds
 
 struct Named {
   const char* name;
@@ -38,11 +41,14 @@ inline constexpr Named kTargets[] = {{"config", config},
                                      {"npy", npy},
                                      {"npz", npz},
                                      {"safetensors", safetensors},
+                                     {"sentencepiece", sentencepiece},
                                      {"shard_index", shard_index},
                                      {"snapshot", snapshot},
                                      {"tokenizer", tokenizer},
                                      {"torch_bin", torch_bin},
-                                     {"torch_pickle", torch_pickle}};
+                                     {"torch_pickle", torch_pickle},
+                                     {"unigram", unigram},
+                                     {"vocab_txt", vocab_txt}};
 
 // Runs `parse`, which may refuse its bytes.
 template <typename Parse>

@@ -1,0 +1,36 @@
+// A Tokenizer asks its model (byte-level BPE, WordPiece or Unigram) for the ids of the text between added tokens.
+//
+// Invariant: a model is immutable, and its members may be called from any number of threads at once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plimsoll {
+
+class TokenModel {
+ public:
+  TokenModel() = default;
+  TokenModel(const TokenModel&) = delete;
+  TokenModel& operator=(const TokenModel&) = delete;
+  virtual ~TokenModel() = default;
+
+  // Appends the ids of valid UTF-8 without an added token: normalises it, cuts it into pieces and encodes each.
+  virtual void encode_text(std::string_view text, std::vector<std::int32_t>& ids) const = 0;
+
+  // These are the two steps of encode_text, between which some added tokens are looked for.
+  virtual bool normalizes() const = 0;  // false: `normalize` returns its argument
+  virtual std::string normalize(std::string_view text) const = 0;
+  virtual void encode_normalized(std::string_view text, std::vector<std::int32_t>& ids) const = 0;
+
+  // Appends the text that a token stands for; a token that begins a word has a space in front.
+  virtual void append_text(std::string_view token, std::string& text) const = 0;
+
+  // Returns the bytes that the model holds on the heap.
+  virtual std::size_t memory_bytes() const = 0;
+};
+
+}  // namespace plimsoll

@@ -1,0 +1,131 @@
+// Reads added tokens, and finds the special ones by their roles.
+#include <fmt/format.h>
+
+#include "data/tokenizer_reading.h"
+
+namespace plimsoll {
+namespace {
+
+using nlohmann::json;
+
+AddedToken added_token(const TokenizerReading& reading, std::int32_t id, const json& token) {
+  if (token.value("single_word", false)) {
+    reading.refuse("an added token matches whole words only", token.at("content").get<std::string>(),
+                   "\"single_word\": false", "set single_word to false in the tokenizer's files");
+  }
+  return {.id = id,
+          .content = token.at("content"),
+          .lstrip = token.value("lstrip", false),
+          .rstrip = token.value("rstrip", false),
+          .normalized = token.value("normalized", true),
+          .special = token.value("special", false)};
+}
+
+// Reads a role's token from the config: a string, or an object with flags. A role's token that is not yet an added
+// token becomes one (`transformers` matches it in raw text). Returns kNoToken if the vocabulary lacks it.
+std::int32_t role(TokenizerReading& reading, const json& config, const char* name, const std::string& fallback,
+                  bool lstrip = false) {
+  AddedToken token{.content = fallback, .lstrip = lstrip, .special = true};
+  if (const auto entry = config.find(name); entry != config.end() && entry->is_string()) {
+    token.content = *entry;
+  } else if (entry != config.end() && entry->is_object()) {
+    token.content = entry->at("content");
+    token.lstrip = entry->value("lstrip", false);
+    token.rstrip = entry->value("rstrip", false);
+    token.normalized = entry->value("normalized", false);
+  }
+  token.id = reading.find(token.content);
+  if (token.id != kNoToken && !reading.is_added(token.content)) reading.add_token(token);
+  return token.id;
+}
+
+std::int32_t required(TokenizerReading& reading, const json& config, const char* name, const std::string& fallback) {
+  const std::int32_t id = role(reading, config, name, fallback);
+  if (id == kNoToken) {
+    reading.refuse("the vocabulary lacks a special token", fmt::format("no token for {}", name),
+                   fmt::format("{} as \"{}\"", name, fallback),
+                   "set it in tokenizer_config.json, or use the tokenizer of the model");
+  }
+  return id;
+}
+
+// The classes of `transformers` have these special tokens where no file names them.
+struct UsualTokens {
+  const char *bos, *eos, *pad, *unk, *mask;
+};
+constexpr UsualTokens kRobertas = {"<s>", "</s>", "<pad>", "<unk>", "<mask>"};
+constexpr UsualTokens kBerts = {"[CLS]", "[SEP]", "[PAD]", "[UNK]", "[MASK]"};
+
+}  // namespace
+
+Around read_post_processor(const json& processor) {
+  Around around;
+  std::vector<json> processors = {processor};
+  if (section_type(processor) == "Sequence") processors = processor.at("processors").get<std::vector<json>>();
+  for (const json& one : processors) {
+    if (section_type(one) == "RobertaProcessing" || section_type(one) == "BertProcessing") {
+      around.bos = one.at("cls").at(0);
+      around.eos = one.at("sep").at(0);
+    } else if (section_type(one) == "TemplateProcessing") {
+      for (const json& part : one.at("single")) {
+        const auto token = part.find("SpecialToken");
+        if (token == part.end()) continue;
+        (around.bos.empty() ? around.bos : around.eos) = token->at("id");
+      }
+    }
+  }
+  return around;
+}
+
+void read_added_tokens(TokenizerReading& reading, const json& tokens) {
+  if (!tokens.is_array() && !tokens.is_null()) {
+    reading.refuse("the added tokens are not a list", tokens.dump().substr(0, 40),
+                   R"("added_tokens": [{"id": 0, …}, …])");
+  }
+  for (const json& token : tokens) {
+    reading.add_token(added_token(reading, reading.small_id(token.at("id")), token));
+  }
+}
+
+void read_listed_tokens(TokenizerReading& reading, const json& config) {
+  const json decoder = config.value("added_tokens_decoder", json::object());
+  if (!decoder.empty()) reading.forget_added();
+  for (const auto& [id, token] : decoder.items()) {
+    if (id.empty() || id.size() > 7 || id.find_first_not_of("0123456789") != std::string::npos) {
+      reading.refuse("added_tokens_decoder has a key that is not an id", id, "a whole number");
+    }
+    reading.add_token(added_token(reading, std::stoi(id), token));
+  }
+}
+
+void find_special_tokens(TokenizerReading& reading, const json& config, const Around& around) {
+  const bool bert = std::holds_alternative<WordPieceOptions>(reading.definition.model);
+  const UsualTokens& usual = bert ? kBerts : kRobertas;
+  SpecialTokens& special = reading.definition.special;
+  special.bos = required(reading, config, "cls_token", around.bos.empty() ? usual.bos : around.bos);
+  special.eos = required(reading, config, "sep_token", around.eos.empty() ? usual.eos : around.eos);
+  special.pad = required(reading, config, "pad_token", usual.pad);
+  special.unk = role(reading, config, "unk_token", usual.unk);
+  // LayoutXLMTokenizer's <mask> swallows the white space before it, unless a file says otherwise.
+  const auto* unigram = std::get_if<UnigramOptions>(&reading.definition.model);
+  special.mask = role(reading, config, "mask_token", usual.mask,
+                      unigram != nullptr && unigram->class_name == "LayoutXLMTokenizer");
+  for (const char* name : {"bos_token", "eos_token"}) {
+    // BERT has none of its own.
+    if (!bert || config.contains(name)) role(reading, config, name, name == std::string("bos_token") ? "<s>" : "</s>");
+  }
+  for (const char* name : {"additional_special_tokens", "extra_special_tokens"}) {
+    const auto list = config.find(name);
+    if (list == config.end() || !list->is_array()) continue;
+    for (const json& entry : *list) {
+      AddedToken token = entry.is_string() ? AddedToken{.content = entry} : added_token(reading, kNoToken, entry);
+      if (reading.is_added(token.content)) continue;
+      token.special = true;
+      token.id = reading.find(token.content);
+      if (token.id == kNoToken) token.id = static_cast<std::int32_t>(reading.definition.tokens.size());
+      reading.add_token(std::move(token));
+    }
+  }
+}
+
+}  // namespace plimsoll

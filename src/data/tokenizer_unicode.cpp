@@ -1,0 +1,135 @@
+#include "data/tokenizer_unicode.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "data/tokenizer_split.h"
+
+namespace plimsoll {
+namespace {
+
+constexpr std::size_t kCodePoints = 0x110000;
+
+struct LowerRun {
+  char32_t first;
+  char32_t last;
+  char32_t step;
+  std::int32_t difference;
+};
+
+#include "data/tokenizer_unicode.inc"
+
+// Hangul syllables are decomposed by arithmetic (The Unicode Standard, section 3.12).
+constexpr char32_t kFirstSyllable = 0xAC00, kSyllables = 11172;
+constexpr char32_t kFirstLeading = 0x1100, kFirstVowel = 0x1161, kBeforeTrailing = 0x11A7;
+constexpr char32_t kTrailings = 28, kVowelsAndTrailings = 588;
+
+constexpr char32_t kDottedCapitalI = 0x130;  // the only letter whose lower case has two code points
+
+// An entry of kDecompositions is a code point, the number of its parts, and the parts. A place is that of the number,
+// so it is never 0.
+std::vector<std::uint16_t> decomposition_places() {
+  std::vector<std::uint16_t> places(kCodePoints);
+  for (std::size_t place = 0; place < std::size(kDecompositions); place += 2 + kDecompositions[place + 1]) {
+    places[kDecompositions[place]] = static_cast<std::uint16_t>(place + 1);
+  }
+  return places;
+}
+static_assert(std::size(kDecompositions) < 0xFFFF);
+
+std::vector<std::int32_t> lower_differences() {
+  std::vector<std::int32_t> differences(kCodePoints);
+  for (const LowerRun& run : kLowerRuns) {
+    for (char32_t letter = run.first; letter <= run.last; letter += run.step) differences[letter] = run.difference;
+  }
+  return differences;
+}
+
+}  // namespace
+
+std::vector<std::uint8_t> spread_runs(std::span<const CodePointRun> runs) {
+  std::vector<std::uint8_t> values(kCodePoints);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const std::size_t end = i + 1 < runs.size() ? runs[i + 1].first : kCodePoints;
+    std::fill(values.begin() + runs[i].first, values.begin() + static_cast<std::ptrdiff_t>(end), runs[i].value);
+  }
+  return values;
+}
+
+bool is_hangul_syllable(char32_t code_point) { return code_point - kFirstSyllable < kSyllables; }
+bool has_trailing(char32_t syllable) { return (syllable - kFirstSyllable) % kTrailings != 0; }
+
+const UnicodeTables& UnicodeTables::instance() {
+  static const UnicodeTables tables;
+  return tables;
+}
+
+UnicodeTables::UnicodeTables()
+    : flags_(spread_runs(kFlagRuns)),
+      combining_(spread_runs(kCombiningRuns)),
+      decomposition_(decomposition_places()),
+      lower_(lower_differences()) {}
+
+void UnicodeTables::append_parts(char32_t code_point, std::u32string& text) const {
+  if (is_hangul_syllable(code_point)) {
+    const char32_t index = code_point - kFirstSyllable;
+    text += kFirstLeading + index / kVowelsAndTrailings;
+    text += kFirstVowel + index % kVowelsAndTrailings / kTrailings;
+    if (index % kTrailings != 0) text += kBeforeTrailing + index % kTrailings;
+    return;
+  }
+  const std::size_t place = decomposition_[code_point];
+  if (place == 0) {
+    text += code_point;
+  } else {
+    text.append(&kDecompositions[place + 1], kDecompositions[place]);
+  }
+}
+
+std::u32string UnicodeTables::decompose(const std::u32string& text) const {
+  std::u32string parts;
+  for (const char32_t code_point : text) append_parts(code_point, parts);
+  for (std::size_t begin = 0; begin < parts.size();) {
+    std::size_t end = begin;
+    while (end < parts.size() && combining_[parts[end]] != 0) ++end;
+    std::stable_sort(parts.begin() + static_cast<std::ptrdiff_t>(begin),
+                     parts.begin() + static_cast<std::ptrdiff_t>(end),
+                     [this](char32_t a, char32_t b) { return combining_[a] < combining_[b]; });
+    begin = end + 1;
+  }
+  return parts;
+}
+
+void UnicodeTables::append_lower(char32_t code_point, std::u32string& text) const {
+  if (code_point == kDottedCapitalI) {
+    text += U"i\u0307";
+  } else {
+    text += static_cast<char32_t>(static_cast<std::int32_t>(code_point) + lower_[code_point]);
+  }
+}
+
+void append_utf32(std::string_view text, std::u32string& code_points) {
+  for (std::size_t position = 0; position < text.size();) {
+    const DecodedChar decoded = decode_utf8(text, position);
+    code_points += decoded.code_point;
+    position += decoded.length;
+  }
+}
+
+void append_utf8(char32_t code_point, std::string& text) {
+  const auto byte = [&](char32_t value) { text += static_cast<char>(value); };
+  if (code_point < 0x80) return byte(code_point);
+  if (code_point < 0x800) {
+    byte(0xC0 | code_point >> 6);
+  } else if (code_point < 0x10000) {
+    byte(0xE0 | code_point >> 12);
+    byte(0x80 | (code_point >> 6 & 0x3F));
+  } else {
+    byte(0xF0 | code_point >> 18);
+    byte(0x80 | (code_point >> 12 & 0x3F));
+    byte(0x80 | (code_point >> 6 & 0x3F));
+  }
+  byte(0x80 | (code_point & 0x3F));
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,14 @@
+// Decodes base64 with padding (RFC 4648), the way bytes stand in JSON.
+//
+//   const std::optional<std::string> bytes = decode_base64("UExJTVNPTEw=");   // nothing: it is not base64
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace plimsoll {
+
+std::optional<std::string> decode_base64(std::string_view text);
+
+}  // namespace plimsoll

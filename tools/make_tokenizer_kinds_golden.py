@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""Writes test/data/tokenizers/golden.json: words with the ids that `transformers` and `tokenizers` give them by each of
+the test vocabularies beside it. To be made again whenever tools/make_test_vocabularies.py has made those again.
+
+    python tools/make_tokenizer_kinds_golden.py
+"""
+
+import json
+import pathlib
+
+import tokenizers
+import transformers
+
+import script_texts
+from random_words import TEXTS, random_words
+
+FOLDER = pathlib.Path(__file__).resolve().parent.parent / "test/data/tokenizers"
+SEED = 11
+COUNT = 700
+NAMES = ["bert", "bert-cased.json", "xlm-roberta", "unigram.json"]
+CORNER_CASES = [
+    "", " ", "\t\u3000", "[CLS]", "x[SEP]y", " [MASK] x", "x \u3000[MASK]", "[mask]", "[[MASK]]", "[MASK][MASK]",
+    "TOTAL DUE", "TOTAL  DUE", "total due", "xTOTAL DUEx", "<sum>  y", "<sum>\t\t<sum>", "<SUM>", "##ing", "@@ing", "a##b",
+    "x" * 100, "x" * 101, "supercalifragilistic", "total" * 40, "\u00e9" * 100, "\u00e9" * 101, "to\u0301tal\u0316\u0301\u0345",
+    "\uac01\u1100\u1161\u11a8", "\u0130\u0131", "\u4e2d\u6587a\u4e2d", "\uf900\U0002f800", "a\u200db", "a\ufffdb", "\u0000", "12.50%",
+    "<s>", "</s>", "<mask>", "x <mask>", "<sep>GST", "gst", "Sub Total", "S\u00fcb Total", "Sub  Total", "\u2581a\u2581\u2581b\u2581", " a  b ",
+    "``x``", "[[", "[[[", "\ufb01\u0301", "\u2122\u0301", "\u00a9\u200d\u2122\u0301", "e\u0301e\u0301\u0316e\u0301\u0316\u0317", "\r\n", "a\r\nb",
+    "\u0915\u094d\u0915\u0301", "\u0915\u093c", "\uac00\u0301", "\u1100\u1161\u0301", "\u1100\u0301", "\U0001F1F2\U0001F1FE", "\u0600A\u0301", "AB",
+    "\uff21\uff22", "<unk>", "<unk>\u4e00<unk>", "\u9f98\u9f98a\u9f98", "\u00bd\u3392\u33a5", "x" * 300,
+]
+
+
+def load(name):
+    if name.endswith(".json"):
+        backend = tokenizers.Tokenizer.from_file(str(FOLDER / name))
+    else:
+        backend = transformers.AutoTokenizer.from_pretrained(FOLDER / name).backend_tokenizer
+    backend.no_padding()
+    backend.no_truncation()
+    return backend
+
+
+def main():
+    texts = TEXTS + ["[CLS]", "[SEP]", "[MASK]", " [MASK]", "[mask]", "TOTAL DUE", "<sum> ", "Sub Total", "GST", "\u2581"]
+    words = CORNER_CASES + script_texts.words() + random_words(COUNT, SEED, longest=8, texts=texts)
+    ids = {}
+    for name in NAMES:
+        encoded = load(name).encode_batch([[w] for w in words], is_pretokenized=True, add_special_tokens=False)
+        ids[name] = [e.ids for e in encoded]
+    lines = [json.dumps([word, *(ids[name][i] for name in NAMES)], separators=(",", ":")) for i, word in enumerate(words)]
+    head = {"made_by": "tools/make_tokenizer_kinds_golden.py", "seed": SEED, "tokenizers": tokenizers.__version__,
+            "transformers": transformers.__version__, "vocabularies": NAMES}
+    text = json.dumps(head, indent=1)[:-2] + ',\n "words": [\n' + ",\n".join(lines) + "\n]}\n"
+    (FOLDER / "golden.json").write_text(text)
+    print(f"wrote {FOLDER / 'golden.json'} ({len(text)} bytes)")
+
+
+if __name__ == "__main__":
+    main()
