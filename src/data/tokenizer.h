@@ -57,6 +57,10 @@ class Tokenizer {
   // Python's str.split, then each word is encoded alone.
   void encode_question(std::string_view text, std::vector<std::int32_t>& ids) const;
 
+  // The last tokens between two texts: "[CLS] question [SEP] words [SEP]" of WordPiece has one, "<s> question </s></s>
+  // words </s>" of the others two.
+  int pair_separators() const { return std::holds_alternative<WordPieceOptions>(definition_.model) ? 1 : 2; }
+
   const SpecialTokens& special() const { return definition_.special; }
   // One more than the largest id: the model's word embedding needs this many rows.
   std::int32_t vocab_size() const { return static_cast<std::int32_t>(definition_.tokens.size()); }

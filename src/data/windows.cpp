@@ -9,7 +9,7 @@
 
 namespace plimsoll {
 
-WordEncoder word_encoder(std::shared_ptr<const Tokenizer> tokenizer) {
+WordEncoder word_encoder(const std::shared_ptr<const Tokenizer>& tokenizer) {
   const SpecialTokens& special = tokenizer->special();
   if (special.bos == kNoToken || special.pad == kNoToken || special.eos == kNoToken) {
     throw DataError(
@@ -19,11 +19,14 @@ WordEncoder word_encoder(std::shared_ptr<const Tokenizer> tokenizer) {
          .allowed = "an id for each: <s>, <pad> and </s>, or [CLS], [PAD] and [SEP]",
          .remedy = "use the tokenizer that belongs to the model"});
   }
-  return {.encode = [tokenizer = std::move(tokenizer)](
-                        std::string_view word, std::vector<std::int32_t>& ids) { tokenizer->encode_word(word, ids); },
+  return {.encode = [tokenizer](std::string_view word,
+                                std::vector<std::int32_t>& ids) { tokenizer->encode_word(word, ids); },
           .bos_id = special.bos,
           .pad_id = special.pad,
-          .eos_id = special.eos};
+          .eos_id = special.eos,
+          .encode_prompt = [tokenizer](std::string_view text,
+                                       std::vector<std::int32_t>& ids) { tokenizer->encode_question(text, ids); },
+          .pair_separators = tokenizer->pair_separators()};
 }
 
 void validate(const WindowOptions& options) {

@@ -38,7 +38,7 @@ struct WordEncoder {
 };
 
 // Keeps the tokenizer alive. Throws DataError if it lacks <s>, <pad> or </s>.
-WordEncoder word_encoder(std::shared_ptr<const Tokenizer> tokenizer);
+WordEncoder word_encoder(const std::shared_ptr<const Tokenizer>& tokenizer);
 
 enum class LongPages : std::uint8_t {
   kWindows,   // several overlapping windows
