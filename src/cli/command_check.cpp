@@ -34,9 +34,9 @@ nlohmann::json counts_json(const CheckReport& report) {
 }
 
 std::string counts_text(const PagePaths& paths, const CheckReport& report) {
-  return fmt::format("{}: {}, {} ({} labelled), {}{}; the longest page has {}\n", listed(paths),
-                     counted(report.pages, "page"), counted(report.words, "word"), report.labelled_words,
-                     counted(report.windows, "window"),
+  const std::string labelled = report.words_labelled ? fmt::format(" ({} labelled)", report.labelled_words) : "";
+  return fmt::format("{}: {}, {}{}, {}{}; the longest page has {}\n", listed(paths), counted(report.pages, "page"),
+                     counted(report.words, "word"), labelled, counted(report.windows, "window"),
                      report.lost_words > 0 ? fmt::format(", {} cut off", counted(report.lost_words, "word")) : "",
                      counted(report.longest_page_tokens, "token"));
 }

@@ -96,9 +96,10 @@ void add_data_options(CLI::App* command, RunOptions& o) {
       ->capture_default_str();
   command->add_flag("--segment-boxes", o.data.segment_boxes,
                     "FUNSD: each word gets the box of its entity, as in published results");
-  whole_number(command->add_option("--max-length", o.data.max_length,
-                                   "Text tokens per window, with the first and last (0: the model's limit, at most 512)"),
-               0, 65535)
+  whole_number(
+      command->add_option("--max-length", o.data.max_length,
+                          "Text tokens per window, with the first and last (0: the model's limit, at most 512)"),
+      0, 65535)
       ->capture_default_str();
   whole_number(command->add_option(
                    "--stride", o.data.stride,

@@ -53,7 +53,8 @@ Problem page_too_long_problem(const Page& page, std::size_t tokens, const Window
   return {.what = "a page is longer than a window of the model",
           .where = place(page),
           .found = counted(tokens, "token"),
-          .allowed = fmt::format("at most {} ({} less the first and the last token)", options.content(), options.max_length),
+          .allowed =
+              fmt::format("at most {} ({} less the first and the last token)", options.content(), options.max_length),
           .remedy = "split it into overlapping windows, or truncate it"};
 }
 
@@ -62,9 +63,9 @@ Problem prompt_too_long_problem(const Page& page, std::size_t item, const Prompt
   return {.what = "a question leaves no room for the page",
           .where = fmt::format("{}, question {}", place(page), item),
           .found = counted(prompt.ids.size(), "token"),
-          .allowed = fmt::format("at most {}, which leaves {} of a window of {}",
-                                 std::max(0, options.max_length - Prompt::kLeastRoom), Prompt::kLeastRoom,
-                                 options.max_length),
+          .allowed =
+              fmt::format("at most {}, which leaves {} of a window of {}",
+                          std::max(0, options.max_length - Prompt::kLeastRoom), Prompt::kLeastRoom, options.max_length),
           .remedy = "shorten the question, or pass a larger --max-length"};
 }
 
@@ -171,8 +172,7 @@ void Dataset::scan_item(const Example& first, Scratch& scratch, EncodedExample& 
   const auto windows = static_cast<std::uint16_t>(
       std::min<std::size_t>(scratch.windows.size(), std::numeric_limits<std::uint16_t>::max()));
   if (scratch.windows.size() > windows || (windows > 1 && options_.windows.long_pages == LongPages::kRefuse)) {
-    throw PageError("page-too-long",
-                    page_too_long_problem(scratch.page, scratch.tokens.ids.size(), options_.windows));
+    throw PageError("page-too-long", page_too_long_problem(scratch.page, scratch.tokens.ids.size(), options_.windows));
   }
   for (std::uint16_t w = 0; w < windows; ++w) {
     const Window& window = scratch.windows[w];

@@ -103,7 +103,8 @@ bool Dataset::load_cached(std::size_t index, EncodedExample& out, std::span<std:
   return cache_->read(example.page, [&](std::span<const std::byte> entry) {
     if (!pixels.empty()) std::memcpy(pixels.data(), entry.data(), pixels.size());
     std::size_t before = 0;  // bytes of the page's earlier examples
-    for (std::size_t i = index; i > 0 && examples_[i - 1].page == example.page; --i) before += cached_bytes(examples_[i - 1]);
+    for (std::size_t i = index; i > 0 && examples_[i - 1].page == example.page; --i)
+      before += cached_bytes(examples_[i - 1]);
     entry = entry.subspan(pixel_count() + before);
     out.input_ids.resize(example.tokens);
     out.bbox.resize(example.tokens);

@@ -96,14 +96,14 @@ bool Loader::fill(std::uint64_t index, Worker& worker, Slot& slot, const Interru
       } catch (const DataError& error) {
         throw BadPageError(example.page, error.problem());
       }
-      batch.add(
-          worker.example,
-          {.example = index_of_example, .page = example.page,
-           .item = example.item,
-           .items = example.items,
-           .window = example.window,
-           .windows = example.windows},
-          key++, pad_to_);
+      batch.add(worker.example,
+                {.example = index_of_example,
+                 .page = example.page,
+                 .item = example.item,
+                 .items = example.items,
+                 .window = example.window,
+                 .windows = example.windows},
+                key++, pad_to_);
     }
     batch.finish();
   } catch (...) {

@@ -104,7 +104,8 @@ class PaddedBatchPacker {
           if (input.type.dtype == DType::kF32) {
             values.push_back(tensor.raw() == nullptr ? 0 : std::bit_cast<std::int32_t>(tensor.data<float>()[i]));
           } else {
-            values.push_back(tensor.raw() == nullptr ? kIgnoredLabel : static_cast<std::int32_t>(integer_at(tensor, i)));
+            values.push_back(tensor.raw() == nullptr ? kIgnoredLabel
+                                                     : static_cast<std::int32_t>(integer_at(tensor, i)));
           }
         }
       }

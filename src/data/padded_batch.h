@@ -21,8 +21,8 @@ struct PaddedTarget {
   std::vector<TensorView> tensors{};
 };
 
-// The type of each of a target's tensors as `transformers` takes them for B samples: integers as i64, one number a sample
-// as [B].
+// The type of each of a target's tensors as `transformers` takes them for B samples: integers as i64, one number a
+// sample as [B].
 TensorType target_type(const InputSpec& target, std::int64_t samples);
 
 // Tensors of B pages of T tokens. Integers are i64, pixel_values f32.

@@ -150,13 +150,12 @@ class ValueChecker {
       const bool fits = is_float ? std::isfinite(value)
                                  : value == kIgnoredLabel || (value >= 0 && value < static_cast<double>(limit));
       if (fits) continue;
-      findings_.add(
-          Severity::kError, is_float ? "not-finite" : "label-outside",
-          {.what = is_float ? "a number in a batch is not finite" : "a number in a batch is out of range",
-           .where = fmt::format("{}, page {}, tensor '{}'", where_, page, target.input.targets[index]),
-           .found = fmt::format("{}", value),
-           .allowed = is_float ? std::string("finite numbers") : fmt::format("0 to {}, or -100", limit - 1),
-           .remedy = kRemedy});
+      findings_.add(Severity::kError, is_float ? "not-finite" : "label-outside",
+                    {.what = is_float ? "a number in a batch is not finite" : "a number in a batch is out of range",
+                     .where = fmt::format("{}, page {}, tensor '{}'", where_, page, target.input.targets[index]),
+                     .found = fmt::format("{}", value),
+                     .allowed = is_float ? std::string("finite numbers") : fmt::format("0 to {}, or -100", limit - 1),
+                     .remedy = kRemedy});
     }
   }
 

@@ -74,8 +74,8 @@ class Encoder {
   virtual std::string_view prefix() const = 0;
   // Puts the family's keys into config.json's object.
   virtual void write_config(nlohmann::json& object) const = 0;
-  // The heads of ...ForTokenClassification, which labels each text row, of ...ForSequenceClassification, which labels the
-  // first row of each sample, and of ...ForQuestionAnswering, which gives each row two numbers.
+  // The heads of ...ForTokenClassification, which labels each text row, of ...ForSequenceClassification, which labels
+  // the first row of each sample, and of ...ForQuestionAnswering, which gives each row two numbers.
   virtual ClassifierForm token_classifier(std::int64_t labels) const = 0;
   virtual ClassifierForm sequence_classifier() const = 0;
   virtual ClassifierForm span_classifier() const = 0;

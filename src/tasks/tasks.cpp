@@ -16,7 +16,7 @@ namespace plimsoll {
 
 std::span<const Task* const> all_tasks() {
   static const std::array<const Task*, 3> tasks = {&token_classification_task(), &sequence_classification_task(),
-                                                  &question_answering_task()};
+                                                   &question_answering_task()};
   return tasks;
 }
 

@@ -40,8 +40,9 @@ struct InputSpec {
   TensorType type;
   Full full = Full::kZeros;
   std::int64_t count = 0;
-  // A task's targets: as many numbers for each sample, which the sample's example brings (data/targets.h). The names are
-  // those under which `transformers` takes them: one for the whole array, or one for each column. Empty: no targets.
+  // A task's targets: as many numbers for each sample, which the sample's example brings (data/targets.h). The names
+  // are those under which `transformers` takes them: one for the whole array, or one for each column. Empty: no
+  // targets.
   std::vector<std::string> targets{};
 
   bool is_target() const { return !targets.empty(); }

@@ -183,7 +183,8 @@ void read_batch_file(const std::filesystem::path& path, const ModelBundle& bundl
 namespace {
 
 // Writes a target's tensors: the whole array, or column after column.
-void write_target(SafetensorsWriter& writer, const InputSpec& declared, const TensorView& target, std::int64_t samples) {
+void write_target(SafetensorsWriter& writer, const InputSpec& declared, const TensorView& target,
+                  std::int64_t samples) {
   const std::int64_t each = target.elements() / target.shape()[0];
   const auto columns = static_cast<std::int64_t>(declared.targets.size()), width = each / columns;
   for (std::int64_t column = 0; column < columns; ++column) {

@@ -168,7 +168,8 @@ DataCheck check_with(const ModelBundle& bundle, const CheckRequest& request, con
   };
   TaskConfig task = bundle.config.task;
   task.labels = names;
-  const std::shared_ptr<const Targets> targets = labels != nullptr || bundle.task().asks() ? bundle.task().targets(task, required) : nullptr;
+  const std::shared_ptr<const Targets> targets =
+      labels != nullptr || bundle.task().asks() ? bundle.task().targets(task, required) : nullptr;
   const auto run = [&](const PageSource& source, bool evaluation) {
     return check_pages(source, {.parts = page_parts(bundle.facts()),
                                 .box_format = request.data.box_format,

@@ -144,8 +144,10 @@ TEST_F(Usage, OptionsThatWouldDoNothingAreRefused) {
   };
   expect_message(with({"--eval-steps", "5"}), 2, {"--eval-steps", "no --eval-data"});
   expect_message(with({"--truncate", "--stride", "20"}), 2, {"--stride", "--truncate"});
-  expect_message(with({"--max-length", "1"}), 2, {"--max-length", "found:   1", "3 (the first and the last token and one between) to 512"});
-  expect_message(with({"--max-length", "5000"}), 2, {"--max-length", "3 (the first and the last token and one between) to 512"});
+  expect_message(with({"--max-length", "1"}), 2,
+                 {"--max-length", "found:   1", "3 (the first and the last token and one between) to 512"});
+  expect_message(with({"--max-length", "5000"}), 2,
+                 {"--max-length", "3 (the first and the last token and one between) to 512"});
 }
 
 TEST_F(Usage, UsageErrorsAreJsonToo) {

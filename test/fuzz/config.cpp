@@ -1,7 +1,6 @@
-#include "families/model_config.h"
-
 #include "data/image_processor.h"
 #include "data/labels.h"
+#include "families/model_config.h"
 #include "formats/json.h"
 #include "fuzz/memory_file.h"
 #include "fuzz/targets.h"

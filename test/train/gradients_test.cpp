@@ -108,8 +108,8 @@ TEST(Gradients, TextFamiliesMatchTransformers) {
 TEST(Gradients, TasksOfWholePagesMatchTransformers) {
   ReferenceBackend reference;
   CpuBackend cpu(2);
-  for (const char* model : {"layoutlmv3-single-label", "bert-multi-label", "roberta-regression",
-                            "layoutlmv3-question-answering"}) {
+  for (const char* model :
+       {"layoutlmv3-single-label", "bert-multi-label", "roberta-regression", "layoutlmv3-question-answering"}) {
     SCOPED_TRACE(model);
     compare_with_golden(model, reference);
     compare_with_golden(model, cpu);

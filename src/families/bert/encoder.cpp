@@ -44,7 +44,8 @@ class BertEncoder final : public Encoder {
     const auto pad = static_cast<std::int32_t>(config_.pad_token_id);
     return {.hidden_size = config_.hidden_size,
             .vocab_size = config_.vocab_size,
-            .token = {.pad_id = pad, .first_position = config_.kind.positions_after_padding ? pad + 1 : 0,
+            .token = {.pad_id = pad,
+                      .first_position = config_.kind.positions_after_padding ? pad + 1 : 0,
                       .types_pairs = config_.type_vocab_size > 1 && !config_.kind.positions_after_padding},
             .positions = config_.max_position_embeddings,
             .token_types = config_.type_vocab_size,

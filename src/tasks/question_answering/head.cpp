@@ -26,8 +26,8 @@ class SpanHead final : public Head {
   HeadValues append(ModelBuilder& builder, const Encoded& encoded) const override {
     const ValueId rows = builder.input(input::kRows);
     const ValueId hidden = cast(builder.graph(), "rows.cast", encoded.hidden, builder.wide_dtype(), rows);
-    const ValueId logits = append_classifier(
-        builder, form_, {.rows = hidden, .keys = builder.input(input::kRowKeys), .row_count = rows});
+    const ValueId logits =
+        append_classifier(builder, form_, {.rows = hidden, .keys = builder.input(input::kRowKeys), .row_count = rows});
     const ValueId loss =
         builder.graph().add_node({.op = Op::kSpanCrossEntropy,
                                   .name = "loss",

@@ -41,11 +41,14 @@ class QuestionReader final : public TargetReader {
     question.text = value.at("question").get<std::string>();
     if (invalid_utf8_offset(question.text) != std::string_view::npos) return false;  // the page's reader reports it
     const json id = value.value("id", json());
-    question.id = id.is_string() ? id.get<std::string>() : id.is_null() ? fmt::format("{}-{}", page.id, index) : shown(id);
+    question.id = id.is_string() ? id.get<std::string>()
+                  : id.is_null() ? fmt::format("{}-{}", page.id, index)
+                                 : shown(id);
     const auto answers = value.find("answers");
     if (answers == value.end() || answers->is_null()) return true;
     if (!answers->is_array()) {
-      report(faults, wrong_type(page, where + ", `answers`", *answers, "an array; an empty one: the page has no answer"));
+      report(faults,
+             wrong_type(page, where + ", `answers`", *answers, "an array; an empty one: the page has no answer"));
       return true;
     }
     question.answered = true;
@@ -84,7 +87,8 @@ class QuestionReader final : public TargetReader {
     answer.end = static_cast<std::size_t>(end);
     const json text = value.value("text", json());
     answer.text = text.is_string() ? text.get<std::string>() : text_of(page, answer.begin, answer.end);
-    if (invalid_utf8_offset(answer.text) != std::string_view::npos) answer.text = text_of(page, answer.begin, answer.end);
+    if (invalid_utf8_offset(answer.text) != std::string_view::npos)
+      answer.text = text_of(page, answer.begin, answer.end);
     return true;
   }
 };

@@ -1,6 +1,6 @@
-// Finds the likeliest spans of words over all windows of a page, as `transformers`' run_qa does: the best starts and ends
-// of each window are paired, pairs are ranked by the sum of their logits, and the score of "no answer" is the least
-// that any window gives its first token.
+// Finds the likeliest spans of words over all windows of a page, as `transformers`' run_qa does: the best starts and
+// ends of each window are paired, pairs are ranked by the sum of their logits, and the score of "no answer" is the
+// least that any window gives its first token.
 #pragma once
 
 #include <cstdint>

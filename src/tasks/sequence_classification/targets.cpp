@@ -49,7 +49,7 @@ class PageLabelReader final : public TargetReader {
         if (!read_name(value[i], names[i])) return false;
       }
       std::ranges::sort(names);
-      names.erase(std::ranges::unique(names).begin(), names.end());
+      names.erase(std::unique(names.begin(), names.end()), names.end());
       label = std::move(names);
       return true;
     }

@@ -1,0 +1,175 @@
+// Tasks other than labels of words, through the whole program: check, train, resume, eval, predict, adapters, wrong
+// data.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/program_fixture.h"
+
+namespace plimsoll::test {
+namespace {
+
+using nlohmann::json;
+
+class Tasks : public ProgramTest {
+ protected:
+  void SetUp() override { draw_pages(); }
+
+  // Gives each page of both files what `target` makes of it.
+  void retarget(const std::function<void(json& page, std::size_t index)>& target) const {
+    for (const char* name : {"train.jsonl", "validation.jsonl"}) {
+      std::vector<json> pages = read_pages(name);
+      for (std::size_t i = 0; i < pages.size(); ++i) {
+        pages[i].erase("labels");
+        target(pages[i], i);
+      }
+      write_pages(name, pages);
+    }
+  }
+  Arguments train(const std::string& task, const Arguments& more = {}) const {
+    Arguments all = train_arguments("run", {"--task", task, "--eval-data", path("pages/validation.jsonl")});
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  json evaluated(const std::string& model) const {
+    Arguments all = eval_arguments();
+    *(std::find(all.begin(), all.end(), "--model") + 1) = path(model);
+    all.emplace_back("--json");
+    const Outcome outcome = run(all);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return json::parse(outcome.out);
+  }
+  std::vector<json> predicted(const std::string& model, const Arguments& more = {}) const {
+    Arguments all = {"predict",  "--model",         path(model), "--data", path("pages/validation.jsonl"),
+                     "--output", path("out.jsonl"), "--budget",  "1GiB",   "--threads",
+                     "1"};
+    all.insert(all.end(), more.begin(), more.end());
+    const Outcome outcome = run(all);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    std::vector<json> lines;
+    std::ifstream file(at("out.jsonl"));
+    for (std::string line; std::getline(file, line);) lines.push_back(json::parse(line));
+    return lines;
+  }
+};
+
+TEST_F(Tasks, ClassesOfPages) {
+  retarget([](json& page, std::size_t i) { page["label"] = i % 2 == 0 ? "even" : "odd"; });
+  const Outcome trained = run(train("sequence-classification", {"--max-steps", "2", "--load-best-model-at-end"}));
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_THAT(trained.out, testing::HasSubstr("accuracy"));
+  const json config = json::parse(file_bytes(at("run/config.json")));
+  EXPECT_EQ(config.at("architectures"), json::array({"LayoutLMv3ForSequenceClassification"}));
+  EXPECT_EQ(config.at("problem_type"), "single_label_classification");
+  EXPECT_EQ(config.at("id2label"), (json{{"0", "even"}, {"1", "odd"}}));
+  const json scores = evaluated("run");
+  for (const char* key : {"accuracy", "f1_macro", "f1_micro", "loss", "per_label"})
+    EXPECT_TRUE(scores.contains(key)) << key;
+  const std::vector<json> lines = predicted("run", {"--draw", path("drawn"), "--return-all-scores"});
+  ASSERT_EQ(lines.size(), read_pages("validation.jsonl").size());
+  EXPECT_TRUE(lines[0].at("label") == "even" || lines[0].at("label") == "odd");
+  EXPECT_EQ(lines[0].at("scores").size(), 2U);
+  EXPECT_FALSE(fs::is_empty(at("drawn")));
+  // The model is one for pages now: without --task too.
+  Arguments again = train_arguments("again", {"--max-steps", "1"});
+  *(std::find(again.begin(), again.end(), "--model") + 1) = path("run");
+  const Outcome outcome = run(again);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, testing::Not(testing::HasSubstr("new ")));
+  // Its head is of no use for words.
+  again.insert(again.end(), {"--task", "token-classification", "--overwrite-output-dir"});
+  expect_message(run(again), 3, {"no page has labels"});
+}
+
+TEST_F(Tasks, SeveralLabelsAndNumbers) {
+  retarget([](json& page, std::size_t i) {
+    page["label"] = i == 0 ? json::array() : i == 1 ? json::array({"a"}) : json::array({"b", "a"});
+  });
+  ASSERT_EQ(run(train("sequence-classification", {"--max-steps", "1"})).code, 0);
+  EXPECT_EQ(json::parse(file_bytes(at("run/config.json"))).at("problem_type"), "multi_label_classification");
+  EXPECT_TRUE(predicted("run")[0].at("label").is_array());
+  fs::remove_all(at("run"));
+  retarget([](json& page, std::size_t i) { page["label"] = 0.5 * static_cast<double>(i); });
+  ASSERT_EQ(run(train("sequence-classification", {"--max-steps", "1", "--metric-for-best-model", "mae"})).code, 0);
+  EXPECT_EQ(json::parse(file_bytes(at("run/config.json"))).at("problem_type"), "regression");
+  EXPECT_TRUE(evaluated("run").contains("mse"));
+  EXPECT_TRUE(predicted("run")[0].at("value").is_number());
+}
+
+TEST_F(Tasks, Answers) {
+  retarget([](json& page, std::size_t i) {
+    page["questions"] = {
+        {{"id", "first"}, {"question", "What is it?"}, {"answers", {{{"start_word", 0}, {"end_word", 2}}}}},
+        {{"question", "And then?"}, {"answers", json::array()}}};
+    if (i == 1) page["questions"].erase(1);
+  });
+  const Outcome trained = run(train("question-answering", {"--max-steps", "2", "--cache", path("cache")}));
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_EQ(json::parse(file_bytes(at("run/config.json"))).at("architectures"),
+            json::array({"LayoutLMv3ForQuestionAnswering"}));
+  const json scores = evaluated("run");
+  for (const char* key : {"f1", "exact_match", "anls"}) EXPECT_TRUE(scores.contains(key)) << key;
+  const std::vector<json> lines = predicted("run", {"--draw", path("drawn")});
+  ASSERT_EQ(lines.size(), read_pages("validation.jsonl").size());
+  EXPECT_EQ(lines[0].at("questions").size(), 2U);
+  EXPECT_EQ(lines[0].at("questions")[0].at("id"), "first");
+  EXPECT_GE(lines[0].at("questions")[0].at("answers").size(), 1U);
+}
+
+TEST_F(Tasks, ResumeBitForBit) {
+  retarget([](json& page, std::size_t i) {
+    page["questions"] = {{{"question", "What?"}, {"answers", {{{"start_word", i % 3}, {"end_word", i % 3 + 1}}}}}};
+  });
+  ASSERT_EQ(run(train("question-answering", {"--max-steps", "3"})).code, 0);
+  const std::string whole = file_bytes(at("run/model.safetensors"));
+  fs::remove_all(at("run"));
+  ASSERT_EQ(run(train("question-answering", {"--max-steps", "3", "--save-steps", "2"})).code, 0);
+  fs::remove_all(at("run/checkpoint-3"));
+  for (const char* file : {"model.safetensors", "summary.json"}) fs::remove(at("run") / file);
+  const Outcome resumed =
+      run(train("question-answering", {"--max-steps", "3", "--save-steps", "2", "--resume-from-checkpoint", "latest"}));
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(file_bytes(at("run/model.safetensors")), whole);
+}
+
+TEST_F(Tasks, AdaptersSayTheirs) {
+  retarget([](json& page, std::size_t i) { page["label"] = i % 2 == 0 ? "even" : "odd"; });
+  make_model();
+  Arguments all = train("sequence-classification", {"--max-steps", "1", "--lora-rank", "2"});
+  *(std::find(all.begin(), all.end(), "--model") + 1) = path("model");
+  const Outcome trained = run(all);
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_THAT(trained.err, testing::HasSubstr("new head for sequence-classification"));
+  const json config = json::parse(file_bytes(at("run/adapter_config.json")));
+  EXPECT_EQ(config.at("task_type"), "SEQ_CLS");
+  EXPECT_EQ(config.at("modules_to_save"), json::array({"classifier"}));
+  EXPECT_THAT(file_bytes(at("run/README.md")), testing::HasSubstr("LayoutLMv3ForSequenceClassification"));
+  EXPECT_TRUE(evaluated("run").contains("accuracy"));
+}
+
+TEST_F(Tasks, WrongDataIsNamed) {
+  const auto check = [this](const std::string& task, const Arguments& more = {}) {
+    Arguments all = {"check", "--model", "layoutlmv3-tiny", "--data", path("pages/train.jsonl"), "--task", task};
+    all.insert(all.end(), more.begin(), more.end());
+    return run(all);
+  };
+  retarget([](json& page, std::size_t i) { page["label"] = i == 1 ? json(2.5) : json("a"); });
+  const Outcome mixed = check("sequence-classification");
+  EXPECT_EQ(mixed.code, 3);
+  EXPECT_THAT(mixed.out, testing::AllOf(testing::HasSubstr("[label-kind]"), testing::HasSubstr("train.jsonl:2")));
+  expect_message(run(train("sequence-classification")), 3, {"label", "train.jsonl:2", "2.5"});
+  retarget([](json& page, std::size_t i) {
+    page["questions"] = {{{"question", "q"}, {"answers", {{{"start_word", 0}, {"end_word", i == 1 ? 100000 : 1}}}}}};
+  });
+  const Outcome outside = check("question-answering");
+  EXPECT_EQ(outside.code, 3);
+  EXPECT_THAT(outside.out, testing::AllOf(testing::HasSubstr("[answer-outside]"), testing::HasSubstr("100000"),
+                                          testing::HasSubstr("train.jsonl:2")));
+  expect_message(run(train("question-answering")), 3, {"train.jsonl:2", "100000"});
+  expect_message(check("question-answring"), 2, {"--task", "question-answering"});
+  expect_message(check("token-classification", {"--problem-type", "regression"}), 2, {"--problem-type"});
+}
+
+}  // namespace
+}  // namespace plimsoll::test
