@@ -90,10 +90,11 @@ Batch::Batch(const BatchShape& shape, const PixelValues& values) : shape_(shape)
   bbox_ = take(input::kBbox, 4 * text);
   position_ids_ = take(input::kPositionIds, text);
   token_type_ids_ = take(input::kTokenTypeIds, text);
-  for (const auto& [name, view] : tensors_) {
-    if (!std::ranges::find(shape_.inputs, name, &InputSpec::name)->is_target()) continue;
-    check(view.shape()[0] == samples, [&] { return fmt::format("target '{}' has the batch's capacity", name); });
-    targets_.push_back(view);
+  for (const NamedTensor& tensor : tensors_) {
+    if (!std::ranges::find(shape_.inputs, tensor.first, &InputSpec::name)->is_target()) continue;
+    check(tensor.second.shape()[0] == samples,
+          [&] { return fmt::format("target '{}' has the batch's capacity", tensor.first); });
+    targets_.push_back(tensor.second);
     ++known;
   }
   if (targets_.empty()) labels_ = take(input::kLabels, text);
