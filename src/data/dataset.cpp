@@ -53,7 +53,8 @@ Problem page_too_long_problem(const Page& page, std::size_t tokens, const Window
   return {.what = "a page is longer than a window of the model",
           .where = place(page),
           .found = counted(tokens, "token"),
-          .allowed = fmt::format("at most {} ({} less the first and the last token)", options.content(), options.max_length),
+          .allowed =
+              fmt::format("at most {} ({} less the first and the last token)", options.content(), options.max_length),
           .remedy = "split it into overlapping windows, or truncate it"};
 }
 
@@ -62,9 +63,9 @@ Problem prompt_too_long_problem(const Page& page, std::size_t item, const Prompt
   return {.what = "a question leaves no room for the page",
           .where = fmt::format("{}, question {}", place(page), item),
           .found = counted(prompt.ids.size(), "token"),
-          .allowed = fmt::format("at most {}, which leaves {} of a window of {}",
-                                 std::max(0, options.max_length - Prompt::kLeastRoom), Prompt::kLeastRoom,
-                                 options.max_length),
+          .allowed =
+              fmt::format("at most {}, which leaves {} of a window of {}",
+                          std::max(0, options.max_length - Prompt::kLeastRoom), Prompt::kLeastRoom, options.max_length),
           .remedy = "shorten the question, or pass a larger --max-length"};
 }
 
@@ -79,6 +80,19 @@ ImageInfo read_page_image_info(Page& page) {
   } catch (const ImageError& error) {
     throw_with_page(error, page);
   }
+}
+
+void find_page_size(Page& page) {
+  if (page.width > 0) return;
+  if (page.image.empty()) {
+    throw PageError("size-unknown", {.what = "the size of a page is not known, and its boxes are in pixels",
+                                     .where = place(page),
+                                     .found = "neither `width` and `height` nor an `image`",
+                                     .allowed = "the page's width and height in pixels, or its image",
+                                     .remedy = "add width and height to the page; or, if its boxes are thousandths of "
+                                               "the page, pass --box-format 1000"});
+  }
+  read_page_image_info(page);
 }
 
 Dataset::Dataset(std::shared_ptr<const PageSource> source, WordEncoder encoder, ImageProcessor processor,
@@ -104,7 +118,7 @@ std::size_t Dataset::read_page(std::size_t index, Scratch& scratch) const {
     page.width = page.height = 1;
     std::ranges::fill(page.boxes, Box{});  // in pixels of an image whose size cannot be read
   }
-  if (options_.parts.boxes && options_.box_format == BoxFormat::kPixel && page.width == 0) read_page_image_info(page);
+  if (options_.parts.boxes && options_.box_format == BoxFormat::kPixel) find_page_size(page);
   scratch.tokens.assign(page, encoder_);
   return options_.targets ? options_.targets->items(page) : 1;
 }
@@ -171,8 +185,7 @@ void Dataset::scan_item(const Example& first, Scratch& scratch, EncodedExample& 
   const auto windows = static_cast<std::uint16_t>(
       std::min<std::size_t>(scratch.windows.size(), std::numeric_limits<std::uint16_t>::max()));
   if (scratch.windows.size() > windows || (windows > 1 && options_.windows.long_pages == LongPages::kRefuse)) {
-    throw PageError("page-too-long",
-                    page_too_long_problem(scratch.page, scratch.tokens.ids.size(), options_.windows));
+    throw PageError("page-too-long", page_too_long_problem(scratch.page, scratch.tokens.ids.size(), options_.windows));
   }
   for (std::uint16_t w = 0; w < windows; ++w) {
     const Window& window = scratch.windows[w];
@@ -267,6 +280,8 @@ void Dataset::encode(const Example& example, const Scratch& scratch, EncodedExam
   const Window& window = scratch.windows[example.window];
   const auto token_count = static_cast<std::int32_t>(tokens.ids.size());
 
+  const std::int32_t end = options_.separator_box;
+  const Box1000 separator{end, end, end, end};
   out.input_ids.assign(1, encoder_.bos_id);
   out.bbox.assign(1, Box1000{});
   out.labels.assign(1, kIgnoredLabel);
@@ -275,7 +290,7 @@ void Dataset::encode(const Example& example, const Scratch& scratch, EncodedExam
   if (!prompt.empty()) {
     const std::size_t rows = 1 + prompt.size();
     out.input_ids.insert(out.input_ids.end(), prompt.begin(), prompt.end());
-    out.bbox.resize(rows, Box1000{});
+    for (const std::int32_t id : prompt) out.bbox.push_back(id == encoder_.eos_id ? separator : Box1000{});
     out.labels.resize(rows, kIgnoredLabel);
     out.predicts.resize(rows, kNoWord);
   }
@@ -300,7 +315,7 @@ void Dataset::encode(const Example& example, const Scratch& scratch, EncodedExam
     out.labels.push_back(labelled ? label_of(page, w) : kIgnoredLabel);
   }
   out.input_ids.push_back(encoder_.eos_id);
-  out.bbox.push_back(Box1000{});
+  out.bbox.push_back(separator);
   out.labels.push_back(kIgnoredLabel);
   out.predicts.push_back(kNoWord);
   out.targets.clear();

@@ -32,7 +32,7 @@ struct BlockReport {
       : findings(places_kept), word_level(places_kept), inside_first(places_kept) {}
 
   Findings findings;
-  Findings word_level;  // "word-boxes" of pages without shared boxes, which count only beside pages that share them
+  Findings word_level;    // "word-boxes" of pages without shared boxes, which count only beside pages that share them
   Findings inside_first;  // "tag-order" of entities that begin with I-, which are right in IOB1
   CheckCounts counts;
   std::vector<PageFacts> pages;
@@ -53,6 +53,7 @@ class PageChecker {
  private:
   void check_page(Page& page, std::size_t index);
   void check_image(Page& page);
+  void check_size(Page& page);
   void check_page_boxes(const Page& page);
   void check_labels(const Page& page);
   void check_scheme(const Page& page, std::size_t word);

@@ -40,8 +40,9 @@ struct InputSpec {
   TensorType type;
   Full full = Full::kZeros;
   std::int64_t count = 0;
-  // A task's targets: as many numbers for each sample, which the sample's example brings (data/targets.h). The names are
-  // those under which `transformers` takes them: one for the whole array, or one for each column. Empty: no targets.
+  // A task's targets: as many numbers for each sample, which the sample's example brings (data/targets.h). The names
+  // are those under which `transformers` takes them: one for the whole array, or one for each column. Empty: no
+  // targets.
   std::vector<std::string> targets{};
 
   bool is_target() const { return !targets.empty(); }
@@ -68,6 +69,8 @@ struct TokenForm {
   std::int32_t first_position = 2;
   // Of two texts, the second one's tokens have type 1 (BERT); otherwise all have type 0.
   bool types_pairs = false;
+  // Every coordinate of the boxes of </s> and of separators, as the model was trained; padding and <s> have zeros.
+  std::int32_t separator_box = 0;
   friend bool operator==(const TokenForm&, const TokenForm&) = default;
 };
 

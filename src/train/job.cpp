@@ -168,7 +168,8 @@ DataCheck check_with(const ModelBundle& bundle, const CheckRequest& request, con
   };
   TaskConfig task = bundle.config.task;
   task.labels = names;
-  const std::shared_ptr<const Targets> targets = labels != nullptr || bundle.task().asks() ? bundle.task().targets(task, required) : nullptr;
+  const std::shared_ptr<const Targets> targets =
+      labels != nullptr || bundle.task().asks() ? bundle.task().targets(task, required) : nullptr;
   const auto run = [&](const PageSource& source, bool evaluation) {
     return check_pages(source, {.parts = page_parts(bundle.facts()),
                                 .box_format = request.data.box_format,
@@ -235,7 +236,8 @@ std::unique_ptr<Dataset> open_checked(const ModelBundle& bundle, const DataReque
                                 .target = with_labels || bundle.task().asks() ? bundle.task().reader() : nullptr});
   DatasetOptions options{.parts = page_parts(bundle.facts()),
                          .box_format = request.box_format,
-                         .windows = window_options(request, bundle.facts())};
+                         .windows = window_options(request, bundle.facts()),
+                         .separator_box = bundle.facts().token.separator_box};
   if (with_labels && bundle.task().labels_words()) {
     options.labels = LabelSet(bundle.config.task.labels, "the model's labels");
   }
