@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "autodiff/autodiff.h"
 #include "families/model_config.h"
 #include "support/expect_error.h"
 #include "support/layoutlmv3_model.h"
