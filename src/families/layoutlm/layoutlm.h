@@ -1,5 +1,7 @@
 // LayoutLM (Xu et al. 2019): BERT whose embeddings also have the corners and sizes of words' boxes added to them.
 //
+// `transformers` gives every LayoutLM a pooler; here only the classifier of pages has one, because nothing else reads it.
+//
 // Letters: B samples, N packed rows, all of text. Inputs have the names and shapes of data/batch.h's arrays.
 //
 //   const LayoutLMConfig config = read_layoutlm(ConfigReader(object, "model/config.json"));
