@@ -101,7 +101,8 @@ Ops::Ops(CpuBackend& backend, DType dtype) {
   const ValueId f_dy = whole ? dy : f("f_dy", {n, 768});
   if (whole) {
     node(Op::kEmbedding, {words, ids}, EmbeddingAttributes{});
-    node(Op::kSpatialEmbedding, {spatial, spatial, spatial, spatial, bbox});
+    node(Op::kSpatialEmbedding, {spatial, spatial, spatial, spatial, bbox},
+         SpatialAttributes{.table_rows = 1024, .coordinate_size = 128, .shape_size = 128});
     node(Op::kEmbeddingGrad, {f_dy, ids}, EmbeddingAttributes{.padding_idx = 1, .table_rows = 514});
     node(Op::kEmbeddingRowGrad, {f_dy, ids}, EmbeddingAttributes{.padding_idx = 1, .row_gradient = true});
     node(Op::kSpatialEmbeddingGrad, {f_dy, bbox},

@@ -22,6 +22,8 @@ SHAPES = {
 FAMILIES = {
     "layoutlmv3": ("LayoutLMv3Config", "LayoutLMv3", dict(type_vocab_size=1)),
     "bert": ("BertConfig", "Bert", dict(type_vocab_size=2)),
+    "layoutlm": ("LayoutLMConfig", "LayoutLM", dict(type_vocab_size=2)),
+    "lilt": ("LiltConfig", "Lilt", dict(type_vocab_size=1, pad_token_id=1)),
     "roberta": ("RobertaConfig", "Roberta", dict(type_vocab_size=1)),
     "xlm-roberta": ("XLMRobertaConfig", "XLMRoberta", dict(type_vocab_size=2)),
 }

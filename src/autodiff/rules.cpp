@@ -31,11 +31,8 @@ void embedding_rule(BackwardWalk& walk, const Node& node) {
 }
 
 void spatial_embedding_rule(BackwardWalk& walk, const Node& node) {
-  const Shape x_table = walk.graph().type(node.inputs[0]).shape;
-  const SpatialAttributes attributes{.table_rows = x_table[0],
-                                     .coordinate_size = x_table[1],
-                                     .shape_size = walk.graph().type(node.inputs[2]).shape[1]};
-  const auto outputs = walk.append(node, Op::kSpatialEmbeddingGrad, {upstream(walk, node), node.inputs[4]}, attributes);
+  const auto outputs =
+      walk.append(node, Op::kSpatialEmbeddingGrad, {upstream(walk, node), node.inputs[4]}, node.attributes);
   for (std::size_t i = 0; i < 4; ++i) walk.contribute(node.inputs[i], outputs[i], kNoValue);
 }
 
@@ -116,6 +113,25 @@ void pack_rows_rule(BackwardWalk& walk, const Node& node) {
   }
 }
 
+void concat_heads_rule(BackwardWalk& walk, const Node& node) {
+  auto attributes = std::get<HeadsAttributes>(node.attributes);
+  attributes.second = attributes.second && walk.needs(node.inputs[1]);
+  const auto outputs = walk.append(node, Op::kSplitHeads, {upstream(walk, node)}, attributes);
+  for (std::size_t i = 0; i < outputs.size(); ++i) walk.contribute(node.inputs[i], outputs[i], node.row_count);
+}
+
+void split_heads_rule(BackwardWalk& walk, const Node& node) {
+  if (!walk.needs(node.inputs[0])) return;
+  auto attributes = std::get<HeadsAttributes>(node.attributes);
+  check(upstream(walk, node) != kNoValue, "the loss depends on the first part of split heads");
+  std::vector<ValueId> inputs = {upstream(walk, node)};
+  if (attributes.second) inputs.push_back(walk.gradient_of(node.outputs[1]));
+  attributes.second = inputs.size() == 2 && inputs[1] != kNoValue;
+  if (!attributes.second) inputs.resize(1);
+  const auto outputs = walk.append(node, Op::kConcatHeads, std::move(inputs), attributes);
+  walk.contribute(node.inputs[0], outputs[0], node.row_count);
+}
+
 void attention_rule(BackwardWalk& walk, const Node& node) {
   const AttentionForm form = attention_form(node);
   AttentionAttributes attributes = std::get<AttentionAttributes>(node.attributes);
@@ -172,6 +188,10 @@ Rule rule_of(Op op) {
       return pack_rows_rule;
     case Op::kGatherRows:
       return gather_rows_rule;
+    case Op::kConcatHeads:
+      return concat_heads_rule;
+    case Op::kSplitHeads:
+      return split_heads_rule;
     case Op::kAttention:
       return attention_rule;
     case Op::kGelu:

@@ -20,13 +20,13 @@ std::string weights_line(const ModelBundle& bundle) {
   if (bundle.weights != nullptr) return {};
   const std::string repository = published_model(bundle.origin);
   const std::string name = repository.substr(repository.find('/') + 1);
-  const bool published = name == bundle.origin;
   // Lines of at most eighty columns, as in plan --explain.
   return fmt::format(
       "random weights: the preset {0} has {1}\n"
       "  for pretrained weights: hf download {3} \\\n"
       "    --local-dir {2}, then pass --model ./{2}",
-      bundle.origin, published ? "the published model's shape only" : "no published weights", name, repository);
+      bundle.origin, is_published(bundle.origin) ? "the published model's shape only" : "no published weights", name,
+      repository);
 }
 
 std::string defaults_line(const RunOptions& options, const ModelBundle& bundle) {

@@ -9,14 +9,14 @@
 //
 // Kinds, stable for machines. Errors: whatever PageError and ImageError name ("bad-json", "missing-key", "wrong-type",
 // "counts-differ", "box-shape", "not-finite", "not-utf8", "label-numbers", "label-unknown", "label-scheme",
-// "image-missing", "image-unreadable", "image-kind", "image-too-large"), "page-unreadable", "box-outside",
-// "labels-missing", "label-missing", "label-kind", "questions-missing", "answers-missing", "answer-outside",
-// "prompt-too-long", "empty-page", "page-too-long", "token-outside", "tokenizer-size", and "duplicate-id" (a warning
-// where labels are not required). Warnings: "box-inverted", "box-fractions", "box-thousandths", "box-pixels",
-// "box-order", "box-constant", "box-mirrored", "word-boxes", "image-size", "image-turned", "image-damaged",
-// "image-blank", "image-bgr", "word-without-tokens", "words-lost", "window-ignored", "tokenizer-size", "tag-order",
-// "label-unused", "label-untrained", "class-dominant", "duplicate-page", "page-in-both", "words-shattered". Infos:
-// "long-page", "word-boxes", "label-scheme" (names without tags; IOB1).
+// "size-unknown", "image-missing", "image-unreadable", "image-kind", "image-too-large"), "page-unreadable",
+// "box-outside", "labels-missing", "label-missing", "label-kind", "questions-missing", "answers-missing",
+// "answer-outside", "prompt-too-long", "empty-page", "page-too-long", "token-outside", "tokenizer-size", and
+// "duplicate-id" (a warning where labels are not required). Warnings: "box-inverted", "box-fractions",
+// "box-thousandths", "box-pixels", "box-order", "box-constant", "box-mirrored", "word-boxes", "image-size",
+// "image-turned", "image-damaged", "image-blank", "image-bgr", "word-without-tokens", "words-lost", "window-ignored",
+// "tokenizer-size", "tag-order", "label-unused", "label-untrained", "class-dominant", "duplicate-page", "page-in-both",
+// "words-shattered". Infos: "long-page", "word-boxes", "label-scheme" (names without tags; IOB1).
 #pragma once
 
 #include <algorithm>

@@ -82,6 +82,19 @@ ImageInfo read_page_image_info(Page& page) {
   }
 }
 
+void find_page_size(Page& page) {
+  if (page.width > 0) return;
+  if (page.image.empty()) {
+    throw PageError("size-unknown", {.what = "the size of a page is not known, and its boxes are in pixels",
+                                     .where = place(page),
+                                     .found = "neither `width` and `height` nor an `image`",
+                                     .allowed = "the page's width and height in pixels, or its image",
+                                     .remedy = "add width and height to the page; or, if its boxes are thousandths of "
+                                               "the page, pass --box-format 1000"});
+  }
+  read_page_image_info(page);
+}
+
 Dataset::Dataset(std::shared_ptr<const PageSource> source, WordEncoder encoder, ImageProcessor processor,
                  DatasetOptions options)
     : source_(std::move(source)),
@@ -105,7 +118,7 @@ std::size_t Dataset::read_page(std::size_t index, Scratch& scratch) const {
     page.width = page.height = 1;
     std::ranges::fill(page.boxes, Box{});  // in pixels of an image whose size cannot be read
   }
-  if (options_.parts.boxes && options_.box_format == BoxFormat::kPixel && page.width == 0) read_page_image_info(page);
+  if (options_.parts.boxes && options_.box_format == BoxFormat::kPixel) find_page_size(page);
   scratch.tokens.assign(page, encoder_);
   return options_.targets ? options_.targets->items(page) : 1;
 }
@@ -267,6 +280,8 @@ void Dataset::encode(const Example& example, const Scratch& scratch, EncodedExam
   const Window& window = scratch.windows[example.window];
   const auto token_count = static_cast<std::int32_t>(tokens.ids.size());
 
+  const std::int32_t end = options_.separator_box;
+  const Box1000 separator{end, end, end, end};
   out.input_ids.assign(1, encoder_.bos_id);
   out.bbox.assign(1, Box1000{});
   out.labels.assign(1, kIgnoredLabel);
@@ -275,7 +290,7 @@ void Dataset::encode(const Example& example, const Scratch& scratch, EncodedExam
   if (!prompt.empty()) {
     const std::size_t rows = 1 + prompt.size();
     out.input_ids.insert(out.input_ids.end(), prompt.begin(), prompt.end());
-    out.bbox.resize(rows, Box1000{});
+    for (const std::int32_t id : prompt) out.bbox.push_back(id == encoder_.eos_id ? separator : Box1000{});
     out.labels.resize(rows, kIgnoredLabel);
     out.predicts.resize(rows, kNoWord);
   }
@@ -300,7 +315,7 @@ void Dataset::encode(const Example& example, const Scratch& scratch, EncodedExam
     out.labels.push_back(labelled ? label_of(page, w) : kIgnoredLabel);
   }
   out.input_ids.push_back(encoder_.eos_id);
-  out.bbox.push_back(Box1000{});
+  out.bbox.push_back(separator);
   out.labels.push_back(kIgnoredLabel);
   out.predicts.push_back(kNoWord);
   out.targets.clear();

@@ -70,6 +70,8 @@ struct DatasetOptions {
   PageParts parts{};  // what of a page is loaded; boxes and pixels that are not are 0
   BoxFormat box_format = BoxFormat::kPixel;
   WindowOptions windows{};
+  // Every coordinate of the boxes of </s> and of separators (TokenForm).
+  std::int32_t separator_box = 0;
   // If absent, labels are not read and every label is -100 (prediction).
   std::optional<LabelSet> labels{};
   // The task's own targets; nullptr: none.
@@ -184,6 +186,10 @@ class Dataset {
 // Reads the header of a page's image and sets the page's width and height if the data did not give them. Throws
 // ImageError that also names the page.
 ImageInfo read_page_image_info(Page& page);
+
+// Sets a page's width and height from its image's header if the data did not give them. Throws PageError "size-unknown"
+// for a page without either, ImageError for an image that cannot be read.
+void find_page_size(Page& page);
 
 // Gives the same wording wherever a fault is met: while the data set is read, or by the check before it.
 Problem box_outside_problem(const Page& page, std::size_t word, BoxFormat format);

@@ -74,7 +74,7 @@ class Fixer {
     try {
       PageFaults faults;
       page = source_.read(index, &faults);
-      if (format_ == BoxFormat::kPixel && page.width == 0) read_page_image_info(page);
+      if (format_ == BoxFormat::kPixel) find_page_size(page);
       return repair_boxes(page, format_, read_boxes(page, format_));
     } catch (const DataError&) {
       return {};

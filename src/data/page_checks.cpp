@@ -102,11 +102,26 @@ void PageChecker::check_page(Page& page, std::size_t index) {
          .remedy = "omit the page, or run OCR first"});
   }
   if (!std::ranges::binary_search(options_.skipped, static_cast<std::uint32_t>(index))) {
-    if (options_.parts.image) check_image(page);
+    if (options_.parts.image) {
+      check_image(page);
+    } else if (options_.parts.boxes && options_.box_format == BoxFormat::kPixel) {
+      check_size(page);
+    }
     if (options_.parts.boxes) check_page_boxes(page);
   }
   check_labels(page);
   check_tokens(page);
+}
+
+// For a model that sees boxes alone.
+void PageChecker::check_size(Page& page) {
+  try {
+    find_page_size(page);
+  } catch (const PageError& error) {
+    add(Severity::kError, error.kind(), error.problem());
+  } catch (const ImageError& error) {
+    add(Severity::kError, error.kind(), error.problem());
+  }
 }
 
 // Also takes the page's size from the image if the data did not give it.
@@ -140,7 +155,7 @@ void PageChecker::check_image(Page& page) {
 
 void PageChecker::check_page_boxes(const Page& page) {
   const bool pixels = options_.box_format == BoxFormat::kPixel;
-  if (pixels && page.width == 0) return;  // its image cannot be read, which is reported already
+  if (pixels && page.width == 0) return;  // it cannot be found, which is reported already
   const BoxReading reading = read_boxes(page, options_.box_format);
   check_boxes(page, options_.box_format, reading, block_->findings);
   if (page.width > 0) block_->boxes.include(page);

@@ -53,6 +53,7 @@ class PageChecker {
  private:
   void check_page(Page& page, std::size_t index);
   void check_image(Page& page);
+  void check_size(Page& page);
   void check_page_boxes(const Page& page);
   void check_labels(const Page& page);
   void check_scheme(const Page& page, std::size_t word);

@@ -1,7 +1,9 @@
 #include "families/families.h"
 
 #include "families/bert/bert.h"
+#include "families/layoutlm/layoutlm.h"
 #include "families/layoutlmv3/layoutlmv3.h"
+#include "families/lilt/lilt.h"
 
 namespace plimsoll {
 namespace {
@@ -19,11 +21,25 @@ nlohmann::json layoutlmv3_tiny() {
   return keys;
 }
 
+nlohmann::json layoutlm_shape(int hidden, int layers, int heads, int intermediate) {
+  return {{"hidden_size", hidden},
+          {"num_hidden_layers", layers},
+          {"num_attention_heads", heads},
+          {"intermediate_size", intermediate}};
+}
+
 nlohmann::json roberta_shape(int hidden, int layers, int heads, int intermediate) {
   return {{"hidden_size", hidden},          {"num_hidden_layers", layers},
           {"num_attention_heads", heads},   {"intermediate_size", intermediate},
           {"max_position_embeddings", 514}, {"type_vocab_size", 1},
           {"layer_norm_eps", 1e-5}};
+}
+
+nlohmann::json lilt_shape(int hidden, int layers, int heads, int intermediate) {
+  nlohmann::json keys = roberta_shape(hidden, layers, heads, intermediate);
+  keys["vocab_size"] = 50265;
+  keys["pad_token_id"] = 1;
+  return keys;
 }
 
 }  // namespace
@@ -48,6 +64,19 @@ const std::vector<Family>& all_families() {
       {.model_type = "xlm-roberta",
        .read = [](const ConfigReader& reader) { return bert_encoder(read_bert(reader, xlm_roberta_kind())); },
        .presets = {}},
+      // From scratch it learns with the embedded vocabulary of byte-level BPE, as the presets of other families; the
+      // published models have WordPiece. (BERT has no presets: to learn from text alone there is RoBERTa.)
+      {.model_type = "layoutlm",
+       .read = [](const ConfigReader& reader) { return layoutlm_encoder(read_layoutlm(reader)); },
+       .presets = {{"layoutlm-large", layoutlm_shape(1024, 24, 16, 4096), "microsoft/layoutlm-large-uncased"},
+                   {"layoutlm-base", layoutlm_shape(768, 12, 12, 3072), "microsoft/layoutlm-base-uncased"},
+                   {"layoutlm-small", layoutlm_shape(192, 6, 6, 768)},
+                   {"layoutlm-tiny", layoutlm_shape(96, 2, 3, 384)}}},
+      {.model_type = "lilt",
+       .read = [](const ConfigReader& reader) { return lilt_encoder(read_lilt(reader)); },
+       .presets = {{"lilt-base", lilt_shape(768, 12, 12, 3072), "SCUT-DLVCLab/lilt-roberta-en-base"},
+                   {"lilt-small", lilt_shape(192, 6, 6, 768)},
+                   {"lilt-tiny", lilt_shape(96, 2, 3, 384)}}},
   };
   return families;
 }

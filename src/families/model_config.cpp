@@ -170,6 +170,11 @@ std::string published_model(std::string_view preset) {
   return smallest == presets.rend() ? std::string() : std::string(smallest->repository);
 }
 
+bool is_published(std::string_view preset) {
+  const FoundPreset found = find_preset(preset);
+  return found.preset != nullptr && !found.preset->repository.empty();
+}
+
 bool is_preset(std::string_view name) { return find_preset(name).preset != nullptr; }
 
 ModelConfig preset_config(std::string_view name, const std::optional<Vocabulary>& vocabulary) {

@@ -45,6 +45,8 @@ std::vector<std::string> preset_names();
 bool is_preset(std::string_view name);
 // Where weights of that shape are published, or of the preset's family: "microsoft/layoutlmv3-base".
 std::string published_model(std::string_view preset);
+// True if a model of the preset's own shape is published.
+bool is_published(std::string_view preset);
 ModelConfig preset_config(std::string_view name, const std::optional<Vocabulary>& vocabulary = {});
 
 // The presets of the same family with less work, the largest first, with that config's labels.

@@ -18,6 +18,17 @@ ValueId embedding(Graph& graph, std::string name, ValueId table, ValueId ids, Em
                             .row_count = rows});
 }
 
+ValueId spatial_embedding(Graph& graph, std::string name, const SpatialTables& tables, ValueId bbox, bool sums,
+                          ValueId rows) {
+  const Shape &x = graph.type(tables.x).shape, &h = graph.type(tables.h).shape;
+  const SpatialAttributes attributes{.table_rows = x[0], .coordinate_size = x[1], .shape_size = h[1], .sums = sums};
+  return add_single(graph, {.op = Op::kSpatialEmbedding,
+                            .name = std::move(name),
+                            .attributes = attributes,
+                            .inputs = {tables.x, tables.y, tables.h, tables.w, bbox},
+                            .row_count = rows});
+}
+
 ValueId add(Graph& graph, std::string name, ValueId a, ValueId b, ValueId rows) {
   return add_single(graph, {.op = Op::kAdd, .name = std::move(name), .inputs = {a, b}, .row_count = rows});
 }
@@ -29,9 +40,8 @@ ValueId linear(Graph& graph, std::string name, ValueId x, ValueId weight, ValueI
 }
 
 ValueId linear_add(Graph& graph, std::string name, ValueId x, ValueId weight, ValueId addend, ValueId rows) {
-  return add_single(
-      graph,
-      {.op = Op::kLinearAdd, .name = std::move(name), .inputs = {x, weight, addend}, .row_count = rows});
+  return add_single(graph,
+                    {.op = Op::kLinearAdd, .name = std::move(name), .inputs = {x, weight, addend}, .row_count = rows});
 }
 
 ValueId scale(Graph& graph, std::string name, ValueId x, double factor, ValueId rows) {
@@ -41,6 +51,25 @@ ValueId scale(Graph& graph, std::string name, ValueId x, double factor, ValueId 
                             .attributes = ScaleAttributes{factor},
                             .inputs = {x},
                             .row_count = rows});
+}
+
+ValueId concat_heads(Graph& graph, std::string name, ValueId first, ValueId second, HeadsAttributes attributes,
+                     ValueId rows) {
+  attributes.first_size = graph.type(first).shape[1] / attributes.heads;
+  attributes.second = second != kNoValue;
+  Node node{.op = Op::kConcatHeads, .name = std::move(name), .inputs = {first}, .row_count = rows};
+  if (attributes.second) {
+    attributes.second_size = graph.type(second).shape[1] / attributes.heads;
+    node.inputs.push_back(second);
+  }
+  node.attributes = attributes;
+  return add_single(graph, std::move(node));
+}
+
+HeadsValues split_heads(Graph& graph, std::string name, ValueId x, HeadsAttributes attributes, ValueId rows) {
+  const std::vector<ValueId> outputs = graph.add_node(
+      {.op = Op::kSplitHeads, .name = std::move(name), .attributes = attributes, .inputs = {x}, .row_count = rows});
+  return {outputs[0], attributes.second ? outputs[1] : kNoValue};
 }
 
 LayerNormValues layer_norm(Graph& graph, std::string name, ValueId x, ValueId gamma, ValueId beta, double eps,
@@ -65,11 +94,9 @@ ValueId dropout(Graph& graph, std::string name, ValueId x, ValueId row_keys, Val
 
 ValueId cast(Graph& graph, std::string name, ValueId x, DType to, ValueId rows) {
   if (graph.type(x).dtype == to) return x;
-  return add_single(graph, {.op = Op::kCast,
-                            .name = std::move(name),
-                            .attributes = CastAttributes{to},
-                            .inputs = {x},
-                            .row_count = rows});
+  return add_single(
+      graph,
+      {.op = Op::kCast, .name = std::move(name), .attributes = CastAttributes{to}, .inputs = {x}, .row_count = rows});
 }
 
 ValueId attention(Graph& graph, std::string name, ValueId q, ValueId k, ValueId v, const AttentionContext& context,

@@ -23,12 +23,24 @@ struct AttentionContext {
 };
 
 ValueId embedding(Graph& graph, std::string name, ValueId table, ValueId ids, EmbeddingAttributes attributes, ValueId rows);
+struct SpatialTables {
+  ValueId x, y, h, w;
+};
+// The rows of a box's corners and sizes, side by side or, with `sums`, added up.
+ValueId spatial_embedding(Graph& graph, std::string name, const SpatialTables& tables, ValueId bbox, bool sums, ValueId rows);
 ValueId add(Graph& graph, std::string name, ValueId a, ValueId b, ValueId rows);
 ValueId linear(Graph& graph, std::string name, ValueId x, ValueId weight, ValueId bias, ValueId rows);
 // Computes addend + x weight^T, in addend's bytes if addend dies here.
 ValueId linear_add(Graph& graph, std::string name, ValueId x, ValueId weight, ValueId addend, ValueId rows);
 // Returns x itself if the factor is 1.
 ValueId scale(Graph& graph, std::string name, ValueId x, double factor, ValueId rows);
+// `second` may be kNoValue: zeros. The sizes and `second` of the attributes are set from the values' widths, but for
+// second_size where there is no second.
+ValueId concat_heads(Graph& graph, std::string name, ValueId first, ValueId second, HeadsAttributes attributes, ValueId rows);
+struct HeadsValues {
+  ValueId first, second;  // second: kNoValue where the attributes want none
+};
+HeadsValues split_heads(Graph& graph, std::string name, ValueId x, HeadsAttributes attributes, ValueId rows);
 LayerNormValues layer_norm(Graph& graph, std::string name, ValueId x, ValueId gamma, ValueId beta, double eps, ValueId rows);
 // Returns x itself if p is 0.
 ValueId dropout(Graph& graph, std::string name, ValueId x, ValueId row_keys, ValueId dropout_key, DropoutAttributes attributes,

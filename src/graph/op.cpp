@@ -18,6 +18,8 @@ std::string_view op_name(Op op) {
                                                                     "dropout",
                                                                     "pack_rows",
                                                                     "gather_rows",
+                                                                    "concat_heads",
+                                                                    "split_heads",
                                                                     "attention",
                                                                     "gelu",
                                                                     "tanh",

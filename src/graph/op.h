@@ -28,7 +28,8 @@ enum class Op : std::uint8_t {
   kEmbedding,         // table f[R,D], ids i32[n]                      -> f[n,D]        EmbeddingAttributes
   kSpatialEmbedding,  // x,y tables f[R,c], h,w tables f[R,s], bbox i32[n,4] -> f[n,D], D = 4c+2s:
                       //                                                  x(x0) y(y0) x(x1) y(y1) h(y1-y0) w(x1-x0),
-                      //                                                  sizes clipped (box_size.h)
+                      //                                                  sizes clipped (box_size.h); their sum, with
+                      //                                                  D = c = s, where SpatialAttributes say so
   kPatchify,          // pixels f[B,C,Y,X]                             -> f[B*P, C*s*s] PatchAttributes; patch row-major,
                       //                                                  inside a patch channel, y, x
   kVisualEmbedding,   // patches f[B*P,D], cls f[1,1,D], positions f[1,P+1,D] -> f[B*V,D], V = P+1: cls first
@@ -48,6 +49,13 @@ enum class Op : std::uint8_t {
                       //                                                  visual row) are for the gradient
   kGatherRows,        // x f[n,D], index i32[m], inverse i32[n]        -> f[m,D]: row index[i] of x, zeros where index < 0;
                       //                                                  `inverse` is the gradient's index
+  kConcatHeads,       // a f[n,H*A] (, b f[n,H*B])                     -> f[n,H*(A+B)]: for each head its columns of a, times
+                      //                                                  first_factor, then those of b, times
+                      //                                                  second_factor, or zeros without b
+                      //                                                  HeadsAttributes; kSplitHeads is its gradient
+  kSplitHeads,        // x f[n,H*(A+B)]                                -> a f[n,H*A] (, b f[n,H*B]): each head's first columns,
+                      //                                                  times first_factor, and its last, times
+                      //                                                  second_factor; kConcatHeads is its gradient
   kAttention,         // q,k,v f[n,D], sample_offsets i32[B+1], key_mask i32[n], row_keys i32[n,2], dropout_key i32[2]
                       // (, relative_coordinates i32[n,3], position_table w[H,bins], x_table w[H,bins2], y_table
                       // w[H,bins2]: graph/attention_form.h)           -> output f[n,D], log_sum_exp w[n,2H]
@@ -126,9 +134,15 @@ struct EmbeddingAttributes {
   friend bool operator==(const EmbeddingAttributes&, const EmbeddingAttributes&) = default;
 };
 struct SpatialAttributes {
-  std::int64_t table_rows = 0;       // R of each spatial table, for kSpatialEmbeddingGrad
+  std::int64_t table_rows = 0;       // R of each spatial table
   std::int64_t coordinate_size = 0;  // width of the x and y tables
   std::int64_t shape_size = 0;       // width of the h and w tables
+  bool sums = false;                 // the six rows are added up, not put side by side
+  // The column of an output row where the `slot`-th row begins.
+  constexpr std::int64_t column(std::int64_t slot) const {
+    return sums ? 0 : slot < 4 ? slot * coordinate_size : 4 * coordinate_size + (slot - 4) * shape_size;
+  }
+  constexpr std::int64_t columns() const { return sums ? coordinate_size : column(6); }
   friend bool operator==(const SpatialAttributes&, const SpatialAttributes&) = default;
 };
 struct PatchAttributes {
@@ -157,6 +171,13 @@ struct ElementLossAttributes {
 struct ScaleAttributes {
   double factor = 1;
   friend bool operator==(const ScaleAttributes&, const ScaleAttributes&) = default;
+};
+struct HeadsAttributes {
+  std::int64_t heads = 1;                        // H
+  std::int64_t first_size = 0, second_size = 0;  // A and B, columns of a head
+  double first_factor = 1, second_factor = 1;
+  bool second = true;  // there is a b
+  friend bool operator==(const HeadsAttributes&, const HeadsAttributes&) = default;
 };
 struct DropoutAttributes {
   double p = 0.1;
@@ -213,8 +234,8 @@ struct TransferAttributes {
 };
 using Attributes =
     std::variant<NoAttributes, EmbeddingAttributes, SpatialAttributes, PatchAttributes, VisualAttributes,
-                 LayerNormAttributes, CastAttributes, ElementLossAttributes, ScaleAttributes, DropoutAttributes, AttentionAttributes,
-                 GradientNormAttributes, AdamWAttributes, AdafactorAttributes, TransferAttributes>;
+                 LayerNormAttributes, CastAttributes, ElementLossAttributes, ScaleAttributes, HeadsAttributes, DropoutAttributes,
+                 AttentionAttributes, GradientNormAttributes, AdamWAttributes, AdafactorAttributes, TransferAttributes>;
 
 // Ops that end a forward graph: outputs loss and gradient of their first input, the logits.
 constexpr bool is_loss(Op op) { return op >= Op::kCrossEntropy && op <= Op::kSpanCrossEntropy; }

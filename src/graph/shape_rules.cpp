@@ -168,6 +168,26 @@ Types infer_parameter_update(const Rule& rule, const Node& node) {
   return types;
 }
 
+Types infer_heads(const Rule& rule, Op op) {
+  const auto& attributes = rule.attributes<HeadsAttributes>();
+  rule.require(attributes.heads > 0 && attributes.first_size > 0 && attributes.second_size > 0,
+               "has heads of two parts");
+  const TensorType& x = rule.floating(0, 2);
+  const std::int64_t first = attributes.heads * attributes.first_size;
+  const std::int64_t second = attributes.heads * attributes.second_size;
+  const auto of = [&](std::int64_t columns) { return TensorType{x.dtype, {x.shape[0], columns}}; };
+  if (op == Op::kConcatHeads) {
+    rule.inputs(attributes.second ? 2 : 1);
+    rule.expect(0, of(first));
+    if (attributes.second) rule.expect(1, of(second));
+    return {of(first + second)};
+  }
+  rule.inputs(1);
+  rule.expect(0, of(first + second));
+  if (attributes.second) return {of(first), of(second)};
+  return {of(first)};
+}
+
 Types infer_forward(const Rule& rule, const Node& node) {
   switch (node.op) {
     case Op::kEmbedding: {
@@ -179,16 +199,19 @@ Types infer_forward(const Rule& rule, const Node& node) {
     }
     case Op::kSpatialEmbedding: {
       rule.inputs(5);
-      std::int64_t width = 0;
+      const auto& attributes = rule.attributes<SpatialAttributes>();
       for (std::size_t i = 0; i < 4; ++i) {
         rule.require(rule.floating(i, 2).dtype == rule.in(0).dtype && rule.dim(i, 0) == rule.dim(0, 0),
                      "tables share dtype and rows");
       }
       rule.expect(1, rule.in(0));
       rule.expect(3, rule.in(2));
-      width = 4 * rule.dim(0, 1) + 2 * rule.dim(2, 1);
+      rule.require(attributes.table_rows == rule.dim(0, 0) && attributes.coordinate_size == rule.dim(0, 1) &&
+                       attributes.shape_size == rule.dim(2, 1),
+                   "says what its tables are");
+      rule.require(!attributes.sums || attributes.coordinate_size == attributes.shape_size, "sums rows of one width");
       rule.expect(4, i32({rule.dim(4, 0), 4}));
-      return {{rule.in(0).dtype, {rule.dim(4, 0), width}}};
+      return {{rule.in(0).dtype, {rule.dim(4, 0), attributes.columns()}}};
     }
     case Op::kPatchify: {
       rule.inputs(1);
@@ -276,6 +299,9 @@ Types infer_forward(const Rule& rule, const Node& node) {
       rule.expect(2, i32({x.shape[0]}));
       return {{x.dtype, {rule.dim(1, 0), x.shape[1]}}};
     }
+    case Op::kConcatHeads:
+    case Op::kSplitHeads:
+      return infer_heads(rule, node.op);
     case Op::kAttention: {
       rule.require(node.inputs.size() >= 3, "has q, k and v");
       const TensorType& q = rule.floating(0, 2);
@@ -347,8 +373,7 @@ Types infer_backward(const Rule& rule, const Node& node) {
       const TensorType& dy = rule.floating(0, 2);
       rule.expect(1, i32({dy.shape[0], 4}));
       const auto& attributes = rule.attributes<SpatialAttributes>();
-      rule.require(4 * attributes.coordinate_size + 2 * attributes.shape_size == dy.shape[1],
-                   "splits D as the tables do");
+      rule.require(attributes.columns() == dy.shape[1], "splits D as the tables do");
       const TensorType coordinate{dy.dtype, {attributes.table_rows, attributes.coordinate_size}};
       const TensorType size{dy.dtype, {attributes.table_rows, attributes.shape_size}};
       return {coordinate, coordinate, size, size};

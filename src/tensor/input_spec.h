@@ -69,6 +69,8 @@ struct TokenForm {
   std::int32_t first_position = 2;
   // Of two texts, the second one's tokens have type 1 (BERT); otherwise all have type 0.
   bool types_pairs = false;
+  // Every coordinate of the boxes of </s> and of separators, as the model was trained; padding and <s> have zeros.
+  std::int32_t separator_box = 0;
   friend bool operator==(const TokenForm&, const TokenForm&) = default;
 };
 

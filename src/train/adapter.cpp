@@ -47,10 +47,13 @@ std::set<std::string> head_modules(const ModelDefinition& model) {
 
 // The modules of the file's tensors. Each tensor must be an adapter's or the head's.
 std::set<std::string> modules_in(const WeightsFile& weights, const ModelDefinition& model) {
-  std::set<std::string> maps, modules, tables, head;
+  std::set<std::string> maps, modules, ignored, head;
   for (const LinearMap& map : model.encoder().linear_maps()) maps.insert(map.name);
   for (const ParameterSpec& spec : model.specs()) {
-    if (spec.part == ParameterSpec::Part::kAttentionTable) tables.insert(spec.name.substr(0, spec.name.rfind('.')));
+    const bool unused = spec.part == ParameterSpec::Part::kEncoderMatrix && !spec.trains;
+    if (unused || spec.part == ParameterSpec::Part::kAttentionTable) {
+      ignored.insert(spec.name.substr(0, spec.name.rfind('.')));
+    }
     if (spec.is_head()) head.insert(kAdapterPrefix + spec.name);
   }
   for (const TensorEntry& entry : weights.entries()) {
@@ -59,16 +62,16 @@ std::set<std::string> modules_in(const WeightsFile& weights, const ModelDefiniti
       modules.insert(module);
       continue;
     }
-    // PEFT's "all-linear" takes the relative position tables along, which are looked up, never multiplied by.
-    if (tables.contains(module)) continue;
+    // PEFT's "all-linear" takes the relative position tables along, which are looked up, never multiplied by, and the
+    // maps of LiLT's last layer that nothing depends on.
+    if (ignored.contains(module)) continue;
     if (head.contains(entry.name)) continue;
     throw DataError({.what = "the adapter has a tensor that the model does not have",
                      .where = weights.path().string(),
                      .found = fmt::format("'{}' {}", entry.name, to_string(entry.type)),
-                     .allowed = fmt::format("lora_A and lora_B of linear maps of the encoder's {}, such as '{}{}', "
+                     .allowed = fmt::format("lora_A and lora_B of linear maps of the encoder's layers, such as '{}{}', "
                                             "and the head's, such as '{}'",
-                                            counted(model.encoder().layer_outputs().size(), "layer"), kAdapterPrefix,
-                                            lora_a_name(*maps.begin()), *head.begin()),
+                                            kAdapterPrefix, lora_a_name(*maps.begin()), *head.begin()),
                      .remedy = "pass the base model that it was trained on with --base-model, or merge it with PEFT"});
   }
   return modules;

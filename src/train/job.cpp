@@ -236,7 +236,8 @@ std::unique_ptr<Dataset> open_checked(const ModelBundle& bundle, const DataReque
                                 .target = with_labels || bundle.task().asks() ? bundle.task().reader() : nullptr});
   DatasetOptions options{.parts = page_parts(bundle.facts()),
                          .box_format = request.box_format,
-                         .windows = window_options(request, bundle.facts())};
+                         .windows = window_options(request, bundle.facts()),
+                         .separator_box = bundle.facts().token.separator_box};
   if (with_labels && bundle.task().labels_words()) {
     options.labels = LabelSet(bundle.config.task.labels, "the model's labels");
   }

@@ -74,6 +74,7 @@ bool is_cheap(const Graph&, const Node& node, std::size_t output) {
     case Op::kCast:
     case Op::kLayerNormAffine:
     case Op::kGatherRows:
+    case Op::kSplitHeads:
     case Op::kPatchify:
       return true;
     case Op::kLayerNorm:

@@ -72,6 +72,8 @@ std::span<const Op> ops_with_halves() {
                                 Op::kDropout,
                                 Op::kPackRows,
                                 Op::kGatherRows,
+                                Op::kConcatHeads,
+                                Op::kSplitHeads,
                                 Op::kAttention,
                                 Op::kGelu,
                                 Op::kTanh,

@@ -50,6 +50,7 @@ struct Boxes {
   std::string name;
   std::int64_t capacity, table_rows, coordinate_size, shape_size;
   std::vector<std::int32_t> boxes;  // four per row
+  bool sums = false;
 };
 
 OpCase spatial_case(Boxes s) {
@@ -59,10 +60,8 @@ OpCase spatial_case(Boxes s) {
             const ValueId y = b.tensor("y_table", {s.table_rows, s.coordinate_size});
             const ValueId h = b.tensor("h_table", {s.table_rows, s.shape_size});
             const ValueId w = b.tensor("w_table", {s.table_rows, s.shape_size});
-            b.objective(add_single(b.graph, {.op = Op::kSpatialEmbedding,
-                                             .name = "y",
-                                             .inputs = {x, y, h, w, b.integers("bbox", {s.capacity, 4}, s.boxes)},
-                                             .row_count = b.rows(rows)}));
+            b.objective(spatial_embedding(b.graph, "y", {x, y, h, w}, b.integers("bbox", {s.capacity, 4}, s.boxes),
+                                          s.sums, b.rows(rows)));
           }};
 }
 
@@ -94,11 +93,18 @@ std::vector<OpCase> embedding_cases() {
       spatial_case({"limits", 9, 1024, 4, 4, {0,   0,   1023, 1023, 1023, 1023, 1023, 1023, 0, 0, 0,    0,
                                               900, 800, 10,   20,   17,   40,   17,   90,   0, 0, 1023, 1023}}));
   // Sizes are clipped to 1023 in a table of more rows too, as in transformers.
-  cases.push_back(spatial_case({"wide_tables", 4, 1500, 2, 1, {0, 0, 1499, 1200, 100, 50, 1123, 1074, 9, 8, 1034, 1030}}));
+  cases.push_back(
+      spatial_case({"wide_tables", 4, 1500, 2, 1, {0, 0, 1499, 1200, 100, 50, 1123, 1074, 9, 8, 1034, 1030}}));
   cases.push_back(spatial_case({"no_rows", 5, 16, 3, 2, {}}));
   cases.push_back(spatial_case({"one_row", 5, 16, 5, 1, {3, 15, 9, 15}}));
   cases.push_back(spatial_case({"many_repeats", 70, 8, 16, 16, random_boxes(67, 7)}));
   cases.push_back(spatial_case({"uneven_widths", 33, 32, 5, 7, random_boxes(33, 31)}));
+  // Their sums: corners of one row, sizes clipped, more rows than a warp has, and columns that fill no vector.
+  cases.push_back(spatial_case({"sums", 9, 1024, 24, 24, {0, 0, 1023, 1023, 7, 7, 7, 7, 900, 800, 10, 20}, true}));
+  cases.push_back(spatial_case({"sums_of_no_rows", 5, 16, 3, 3, {}, true}));
+  cases.push_back(spatial_case({"sums_of_repeats", 70, 8, 16, 16, random_boxes(67, 7), true}));
+  cases.push_back(spatial_case({"odd_sums", 33, 32, 37, 37, random_boxes(33, 31), true}));
+  cases.push_back(spatial_case({"wide_sums", 20, 64, 300, 300, random_boxes(19, 63), true}));
   for (const DType code : {DType::kQ8, DType::kNF4}) {
     for (const std::int64_t width : {5, 64, 100}) cases.push_back(coded_embedding_case(code, width));
   }

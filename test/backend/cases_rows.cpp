@@ -84,10 +84,41 @@ OpCase gather_rows_case(std::string name, std::vector<std::int32_t> index, std::
           }};
 }
 
+struct Heads {
+  std::int64_t capacity;
+  std::int32_t rows;
+  HeadsAttributes attributes;
+};
+
+std::string heads_name(const char* op, const Heads& s) {
+  return fmt::format("{}/n{}_of_{}_h{}_{}_and_{}{}", op, s.rows, s.capacity, s.attributes.heads,
+                     s.attributes.first_size, s.attributes.second_size, s.attributes.second ? "" : "_absent");
+}
+
+OpCase concat_heads_case(Heads s) {
+  return {
+      heads_name("concat_heads", s), [s](CaseBuilder& b) {
+        const HeadsAttributes& a = s.attributes;
+        const ValueId first = b.tensor("first", {s.capacity, a.heads * a.first_size}, s.rows);
+        const ValueId second = a.second ? b.tensor("second", {s.capacity, a.heads * a.second_size}, s.rows) : kNoValue;
+        b.objective(concat_heads(b.graph, "y", first, second, a, b.rows(s.rows)));
+      }};
+}
+
+OpCase split_heads_case(Heads s) {
+  return {heads_name("split_heads", s), [s](CaseBuilder& b) {
+            const HeadsAttributes& a = s.attributes;
+            const ValueId x = b.tensor("x", {s.capacity, a.heads * (a.first_size + a.second_size)}, s.rows);
+            const HeadsValues parts = split_heads(b.graph, "y", x, a, b.rows(s.rows));
+            b.objective(parts.first);
+            if (parts.second != kNoValue) b.objective(parts.second);
+          }};
+}
+
 }  // namespace
 
 std::vector<OpCase> rows_cases() {
-  return {
+  std::vector<OpCase> cases = {
       patchify_case({2, 3, 8, 12}, 4, 2),
       patchify_case({3, 3, 8, 12}, 4, 1),
       patchify_case({2, 1, 6, 3}, 3, 0),
@@ -107,6 +138,19 @@ std::vector<OpCase> rows_cases() {
       gather_rows_case("from_nothing", {-1, -1}, 0, 7, 3),
       gather_rows_case("wide", {16, 8, 4, 2, 1, 0, -1}, 17, 96, 0),
   };
+  // Heads of LiLT's sizes, and sizes that fill no vector or pack.
+  for (const Heads& heads :
+       {Heads{7, 5, {.heads = 12, .first_size = 64, .second_size = 16, .first_factor = 1.118, .second_factor = 2.236}},
+        Heads{9, 9, {.heads = 3, .first_size = 8, .second_size = 2, .first_factor = 0.5}},
+        Heads{5, 3, {.heads = 2, .first_size = 5, .second_size = 3, .second_factor = -3}},
+        Heads{4, 0, {.heads = 1, .first_size = 1, .second_size = 7, .first_factor = 2}},
+        Heads{40, 37, {.heads = 1, .first_size = 130, .second_size = 33, .second_factor = 0.3}},
+        Heads{6, 5, {.heads = 4, .first_size = 16, .second_size = 4, .first_factor = 1.5, .second = false}},
+        Heads{6, 4, {.heads = 2, .first_size = 3, .second_size = 5, .first_factor = 0.7, .second = false}}}) {
+    cases.push_back(concat_heads_case(heads));
+    cases.push_back(split_heads_case(heads));
+  }
+  return cases;
 }
 
 }  // namespace plimsoll::test

@@ -157,12 +157,10 @@ OpCase long_case() {
             const ValueId positions =
                 embedding(b.graph, "positions", b.tensor("position_table", {50, kWidth}), ids_value, {}, rows);
             const ValueId box_table = b.tensor("x_table", {100, 34}), size_table = b.tensor("h_table", {100, 32});
-            const ValueId spatial = add_single(
-                b.graph, {.op = Op::kSpatialEmbedding,
-                          .name = "spatial",
-                          .inputs = {box_table, b.tensor("y_table", {100, 34}), size_table,
-                                     b.tensor("w_table", {100, 32}), b.integers("bbox", {kCapacity, 4}, boxes)},
-                          .row_count = rows});
+            const ValueId spatial = spatial_embedding(
+                b.graph, "spatial",
+                {box_table, b.tensor("y_table", {100, 34}), size_table, b.tensor("w_table", {100, 32})},
+                b.integers("bbox", {kCapacity, 4}, boxes), false, rows);
             const ValueId sum = add(b.graph, "sum", add(b.graph, "inner", words, positions, rows), spatial, rows);
             const ValueId norm =
                 layer_norm(b.graph, "norm", sum, b.tensor("gamma", {kWidth}), b.tensor("beta", {kWidth}), 1e-5, rows).y;

@@ -89,8 +89,8 @@ TEST_F(OpGolden, SpatialEmbedding) {
     }
     inputs.push_back(source(table, {DType::kF64, {1024, width}}, values));
   }
-  inputs.push_back(source("spatial_embedding.bbox"));
-  const ValueId y = add_single(graph_, {.op = Op::kSpatialEmbedding, .name = "y", .inputs = inputs});
+  const ValueId y = spatial_embedding(graph_, "y", {inputs[0], inputs[1], inputs[2], inputs[3]},
+                                      source("spatial_embedding.bbox"), false, kNoValue);
   run();
   expect_golden(y, "spatial_embedding.output", {});
 }

@@ -54,7 +54,6 @@ inline Tolerance tolerance_of(Op op) {
   constexpr double kRounding = 6e-8;
   switch (op) {
     case Op::kEmbedding:
-    case Op::kSpatialEmbedding:
     case Op::kPatchify:
     case Op::kPackRows:
     case Op::kGatherRows:
@@ -69,7 +68,11 @@ inline Tolerance tolerance_of(Op op) {
     case Op::kMergeRowGrads:
     case Op::kVisualEmbedding:
       return {0, 0, "one addition, rounded once by everybody"};
+    case Op::kSpatialEmbedding:
+      return {0, 2 * kRounding, "a copy, or a float sum of six rows"};
     case Op::kScale:
+    case Op::kConcatHeads:
+    case Op::kSplitHeads:
       return {2 * kRounding, 0, "one product; the factor may be rounded first"};
     case Op::kDropout:
       return {2 * kRounding, 0, "one product; the scale may be rounded otherwise. A wrong mask is an error of 1"};

@@ -94,6 +94,46 @@ TEST(Dataset, OfTextAloneNeedsWordsAndLabels) {
   EXPECT_EQ(report.findings.count(Severity::kError), 0U) << report.findings.to_text();
 }
 
+// A model of text and boxes takes the page's size from the data, or from the header of an image that is there.
+TEST(Dataset, OfBoxesAloneNeedsAPagesSize) {
+  const ScratchFolder folder;
+  const PageParts boxes{.image = false};
+  const auto path = folder.write(
+      "a.jsonl", fmt::format(R"({{"words": ["A"], "boxes": [[10, 10, 50, 100]], "width": 100, "height": 200}})"
+                             "\n"
+                             R"({{"words": ["B"], "boxes": [[0, 0, 61, 47]], "image": "{}"}})"
+                             "\n",
+                             image_file("rgb.png")));
+  const Dataset data(open_pages(path, {.parts = boxes}), letters_encoder(), small_processor(),
+                     {.parts = boxes, .separator_box = 1000});
+  ASSERT_EQ(data.size(), 2U);
+  Dataset::Scratch scratch;
+  EncodedExample example;
+  data.load(0, scratch, example);
+  const Box1000 separator{1000, 1000, 1000, 1000};
+  EXPECT_THAT(example.bbox, ElementsAre(Box1000{}, Box1000{100, 50, 500, 500}, separator));
+  data.load(1, scratch, example);
+  const ImageInfo info = read_image_info(image_file("rgb.png"));
+  EXPECT_THAT(example.bbox, ElementsAre(Box1000{}, Box1000{0, 0, 61000 / info.width, 47000 / info.height}, separator));
+  EXPECT_EQ(check_pages(data.source(), {.parts = boxes}).findings.count(Severity::kError), 0U);
+
+  const auto bare = folder.write("b.jsonl", R"({"id": "x", "words": ["A"], "boxes": [[10, 10, 50, 100]]})"
+                                            "\n");
+  const auto open = [&](BoxFormat format) {
+    return Dataset(open_pages(bare, {.parts = boxes}), letters_encoder(), small_processor(),
+                   {.parts = boxes, .box_format = format});
+  };
+  const auto error = caught<PageError>([&] { open(BoxFormat::kPixel); });
+  EXPECT_EQ(error.kind(), "size-unknown");
+  EXPECT_THAT(error.what(),
+              testing::AllOf(testing::HasSubstr("b.jsonl:1, page 'x'"), testing::HasSubstr("--box-format 1000")));
+  const auto source = open_pages(bare, {.parts = boxes});
+  EXPECT_EQ(check_pages(*source, {.parts = boxes}).findings.count("size-unknown"), 1U);
+  EXPECT_EQ(open(BoxFormat::k1000).size(), 1U);
+  EXPECT_EQ(check_pages(*source, {.parts = boxes, .box_format = BoxFormat::k1000}).findings.count(Severity::kError),
+            0U);
+}
+
 TEST(Dataset, CutsWindowsAndCountsEachWordOnceForEvaluation) {
   const ScratchFolder folder;
   const auto path = folder.write("a.jsonl", one_line(page_json(image_file("rgb.png"))));

@@ -2,7 +2,9 @@
 #include <memory>
 
 #include "families/bert/bert.h"
+#include "families/layoutlm/layoutlm.h"
 #include "families/layoutlmv3/layoutlmv3.h"
+#include "families/lilt/lilt.h"
 #include "families/model_config.h"
 #include "families/parts/bert_config.h"
 #include "families/parts/bert_layers.h"
@@ -26,8 +28,16 @@ void of_config_reader(const nlohmann::json& object) {
 #include "families/parts/config_reader.h.inc"
 }
 
+void of_layoutlm(const nlohmann::json& object) {
+#include "families/layoutlm/layoutlm.h.inc"
+}
+
 void of_layoutlmv3(const nlohmann::json& object) {
 #include "families/layoutlmv3/layoutlmv3.h.inc"
+}
+
+void of_lilt(const nlohmann::json& object) {
+#include "families/lilt/lilt.h.inc"
 }
 
 void of_model_config() {

@@ -227,13 +227,17 @@ TEST(ReadConfig, WhatIsNotThereOrNotJson) {
   expect_error<DataError>([&] { read_config(folder); }, {"not valid JSON", folder + "/config.json"});
 }
 
-// The numbers are those of LayoutLMv3Model and RobertaModel(add_pooling_layer=False) in transformers 5.17.0 with the
-// preset's shape.
+// The numbers are those of LayoutLMv3Model, RobertaModel, LayoutLMModel and LiltModel in transformers 5.17.0, without
+// poolers, with the preset's shape.
 TEST(Presets, ParametersAreAsManyAsInTransformers) {
   const std::map<std::string, std::int64_t> expected = {{"layoutlmv3-tiny", 5465056},   {"layoutlmv3-small", 12737792},
                                                         {"layoutlmv3-base", 125326976}, {"layoutlmv3-large", 356005376},
                                                         {"roberta-tiny", 5098752},      {"roberta-small", 12419328},
-                                                        {"roberta-base", 124055040},    {"roberta-large", 354310144}};
+                                                        {"roberta-base", 124055040},    {"roberta-large", 354310144},
+                                                        {"layoutlm-tiny", 3596544},     {"layoutlm-small", 9414912},
+                                                        {"layoutlm-base", 112037376},   {"layoutlm-large", 338286592},
+                                                        {"lilt-tiny", 5193448},         {"lilt-small", 12754064},
+                                                        {"lilt-base", 130164416}};
   EXPECT_EQ(preset_names().size(), expected.size());
   for (const std::string& name : preset_names()) {
     EXPECT_TRUE(is_preset(name));

@@ -54,6 +54,10 @@ Factory factory_of(Op op) {
       return make_pack_rows;
     case Op::kGatherRows:
       return make_gather_rows;
+    case Op::kConcatHeads:
+      return make_concat_heads;
+    case Op::kSplitHeads:
+      return make_split_heads;
     case Op::kAttention:
       return make_attention;
     case Op::kGelu:
@@ -117,6 +121,8 @@ bool takes_halves(Op op) {
     case Op::kDropout:
     case Op::kPackRows:
     case Op::kGatherRows:
+    case Op::kConcatHeads:
+    case Op::kSplitHeads:
     case Op::kAttention:
     case Op::kGelu:
     case Op::kTanh:

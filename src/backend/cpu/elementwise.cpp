@@ -1,4 +1,5 @@
-// add, scale, accumulate, gelu, tanh and their gradients, and cast, each in one pass over the real rows.
+// add, scale, accumulate, gelu, tanh and their gradients, cast, concat_heads and split_heads, each in one pass over the
+// real rows.
 #include <cstdint>
 #include <cstring>
 
@@ -149,15 +150,27 @@ std::unique_ptr<Kernel> make_unary(Range range) {
   });
 }
 
+// Calls visit(first, second, both) for each head of the real rows: where its part of the first matrix, of the second
+// one and of the one with both, which has `shape`, begins.
+template <typename Visit>
+void for_each_head(const KernelArguments& arguments, const Shape& shape, const HeadsAttributes& heads,
+                   const Visit& visit) {
+  const std::int64_t both = heads.first_size + heads.second_size;
+  parallel_for(arguments.rows(shape[0]) * heads.heads, kGrain / both + 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t head = begin; head < end; ++head) {
+      visit(head * heads.first_size, head * heads.second_size, head * both);
+    }
+  });
+}
+
 }  // namespace
 
 std::unique_ptr<Kernel> make_add(const Graph&, const Node&) { return make_binary(HWY_DYNAMIC_DISPATCH(add_range)); }
 std::unique_ptr<Kernel> make_scale(const Graph&, const Node& node) {
   const auto factor = static_cast<float>(std::get<ScaleAttributes>(node.attributes).factor);
   const auto range = HWY_DYNAMIC_DISPATCH(scale_range);
-  return make_unary([range, factor](DType dtype, const void* x, void* y, std::size_t count) {
-    range(dtype, x, y, count, factor);
-  });
+  return make_unary(
+      [range, factor](DType dtype, const void* x, void* y, std::size_t count) { range(dtype, x, y, count, factor); });
 }
 // The first micro-batch of an update overwrites the sum, whose old value may be anything.
 std::unique_ptr<Kernel> make_accumulate(const Graph&, const Node&) {
@@ -184,6 +197,38 @@ std::unique_ptr<Kernel> make_tanh(const Graph&, const Node&) { return make_unary
 std::unique_ptr<Kernel> make_tanh_grad(const Graph&, const Node&) {
   return make_binary(HWY_DYNAMIC_DISPATCH(tanh_grad_range));
 }
+std::unique_ptr<Kernel> make_concat_heads(const Graph&, const Node& node) {
+  return make_kernel([heads = std::get<HeadsAttributes>(node.attributes),
+                      range = HWY_DYNAMIC_DISPATCH(scale_range)](const KernelArguments& arguments) {
+    const TensorView& y = arguments.outputs[0];
+    const DType t = y.dtype();
+    for_each_head(arguments, y.shape(), heads, [&](std::int64_t first, std::int64_t second, std::int64_t both) {
+      const auto a = static_cast<std::size_t>(heads.first_size), b = static_cast<std::size_t>(heads.second_size);
+      range(t, element(arguments.inputs[0], first), element(y, both), a, static_cast<float>(heads.first_factor));
+      void* const rest = element(y, both + heads.first_size);
+      if (heads.second) {
+        range(t, element(arguments.inputs[1], second), rest, b, static_cast<float>(heads.second_factor));
+      } else {
+        std::memset(rest, 0, b * dtype_bytes(t));
+      }
+    });
+  });
+}
+std::unique_ptr<Kernel> make_split_heads(const Graph&, const Node& node) {
+  return make_kernel([heads = std::get<HeadsAttributes>(node.attributes),
+                      range = HWY_DYNAMIC_DISPATCH(scale_range)](const KernelArguments& arguments) {
+    const TensorView& x = arguments.inputs[0];
+    const DType t = x.dtype();
+    for_each_head(arguments, x.shape(), heads, [&](std::int64_t first, std::int64_t second, std::int64_t both) {
+      range(t, element(x, both), element(arguments.outputs[0], first), static_cast<std::size_t>(heads.first_size),
+            static_cast<float>(heads.first_factor));
+      if (!heads.second) return;
+      range(t, element(x, both + heads.first_size), element(arguments.outputs[1], second),
+            static_cast<std::size_t>(heads.second_size), static_cast<float>(heads.second_factor));
+    });
+  });
+}
+
 std::unique_ptr<Kernel> make_cast(const Graph&, const Node&) {
   return make_kernel([](const KernelArguments& arguments) {
     convert(arguments.inputs[0], arguments.outputs[0], real_elements(arguments, arguments.outputs[0]));

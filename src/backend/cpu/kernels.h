@@ -53,6 +53,8 @@ std::unique_ptr<Kernel> make_visual_embedding(const Graph& graph, const Node& no
 std::unique_ptr<Kernel> make_patchify(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_pack_rows(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_gather_rows(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_concat_heads(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_split_heads(const Graph& graph, const Node& node);
 
 // row_gradients.cpp: sums of rows
 std::unique_ptr<Kernel> make_embedding_grad(const Graph& graph, const Node& node);

@@ -232,7 +232,7 @@ std::unique_ptr<Kernel> make_embedding_row_grad(const Graph& graph, const Node& 
 
 // The tables are summed one after the other; each row looks up x and y twice.
 std::unique_ptr<Kernel> make_spatial_embedding_grad(const Graph& graph, const Node& node) {
-  const auto& attributes = std::get<SpatialAttributes>(node.attributes);
+  const SpatialAttributes attributes = std::get<SpatialAttributes>(node.attributes);
   const std::int64_t table_rows = attributes.table_rows, coordinate = attributes.coordinate_size,
                      size = attributes.shape_size;
   const std::int64_t capacity = graph.type(node.inputs[0]).shape[0], width = graph.type(node.inputs[0]).shape[1];
@@ -247,10 +247,10 @@ std::unique_ptr<Kernel> make_spatial_embedding_grad(const Graph& graph, const No
     for (std::size_t table = 0; table < 4; ++table) {
       group_rows(table_rows, groups, [&](const auto& visit) {
         for (std::int64_t row = 0; row < a.rows(capacity); ++row) {
-          std::int64_t start = row * width;
+          std::int64_t slot = 0;
           for (const SpatialLookup& lookup : spatial_lookups(boxes + 4 * row, table_rows)) {
-            if (lookup.table == table) visit(lookup.row, start);
-            start += lookup.table < 2 ? coordinate : size;
+            if (lookup.table == table) visit(lookup.row, row * width + attributes.column(slot));
+            ++slot;
           }
         }
       });

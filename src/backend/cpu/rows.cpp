@@ -50,8 +50,22 @@ std::unique_ptr<Kernel> make_embedding(const Graph& graph, const Node& node) {
 }
 
 std::unique_ptr<Kernel> make_spatial_embedding(const Graph& graph, const Node& node) {
-  const std::int64_t table_rows = graph.type(node.inputs[0]).shape[0];
-  const std::int64_t coordinate = graph.type(node.inputs[0]).shape[1], size = graph.type(node.inputs[2]).shape[1];
+  const auto& attributes = std::get<SpatialAttributes>(node.attributes);
+  const std::int64_t table_rows = attributes.table_rows, coordinate = attributes.coordinate_size,
+                     size = attributes.shape_size;
+  if (attributes.sums) {
+    return make_row_kernel(graph, node, [=](const KernelArguments& a, std::int64_t row) {
+      float* const y = a.outputs[0].data<float>() + row * coordinate;
+      const float* from[6];
+      std::size_t slot = 0;
+      for (const SpatialLookup& lookup : spatial_lookups(a.inputs[4].data<std::int32_t>() + 4 * row, table_rows)) {
+        from[slot++] = a.inputs[lookup.table].data<float>() + lookup.row * coordinate;
+      }
+      for (std::int64_t c = 0; c < coordinate; ++c) {
+        y[c] = from[0][c] + from[1][c] + from[2][c] + from[3][c] + from[4][c] + from[5][c];
+      }
+    });
+  }
   return make_row_kernel(graph, node, [=](const KernelArguments& a, std::int64_t row) {
     float* y = a.outputs[0].data<float>() + row * (4 * coordinate + 2 * size);
     for (const SpatialLookup& lookup : spatial_lookups(a.inputs[4].data<std::int32_t>() + 4 * row, table_rows)) {

@@ -47,6 +47,8 @@ std::unique_ptr<Kernel> CudaBackend::prepare(const Graph& graph, const Node& nod
     case Op::kVisualEmbeddingGrad:
     case Op::kPackRows:
     case Op::kGatherRows:
+    case Op::kConcatHeads:
+    case Op::kSplitHeads:
       return cuda::make_rows(*context_, graph, node);
     case Op::kCrossEntropy:
     case Op::kElementLoss:

@@ -74,10 +74,44 @@ __global__ void spatial_embedding(SpatialTables<Unit> tables, const std::int32_t
   }
 }
 
-std::unique_ptr<Kernel> make_spatial_embedding(const Context& context, const TensorType& x, const TensorType& h) {
-  const std::size_t coordinate = static_cast<std::size_t>(x.shape[1]) * dtype_bytes(x.dtype);
-  const std::size_t size = static_cast<std::size_t>(h.shape[1]) * dtype_bytes(x.dtype);
-  return make_launch(0, [&context, table_rows = x.shape[0], coordinate, size](const KernelArguments& a) {
+// The sum of the six rows, N columns a lane; tables.coordinate counts floats.
+template <int N>
+__global__ void spatial_sums(SpatialTables<float> tables, const std::int32_t* boxes, float* y, Rows rows) {
+  const std::int64_t count = rows.real(), width = tables.coordinate;
+  for (std::int64_t row = first_row(); row < count; row += row_stride()) {
+    for (std::int64_t c = lane_index() * N; c < width; c += kWarp * N) {
+      float sum[N] = {};
+      for (unsigned slot = 0; slot < 6; ++slot) {
+        float each[N];
+        load(tables.at[spatial_table(slot)] + spatial_row(boxes + 4 * row, slot, tables.rows) * width + c, N, each);
+        for (int i = 0; i < N; ++i) sum[i] += each[i];
+      }
+      store(sum, N, y + row * width + c);
+    }
+  }
+}
+
+std::unique_ptr<Kernel> make_spatial_sums(const Context& context, const SpatialAttributes& attributes) {
+  return make_launch(0, [&context, attributes](const KernelArguments& a) {
+    const Rows rows = rows_of(a, a.outputs[0]);
+    SpatialTables<float> tables{{}, attributes.table_rows, attributes.coordinate_size, attributes.shape_size};
+    for (std::size_t i = 0; i < 4; ++i) tables.at[i] = input<float>(a, i);
+    for_pack(attributes.coordinate_size, [&](auto pack) {
+      launch(context.stream(), spatial_sums<pack()>, {.blocks = row_blocks(rows.capacity), .threads = kRowThreads},
+             tables, input<std::int32_t>(a, 4), output<float>(a, 0), rows);
+    });
+  });
+}
+
+std::unique_ptr<Kernel> make_spatial_embedding(const Context& context, const SpatialAttributes& attributes,
+                                               DType dtype) {
+  if (attributes.sums) {
+    check(dtype == DType::kF32, "tables are F32");
+    return make_spatial_sums(context, attributes);
+  }
+  const std::size_t coordinate = static_cast<std::size_t>(attributes.coordinate_size) * dtype_bytes(dtype);
+  const std::size_t size = static_cast<std::size_t>(attributes.shape_size) * dtype_bytes(dtype);
+  return make_launch(0, [&context, table_rows = attributes.table_rows, coordinate, size](const KernelArguments& a) {
     const Rows rows = rows_of(a, a.outputs[0]);
     for_unit(coordinate | size, [&]<typename Unit>(Unit) {
       SpatialTables<Unit> tables{{},
@@ -111,14 +145,14 @@ std::unique_ptr<Kernel> make_embedding_grad(const Context& context, const Tensor
 struct SpatialItems {
   const std::int32_t* boxes;
   Rows rows;
-  std::int64_t table_rows, coordinate, size;
+  SpatialAttributes attributes;
 
   __device__ std::int64_t count(unsigned table) const { return rows.real() * (table < 2 ? 2 : 1); }
   __device__ Item item(unsigned table, std::int64_t index) const {
     const std::int64_t row = table < 2 ? index / 2 : index;
     const unsigned slot = table < 2 ? table + 2 * static_cast<unsigned>(index % 2) : table + 2;
-    const std::int64_t column = slot < 4 ? slot * coordinate : 4 * coordinate + (slot - 4) * size;
-    return {spatial_row(boxes + 4 * row, slot, table_rows), static_cast<std::int32_t>(row * rows.columns + column)};
+    return {spatial_row(boxes + 4 * row, slot, attributes.table_rows),
+            static_cast<std::int32_t>(row * rows.columns + attributes.column(slot))};
   }
 };
 
@@ -132,10 +166,7 @@ std::unique_ptr<Kernel> make_spatial_embedding_grad(const Context& context, cons
       lists.at[i] = list_at(a, parts[i], output<float>(a, i));
       fill_zeros(context, a.outputs[i]);
     }
-    launch_sort(context,
-                SpatialItems{input<std::int32_t>(a, 1), rows, attributes.table_rows, attributes.coordinate_size,
-                             attributes.shape_size},
-                lists);
+    launch_sort(context, SpatialItems{input<std::int32_t>(a, 1), rows, attributes}, lists);
     launch_sums(context, input<float>(a, 0), lists, 2 * rows.capacity,
                 attributes.coordinate_size | attributes.shape_size);
   });
@@ -151,7 +182,7 @@ std::unique_ptr<Kernel> make_embedding(const Context& context, const Graph& grap
       if (first.dtype == DType::kNF4) return make_embedding_coded<DType::kNF4>(context);
       return make_embedding_rows(context, first);
     case Op::kSpatialEmbedding:
-      return make_spatial_embedding(context, first, graph.type(node.inputs[2]));
+      return make_spatial_embedding(context, std::get<SpatialAttributes>(node.attributes), first.dtype);
     case Op::kEmbeddingGrad:
       return make_embedding_grad(context, first, std::get<EmbeddingAttributes>(node.attributes).padding_idx);
     default:

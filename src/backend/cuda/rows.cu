@@ -1,4 +1,4 @@
-// patchify, visual_embedding and its gradient, pack_rows, gather_rows.
+// patchify, visual_embedding and its gradient, pack_rows, gather_rows, concat_heads, split_heads.
 #include "backend/cuda/packs.h"
 #include "backend/cuda/rows.h"
 
@@ -146,6 +146,79 @@ std::unique_ptr<Kernel> make_visual_embedding_grad(const Context& context, std::
   });
 }
 
+struct HeadsShape {
+  std::int64_t first, second;  // columns of a head
+  float first_factor, second_factor;
+};
+
+// Where column c of the matrix with both parts lies: in the first matrix, or in the second one.
+struct HeadsColumn {
+  bool is_first;
+  std::int64_t column;
+  __device__ HeadsColumn(const HeadsShape& shape, std::int64_t c) {
+    const auto both = static_cast<unsigned>(shape.first + shape.second);
+    const std::int64_t head = static_cast<unsigned>(c) / both, at = static_cast<unsigned>(c) % both;
+    is_first = at < shape.first;
+    column = is_first ? head * shape.first + at : head * shape.second + at - shape.first;
+  }
+};
+
+// N columns a lane, all of one part; rows.columns are those of both. `second` may be nullptr.
+template <int N, typename T>
+__global__ void concat_heads(const T* first, const T* second, T* y, Rows rows, HeadsShape shape, std::int64_t heads) {
+  const std::int64_t count = rows.real();
+  for (std::int64_t row = first_row(); row < count; row += row_stride()) {
+    for (std::int64_t c = lane_index() * N; c < rows.columns; c += kWarp * N) {
+      const HeadsColumn at(shape, c);
+      float values[N] = {};
+      if (at.is_first) {
+        load(first + row * heads * shape.first + at.column, N, values);
+      } else if (second != nullptr) {
+        load(second + row * heads * shape.second + at.column, N, values);
+      }
+      for (float& value : values) value *= at.is_first ? shape.first_factor : shape.second_factor;
+      store(values, N, y + row * rows.columns + c);
+    }
+  }
+}
+
+template <int N, typename T>
+__global__ void split_heads(const T* x, T* first, T* second, Rows rows, HeadsShape shape, std::int64_t heads) {
+  const std::int64_t count = rows.real();
+  for (std::int64_t row = first_row(); row < count; row += row_stride()) {
+    for (std::int64_t c = lane_index() * N; c < rows.columns; c += kWarp * N) {
+      const HeadsColumn at(shape, c);
+      if (!at.is_first && second == nullptr) continue;
+      float values[N];
+      load(x + row * rows.columns + c, N, values);
+      for (float& value : values) value *= at.is_first ? shape.first_factor : shape.second_factor;
+      store(values, N,
+            at.is_first ? first + row * heads * shape.first + at.column
+                        : second + row * heads * shape.second + at.column);
+    }
+  }
+}
+
+template <typename T>
+std::unique_ptr<Kernel> make_heads(const Context& context, const HeadsAttributes& attributes, bool concat) {
+  const HeadsShape shape{attributes.first_size, attributes.second_size, static_cast<float>(attributes.first_factor),
+                         static_cast<float>(attributes.second_factor)};
+  return make_launch(
+      0, [&context, shape, heads = attributes.heads, has_second = attributes.second, concat](const KernelArguments& a) {
+        const Rows rows = rows_of(a, concat ? a.outputs[0] : a.inputs[0]);
+        for_pack(shape.first | shape.second, [&](auto pack) {
+          const Launch of_rows{.blocks = row_blocks(rows.capacity), .threads = kRowThreads};
+          if (concat) {
+            launch(context.stream(), concat_heads<pack(), T>, of_rows, input<T>(a, 0),
+                   has_second ? input<T>(a, 1) : nullptr, output<T>(a, 0), rows, shape, heads);
+          } else {
+            launch(context.stream(), split_heads<pack(), T>, of_rows, input<T>(a, 0), output<T>(a, 0),
+                   has_second ? output<T>(a, 1) : nullptr, rows, shape, heads);
+          }
+        });
+      });
+}
+
 }  // namespace
 
 std::unique_ptr<Kernel> make_rows(const Context& context, const Graph& graph, const Node& node) {
@@ -165,6 +238,9 @@ std::unique_ptr<Kernel> make_rows(const Context& context, const Graph& graph, co
       break;
   }
   return for_floating(first.dtype, [&]<typename T>(T) -> std::unique_ptr<Kernel> {
+    if (node.op == Op::kConcatHeads || node.op == Op::kSplitHeads) {
+      return make_heads<T>(context, std::get<HeadsAttributes>(node.attributes), node.op == Op::kConcatHeads);
+    }
     if (node.op == Op::kVisualEmbedding) return make_visual_embedding<T>(context, graph.type(node.inputs[2]).shape[1]);
     check(node.op == Op::kVisualEmbeddingGrad, "make_rows knows the op");
     return make_visual_embedding_grad<T>(context, std::get<VisualAttributes>(node.attributes).patches + 1);

@@ -54,14 +54,23 @@ std::array<SpatialLookup, 6> spatial_lookups(const std::int32_t* box, std::int64
 }
 
 template <typename T>
-void spatial_embedding(const KernelArguments& a) {
+void spatial_embedding(const KernelArguments& a, bool sums) {
   const std::array<Matrix<const T>, 4> tables = {Matrix<const T>(a.inputs[0]), Matrix<const T>(a.inputs[1]),
                                                  Matrix<const T>(a.inputs[2]), Matrix<const T>(a.inputs[3])};
   const Matrix<const std::int32_t> boxes(a.inputs[4]);
   const Matrix<T> y(a.outputs[0]);
   for (std::int64_t row = 0; row < a.rows(y.rows()); ++row) {
+    const std::array<SpatialLookup, 6> lookups = spatial_lookups(boxes[row], tables[0].rows());
+    if (sums) {
+      for (std::int64_t c = 0; c < y.columns(); ++c) {
+        double sum = 0;
+        for (const SpatialLookup& lookup : lookups) sum += double{tables[lookup.table][lookup.row][c]};
+        y[row][c] = static_cast<T>(sum);
+      }
+      continue;
+    }
     T* out = y[row];
-    for (const SpatialLookup& lookup : spatial_lookups(boxes[row], tables[0].rows())) {
+    for (const SpatialLookup& lookup : lookups) {
       out = std::copy_n(tables[lookup.table][lookup.row], tables[lookup.table].columns(), out);
     }
   }
@@ -69,7 +78,7 @@ void spatial_embedding(const KernelArguments& a) {
 
 // The scratch holds max(c, s) doubles.
 template <typename T>
-void spatial_embedding_grad(const KernelArguments& a) {
+void spatial_embedding_grad(const KernelArguments& a, const SpatialAttributes& attributes) {
   const Matrix<const T> dy(a.inputs[0]);
   const Matrix<const std::int32_t> boxes(a.inputs[1]);
   double* sum = scratch_doubles(a);
@@ -78,12 +87,11 @@ void spatial_embedding_grad(const KernelArguments& a) {
     for (std::int64_t id = 0; id < dtable.rows(); ++id) {
       std::fill_n(sum, dtable.columns(), 0.0);
       for (std::int64_t row = 0; row < a.rows(dy.rows()); ++row) {
-        const T* part = dy[row];
-        for (const SpatialLookup& lookup : spatial_lookups(boxes[row], dtable.rows())) {
-          if (lookup.table == table && lookup.row == id) {
-            for (std::int64_t c = 0; c < dtable.columns(); ++c) sum[c] += double{part[c]};
-          }
-          part += a.outputs[lookup.table].shape()[1];
+        const std::array<SpatialLookup, 6> lookups = spatial_lookups(boxes[row], dtable.rows());
+        for (std::size_t slot = 0; slot < lookups.size(); ++slot) {
+          if (lookups[slot].table != table || lookups[slot].row != id) continue;
+          const T* const part = dy[row] + attributes.column(static_cast<std::int64_t>(slot));
+          for (std::int64_t c = 0; c < dtable.columns(); ++c) sum[c] += double{part[c]};
         }
       }
       for (std::int64_t c = 0; c < dtable.columns(); ++c) dtable[id][c] = static_cast<T>(sum[c]);
@@ -99,7 +107,9 @@ std::unique_ptr<Kernel> make_embedding_kernel(const Graph& graph, const Node& no
       case Op::kEmbedding:
         return make_kernel(node, [](const KernelArguments& a) { embedding<T>(a); });
       case Op::kSpatialEmbedding:
-        return make_kernel(node, [](const KernelArguments& a) { spatial_embedding<T>(a); });
+        return make_kernel(node, [sums = std::get<SpatialAttributes>(node.attributes).sums](const KernelArguments& a) {
+          spatial_embedding<T>(a, sums);
+        });
       case Op::kEmbeddingGrad: {
         const std::int64_t padding_idx = std::get<EmbeddingAttributes>(node.attributes).padding_idx;
         const auto width = static_cast<std::size_t>(graph.type(node.inputs[0]).shape[1]);
@@ -108,10 +118,10 @@ std::unique_ptr<Kernel> make_embedding_kernel(const Graph& graph, const Node& no
       }
       default: {
         check(node.op == Op::kSpatialEmbeddingGrad, "make_embedding_kernel knows the op");
-        const auto& attributes = std::get<SpatialAttributes>(node.attributes);
+        const SpatialAttributes attributes = std::get<SpatialAttributes>(node.attributes);
         const auto width = static_cast<std::size_t>(std::max(attributes.coordinate_size, attributes.shape_size));
         return make_kernel(node, width * sizeof(double),
-                           [](const KernelArguments& a) { spatial_embedding_grad<T>(a); });
+                           [attributes](const KernelArguments& a) { spatial_embedding_grad<T>(a, attributes); });
       }
     }
   });

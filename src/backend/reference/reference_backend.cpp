@@ -68,6 +68,8 @@ std::unique_ptr<Kernel> ReferenceBackend::prepare(const Graph& graph, const Node
     case Op::kVisualEmbeddingGrad:
     case Op::kPackRows:
     case Op::kGatherRows:
+    case Op::kConcatHeads:
+    case Op::kSplitHeads:
       return make_rows_kernel(graph, node, dtype);
     case Op::kAdd:
     case Op::kScale:

@@ -1,4 +1,4 @@
-// Ops that move rows: patchify, visual_embedding and its gradient, pack_rows, gather_rows.
+// Ops that move rows: patchify, visual_embedding and its gradient, pack_rows, gather_rows, concat_heads, split_heads.
 #include <algorithm>
 
 #include "backend/reference/loop_kernel.h"
@@ -95,6 +95,47 @@ void gather_rows(const KernelArguments& a) {
   }
 }
 
+// Head by head; without a second matrix its columns are zeros.
+template <typename T>
+void concat_heads(const KernelArguments& a, const HeadsAttributes& heads) {
+  const Matrix<T> y(a.outputs[0]);
+  const std::int64_t both = heads.first_size + heads.second_size;
+  for (std::int64_t row = 0; row < a.rows(y.rows()); ++row) {
+    for (std::int64_t c = 0; c < y.columns(); ++c) {
+      const std::int64_t head = c / both, at = c % both;
+      if (at < heads.first_size) {
+        const Matrix<const T> first(a.inputs[0]);
+        y[row][c] = static_cast<T>(heads.first_factor * double{first[row][head * heads.first_size + at]});
+      } else if (heads.second) {
+        const Matrix<const T> second(a.inputs[1]);
+        const std::int64_t column = head * heads.second_size + at - heads.first_size;
+        y[row][c] = static_cast<T>(heads.second_factor * double{second[row][column]});
+      } else {
+        y[row][c] = T{0};
+      }
+    }
+  }
+}
+
+template <typename T>
+void split_heads(const KernelArguments& a, const HeadsAttributes& heads) {
+  const Matrix<const T> x(a.inputs[0]);
+  const std::int64_t both = heads.first_size + heads.second_size;
+  for (std::int64_t row = 0; row < a.rows(x.rows()); ++row) {
+    for (std::int64_t c = 0; c < x.columns(); ++c) {
+      const std::int64_t head = c / both, at = c % both;
+      if (at < heads.first_size) {
+        const Matrix<T> first(a.outputs[0]);
+        first[row][head * heads.first_size + at] = static_cast<T>(heads.first_factor * double{x[row][c]});
+      } else if (heads.second) {
+        const Matrix<T> second(a.outputs[1]);
+        const std::int64_t column = head * heads.second_size + at - heads.first_size;
+        second[row][column] = static_cast<T>(heads.second_factor * double{x[row][c]});
+      }
+    }
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<Kernel> make_rows_kernel(const Graph&, const Node& node, DType dtype) {
@@ -108,6 +149,14 @@ std::unique_ptr<Kernel> make_rows_kernel(const Graph&, const Node& node, DType d
         return make_kernel(node, [](const KernelArguments& a) { visual_embedding<T>(a); });
       case Op::kVisualEmbeddingGrad:
         return make_kernel(node, [](const KernelArguments& a) { visual_embedding_grad<T>(a); });
+      case Op::kConcatHeads:
+        return make_kernel(node, [heads = std::get<HeadsAttributes>(node.attributes)](const KernelArguments& a) {
+          concat_heads<T>(a, heads);
+        });
+      case Op::kSplitHeads:
+        return make_kernel(node, [heads = std::get<HeadsAttributes>(node.attributes)](const KernelArguments& a) {
+          split_heads<T>(a, heads);
+        });
       case Op::kPackRows:
         return make_kernel(node, [](const KernelArguments& a) { pack_rows<T>(a); });
       default:

@@ -124,10 +124,8 @@ class EncoderGraph {
       return builder_.parameter(fmt::format("{}{}_position_embeddings.weight", prefix, axis));
     };
     const ValueId spatial =
-        add_single(graph_, {.op = Op::kSpatialEmbedding,
-                            .name = prefix + "spatial",
-                            .inputs = {table("x"), table("y"), table("h"), table("w"), builder_.input(input::kBbox)},
-                            .row_count = text_count_});
+        spatial_embedding(graph_, prefix + "spatial", {table("x"), table("y"), table("h"), table("w")},
+                          builder_.input(input::kBbox), false, text_count_);
     sum = add(graph_, prefix + "add_spatial", sum, spatial, text_count_);
     sum = builder_.norm(prefix + "LayerNorm", sum, config_.layer_norm_eps, text_count_);
     return builder_.drop(prefix + "dropout", sum, config_.hidden_dropout_prob, builder_.input(input::kTextRowKeys),

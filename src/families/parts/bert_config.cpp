@@ -52,6 +52,10 @@ void write_bert_values(const BertValues& v, json& object) {
   object["pad_token_id"] = v.pad_token_id;
 }
 
+void read_coordinates(const ConfigReader& reader, std::int64_t& rows) {
+  reader.integer("max_2d_position_embeddings", rows, 1001, 1024);
+}
+
 BertLayers bert_layers(std::string_view prefix, const BertValues& v) {
   return {.prefix = fmt::format("{}.encoder.layer.", prefix),
           .layers = v.num_hidden_layers,

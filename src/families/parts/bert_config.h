@@ -34,6 +34,10 @@ struct BertValues {
 void read_bert_values(const ConfigReader& reader, BertValues& values, bool positions_after_padding);
 void write_bert_values(const BertValues& values, nlohmann::json& object);
 
+// Reads max_2d_position_embeddings, the rows of a family's tables of boxes: enough for thousandths of a page, and no
+// more than sizes are looked up in (graph/box_size.h).
+void read_coordinates(const ConfigReader& reader, std::int64_t& rows);
+
 // The layers of such a model, of parameters "PREFIX.encoder.layer.…".
 BertLayers bert_layers(std::string_view prefix, const BertValues& values);
 

@@ -68,6 +68,8 @@ std::size_t kernel_scratch_bytes(const Graph& graph, const Node& node) {
     case Op::kVisualEmbeddingGrad:
     case Op::kPackRows:
     case Op::kGatherRows:
+    case Op::kConcatHeads:
+    case Op::kSplitHeads:
     case Op::kAdamW:
     case Op::kAdamWRows:
     case Op::kFetchBegin:
