@@ -261,6 +261,14 @@ TEST(Presets, BaseHasThePublishedShape) {
   for (const auto& [key, value] : found.items()) EXPECT_EQ(value, expected.at(key)) << key;
 }
 
+TEST(Presets, SayWhereTheirShapeIsPublished) {
+  EXPECT_TRUE(is_published("layoutlm-base"));
+  EXPECT_EQ(published_model("layoutlm-base"), "microsoft/layoutlm-base-uncased");
+  EXPECT_FALSE(is_published("lilt-small"));
+  EXPECT_EQ(published_model("lilt-small"), "SCUT-DLVCLab/lilt-roberta-en-base");
+  EXPECT_FALSE(is_published("bert-base"));
+}
+
 TEST(Presets, OthersAreNamed) {
   EXPECT_FALSE(is_preset("layoutlmv3"));
   EXPECT_FALSE(is_preset(""));
