@@ -17,6 +17,8 @@ import sys
 import tokenizers
 from tokenizers import Tokenizer, models, pre_tokenizers
 
+import tokenizer_tables
+
 OUTPUT = pathlib.Path(__file__).resolve().parent.parent / "src/data/tokenizer_classes.inc"
 OTHER, LETTER, NUMBER, SPACE = range(4)
 LAST = 0x10FFFF
@@ -74,14 +76,7 @@ def main():
     classes = ask_classes()
     check_stripping(classes)
     text = render(classes)
-    if arguments.check:
-        body = lambda t: [l for l in t.splitlines() if not l.startswith("//")]
-        same = body(OUTPUT.read_text()) == body(text)
-        print(f"{OUTPUT.name}: {'same' if same else 'differs from'} tokenizers {tokenizers.__version__}")
-        return 0 if same else 1
-    OUTPUT.write_text(text)
-    print(f"wrote {OUTPUT} ({len(text)} bytes)")
-    return 0
+    return tokenizer_tables.finish(OUTPUT, text, arguments.check)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ import sys
 import tokenizers
 from tokenizers import normalizers
 
+import tokenizer_tables
 from make_tokenizer_unicode import CODE_POINTS, HANGUL, array, expect, runs
 from random_words import random_words
 
@@ -177,14 +178,7 @@ def main():
         f"// Asked of tokenizers {tokenizers.__version__}. A run ends where the next begins; syllables of Hangul are left out.",
         *array("CodePointRun", "kGraphemeRuns", "The first code point of a run, and its kind with its flags.",
                (f"{{0x{c:X}, {value}}}" for c, value in runs(stored)))]) + "\n"
-    if arguments.check:
-        body = lambda t: [l for l in t.splitlines() if not l.startswith("//")]
-        same = body(OUTPUT.read_text()) == body(text)
-        print(f"{OUTPUT.name}: {'same' if same else 'differs from'} tokenizers {tokenizers.__version__}")
-        return 0 if same else 1
-    OUTPUT.write_text(text)
-    print(f"wrote {OUTPUT} ({len(text)} bytes)")
-    return 0
+    return tokenizer_tables.finish(OUTPUT, text, arguments.check)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import unicodedata
 import tokenizers
 from tokenizers import normalizers, pre_tokenizers
 
+import tokenizer_tables
 from random_words import random_words
 
 OUTPUT = pathlib.Path(__file__).resolve().parent.parent / "src/data/tokenizer_unicode.inc"
@@ -203,14 +204,7 @@ def main():
         sys.exit(f"lower case of more than one character: {tables.long_lower}")
     tables.compare()
     text = render(tables)
-    if arguments.check:
-        body = lambda t: [l for l in t.splitlines() if not l.startswith("//")]
-        same = body(OUTPUT.read_text()) == body(text)
-        print(f"{OUTPUT.name}: {'same' if same else 'differs from'} tokenizers {tokenizers.__version__}")
-        return 0 if same else 1
-    OUTPUT.write_text(text)
-    print(f"wrote {OUTPUT} ({len(text)} bytes)")
-    return 0
+    return tokenizer_tables.finish(OUTPUT, text, arguments.check)
 
 
 if __name__ == "__main__":

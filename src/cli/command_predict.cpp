@@ -56,12 +56,9 @@ void run_predict(const Invocation& invocation, RunOptions& options, const Predic
   // Labels in the data, where it has any, are only drawn as right or wrong. Drawing needs boxes and images, whatever
   // the model reads.
   const bool draws = !predict.draw_dir.empty();
-  const std::unique_ptr<PageSource> pages =
-      open_pages(options.data.data, {.label_names = bundle.config.task.labels,
-                                     .segment_boxes = options.data.segment_boxes,
-                                     .parts = draws ? PageParts() : page_parts(bundle.facts()),
-                                     .ignore_labels = !bundle.task().labels_words(),
-                                     .target = bundle.task().reader()});
+  ReadOptions reading = read_options(bundle, options.data, true);
+  if (draws) reading.parts = PageParts();
+  const std::unique_ptr<PageSource> pages = open_pages(options.data.data, reading);
   if (draws) {
     ImageLimits largest;
     for (std::size_t i = 0; i < pages->size(); ++i) largest.include(read_image_info(pages->read(i).image));

@@ -41,7 +41,7 @@ PaddedSize padded_size(const PaddedTensors& tensors, const ImageForm& image, con
   return {.samples = tensors.input_ids.shape()[0], .tokens = tensors.input_ids.shape()[1]};
 }
 
-// What a loss over these is a mean of: every number, but for integers of -100.
+// Returns how many numbers a loss over these is the mean of: all but integers of -100.
 std::int64_t terms_of(const TensorView& target) {
   if (target.dtype() != DType::kI64) return target.elements();
   return std::ranges::count_if(target.span<std::int64_t>(), [](std::int64_t value) { return value != kIgnoredLabel; });

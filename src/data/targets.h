@@ -1,4 +1,4 @@
-// What a task reads of pages beside words, boxes and image, and what it trains each window of them towards. The data
+// A task reads keys of pages beside words, boxes and image, and trains each window of them towards something. The data
 // floor knows labels of words by itself; whatever else a task has comes through these interfaces (tasks/task.h).
 //
 //   ReadOptions options{.target = &reader};              // pages are read with the task's keys
@@ -25,7 +25,7 @@ struct Window;
 
 using PageFaults = std::vector<PageError>;
 
-// What a task has read of a page. An object never changes.
+// This holds what a task has read of a page. An object never changes.
 class PageTarget {
  public:
   virtual ~PageTarget() = default;

@@ -129,7 +129,7 @@ json read_configuration(TokenizerReading& reading, const Place& place) {
   };
   const json tokens = take("special_tokens_map.json");
   json config = take("tokenizer_config.json");
-  // Where the configuration lists its tokens with their flags, the older file is only kept.
+  // The older file is only kept where the configuration lists its tokens with their flags.
   if (!config.contains("added_tokens_decoder")) config.update(tokens);
   return config;
 }

@@ -97,7 +97,7 @@ void read_word_piece_vocabulary(TokenizerReading& reading, std::string_view line
     lines.remove_prefix(std::min(lines.size(), line.size() + 1));
     tokens.emplace_back(trim_end(line));
   }
-  // Of equal lines the last one's number is the token's id; the others' numbers have no token.
+  // Among equal lines the last one's number is the token's id; the others' numbers have no token.
   std::unordered_set<std::string_view> later;
   for (std::size_t id = tokens.size(); id-- > 0;) {
     if (!later.insert(tokens[id]).second) tokens[id].clear();

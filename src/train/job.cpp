@@ -56,6 +56,16 @@ PageParts page_parts(const EncoderFacts& facts) {
   return {.boxes = facts.coordinates > 0, .image = facts.image.size > 0};
 }
 
+ReadOptions read_options(const ModelBundle& bundle, const DataRequest& request, bool with_targets) {
+  const Task& task = bundle.task();
+  ReadOptions options{.segment_boxes = request.segment_boxes,
+                      .parts = page_parts(bundle.facts()),
+                      .ignore_labels = !with_targets || !task.labels_words(),
+                      .target = with_targets || task.asks() ? task.reader() : nullptr};
+  if (with_targets) options.label_names = bundle.config.task.labels;
+  return options;
+}
+
 WindowOptions window_options(const DataRequest& request, const EncoderFacts& facts) {
   constexpr std::int64_t kUsual = 512;
   const std::int64_t most = facts.max_text_tokens();
@@ -86,12 +96,9 @@ void resolve_labels(ModelBundle& bundle, const ModelRequest& model, const DataRe
   // Labels of words need no look at the data where they are given; classes of pages have a problem type too.
   if (!model.labels.empty() && (task.labels_words() || !bundle.config.task.problem_type.empty())) return;
   const bool model_has_labels = bundle.weights != nullptr && !bundle.fresh_task;
-  const std::unique_ptr<PageSource> source =
-      open_pages(data.data, {.label_names = model_has_labels ? bundle.config.task.labels : std::vector<std::string>(),
-                             .segment_boxes = data.segment_boxes,
-                             .parts = page_parts(bundle.facts()),
-                             .ignore_labels = !task.labels_words(),
-                             .target = task.reader()});
+  ReadOptions reading = read_options(bundle, data, true);
+  if (!model_has_labels) reading.label_names.clear();
+  const std::unique_ptr<PageSource> source = open_pages(data.data, reading);
   const TaskConfig found = task.seen_in(*source, bundle.config.task);
   bundle.config.task.problem_type = found.problem_type;
   if (!model.labels.empty()) return;
@@ -159,13 +166,9 @@ bool all_folders(const PageSource& source) {
 DataCheck check_with(const ModelBundle& bundle, const CheckRequest& request, const std::vector<std::string>& names,
                      const LabelSet* labels, bool required) {
   const WordEncoder encoder = bundle.word_encoder();
-  const auto open = [&](const PagePaths& path) {
-    return open_pages(path, {.label_names = names,
-                             .segment_boxes = request.data.segment_boxes,
-                             .parts = page_parts(bundle.facts()),
-                             .ignore_labels = !required || !bundle.task().labels_words(),
-                             .target = required || bundle.task().asks() ? bundle.task().reader() : nullptr});
-  };
+  ReadOptions reading = read_options(bundle, request.data, required);
+  reading.label_names = names;
+  const auto open = [&](const PagePaths& path) { return open_pages(path, reading); };
   TaskConfig task = bundle.config.task;
   task.labels = names;
   const std::shared_ptr<const Targets> targets =
@@ -228,12 +231,7 @@ void say_scheme(const ModelBundle& bundle) {
 
 std::unique_ptr<Dataset> open_checked(const ModelBundle& bundle, const DataRequest& request, bool with_labels,
                                       bool owned_only, const std::vector<std::uint32_t>& skipped = {}) {
-  std::shared_ptr<const PageSource> source =
-      open_pages(request.data, {.label_names = with_labels ? bundle.config.task.labels : std::vector<std::string>(),
-                                .segment_boxes = request.segment_boxes,
-                                .parts = page_parts(bundle.facts()),
-                                .ignore_labels = !with_labels || !bundle.task().labels_words(),
-                                .target = with_labels || bundle.task().asks() ? bundle.task().reader() : nullptr});
+  std::shared_ptr<const PageSource> source = open_pages(request.data, read_options(bundle, request, with_labels));
   DatasetOptions options{.parts = page_parts(bundle.facts()),
                          .box_format = request.box_format,
                          .windows = window_options(request, bundle.facts()),

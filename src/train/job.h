@@ -79,6 +79,9 @@ struct MemoryRequest {
 // What a model reads of a page.
 PageParts page_parts(const EncoderFacts& facts);
 
+// How the pages of a run are read for the model's task; `with_targets`: false for prediction.
+ReadOptions read_options(const ModelBundle& bundle, const DataRequest& request, bool with_targets);
+
 WindowOptions window_options(const DataRequest& request, const EncoderFacts& facts);
 
 // What the labels of a data set may be, and what the model's head then is. With `for_training`, labels come from

@@ -33,6 +33,9 @@ Tolerance tolerance_at(const Graph& graph, const Node& node, ValueId output) {
   }
   const bool product = node.op == Op::kLinear || node.op == Op::kLinearAdd || node.op == Op::kLinearInputGrad;
   if (product && any_tensor(graph, node, is_coded)) return coded_product_tolerance();
+  // Rows side by side are copies; their sum is not.
+  const auto* const spatial = std::get_if<SpatialAttributes>(&node.attributes);
+  if (node.op == Op::kSpatialEmbedding && (spatial == nullptr || !spatial->sums)) return tolerance_of(Op::kGatherRows);
   return tolerance_of(node.op);
 }
 

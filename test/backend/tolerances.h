@@ -69,7 +69,7 @@ inline Tolerance tolerance_of(Op op) {
     case Op::kVisualEmbedding:
       return {0, 0, "one addition, rounded once by everybody"};
     case Op::kSpatialEmbedding:
-      return {0, 2 * kRounding, "a copy, or a float sum of six rows"};
+      return {0, 2 * kRounding, "a float sum of six rows"};
     case Op::kScale:
     case Op::kConcatHeads:
     case Op::kSplitHeads:

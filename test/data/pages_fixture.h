@@ -15,11 +15,12 @@
 
 namespace plimsoll::test {
 
-// One token per letter, its id the letter's byte.
+// One token per letter, its id the letter's byte; two separators behind a prompt.
 inline WordEncoder letters_encoder() {
-  return {.encode = [](std::string_view word, std::vector<std::int32_t>& ids) {
+  const auto encode = [](std::string_view word, std::vector<std::int32_t>& ids) {
     for (const char c : word) ids.push_back(static_cast<unsigned char>(c));
-  }};
+  };
+  return {.encode = encode, .encode_prompt = encode};
 }
 
 // Images of 32 x 32 pixels are fast.
@@ -29,9 +30,7 @@ inline ImageProcessor small_processor() {
   return ImageProcessor(config);
 }
 
-inline std::string image_file(const std::string& name) {
-  return (test_data_dir() / "images" / name).string();
-}
+inline std::string image_file(const std::string& name) { return (test_data_dir() / "images" / name).string(); }
 
 // Returns the error of type E that `run` throws; the test fails if it throws none.
 template <typename E, typename F>

@@ -8,6 +8,7 @@
 #include "families/model_config.h"
 #include "families/parts/bert_config.h"
 #include "families/parts/bert_layers.h"
+#include "families/parts/text_rows.h"
 
 namespace plimsoll::examples {
 
@@ -42,6 +43,10 @@ void of_lilt(const nlohmann::json& object) {
 
 void of_model_config() {
 #include "families/model_config.h.inc"
+}
+
+void of_text_rows(const ModelCapacity& capacity, const ModelBuilder& builder) {
+#include "families/parts/text_rows.h.inc"
 }
 
 }  // namespace plimsoll::examples

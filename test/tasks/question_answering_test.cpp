@@ -6,15 +6,14 @@
 #include <nlohmann/json.hpp>
 
 #include "data/check.h"
-#include "data/dataset.h"
 #include "support/expect_error.h"
-#include "support/scratch_folder.h"
 #include "tasks/question_answering/questions.h"
 #include "tasks/question_answering/results.h"
 #include "tasks/question_answering/scores_of_text.h"
 #include "tasks/question_answering/spans.h"
 #include "tasks/question_answering/targets.h"
 #include "tasks/question_answering/task.h"
+#include "tasks/task_pages.h"
 
 namespace plimsoll::test {
 namespace {
@@ -22,39 +21,15 @@ namespace {
 using nlohmann::json;
 using testing::ElementsAre;
 
-constexpr PageParts kTextAlone{.boxes = false, .image = false};
-
-// One token per letter, its id the letter's byte; two separators behind a prompt.
-WordEncoder letters() {
-  const auto encode = [](std::string_view word, std::vector<std::int32_t>& ids) {
-    for (const char c : word) ids.push_back(static_cast<unsigned char>(c));
-  };
-  return {.encode = encode, .bos_id = 0, .pad_id = 1, .eos_id = 2, .encode_prompt = encode};
-}
-
 json answer(int begin, int end) { return {{"start_word", begin}, {"end_word", end}}; }
 
-class Questions : public testing::Test {
+class Questions : public TaskPages {
  protected:
-  std::unique_ptr<PageSource> open(const std::vector<json>& pages) {
-    std::string lines;
-    for (const json& page : pages) lines += page.dump() + "\n";
-    return open_pages(folder_.write("pages.jsonl", lines),
-                      {.parts = kTextAlone, .ignore_labels = true, .target = &question_reader()});
-  }
+  std::unique_ptr<PageSource> open(const std::vector<json>& pages) const { return open_with(pages, question_reader()); }
   Dataset dataset(const std::vector<json>& pages, bool with_answers = true, const WindowOptions& windows = {}) {
-    return Dataset(open(pages), letters(), ImageProcessor({}),
+    return Dataset(open(pages), letters_encoder(), ImageProcessor({}),
                    {.parts = kTextAlone, .windows = windows, .targets = answer_targets(with_answers)});
   }
-  static EncodedExample load(const Dataset& data, std::size_t index) {
-    Dataset::Scratch scratch;
-    EncodedExample example;
-    data.load(index, scratch, example);
-    return example;
-  }
-
- private:
-  ScratchFolder folder_;
 };
 
 json page(const std::vector<std::string>& words, const json& questions) {
@@ -151,7 +126,7 @@ TEST_F(Questions, AreChecked) {
                                              {{"question", std::string(600, 'r')}, {"answers", json::array()}},
                                              {{"question", "s"}}}),
                            {{"words", {"a"}}}});
-  const WordEncoder encoder = letters();
+  const WordEncoder encoder = letters_encoder();
   const CheckReport report = check_pages(*pages, {.parts = kTextAlone,
                                                   .labels_required = true,
                                                   .words_labelled = false,
@@ -169,7 +144,7 @@ TEST_F(Questions, ComeFromTheCacheAsFromTheFile) {
                                                       {{"question", "rs"}, {"answers", json::array()}}}),
                                    page({"d"}, {{{"question", "t"}, {"answers", {answer(0, 1)}}}})};
   const auto data = [&](bool cached) {
-    return Dataset(open(pages), letters(), ImageProcessor({}),
+    return Dataset(open(pages), letters_encoder(), ImageProcessor({}),
                    {.parts = kTextAlone,
                     .targets = answer_targets(true),
                     .cache = {.directory = cached ? cache.path() : std::filesystem::path()}});

@@ -6,12 +6,11 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "data/dataset.h"
 #include "support/expect_error.h"
-#include "support/scratch_folder.h"
 #include "tasks/sequence_classification/classes.h"
 #include "tasks/sequence_classification/targets.h"
 #include "tasks/sequence_classification/task.h"
+#include "tasks/task_pages.h"
 #include "tasks/tasks.h"
 
 namespace plimsoll::test {
@@ -20,48 +19,25 @@ namespace {
 using nlohmann::json;
 using testing::ElementsAre;
 
-constexpr PageParts kTextAlone{.boxes = false, .image = false};
-
-// One token per letter, its id the letter's byte.
-WordEncoder letters() {
-  return {.encode = [](std::string_view word, std::vector<std::int32_t>& ids) {
-    for (const char c : word) ids.push_back(static_cast<unsigned char>(c));
-  }};
-}
-
 // Pages of one word, each with the label that is given; null: without one.
-class Labels : public testing::Test {
+class Labels : public TaskPages {
  protected:
-  std::filesystem::path write(const std::vector<json>& labels, const std::string& word = "word") {
-    std::string lines;
+  std::unique_ptr<PageSource> open(const std::vector<json>& labels, const std::string& word = "word") const {
+    std::vector<json> pages;
     for (const json& label : labels) {
-      json page = {{"words", {word}}};
-      if (!label.is_null()) page["label"] = label;
-      lines += page.dump() + "\n";
+      pages.push_back({{"words", {word}}});
+      if (!label.is_null()) pages.back()["label"] = label;
     }
-    return folder_.write("pages.jsonl", lines);
-  }
-  std::unique_ptr<PageSource> open(const std::vector<json>& labels, const std::string& word = "word") {
-    return open_pages(write(labels, word),
-                      {.parts = kTextAlone, .ignore_labels = true, .target = &page_label_reader()});
+    return open_with(pages, page_label_reader());
   }
   TaskConfig seen(const std::vector<json>& labels, const TaskConfig& config = {}) {
     return page_labels_in(*open(labels), config);
   }
   Dataset dataset(const std::vector<json>& labels, const TaskConfig& config, const std::string& word = "word",
                   const WindowOptions& windows = {}) {
-    return Dataset(open(labels, word), letters(), ImageProcessor({}),
+    return Dataset(open(labels, word), letters_encoder(), ImageProcessor({}),
                    {.parts = kTextAlone, .windows = windows, .targets = page_label_targets(config)});
   }
-  static EncodedExample load(const Dataset& data, std::size_t index) {
-    Dataset::Scratch scratch;
-    EncodedExample example;
-    data.load(index, scratch, example);
-    return example;
-  }
-
- private:
-  ScratchFolder folder_;
 };
 
 TEST_F(Labels, TellTheProblem) {

@@ -151,7 +151,7 @@ struct HeadsShape {
   float first_factor, second_factor;
 };
 
-// Where column c of the matrix with both parts lies: in the first matrix, or in the second one.
+// Finds column c of the matrix with both parts: it lies in the first matrix, or in the second one.
 struct HeadsColumn {
   bool is_first;
   std::int64_t column;

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "families/bert/bert.h"
+#include "families/parts/text_rows.h"
 #include "graph/build.h"
 #include "model/builder.h"
 
@@ -9,7 +10,6 @@ namespace {
 
 using Init = ParameterSpec::Init;
 using Part = ParameterSpec::Part;
-using Full = InputSpec::Full;
 
 class BertEncoder final : public Encoder {
  public:
@@ -63,27 +63,14 @@ class BertEncoder final : public Encoder {
              Part::kEmbedding);
     add_layer_norm(specs, embeddings_ + "LayerNorm", c.hidden_size);
     add_bert_layers(specs, layers_);
-    for (ParameterSpec& spec : specs) {
-      spec.normal_std = c.initializer_range;
-      spec.padding_row = c.pad_token_id;
-    }
+    initialise_as(c, specs);
     return specs;
   }
 
   std::vector<LinearMap> linear_maps() const override { return bert_linear_maps(layers_); }
 
   std::vector<InputSpec> inputs(const ModelCapacity& capacity, DType) const override {
-    const std::int64_t rows = this->rows(capacity);
-    const auto ints = [](std::string_view name, Shape shape, Full full = Full::kZeros, std::int64_t count = 0) {
-      return InputSpec{.name = std::string(name), .type = {DType::kI32, shape}, .full = full, .count = count};
-    };
-    return {ints(input::kInputIds, {rows}),
-            ints(input::kPositionIds, {rows}),
-            ints(input::kTokenTypeIds, {rows}),
-            ints(input::kRowKeys, {rows, 2}),
-            ints(input::kSampleOffsets, {capacity.samples + 1}, Full::kOffsets, rows),
-            ints(input::kKeyMask, {rows}, Full::kOnes),
-            ints(input::kRows, {1}, Full::kCount, rows)};
+    return text_row_inputs(capacity, false);
   }
 
   std::int64_t rows(const ModelCapacity& capacity) const override { return capacity.text_rows; }
@@ -105,13 +92,9 @@ class BertEncoder final : public Encoder {
     hidden = builder.norm(embeddings_ + "LayerNorm", hidden, config_.layer_norm_eps, rows);
     hidden = builder.drop(embeddings_ + "dropout", hidden, config_.hidden_dropout_prob, row_keys, rows);
     hidden = cast(graph, embeddings_ + "cast", hidden, builder.encoder_dtype(), rows);
-    const LayerInputs inputs{.context = {.sample_offsets = builder.input(input::kSampleOffsets),
-                                         .key_mask = builder.input(input::kKeyMask),
-                                         .row_keys = row_keys,
-                                         .dropout_key = builder.input(input::kDropoutKey)},
-                             .rows = rows};
-    return {
-        .hidden = append_bert_layers(builder, layers_, hidden, inputs), .text_rows = rows, .text_row_keys = row_keys};
+    return {.hidden = append_bert_layers(builder, layers_, hidden, text_row_context(builder)),
+            .text_rows = rows,
+            .text_row_keys = row_keys};
   }
 
   std::set<std::string> layer_outputs() const override { return bert_layer_outputs(layers_); }

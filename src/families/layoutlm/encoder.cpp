@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "families/layoutlm/layoutlm.h"
+#include "families/parts/text_rows.h"
 #include "graph/build.h"
 #include "model/builder.h"
 
@@ -9,7 +10,6 @@ namespace {
 
 using Init = ParameterSpec::Init;
 using Part = ParameterSpec::Part;
-using Full = InputSpec::Full;
 
 const std::string kEmbeddings = "layoutlm.embeddings.";
 
@@ -62,28 +62,14 @@ class LayoutLMEncoder final : public Encoder {
     add_table("token_type_embeddings", c.type_vocab_size);
     add_layer_norm(specs, kEmbeddings + "LayerNorm", c.hidden_size);
     add_bert_layers(specs, layers_);
-    for (ParameterSpec& spec : specs) {
-      spec.normal_std = c.initializer_range;
-      spec.padding_row = c.pad_token_id;
-    }
+    initialise_as(c, specs);
     return specs;
   }
 
   std::vector<LinearMap> linear_maps() const override { return bert_linear_maps(layers_); }
 
   std::vector<InputSpec> inputs(const ModelCapacity& capacity, DType) const override {
-    const std::int64_t rows = this->rows(capacity);
-    const auto ints = [](std::string_view name, Shape shape, Full full = Full::kZeros, std::int64_t count = 0) {
-      return InputSpec{.name = std::string(name), .type = {DType::kI32, shape}, .full = full, .count = count};
-    };
-    return {ints(input::kInputIds, {rows}),
-            ints(input::kBbox, {rows, 4}),
-            ints(input::kPositionIds, {rows}),
-            ints(input::kTokenTypeIds, {rows}),
-            ints(input::kRowKeys, {rows, 2}),
-            ints(input::kSampleOffsets, {capacity.samples + 1}, Full::kOffsets, rows),
-            ints(input::kKeyMask, {rows}, Full::kOnes),
-            ints(input::kRows, {1}, Full::kCount, rows)};
+    return text_row_inputs(capacity, true);
   }
 
   std::int64_t rows(const ModelCapacity& capacity) const override { return capacity.text_rows; }
@@ -95,13 +81,9 @@ class LayoutLMEncoder final : public Encoder {
     hidden = builder.norm(kEmbeddings + "LayerNorm", hidden, config_.layer_norm_eps, rows);
     hidden = builder.drop(kEmbeddings + "dropout", hidden, config_.hidden_dropout_prob, row_keys, rows);
     hidden = cast(graph, kEmbeddings + "cast", hidden, builder.encoder_dtype(), rows);
-    const LayerInputs inputs{.context = {.sample_offsets = builder.input(input::kSampleOffsets),
-                                         .key_mask = builder.input(input::kKeyMask),
-                                         .row_keys = row_keys,
-                                         .dropout_key = builder.input(input::kDropoutKey)},
-                             .rows = rows};
-    return {
-        .hidden = append_bert_layers(builder, layers_, hidden, inputs), .text_rows = rows, .text_row_keys = row_keys};
+    return {.hidden = append_bert_layers(builder, layers_, hidden, text_row_context(builder)),
+            .text_rows = rows,
+            .text_row_keys = row_keys};
   }
 
   std::set<std::string> layer_outputs() const override { return bert_layer_outputs(layers_); }

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "families/layoutlmv3/layoutlmv3.h"
+#include "families/parts/text_rows.h"
 #include "graph/build.h"
 #include "model/builder.h"
 
@@ -58,10 +59,7 @@ std::vector<ParameterSpec> base_specs(const LayoutLMv3Config& c, const ModelOpti
     add_table("rel_pos_x_bias", c.rel_2d_pos_bins);
     add_table("rel_pos_y_bias", c.rel_2d_pos_bins);
   }
-  for (ParameterSpec& spec : specs) {
-    spec.normal_std = c.initializer_range;
-    spec.padding_row = c.pad_token_id;
-  }
+  initialise_as(c, specs);
   return specs;
 }
 

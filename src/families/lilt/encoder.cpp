@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "families/lilt/lilt.h"
+#include "families/parts/text_rows.h"
 #include "graph/build.h"
 #include "model/builder.h"
 
@@ -11,7 +12,6 @@ namespace {
 
 using Init = ParameterSpec::Init;
 using Part = ParameterSpec::Part;
-using Full = InputSpec::Full;
 
 const std::string kText = "lilt.embeddings.", kLayout = "lilt.layout_embeddings.";
 
@@ -53,10 +53,7 @@ class LiltGraph {
         builder_(builder),
         graph_(builder.graph()),
         rows_(builder.input(input::kRows)),
-        context_{.sample_offsets = builder.input(input::kSampleOffsets),
-                 .key_mask = builder.input(input::kKeyMask),
-                 .row_keys = builder.input(input::kRowKeys),
-                 .dropout_key = builder.input(input::kDropoutKey)} {}
+        context_(text_row_context(builder).context) {}
 
   Encoded build() {
     const ValueId text = text_embedding();
@@ -218,10 +215,7 @@ class LiltEncoder final : public Encoder {
         for (std::size_t s = first; s < specs.size(); ++s) specs[s].trains = used;
       }
     }
-    for (ParameterSpec& spec : specs) {
-      spec.normal_std = c.initializer_range;
-      spec.padding_row = c.pad_token_id;
-    }
+    initialise_as(c, specs);
     return specs;
   }
 
@@ -239,18 +233,7 @@ class LiltEncoder final : public Encoder {
   }
 
   std::vector<InputSpec> inputs(const ModelCapacity& capacity, DType) const override {
-    const std::int64_t rows = this->rows(capacity);
-    const auto ints = [](std::string_view name, Shape shape, Full full = Full::kZeros, std::int64_t count = 0) {
-      return InputSpec{.name = std::string(name), .type = {DType::kI32, shape}, .full = full, .count = count};
-    };
-    return {ints(input::kInputIds, {rows}),
-            ints(input::kBbox, {rows, 4}),
-            ints(input::kPositionIds, {rows}),
-            ints(input::kTokenTypeIds, {rows}),
-            ints(input::kRowKeys, {rows, 2}),
-            ints(input::kSampleOffsets, {capacity.samples + 1}, Full::kOffsets, rows),
-            ints(input::kKeyMask, {rows}, Full::kOnes),
-            ints(input::kRows, {1}, Full::kCount, rows)};
+    return text_row_inputs(capacity, true);
   }
 
   std::int64_t rows(const ModelCapacity& capacity) const override { return capacity.text_rows; }

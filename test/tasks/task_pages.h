@@ -1,0 +1,38 @@
+// Pages of text alone with a task's keys, in a file of their own, and the examples that a data set makes of them.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "data/dataset.h"
+#include "data/pages_fixture.h"
+#include "support/scratch_folder.h"
+
+namespace plimsoll::test {
+
+inline constexpr PageParts kTextAlone{.boxes = false, .image = false};
+
+class TaskPages : public testing::Test {
+ protected:
+  std::unique_ptr<PageSource> open_with(const std::vector<nlohmann::json>& pages, const TargetReader& reader) const {
+    std::string lines;
+    for (const nlohmann::json& page : pages) lines += page.dump() + "\n";
+    return open_pages(folder_.write("pages.jsonl", lines),
+                      {.parts = kTextAlone, .ignore_labels = true, .target = &reader});
+  }
+  static EncodedExample load(const Dataset& data, std::size_t index) {
+    Dataset::Scratch scratch;
+    EncodedExample example;
+    data.load(index, scratch, example);
+    return example;
+  }
+
+ private:
+  ScratchFolder folder_;
+};
+
+}  // namespace plimsoll::test
