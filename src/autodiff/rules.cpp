@@ -154,6 +154,17 @@ void gelu_rule(BackwardWalk& walk, const Node& node) {
                   node.row_count);
 }
 
+void relu_rule(BackwardWalk& walk, const Node& node) {
+  walk.contribute(node.inputs[0], walk.append(node, Op::kReluGrad, {upstream(walk, node), node.outputs[0]})[0],
+                  node.row_count);
+}
+
+void pair_scores_rule(BackwardWalk& walk, const Node& node) {
+  const auto outputs =
+      walk.append(node, Op::kPairScoresGrad, {upstream(walk, node), node.inputs[0], node.inputs[1]}, node.attributes);
+  for (std::size_t i = 0; i < outputs.size(); ++i) walk.contribute(node.inputs[i], outputs[i], kNoValue);
+}
+
 void tanh_rule(BackwardWalk& walk, const Node& node) {
   walk.contribute(node.inputs[0], walk.append(node, Op::kTanhGrad, {upstream(walk, node), node.outputs[0]})[0],
                   node.row_count);
@@ -192,12 +203,16 @@ Rule rule_of(Op op) {
       return concat_heads_rule;
     case Op::kSplitHeads:
       return split_heads_rule;
+    case Op::kPairScores:
+      return pair_scores_rule;
     case Op::kAttention:
       return attention_rule;
     case Op::kGelu:
       return gelu_rule;
     case Op::kTanh:
       return tanh_rule;
+    case Op::kRelu:
+      return relu_rule;
     case Op::kCast:
       return cast_rule;
     default:

@@ -20,9 +20,11 @@ std::string_view op_name(Op op) {
                                                                     "gather_rows",
                                                                     "concat_heads",
                                                                     "split_heads",
+                                                                    "pair_scores",
                                                                     "attention",
                                                                     "gelu",
                                                                     "tanh",
+                                                                    "relu",
                                                                     "cast",
                                                                     "cross_entropy",
                                                                     "element_loss",
@@ -36,6 +38,8 @@ std::string_view op_name(Op op) {
                                                                     "bias_grad",
                                                                     "layer_norm_grad",
                                                                     "attention_grad",
+                                                                    "pair_scores_grad",
+                                                                    "relu_grad",
                                                                     "gelu_grad",
                                                                     "tanh_grad",
                                                                     "accumulate",
@@ -67,6 +71,7 @@ std::vector<Alias> op_aliases(Op op, std::size_t input_count) {
     case Op::kDropout:
     case Op::kGelu:
     case Op::kTanh:
+    case Op::kRelu:
       return {{0, 0, kMay}};
     case Op::kCrossEntropy:
     case Op::kElementLoss:
@@ -74,6 +79,7 @@ std::vector<Alias> op_aliases(Op op, std::size_t input_count) {
       return {{1, 0, kMay}};  // the gradient in place of the logits
     case Op::kLayerNormGrad:
       return {{0, 0, kMay}, {0, 1, kMay}};
+    case Op::kReluGrad:
     case Op::kGeluGrad:
     case Op::kTanhGrad:
       return {{0, 0, kMay}, {0, 1, kMay}};

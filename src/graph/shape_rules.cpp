@@ -188,6 +188,30 @@ Types infer_heads(const Rule& rule, Op op) {
   return {of(first)};
 }
 
+Types infer_pair_scores(const Rule& rule) {
+  rule.inputs(4);
+  const TensorType& heads = rule.floating(0, 2);
+  const TensorType& terms = rule.floating(2, 2);
+  const std::int64_t rows = heads.shape[0], group = rule.attributes<PairAttributes>().group;
+  rule.require(group > 0 && rows % group == 0, "pairs whole groups of rows");
+  rule.expect(1, {heads.dtype, {rows, heads.shape[1] * terms.shape[1]}});
+  rule.expect(2, {heads.dtype, {rows, terms.shape[1]}});
+  rule.expect(3, rule.in(2));
+  return {{heads.dtype, {rows * group, terms.shape[1]}}};
+}
+
+Types infer_pair_scores_grad(const Rule& rule) {
+  rule.inputs(3);
+  const TensorType& dy = rule.floating(0, 2);
+  const TensorType& heads = rule.floating(1, 2);
+  const std::int64_t rows = heads.shape[0], group = rule.attributes<PairAttributes>().group;
+  rule.require(group > 0 && rows % group == 0, "pairs whole groups of rows");
+  rule.expect(0, {heads.dtype, {rows * group, dy.shape[1]}});
+  rule.expect(2, {heads.dtype, {rows, heads.shape[1] * dy.shape[1]}});
+  const TensorType terms{dy.dtype, {rows, dy.shape[1]}};
+  return {heads, rule.in(2), terms, terms};
+}
+
 Types infer_forward(const Rule& rule, const Node& node) {
   switch (node.op) {
     case Op::kEmbedding: {
@@ -302,6 +326,9 @@ Types infer_forward(const Rule& rule, const Node& node) {
     case Op::kConcatHeads:
     case Op::kSplitHeads:
       return infer_heads(rule, node.op);
+    case Op::kPairScores:
+      rule.require(node.row_count == kNoValue, "has no row count");
+      return infer_pair_scores(rule);
     case Op::kAttention: {
       rule.require(node.inputs.size() >= 3, "has q, k and v");
       const TensorType& q = rule.floating(0, 2);
@@ -314,6 +341,7 @@ Types infer_forward(const Rule& rule, const Node& node) {
     }
     case Op::kGelu:
     case Op::kTanh:
+    case Op::kRelu:
       rule.inputs(1);
       return {rule.floating(0, 2)};
     case Op::kCast:
@@ -434,6 +462,10 @@ Types infer_backward(const Rule& rule, const Node& node) {
       }
       return types;
     }
+    case Op::kPairScoresGrad:
+      rule.require(node.row_count == kNoValue, "has no row count");
+      return infer_pair_scores_grad(rule);
+    case Op::kReluGrad:
     case Op::kGeluGrad:
     case Op::kTanhGrad:
       rule.inputs(2);

@@ -77,12 +77,14 @@ std::span<const Op> ops_with_halves() {
                                 Op::kAttention,
                                 Op::kGelu,
                                 Op::kTanh,
+                                Op::kRelu,
                                 Op::kCast,
                                 Op::kLinearInputGrad,
                                 Op::kLinearWeightGrad,
                                 Op::kBiasGrad,
                                 Op::kLayerNormGrad,
                                 Op::kAttentionGrad,
+                                Op::kReluGrad,
                                 Op::kGeluGrad,
                                 Op::kTanhGrad};
   return kOps;

@@ -58,12 +58,16 @@ Factory factory_of(Op op) {
       return make_concat_heads;
     case Op::kSplitHeads:
       return make_split_heads;
+    case Op::kPairScores:
+      return make_pair_scores;
     case Op::kAttention:
       return make_attention;
     case Op::kGelu:
       return make_gelu;
     case Op::kTanh:
       return make_tanh;
+    case Op::kRelu:
+      return make_relu;
     case Op::kCast:
       return make_cast;
     case Op::kCrossEntropy:
@@ -86,6 +90,10 @@ Factory factory_of(Op op) {
       return make_layer_norm_grad;
     case Op::kAttentionGrad:
       return make_attention_grad;
+    case Op::kPairScoresGrad:
+      return make_pair_scores_grad;
+    case Op::kReluGrad:
+      return make_relu_grad;
     case Op::kGeluGrad:
       return make_gelu_grad;
     case Op::kTanhGrad:
@@ -126,12 +134,14 @@ bool takes_halves(Op op) {
     case Op::kAttention:
     case Op::kGelu:
     case Op::kTanh:
+    case Op::kRelu:
     case Op::kCast:
     case Op::kLinearInputGrad:
     case Op::kLinearWeightGrad:
     case Op::kBiasGrad:
     case Op::kLayerNormGrad:
     case Op::kAttentionGrad:
+    case Op::kReluGrad:
     case Op::kGeluGrad:
     case Op::kTanhGrad:
       return true;

@@ -57,6 +57,10 @@ std::size_t kernel_scratch_bytes(const Graph& graph, const Node& node) {
     case Op::kGeluGrad:
     case Op::kTanh:
     case Op::kTanhGrad:
+    case Op::kRelu:
+    case Op::kReluGrad:
+    case Op::kPairScores:
+    case Op::kPairScoresGrad:
     case Op::kCast:
     case Op::kAccumulate:
     case Op::kLayerNorm:
