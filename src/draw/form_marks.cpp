@@ -77,7 +77,10 @@ double FormBlocks::signatures(const Area& area) {
 
 double FormBlocks::paragraph(const Area& area) {
   std::string text = instruction(*text_);
-  for (int more = random_->between(0, 2); more > 0; --more) text = words({text, instruction(*text_)});
+  for (int more = random_->between(0, 2); more > 0; --more) {
+    const std::string sentence = instruction(*text_);
+    if (text.find(sentence) == std::string::npos) text = words({text, sentence});
+  }
   const double right = area.left + area.width() * random_->uniform(0.6, 1.0);
   const Style style = random_->chance(0.5) ? look_->small : look_->body;
   return form_

@@ -5,6 +5,8 @@
 #include <tuple>
 #include <utility>
 
+#include "base/error.h"
+
 namespace plimsoll::draw {
 
 int FormSheet::new_block() { return joined_ ? blocks_ : ++blocks_; }
@@ -33,6 +35,7 @@ Placed FormSheet::put(int block, EntityKind kind, const std::vector<std::string>
       placed.bottom += line_height(style);
     }
   }
+  check(!entity.lines.empty(), "an entity of a form has words");
   entity.baseline = entity.lines.front().baseline;
   entities_.push_back(std::move(entity));
   return placed;
