@@ -34,12 +34,13 @@ class Decoder(nn.Module):
     def forward(self, states, labels):
         """states [B, E, D], labels [B, E]; returns logits [B, E * E, 2], pair (from, to) at from * E + to."""
         entities = torch.cat([states, self.entity_emb(labels)], dim=-1)
-        pages, count, _ = entities.shape
-        pair = (pages, count, count, -1)
-        heads = self.ffnn_head(entities)[:, :, None].expand(*pair).flatten(1, 2)
-        tails = self.ffnn_tail(entities)[:, None].expand(*pair).flatten(1, 2)
-        return (self.rel_classifier["bilinear"](heads.contiguous(), tails.contiguous())
-                + self.rel_classifier["linear"](torch.cat([heads, tails], dim=-1)))
+        heads, tails = self.ffnn_head(entities), self.ffnn_tail(entities)
+        linear, half = self.rel_classifier["linear"], heads.shape[-1]
+        # What nn.Bilinear and nn.Linear would give for every pair, which would take a copy of both for each.
+        bilinear = torch.einsum("bhp,cpq,btq->bhtc", heads, self.rel_classifier["bilinear"].weight, tails)
+        of_heads = heads @ linear.weight[:, :half].T + linear.bias
+        of_tails = tails @ linear.weight[:, half:].T
+        return (bilinear + of_heads[:, :, None] + of_tails[:, None]).flatten(1, 2)
 
 
 class RelationExtraction(nn.Module):

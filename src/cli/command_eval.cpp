@@ -119,7 +119,8 @@ void add_eval(CLI::App& app, Invocation& invocation) {
   command->add_option("--draw", eval->draw_dir, "Directory for pictures of these pages with what was found on them")
       ->type_name("DIR");
   add_footer(command,
-             "Scores of labelled words are those of seqeval over whole pages: windows are merged, and labelled words without a\n"
+             "Scores of labelled words are those of seqeval over whole pages: windows are merged, and labelled words "
+             "without a\n"
              "prediction (--truncate) count as missed. IOB1, IOB2 and BIOES labels are read as in its default\n"
              "mode, BILOU as in its strict mode; each label without a tag is a type of its own. A page whose image\n"
              "cannot be decoded is skipped and named; the exit code is then 3.");

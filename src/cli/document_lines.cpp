@@ -21,8 +21,9 @@ void DocumentLines::finish() {
       fields.push_back(std::move(field));
     }
   }
-  const nlohmann::json line = {
-      {"document", document_}, {"fields", std::move(fields)}, {"pages", std::exchange(pages_, nlohmann::json::array())}};
+  const nlohmann::json line = {{"document", document_},
+                               {"fields", std::move(fields)},
+                               {"pages", std::exchange(pages_, nlohmann::json::array())}};
   write_(line.dump());
 }
 

@@ -242,8 +242,8 @@ void Batch::set_targets(std::span<const std::int32_t> values) {
     if (target.kind != Kind::kValue) {
       const std::int32_t first =
           target.kind == Kind::kRow ? sample_offsets_[static_cast<std::size_t>(samples_)] : std::int32_t{0};
-      for (std::int32_t& value : target.values.span<std::int32_t>().subspan(
-               each * static_cast<std::size_t>(samples_), each)) {
+      for (std::int32_t& value :
+           target.values.span<std::int32_t>().subspan(each * static_cast<std::size_t>(samples_), each)) {
         value = value == kIgnoredLabel ? first : first + value;
       }
     }

@@ -155,7 +155,7 @@ json config_json(const ModelConfig& config) {
   }
   if (!config.task.problem_type.empty()) object["problem_type"] = config.task.problem_type;
   object.erase("link_labels");
-  for (const auto& [from, to] : config.task.link_labels) object["link_labels"].push_back({from, to});
+  for (const auto& [from, to] : config.task.link_labels) object["link_labels"].push_back(json::array({from, to}));
   config.encoder->write_config(object);
   json names = json::object(), ids = json::object();
   for (std::size_t i = 0; i < config.task.labels.size(); ++i) {

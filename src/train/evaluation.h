@@ -34,8 +34,8 @@ struct Evaluation {
 // may begin with "eval_". Throws UsageError for another.
 std::string metric_name(const ModelBundle& bundle, const std::string& given);
 
-// `worst`: so many pages are named that have the highest loss. Where a page cannot be read and `control` has it left out, the evaluation begins anew, so that its numbers depend on
-// the pages left out alone.
+// `worst`: so many pages are named that have the highest loss. Where a page cannot be read and `control` has it left
+// out, the evaluation begins anew, so that its numbers depend on the pages left out alone.
 Evaluation evaluate(const Session& session, const ModelBundle& bundle, const Dataset& dataset,
                     const LoaderOptions& loader, const PredictControl& control = {}, std::size_t worst = 0);
 

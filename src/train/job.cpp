@@ -171,7 +171,7 @@ DataCheck check_with(const ModelBundle& bundle, const CheckRequest& request, con
   reading.label_names = names;
   const auto open = [&](const PagePaths& path) { return open_pages(path, reading); };
   TaskConfig task = bundle.config.task;
-  task.labels = names;
+  if (labels != nullptr) task.labels = names;
   const std::shared_ptr<const Targets> targets =
       labels != nullptr || bundle.task().asks() ? bundle.task().targets(task, required) : nullptr;
   const auto run = [&](const PageSource& source, bool evaluation) {

@@ -119,7 +119,12 @@ TEST_F(Tasks, Answers) {
 
 // Pages of one document become one line; eval shows what is taken for what, and the pages with the highest loss.
 TEST_F(Tasks, DocumentsAndTheWorstPages) {
+  std::vector<json> held_out = read_pages("validation.jsonl");
+  const std::size_t drawn = held_out.size();
+  for (std::size_t i = 0; i < drawn; ++i) held_out.push_back(held_out[i]);
+  write_pages("validation.jsonl", held_out);
   retarget([](json& page, std::size_t i) {
+    page["id"] = i;
     page["label"] = i % 2 == 0 ? "even" : "odd";
     if (i > 0) page["document"] = i < 3 ? json("contract") : json(7);
   });
@@ -143,14 +148,15 @@ TEST_F(Tasks, DocumentsAndTheWorstPages) {
   EXPECT_THAT(shown.out, testing::AllOf(testing::HasSubstr("taken as"), testing::HasSubstr("calibration error"),
                                         testing::HasSubstr("pages with the highest loss"),
                                         testing::HasSubstr("validation.jsonl:")));
-  EXPECT_EQ(std::distance(fs::directory_iterator(at("worst")), fs::directory_iterator()), 2);
+  std::vector<fs::directory_entry> files(fs::directory_iterator(at("worst")), {});
+  EXPECT_EQ(std::ranges::count(files, ".png", [](const auto& file) { return file.path().extension(); }), 2);
   eval.emplace_back("--json");
   const json scores = json::parse(run(eval).out);
   ASSERT_EQ(scores.at("worst").size(), 2U);
   EXPECT_GE(scores.at("worst")[0].at("loss"), scores.at("worst")[1].at("loss"));
   EXPECT_EQ(scores.at("confusion").at("labels").size(), 2U);
-  expect_message(run({"eval", "--model", path("run"), "--data", path("pages/validation.jsonl"), "--draw", path("x")}), 2,
-                 {"--draw", "--worst"});
+  expect_message(run({"eval", "--model", path("run"), "--data", path("pages/validation.jsonl"), "--draw", path("x")}),
+                 2, {"--draw", "--worst"});
 }
 
 TEST_F(Tasks, Links) {
@@ -163,7 +169,7 @@ TEST_F(Tasks, Links) {
   ASSERT_EQ(trained.code, 0) << trained.err;
   const json config = json::parse(file_bytes(at("run/config.json")));
   EXPECT_EQ(config.at("architectures"), json::array({"LayoutLMv3ForRelationExtraction"}));
-  EXPECT_EQ(config.at("link_labels"), (json{{"key", "value"}}));
+  EXPECT_EQ(config.at("link_labels"), json::array({json::array({"key", "value"})}));
   const json scores = evaluated("run");
   for (const char* key : {"f1", "precision", "recall"}) EXPECT_TRUE(scores.contains(key)) << key;
   const std::vector<json> lines = predicted("run", {"--draw", path("drawn"), "--return-all-scores"});
@@ -224,6 +230,17 @@ TEST_F(Tasks, WrongDataIsNamed) {
   EXPECT_THAT(outside.out, testing::AllOf(testing::HasSubstr("[answer-outside]"), testing::HasSubstr("100000"),
                                           testing::HasSubstr("train.jsonl:2")));
   expect_message(run(train("question-answering")), 3, {"train.jsonl:2", "100000"});
+  retarget([](json& page, std::size_t i) {
+    page["entities"] = {{{"label", "key"}, {"start_word", 0}, {"end_word", 1}},
+                        {{"label", "value"}, {"start_word", 1}, {"end_word", i == 1 ? 100000 : 2}}};
+    page["links"] = i == 2 ? json::array({{0, 7}}) : json::array({{0, 1}});
+  });
+  const Outcome unlinked = check("relation-extraction");
+  EXPECT_EQ(unlinked.code, 3);
+  EXPECT_THAT(unlinked.out, testing::AllOf(testing::HasSubstr("[entity-outside]"), testing::HasSubstr("100000"),
+                                           testing::HasSubstr("[link-outside]"), testing::HasSubstr("[0,7]"),
+                                           testing::HasSubstr("train.jsonl:2"), testing::HasSubstr("train.jsonl:3")));
+  expect_message(run(train("relation-extraction")), 3, {"train.jsonl:2", "100000"});
   expect_message(check("question-answring"), 2, {"--task", "question-answering"});
   expect_message(check("token-classification", {"--problem-type", "regression"}), 2, {"--problem-type"});
 }

@@ -330,12 +330,11 @@ TEST(Batch, SaysWhereSamplesBeginAndWhatTheyAreTrainedTowards) {
   const std::int64_t samples = 3, text = 8, rows = text + samples * image.visual_tokens();
   BatchShape shape{.max_samples = samples, .max_text_rows = text, .image = image};
   const auto add = [&](std::string_view name, Shape dims, DType dtype = DType::kI32, bool is_target = false) {
-    shape.inputs.push_back(
-        {.name = std::string(name),
-         .type = {dtype, dims},
-         .target = is_target ? TargetForm{.names = {std::string(name)},
-                                          .shape = dims.rank() > 1 ? Shape{dims[1]} : Shape()}
-                             : TargetForm()});
+    shape.inputs.push_back({.name = std::string(name),
+                            .type = {dtype, dims},
+                            .target = is_target ? TargetForm{.names = {std::string(name)},
+                                                             .shape = dims.rank() > 1 ? Shape{dims[1]} : Shape()}
+                                                : TargetForm()});
   };
   add(input::kSampleOffsets, {samples + 1});
   add(input::kFirstRows, {samples});

@@ -1,11 +1,11 @@
 // Judgements beside right and wrong, against numbers worked out by hand.
+#include "tasks/parts/judgement.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cmath>
-
-#include "tasks/parts/judgement.h"
 
 namespace plimsoll::test {
 namespace {

@@ -146,8 +146,8 @@ TEST_F(Entities, BecomeTargets) {
 
 // Windows of three letters that advance by two: "abc", "cde".
 TEST_F(Entities, BelongToTheWindowsOfTheirFirstToken) {
-  const json long_page = page({"ab", "c", "de"}, {entity("value", 0, 1), entity("key", 1, 2), entity("value", 2, 3)},
-                              {{1, 0}, {1, 2}});
+  const json long_page =
+      page({"ab", "c", "de"}, {entity("value", 0, 1), entity("key", 1, 2), entity("value", 2, 3)}, {{1, 0}, {1, 2}});
   const Dataset data = dataset({long_page}, true, {.max_length = 5, .stride = 1});
   ASSERT_GE(data.size(), 2U);
   const EncodedExample first = load(data, 0);
@@ -180,10 +180,9 @@ TEST_F(Entities, AreChecked) {
   unknown["entities"][3]["label"] = "title";
   outside["links"].push_back({0, 9});
   const auto pages = open({form(), unlinked, unknown, outside, {{"words", {"a"}}}});
-  const CheckReport report = check_pages(*pages, {.parts = kTextAlone,
-                                                  .labels_required = true,
-                                                  .words_labelled = false,
-                                                  .targets = link_targets(config_, true)});
+  const CheckReport report = check_pages(
+      *pages,
+      {.parts = kTextAlone, .labels_required = true, .words_labelled = false, .targets = link_targets(config_, true)});
   for (const char* kind : {"links-missing", "label-unknown", "link-outside", "entities-missing"}) {
     EXPECT_EQ(report.findings.count(kind), 1U) << kind;
   }
@@ -194,8 +193,11 @@ TEST_F(Entities, SayWhichLabelsLinksJoin) {
   const TaskConfig seen = relation_extraction_task().seen_in(*pages, {.link_labels = {{"text", "key"}}});
   EXPECT_THAT(seen.labels, ElementsAre("key", "text", "value"));
   EXPECT_THAT(seen.link_labels, ElementsAre(Pair("key", "value"), Pair("text", "key")));
-  expect_error<DataError>([&] { relation_extraction_task().seen_in(*open({{{"words", {"a"}}}}), {}); },
-                          {"no page has entities"});
+  expect_error<DataError>(
+      [&] {
+        relation_extraction_task().seen_in(*open({{{"words", {"a"}}}}), {});
+      },
+      {"no page has entities"});
 }
 
 // Batches of the examples, with logits that say for each pair of entities whether it is a link.
@@ -207,9 +209,8 @@ class Linked : public Entities {
     const auto samples = static_cast<std::int64_t>(data.size());
     const std::int64_t slots = samples * kMost;
     const auto target = [](const char* name, std::int64_t count, Shape shape, TargetForm::Kind kind) {
-      return InputSpec{.name = name,
-                       .type = {DType::kI32, {count}},
-                       .target = {.names = {name}, .shape = shape, .kind = kind}};
+      return InputSpec{
+          .name = name, .type = {DType::kI32, {count}}, .target = {.names = {name}, .shape = shape, .kind = kind}};
     };
     Batch batch({.max_samples = samples,
                  .max_text_rows = 100,
@@ -273,13 +274,16 @@ TEST_F(Linked, ArePutTogetherFromWindows) {
 
 // The same pair in two windows has the mean of its probabilities.
 TEST_F(Linked, HaveTheMeanOfTheirWindows) {
-  const json long_page = page({"a", "b", "cd"}, {entity("key", 0, 1), entity("value", 1, 2)}, {{0, 1}});
-  const Dataset data = dataset({long_page}, true, {.max_length = 5, .stride = 1});
-  ASSERT_EQ(data.size(), 2U);
-  EXPECT_EQ(load(data, 1).targets[0], kIgnoredLabel);  // the second window, "cd", begins behind both
-  const auto predictions = link_predictions(config_, {});
+  const json long_page = page({"a", "b", "c", "d"}, {entity("key", 1, 2), entity("value", 2, 3)}, {{0, 1}});
+  const Dataset data = dataset({long_page}, true, {.max_length = 5, .stride = 2});
+  ASSERT_EQ(data.size(), 2U);  // "abc" and "bcd"
+  EXPECT_EQ(load(data, 0).targets[0], 2);
+  EXPECT_EQ(load(data, 1).targets[0], 1);
+  const auto predictions = link_predictions(config_, {.all_scores = true});
   feed(*predictions, data, [](std::size_t window, std::size_t, std::size_t) { return window == 0; });
-  EXPECT_EQ(predictions->to_json(data.source().read(0)).at("links"), (json{{0, 1}}));
+  const json scores = predictions->to_json(data.source().read(0)).at("link_scores");
+  ASSERT_EQ(scores.size(), 1U);
+  EXPECT_NEAR(scores[0].at("probability").get<double>(), 0.5, 1e-6);
 }
 
 TEST_F(Linked, AreWritten) {

@@ -128,8 +128,9 @@ class Scored {
     const std::int64_t labels = config.num_labels();
     shape_ = {.max_samples = samples, .max_text_rows = samples};
     const TensorType type = single_ ? TensorType{DType::kI32, {samples}} : TensorType{DType::kF32, {samples, labels}};
-    shape_.inputs = {{.name = "sample_offsets", .type = {DType::kI32, {samples + 1}}},
-                     {.name = "labels", .type = type, .target = {.names = {"labels"}, .shape = single_ ? Shape() : Shape{labels}}}};
+    shape_.inputs = {
+        {.name = "sample_offsets", .type = {DType::kI32, {samples + 1}}},
+        {.name = "labels", .type = type, .target = {.names = {"labels"}, .shape = single_ ? Shape() : Shape{labels}}}};
   }
   // The pages' windows: page, targets (as numbers), logits.
   struct Window {

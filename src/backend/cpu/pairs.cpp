@@ -1,6 +1,6 @@
-// pair_scores and its gradient. A thread takes rows of the heads or of the tails; a group's other rows are few enough to
-// stay in its cache. Most pairs of a page do not count (one entity cannot lead to every other), and the gradient passes
-// over those whose dy is 0.
+// pair_scores and its gradient. A thread takes rows of the heads or of the tails; a group's other rows are few enough
+// to stay in its cache. Most pairs of a page do not count (one entity cannot lead to every other), and the gradient
+// passes over those whose dy is 0.
 #include <algorithm>
 #include <cstdint>
 

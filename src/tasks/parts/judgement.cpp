@@ -37,7 +37,9 @@ ConfusionCounts::ConfusionCounts(std::vector<std::string> names) {
   all_.counts.resize(all_.names.size() * all_.names.size());
 }
 
-void ConfusionCounts::add(std::size_t gold, std::size_t predicted) { ++all_.counts[gold * all_.names.size() + predicted]; }
+void ConfusionCounts::add(std::size_t gold, std::size_t predicted) {
+  ++all_.counts[gold * all_.names.size() + predicted];
+}
 
 Scores::Confusion ConfusionCounts::matrix() const {
   const std::size_t size = all_.names.size();

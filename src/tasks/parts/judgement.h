@@ -15,8 +15,8 @@
 namespace plimsoll {
 
 // Expected calibration error: predictions are sorted into 15 bins of equal width by confidence, and each bin adds the
-// distance between its mean confidence and its share of right ones, weighted by its size (Guo et al., "On Calibration of
-// Modern Neural Networks", 2017).
+// distance between its mean confidence and its share of right ones, weighted by its size (Guo et al., "On Calibration
+// of Modern Neural Networks", 2017).
 class CalibrationError {
  public:
   // `confidence` from 0 to 1.

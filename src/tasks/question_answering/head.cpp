@@ -30,8 +30,8 @@ class SpanHead final : public Head {
     const ValueId loss =
         builder.graph().add_node({.op = Op::kSpanCrossEntropy,
                                   .name = "loss",
-                                  .inputs = {logits, builder.input(kSpanPositions), builder.input(input::kSampleOffsets),
-                                             builder.input(input::kLossScale)},
+                                  .inputs = {logits, builder.input(kSpanPositions),
+                                             builder.input(input::kSampleOffsets), builder.input(input::kLossScale)},
                                   .row_count = rows})[0];
     return {.loss = loss, .logits = logits};
   }

@@ -61,7 +61,8 @@ class AnswerScorer final : public Scorer {
     if (!answers_.add_window(batch, sample, logits)) return false;
     if (!batch.has(kSpanPositions)) return true;
     const auto positions = batch.tensor(kSpanPositions).span<std::int32_t>();
-    const auto offsets = batch.tensor(input::kSampleOffsets).span<std::int32_t>().subspan(static_cast<std::size_t>(sample));
+    const auto offsets =
+        batch.tensor(input::kSampleOffsets).span<std::int32_t>().subspan(static_cast<std::size_t>(sample));
     for (std::size_t column = 0; column < 2; ++column) {
       const std::int32_t wanted = positions[2 * static_cast<std::size_t>(sample) + column];
       if (wanted == kIgnoredLabel) continue;

@@ -45,7 +45,8 @@ class Reading {
       for (const json& each : item.is_object() ? item.value("words", json::array()) : json::array()) {
         const json text = each.is_object() ? each.value("text", json()) : json();
         // Words that are only spaces are left out (data/page_source.h).
-        word += text.is_string() && text.get_ref<const std::string&>().find_first_not_of(' ') == std::string::npos ? 0 : 1;
+        word +=
+            text.is_string() && text.get_ref<const std::string&>().find_first_not_of(' ') == std::string::npos ? 0 : 1;
       }
       const std::size_t end = std::min(word, page_.words.size());
       if (begin < end) add(item, {.label = label_of(item), .begin = begin, .end = end});
@@ -82,8 +83,9 @@ class Reading {
       if (link.is_array() && link.size() == 2 && known(link[0]) && known(link[1]) && link[0] != link[1]) {
         result_.links.emplace_back(link[0].get<std::size_t>(), link[1].get<std::size_t>());
       } else {
-        refuse_link(fmt::format("link {}", i), link,
-                    fmt::format("two different entities, 0 to {}", std::max<std::size_t>(1, result_.entities.size()) - 1));
+        refuse_link(
+            fmt::format("link {}", i), link,
+            fmt::format("two different entities, 0 to {}", std::max<std::size_t>(1, result_.entities.size()) - 1));
       }
     }
   }

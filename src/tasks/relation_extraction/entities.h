@@ -22,7 +22,8 @@ struct Entity {
 using Link = std::pair<std::size_t, std::size_t>;
 
 // `entities` of a page: [{"label", "start_word", "end_word"}]; end_word is exclusive. Where the page has none, its
-// `fields` (what `predict` writes of labelled words), or the entities that `labels` of its words form. `links` of a page:
+// `fields` (what `predict` writes of labelled words), or the entities that `labels` of its words form. `links` of a
+// page:
 // [[from, to]]; or `linking` of an entity, as FUNSD has it: pairs of the entities' `id`, of which a page's file names
 // each twice. A file of FUNSD itself is read too.
 struct PageEntities final : PageTarget {

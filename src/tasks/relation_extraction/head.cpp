@@ -68,8 +68,8 @@ class LinkHead final : public Head {
     const ValueId both = concat_heads(graph, "entities.labelled", entities, labels, {}, kNoValue);
     const ValueId heads = network(builder, "extractor.ffnn_head", both);
     const ValueId tails = network(builder, "extractor.ffnn_tail", both);
-    const ValueId turned = linear(graph, "extractor.rel_classifier.bilinear", tails, builder.parameter(kBilinear),
-                                  kNoValue, kNoValue);
+    const ValueId turned =
+        linear(graph, "extractor.rel_classifier.bilinear", tails, builder.parameter(kBilinear), kNoValue, kNoValue);
     const std::int64_t half = graph.type(heads).shape[1];
     const HeadsValues weights = split_heads(graph, "extractor.rel_classifier.parts", builder.parameter(kLinearWeight),
                                             {.first_size = half, .second_size = half}, kNoValue);
@@ -81,9 +81,10 @@ class LinkHead final : public Head {
                                               .name = "extractor.rel_classifier",
                                               .attributes = PairAttributes{entities_},
                                               .inputs = {heads, turned, head_terms, tail_terms}});
-    const ValueId loss = graph.add_node({.op = Op::kCrossEntropy,
-                                         .name = "loss",
-                                         .inputs = {logits, builder.input(kLinkLabels), builder.input(input::kLossScale)}})[0];
+    const ValueId loss =
+        graph.add_node({.op = Op::kCrossEntropy,
+                        .name = "loss",
+                        .inputs = {logits, builder.input(kLinkLabels), builder.input(input::kLossScale)}})[0];
     return {.loss = loss, .logits = logits};
   }
 

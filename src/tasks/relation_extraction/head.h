@@ -13,8 +13,8 @@ namespace plimsoll {
 inline constexpr std::int64_t kMostEntities = 256;
 
 // Names of the head's targets, also in files of `plimsoll grad`: entity_tokens i64[B, E], the first token of each
-// entity; entity_labels i64[B, E], its label; link_labels i64[B, E, E], by from and to: 1 a link, 0 none. -100: there is
-// no such entity, or the pair is left out.
+// entity; entity_labels i64[B, E], its label; link_labels i64[B, E, E], by from and to: 1 a link, 0 none. -100: there
+// is no such entity, or the pair is left out.
 //
 inline constexpr const char *kEntityTokens = "entity_tokens", *kEntityLabels = "entity_labels",
                             *kLinkLabels = "link_labels";

@@ -136,14 +136,14 @@ class LinkOutput final : public Predictions {
     for (const ScoredLink& link : links_.found(*entities)) {
       found.emplace_back(link.from, link.to);
       AnnotatedLink drawn{.from_word = word_of(link.from), .to_word = word_of(link.to)};
-      if (entities->linked) drawn.state = is_gold(found.back()) ? AnnotatedLink::State::kRight : AnnotatedLink::State::kWrong;
+      if (entities->linked)
+        drawn.state = is_gold(found.back()) ? AnnotatedLink::State::kRight : AnnotatedLink::State::kWrong;
       picture.links.push_back(drawn);
     }
     for (const Link& link : entities->links) {
       if (std::ranges::find(found, link) != found.end() || word_of(link.first) == word_of(link.second)) continue;
-      picture.links.push_back({.from_word = word_of(link.first),
-                               .to_word = word_of(link.second),
-                               .state = AnnotatedLink::State::kMissed});
+      picture.links.push_back(
+          {.from_word = word_of(link.first), .to_word = word_of(link.second), .state = AnnotatedLink::State::kMissed});
     }
     return picture;
   }

@@ -42,7 +42,9 @@ Problem no_links_problem(const Page& page) {
 class LinkTargets final : public Targets {
  public:
   LinkTargets(const TaskConfig& config, bool with_links, std::int64_t most_entities)
-      : labels_(config.labels, "the labels"), pairs_(config), with_links_(with_links), most_(most_entities) {}
+      : pairs_(config), with_links_(with_links), most_(most_entities) {
+    if (!config.labels.empty()) labels_.emplace(config.labels, "the labels");
+  }
 
   void encode(const PageWindow& window, EncodedExample& out) const override {
     const PageEntities* const page = entities_of(window.page);
@@ -90,10 +92,10 @@ class LinkTargets final : public Targets {
     for (std::size_t e = 0; e < entities->entities.size(); ++e) {
       const Entity& entity = entities->entities[e];
       if (entity.begin == entity.end) continue;  // reported when it was read
-      if (labels_.find(entity.label)) {
+      if (!labels_ || labels_->find(entity.label)) {
         ++labels[entity.label];
       } else {
-        findings.add(Severity::kError, "label-unknown", unknown_entity_problem(page, e, entity, labels_));
+        findings.add(Severity::kError, "label-unknown", unknown_entity_problem(page, e, entity, *labels_));
       }
     }
   }
@@ -107,8 +109,9 @@ class LinkTargets final : public Targets {
   }
 
   std::int32_t label_id(const Page& page, std::size_t number, const Entity& entity) const {
-    const std::optional<std::int32_t> id = labels_.find(entity.label);
-    if (!id) throw PageError("label-unknown", unknown_entity_problem(page, number, entity, labels_));
+    plimsoll::check(labels_.has_value(), "examples are made once the labels are known");
+    const std::optional<std::int32_t> id = labels_->find(entity.label);
+    if (!id) throw PageError("label-unknown", unknown_entity_problem(page, number, entity, *labels_));
     return *id;
   }
 
@@ -120,7 +123,7 @@ class LinkTargets final : public Targets {
             .remedy = fmt::format("pass --max-length {}: windows of so many tokens hold fewer entities", most_)};
   }
 
-  LabelSet labels_;
+  std::optional<LabelSet> labels_;  // none while it is not known which there are
   LinkLabels pairs_;
   bool with_links_;
   std::int64_t most_;  // E

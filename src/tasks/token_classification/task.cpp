@@ -52,7 +52,9 @@ class EntityScorer final : public Scorer {
         if (found == names.end()) names.push_back(type);
       }
     }
-    std::size_t operator()(std::int32_t label) const { return label < 0 ? 0 : of_label[static_cast<std::size_t>(label)]; }
+    std::size_t operator()(std::int32_t label) const {
+      return label < 0 ? 0 : of_label[static_cast<std::size_t>(label)];
+    }
   };
 
   void miss_until(std::size_t word);

@@ -1,0 +1,271 @@
+#!/usr/bin/env python3
+"""Checks the quality bar of classes and answers: real receipts, layoutlmv3-small from scratch, by Plimsoll and by PyTorch.
+
+Both begin from the same fresh weights (`plimsoll init`), see the same examples in the same order (Plimsoll's order.jsonl)
+and follow the same recipe: 5e-4, 10 % linear warm-up, AdamW with weight decay 0.01, clipping 1.0, dropout 0.1, batch 16.
+Only the dropout's random numbers differ. Both models then predict with `plimsoll predict` (its logits are those of
+transformers: tools/check_families.py), so that the windows of long pages and spans are put together alike. A paired
+bootstrap over pages says how far the difference may be chance.
+
+  bench/compare_tasks.py classes [--epochs 16]     `label` of a page; bars: the lower 95 % bound of the difference of
+                                                   accuracy at or above -2 points, and 10 points above the largest class
+  bench/compare_tasks.py answers [--epochs 6]      `questions` of a page; the same of SQuAD's F1, and 10 points above always
+                                                   answering nothing
+  --reuse keeps finished halves.
+"""
+
+import argparse
+import collections
+import json
+import re
+import shutil
+import string
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(REPOSITORY / "tools"))
+
+import numpy
+import torch
+import transformers
+
+import receipts
+import reference
+
+RESAMPLES = 20_000
+LARGEST_LOSS = -0.02  # of the lower bound
+LEAST_GAIN = 0.10  # above what a model without any sense reaches
+TASKS = {"classes": ("sequence-classification", "LayoutLMv3ForSequenceClassification", 16),
+         "answers": ("question-answering", "LayoutLMv3ForQuestionAnswering", 6)}
+
+
+def run(command):
+    command = [str(part) for part in command]
+    print("+", " ".join(command), flush=True)
+    if subprocess.run(command).returncode:
+        sys.exit("the command above failed")
+
+
+class Classes(receipts.Windows):
+    def row(self, page, window, item):
+        return self.example(page, window)
+
+    def example(self, page, window):
+        record, (ids, words) = self.pages[page], self.tokens(page)
+        begin, end = self.windows(page)[window]
+        boxes = [receipts.normalize_box(record["boxes"][word], record["width"], record["height"])
+                 for word in words[begin:end]]
+        return {"ids": [receipts.CLS, *ids[begin:end], receipts.SEP], "boxes": [[0] * 4, *boxes, [0] * 4],
+                "labels": [reference.IGNORED_LABEL] * (end - begin + 2)}
+
+    def targets(self, examples):
+        return {"labels": torch.tensor([self.label_ids[self.pages[page]["label"]] for page, _, _ in examples])}
+
+
+class Answers(receipts.Windows):
+    """A question stands before the page's words, with </s></s> between; its windows are cut from what room is left."""
+
+    def prompt(self, page, item):
+        question = self.pages[page]["questions"][item]["question"]
+        return self.tokenizer.encode(question.split(), is_pretokenized=True, add_special_tokens=False).ids
+
+    def cut(self, page, item):
+        room = self.room - len(self.prompt(page, item)) - 2
+        return receipts.cut_windows(self.tokens(page)[1], room, self.stride)
+
+    def row(self, page, window, item):
+        record, (ids, words), prompt = self.pages[page], self.tokens(page), self.prompt(page, item)
+        begin, end = self.cut(page, item)[window]
+        boxes = [receipts.normalize_box(record["boxes"][word], record["width"], record["height"])
+                 for word in words[begin:end]]
+        before = [receipts.CLS, *prompt, receipts.SEP, receipts.SEP]
+        return {"ids": [*before, *ids[begin:end], receipts.SEP], "boxes": [[0] * 4] * len(before) + boxes + [[0] * 4],
+                "labels": [reference.IGNORED_LABEL] * (len(before) + end - begin + 1)}
+
+    def span(self, page, window, item):
+        """Rows of the answer's first and last token; the first row where the window does not hold all of it."""
+        answers = self.pages[page]["questions"][item]["answers"]
+        if not answers:
+            return 0, 0
+        words = self.tokens(page)[1]
+        tokens = [token for token, word in enumerate(words)
+                  if answers[0]["start_word"] <= word < answers[0]["end_word"]]
+        begin, end = self.cut(page, item)[window]
+        if not tokens or tokens[0] < begin or tokens[-1] >= end:
+            return 0, 0
+        shift = len(self.prompt(page, item)) + 3 - begin
+        return tokens[0] + shift, tokens[-1] + shift
+
+    def targets(self, examples):
+        spans = torch.tensor([self.span(*example) for example in examples])
+        return {"start_positions": spans[:, 0].clone(), "end_positions": spans[:, 1].clone()}
+
+
+def collate(windows, examples):
+    rows = [windows.row(*example) for example in examples]
+    batch = receipts.pad_rows(rows, max(len(row["ids"]) for row in rows))
+    batch["pixel_values"] = torch.stack([windows.pixels(page) for page, _, _ in examples])
+    del batch["labels"]
+    return {**batch, **windows.targets(examples)}
+
+
+class Trainer(reference.Trainer):
+    """The loss of a micro-batch is a mean over its samples, which all count alike."""
+
+    def step_samples(self, micro_batches, sizes):
+        rate = self.learning_rate * reference.linear_schedule(self.update, self.updates, self.warmup_updates)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.model.zero_grad(set_to_none=True)
+        total = 0.0
+        for batch, size in zip(micro_batches, sizes):
+            loss = self.model(**batch).loss * (size / sum(sizes))
+            loss.backward()
+            total += float(loss.detach())
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.max_grad_norm)
+        self.optimizer.step()
+        self.update += 1
+        return total
+
+
+def plimsoll_half(options, initial, directory):
+    shutil.rmtree(directory, ignore_errors=True)
+    begin = time.perf_counter()
+    run([options.plimsoll, "train", "--model", initial, "--data", options.train, "--output-dir", directory,
+         "--budget", options.budget, "--num-train-epochs", options.epochs, "--train-batch-size", options.batch,
+         "--learning-rate", options.learning_rate, "--warmup-ratio", options.warmup_percent / 100,
+         "--weight-decay", 0.01, "--max-grad-norm", 1.0, "--log-order", "--logging-steps", 25, "--seed", options.seed,
+         "--threads", options.threads])
+    print(f"plimsoll trained in {time.perf_counter() - begin:.0f} s", flush=True)
+
+
+def pytorch_half(options, initial, order, directory):
+    torch.set_num_threads(options.threads)
+    torch.manual_seed(options.seed)
+    tokenizer = receipts.load_tokenizer(initial / "tokenizer.json")
+    config = json.loads((initial / "config.json").read_text(encoding="utf-8"))
+    windows = (Classes if options.task == "classes" else Answers)(options.train, tokenizer, config["label2id"])
+    model = getattr(transformers, TASKS[options.task][1]).from_pretrained(initial).train()
+    trainer = Trainer(model, options.learning_rate, len(order),
+                      warmup_updates=-(-len(order) * options.warmup_percent // 100))
+    begin = time.perf_counter()
+    for line in order:
+        examples = [(page, window, item[0] if item else 0) for page, window, *item in line["examples"]]
+        parts = [examples[first:first + options.micro_batch] for first in range(0, len(examples), options.micro_batch)]
+        loss = trainer.step_samples([collate(windows, part) for part in parts], [len(part) for part in parts])
+        if trainer.update % 25 == 0 or trainer.update == len(order):
+            print(f"pytorch {trainer.update}/{len(order)}  loss {loss:.4f}  {time.perf_counter() - begin:.0f} s", flush=True)
+    shutil.copytree(initial, directory, dirs_exist_ok=True)
+    model.save_pretrained(directory)
+
+
+def normalized(text):
+    text = "".join(character for character in text.lower() if character not in string.punctuation)
+    return re.sub(r"\b(a|an|the)\b", " ", text).split()
+
+
+def word_f1(predicted, gold):
+    predicted, gold = normalized(predicted), normalized(gold)
+    if not predicted or not gold:
+        return float(predicted == gold)
+    common = sum((collections.Counter(predicted) & collections.Counter(gold)).values())
+    return 2 * common / (len(predicted) + len(gold))
+
+
+def page_scores(options, pages, predictions):
+    """Returns (sum of scores, how many) for each page."""
+    scores = []
+    for page, predicted in zip(pages, predictions):
+        assert str(page["id"]) == str(predicted["id"]), (page["id"], predicted["id"])
+        if options.task == "classes":
+            scores.append((float(page["label"] == predicted["label"]), 1))
+            continue
+        each = []
+        for question, found in zip(page["questions"], predicted["questions"]):
+            texts = [answer["text"] for answer in question["answers"]] or [""]
+            each.append(max(word_f1(found["answers"][0]["text"], text) for text in texts))
+        scores.append((sum(each), len(each)))
+    return numpy.array(scores)
+
+
+def senseless(options, pages):
+    """The score of always saying the largest class, or that there is no answer."""
+    if options.task == "classes":
+        return collections.Counter(page["label"] for page in pages).most_common(1)[0][1] / len(pages)
+    questions = [question for page in pages for question in page["questions"]]
+    return sum(not question["answers"] for question in questions) / len(questions)
+
+
+def judge(options, files):
+    pages = reference.read_jsonl(options.validation)
+    scores = [page_scores(options, pages, reference.read_jsonl(path)) for path in files]
+    ours, theirs = (float(of[:, 0].sum() / of[:, 1].sum()) for of in scores)
+    generator = numpy.random.default_rng(options.seed)
+    draws = generator.multinomial(len(pages), [1 / len(pages)] * len(pages), size=RESAMPLES)
+    sums = [draws @ of for of in scores]
+    differences = sums[0][:, 0] / sums[0][:, 1] - sums[1][:, 0] / sums[1][:, 1]
+    low, high = (float(value) for value in numpy.quantile(differences, (0.025, 0.975)))
+    floor = senseless(options, pages)
+    bars = {"difference": low >= LARGEST_LOSS, "gain": ours >= floor + LEAST_GAIN}
+    name = "accuracy" if options.task == "classes" else "F1"
+    print(f"{name} on {len(pages)} pages: plimsoll {ours:.4f}, pytorch {theirs:.4f}, difference {ours - theirs:+.4f}, "
+          f"95 % interval {low:+.4f} to {high:+.4f} (bar: from {LARGEST_LOSS}): "
+          f"{'holds' if bars['difference'] else 'FAILS'}")
+    print(f"{'the largest class' if options.task == 'classes' else 'always answering nothing'}: {floor:.4f}; "
+          f"{ours - floor:+.4f} (bar {LEAST_GAIN:+}): {'holds' if bars['gain'] else 'FAILS'}")
+    return {"task": options.task, "plimsoll": ours, "pytorch": theirs, "interval": [low, high], "senseless": floor,
+            "pages": len(pages), "bars": bars, "versions": reference.versions()}
+
+
+def main():
+    data = reference.SHARED / "data" / "sroie"
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("task", choices=TASKS)
+    parser.add_argument("--model", default="layoutlmv3-small", help="the preset that both begin from")
+    parser.add_argument("--train", type=Path)
+    parser.add_argument("--validation", type=Path)
+    parser.add_argument("--epochs", type=int)
+    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--micro-batch", type=int, default=4, help="of the PyTorch half, to spare memory")
+    parser.add_argument("--learning-rate", type=float, default=5e-4)
+    parser.add_argument("--warmup-percent", type=int, default=10)
+    parser.add_argument("--budget", default="4GiB")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--plimsoll", type=Path, default=reference.PLIMSOLL)
+    parser.add_argument("--work", type=Path, default=REPOSITORY / "build" / "compare_tasks")
+    parser.add_argument("--reuse", action="store_true")
+    options = parser.parse_args()
+    kind = {"classes": "classes", "answers": "questions"}[options.task]
+    options.train = options.train or data / f"train-{kind}.jsonl"
+    options.validation = options.validation or data / f"validation-{kind}.jsonl"
+    options.epochs = options.epochs or TASKS[options.task][2]
+    work = options.work / options.task
+    initial, halves = work / "initial", (work / "plimsoll", work / "pytorch")
+    files = [half.with_suffix(".jsonl") for half in halves]
+    if not (options.reuse and initial.exists()):
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir(parents=True)
+        labels = sorted({page["label"] for page in reference.read_jsonl(options.train)}) if kind == "classes" else []
+        run([options.plimsoll, "init", "--model", options.model, "--task", TASKS[options.task][0],
+             *(["--labels", ",".join(labels), "--problem-type", "single_label_classification"] if labels else []),
+             "--seed", options.seed, "--output-dir", initial])
+    for half, file in zip(halves, files):
+        if options.reuse and file.exists():
+            continue
+        if half.name == "plimsoll":
+            plimsoll_half(options, initial, half)
+        else:
+            order = sorted(reference.read_jsonl(halves[0] / "order.jsonl"), key=lambda line: line["update"])
+            pytorch_half(options, initial, order, half)
+        run([options.plimsoll, "predict", "--model", half, "--data", options.validation, "--output", file])
+    result = judge(options, files)
+    reference.write_json(result, REPOSITORY / "bench" / "out" / f"compare_tasks_{options.task}.json")
+    return 0 if all(result["bars"].values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
