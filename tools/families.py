@@ -37,12 +37,15 @@ TASKS = {
     "multi-label": ("ForSequenceClassification", dict(problem_type="multi_label_classification")),
     "regression": ("ForSequenceClassification", dict(problem_type="regression")),
     "question-answering": ("ForQuestionAnswering", {}),
-    "relation-extraction": ("ForRelationExtraction", {}),  # relation_head.py
+    "relation-extraction": ("ForRelationExtraction", dict(max_entities=12)),  # relation_head.py
 }
 
 
 def shape_of(family, shape):
-    """Values of the config: LayoutLMv3's also say how large its images and parts of boxes are."""
+    """Values of the config: LayoutLMv3's also say how large its images and parts of boxes are. LiLT's six parts of boxes
+    have to fill the hidden size."""
+    if family == "lilt" and SHAPES[shape]["hidden_size"] % 6:
+        return {**SHAPES[shape], "hidden_size": 24}
     return reference.SHAPES[shape] if family == "layoutlmv3" else SHAPES[shape]
 
 
@@ -88,9 +91,9 @@ def make_targets(config, task, mask, generator):
     return {"labels": labels}
 
 
-def make_links(config, mask, generator, most=256):
+def make_links(config, mask, generator):
     """Entities at some tokens of each page, of which two may begin at the same one, and links between some of them."""
-    pages = mask.shape[0]
+    pages, most = mask.shape[0], config.max_entities
     none = relation_head.NONE
     tokens, labels = (torch.full((pages, most), none) for _ in range(2))
     links = torch.full((pages, most, most), none)

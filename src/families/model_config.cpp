@@ -129,6 +129,7 @@ ModelConfig parse_config(const json& object, const std::string& where) {
                  .labels = read_labels(object, reader),
                  .problem_type = read_problem_type(reader),
                  .link_labels = read_link_labels(reader)};
+  reader.integer("max_entities", config.task.max_entities, 1, 4096);
   config.source = object;
   return config;
 }
@@ -155,6 +156,7 @@ json config_json(const ModelConfig& config) {
   }
   if (!config.task.problem_type.empty()) object["problem_type"] = config.task.problem_type;
   object.erase("link_labels");
+  if (config.task.max_entities != TaskConfig::kMaxEntities) object["max_entities"] = config.task.max_entities;
   for (const auto& [from, to] : config.task.link_labels) object["link_labels"].push_back(json::array({from, to}));
   config.encoder->write_config(object);
   json names = json::object(), ids = json::object();

@@ -18,7 +18,10 @@ struct TaskConfig {
 
   // Of links between entities: the labels, from and to, that they may join; empty: any.
   std::vector<std::pair<std::string, std::string>> link_labels{};
+  // A window has at most so many entities; memory for pairs of them grows with the square.
+  std::int64_t max_entities = kMaxEntities;
 
+  static constexpr std::int64_t kMaxEntities = 256;
   std::int64_t num_labels() const { return static_cast<std::int64_t>(labels.size()); }  // C
 };
 

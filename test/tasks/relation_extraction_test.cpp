@@ -39,7 +39,7 @@ class Entities : public TaskPages {
   std::unique_ptr<PageSource> open(const std::vector<json>& pages) const { return open_with(pages, entity_reader()); }
   Dataset dataset(const std::vector<json>& pages, bool with_links = true, const WindowOptions& windows = {}) const {
     return Dataset(open(pages), letters_encoder(), ImageProcessor({}),
-                   {.parts = kTextAlone, .windows = windows, .targets = link_targets(config_, with_links, kMost)});
+                   {.parts = kTextAlone, .windows = windows, .targets = link_targets(config_, with_links)});
   }
   // A key, its two values, and a text that is neither.
   json form() const {
@@ -48,8 +48,10 @@ class Entities : public TaskPages {
                 {{0, 1}, {0, 2}});
   }
 
-  const TaskConfig config_{
-      .architecture = "RelationExtraction", .labels = {"key", "text", "value"}, .link_labels = {{"key", "value"}}};
+  const TaskConfig config_{.architecture = "RelationExtraction",
+                           .labels = {"key", "text", "value"},
+                           .link_labels = {{"key", "value"}},
+                           .max_entities = kMost};
 };
 
 TEST_F(Entities, AreReadWithTheirLinks) {

@@ -105,11 +105,13 @@ TEST(Gradients, TextFamiliesMatchTransformers) {
   }
 }
 
-TEST(Gradients, TasksOfWholePagesMatchTransformers) {
+TEST(Gradients, TasksAndFamiliesMatchTransformers) {
   ReferenceBackend reference;
   CpuBackend cpu(2);
   for (const char* model :
-       {"layoutlmv3-single-label", "bert-multi-label", "roberta-regression", "layoutlmv3-question-answering"}) {
+       {"layoutlmv3-single-label", "bert-multi-label", "roberta-regression", "layoutlmv3-question-answering",
+        "layoutlmv3-relation-extraction", "lilt-token-classification", "layoutlm-token-classification",
+        "xlm-roberta-token-classification"}) {
     SCOPED_TRACE(model);
     compare_with_golden(model, reference);
     compare_with_golden(model, cpu);

@@ -17,11 +17,11 @@ constexpr const char* kLinearBias = "extractor.rel_classifier.linear.bias";
 
 class LinkHead final : public Head {
  public:
-  LinkHead(const Encoder& encoder, const TaskConfig& config, std::int64_t most_entities)
+  LinkHead(const Encoder& encoder, const TaskConfig& config)
       : dropout_(encoder.token_classifier(kClasses).dropout),
         std_(encoder.token_classifier(kClasses).initializer_range),
         labels_(config.num_labels()),
-        entities_(most_entities) {}
+        entities_(config.max_entities) {}
 
   std::vector<ParameterSpec> specs(std::int64_t hidden_size) const override {
     constexpr auto kHead = ParameterSpec::Part::kHead;
@@ -104,9 +104,8 @@ class LinkHead final : public Head {
 
 }  // namespace
 
-ModelDefinition relation_extraction(std::shared_ptr<const Encoder> encoder, const TaskConfig& config,
-                                    std::int64_t most_entities) {
-  const auto head = std::make_shared<LinkHead>(*encoder, config, most_entities);
+ModelDefinition relation_extraction(std::shared_ptr<const Encoder> encoder, const TaskConfig& config) {
+  const auto head = std::make_shared<LinkHead>(*encoder, config);
   return {std::move(encoder), head};
 }
 

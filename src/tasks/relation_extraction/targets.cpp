@@ -41,8 +41,8 @@ Problem no_links_problem(const Page& page) {
 
 class LinkTargets final : public Targets {
  public:
-  LinkTargets(const TaskConfig& config, bool with_links, std::int64_t most_entities)
-      : pairs_(config), with_links_(with_links), most_(most_entities) {
+  LinkTargets(const TaskConfig& config, bool with_links)
+      : pairs_(config), with_links_(with_links), most_(config.max_entities) {
     if (!config.labels.empty()) labels_.emplace(config.labels, "the labels");
   }
 
@@ -120,7 +120,10 @@ class LinkTargets final : public Targets {
             .where = place(page),
             .found = fmt::format("more than {} of the page's {} entities", most_, entities_of(page)->entities.size()),
             .allowed = fmt::format("at most {}", most_),
-            .remedy = fmt::format("pass --max-length {}: windows of so many tokens hold fewer entities", most_)};
+            .remedy =
+                fmt::format("pass --max-length {}: windows of so many tokens hold fewer entities; or set max_entities "
+                            "in the model's config.json",
+                            most_)};
   }
 
   std::optional<LabelSet> labels_;  // none while it is not known which there are
@@ -140,8 +143,8 @@ std::optional<Problem> find_unknown_entity(const Page& page, const LabelSet& lab
   return std::nullopt;
 }
 
-std::shared_ptr<const Targets> link_targets(const TaskConfig& config, bool with_links, std::int64_t most_entities) {
-  return std::make_shared<LinkTargets>(config, with_links, most_entities);
+std::shared_ptr<const Targets> link_targets(const TaskConfig& config, bool with_links) {
+  return std::make_shared<LinkTargets>(config, with_links);
 }
 
 }  // namespace plimsoll
