@@ -3,10 +3,13 @@
 Used by check_families.py and make_golden.py; not a program itself.
 """
 
+import functools
+
 import torch
 import transformers
 
 import reference
+import relation_head
 
 SHAPES = {
     "head": dict(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=24, vocab_size=40,
@@ -34,6 +37,7 @@ TASKS = {
     "multi-label": ("ForSequenceClassification", dict(problem_type="multi_label_classification")),
     "regression": ("ForSequenceClassification", dict(problem_type="regression")),
     "question-answering": ("ForQuestionAnswering", {}),
+    "relation-extraction": ("ForRelationExtraction", {}),  # relation_head.py
 }
 
 
@@ -42,17 +46,25 @@ def shape_of(family, shape):
     return reference.SHAPES[shape] if family == "layoutlmv3" else SHAPES[shape]
 
 
-def make_model(family, shape, labels, seed, task="token-classification"):
-    """A model for that task, without dropout, no parameter exactly 0 or 1."""
+def make_model(family, shape, labels, seed, task="token-classification", dropout=0.0):
+    """A model for that task, no parameter exactly 0 or 1."""
     config_class, name, more = FAMILIES[family]
     architecture, values = TASKS[task]
     names = reference.label_names({"regression": 1, "question-answering": 2}.get(task, labels))
     config = getattr(transformers, config_class)(
-        **shape_of(family, shape), **more, **values, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+        **shape_of(family, shape), **more, **values, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout,
         id2label=dict(enumerate(names)), label2id={label: i for i, label in enumerate(names)})
-    model = getattr(transformers, name + architecture)(config)
+    is_ours = task == "relation-extraction"
+    model = (functools.partial(relation_head.RelationExtraction, name) if is_ours
+             else getattr(transformers, name + architecture))(config)
     reference.randomise(model, seed)
     return model.eval()
+
+
+def load_model(directory):
+    """The model as transformers builds it, with the attention that it chooses itself."""
+    config = transformers.AutoConfig.from_pretrained(directory)
+    return getattr(transformers, config.architectures[0]).from_pretrained(directory)
 
 
 def make_targets(config, task, mask, generator):
@@ -66,12 +78,29 @@ def make_targets(config, task, mask, generator):
         spans = torch.stack([torch.randint(0, int(real), (2,), generator=generator).sort().values
                              for real in mask.sum(1)])
         return {"start_positions": spans[:, 0].clone(), "end_positions": spans[:, 1].clone()}
+    if task == "relation-extraction":
+        return make_links(config, mask, generator)
     if task == "regression":
         return {"labels": torch.randn(pages, generator=generator)}
     labels = torch.randint(0, config.num_labels, (pages, length), generator=generator)
     unlabelled = torch.randint(0, 2, (pages, length), generator=generator) == 0
     labels[unlabelled | (mask == 0)] = reference.IGNORED_LABEL
     return {"labels": labels}
+
+
+def make_links(config, mask, generator, most=256):
+    """Entities at some tokens of each page, of which two may begin at the same one, and links between some of them."""
+    pages = mask.shape[0]
+    none = relation_head.NONE
+    tokens, labels = (torch.full((pages, most), none) for _ in range(2))
+    links = torch.full((pages, most, most), none)
+    for page, real in enumerate(mask.sum(1)):
+        count = int(torch.randint(3, 12, (), generator=generator))
+        tokens[page, :count] = torch.randint(1, int(real), (count,), generator=generator)
+        labels[page, :count] = torch.randint(0, config.num_labels, (count,), generator=generator)
+        links[page, :count, :count] = (torch.rand(count, count, generator=generator) < 0.2).long()
+        links[page, :count, :count].fill_diagonal_(none)
+    return {"entity_tokens": tokens, "entity_labels": labels, "link_labels": links}
 
 
 def make_boxes(config, shape, generator):

@@ -155,6 +155,17 @@ void gelu_rule(BackwardWalk& walk, const Node& node) {
                   node.row_count);
 }
 
+void relu_rule(BackwardWalk& walk, const Node& node) {
+  walk.contribute(node.inputs[0], walk.append(node, Op::kReluGrad, {upstream(walk, node), node.outputs[0]})[0],
+                  node.row_count);
+}
+
+void pair_scores_rule(BackwardWalk& walk, const Node& node) {
+  const auto outputs =
+      walk.append(node, Op::kPairScoresGrad, {upstream(walk, node), node.inputs[0], node.inputs[1]}, node.attributes);
+  for (std::size_t i = 0; i < outputs.size(); ++i) walk.contribute(node.inputs[i], outputs[i], kNoValue);
+}
+
 void tanh_rule(BackwardWalk& walk, const Node& node) {
   walk.contribute(node.inputs[0], walk.append(node, Op::kTanhGrad, {upstream(walk, node), node.outputs[0]})[0],
                   node.row_count);
@@ -179,9 +190,11 @@ constexpr OpTable<Rule> kRules = {
     {Op::kGatherRows, gather_rows_rule},
     {Op::kConcatHeads, concat_heads_rule},
     {Op::kSplitHeads, split_heads_rule},
+    {Op::kPairScores, pair_scores_rule},
     {Op::kAttention, attention_rule},
     {Op::kGelu, gelu_rule},
     {Op::kTanh, tanh_rule},
+    {Op::kRelu, relu_rule},
     {Op::kCast, cast_rule},
 };
 

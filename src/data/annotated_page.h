@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -20,9 +21,17 @@ struct AnnotatedWord {
   std::optional<std::string> gold_label{};
 };
 
+// From a word to another one; both begin what is linked.
+struct AnnotatedLink {
+  enum class State : std::uint8_t { kPredicted, kRight, kWrong, kMissed };
+  std::size_t from_word = 0, to_word = 0;
+  State state = State::kPredicted;
+};
+
 struct AnnotatedPage {
   std::filesystem::path image{};  // PNG, JPEG, TIFF, PNM or BMP
   std::vector<AnnotatedWord> words{};
+  std::vector<AnnotatedLink> links{};
   std::filesystem::path output_png{};
   std::string caption{};  // of the whole page; empty: none
   // Entity names in the order that determines their colours; other names found on the page follow in alphabetical

@@ -91,10 +91,12 @@ Batch::Batch(const BatchShape& shape, const PixelValues& values) : shape_(shape)
   position_ids_ = take(input::kPositionIds, text);
   token_type_ids_ = take(input::kTokenTypeIds, text);
   for (const NamedTensor& tensor : tensors_) {
-    if (!std::ranges::find(shape_.inputs, tensor.first, &InputSpec::name)->is_target()) continue;
-    check(tensor.second.shape()[0] == samples,
+    const auto declared = std::ranges::find(shape_.inputs, tensor.first, &InputSpec::name);
+    if (!declared->is_target()) continue;
+    const TargetForm& form = declared->target;
+    check(tensor.second.elements() == samples * form.numbers(),
           [&] { return fmt::format("target '{}' has the batch's capacity", tensor.first); });
-    targets_.push_back(tensor.second);
+    targets_.push_back({.values = tensor.second, .kind = form.kind, .each = form.numbers()});
     ++known;
   }
   if (targets_.empty()) labels_ = take(input::kLabels, text);
@@ -109,6 +111,10 @@ Batch::Batch(const BatchShape& shape, const PixelValues& values) : shape_(shape)
   first_rows_ = take(input::kFirstRows, samples);
   first_row_of_ = take(input::kFirstRowOf, rows);
   sample_keys_ = take(input::kSampleKeys, 2 * samples);
+  if (has(input::kItemKeys)) {
+    items_ = tensor(input::kItemKeys).elements() / (2 * samples);
+    item_keys_ = take(input::kItemKeys, 2 * items_ * samples);
+  }
   counts_ = {take(input::kTextRows, 1), take(input::kVisualRows, 1), take(input::kPatchRows, 1), take(input::kRows, 1),
              take(input::kSamples, 1)};
   if (const auto found = std::ranges::find(tensors_, input::kPixelValues, &NamedTensor::first);
@@ -143,8 +149,9 @@ void Batch::begin(const MicroBatchInfo& info) {
   std::fill(labels_.begin(), labels_.end(), kIgnoredLabel);
   std::ranges::fill(first_rows_, -1);
   std::ranges::fill(first_row_of_, -1);
-  for (const TensorView& target : targets_) {
-    if (target.dtype() == DType::kI32) std::ranges::fill(target.span<std::int32_t>(), kIgnoredLabel);
+  for (const Target& target : targets_) {
+    if (target.values.dtype() != DType::kI32 || target.kind != TargetForm::Kind::kValue) continue;
+    std::ranges::fill(target.values.span<std::int32_t>(), kIgnoredLabel);
   }
   std::fill(predicts_.begin(), predicts_.end(), kNoWord);
 }
@@ -185,6 +192,9 @@ void Batch::close_sample(const SampleReference& reference, std::int32_t key) {
     set_row(key_mask_, row, 1);
     ++visual_rows_;
   }
+  for (std::int64_t item = 0; item < items_; ++item) {
+    set_row<2>(item_keys_, samples_ * items_ + item, {key, static_cast<std::int32_t>(item)});
+  }
   references_.push_back(reference);
   set_row(sample_offsets_, ++samples_, static_cast<std::int32_t>(text_rows_ + visual_rows_));
 }
@@ -223,11 +233,20 @@ std::int64_t Batch::add(const EncodedExample& example, const SampleReference& re
 
 void Batch::set_targets(std::span<const std::int32_t> values) {
   if (values.empty()) return;
-  for (const TensorView& target : targets_) {
-    const auto each = static_cast<std::size_t>(target.elements() / shape_.max_samples);
+  using Kind = TargetForm::Kind;
+  for (const Target& target : targets_) {
+    const auto each = static_cast<std::size_t>(target.each);
     check(values.size() >= each, "an example has as many targets as the task's head reads");
-    std::ranges::copy(std::as_bytes(values.first(each)),
-                      target.byte_span().begin() + static_cast<std::ptrdiff_t>(4 * each) * samples_);
+    const auto to = target.values.byte_span().subspan(4 * each * static_cast<std::size_t>(samples_), 4 * each);
+    std::ranges::copy(std::as_bytes(values.first(each)), to.begin());
+    if (target.kind != Kind::kValue) {
+      const std::int32_t first =
+          target.kind == Kind::kRow ? sample_offsets_[static_cast<std::size_t>(samples_)] : std::int32_t{0};
+      for (std::int32_t& value : target.values.span<std::int32_t>().subspan(
+               each * static_cast<std::size_t>(samples_), each)) {
+        value = value == kIgnoredLabel ? first : first + value;
+      }
+    }
     values = values.subspan(each);
   }
   check(values.empty(), "an example has as many targets as the task's head reads");

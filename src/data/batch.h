@@ -109,6 +109,7 @@ class Batch {
   //   key_mask[N]: 1 attend, 0 for pad tokens (and unused rows)
   //   first_rows[B]: the first row in N of each sample (-1 where no sample is); first_row_of[N]: the sample whose first
   //     row this is, -1 elsewhere; sample_keys[B,2]: the first row's row_keys
+  //   item_keys[B E,2]: for E items of each sample, the sample's index within the effective batch and the item's number
   //   text_rows, visual_rows, patch_rows, rows, samples [1]: how much is used
   // Inputs that are targets hold what the examples bring.
   std::span<const NamedTensor> tensors() const { return tensors_; }
@@ -158,9 +159,15 @@ class Batch {
   // The arrays themselves, within storage_; empty where the model declares none.
   std::span<std::int32_t> input_ids_, bbox_, position_ids_, token_type_ids_, labels_, row_source_, text_row_index_,
       visual_row_index_, sample_offsets_, relative_coordinates_, row_keys_, text_row_keys_, key_mask_, first_rows_,
-      first_row_of_, sample_keys_;
+      first_row_of_, sample_keys_, item_keys_;
+  std::int64_t items_ = 0;  // of a sample, that item_keys tells apart
   std::array<std::span<std::int32_t>, 5> counts_;
-  std::vector<TensorView> targets_;
+  struct Target {
+    TensorView values;
+    TargetForm::Kind kind;
+    std::int64_t each;  // numbers a sample
+  };
+  std::vector<Target> targets_;
   PixelValues values_;
   TensorView pixels_;
   std::vector<std::int32_t> predicts_;

@@ -28,10 +28,9 @@ void refuse(const Findings& findings, const std::string& where) {
 }  // namespace
 
 TensorType target_type(const InputSpec& target, std::int64_t samples) {
-  const bool is_integer = target.type.dtype == DType::kI32;
-  const std::int64_t each = target.type.shape.elements() / target.type.shape[0];
-  const bool one_number = each == static_cast<std::int64_t>(target.targets.size());
-  return {is_integer ? DType::kI64 : DType::kF32, one_number ? Shape{samples} : Shape{samples, each}};
+  std::vector<std::int64_t> dims = {samples};
+  dims.insert(dims.end(), target.target.shape.dims().begin(), target.target.shape.dims().end());
+  return {target.type.dtype == DType::kI32 ? DType::kI64 : DType::kF32, Shape(dims)};
 }
 
 PaddedSize padded_size(const PaddedTensors& tensors, const ImageForm& image, const std::string& where) {
@@ -85,6 +84,7 @@ class PaddedBatchPacker {
     }
     batch.finish();
     for (const PaddedTarget& target : tensors.targets) {
+      if (target.input.target.kind != TargetForm::Kind::kValue) continue;
       for (const TensorView& tensor : target.tensors) {
         if (tensor.raw() != nullptr) batch.loss_terms_ += terms_of(tensor);
       }
@@ -97,8 +97,7 @@ class PaddedBatchPacker {
   static void set_targets(const PaddedTensors& tensors, std::int64_t b, Batch& batch) {
     std::vector<std::int32_t> values;
     for (const auto& [input, views] : tensors.targets) {
-      const std::int64_t each =
-          input.type.shape.elements() / input.type.shape[0] / static_cast<std::int64_t>(input.targets.size());
+      const std::int64_t each = input.target.shape.elements();
       for (const TensorView& tensor : views) {
         for (std::int64_t i = b * each; i < (b + 1) * each; ++i) {
           if (input.type.dtype == DType::kF32) {

@@ -138,10 +138,10 @@ class ValueChecker {
     }
   }
 
-  // Integers are classes, or of several columns rows of the sample.
   void check_target(std::int64_t page, const PaddedTarget& target, std::size_t index) {
     const TensorView& tensor = target.tensors[index];
-    const std::int64_t limit = target.tensors.size() == 1 ? limits_.labels : tensors_.input_ids.shape()[1];
+    const TargetForm& form = target.input.target;
+    const std::int64_t limit = form.limit > 0 ? form.limit : tensors_.input_ids.shape()[1];
     const std::int64_t each = tensor.elements() / tensors_.input_ids.shape()[0];
     for (std::int64_t i = page * each; i < (page + 1) * each; ++i) {
       const bool is_float = tensor.dtype() == DType::kF32;
@@ -152,7 +152,7 @@ class ValueChecker {
       if (fits) continue;
       findings_.add(Severity::kError, is_float ? "not-finite" : "label-outside",
                     {.what = is_float ? "a number in a batch is not finite" : "a number in a batch is out of range",
-                     .where = fmt::format("{}, page {}, tensor '{}'", where_, page, target.input.targets[index]),
+                     .where = fmt::format("{}, page {}, tensor '{}'", where_, page, form.names[index]),
                      .found = fmt::format("{}", value),
                      .allowed = is_float ? std::string("finite numbers") : fmt::format("0 to {}, or -100", limit - 1),
                      .remedy = kRemedy});
@@ -211,10 +211,11 @@ void check_tensor_types(const PaddedTensors& tensors, std::int64_t image_size, c
   checker.check(tensors.bbox, "bbox", {DType::kI64, boxes}, "[B, S, 4]", "[S, B, 4]");
   checker.check(tensors.attention_mask, "attention_mask", {DType::kI64, text}, "[B, S]", "[S, B]");
   checker.check(tensors.labels, "labels", {DType::kI64, text}, "[B, S]", "[S, B]");
+  static constexpr const char* kShapes[] = {"[]", "[B]", "[B, C]", "[B, E, E]"};
   for (const auto& [input, views] : tensors.targets) {
     const TensorType type = target_type(input, text[0]);
     for (std::size_t i = 0; i < views.size(); ++i) {
-      checker.check(views[i], input.targets[i], type, type.shape.rank() == 1 ? "[B]" : "[B, C]", "[C, B]");
+      checker.check(views[i], input.target.names[i], type, kShapes[type.shape.rank()], "[C, B]");
     }
   }
   checker.check(tensors.position_ids, "position_ids", {DType::kI64, text}, "[B, S]", "[S, B]");

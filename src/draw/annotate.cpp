@@ -56,6 +56,7 @@ constexpr std::array<Colour, 7> kPalette = {{{0.00, 0.45, 0.70},
                                              {0.34, 0.71, 0.91},
                                              {0.60, 0.56, 0.05},
                                              {0.40, 0.32, 0.62}}};
+constexpr double kFullCircle = 6.283185307179586;
 constexpr Colour kErrorColour = {0.85, 0.05, 0.05};
 
 std::string safe_text(const std::string& text) {
@@ -120,6 +121,7 @@ class Annotator {
   void draw() {
     // Fills are drawn first, so that no tag lies under another entity's colour.
     for (const Mark& mark : marks_) draw_boxes(mark);
+    for (const AnnotatedLink& link : page_.links) draw_link(link);
     for (const Mark& mark : marks_) draw_tag(mark);
     draw_legend();
     draw::check_cairo(cairo_status(context_.get()), "draw an annotated page");
@@ -365,6 +367,21 @@ class Annotator {
     cairo_move_to(context_.get(), x + pad, y + 0.97 * size);
     cairo_show_text(context_.get(), text.c_str());
     cairo_set_font_size(context_.get(), font_size_);
+  }
+
+  // A line from the middle of one word to that of the other, where it ends in a dot.
+  void draw_link(const AnnotatedLink& link) {
+    using State = AnnotatedLink::State;
+    const Rectangle from = box_of(link.from_word), to = box_of(link.to_word);
+    const double end_x = (to.x0 + to.x1) / 2, end_y = (to.y0 + to.y1) / 2;
+    const bool is_error = link.state == State::kWrong || link.state == State::kMissed;
+    const Colour colour = is_error ? kErrorColour : Colour{0.1, 0.1, 0.1};
+    cairo_move_to(context_.get(), (from.x0 + from.x1) / 2, (from.y0 + from.y1) / 2);
+    cairo_line_to(context_.get(), end_x, end_y);
+    stroke(colour, font_size_ / 8, link.state == State::kMissed);
+    cairo_arc(context_.get(), end_x, end_y, font_size_ / 5, 0, kFullCircle);
+    set_colour(colour);
+    cairo_fill(context_.get());
   }
 
   void draw_legend() {

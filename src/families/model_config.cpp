@@ -98,6 +98,22 @@ std::string read_problem_type(const ConfigReader& reader) {
               "\"single_label_classification\", \"multi_label_classification\" or \"regression\"");
 }
 
+// Ours: `transformers` has no models for links.
+std::vector<std::pair<std::string, std::string>> read_link_labels(const ConfigReader& reader) {
+  std::vector<std::pair<std::string, std::string>> pairs;
+  if (!reader.has("link_labels")) return pairs;
+  const auto refuse = [&] {
+    reader.fail("link_labels", "pairs of labels are not understood", "an array of pairs of labels, [from, to]");
+  };
+  const json& list = reader.object().at("link_labels");
+  if (!list.is_array()) refuse();
+  for (const json& pair : list) {
+    if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string() || !pair[1].is_string()) refuse();
+    pairs.emplace_back(pair[0].get<std::string>(), pair[1].get<std::string>());
+  }
+  return pairs;
+}
+
 // Work of a token in the layers, up to a factor.
 std::int64_t work_of(const ModelConfig& config) {
   return config.encoder->facts().hidden_size * static_cast<std::int64_t>(config.encoder->layer_outputs().size());
@@ -111,7 +127,8 @@ ModelConfig parse_config(const json& object, const std::string& where) {
   config.encoder = family_of(reader).read(reader);
   config.task = {.architecture = read_architecture(object),
                  .labels = read_labels(object, reader),
-                 .problem_type = read_problem_type(reader)};
+                 .problem_type = read_problem_type(reader),
+                 .link_labels = read_link_labels(reader)};
   config.source = object;
   return config;
 }
@@ -137,6 +154,8 @@ json config_json(const ModelConfig& config) {
     object["architectures"] = {fmt::format("{}For{}", config.encoder->class_name(), config.task.architecture)};
   }
   if (!config.task.problem_type.empty()) object["problem_type"] = config.task.problem_type;
+  object.erase("link_labels");
+  for (const auto& [from, to] : config.task.link_labels) object["link_labels"].push_back({from, to});
   config.encoder->write_config(object);
   json names = json::object(), ids = json::object();
   for (std::size_t i = 0; i < config.task.labels.size(); ++i) {

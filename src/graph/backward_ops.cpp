@@ -94,6 +94,19 @@ Types attention_grad_types(const ShapeRule& rule) {
   return types;
 }
 
+Types pair_scores_grad_types(const ShapeRule& rule) {
+  rule.require(rule.node().row_count == kNoValue, "has no row count");
+  rule.inputs(3);
+  const TensorType& dy = rule.floating(0, 2);
+  const TensorType& heads = rule.floating(1, 2);
+  const std::int64_t rows = heads.shape[0], group = rule.attributes<PairAttributes>().group;
+  rule.require(group > 0 && rows % group == 0, "pairs whole groups of rows");
+  rule.expect(0, {heads.dtype, {rows * group, dy.shape[1]}});
+  rule.expect(2, {heads.dtype, {rows, heads.shape[1] * dy.shape[1]}});
+  const TensorType terms{dy.dtype, {rows, dy.shape[1]}};
+  return {heads, rule.in(2), terms, terms};
+}
+
 Types elementwise_grad_types(const ShapeRule& rule) {
   rule.inputs(2);
   rule.floating(0, 2);
@@ -160,6 +173,17 @@ constexpr OpFacts kRows[] = {
      .priced_like = Op::kAttentionGrad,
      .takes_halves = true,
      .rows = {.count = 3}},
+    {.op = Op::kPairScoresGrad,
+     .name = "pair_scores_grad",
+     .types = pair_scores_grad_types,
+     .work = pair_scores_grad_work,
+     .priced_like = Op::kLinear},
+    {.op = Op::kReluGrad,
+     .name = "relu_grad",
+     .types = elementwise_grad_types,
+     .work = element_work,
+     .aliases = may_take(0, {0, 1}),
+     .takes_halves = true},
     {.op = Op::kGeluGrad,
      .name = "gelu_grad",
      .types = elementwise_grad_types,

@@ -152,6 +152,19 @@ Types heads_types(const ShapeRule& rule) {
   return {of(first)};
 }
 
+Types pair_scores_types(const ShapeRule& rule) {
+  rule.require(rule.node().row_count == kNoValue, "has no row count");
+  rule.inputs(4);
+  const TensorType& heads = rule.floating(0, 2);
+  const TensorType& terms = rule.floating(2, 2);
+  const std::int64_t rows = heads.shape[0], group = rule.attributes<PairAttributes>().group;
+  rule.require(group > 0 && rows % group == 0, "pairs whole groups of rows");
+  rule.expect(1, {heads.dtype, {rows, heads.shape[1] * terms.shape[1]}});
+  rule.expect(2, {heads.dtype, {rows, terms.shape[1]}});
+  rule.expect(3, rule.in(2));
+  return {{heads.dtype, {rows * group, terms.shape[1]}}};
+}
+
 Types attention_types(const ShapeRule& rule) {
   rule.require(rule.count() >= 3, "has q, k and v");
   const TensorType& q = rule.floating(0, 2);
@@ -310,6 +323,11 @@ constexpr OpFacts kRows[] = {
      .work = element_work,
      .takes_halves = true,
      .cheap_outputs = 2},
+    {.op = Op::kPairScores,
+     .name = "pair_scores",
+     .types = pair_scores_types,
+     .work = linear_work,
+     .priced_like = Op::kLinear},
     {.op = Op::kAttention,
      .name = "attention",
      .types = attention_types,
@@ -325,6 +343,12 @@ constexpr OpFacts kRows[] = {
      .cheap_outputs = 1},
     {.op = Op::kTanh,
      .name = "tanh",
+     .types = elementwise_types,
+     .work = element_work,
+     .aliases = may_take(0, {0}),
+     .takes_halves = true},
+    {.op = Op::kRelu,
+     .name = "relu",
      .types = elementwise_types,
      .work = element_work,
      .aliases = may_take(0, {0}),

@@ -56,12 +56,18 @@ enum class Op : std::uint8_t {
   kSplitHeads,        // x f[n,H*(A+B)]                                -> a f[n,H*A] (, b f[n,H*B]): each head's first columns,
                       //                                                  times first_factor, and its last, times
                       //                                                  second_factor; kConcatHeads is its gradient
+  kPairScores,        // heads f[n,P], tails f[n,C*P], head_terms f[n,C], tail_terms f[n,C] -> f[n*E,C]: of every two of
+                      //                                                  E rows, n = B*E; row (b E + h) E + t, column c:
+                      //                                                  heads[b E + h] . tails[b E + t, c P ...] +
+                      //                                                  head_terms[b E + h, c] + tail_terms[b E + t, c]
+                      //                                                  PairAttributes; without a row count
   kAttention,         // q,k,v f[n,D], sample_offsets i32[B+1], key_mask i32[n], row_keys i32[n,2], dropout_key i32[2]
                       // (, relative_coordinates i32[n,3], position_table w[H,bins], x_table w[H,bins2], y_table
                       // w[H,bins2]: graph/attention_form.h)           -> output f[n,D], log_sum_exp w[n,2H]
                       //                                                  AttentionAttributes
   kGelu,              // x f[n,K]                                      -> f[n,K], erf form
   kTanh,              // x f[n,K]                                      -> f[n,K]
+  kRelu,              // x f[n,K]                                      -> f[n,K], max(x, 0); NaN where x is
   kCast,              // x f[n,K]                                      -> [n,K] in CastAttributes' type, to nearest, ties to
                       //                                                  even
   kCrossEntropy,      // logits f[n,C], labels i32[n], loss_scale f[1] -> loss f[1] = loss_scale * sum over labels != -100 of
@@ -88,6 +94,9 @@ enum class Op : std::uint8_t {
   kAttentionGrad,         // doutput, q, k, v, output, log_sum_exp, then kAttention's inputs from sample_offsets on
                           //                                           -> dq, dk, dv f[n,D] (+ gradients of its tables, w, if
                           //                                              AttentionAttributes::table_gradients)
+  kPairScoresGrad,        // dy f[n*E,C], heads f[n,P], tails f[n,C*P] -> gradients of kPairScores' inputs; pairs whose dy is
+                          //                                              0 cost nothing, on a CPU
+  kReluGrad,              // dy f[n,K], y f[n,K] (relu's output)       -> f[n,K]
   kGeluGrad,              // dy f[n,K], x f[n,K]                       -> f[n,K]
   kTanhGrad,              // dy f[n,K], y f[n,K] (tanh's output)       -> f[n,K]
   // --- accumulation and update --------------------------------------------------------------------------------------
@@ -179,6 +188,10 @@ struct HeadsAttributes {
   bool second = true;  // there is a b
   friend bool operator==(const HeadsAttributes&, const HeadsAttributes&) = default;
 };
+struct PairAttributes {
+  std::int64_t group = 1;  // E, rows of a sample
+  friend bool operator==(const PairAttributes&, const PairAttributes&) = default;
+};
 struct DropoutAttributes {
   double p = 0.1;
   std::uint32_t site = 0;
@@ -234,8 +247,8 @@ struct TransferAttributes {
 };
 using Attributes =
     std::variant<NoAttributes, EmbeddingAttributes, SpatialAttributes, PatchAttributes, VisualAttributes,
-                 LayerNormAttributes, CastAttributes, ElementLossAttributes, ScaleAttributes, HeadsAttributes, DropoutAttributes,
-                 AttentionAttributes, GradientNormAttributes, AdamWAttributes, AdafactorAttributes, TransferAttributes>;
+                 LayerNormAttributes, CastAttributes, ElementLossAttributes, ScaleAttributes, HeadsAttributes, PairAttributes,
+                 DropoutAttributes, AttentionAttributes, GradientNormAttributes, AdamWAttributes, AdafactorAttributes, TransferAttributes>;
 
 // Ops that end a forward graph: outputs loss and gradient of their first input, the logits.
 constexpr bool is_loss(Op op) { return op >= Op::kCrossEntropy && op <= Op::kSpanCrossEntropy; }

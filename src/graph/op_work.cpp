@@ -41,6 +41,10 @@ double linear_weight_grad_work(const Graph& graph, const Node& node) {
   return elements(graph, node.inputs[0]) * last_dimension(graph, node.inputs[1]);
 }
 
+double pair_scores_grad_work(const Graph& graph, const Node& node) {
+  return 2 * elements(graph, node.inputs[0]) * last_dimension(graph, node.inputs[1]);
+}
+
 // Rows attend within their sample, to n/B keys each. inputs[0] is f[n, D] in both ops, sample offsets i32[B+1].
 double attention_work(const Graph& graph, const Node& node) {
   const ValueId offsets = node.inputs[attention_form(node).sample_offsets()];

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace plimsoll {
@@ -14,6 +15,9 @@ struct TaskConfig {
   // Of classes of whole pages: "single_label_classification", "multi_label_classification" or "regression"; empty
   // where the config does not say.
   std::string problem_type{};
+
+  // Of links between entities: the labels, from and to, that they may join; empty: any.
+  std::vector<std::pair<std::string, std::string>> link_labels{};
 
   std::int64_t num_labels() const { return static_cast<std::int64_t>(labels.size()); }  // C
 };

@@ -9,14 +9,15 @@
 #include "base/error.h"
 #include "base/nearest.h"
 #include "tasks/question_answering/task.h"
+#include "tasks/relation_extraction/task.h"
 #include "tasks/sequence_classification/task.h"
 #include "tasks/token_classification/task.h"
 
 namespace plimsoll {
 
 std::span<const Task* const> all_tasks() {
-  static const std::array<const Task*, 3> tasks = {&token_classification_task(), &sequence_classification_task(),
-                                                   &question_answering_task()};
+  static const std::array<const Task*, 4> tasks = {&token_classification_task(), &sequence_classification_task(),
+                                                   &question_answering_task(), &relation_extraction_task()};
   return tasks;
 }
 

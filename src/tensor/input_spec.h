@@ -23,10 +23,29 @@ inline constexpr std::string_view kInputIds = "input_ids", kBbox = "bbox", kPosi
                                   kRelativeCoordinates = "relative_coordinates", kKeyMask = "key_mask",
                                   kTextRows = "text_rows", kVisualRows = "visual_rows", kPatchRows = "patch_rows",
                                   kRows = "rows", kFirstRows = "first_rows", kFirstRowOf = "first_row_of",
-                                  kSampleKeys = "sample_keys", kSamples = "samples";
+                                  kSampleKeys = "sample_keys", kSamples = "samples",
+                                  kItemKeys = "item_keys";
 // The scalars that every model's graph reads beside its arrays; a step sets them, not a batch.
 inline constexpr std::string_view kDropoutKey = "dropout_key", kLossScale = "loss_scale";
 }  // namespace input
+
+// What of a task's targets is in an array: as many numbers for each sample, which the sample's example brings
+// (data/targets.h).
+struct TargetForm {
+  enum class Kind : std::uint8_t {
+    kValue,  // the loss compares with it and sums over it; integers of -100 do not count
+    kIndex,  // the graph looks it up; -100 for none becomes 0
+    kRow,    // a token of the sample; the batch holds its row in N, and the sample's first row where there is none
+  };
+  // Under which `transformers` takes them: one for the whole array, or one for each column. Empty: no target.
+  std::vector<std::string> names{};
+  Shape shape{};  // of a sample's numbers under each name, as `transformers` has them; rank 0: one number
+  Kind kind = Kind::kValue;
+  std::int64_t limit = 0;  // integers are below it, or -100 for none; 0: they are tokens of the sample
+
+  std::int64_t numbers() const { return static_cast<std::int64_t>(names.size()) * shape.elements(); }
+  friend bool operator==(const TargetForm&, const TargetForm&) = default;
+};
 
 struct InputSpec {
   // A micro-batch that uses every row holds this in the array, as far as time depends on it: calibration fills it so.
@@ -40,12 +59,9 @@ struct InputSpec {
   TensorType type;
   Full full = Full::kZeros;
   std::int64_t count = 0;
-  // A task's targets: as many numbers for each sample, which the sample's example brings (data/targets.h). The names
-  // are those under which `transformers` takes them: one for the whole array, or one for each column. Empty: no
-  // targets.
-  std::vector<std::string> targets{};
+  TargetForm target{};
 
-  bool is_target() const { return !targets.empty(); }
+  bool is_target() const { return !target.names.empty(); }
   friend bool operator==(const InputSpec&, const InputSpec&) = default;
 };
 

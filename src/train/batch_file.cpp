@@ -66,7 +66,7 @@ std::vector<std::string> names_of(const ModelDefinition& model) {
     if (std::ranges::find(inputs, name, &InputSpec::name) != inputs.end()) names.emplace_back(name);
   }
   for (const InputSpec& input : inputs) {
-    for (const std::string& name : input.targets) {
+    for (const std::string& name : input.target.names) {
       if (std::ranges::find(names, name) == names.end()) names.push_back(name);
     }
   }
@@ -141,7 +141,7 @@ PaddedTensors padded_tensors(BatchFile& file, const ModelDefinition& model) {
   for (const InputSpec& input : model.inputs({.samples = ids.shape()[0]}, DType::kF32)) {
     if (!input.is_target()) continue;
     PaddedTarget& target = tensors.targets.emplace_back(PaddedTarget{.input = input});
-    for (const std::string& name : input.targets) target.tensors.push_back(file.optional(name));
+    for (const std::string& name : input.target.names) target.tensors.push_back(file.optional(name));
   }
   if (tensors.targets.empty()) tensors.labels = file.optional(input::kLabels);
   return tensors;
@@ -183,14 +183,16 @@ void read_batch_file(const std::filesystem::path& path, const ModelBundle& bundl
 namespace {
 
 // Writes a target's tensors: the whole array, or column after column.
-void write_target(SafetensorsWriter& writer, const InputSpec& declared, const TensorView& target,
-                  std::int64_t samples) {
-  const std::int64_t each = target.elements() / target.shape()[0];
-  const auto columns = static_cast<std::int64_t>(declared.targets.size()), width = each / columns;
-  for (std::int64_t column = 0; column < columns; ++column) {
+void write_target(SafetensorsWriter& writer, const TargetForm& form, const TensorView& target,
+                  std::span<const std::int32_t> sample_offsets, std::int64_t samples) {
+  const std::int64_t each = form.numbers(), width = form.shape.elements();
+  for (std::int64_t column = 0; column < each / width; ++column) {
     for (std::int64_t b = 0; b < samples; ++b) {
+      // Rows of the batch are written as tokens of the sample again.
+      const bool is_row = form.kind == TargetForm::Kind::kRow;
+      const std::int64_t first = is_row ? sample_offsets[static_cast<std::size_t>(b)] : 0;
       for (std::int64_t i = b * each + column * width; i < b * each + (column + 1) * width; ++i) {
-        const std::int64_t wide = target.dtype() == DType::kI32 ? target.data<std::int32_t>()[i] : 0;
+        const std::int64_t wide = target.dtype() == DType::kI32 ? target.data<std::int32_t>()[i] - first : 0;
         const auto bytes = target.dtype() == DType::kI32 ? std::as_bytes(std::span(&wide, 1))
                                                          : std::as_bytes(std::span(target.data<float>() + i, 1));
         writer.write(bytes);
@@ -220,7 +222,7 @@ void write_batch_file(const std::filesystem::path& path, const Batch& batch, con
   }
   if (targets.empty()) tensors.push_back({std::string(input::kLabels), text});
   for (const InputSpec* target : targets) {
-    for (const std::string& name : target->targets) tensors.push_back({name, target_type(*target, samples)});
+    for (const std::string& name : target->target.names) tensors.push_back({name, target_type(*target, samples)});
   }
   const TensorType images{DType::kF32, {samples, batch.shape().image.channels, size, size}};
   if (has_pixels) tensors.push_back({std::string(input::kPixelValues), images});
@@ -241,7 +243,9 @@ void write_batch_file(const std::filesystem::path& path, const Batch& batch, con
   if (has_boxes) write(input::kBbox, 4, 0, false);
   write(input::kKeyMask, 1, 0, true);
   if (targets.empty()) write(input::kLabels, 1, kIgnoredLabel, false);
-  for (const InputSpec* target : targets) write_target(writer, *target, batch.tensor(target->name), samples);
+  for (const InputSpec* target : targets) {
+    write_target(writer, target->target, batch.tensor(target->name), offsets, samples);
+  }
   if (!has_pixels) {
     writer.finish();
     return;

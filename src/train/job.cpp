@@ -101,6 +101,7 @@ void resolve_labels(ModelBundle& bundle, const ModelRequest& model, const DataRe
   const std::unique_ptr<PageSource> source = open_pages(data.data, reading);
   const TaskConfig found = task.seen_in(*source, bundle.config.task);
   bundle.config.task.problem_type = found.problem_type;
+  bundle.config.task.link_labels = found.link_labels;
   if (!model.labels.empty()) return;
   const LabelSet seen(found.labels, "labels of the data");
   if (model_has_labels && covers(bundle.config.task.labels, seen)) return;

@@ -82,7 +82,7 @@ std::vector<OpCase> elementwise_cases() {
   std::vector<OpCase> cases;
   for (const Rows& shape : kShapes) {
     cases.push_back(add_case(shape));
-    for (const Op op : {Op::kGelu, Op::kTanh}) cases.push_back(map_case(op, shape, {-3, 3}));
+    for (const Op op : {Op::kGelu, Op::kTanh, Op::kRelu}) cases.push_back(map_case(op, shape, {-3, 3}));
     for (const bool keep : {false, true}) cases.push_back(accumulate_case(shape, keep));
     cases.push_back(dropout_case(shape, 0.1));
     cases.push_back(scale_case(2, shape));
@@ -91,7 +91,7 @@ std::vector<OpCase> elementwise_cases() {
   }
   cases.push_back(dropout_case({70, 67, 37}, 0.5));
   for (const double limit : {0.01, 12.0, 40.0}) {
-    for (const Op op : {Op::kGelu, Op::kTanh}) cases.push_back(map_case(op, {9, 7, 29}, {-limit, limit}));
+    for (const Op op : {Op::kGelu, Op::kTanh, Op::kRelu}) cases.push_back(map_case(op, {9, 7, 29}, {-limit, limit}));
   }
   cases.push_back({"add/the_same_value_twice", [](CaseBuilder& b) {
                      const ValueId x = b.tensor("x", {5, 7}, 4);

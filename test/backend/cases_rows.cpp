@@ -115,6 +115,40 @@ OpCase split_heads_case(Heads s) {
           }};
 }
 
+struct Pairs {
+  std::int64_t samples, group, width, classes;
+  bool some_count = false;  // as in training: the loss leaves most pairs out
+};
+
+OpCase pair_scores_case(const Pairs& s) {
+  return {fmt::format("pair_scores/b{}_e{}_p{}_c{}{}", s.samples, s.group, s.width, s.classes,
+                      s.some_count ? "_few_count" : ""),
+          [s](CaseBuilder& b) {
+            const std::int64_t rows = s.samples * s.group;
+            const ValueId heads = b.tensor("heads", {rows, s.width}, rows);
+            const ValueId tails = b.tensor("tails", {rows, s.classes * s.width}, rows);
+            const ValueId head_terms = b.tensor("head_terms", {rows, s.classes}, rows);
+            const ValueId tail_terms = b.tensor("tail_terms", {rows, s.classes}, rows);
+            const ValueId scores = add_single(b.graph, {.op = Op::kPairScores,
+                                                        .name = "scores",
+                                                        .attributes = PairAttributes{s.group},
+                                                        .inputs = {heads, tails, head_terms, tail_terms}});
+            if (!s.some_count) {
+              b.objective(scores);
+              return;
+            }
+            std::vector<std::int32_t> labels;
+            for (std::int64_t pair = 0; pair < rows * s.group; ++pair) {
+              labels.push_back(pair % 5 == 2 ? static_cast<std::int32_t>(pair % s.classes) : -100);
+            }
+            b.objective_loss(b.graph.add_node(
+                {.op = Op::kCrossEntropy,
+                 .name = "loss",
+                 .inputs = {scores, b.integers("labels", {rows * s.group}, labels),
+                            b.values("loss_scale", {b.dtype(), {1}}, {0.21875})}})[0]);
+          }};
+}
+
 }  // namespace
 
 std::vector<OpCase> rows_cases() {
@@ -149,6 +183,10 @@ std::vector<OpCase> rows_cases() {
         Heads{6, 4, {.heads = 2, .first_size = 3, .second_size = 5, .first_factor = 0.7, .second = false}}}) {
     cases.push_back(concat_heads_case(heads));
     cases.push_back(split_heads_case(heads));
+  }
+  for (const Pairs& pairs : {Pairs{2, 3, 5, 2}, Pairs{1, 1, 1, 1}, Pairs{3, 4, 37, 3}, Pairs{1, 33, 24, 2},
+                             Pairs{2, 5, 8, 2, true}, Pairs{1, 17, 130, 2, true}}) {
+    cases.push_back(pair_scores_case(pairs));
   }
   return cases;
 }

@@ -24,6 +24,8 @@ inline Tolerance half_tolerance_of(Op op, DType half, DType output) {
     case Op::kPackRows:
     case Op::kGatherRows:
     case Op::kCast:
+    case Op::kRelu:
+    case Op::kReluGrad:
       return {0, 0, "copies, rounded to nearest by everybody"};
     case Op::kLinearWeightGrad:
     case Op::kBiasGrad:
@@ -62,6 +64,8 @@ inline Tolerance tolerance_of(Op op) {
     case Op::kStoreBegin:
     case Op::kStoreEnd:
     case Op::kCast:
+    case Op::kRelu:
+    case Op::kReluGrad:
       return {0, 0, "copies, rounded to nearest by everybody"};
     case Op::kAdd:
     case Op::kAccumulate:
@@ -83,6 +87,8 @@ inline Tolerance tolerance_of(Op op) {
     case Op::kSpatialEmbeddingGrad:
     case Op::kVisualEmbeddingGrad:
       return {0, 5e-7, "float sums of a few dozen rows, in any order"};
+    case Op::kPairScores:
+    case Op::kPairScoresGrad:
     case Op::kLinear:
     case Op::kLinearAdd:
     case Op::kLinearInputGrad:

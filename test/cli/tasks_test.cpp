@@ -117,6 +117,27 @@ TEST_F(Tasks, Answers) {
   EXPECT_GE(lines[0].at("questions")[0].at("answers").size(), 1U);
 }
 
+TEST_F(Tasks, Links) {
+  retarget([](json& page, std::size_t i) {
+    page["entities"] = {{{"label", "key"}, {"start_word", 0}, {"end_word", 1}},
+                        {{"label", "value"}, {"start_word", 1}, {"end_word", 3}}};
+    page["links"] = i == 1 ? json::array() : json::array({{0, 1}});
+  });
+  const Outcome trained = run(train("relation-extraction", {"--max-steps", "2", "--cache", path("cache")}));
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const json config = json::parse(file_bytes(at("run/config.json")));
+  EXPECT_EQ(config.at("architectures"), json::array({"LayoutLMv3ForRelationExtraction"}));
+  EXPECT_EQ(config.at("link_labels"), (json{{"key", "value"}}));
+  const json scores = evaluated("run");
+  for (const char* key : {"f1", "precision", "recall"}) EXPECT_TRUE(scores.contains(key)) << key;
+  const std::vector<json> lines = predicted("run", {"--draw", path("drawn"), "--return-all-scores"});
+  ASSERT_EQ(lines.size(), read_pages("validation.jsonl").size());
+  EXPECT_EQ(lines[0].at("fields").size(), 2U);
+  ASSERT_EQ(lines[0].at("link_scores").size(), 1U);
+  EXPECT_EQ(lines[0].at("link_scores")[0].at("to"), 1);
+  EXPECT_FALSE(fs::is_empty(at("drawn")));
+}
+
 TEST_F(Tasks, ResumeBitForBit) {
   retarget([](json& page, std::size_t i) {
     page["questions"] = {{{"question", "What?"}, {"answers", {{{"start_word", i % 3}, {"end_word", i % 3 + 1}}}}}};

@@ -333,7 +333,9 @@ TEST(Batch, SaysWhereSamplesBeginAndWhatTheyAreTrainedTowards) {
     shape.inputs.push_back(
         {.name = std::string(name),
          .type = {dtype, dims},
-         .targets = is_target ? std::vector<std::string>{std::string(name)} : std::vector<std::string>()});
+         .target = is_target ? TargetForm{.names = {std::string(name)},
+                                          .shape = dims.rank() > 1 ? Shape{dims[1]} : Shape()}
+                             : TargetForm()});
   };
   add(input::kSampleOffsets, {samples + 1});
   add(input::kFirstRows, {samples});

@@ -129,7 +129,7 @@ class Scored {
     shape_ = {.max_samples = samples, .max_text_rows = samples};
     const TensorType type = single_ ? TensorType{DType::kI32, {samples}} : TensorType{DType::kF32, {samples, labels}};
     shape_.inputs = {{.name = "sample_offsets", .type = {DType::kI32, {samples + 1}}},
-                     {.name = "labels", .type = type, .targets = {"labels"}}};
+                     {.name = "labels", .type = type, .target = {.names = {"labels"}, .shape = single_ ? Shape() : Shape{labels}}}};
   }
   // The pages' windows: page, targets (as numbers), logits.
   struct Window {

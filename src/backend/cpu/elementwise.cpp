@@ -1,4 +1,4 @@
-// add, scale, accumulate, gelu, tanh and their gradients, cast, concat_heads and split_heads, each in one pass over the
+// add, scale, accumulate, gelu, tanh, relu and their gradients, cast, concat_heads and split_heads, each in one pass over the
 // real rows.
 #include <cstdint>
 #include <cstring>
@@ -91,6 +91,20 @@ struct TanhGradOp {
   }
 };
 
+// Of two numbers max gives either where one is NaN, and NaN must stay.
+struct ReluOp {
+  template <class D, class V>
+  HWY_INLINE V operator()(D d, V x, V) const {
+    return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Zero(d), x);
+  }
+};
+struct ReluGradOp {
+  template <class D, class V>
+  HWY_INLINE V operator()(D d, V dy, V y) const {
+    return hn::IfThenElseZero(hn::Gt(y, hn::Zero(d)), dy);
+  }
+};
+
 void add_range(DType t, const void* a, const void* b, void* y, std::size_t count) { map2(t, a, b, y, count, AddOp()); }
 void scale_range(DType t, const void* x, void* y, std::size_t count, float factor) {
   map2(t, x, x, y, count, ScaleOp{factor});
@@ -102,6 +116,10 @@ void gelu_grad_range(DType t, const void* dy, const void* x, void* dx, std::size
 void tanh_range(DType t, const void* x, void* y, std::size_t count) { map2(t, x, x, y, count, TanhOp()); }
 void tanh_grad_range(DType t, const void* dy, const void* y, void* dx, std::size_t count) {
   map2(t, dy, y, dx, count, TanhGradOp());
+}
+void relu_range(DType t, const void* x, void* y, std::size_t count) { map2(t, x, x, y, count, ReluOp()); }
+void relu_grad_range(DType t, const void* dy, const void* y, void* dx, std::size_t count) {
+  map2(t, dy, y, dx, count, ReluGradOp());
 }
 
 }  // namespace HWY_NAMESPACE
@@ -118,6 +136,8 @@ HWY_EXPORT(gelu_range);
 HWY_EXPORT(gelu_grad_range);
 HWY_EXPORT(tanh_range);
 HWY_EXPORT(tanh_grad_range);
+HWY_EXPORT(relu_range);
+HWY_EXPORT(relu_grad_range);
 
 // A thread takes at least this many elements: below it, waking the team costs more than the work.
 constexpr std::int64_t kGrain = 4096;
@@ -196,6 +216,10 @@ std::unique_ptr<Kernel> make_gelu_grad(const Graph&, const Node&) {
 std::unique_ptr<Kernel> make_tanh(const Graph&, const Node&) { return make_unary(HWY_DYNAMIC_DISPATCH(tanh_range)); }
 std::unique_ptr<Kernel> make_tanh_grad(const Graph&, const Node&) {
   return make_binary(HWY_DYNAMIC_DISPATCH(tanh_grad_range));
+}
+std::unique_ptr<Kernel> make_relu(const Graph&, const Node&) { return make_unary(HWY_DYNAMIC_DISPATCH(relu_range)); }
+std::unique_ptr<Kernel> make_relu_grad(const Graph&, const Node&) {
+  return make_binary(HWY_DYNAMIC_DISPATCH(relu_grad_range));
 }
 std::unique_ptr<Kernel> make_concat_heads(const Graph&, const Node& node) {
   return make_kernel([heads = std::get<HeadsAttributes>(node.attributes),

@@ -36,6 +36,8 @@ std::unique_ptr<Kernel> make_gelu(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_gelu_grad(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_tanh(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_tanh_grad(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_relu(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_relu_grad(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_cast(const Graph& graph, const Node& node);
 
 // dropout.cpp
@@ -55,6 +57,10 @@ std::unique_ptr<Kernel> make_pack_rows(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_gather_rows(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_concat_heads(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_split_heads(const Graph& graph, const Node& node);
+
+// pairs.cpp: every two rows of a group
+std::unique_ptr<Kernel> make_pair_scores(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_pair_scores_grad(const Graph& graph, const Node& node);
 
 // row_gradients.cpp: sums of rows
 std::unique_ptr<Kernel> make_embedding_grad(const Graph& graph, const Node& node);

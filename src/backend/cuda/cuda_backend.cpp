@@ -25,6 +25,8 @@ std::unique_ptr<Kernel> CudaBackend::prepare(const Graph& graph, const Node& nod
     case Op::kGeluGrad:
     case Op::kTanh:
     case Op::kTanhGrad:
+    case Op::kRelu:
+    case Op::kReluGrad:
     case Op::kCast:
     case Op::kAccumulate:
       return cuda::make_elementwise(*context_, graph, node);
@@ -50,6 +52,9 @@ std::unique_ptr<Kernel> CudaBackend::prepare(const Graph& graph, const Node& nod
     case Op::kConcatHeads:
     case Op::kSplitHeads:
       return cuda::make_rows(*context_, graph, node);
+    case Op::kPairScores:
+    case Op::kPairScoresGrad:
+      return cuda::make_pairs(*context_, graph, node);
     case Op::kCrossEntropy:
     case Op::kElementLoss:
     case Op::kSpanCrossEntropy:

@@ -93,6 +93,9 @@ struct Gelu {
 struct Tanh {
   __device__ float operator()(float x) const { return tanhf(x); }
 };
+struct Relu {
+  __device__ float operator()(float x) const { return x < 0 ? 0.0F : x; }
+};
 struct Add {
   __device__ float operator()(float x, float y) const { return x + y; }
 };
@@ -106,6 +109,10 @@ struct GeluGrad {
 };
 struct TanhGrad {
   __device__ float operator()(float dy, float y) const { return dy * (1.0F - y * y); }
+};
+
+struct ReluGrad {
+  __device__ float operator()(float dy, float y) const { return y > 0 ? dy : 0.0F; }
 };
 
 template <typename T>
@@ -211,6 +218,10 @@ std::unique_ptr<Kernel> make_elementwise(const Context& context, const Graph& gr
         return make_map<T>(context, Tanh{});
       case Op::kTanhGrad:
         return make_map2<T>(context, TanhGrad{});
+      case Op::kRelu:
+        return make_map<T>(context, Relu{});
+      case Op::kReluGrad:
+        return make_map2<T>(context, ReluGrad{});
       case Op::kCast:
         return make_cast<T>(context, std::get<CastAttributes>(node.attributes).to);
       case Op::kAccumulate:

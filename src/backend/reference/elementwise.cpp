@@ -99,6 +99,11 @@ std::unique_ptr<Kernel> make_elementwise_kernel(const Graph&, const Node& node, 
       case Op::kTanhGrad:
         return make_kernel(
             node, [](const KernelArguments& a) { map2<T>(a, [](double dy, double y) { return dy * (1.0 - y * y); }); });
+      case Op::kRelu:
+        return make_kernel(node, [](const KernelArguments& a) { map<T>(a, [](double x) { return x < 0 ? 0 : x; }); });
+      case Op::kReluGrad:
+        return make_kernel(
+            node, [](const KernelArguments& a) { map2<T>(a, [](double dy, double y) { return y > 0 ? dy : 0; }); });
       default: {
         check(node.op == Op::kDropout, "make_elementwise_kernel knows the op");
         const auto attributes = std::get<DropoutAttributes>(node.attributes);

@@ -84,6 +84,7 @@ inline double* scratch_doubles(const KernelArguments& arguments, std::int64_t of
 // node's floating type.
 std::unique_ptr<Kernel> make_embedding_kernel(const Graph& graph, const Node& node, DType dtype);
 std::unique_ptr<Kernel> make_rows_kernel(const Graph& graph, const Node& node, DType dtype);
+std::unique_ptr<Kernel> make_pairs_kernel(const Graph& graph, const Node& node, DType dtype);
 std::unique_ptr<Kernel> make_elementwise_kernel(const Graph& graph, const Node& node, DType dtype);
 std::unique_ptr<Kernel> make_linear_kernel(const Graph& graph, const Node& node, DType dtype);
 std::unique_ptr<Kernel> make_normalisation_kernel(const Graph& graph, const Node& node, DType dtype);

@@ -76,11 +76,16 @@ std::unique_ptr<Kernel> ReferenceBackend::prepare(const Graph& graph, const Node
     case Op::kDropout:
     case Op::kGelu:
     case Op::kTanh:
+    case Op::kRelu:
+    case Op::kReluGrad:
     case Op::kGeluGrad:
     case Op::kTanhGrad:
     case Op::kCast:
     case Op::kAccumulate:
       return make_elementwise_kernel(graph, node, dtype);
+    case Op::kPairScores:
+    case Op::kPairScoresGrad:
+      return make_pairs_kernel(graph, node, dtype);
     case Op::kLinear:
     case Op::kLinearAdd:
     case Op::kLinearInputGrad:

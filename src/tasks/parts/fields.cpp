@@ -22,6 +22,19 @@ Box united(Box a, const Box& b) {
 
 }  // namespace
 
+nlohmann::json page_json(const Page& page) {
+  nlohmann::json object = {{"id", page.id}, {"words", page.words}};
+  if (!page.image.empty()) object["image"] = page.image.string();
+  if (page.width > 0 && page.height > 0) {
+    object["width"] = page.width;
+    object["height"] = page.height;
+  }
+  if (page.boxes.empty()) return object;
+  object["boxes"] = nlohmann::json::array();
+  for (const Box& box : page.boxes) object["boxes"].push_back(box_json(box));
+  return object;
+}
+
 nlohmann::json field_json(const Page& page, const WordSpan& span, float confidence) {
   std::string text;
   for (std::size_t w = span.begin; w < span.end; ++w) text += (w == span.begin ? "" : " ") + page.words[w];

@@ -20,7 +20,7 @@ class SpanHead final : public Head {
   std::vector<InputSpec> inputs(const ModelCapacity& capacity) const override {
     return {{.name = kPositions,
              .type = {DType::kI32, {capacity.samples, kColumns}},
-             .targets = {"start_positions", "end_positions"}}};
+             .target = {.names = {"start_positions", "end_positions"}}}};
   }
 
   HeadValues append(ModelBuilder& builder, const Encoded& encoded) const override {

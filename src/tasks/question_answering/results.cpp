@@ -116,8 +116,7 @@ class AnswerOutput final : public Predictions {
   void end_page() override {}
 
   nlohmann::json to_json(const Page& page) const override {
-    nlohmann::json object = {{"id", page.id}, {"words", page.words}};
-    if (!page.image.empty()) object["image"] = page.image.string();
+    nlohmann::json object = page_json(page);
     object["questions"] = nlohmann::json::array();
     object["fields"] = nlohmann::json::array();
     for_questions(page, [&](const Question& question, const std::vector<SpanCandidate>& best) {

@@ -25,11 +25,14 @@ class SequenceHead final : public Head {
     const auto ints = [](std::string_view name, Shape shape, Full full = Full::kZeros, std::int64_t count = 0) {
       return InputSpec{.name = std::string(name), .type = {DType::kI32, shape}, .full = full, .count = count};
     };
-    const TensorType labels = problem_ == ClassProblem::kSingleLabel ? TensorType{DType::kI32, {samples}}
-                                                                     : TensorType{DType::kF32, {samples, labels_}};
+    const bool single = problem_ == ClassProblem::kSingleLabel;
+    const TensorType type = single ? TensorType{DType::kI32, {samples}} : TensorType{DType::kF32, {samples, labels_}};
+    const Shape of_page = problem_ == ClassProblem::kMultiLabel ? Shape{labels_} : Shape{};
     return {ints(input::kFirstRows, {samples}), ints(input::kFirstRowOf, {encoder_->rows(capacity)}),
             ints(input::kSampleKeys, {samples, 2}), ints(input::kSamples, {1}, Full::kCount, samples),
-            InputSpec{.name = std::string(input::kLabels), .type = labels, .targets = {std::string(input::kLabels)}}};
+            InputSpec{.name = std::string(input::kLabels),
+                      .type = type,
+                      .target = {.names = {std::string(input::kLabels)}, .shape = of_page, .limit = labels_}}};
   }
 
   HeadValues append(ModelBuilder& builder, const Encoded& encoded) const override {

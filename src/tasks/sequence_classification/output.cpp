@@ -22,8 +22,7 @@ class ClassOutput final : public Predictions {
   void end_page() override {}
 
   nlohmann::json to_json(const Page& page) const override {
-    nlohmann::json object = {{"id", page.id}};
-    if (!page.image.empty()) object["image"] = page.image.string();
+    nlohmann::json object = page_json(page);
     const std::vector<double> logits = logits_.mean();
     if (problem_ == ClassProblem::kRegression) {
       object["value"] = logits.front();

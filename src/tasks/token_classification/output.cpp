@@ -78,10 +78,11 @@ nlohmann::json WordOutput::to_json(const Page& page) const {
     }
     scores.push_back(std::move(of_word));
   }
-  nlohmann::json object = {{"id", page.id},    {"words", page.words},
-                           {"labels", labels}, {"probabilities", probabilities},
-                           {"fields", fields}, {"unpredicted_words", unpredicted}};
-  if (!page.image.empty()) object["image"] = page.image.string();
+  nlohmann::json object = page_json(page);
+  object["labels"] = labels;
+  object["probabilities"] = probabilities;
+  object["fields"] = fields;
+  object["unpredicted_words"] = unpredicted;
   if (options_.all_scores) {
     object["label_names"] = names_;
     object["scores"] = scores;

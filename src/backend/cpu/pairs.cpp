@@ -1,0 +1,132 @@
+// pair_scores and its gradient. A thread takes rows of the heads or of the tails; a group's other rows are few enough to
+// stay in its cache. Most pairs of a page do not count (one entity cannot lead to every other), and the gradient passes
+// over those whose dy is 0.
+#include <algorithm>
+#include <cstdint>
+
+#include "backend/cpu/kernels.h"
+#include "backend/cpu/parallel.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/pairs.cpp"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+// After highway.h:
+#include "backend/cpu/simd_math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace plimsoll {
+namespace HWY_NAMESPACE {
+
+float pair_dot(const float* a, const float* b, std::size_t count) {
+  const hn::ScalableTag<float> d;
+  const std::size_t lanes = hn::Lanes(d);
+  auto even = hn::Zero(d), odd = hn::Zero(d);
+  std::size_t i = 0;
+  for (; i + 2 * lanes <= count; i += 2 * lanes) {
+    even = hn::MulAdd(hn::LoadU(d, a + i), hn::LoadU(d, b + i), even);
+    odd = hn::MulAdd(hn::LoadU(d, a + i + lanes), hn::LoadU(d, b + i + lanes), odd);
+  }
+  float sum = simd_sum(d, hn::Add(even, odd));
+  for (; i < count; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+// y += factor x
+void pair_add(float factor, const float* x, float* y, std::size_t count) {
+  const hn::ScalableTag<float> d;
+  const std::size_t lanes = hn::Lanes(d);
+  const auto factors = hn::Set(d, factor);
+  std::size_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    hn::StoreU(hn::MulAdd(factors, hn::LoadU(d, x + i), hn::LoadU(d, y + i)), d, y + i);
+  }
+  for (; i < count; ++i) y[i] += factor * x[i];
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace plimsoll
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace plimsoll {
+namespace {
+
+HWY_EXPORT(pair_dot);
+HWY_EXPORT(pair_add);
+
+struct PairSizes {
+  std::int64_t rows, group, width, classes;  // n, E, P, C
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_pair_scores(const Graph& graph, const Node& node) {
+  const PairSizes s{.rows = graph.type(node.inputs[0]).shape[0],
+                    .group = std::get<PairAttributes>(node.attributes).group,
+                    .width = graph.type(node.inputs[0]).shape[1],
+                    .classes = graph.type(node.inputs[2]).shape[1]};
+  return make_kernel([s, dot = HWY_DYNAMIC_DISPATCH(pair_dot)](const KernelArguments& a) {
+    const float* const heads = a.inputs[0].data<float>();
+    const float* const tails = a.inputs[1].data<float>();
+    const float* const head_terms = a.inputs[2].data<float>();
+    const float* const tail_terms = a.inputs[3].data<float>();
+    float* const y = a.outputs[0].data<float>();
+    parallel_for(s.rows, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t h = begin; h < end; ++h) {
+        float* to = y + h * s.group * s.classes;
+        for (std::int64_t t = h / s.group * s.group, last = t + s.group; t < last; ++t) {
+          for (std::int64_t c = 0; c < s.classes; ++c, ++to) {
+            const float* const tail = tails + (t * s.classes + c) * s.width;
+            *to = head_terms[h * s.classes + c] + tail_terms[t * s.classes + c] +
+                  dot(heads + h * s.width, tail, static_cast<std::size_t>(s.width));
+          }
+        }
+      }
+    });
+  });
+}
+
+std::unique_ptr<Kernel> make_pair_scores_grad(const Graph& graph, const Node& node) {
+  const PairSizes s{.rows = graph.type(node.inputs[1]).shape[0],
+                    .group = std::get<PairAttributes>(node.attributes).group,
+                    .width = graph.type(node.inputs[1]).shape[1],
+                    .classes = graph.type(node.inputs[0]).shape[1]};
+  return make_kernel([s, add = HWY_DYNAMIC_DISPATCH(pair_add)](const KernelArguments& a) {
+    const float* const dy = a.inputs[0].data<float>();
+    const float* const heads = a.inputs[1].data<float>();
+    const float* const tails = a.inputs[2].data<float>();
+    float* const dheads = a.outputs[0].data<float>();
+    float* const dtails = a.outputs[1].data<float>();
+    float* const dhead_terms = a.outputs[2].data<float>();
+    float* const dtail_terms = a.outputs[3].data<float>();
+    const auto width = static_cast<std::size_t>(s.width);
+    parallel_for(s.rows, 1, [&](std::int64_t begin, std::int64_t end) {
+      std::fill(dheads + begin * s.width, dheads + end * s.width, 0.0F);
+      std::fill(dtails + begin * s.classes * s.width, dtails + end * s.classes * s.width, 0.0F);
+      std::fill(dhead_terms + begin * s.classes, dhead_terms + end * s.classes, 0.0F);
+      std::fill(dtail_terms + begin * s.classes, dtail_terms + end * s.classes, 0.0F);
+      for (std::int64_t row = begin; row < end; ++row) {
+        const std::int64_t first = row / s.group * s.group;
+        for (std::int64_t other = first; other < first + s.group; ++other) {
+          for (std::int64_t c = 0; c < s.classes; ++c) {
+            const std::int64_t mine = row * s.classes + c, others = other * s.classes + c;
+            const float as_head = dy[(row * s.group + other - first) * s.classes + c];
+            if (as_head != 0) {
+              dhead_terms[mine] += as_head;
+              add(as_head, tails + others * s.width, dheads + row * s.width, width);
+            }
+            const float as_tail = dy[(other * s.group + row - first) * s.classes + c];
+            if (as_tail != 0) {
+              dtail_terms[mine] += as_tail;
+              add(as_tail, heads + other * s.width, dtails + mine * s.width, width);
+            }
+          }
+        }
+      }
+    });
+  });
+}
+
+}  // namespace plimsoll
+#endif  // HWY_ONCE

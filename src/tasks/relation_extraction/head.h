@@ -1,0 +1,26 @@
+// The head that scores links between entities: LayoutXLM's decoder (Xu et al., "LayoutXLM: Multimodal Pre-training for
+// Multilingual Visually-rich Document Understanding", 2021, and `REDecoder` of microsoft/unilm).
+#pragma once
+
+#include <memory>
+
+#include "model/definition.h"
+#include "model/task_config.h"
+
+namespace plimsoll {
+
+// E: a window has at most so many entities, and the head scores E x E pairs of each sample.
+inline constexpr std::int64_t kMostEntities = 256;
+
+// Names of the head's targets, also in files of `plimsoll grad`: entity_tokens i64[B, E], the first token of each
+// entity; entity_labels i64[B, E], its label; link_labels i64[B, E, E], by from and to: 1 a link, 0 none. -100: there is
+// no such entity, or the pair is left out.
+//
+// An entity's state is that of its first token, with dropout, beside the embedding of its label. Two networks (linear,
+// ReLU, dropout, linear, ReLU, dropout) make a head, which links lead from, and a tail; a pair has the two logits
+// head^T W_c tail + L_c [head; tail] + b_c. The loss is the sum of cross-entropies over the pairs. Logits are
+// f32[B E E, 2].
+ModelDefinition relation_extraction(std::shared_ptr<const Encoder> encoder, const TaskConfig& config,
+                                    std::int64_t most_entities = kMostEntities);
+
+}  // namespace plimsoll

@@ -1,0 +1,64 @@
+// Which entities of a page are linked, put together from the pairs of its windows.
+//
+//   PageLinks links(config);
+//   links.begin_page(7);  links.add_window(batch, sample, logits);
+//   for (const ScoredLink& link : links.found(*entities_of(page))) use(link.from, link.to, link.probability);
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "data/batch.h"
+#include "model/task_config.h"
+#include "tasks/relation_extraction/entities.h"
+#include "tensor/tensor.h"
+
+namespace plimsoll {
+
+// Between entities of which labels there may be links: those of config.link_labels; of any, if it names none.
+class LinkLabels {
+ public:
+  explicit LinkLabels(const TaskConfig& config);
+  // Labels by number.
+  bool may_link(std::int32_t from, std::int32_t to) const { return pairs_.empty() || pairs_.contains({from, to}); }
+
+ private:
+  std::set<std::pair<std::int32_t, std::int32_t>> pairs_;
+};
+
+struct ScoredLink {
+  std::size_t from = 0, to = 0;  // entities of the page
+  double probability = 0;
+};
+
+class PageLinks {
+ public:
+  explicit PageLinks(const TaskConfig& config) : labels_(config) {}
+
+  void begin_page(std::uint32_t page);
+  // `logits` f32[B E E, 2]. False: those of a pair are not finite.
+  [[nodiscard]] bool add_window(const Batch& batch, std::int64_t sample, const TensorView& logits);
+  std::uint32_t page() const { return page_; }
+  // Every pair that a window scored and that may be linked, ascending. Of several windows, the mean of the
+  // probabilities.
+  std::vector<ScoredLink> scored(const PageEntities& entities) const;
+  // Those at or above a half.
+  std::vector<ScoredLink> found(const PageEntities& entities) const;
+
+ private:
+  // An entity as windows name it: the word where it begins, and how many of the same word come before it.
+  using Key = std::pair<std::int32_t, std::int32_t>;
+  struct Sum {
+    double probabilities = 0;
+    int windows = 0;
+  };
+
+  LinkLabels labels_;
+  std::uint32_t page_ = 0;
+  std::map<std::pair<Key, Key>, Sum> pairs_;
+};
+
+}  // namespace plimsoll

@@ -1,0 +1,144 @@
+#include "tasks/relation_extraction/targets.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/counted.h"
+#include "data/dataset.h"
+#include "data/labels.h"
+#include "tasks/relation_extraction/entities.h"
+#include "tasks/relation_extraction/links.h"
+
+namespace plimsoll {
+namespace {
+
+constexpr const char* kEntities = "`entities`: [{\"label\": …, \"start_word\": …, \"end_word\": …}]";
+
+Problem unknown_entity_problem(const Page& page, std::size_t number, const Entity& entity, const LabelSet& labels) {
+  return {.what = "an entity's label is not in the label set",
+          .where = fmt::format("{}, entity {}", place(page), number),
+          .found = in_quotes(entity.label),
+          .allowed = labels.listed(),
+          .remedy = "correct the data; check, plan and train also take another label set (--labels) for a new head"};
+}
+
+Problem no_entities_problem(const Page& page) {
+  return {.what = "a page has no entities",
+          .where = place(page),
+          .found = "neither `entities` nor `fields` nor `labels` of its words",
+          .allowed = kEntities,
+          .remedy = "add entities to the page, or predict them first with a model for token-classification"};
+}
+
+Problem no_links_problem(const Page& page) {
+  return {.what = "a page has no links",
+          .where = place(page),
+          .found = "no `links`",
+          .allowed = "`links`: [[from, to], …], numbers of its entities; an empty list where none are linked",
+          .remedy = "add links to the page, or omit it"};
+}
+
+class LinkTargets final : public Targets {
+ public:
+  LinkTargets(const TaskConfig& config, bool with_links, std::int64_t most_entities)
+      : labels_(config.labels, "the labels"), pairs_(config), with_links_(with_links), most_(most_entities) {}
+
+  void encode(const PageWindow& window, EncodedExample& out) const override {
+    const PageEntities* const page = entities_of(window.page);
+    if (page == nullptr) throw PageError("entities-missing", no_entities_problem(window.page));
+    if (with_links_ && !page->linked) throw PageError("links-missing", no_links_problem(window.page));
+    const auto size = static_cast<std::size_t>(most_);
+    out.targets.assign(2 * size + size * size, kIgnoredLabel);
+    out.loss_terms = 0;
+    std::ranges::fill(out.predicts, kNoWord);
+    const Window& span = window.windows[window.index];
+    std::vector<std::size_t> here;  // entities of the window
+    for (std::size_t e = 0; e < page->entities.size(); ++e) {
+      const Entity& entity = page->entities[e];
+      const std::int32_t token = first_token(entity, window.tokens);
+      if (token < span.begin || token >= span.end) continue;
+      const std::size_t row = window.first_row + static_cast<std::size_t>(token - span.begin);
+      const auto word = static_cast<std::int32_t>(entity.begin);
+      // Entities that overlap may share a first token because words before it have none; one of them is told by it.
+      if (out.predicts[row] != kNoWord && out.predicts[row] != word) continue;
+      if (here.size() == size) throw PageError("too-many-entities", too_many_problem(window.page));
+      out.predicts[row] = word;
+      out.targets[here.size()] = static_cast<std::int32_t>(row);
+      out.targets[size + here.size()] = label_id(window.page, e, entity);
+      here.push_back(e);
+    }
+    if (!with_links_) return;
+    for (std::size_t i = 0; i < here.size(); ++i) {
+      for (std::size_t j = 0; j < here.size(); ++j) {
+        if (i == j || !pairs_.may_link(out.targets[size + i], out.targets[size + j])) continue;
+        const bool linked = std::binary_search(page->links.begin(), page->links.end(), Link{here[i], here[j]});
+        out.targets[2 * size + i * size + j] = linked ? 1 : 0;
+        ++out.loss_terms;
+      }
+    }
+  }
+
+  void check(const Page& page, bool required, Findings& findings,
+             std::map<std::string, std::uint64_t>& labels) const override {
+    const PageEntities* const entities = entities_of(page);
+    if (entities == nullptr) {
+      findings.add(Severity::kError, "entities-missing", no_entities_problem(page));
+      return;
+    }
+    if (required && !entities->linked) findings.add(Severity::kError, "links-missing", no_links_problem(page));
+    for (std::size_t e = 0; e < entities->entities.size(); ++e) {
+      const Entity& entity = entities->entities[e];
+      if (entity.begin == entity.end) continue;  // reported when it was read
+      if (labels_.find(entity.label)) {
+        ++labels[entity.label];
+      } else {
+        findings.add(Severity::kError, "label-unknown", unknown_entity_problem(page, e, entity, labels_));
+      }
+    }
+  }
+
+ private:
+  static std::int32_t first_token(const Entity& entity, const PageTokens& tokens) {
+    for (std::size_t word = entity.begin; word < entity.end; ++word) {
+      if (tokens.first_of_word[word] != kNoWord) return tokens.first_of_word[word];
+    }
+    return kNoWord;
+  }
+
+  std::int32_t label_id(const Page& page, std::size_t number, const Entity& entity) const {
+    const std::optional<std::int32_t> id = labels_.find(entity.label);
+    if (!id) throw PageError("label-unknown", unknown_entity_problem(page, number, entity, labels_));
+    return *id;
+  }
+
+  Problem too_many_problem(const Page& page) const {
+    return {.what = "a window holds too many entities",
+            .where = place(page),
+            .found = fmt::format("more than {} of the page's {} entities", most_, entities_of(page)->entities.size()),
+            .allowed = fmt::format("at most {}", most_),
+            .remedy = fmt::format("pass --max-length {}: windows of so many tokens hold fewer entities", most_)};
+  }
+
+  LabelSet labels_;
+  LinkLabels pairs_;
+  bool with_links_;
+  std::int64_t most_;  // E
+};
+
+}  // namespace
+
+std::optional<Problem> find_unknown_entity(const Page& page, const LabelSet& labels) {
+  const PageEntities* const entities = entities_of(page);
+  for (std::size_t e = 0; entities != nullptr && e < entities->entities.size(); ++e) {
+    const Entity& entity = entities->entities[e];
+    if (!labels.find(entity.label)) return unknown_entity_problem(page, e, entity, labels);
+  }
+  return std::nullopt;
+}
+
+std::shared_ptr<const Targets> link_targets(const TaskConfig& config, bool with_links, std::int64_t most_entities) {
+  return std::make_shared<LinkTargets>(config, with_links, most_entities);
+}
+
+}  // namespace plimsoll
