@@ -1,7 +1,12 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
+
 #include "cli/command.h"
 #include "cli/devices.h"
+#include "cli/outputs.h"
+#include "cli/page_pictures.h"
 #include "cli/report.h"
 #include "cli/run_options.h"
 #include "cli/usage.h"
@@ -9,13 +14,61 @@
 namespace plimsoll {
 namespace {
 
-void run_eval(const Invocation& invocation, RunOptions& options) {
+struct EvalOptions {
+  std::int64_t worst = 0;
+  std::string draw_dir;
+};
+
+// Predicts the pages with the highest loss again, to draw what was found on them.
+void draw_worst(const Session& session, const ModelBundle& bundle, const Dataset& dataset, const RunOptions& options,
+                const std::vector<PageLoss>& worst, PagePictures& pictures) {
+  ReadOptions reading = read_options(bundle, options.data, true);
+  reading.parts = PageParts();
+  const std::unique_ptr<PageSource> pages = open_pages(options.data.data, reading);
+  PredictControl only;
+  for (std::uint32_t page = 0; page < dataset.source().size(); ++page) {
+    if (std::ranges::find(worst, page, &PageLoss::page) == worst.end()) only.skipped.push_back(page);
+  }
+  const std::unique_ptr<Predictions> predictions = bundle.task().predictions(bundle.config.task, {});
+  predict_pages(session, bundle.definition(), dataset, loader_options(options.memory), *predictions, only,
+                [&](std::uint32_t index) {
+                  Page page = pages->read(index);
+                  pictures.draw(*predictions, page, options.data.box_format);
+                });
+}
+
+std::string worst_table(const Evaluation& evaluation, const Dataset& dataset) {
+  if (evaluation.worst.empty()) return {};
+  std::string text = fmt::format("{:>10}  {}\n", "loss", "pages with the highest loss");
+  for (const PageLoss& of : evaluation.worst) {
+    text += fmt::format("{:>10.4f}  {}\n", of.loss, place(dataset.source().read(of.page)));
+  }
+  text.pop_back();
+  return text;
+}
+
+void run_eval(const Invocation& invocation, RunOptions& options, const EvalOptions& eval) {
   options.resolve();
+  if (!eval.draw_dir.empty() && eval.worst == 0) {
+    throw UsageError({.what = "--draw is for the pages with the highest loss",
+                      .where = "--draw",
+                      .found = eval.draw_dir,
+                      .allowed = "--draw with --worst",
+                      .remedy = "pass --worst 10 too; for all pages: plimsoll predict --draw"});
+  }
+  refuse_replacing({{"--draw", eval.draw_dir}}, options.inputs());
   const Device device = open_run_device(invocation, options);
   Backend& backend = *device.backend;
   const ModelBundle bundle = open_trained_model(options.model.model, options.model.tokenizer, options.model.base_model);
   check_weights(bundle, MissingHead::kRefused);
   const auto dataset = open_dataset(bundle, options.data, true, true);
+  std::optional<PagePictures> pictures;
+  if (!eval.draw_dir.empty()) {
+    ReadOptions reading = read_options(bundle, options.data, false);
+    reading.parts = PageParts();
+    options.memory.drawing_bytes = PagePictures::bytes(*open_pages(options.data.data, reading));
+    pictures.emplace(eval.draw_dir, "eval");
+  }
   Session session(fit(fit_request(bundle, options.train, nullptr, dataset.get(), options.memory), backend), backend);
   load_model(bundle, options.train.seed, [&](const std::string& name) { return session.parameter(name); });
   // A page that cannot be read costs that page; the exit code says so.
@@ -23,25 +76,35 @@ void run_eval(const Invocation& invocation, RunOptions& options) {
   const PredictControl control{.on_bad_page = [&skipped](const BadPageError& error) {
     skipped.push_back({.evaluation = true, .page = error.page(), .problem = error.problem()});
   }};
-  const Evaluation evaluation = evaluate(session, bundle, *dataset, loader_options(options.memory), control);
+  const Evaluation evaluation = evaluate(session, bundle, *dataset, loader_options(options.memory), control,
+                                         static_cast<std::size_t>(eval.worst));
+  if (pictures) draw_worst(session, bundle, *dataset, options, evaluation.worst, *pictures);
   log_skipped_pages(skipped);
   if (!skipped.empty()) invocation.exit_code = ExitCode::kData;
   if (invocation.json) {
     nlohmann::json object = to_json(evaluation);
+    for (const PageLoss& of : evaluation.worst) {
+      const Page page = dataset->source().read(of.page);
+      object["worst"].push_back({{"id", page.id}, {"where", place(page)}, {"loss", of.loss}});
+    }
     if (!skipped.empty()) object["skipped_pages"] = skipped_pages_json(skipped);
     object["predicted_peak_bytes"] = session.plan().predicted_peak_bytes;
     object["measured_peak_bytes"] = measured_peak_bytes(backend);
     return print_json(object);
   }
   print_line(evaluation_table(evaluation));
+  for (const std::string& text : {confusion_table(evaluation.scores), worst_table(evaluation, *dataset)}) {
+    if (!text.empty()) print_line("\n" + text);
+  }
   print_line(peak_line(session.plan(), measured_peak_bytes(backend)));
 }
 
 }  // namespace
 
 void add_eval(CLI::App& app, Invocation& invocation) {
-  CLI::App* command = add_command(app, invocation, "eval", "Compute entity-level precision, recall and F1 of a model");
+  CLI::App* command = add_command(app, invocation, "eval", "Compute the scores of a model, and where it is wrong");
   auto options = std::make_shared<RunOptions>();
+  auto eval = std::make_shared<EvalOptions>();
   options->train.train_batch_size = 8;
   add_model_options(command, *options, false);
   add_data_options(command, *options);
@@ -50,13 +113,19 @@ void add_eval(CLI::App& app, Invocation& invocation) {
                                    "Maximum number of pages processed at once"),
                1, 1 << 16)
       ->capture_default_str();
+  command->option_defaults()->group("Output");
+  whole_number(command->add_option("--worst", eval->worst, "List so many pages, those with the highest loss"), 0)
+      ->capture_default_str();
+  command->add_option("--draw", eval->draw_dir, "Directory for pictures of these pages with what was found on them")
+      ->type_name("DIR");
   add_footer(command,
-             "Scores are those of seqeval over whole pages: windows are merged, and labelled words without a\n"
+             "Scores of labelled words are those of seqeval over whole pages: windows are merged, and labelled words without a\n"
              "prediction (--truncate) count as missed. IOB1, IOB2 and BIOES labels are read as in its default\n"
              "mode, BILOU as in its strict mode; each label without a tag is a type of its own. A page whose image\n"
              "cannot be decoded is skipped and named; the exit code is then 3.");
-  command->callback(
-      [&invocation, options] { invocation.action = [&invocation, options] { run_eval(invocation, *options); }; });
+  command->callback([&invocation, options, eval] {
+    invocation.action = [&invocation, options, eval] { run_eval(invocation, *options, *eval); };
+  });
 }
 
 }  // namespace plimsoll

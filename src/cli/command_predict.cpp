@@ -1,8 +1,6 @@
 #include <fmt/format.h>
 
-#include <filesystem>
-#include <fstream>
-#include <set>
+#include <optional>
 
 #include "base/counted.h"
 #include "base/error.h"
@@ -10,19 +8,17 @@
 #include "base/log.h"
 #include "cli/command.h"
 #include "cli/devices.h"
+#include "cli/document_lines.h"
 #include "cli/outputs.h"
+#include "cli/page_pictures.h"
 #include "cli/report.h"
 #include "cli/run_options.h"
 #include "cli/usage.h"
-#include "data/image.h"
-#include "draw/annotate.h"
 #include "fit/session.h"
 #include "train/predictor.h"
 
 namespace plimsoll {
 namespace {
-
-namespace fs = std::filesystem;
 
 struct PredictOptions {
   std::string output;
@@ -30,19 +26,6 @@ struct PredictOptions {
   std::int64_t draw_limit = 0;
   bool all_scores = false;
 };
-
-// A page's id as the name of a file in one folder: ids may hold anything, "../invoices/7" and twice the same too.
-std::string picture_name(const std::string& id, std::set<std::string>& used) {
-  std::string name;
-  for (const char c : id.substr(0, 200)) {
-    const auto byte = static_cast<unsigned char>(c);
-    name += byte < 0x20 || c == '/' || c == '\\' || byte == 0x7F ? '_' : c;
-  }
-  if (name.empty() || name.front() == '.') name.insert(0, "_");
-  std::string free = name;
-  for (int i = 2; !used.insert(free).second; ++i) free = fmt::format("{}-{}", name, i);
-  return free + ".png";
-}
 
 void run_predict(const Invocation& invocation, RunOptions& options, const PredictOptions& predict) {
   options.resolve();
@@ -59,18 +42,16 @@ void run_predict(const Invocation& invocation, RunOptions& options, const Predic
   ReadOptions reading = read_options(bundle, options.data, true);
   if (draws) reading.parts = PageParts();
   const std::unique_ptr<PageSource> pages = open_pages(options.data.data, reading);
+  std::optional<PagePictures> pictures;
   if (draws) {
-    ImageLimits largest;
-    for (std::size_t i = 0; i < pages->size(); ++i) largest.include(read_image_info(pages->read(i).image));
-    make_directory_of(predict.draw_dir, "--draw", "predict");
-    options.memory.drawing_bytes = drawing_bytes(largest.width, largest.height) + largest.decode_bytes;
+    options.memory.drawing_bytes = PagePictures::bytes(*pages);
+    pictures.emplace(predict.draw_dir, "predict");
   }
   Session session(fit(fit_request(bundle, options.train, nullptr, dataset.get(), options.memory), backend), backend);
   load_model(bundle, options.train.seed, [&](const std::string& name) { return session.parameter(name); });
   std::unique_ptr<OutputFile> file;
   if (!predict.output.empty()) file = std::make_unique<OutputFile>(predict.output);
   std::int64_t done = 0, unpredicted = 0;
-  std::set<std::string> names;
   // A page that cannot be read costs that page; the exit code says so.
   std::vector<SkippedPage> skipped;
   const auto leave_out = [&skipped](const BadPageError& error) {
@@ -79,24 +60,25 @@ void run_predict(const Invocation& invocation, RunOptions& options, const Predic
   };
   const std::unique_ptr<Predictions> predictions =
       bundle.task().predictions(bundle.config.task, {.all_scores = predict.all_scores});
+  DocumentLines lines([&file](const std::string& line) {
+    if (file) {
+      file->write(line + "\n");
+    } else {
+      print_line(line);
+    }
+  });
   predict_pages(session, bundle.definition(), *dataset, loader_options(options.memory), *predictions,
                 {.on_bad_page = leave_out}, [&](std::uint32_t index) {
                   Page page = pages->read(index);
                   if (draws && page.width == 0) read_page_image_info(page);
-                  const std::string line = predictions->to_json(page).dump();
-                  if (file) {
-                    file->write(line + "\n");
-                  } else {
-                    print_line(line);
-                  }
+                  lines.add(page, predictions->to_json(page));
                   if (draws && (predict.draw_limit == 0 || done < predict.draw_limit)) {
-                    AnnotatedPage picture = predictions->drawing(page, options.data.box_format);
-                    picture.output_png = fs::path(predict.draw_dir) / picture_name(page.id, names);
-                    draw_annotated_page(picture);
+                    pictures->draw(*predictions, page, options.data.box_format);
                   }
                   unpredicted += predictions->unpredicted_words(page);
                   ++done;
                 });
+  lines.finish();
   if (file) file->close();
   log_skipped_pages(skipped);
   if (!skipped.empty()) invocation.exit_code = ExitCode::kData;

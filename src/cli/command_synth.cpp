@@ -10,7 +10,14 @@
 namespace plimsoll {
 namespace {
 
-void run_synth(const Invocation& invocation, SynthOptions options) {
+struct SynthCommand {
+  SynthOptions options{};
+  std::string layout = "receipts";
+};
+
+void run_synth(const Invocation& invocation, const SynthCommand& command) {
+  SynthOptions options = command.options;
+  options.layout = command.layout == "forms" ? SynthLayout::kForms : SynthLayout::kReceipts;
   make_directory_of(options.output_dir, "--output", "synth");
   const SynthSummary summary = synthesize(options);
   if (invocation.json) {
@@ -30,21 +37,29 @@ void run_synth(const Invocation& invocation, SynthOptions options) {
 
 void add_synth(CLI::App& app, Invocation& invocation) {
   CLI::App* command = add_command(app, invocation, "synth", "Generate labelled receipts and forms for trying Plimsoll");
-  auto options = std::make_shared<SynthOptions>();
+  auto synth = std::make_shared<SynthCommand>();
+  SynthOptions& options = synth->options;
   command->option_defaults()->group("Pages");
-  command->add_option("--output", options->output_dir, "Directory for train.jsonl, validation.jsonl and images/")
+  command->add_option("--output", options.output_dir, "Directory for train.jsonl, validation.jsonl and images/")
       ->type_name("DIR")
       ->required();
-  whole_number(command->add_option("--count", options->count, "Number of pages, validation pages included"), 1, 1000000)
+  one_of(command->add_option(
+             "--layout", synth->layout,
+             "receipts: receipts, invoices and claims, words labelled COMPANY, ADDRESS, DATE and TOTAL; "
+             "forms: words labelled HEADER, QUESTION and ANSWER, with entities and the links between them"),
+         {"receipts", "forms"})
+      ->type_name("NAME")
       ->capture_default_str();
-  whole_number(command->add_option("--seed", options->seed, "Random seed: the same seed gives the same files"), 0)->capture_default_str();
-  number(
-      command->add_option("--validation-fraction", options->validation_fraction, "Fraction of the pages held out for validation"),
-      0, 1)
+  whole_number(command->add_option("--count", options.count, "Number of pages, validation pages included"), 1, 1000000)
       ->capture_default_str();
-  command->callback([&invocation, options] {
-    invocation.action = [&invocation, options] { run_synth(invocation, *options); };
-  });
+  whole_number(command->add_option("--seed", options.seed, "Random seed: the same seed gives the same files"), 0)
+      ->capture_default_str();
+  number(command->add_option("--validation-fraction", options.validation_fraction,
+                             "Fraction of the pages held out for validation"),
+         0, 1)
+      ->capture_default_str();
+  command->callback(
+      [&invocation, synth] { invocation.action = [&invocation, synth] { run_synth(invocation, *synth); }; });
 }
 
 }  // namespace plimsoll

@@ -143,11 +143,36 @@ std::string evaluation_table(const Evaluation& evaluation) {
     if (scores.all) row(*scores.all);
   }
   if (!scores.all) text += metrics_text(scores);
+  if (scores.calibration_error) text += fmt::format("calibration error {:.4f}  ", *scores.calibration_error);
   text += fmt::format("{} over {} in {:.1f} s", loss_text(evaluation), counted(evaluation.pages, "page"),
                       evaluation.seconds);
   if (scores.missed_words > 0) {
     text += fmt::format("\n{} no prediction (cut off by --truncate, or without text) and counted as missed",
                         counted(scores.missed_words, "labelled word has", "labelled words have"));
+  }
+  return text;
+}
+
+std::string confusion_table(const Scores& scores) {
+  const Scores::Confusion& confusion = scores.confusion;
+  constexpr std::size_t kWidest = 14, kMost = 12;  // characters of a column, labels of a table
+  const std::size_t size = confusion.names.size();
+  if (size < 2 || size > kMost) return {};
+  const auto cut = [](const std::string& name) {
+    if (name.size() < kWidest) return name;
+    std::size_t end = kWidest - 2;
+    while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xC0) == 0x80) --end;  // within a character
+    return name.substr(0, end) + "…";
+  };
+  std::size_t width = 8;
+  for (const std::string& name : confusion.names) width = std::max(width, std::min(name.size(), kWidest) + 2);
+  std::string text = fmt::format("{:<{}}", "taken as", width);
+  for (const std::string& name : confusion.names) text += fmt::format("{:>{}}", cut(name), width);
+  for (std::size_t gold = 0; gold < size; ++gold) {
+    text += fmt::format("\n{:<{}}", cut(confusion.names[gold]), width);
+    for (std::size_t predicted = 0; predicted < size; ++predicted) {
+      text += fmt::format("{:>{}}", confusion.counts[gold * size + predicted], width);
+    }
   }
   return text;
 }

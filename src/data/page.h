@@ -38,6 +38,7 @@ struct PageParts {
 
 struct Page {
   std::string id;
+  std::string document{};  // of which it is a page; empty: it stands alone
   std::filesystem::path image;
   int width = 0,
       height = 0;  // pixels that the boxes refer to; 0: not given, the image's header knows

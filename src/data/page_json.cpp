@@ -270,8 +270,9 @@ bool counts_agree(const Page& page, const Json* boxes, const Json* labels, PageF
   return false;
 }
 
-std::string id_of(const Json& object) {
-  const auto found = object.find("id");
+// Of `id` and `document`: a string, or another value as it is written.
+std::string name_of(const Json& object, const char* key) {
+  const auto found = object.find(key);
   if (found == object.end() || found->is_null()) return {};
   return found->is_string() ? found->get<std::string>() : shown(*found);
 }
@@ -310,7 +311,8 @@ Page parse_jsonl_page(std::string_view json_text, const std::filesystem::path& f
   page.line = line;
   const RepairedText text(json_text);
   const Json json = parse_text(text, json_text, page);
-  page.id = id_of(json);
+  page.id = name_of(json, "id");
+  page.document = name_of(json, "document");
 
   if (const Json* image = options.parts.image ? &need_key(json, kImageKeys, page) : find_key(json, kImageKeys)) {
     if (!image->is_string()) throw wrong_type(page, "image", *image, "the path of an image file");

@@ -4,9 +4,7 @@
 #include <cmath>
 
 namespace plimsoll::draw {
-namespace {
 
-// Breaks runs into lines of at most `width`, between words.
 std::vector<Runs> break_lines(Sheet& sheet, const Runs& runs, const Style& style, double width) {
   std::vector<Runs> lines(1);
   double used = 0;
@@ -22,15 +20,13 @@ std::vector<Runs> break_lines(Sheet& sheet, const Runs& runs, const Style& style
         } else {
           used += advance;
         }
-        lines.back().push_back({word, run.field});
+        lines.back().push_back({word, run.field, run.entity});
       }
       begin = end + 1;
     }
   }
   return lines;
 }
-
-}  // namespace
 
 void Column::line(const Runs& runs, Align align, const Style& style) {
   const double width = shape_.right - shape_.left;

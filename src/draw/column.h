@@ -21,6 +21,9 @@ struct ColumnShape {
 
 enum class Separator { kDashes, kStars, kEquals, kRule, kDashedRule, kGap };
 
+// Breaks runs into lines of at most `width`, between words; a wider word has a line of its own.
+std::vector<Runs> break_lines(Sheet& sheet, const Runs& runs, const Style& style, double width);
+
 // A piece of a table row: runs placed at `x` with their own alignment.
 struct Cell {
   double x = 0;

@@ -27,6 +27,11 @@ int days_in_month(int year, int month) {
   return month == 2 && leap_year(year) ? 29 : kDays[static_cast<std::size_t>(month - 1)];
 }
 
+// Every month has the days from which this picks.
+CalendarDay some_day(PageRandom& random) {
+  return {random.between(2012, 2025), random.between(1, 12), random.between(1, 28)};
+}
+
 CalendarDay add_days(CalendarDay day, int days) {
   for (; days > 0; --days) {
     if (++day.day <= days_in_month(day.year, day.month)) continue;
@@ -76,15 +81,6 @@ std::string format_date(const CalendarDay& date, int form, Region region, bool u
       break;
   }
   return upper ? to_upper(text) : text;
-}
-
-Region pick_region(PageRandom& random) {
-  const double where = random.uniform();
-  if (where < 0.30) return Region::kUnitedStates;
-  if (where < 0.53) return Region::kUnitedKingdom;
-  if (where < 0.80) return Region::kMalaysia;
-  if (where < 0.93) return Region::kSingapore;
-  return Region::kEurope;
 }
 
 PageKind pick_kind(PageRandom& random) {
@@ -257,6 +253,19 @@ void settle(PageFacts& facts, PageRandom& random) {
 
 }  // namespace
 
+Region pick_region(PageRandom& random) {
+  const double where = random.uniform();
+  if (where < 0.30) return Region::kUnitedStates;
+  if (where < 0.53) return Region::kUnitedKingdom;
+  if (where < 0.80) return Region::kMalaysia;
+  if (where < 0.93) return Region::kSingapore;
+  return Region::kEurope;
+}
+
+std::string date_text(PageRandom& random, Region region, int form, bool upper) {
+  return format_date(some_day(random), form, region, upper);
+}
+
 std::string format_amount(Cents amount, const MoneyStyle& style) {
   const Cents magnitude = amount < 0 ? -amount : amount;
   std::string units = fmt::format("{}", magnitude / 100);
@@ -289,8 +298,8 @@ PageFacts make_facts(std::uint64_t seed, std::uint64_t page) {
     for (std::string& line : facts.address_lines) line = to_upper(line);
   }
 
-  const CalendarDay day{random.between(2012, 2025), random.between(1, 12), random.between(1, 28)};
-  const int form = random.between(0, 9);
+  const CalendarDay day = some_day(random);
+  const int form = random.between(0, kDateForms - 1);
   facts.date = format_date(day, form, facts.region, facts.upper_case);
   facts.later_date = format_date(add_days(day, random.between(7, 60)), form, facts.region, facts.upper_case);
   facts.earlier_date = format_date(add_days(day, -random.between(1, 30)), form, facts.region, facts.upper_case);

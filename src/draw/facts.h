@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "draw/random.h"
+
 namespace plimsoll::draw {
 
 enum class PageKind { kTill, kRestaurant, kFuel, kParking, kTaxi, kInvoice, kForm };
@@ -69,6 +71,12 @@ struct PageFacts {
   bool pays_cash = false;
   Cents paid = 0, change = 0;
 };
+
+Region pick_region(PageRandom& random);
+
+// Returns a day of 2012 to 2025, written in a form from 0 to kDateForms - 1.
+inline constexpr int kDateForms = 10;
+std::string date_text(PageRandom& random, Region region, int form, bool upper);
 
 PageFacts make_facts(std::uint64_t seed, std::uint64_t page);
 

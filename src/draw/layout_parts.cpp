@@ -11,11 +11,6 @@
 namespace plimsoll::draw {
 namespace {
 
-template <std::size_t N>
-std::string pick(PageRandom& random, const std::array<std::string_view, N>& choices) {
-  return std::string(random.pick(choices));
-}
-
 std::string total_caption(const PageFacts& facts, PageRandom& random) {
   constexpr auto kCaptions =
       std::to_array<std::string_view>({"Total", "Total", "Total", "Grand total", "Total due", "Total amount"});

@@ -14,11 +14,6 @@ namespace {
 // The page is A4, or longer if the text needs it.
 constexpr double kSheetWidth = 640, kSheetHeight = 905;
 
-template <std::size_t N>
-std::string pick(PageRandom& random, const std::array<std::string_view, N>& choices) {
-  return std::string(random.pick(choices));
-}
-
 struct TableStyle {
   Style body, head;
   CaptionTaste caption;

@@ -11,11 +11,6 @@
 namespace plimsoll::draw {
 namespace {
 
-template <std::size_t N>
-std::string pick(PageRandom& random, const std::array<std::string_view, N>& choices) {
-  return std::string(random.pick(choices));
-}
-
 // The style of one slip: its paper, type and separators.
 struct SlipStyle {
   double width, margin;

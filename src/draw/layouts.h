@@ -9,6 +9,7 @@
 #include "draw/column.h"
 #include "draw/facts.h"
 #include "draw/fonts.h"
+#include "draw/form_sheet.h"
 #include "draw/random.h"
 #include "draw/sheet.h"
 
@@ -25,6 +26,9 @@ Sheet lay_out_ticket(const FontSet& fonts, const PageFacts& facts, PageRandom& r
 // Wide sheets with blocks side by side.
 Sheet lay_out_invoice(const FontSet& fonts, const PageFacts& facts, PageRandom& random);
 Sheet lay_out_form(const FontSet& fonts, const PageFacts& facts, PageRandom& random);
+
+// A form with its entities and links. It draws its own text, from `text`.
+FilledForm lay_out_filled_form(const FontSet& fonts, PageRandom& text, PageRandom& random);
 
 // Parts that layouts share.
 

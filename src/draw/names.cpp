@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <initializer_list>
 #include <string_view>
 
 namespace plimsoll::draw {
@@ -115,25 +114,11 @@ constexpr auto kServices = std::to_array<string_view>(
      "Spare parts kit",  "Labour",          "Project management", "Security audit",     "Packaging material",
      "Lamp fittings",    "Door handles",    "Cooling unit",       "Garden works"});
 
-template <std::size_t N>
-std::string pick(PageRandom& random, const std::array<string_view, N>& choices) {
-  return std::string(random.pick(choices));
-}
-
 // Parts that are themselves drawn are passed in a braced list, which is evaluated in order; with a function's arguments
 // two compilers could write two different pages from one seed.
 std::string joined(std::initializer_list<std::string> parts) {
   std::string text;
   for (const std::string& part : parts) text += part;
-  return text;
-}
-
-std::string words(std::initializer_list<std::string> parts) {
-  std::string text;
-  for (const std::string& part : parts) {
-    if (!text.empty() && !part.empty()) text += ' ';
-    text += part;
-  }
   return text;
 }
 
@@ -198,6 +183,15 @@ std::string street_stem(PageRandom& random) {
 }
 
 }  // namespace
+
+std::string words(std::initializer_list<std::string> parts) {
+  std::string text;
+  for (const std::string& part : parts) {
+    if (!text.empty() && !part.empty()) text += ' ';
+    text += part;
+  }
+  return text;
+}
 
 std::string to_upper(std::string text) {
   for (char& c : text) {

@@ -2,6 +2,7 @@
 // to learn a name's position and surroundings, not the name.
 #pragma once
 
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,9 @@
 namespace plimsoll::draw {
 
 std::string to_upper(std::string text);
+
+// Joins the parts that are not empty with single spaces.
+std::string words(std::initializer_list<std::string> parts);
 
 // Returns a made-up proper name of two or three syllables ("Brandel", "Kovira").
 std::string coined_name(PageRandom& random);

@@ -10,6 +10,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <string_view>
 
 #include "base/philox.h"
 
@@ -52,5 +54,10 @@ class PageRandom {
   PhiloxOutput block_{};
   std::size_t used_ = block_.size();
 };
+
+template <std::size_t N>
+std::string pick(PageRandom& random, const std::array<std::string_view, N>& choices) {
+  return std::string(random.pick(choices));
+}
 
 }  // namespace plimsoll::draw

@@ -115,7 +115,7 @@ double Sheet::text(double x, double baseline, const Runs& runs, const Style& sty
         first = false;
         std::string word = run.text.substr(begin, end - begin);
         const double advance = text_width(word, style);
-        words_.push_back({std::move(word), style, run.field, true, x, baseline});
+        words_.push_back({std::move(word), style, run.field, run.entity, true, x, baseline});
         x += advance;
       }
       begin = end + 1;
@@ -125,7 +125,7 @@ double Sheet::text(double x, double baseline, const Runs& runs, const Style& sty
 }
 
 void Sheet::ornament(double x, double baseline, const std::string& text, const Style& style) {
-  words_.push_back({text, style, Field::kNone, false, x, baseline});
+  words_.push_back({text, style, Field::kNone, -1, false, x, baseline});
 }
 
 void Sheet::rule(double x0, double y0, double x1, double y1, double thickness, bool dashed) {
@@ -214,7 +214,7 @@ InkedPage Sheet::render(Placement placement) const {
       cairo_text_extents(context.get(), word.text.c_str(), &extents);
       const Edges edges = to_device(context.get(), word.x + extents.x_bearing, word.baseline + extents.y_bearing,
                                     extents.width, extents.height);
-      InkedWord inked{.text = word.text, .field = word.field};
+      InkedWord inked{.text = word.text, .field = word.field, .entity = word.entity};
       inked.begins_field = word.field != previous;
       previous = word.field;
       inked.x0 = static_cast<int>(std::floor(edges.x0)) - 1, inked.y0 = static_cast<int>(std::floor(edges.y0)) - 1;

@@ -34,10 +34,11 @@ struct Style {
   Style with_inverted() const;
 };
 
-// Some words that belong to one field. Single spaces separate the words.
+// Some words that belong to one field of a receipt, or to one entity of a form. Single spaces separate the words.
 struct Run {
   std::string text{};
   Field field = Field::kNone;
+  int entity = -1;  // its index in the form; -1 on a receipt
 };
 using Runs = std::vector<Run>;
 
@@ -53,6 +54,7 @@ struct InkedWord {
   std::string text{};
   Field field = Field::kNone;
   bool begins_field = false;
+  int entity = -1;
   int x0 = 0, y0 = 0, x1 = 0, y1 = 0;  // pixels, half-open
 };
 
@@ -101,6 +103,7 @@ class Sheet {
     std::string text;
     Style style;
     Field field;
+    int entity;
     bool listed;  // false: drawn, but not among the page's words
     double x, baseline;
   };

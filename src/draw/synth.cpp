@@ -8,6 +8,7 @@
 #include <exception>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <system_error>
 #include <thread>
 
@@ -29,6 +30,25 @@ std::string label_of(draw::Field field, bool begins) {
   constexpr std::array<std::string_view, 5> kNames = {"", "COMPANY", "ADDRESS", "DATE", "TOTAL"};
   if (field == draw::Field::kNone) return "O";
   return fmt::format("{}-{}", begins ? "B" : "I", kNames[static_cast<std::size_t>(field)]);
+}
+
+constexpr std::array<std::string_view, 4> kEntityLabels = {"header", "question", "answer", "other"};
+constexpr std::array<std::string_view, 4> kEntityTags = {"HEADER", "QUESTION", "ANSWER", ""};
+
+// Gives the page the words, entities and links of a form, whose words stand entity by entity.
+void add_form(SynthPage& page, const draw::InkedPage& inked, const draw::FilledForm& form) {
+  page.links = form.links;
+  for (const draw::EntityKind kind : form.entities) {
+    page.entities.push_back({.label = std::string(kEntityLabels[static_cast<std::size_t>(kind)])});
+  }
+  for (std::size_t i = 0; i < inked.words.size(); ++i) {
+    const auto entity = static_cast<std::size_t>(inked.words[i].entity);
+    const bool begins = i == 0 || inked.words[i].entity != inked.words[i - 1].entity;
+    if (begins) page.entities[entity].start_word = i;
+    page.entities[entity].end_word = i + 1;
+    const std::string_view tag = kEntityTags[static_cast<std::size_t>(form.entities[entity])];
+    page.words[i].label = tag.empty() ? "O" : fmt::format("{}-{}", begins ? "B" : "I", tag);
+  }
 }
 
 draw::Placement pick_placement(draw::PageRandom& random) {
@@ -55,6 +75,14 @@ std::string json_line(const SynthPage& page) {
     line["words"].push_back(word.text);
     line["boxes"].push_back(word.box);
     line["labels"].push_back(word.label);
+  }
+  if (!page.entities.empty()) {
+    for (const char* key : {"entities", "links"}) line[key] = nlohmann::ordered_json::array();
+    for (const SynthEntity& entity : page.entities) {
+      line["entities"].push_back(nlohmann::ordered_json{
+          {"label", entity.label}, {"start_word", entity.start_word}, {"end_word", entity.end_word}});
+    }
+    for (const auto& link : page.links) line["links"].push_back(link);
   }
   return line.dump() + "\n";
 }
@@ -134,13 +162,17 @@ void draw_block(const SynthOptions& options, const PageDrawer& drawer, std::size
 }  // namespace
 
 SynthPage PageDrawer::draw(std::uint64_t index) const {
-  const draw::PageFacts facts = draw::make_facts(seed_, index);
   draw::PageRandom layout_random(seed_, index, draw::RandomPurpose::kLayout);
   draw::PageRandom noise_random(seed_, index, draw::RandomPurpose::kNoise);
   const draw::Placement placement = pick_placement(noise_random);
+  std::optional<draw::FilledForm> form;
   const draw::InkedPage inked = [&] {
     const std::lock_guard lock(text_);
-    return draw::lay_out(fonts_, facts, layout_random).render(placement);
+    if (layout_ == SynthLayout::kForms) {
+      draw::PageRandom text_random(seed_, index, draw::RandomPurpose::kFacts);
+      return form.emplace(draw::lay_out_filled_form(fonts_, text_random, layout_random)).sheet.render(placement);
+    }
+    return draw::lay_out(fonts_, draw::make_facts(seed_, index), layout_random).render(placement);
   }();
   // The scanner's noise and the encoding take most of the time, and run in parallel.
   const draw::Surface scan = draw::wear(inked, noise_random);
@@ -150,6 +182,7 @@ SynthPage PageDrawer::draw(std::uint64_t index) const {
   for (const draw::InkedWord& word : inked.words) {
     page.words.push_back({word.text, {word.x0, word.y0, word.x1, word.y1}, label_of(word.field, word.begins_field)});
   }
+  if (form) add_form(page, inked, *form);
   page.png = draw::encode_png(scan.get());
   return page;
 }
@@ -165,7 +198,7 @@ bool is_validation_page(std::size_t index, double validation_fraction) {
 SynthSummary synthesize(const SynthOptions& options) {
   check_options(options);
   const std::filesystem::path& root = options.output_dir;
-  const PageDrawer drawer(options.seed);
+  const PageDrawer drawer(options.seed, options.layout);
 
   std::error_code error;
   std::filesystem::create_directories(root / "images", error);

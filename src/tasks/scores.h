@@ -21,10 +21,17 @@ struct Scores {
     double precision = 0, recall = 0, f1 = 0;
     std::uint64_t support = 0;
   };
+  // What is taken for what: counts[gold * n + predicted] of n names. Empty where a task has none.
+  struct Confusion {
+    std::vector<std::string> names;
+    std::vector<std::uint64_t> counts;
+  };
   std::vector<Metric> metrics;  // the first is the one that checkpoints are compared by unless an option names another
   std::uint64_t support = 0;    // what was to be found: entities, labels, answers
   std::vector<Label> labels{};  // empty where the task has none
   std::optional<Label> all{};   // the metrics, where they are a label's
+  Confusion confusion{};
+  std::optional<double> calibration_error{};  // how far confidences are from being right as often (tasks/parts)
   std::int64_t missed_words = 0;  // labelled words without a prediction: cut off, or without tokens
 };
 

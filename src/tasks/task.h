@@ -41,6 +41,8 @@ class WindowReader {
 class Scorer : public WindowReader {
  public:
   virtual Scores scores() const = 0;
+  // The mean loss of the page that was ended last, by which pages are compared; 0 where it has no target.
+  virtual double page_loss() const = 0;
 };
 
 // The predictions of the page that was ended last.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <limits>
 
 #include "base/error.h"
@@ -16,7 +17,7 @@ namespace {
 constexpr const char* kLoss = "loss";
 
 Evaluation evaluate_once(const Session& session, const ModelBundle& bundle, const Dataset& dataset,
-                         const LoaderOptions& loader, const PredictControl& control);
+                         const LoaderOptions& loader, const PredictControl& control, std::size_t worst);
 
 }  // namespace
 
@@ -45,11 +46,11 @@ std::string metric_name(const ModelBundle& bundle, const std::string& given) {
 }
 
 Evaluation evaluate(const Session& session, const ModelBundle& bundle, const Dataset& dataset,
-                    const LoaderOptions& loader, const PredictControl& control) {
+                    const LoaderOptions& loader, const PredictControl& control, std::size_t worst) {
   PredictControl now{.skipped = control.skipped, .interrupt = control.interrupt};
   for (int bad_in_a_row = 0;;) {
     try {
-      return evaluate_once(session, bundle, dataset, loader, now);
+      return evaluate_once(session, bundle, dataset, loader, now, worst);
     } catch (const BadPageError& error) {
       const bool none_left = now.skipped.size() + 1 >= dataset.source().size();
       if (!control.on_bad_page || ++bad_in_a_row >= kMostBadPagesInARow || none_left) throw;
@@ -62,11 +63,18 @@ Evaluation evaluate(const Session& session, const ModelBundle& bundle, const Dat
 namespace {
 
 Evaluation evaluate_once(const Session& session, const ModelBundle& bundle, const Dataset& dataset,
-                         const LoaderOptions& loader, const PredictControl& control) {
+                         const LoaderOptions& loader, const PredictControl& control, std::size_t worst) {
   const auto begin = std::chrono::steady_clock::now();
   const std::unique_ptr<Scorer> scorer = bundle.task().scorer(bundle.config.task, dataset);
-  const PredictionTotals totals = predict_pages(session, bundle.definition(), dataset, loader, *scorer, control);
-  Evaluation result{.scores = scorer->scores()};
+  std::vector<PageLoss> kept;
+  const auto keep = [&](std::uint32_t page) {
+    if (worst == 0) return;
+    const PageLoss of_page{.page = page, .loss = scorer->page_loss()};
+    kept.insert(std::ranges::upper_bound(kept, of_page.loss, std::greater(), &PageLoss::loss), of_page);
+    if (kept.size() > worst) kept.pop_back();
+  };
+  const PredictionTotals totals = predict_pages(session, bundle.definition(), dataset, loader, *scorer, control, keep);
+  Evaluation result{.scores = scorer->scores(), .worst = std::move(kept)};
   if (totals.loss_terms > 0) result.loss = totals.loss_sum / static_cast<double>(totals.loss_terms);
   result.pages = totals.pages;
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -86,6 +94,16 @@ nlohmann::json to_json(const Evaluation& evaluation) {
   for (const Scores::Label& label : scores.labels) {
     object["per_label"][label.name] = {
         {"f1", label.f1}, {"precision", label.precision}, {"recall", label.recall}, {"support", label.support}};
+  }
+  if (scores.calibration_error) object["calibration_error"] = *scores.calibration_error;
+  if (!scores.confusion.names.empty()) {
+    nlohmann::json rows = nlohmann::json::array();
+    const std::size_t size = scores.confusion.names.size();
+    for (std::size_t gold = 0; gold < size; ++gold) {
+      const auto first = scores.confusion.counts.begin() + static_cast<std::ptrdiff_t>(gold * size);
+      rows.push_back(std::vector<std::uint64_t>(first, first + static_cast<std::ptrdiff_t>(size)));
+    }
+    object["confusion"] = {{"labels", scores.confusion.names}, {"counts", std::move(rows)}};
   }
   return object;
 }

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tasks/scores.h"
 #include "train/model_bundle.h"
@@ -11,12 +12,19 @@
 
 namespace plimsoll {
 
+// A page and its mean loss.
+struct PageLoss {
+  std::uint32_t page = 0;  // index in the data
+  double loss = 0;
+};
+
 struct Evaluation {
   Scores scores;
   std::optional<double> loss{};  // mean over what is labelled; nothing where nothing is
   std::int64_t pages = 0;
   double seconds = 0;
-  bool interrupted = false;  // it was dropped half-way, and the rest means nothing
+  std::vector<PageLoss> worst{};  // pages with the highest loss, that one first
+  bool interrupted = false;       // it was dropped half-way, and the rest means nothing
 
   // A metric by the name that metric_name gives; "loss" is infinite where there is none.
   Scores::Metric metric(const std::string& name) const;
@@ -26,10 +34,10 @@ struct Evaluation {
 // may begin with "eval_". Throws UsageError for another.
 std::string metric_name(const ModelBundle& bundle, const std::string& given);
 
-// Where a page cannot be read and `control` has it left out, the evaluation begins anew, so that its numbers depend on
+// `worst`: so many pages are named that have the highest loss. Where a page cannot be read and `control` has it left out, the evaluation begins anew, so that its numbers depend on
 // the pages left out alone.
 Evaluation evaluate(const Session& session, const ModelBundle& bundle, const Dataset& dataset,
-                    const LoaderOptions& loader, const PredictControl& control = {});
+                    const LoaderOptions& loader, const PredictControl& control = {}, std::size_t worst = 0);
 
 nlohmann::json to_json(const Evaluation& evaluation);
 

@@ -117,6 +117,42 @@ TEST_F(Tasks, Answers) {
   EXPECT_GE(lines[0].at("questions")[0].at("answers").size(), 1U);
 }
 
+// Pages of one document become one line; eval shows what is taken for what, and the pages with the highest loss.
+TEST_F(Tasks, DocumentsAndTheWorstPages) {
+  retarget([](json& page, std::size_t i) {
+    page["label"] = i % 2 == 0 ? "even" : "odd";
+    if (i > 0) page["document"] = i < 3 ? json("contract") : json(7);
+  });
+  ASSERT_EQ(run(train("sequence-classification", {"--max-steps", "1"})).code, 0);
+  const std::size_t pages = read_pages("validation.jsonl").size();
+  ASSERT_GE(pages, 4U);
+  const std::vector<json> lines = predicted("run");
+  ASSERT_EQ(lines.size(), 3U);
+  EXPECT_FALSE(lines[0].contains("document"));
+  EXPECT_EQ(lines[1].at("document"), "contract");
+  EXPECT_EQ(lines[1].at("pages").size(), 2U);
+  EXPECT_EQ(lines[1].at("fields").at(1).at("page"), 1);
+  EXPECT_EQ(lines[2].at("document"), "7");
+  EXPECT_EQ(lines[2].at("pages").size(), pages - 3);
+
+  Arguments eval = eval_arguments();
+  *(std::find(eval.begin(), eval.end(), "--model") + 1) = path("run");
+  eval.insert(eval.end(), {"--worst", "2", "--draw", path("worst")});
+  const Outcome shown = run(eval);
+  ASSERT_EQ(shown.code, 0) << shown.err;
+  EXPECT_THAT(shown.out, testing::AllOf(testing::HasSubstr("taken as"), testing::HasSubstr("calibration error"),
+                                        testing::HasSubstr("pages with the highest loss"),
+                                        testing::HasSubstr("validation.jsonl:")));
+  EXPECT_EQ(std::distance(fs::directory_iterator(at("worst")), fs::directory_iterator()), 2);
+  eval.emplace_back("--json");
+  const json scores = json::parse(run(eval).out);
+  ASSERT_EQ(scores.at("worst").size(), 2U);
+  EXPECT_GE(scores.at("worst")[0].at("loss"), scores.at("worst")[1].at("loss"));
+  EXPECT_EQ(scores.at("confusion").at("labels").size(), 2U);
+  expect_message(run({"eval", "--model", path("run"), "--data", path("pages/validation.jsonl"), "--draw", path("x")}), 2,
+                 {"--draw", "--worst"});
+}
+
 TEST_F(Tasks, Links) {
   retarget([](json& page, std::size_t i) {
     page["entities"] = {{{"label", "key"}, {"start_word", 0}, {"end_word", 1}},

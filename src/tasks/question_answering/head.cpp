@@ -6,7 +6,6 @@
 namespace plimsoll {
 namespace {
 
-constexpr const char* kPositions = "span_positions";
 constexpr std::int64_t kColumns = 2;  // start and end
 
 class SpanHead final : public Head {
@@ -18,7 +17,7 @@ class SpanHead final : public Head {
   }
 
   std::vector<InputSpec> inputs(const ModelCapacity& capacity) const override {
-    return {{.name = kPositions,
+    return {{.name = kSpanPositions,
              .type = {DType::kI32, {capacity.samples, kColumns}},
              .target = {.names = {"start_positions", "end_positions"}}}};
   }
@@ -31,7 +30,7 @@ class SpanHead final : public Head {
     const ValueId loss =
         builder.graph().add_node({.op = Op::kSpanCrossEntropy,
                                   .name = "loss",
-                                  .inputs = {logits, builder.input(kPositions), builder.input(input::kSampleOffsets),
+                                  .inputs = {logits, builder.input(kSpanPositions), builder.input(input::kSampleOffsets),
                                              builder.input(input::kLossScale)},
                                   .row_count = rows})[0];
     return {.loss = loss, .logits = logits};

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "tasks/parts/fields.h"
+#include "tasks/parts/judgement.h"
+#include "tasks/question_answering/head.h"
 #include "tasks/question_answering/questions.h"
 #include "tasks/question_answering/scores_of_text.h"
 #include "tasks/question_answering/spans.h"
@@ -50,10 +52,29 @@ class AnswerScorer final : public Scorer {
  public:
   explicit AnswerScorer(const Dataset& data) : data_(data) {}
 
-  void begin_page(std::uint32_t page) override { answers_.begin_page(page); }
-  bool add_window(const Batch& batch, std::int64_t sample, const TensorView& logits) override {
-    return answers_.add_window(batch, sample, logits);
+  void begin_page(std::uint32_t page) override {
+    answers_.begin_page(page);
+    loss_ = 0;
+    loss_terms_ = 0;
   }
+  bool add_window(const Batch& batch, std::int64_t sample, const TensorView& logits) override {
+    if (!answers_.add_window(batch, sample, logits)) return false;
+    if (!batch.has(kSpanPositions)) return true;
+    const auto positions = batch.tensor(kSpanPositions).span<std::int32_t>();
+    const auto offsets = batch.tensor(input::kSampleOffsets).span<std::int32_t>().subspan(static_cast<std::size_t>(sample));
+    for (std::size_t column = 0; column < 2; ++column) {
+      const std::int32_t wanted = positions[2 * static_cast<std::size_t>(sample) + column];
+      if (wanted == kIgnoredLabel) continue;
+      std::vector<float> of_rows;
+      for (std::int32_t row = offsets[0]; row < offsets[1]; ++row) {
+        of_rows.push_back(logits.span<float>()[2 * static_cast<std::size_t>(row) + column]);
+      }
+      loss_ += cross_entropy_of(of_rows, static_cast<std::size_t>(wanted));
+      ++loss_terms_;
+    }
+    return true;
+  }
+  double page_loss() const override { return loss_terms_ == 0 ? 0 : loss_ / static_cast<double>(loss_terms_); }
   void end_page() override {
     const Page page = data_.source().read(answers_.page());
     const PageQuestions* const questions = questions_of(page);
@@ -61,7 +82,7 @@ class AnswerScorer final : public Scorer {
       const std::vector<SpanCandidate> best = answers_.best(i);
       const Question& question = questions->questions[i];
       if (best.empty() || !question.answered) continue;
-      add(answer_text(page, best.front()), question);
+      add(answer_text(page, best.front()), best.front().probability, question);
     }
   }
   Scores scores() const override {
@@ -75,7 +96,8 @@ class AnswerScorer final : public Scorer {
                         {.name = "anls", .value = mean(with_.anls + without_.anls, all)},
                         group("f1_with_answer", with_),
                         group("f1_without_answer", without_)},
-            .support = all};
+            .support = all,
+            .calibration_error = calibration_.value()};
   }
 
  private:
@@ -84,7 +106,7 @@ class AnswerScorer final : public Scorer {
     double exact = 0, f1 = 0, anls = 0;
   };
 
-  void add(const std::string& predicted, const Question& question) {
+  void add(const std::string& predicted, double confidence, const Question& question) {
     std::vector<std::string> gold;
     for (const Answer& answer : question.answers) gold.push_back(answer.text);
     if (gold.empty()) gold.emplace_back();  // right where nothing is predicted
@@ -95,7 +117,9 @@ class AnswerScorer final : public Scorer {
       for (const std::string& text : gold) most = std::max(most, static_cast<double>(score(predicted, text)));
       return most;
     };
-    group.exact += best(is_exact_match);
+    const double exact = best(is_exact_match);
+    calibration_.add(confidence, exact > 0);
+    group.exact += exact;
     group.f1 += best(word_f1);
     group.anls += best(levenshtein_similarity);
   }
@@ -103,6 +127,9 @@ class AnswerScorer final : public Scorer {
   const Dataset& data_;
   PageAnswers answers_;
   Group with_, without_;
+  CalibrationError calibration_;
+  double loss_ = 0;  // of the page
+  std::int64_t loss_terms_ = 0;
 };
 
 class AnswerOutput final : public Predictions {

@@ -8,9 +8,6 @@
 namespace plimsoll {
 namespace {
 
-constexpr const char* kTokens = "entity_tokens";
-constexpr const char* kLabels = "entity_labels";
-constexpr const char* kLinks = "link_labels";
 constexpr std::int64_t kClasses = 2;  // C: no link, a link
 
 constexpr const char* kLabelTable = "extractor.entity_emb";
@@ -54,9 +51,9 @@ class LinkHead final : public Head {
                        .type = {DType::kI32, {elements}},
                        .target = {.names = {name}, .shape = shape, .kind = kind, .limit = limit}};
     };
-    return {target(kTokens, rows, {entities_}, Kind::kRow, 0),
-            target(kLabels, rows, {entities_}, Kind::kIndex, labels_),
-            target(kLinks, rows * entities_, {entities_, entities_}, Kind::kValue, kClasses),
+    return {target(kEntityTokens, rows, {entities_}, Kind::kRow, 0),
+            target(kEntityLabels, rows, {entities_}, Kind::kIndex, labels_),
+            target(kLinkLabels, rows * entities_, {entities_, entities_}, Kind::kValue, kClasses),
             {.name = std::string(input::kItemKeys), .type = {DType::kI32, {rows, 2}}}};
   }
 
@@ -64,10 +61,10 @@ class LinkHead final : public Head {
     Graph& graph = builder.graph();
     const ValueId states = cast(graph, "rows.cast", encoded.hidden, builder.wide_dtype(), kNoValue);
     // Two entities may begin at the same token, so their gradients are summed as those of a table's rows are.
-    ValueId entities = embedding(graph, "entities", states, builder.input(kTokens),
+    ValueId entities = embedding(graph, "entities", states, builder.input(kEntityTokens),
                                  {.table_rows = graph.type(states).shape[0]}, kNoValue);
     entities = builder.drop("entities.dropout", entities, dropout_, builder.input(input::kItemKeys), kNoValue);
-    const ValueId labels = builder.lookup(kLabelTable, builder.input(kLabels), {.table_rows = labels_}, kNoValue);
+    const ValueId labels = builder.lookup(kLabelTable, builder.input(kEntityLabels), {.table_rows = labels_}, kNoValue);
     const ValueId both = concat_heads(graph, "entities.labelled", entities, labels, {}, kNoValue);
     const ValueId heads = network(builder, "extractor.ffnn_head", both);
     const ValueId tails = network(builder, "extractor.ffnn_tail", both);
@@ -86,7 +83,7 @@ class LinkHead final : public Head {
                                               .inputs = {heads, turned, head_terms, tail_terms}});
     const ValueId loss = graph.add_node({.op = Op::kCrossEntropy,
                                          .name = "loss",
-                                         .inputs = {logits, builder.input(kLinks), builder.input(input::kLossScale)}})[0];
+                                         .inputs = {logits, builder.input(kLinkLabels), builder.input(input::kLossScale)}})[0];
     return {.loss = loss, .logits = logits};
   }
 

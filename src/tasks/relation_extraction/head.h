@@ -16,6 +16,9 @@ inline constexpr std::int64_t kMostEntities = 256;
 // entity; entity_labels i64[B, E], its label; link_labels i64[B, E, E], by from and to: 1 a link, 0 none. -100: there is
 // no such entity, or the pair is left out.
 //
+inline constexpr const char *kEntityTokens = "entity_tokens", *kEntityLabels = "entity_labels",
+                            *kLinkLabels = "link_labels";
+
 // An entity's state is that of its first token, with dropout, beside the embedding of its label. Two networks (linear,
 // ReLU, dropout, linear, ReLU, dropout) make a head, which links lead from, and a tail; a pair has the two logits
 // head^T W_c tail + L_c [head; tail] + b_c. The loss is the sum of cross-entropies over the pairs. Logits are

@@ -5,6 +5,8 @@
 
 #include "base/error.h"
 #include "data/windows.h"
+#include "tasks/parts/judgement.h"
+#include "tasks/relation_extraction/head.h"
 
 namespace plimsoll {
 
@@ -19,11 +21,13 @@ LinkLabels::LinkLabels(const TaskConfig& config) {
 void PageLinks::begin_page(std::uint32_t page) {
   page_ = page;
   pairs_.clear();
+  loss_ = 0;
+  loss_terms_ = 0;
 }
 
 bool PageLinks::add_window(const Batch& batch, std::int64_t sample, const TensorView& logits) {
-  const auto tokens = batch.tensor("entity_tokens").span<std::int32_t>();
-  const auto labels = batch.tensor("entity_labels").span<std::int32_t>();
+  const auto tokens = batch.tensor(kEntityTokens).span<std::int32_t>();
+  const auto labels = batch.tensor(kEntityLabels).span<std::int32_t>();
   const auto size = tokens.size() / static_cast<std::size_t>(batch.shape().max_samples);  // E
   const auto first_slot = static_cast<std::size_t>(sample) * size;
   const std::int64_t first_row =
@@ -39,11 +43,17 @@ bool PageLinks::add_window(const Batch& batch, std::int64_t sample, const Tensor
     const auto before = again ? std::ranges::count(keys, word, &Key::first) : std::ptrdiff_t{0};
     keys.emplace_back(word, static_cast<std::int32_t>(before));
   }
+  const auto gold = batch.tensor(kLinkLabels).span<std::int32_t>();
   const std::span<const float> scores = logits.span<float>();
   for (std::size_t from = 0; from < keys.size(); ++from) {
     for (std::size_t to = 0; to < keys.size(); ++to) {
-      const float* const pair = scores.data() + 2 * ((first_slot + from) * size + to);
+      const std::size_t at = (first_slot + from) * size + to;
+      const std::span<const float> pair = scores.subspan(2 * at, 2);
       if (!std::isfinite(pair[0]) || !std::isfinite(pair[1])) return false;
+      if (gold[at] != kIgnoredLabel) {
+        loss_ += cross_entropy_of(pair, static_cast<std::size_t>(gold[at]));
+        ++loss_terms_;
+      }
       if (from == to || !labels_.may_link(labels[first_slot + from], labels[first_slot + to])) continue;
       Sum& sum = pairs_[{keys[from], keys[to]}];
       sum.probabilities += 1 / (1 + std::exp(double{pair[0]} - pair[1]));
@@ -73,7 +83,7 @@ std::vector<ScoredLink> PageLinks::scored(const PageEntities& entities) const {
 
 std::vector<ScoredLink> PageLinks::found(const PageEntities& entities) const {
   std::vector<ScoredLink> links = scored(entities);
-  std::erase_if(links, [](const ScoredLink& link) { return link.probability < 0.5; });
+  std::erase_if(links, [](const ScoredLink& link) { return !link.is_link(); });
   return links;
 }
 

@@ -32,6 +32,8 @@ class LinkLabels {
 struct ScoredLink {
   std::size_t from = 0, to = 0;  // entities of the page
   double probability = 0;
+
+  bool is_link() const { return probability >= 0.5; }
 };
 
 class PageLinks {
@@ -42,6 +44,8 @@ class PageLinks {
   // `logits` f32[B E E, 2]. False: those of a pair are not finite.
   [[nodiscard]] bool add_window(const Batch& batch, std::int64_t sample, const TensorView& logits);
   std::uint32_t page() const { return page_; }
+  // Mean cross-entropy of the page's pairs that have a label.
+  double loss() const { return loss_terms_ == 0 ? 0 : loss_ / static_cast<double>(loss_terms_); }
   // Every pair that a window scored and that may be linked, ascending. Of several windows, the mean of the
   // probabilities.
   std::vector<ScoredLink> scored(const PageEntities& entities) const;
@@ -59,6 +63,8 @@ class PageLinks {
   LinkLabels labels_;
   std::uint32_t page_ = 0;
   std::map<std::pair<Key, Key>, Sum> pairs_;
+  double loss_ = 0;
+  std::int64_t loss_terms_ = 0;
 };
 
 }  // namespace plimsoll

@@ -8,6 +8,7 @@
 
 #include "data/dataset.h"
 #include "tasks/parts/fields.h"
+#include "tasks/parts/judgement.h"
 #include "tasks/relation_extraction/links.h"
 
 namespace plimsoll {
@@ -45,13 +46,17 @@ class LinkScorer final : public Scorer {
       return of_labels_[fmt::format("{} → {}", all[link.first].label, all[link.second].label)];
     };
     for (const Link& link : entities->links) ++counts(link).gold;
-    for (const ScoredLink& found : links_.found(*entities)) {
-      const Link link{found.from, found.to};
+    for (const ScoredLink& scored : links_.scored(*entities)) {
+      const Link link{scored.from, scored.to};
+      const bool is_link = std::binary_search(entities->links.begin(), entities->links.end(), link);
+      calibration_.add(std::max(scored.probability, 1 - scored.probability), scored.is_link() == is_link);
+      if (!scored.is_link()) continue;
       LinkCounts& of = counts(link);
       ++of.predicted;
-      of.right += std::binary_search(entities->links.begin(), entities->links.end(), link) ? 1 : 0;
+      of.right += is_link ? 1U : 0U;
     }
   }
+  double page_loss() const override { return links_.loss(); }
   Scores scores() const override {
     LinkCounts all;
     Scores scores;
@@ -65,12 +70,14 @@ class LinkScorer final : public Scorer {
     scores.metrics = {{"f1", whole.f1}, {"precision", whole.precision}, {"recall", whole.recall}};
     scores.support = all.gold;
     scores.all = whole;
+    scores.calibration_error = calibration_.value();
     return scores;
   }
 
  private:
   const Dataset& data_;
   PageLinks links_;
+  CalibrationError calibration_;
   std::map<std::string, LinkCounts> of_labels_;
 };
 

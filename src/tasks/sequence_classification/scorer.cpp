@@ -2,6 +2,7 @@
 #include <bit>
 #include <cmath>
 
+#include "tasks/parts/judgement.h"
 #include "tasks/sequence_classification/classes.h"
 
 namespace plimsoll {
@@ -25,7 +26,7 @@ Scores::Label label_scores(const std::string& name, const Counts& counts) {
 class ClassScorer final : public Scorer {
  public:
   explicit ClassScorer(const TaskConfig& config)
-      : names_(config.labels), problem_(class_problem(config)), counts_(names_.size()) {}
+      : names_(config.labels), problem_(class_problem(config)), counts_(names_.size()), confusion_(names_) {}
 
   void begin_page(std::uint32_t) override {
     logits_.begin_page();
@@ -43,13 +44,19 @@ class ClassScorer final : public Scorer {
   }
   void end_page() override;
   Scores scores() const override;
+  double page_loss() const override { return page_loss_; }
 
  private:
+  void judge(const std::vector<double>& logits, const std::vector<std::int32_t>& predicted);
+
   std::vector<std::string> names_;
   ClassProblem problem_;
   LogitMean logits_;
   std::vector<double> gold_;  // of the page, as the batch has it
   std::vector<Counts> counts_;
+  ConfusionCounts confusion_;  // of pages that have one label
+  CalibrationError calibration_;
+  double page_loss_ = 0;
   std::uint64_t pages_ = 0, right_ = 0;
   double squares_ = 0, distances_ = 0;  // of numbers
 };
@@ -61,6 +68,7 @@ void ClassScorer::end_page() {
     const double error = logits.front() - gold_.front();
     squares_ += error * error;
     distances_ += std::abs(error);
+    page_loss_ = error * error;
     return;
   }
   const std::vector<std::int32_t> predicted = predicted_classes(logits, problem_);
@@ -75,6 +83,27 @@ void ClassScorer::end_page() {
     all_right = all_right && is_gold == is_predicted;
   }
   right_ += all_right ? 1U : 0U;
+  judge(logits, predicted);
+}
+
+void ClassScorer::judge(const std::vector<double>& logits, const std::vector<std::int32_t>& predicted) {
+  const std::vector<double> probabilities = class_probabilities(logits, problem_);
+  // Of a probability that rounds to 0 the loss would be infinite.
+  const auto loss = [](double probability) { return -std::log(std::max(probability, 1e-300)); };
+  if (problem_ == ClassProblem::kSingleLabel) {
+    const auto wanted = static_cast<std::size_t>(gold_.front());
+    const auto found = static_cast<std::size_t>(predicted.front());
+    confusion_.add(wanted, found);
+    calibration_.add(probabilities[found], found == wanted);
+    page_loss_ = loss(probabilities[wanted]);
+    return;
+  }
+  page_loss_ = 0;
+  for (std::size_t c = 0; c < probabilities.size(); ++c) {
+    const bool is_gold = gold_[c] > 0.5, is_predicted = probabilities[c] >= 0.5;
+    calibration_.add(std::max(probabilities[c], 1 - probabilities[c]), is_gold == is_predicted);
+    page_loss_ += loss(is_gold ? probabilities[c] : 1 - probabilities[c]) / static_cast<double>(probabilities.size());
+  }
 }
 
 Scores ClassScorer::scores() const {
@@ -96,6 +125,8 @@ Scores ClassScorer::scores() const {
     f1 += scores.labels.back().f1;
   }
   scores.support = pages_;
+  if (problem_ == ClassProblem::kSingleLabel) scores.confusion = confusion_.matrix();
+  scores.calibration_error = calibration_.value();
   const double macro = scores.labels.empty() ? 0 : f1 / static_cast<double>(scores.labels.size());
   scores.metrics = {{.name = "accuracy", .value = static_cast<double>(right_) / pages},
                     {.name = "f1_macro", .value = macro},

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "tasks/parts/judgement.h"
 #include "tasks/token_classification/head.h"
 #include "tasks/token_classification/metrics.h"
 #include "tasks/token_classification/output.h"
@@ -21,7 +22,8 @@ Scores::Label label_scores(const std::string& name, const EntityScores& scores) 
 // it.
 class EntityScorer final : public Scorer {
  public:
-  EntityScorer(const TaskConfig& config, const Dataset& data) : data_(data), metrics_(config.labels) {}
+  EntityScorer(const TaskConfig& config, const Dataset& data)
+      : data_(data), metrics_(config.labels), types_(config.labels), confusion_(types_.names) {}
 
   void begin_page(std::uint32_t page) override { words_.begin_page(page); }
   bool add_window(const Batch& batch, std::int64_t sample, const TensorView& logits) override {
@@ -29,12 +31,37 @@ class EntityScorer final : public Scorer {
   }
   void end_page() override;
   Scores scores() const override;
+  double page_loss() const override {
+    const WordPredictions& page = words_.page();
+    return page.loss_terms == 0 ? 0 : page.loss / static_cast<double>(page.loss_terms);
+  }
 
  private:
+  // The type of each label, whatever its tag: number 0 is outside of every entity.
+  struct Types {
+    std::vector<std::string> names{"O"};
+    std::vector<std::size_t> of_label;
+
+    explicit Types(const std::vector<std::string>& labels) {
+      const LabelScheme scheme = label_scheme(labels);
+      for (const std::string& label : labels) {
+        const LabelParts parts = split_label(label, scheme);
+        const std::string type(parts.tag == 'O' ? "O" : parts.type);
+        const auto found = std::ranges::find(names, type);
+        of_label.push_back(static_cast<std::size_t>(found - names.begin()));
+        if (found == names.end()) names.push_back(type);
+      }
+    }
+    std::size_t operator()(std::int32_t label) const { return label < 0 ? 0 : of_label[static_cast<std::size_t>(label)]; }
+  };
+
   void miss_until(std::size_t word);
 
   const Dataset& data_;
   EntityMetrics metrics_;
+  Types types_;
+  ConfusionCounts confusion_;  // of words
+  CalibrationError calibration_;
   WordMerger words_;
   std::vector<std::int32_t> gold_, predicted_;  // of the page
   std::span<const MissedWord> missed_;          // of the page, those that are still to come
@@ -59,9 +86,11 @@ void EntityScorer::end_page() {
     miss_until(w);
     gold_.push_back(page.gold[w]);
     predicted_.push_back(page.labels[w]);
+    calibration_.add(page.probabilities[w], page.labels[w] == page.gold[w]);
   }
   miss_until(std::numeric_limits<std::size_t>::max());
   metrics_.add_page(gold_, predicted_);
+  for (std::size_t w = 0; w < gold_.size(); ++w) confusion_.add(types_(gold_[w]), types_(predicted_[w]));
 }
 
 Scores EntityScorer::scores() const {
@@ -69,6 +98,8 @@ Scores EntityScorer::scores() const {
   Scores scores{.metrics = {{"f1", all.f1}, {"precision", all.precision}, {"recall", all.recall}},
                 .support = all.support,
                 .all = label_scores("all", all),
+                .confusion = confusion_.matrix(),
+                .calibration_error = calibration_.value(),
                 .missed_words = missed_words_};
   for (const auto& [type, of_type] : metrics_.per_type()) scores.labels.push_back(label_scores(type, of_type));
   return scores;

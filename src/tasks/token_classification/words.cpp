@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include "tasks/parts/judgement.h"
 #include "tasks/token_classification/metrics.h"
 
 namespace plimsoll {
@@ -27,6 +28,8 @@ void WordMerger::begin_page(std::uint32_t page) {
   page_.probabilities.clear();
   page_.gold.clear();
   page_.scores.clear();
+  page_.loss = 0;
+  page_.loss_terms = 0;
 }
 
 bool WordMerger::add_window(const Batch& batch, std::int64_t sample, const TensorView& logits) {
@@ -54,6 +57,10 @@ bool WordMerger::add_word(std::int32_t word, std::span<const float> logits, std:
   page_.labels[index] = label;
   page_.probabilities[index] = probability;
   page_.gold[index] = gold;
+  if (gold != kIgnoredLabel) {
+    page_.loss += cross_entropy_of(logits, static_cast<std::size_t>(gold));
+    ++page_.loss_terms;
+  }
   if (!all_scores_) return true;
   const float largest = logits[static_cast<std::size_t>(label)];
   for (std::size_t c = 0; c < logits.size(); ++c) {

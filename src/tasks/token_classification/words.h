@@ -17,6 +17,8 @@ struct WordPredictions {
   std::vector<std::int32_t> labels;  // by word: the likeliest label, kNoPrediction for a word without tokens
   std::vector<float> probabilities;  // of that label
   std::vector<std::int32_t> gold;    // the data's label, -100 where there is none
+  double loss = 0;                   // sum of cross-entropies over the words that have a label
+  std::int64_t loss_terms = 0;       // so many words
   std::vector<float> scores;         // of every label, [words, labels], 0 for a word without tokens; if asked for
 };
 

@@ -1,0 +1,30 @@
+// The lines of `predict`'s output: one a page, and one for pages that follow one another and name the same document.
+//
+//   DocumentLines lines([&](const std::string& line) { file.write(line + "\n"); });
+//   lines.add(page, predictions.to_json(page));
+//   lines.finish();
+#pragma once
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "data/page.h"
+
+namespace plimsoll {
+
+class DocumentLines {
+ public:
+  explicit DocumentLines(std::function<void(const std::string&)> write) : write_(std::move(write)) {}
+
+  void add(const Page& page, nlohmann::json line);
+  // Writes the last document, after the last page.
+  void finish();
+
+ private:
+  std::function<void(const std::string&)> write_;
+  std::string document_;
+  nlohmann::json pages_ = nlohmann::json::array();
+};
+
+}  // namespace plimsoll

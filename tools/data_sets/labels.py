@@ -1,0 +1,63 @@
+"""Labels of words: from numbers to names."""
+
+import json
+import pathlib
+import re
+
+from .problem import Problem, shown
+
+
+def class_names(feature):
+    """Returns the names of the ClassLabel somewhere inside a feature of the `huggingface` metadata."""
+    if isinstance(feature, list):
+        return next((found for found in map(class_names, feature) if found), None)
+    if not isinstance(feature, dict):
+        return None
+    names = feature.get("names")
+    if isinstance(names, dict):  # {"0": "O", …} as in a data set's card
+        names = [names[key] for key in sorted(names, key=int)]
+    if isinstance(names, list) and all(isinstance(name, str) for name in names):
+        return names
+    return next((found for found in map(class_names, feature.values()) if found), None)
+
+
+def metadata_labels(schema, column):
+    metadata = (schema.metadata or {}).get(b"huggingface")
+    if not metadata or column is None:
+        return None
+    try:
+        features = json.loads(metadata)["info"]["features"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return class_names(features.get(column))
+
+
+def read_label_file(path):
+    try:
+        text = pathlib.Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Problem("the file of labels cannot be read", path, str(error), "UTF-8 text, one label name per line")
+    names = [name.strip() for name in re.split(r"[,\n]", text) if name.strip()]
+    twice = {name for name in names if names.count(name) > 1}
+    if not names or twice:
+        raise Problem("the file of labels is not a list of names", path, f"{sorted(twice)} twice" if twice else "no name",
+                      "one label name per line, each once")
+    return names
+
+
+def label_name(value, names, where):
+    if isinstance(value, str):
+        if not value:
+            raise Problem("a label has no name", where, "''", "a name such as O or B-TOTAL", "correct the data set")
+        return value
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise Problem("a label is neither a name nor a number", where, shown(value), "a string or a whole number",
+                      "correct the data set")
+    if names is None:
+        raise Problem("labels are numbers, but their names are not given", where, str(value),
+                      "names in the parquet's metadata (ClassLabel), or --labels FILE",
+                      "copy the names from the data set's card into a file, one per line, and pass --labels FILE")
+    if not 0 <= value < len(names):
+        raise Problem("a label's number has no name", where, str(value), f"0 to {len(names) - 1} ({len(names)} labels)",
+                      "name all labels, in their order, in --labels FILE")
+    return names[value]
