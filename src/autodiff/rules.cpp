@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "graph/attention_form.h"
+#include "graph/op_table.h"
 
 namespace plimsoll {
 namespace {
@@ -175,55 +176,32 @@ void cast_rule(BackwardWalk& walk, const Node& node) {
   walk.contribute(node.inputs[0], walk.append(node, Op::kCast, {upstream(walk, node)}, back)[0], node.row_count);
 }
 
-Rule rule_of(Op op) {
-  switch (op) {
-    case Op::kEmbedding:
-      return embedding_rule;
-    case Op::kSpatialEmbedding:
-      return spatial_embedding_rule;
-    case Op::kVisualEmbedding:
-      return visual_embedding_rule;
-    case Op::kAdd:
-      return add_rule;
-    case Op::kLinear:
-      return linear_rule;
-    case Op::kLinearAdd:
-      return linear_add_rule;
-    case Op::kScale:
-      return scale_rule;
-    case Op::kLayerNorm:
-      return layer_norm_rule;
-    case Op::kDropout:
-      return dropout_rule;
-    case Op::kPackRows:
-      return pack_rows_rule;
-    case Op::kGatherRows:
-      return gather_rows_rule;
-    case Op::kConcatHeads:
-      return concat_heads_rule;
-    case Op::kSplitHeads:
-      return split_heads_rule;
-    case Op::kPairScores:
-      return pair_scores_rule;
-    case Op::kAttention:
-      return attention_rule;
-    case Op::kGelu:
-      return gelu_rule;
-    case Op::kTanh:
-      return tanh_rule;
-    case Op::kRelu:
-      return relu_rule;
-    case Op::kCast:
-      return cast_rule;
-    default:
-      return nullptr;
-  }
-}
+constexpr OpTable<Rule> kRules = {
+    {Op::kEmbedding, embedding_rule},
+    {Op::kSpatialEmbedding, spatial_embedding_rule},
+    {Op::kVisualEmbedding, visual_embedding_rule},
+    {Op::kAdd, add_rule},
+    {Op::kLinear, linear_rule},
+    {Op::kLinearAdd, linear_add_rule},
+    {Op::kScale, scale_rule},
+    {Op::kLayerNorm, layer_norm_rule},
+    {Op::kDropout, dropout_rule},
+    {Op::kPackRows, pack_rows_rule},
+    {Op::kGatherRows, gather_rows_rule},
+    {Op::kConcatHeads, concat_heads_rule},
+    {Op::kSplitHeads, split_heads_rule},
+    {Op::kPairScores, pair_scores_rule},
+    {Op::kAttention, attention_rule},
+    {Op::kGelu, gelu_rule},
+    {Op::kTanh, tanh_rule},
+    {Op::kRelu, relu_rule},
+    {Op::kCast, cast_rule},
+};
 
 }  // namespace
 
 void apply_rule(BackwardWalk& walk, const Node& node) {
-  const Rule rule = rule_of(node.op);
+  const Rule rule = kRules[node.op];
   check(rule != nullptr,
         [&] { return fmt::format("op {} has no gradient rule (node '{}')", op_name(node.op), node.name); });
   rule(walk, node);

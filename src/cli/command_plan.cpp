@@ -50,14 +50,14 @@ std::size_t gpu_of_budget(std::size_t budget_bytes) { return budget_bytes / 19 *
 
 void print_sweep(const Invocation& invocation, const PlanOptions& options, const FitRequest& request,
                  const Device& device) {
-  const std::vector<RunPlan> plans = sweep_budgets(request, options.points, *device.backend);
+  const std::vector<PlanSummary> plans = sweep_budgets(request, options.points, *device.backend);
   if (!options.svg.empty()) write_text_file(options.svg, sweep_svg(plans, request.train_batch_size));
   if (!invocation.json) {
     if (device.absent) print_line(device.summary);
     return print_line(sweep_table(plans, request.train_batch_size));
   }
   nlohmann::json list = nlohmann::json::array();
-  for (const RunPlan& plan : plans) {
+  for (const PlanSummary& plan : plans) {
     list.push_back(plan_json(plan));
     list.back()["pages_per_second"] = pages_per_second(plan, request.train_batch_size);
   }
@@ -121,7 +121,7 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
   if (!invocation.json && !device.summary.empty()) print_line(device.summary);
   RunPlan plan = fit_resumed(request, kept, backend);
   const std::int64_t updates = updates_of(options.train, *train);
-  nlohmann::json json = plan_json(plan);
+  nlohmann::json json = plan_json(plan, plan.programs);
   json["updates"] = updates;
   json["seconds"] = plan.seconds_per_update * static_cast<double>(updates);
   json["random_weights"] = bundle.weights == nullptr && !resume;  // a resumed run has the checkpoint's

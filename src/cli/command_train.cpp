@@ -102,7 +102,7 @@ void check_earlier_run(const RunOptions& options, const std::optional<fs::path>&
   }
 }
 
-nlohmann::json summary_json(const RunPlan& plan, const TrainSummary& summary, std::size_t measured) {
+nlohmann::json summary_json(const PlanSummary& plan, const TrainSummary& summary, std::size_t measured) {
   nlohmann::json object = {
       {"predicted_peak_bytes", plan.predicted_peak_bytes},
       {"measured_peak_bytes", measured},
@@ -170,7 +170,7 @@ void train_planned(const Invocation& invocation, const RunOptions& options, cons
       output_dir / "args.json",
       run_record(*options.command, bundle, *train, evaluation, plan.host_peak_bytes > 0 ? "cuda" : "cpu").dump(2) +
           "\n");
-  nlohmann::json written_plan = plan_json(plan);
+  nlohmann::json written_plan = plan_json(plan, plan.programs);
   written_plan["choices"] = choices_json(session.choices());
   write_text_file(output_dir / "plan.json", written_plan.dump(2) + "\n");
   if (invocation.json) {

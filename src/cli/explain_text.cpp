@@ -55,7 +55,7 @@ std::string item_row(const std::string& name, std::size_t bytes, const std::stri
                      share);
 }
 
-std::string items_text(const RunPlan& run) {
+std::string items_text(const PlanSummary& run) {
   std::string text = fmt::format("{:<44}{:>17}{:>11}{:>8}\n", "memory", "bytes", "", "share");
   const auto whole = static_cast<double>(std::max<std::size_t>(run.predicted_peak_bytes, 1));
   for (const MemoryItem& item : run.items) {
@@ -105,7 +105,7 @@ std::string packing_text(const Explanation& e) {
                      noun_for(e.transient_bytes, "byte"), grouped_digits(over), verdict);
 }
 
-std::string time_text(const FitRequest& request, const RunPlan& run, const Explanation& e) {
+std::string time_text(const FitRequest& request, const PlanSummary& run, const Explanation& e) {
   std::string text =
       fmt::format("\ntime, predicted from this machine's measured speeds\n  an update of {}: {}, {:.3g} pages/s\n",
                   counted(request.train_batch_size, "page"), seconds_text(run.seconds_per_update),
@@ -116,7 +116,7 @@ std::string time_text(const FitRequest& request, const RunPlan& run, const Expla
   return text;
 }
 
-std::string notes_text(const RunPlan& run, const Explanation& e) {
+std::string notes_text(const PlanSummary& run, const Explanation& e) {
   std::string text = "\nlevers\n";
   for (const LeverNote& note : e.levers) {
     text += fmt::format("  {:<13}{}\n", note.lever, note.choice) + wrapped(note.why, 15);
@@ -131,7 +131,8 @@ std::string notes_text(const RunPlan& run, const Explanation& e) {
   return text;
 }
 
-std::string neighbour_row(const char* name, const FitRequest& request, const RunPlan& run, const RunPlan& other) {
+std::string neighbour_row(const char* name, const FitRequest& request, const PlanSummary& run,
+                          const PlanSummary& other) {
   const double change = other.seconds_per_update / run.seconds_per_update - 1;
   return fmt::format("  {:<13}{}: {:.3g} pages/s, {:.0f} % {}\n", name, format_bytes(other.budget_bytes),
                      pages_per_second(other, request.train_batch_size), 100 * std::abs(change),
@@ -139,7 +140,7 @@ std::string neighbour_row(const char* name, const FitRequest& request, const Run
          wrapped(levers_text(other), 15);
 }
 
-std::string neighbours_text(const FitRequest& request, const RunPlan& run, const Explanation& e) {
+std::string neighbours_text(const FitRequest& request, const PlanSummary& run, const Explanation& e) {
   std::string text = "\nother budgets\n";
   if (e.cheaper) {
     text += neighbour_row("cheaper", request, run, *e.cheaper);
@@ -154,7 +155,7 @@ std::string neighbours_text(const FitRequest& request, const RunPlan& run, const
   return text + "  (plimsoll plan --sweep shows more)\n";
 }
 
-nlohmann::json neighbour_json(const std::optional<RunPlan>& plan, std::int64_t train_batch_size) {
+nlohmann::json neighbour_json(const std::optional<PlanSummary>& plan, std::int64_t train_batch_size) {
   if (!plan) return nullptr;
   nlohmann::json json = plan_json(*plan);
   json["pages_per_second"] = pages_per_second(*plan, train_batch_size);
@@ -172,7 +173,7 @@ std::string grouped_digits(std::size_t number) {
   return text;
 }
 
-std::string explain_text(const FitRequest& request, const RunPlan& run, const Explanation& explanation) {
+std::string explain_text(const FitRequest& request, const PlanSummary& run, const Explanation& explanation) {
   std::string text = items_text(run) + peak_text(explanation) + packing_text(explanation);
   if (request.trains) {
     text += time_text(request, run, explanation) + notes_text(run, explanation) +

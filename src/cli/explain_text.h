@@ -11,7 +11,7 @@ namespace plimsoll {
 // "1,234,567": what cannot be misread.
 std::string grouped_digits(std::size_t number);
 
-std::string explain_text(const FitRequest& request, const RunPlan& run, const Explanation& explanation);
+std::string explain_text(const FitRequest& request, const PlanSummary& run, const Explanation& explanation);
 nlohmann::json explain_json(const FitRequest& request, const Explanation& explanation);
 
 }  // namespace plimsoll

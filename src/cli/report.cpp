@@ -117,7 +117,7 @@ std::string plan_table(const RunPlan& plan) {
   return text;
 }
 
-std::string duration_line(const RunPlan& plan, std::int64_t updates) {
+std::string duration_line(const PlanSummary& plan, std::int64_t updates) {
   const double seconds = plan.seconds_per_update * static_cast<double>(updates);
   const std::string time = seconds < 60      ? fmt::format("{:.2g} s", seconds)
                            : seconds < 86400 ? std::string(Duration(seconds).c_str())
@@ -177,7 +177,7 @@ std::string confusion_table(const Scores& scores) {
   return text;
 }
 
-std::string peak_line(const RunPlan& plan, std::size_t measured_bytes) {
+std::string peak_line(const PlanSummary& plan, std::size_t measured_bytes) {
   const double predicted = static_cast<double>(plan.predicted_peak_bytes);
   const double error = (static_cast<double>(measured_bytes) - predicted) / predicted * 100;
   return fmt::format("peak memory{}: predicted {}, measured {} ({:+.1f} %), budget {}",

@@ -8,7 +8,7 @@
 
 namespace plimsoll {
 
-std::string levers_text(const RunPlan& plan) {
+std::string levers_text(const PlanSummary& plan) {
   std::string text = fmt::format("{} x {}", plan.levers.micro_batch_size, plan.accumulation_steps);
   if (!plan.levers.recompute.empty()) {
     text += fmt::format(", {} recomputed", format_bytes(recomputed_bytes(plan.levers)));
@@ -22,14 +22,14 @@ std::string levers_text(const RunPlan& plan) {
   return text;
 }
 
-double pages_per_second(const RunPlan& plan, std::int64_t train_batch_size) {
+double pages_per_second(const PlanSummary& plan, std::int64_t train_batch_size) {
   return static_cast<double>(train_batch_size) / plan.seconds_per_update;
 }
 
-std::string sweep_table(std::span<const RunPlan> plans, std::int64_t train_batch_size) {
+std::string sweep_table(std::span<const PlanSummary> plans, std::int64_t train_batch_size) {
   std::string text =
       fmt::format("{:>10}{:>12}{:>10}  {}", "budget", "needed", "pages/s", "micro-batch x number, levers");
-  for (const RunPlan& plan : plans) {
+  for (const PlanSummary& plan : plans) {
     text += fmt::format("\n{:>10}{:>12}{:>10.3g}  {}", format_bytes(plan.budget_bytes),
                         format_bytes(plan.predicted_peak_bytes), pages_per_second(plan, train_batch_size),
                         levers_text(plan));
@@ -37,13 +37,13 @@ std::string sweep_table(std::span<const RunPlan> plans, std::int64_t train_batch
   return text;
 }
 
-std::string sweep_svg(std::span<const RunPlan> plans, std::int64_t train_batch_size) {
+std::string sweep_svg(std::span<const PlanSummary> plans, std::int64_t train_batch_size) {
   constexpr double kLeft = 70, kTop = 20, kWidth = 600, kHeight = 300;
   double fastest = 0;
-  for (const RunPlan& plan : plans) fastest = std::max(fastest, pages_per_second(plan, train_batch_size));
+  for (const PlanSummary& plan : plans) fastest = std::max(fastest, pages_per_second(plan, train_batch_size));
   const auto low = static_cast<double>(plans.front().budget_bytes);
   const double range = std::max(1.0, static_cast<double>(plans.back().budget_bytes) - low);
-  const auto x = [&](const RunPlan& plan) {
+  const auto x = [&](const PlanSummary& plan) {
     return kLeft + kWidth * (static_cast<double>(plan.budget_bytes) - low) / range;
   };
   const auto y = [&](double speed) { return kTop + kHeight * (1 - speed / fastest); };
@@ -60,17 +60,17 @@ std::string sweep_svg(std::span<const RunPlan> plans, std::int64_t train_batch_s
         kLeft, y(speed), kLeft + kWidth, kLeft - 8, y(speed) + 4, speed);
   }
   std::string points;
-  for (const RunPlan& plan : plans) {
+  for (const PlanSummary& plan : plans) {
     points += fmt::format("{:.1f},{:.1f} ", x(plan), y(pages_per_second(plan, train_batch_size)));
   }
   svg += fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"#1f6f8b\" stroke-width=\"2\"/>\n", points);
-  for (const RunPlan& plan : plans) {
+  for (const PlanSummary& plan : plans) {
     svg += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" fill=\"#1f6f8b\"><title>{}: {}</title></circle>\n",
                        x(plan), y(pages_per_second(plan, train_batch_size)), format_bytes(plan.budget_bytes),
                        levers_text(plan));
   }
-  const RunPlan& first = plans.front();
-  const RunPlan& last = plans.back();
+  const PlanSummary& first = plans.front();
+  const PlanSummary& last = plans.back();
   svg += fmt::format(
       "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text><text x=\"{}\" y=\"{}\" "
       "text-anchor=\"middle\">{}</text><text x=\"{}\" y=\"{}\" text-anchor=\"middle\">budget; upwards: estimated "

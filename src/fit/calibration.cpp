@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <iterator>
 #include <vector>
 
 #include "base/error.h"
 #include "fit/step_graphs.h"
+#include "graph/op_facts.h"
 #include "graph/update_form.h"
 #include "runtime/program.h"
 
@@ -75,7 +77,7 @@ void measure_step(Backend& backend, const ModelDefinition& model, DType precisio
     const Node& node = program.graph().nodes()[n];
     const std::size_t speed = speed_index(program.graph(), node);
     found.seconds[speed] += best[n];
-    found.work[speed] += work_of(program.graph(), node);
+    found.work[speed] += op_facts(node.op).work(program.graph(), node);
   }
   for (std::size_t i = 0; i < kSpeedCount; ++i) {  // keep what an earlier step measured: small tensors' moments
     if (measured.work[i] > 0 || found.work[i] == 0) continue;
@@ -92,45 +94,59 @@ OpSpeeds measure_speeds(Backend& backend, const ModelDefinition& model, DType pr
   measure_step(backend, model, precision, OptimizerKind::kAdamW8bit, false, measured);
   measure_step(backend, model, precision, OptimizerKind::kAdafactor, false, measured);
   OpSpeeds speeds;
-  const auto add = static_cast<std::size_t>(Op::kAdd);
   for (std::size_t i = 0; i < kSpeedCount; ++i) {
-    // A speed that no step measured is that of the op's other form, or of an addition.
-    const std::size_t other = (i + kSpeedForms) % kSpeedCount;
-    const std::size_t from = measured.work[i] > 0 ? i : measured.work[other] > 0 ? other : add;
-    speeds.seconds_per_unit[i] = measured.seconds[from] / measured.work[from];
+    // A speed that no step measured is that of the op's other form, or of the op that it is priced like.
+    const std::size_t half = i < kSpeedForms ? 0 : kSpeedForms, form = i - half;
+    const Op like = form < kOpCount ? op_facts(static_cast<Op>(form)).priced_like : Op::kAdd;
+    const std::size_t candidates[] = {i, form + (kSpeedForms - half), half + static_cast<std::size_t>(like),
+                                      static_cast<std::size_t>(like)};
+    const auto from = std::ranges::find_if(candidates, [&](std::size_t speed) { return measured.work[speed] > 0; });
+    check(from != std::end(candidates), "the calibrated step holds every op that others are priced like");
+    speeds.seconds_per_unit[i] = measured.seconds[*from] / measured.work[*from];
   }
   return speeds;
 }
 
-OpSpeeds typical_speeds() {
+namespace {
+
+// Seconds per unit of the ops that others are priced like.
+struct TypicalSpeeds {
+  double element = 0, product = 0, attention = 0, attention_grad = 0;
+
+  double of(Op like) const {
+    return like == Op::kLinear          ? product
+           : like == Op::kAttention     ? attention
+           : like == Op::kAttentionGrad ? attention_grad
+                                        : element;
+  }
+};
+
+OpSpeeds speeds_of(const TypicalSpeeds& whole, const TypicalSpeeds& half) {
   OpSpeeds speeds;
-  speeds.seconds_per_unit.fill(1e-9);
-  for (const std::size_t form : {std::size_t{0}, kSpeedForms}) {
-    for (const Op op : {Op::kLinear, Op::kLinearInputGrad, Op::kLinearWeightGrad}) {
-      speeds.seconds_per_unit[form + static_cast<std::size_t>(op)] = 2e-11;
-    }
-    speeds.seconds_per_unit[form + static_cast<std::size_t>(Op::kAttention)] = 8e-11;
-    speeds.seconds_per_unit[form + static_cast<std::size_t>(Op::kAttentionGrad)] = 2e-10;
+  for (std::size_t form = 0; form < kSpeedForms; ++form) {
+    const Op like = form < kOpCount ? op_facts(static_cast<Op>(form)).priced_like : Op::kAdd;
+    speeds.seconds_per_unit[form] = whole.of(like);
+    speeds.seconds_per_unit[kSpeedForms + form] = half.of(like);
   }
   return speeds;
+}
+
+}  // namespace
+
+OpSpeeds typical_speeds() {
+  constexpr TypicalSpeeds kSpeeds = {.element = 1e-9, .product = 2e-11, .attention = 8e-11, .attention_grad = 2e-10};
+  return speeds_of(kSpeeds, kSpeeds);
 }
 
 OpSpeeds typical_gpu_speeds() {
-  OpSpeeds speeds;
   // 10 TFLOP/s in F32 and 150 in halves; memory at 1 TB/s.
   constexpr double kProduct = 2e-13, kHalfProduct = 1.3e-14, kElement = 4e-12;
-  for (const std::size_t form : {std::size_t{0}, kSpeedForms}) {
-    const bool is_half = form != 0;
-    const double product = is_half ? kHalfProduct : kProduct;
-    const auto of = [&](Op op) -> double& { return speeds.seconds_per_unit[form + static_cast<std::size_t>(op)]; };
-    std::fill_n(speeds.seconds_per_unit.begin() + static_cast<std::ptrdiff_t>(form), kSpeedForms,
-                is_half ? kElement / 2 : kElement);
-    for (const Op op : {Op::kLinear, Op::kLinearInputGrad, Op::kLinearWeightGrad}) of(op) = product;
-    // Two products a score, and five; exponentials and look-ups beside them.
-    of(Op::kAttention) = 4 * product;
-    of(Op::kAttentionGrad) = 10 * product;
-  }
-  return speeds;
+  // Two products a score, and five; exponentials and look-ups beside them.
+  const auto speeds = [](double element, double product) {
+    return TypicalSpeeds{
+        .element = element, .product = product, .attention = 4 * product, .attention_grad = 10 * product};
+  };
+  return speeds_of(speeds(kElement, kProduct), speeds(kElement / 2, kHalfProduct));
 }
 
 nlohmann::json speeds_json(const OpSpeeds& speeds) {

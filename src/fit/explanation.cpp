@@ -82,7 +82,7 @@ void explain_time(const FitRequest& request, const RunPlan& run, Explanation& ex
 
 class LeverNotes {
  public:
-  LeverNotes(const FitRequest& request, const RunPlan& run, Backend& backend)
+  LeverNotes(const FitRequest& request, const PlanSummary& run, Backend& backend)
       : request_(request), run_(run), backend_(backend), same_(estimate(run.levers)) {}
 
   std::vector<LeverNote> take() {
@@ -97,10 +97,10 @@ class LeverNotes {
   }
 
  private:
-  RunPlan estimate(const Levers& levers) { return plan_run(request_, levers, backend_, PlanDepth::kEstimate); }
+  PlanSummary estimate(const Levers& levers) { return plan_run(request_, levers, backend_, PlanDepth::kEstimate); }
 
   void compare(LeverNote& note, const Levers& other, std::string alternative) {
-    const RunPlan plan = estimate(other);
+    const PlanSummary plan = estimate(other);
     note.alternative = std::move(alternative);
     note.freed_bytes =
         static_cast<std::int64_t>(plan.predicted_peak_bytes) - static_cast<std::int64_t>(same_.predicted_peak_bytes);
@@ -198,15 +198,15 @@ class LeverNotes {
   }
 
   const FitRequest& request_;
-  const RunPlan& run_;
+  const PlanSummary& run_;
   Backend& backend_;
-  const RunPlan same_;  // estimated under the same conditions as the alternatives
+  const PlanSummary same_;  // estimated under the same conditions as the alternatives
   std::vector<LeverNote> notes_;
 };
 
 // Finds the sweep's nearest plans that differ from this one: one with less memory, one with more speed.
-void find_neighbours(const FitRequest& request, const RunPlan& run, Backend& backend, Explanation& explanation) {
-  for (RunPlan& plan : sweep_budgets(request, kSweepPoints, backend)) {
+void find_neighbours(const FitRequest& request, const PlanSummary& run, Backend& backend, Explanation& explanation) {
+  for (PlanSummary& plan : sweep_budgets(request, kSweepPoints, backend)) {
     const double change = plan.seconds_per_update / run.seconds_per_update - 1;
     if (change > kNoticed && plan.budget_bytes < run.predicted_peak_bytes) explanation.cheaper = std::move(plan);
     if (change < -kNoticed && plan.budget_bytes > run.predicted_peak_bytes && !explanation.larger) {

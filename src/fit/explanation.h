@@ -28,9 +28,9 @@ struct LeverNote {
   std::string lever{};   // "micro-batch"
   std::string choice{};  // "4 of 8 pages, 2 per update"
   std::string why{};
-  std::int64_t freed_bytes = 0;    // less than the alternative needs; negative: more
-  double extra_seconds = 0;        // per update, more than the alternative takes
-  std::string alternative{};       // "all 8 at once"; empty: there is none
+  std::int64_t freed_bytes = 0;  // less than the alternative needs; negative: more
+  double extra_seconds = 0;      // per update, more than the alternative takes
+  std::string alternative{};     // "all 8 at once"; empty: there is none
 };
 
 struct Explanation {
@@ -38,15 +38,15 @@ struct Explanation {
   ProgramKind program = ProgramKind::kStep;
   std::int64_t peak_position = 0, nodes = 0;  // the peak is at node `peak_position` of `nodes`
   std::string peak_node, peak_op, peak_phase;
-  std::size_t alive_bytes = 0;         // at the peak: the lower bound of any packing
-  std::vector<AliveGroup> alive;       // in descending order
-  std::size_t buffers = 0;             // number of buffers that the packing places
+  std::size_t alive_bytes = 0;    // at the peak: the lower bound of any packing
+  std::vector<AliveGroup> alive;  // in descending order
+  std::size_t buffers = 0;        // number of buffers that the packing places
   std::size_t transient_bytes = 0;
-  bool is_smallest = false;            // true if it is proven that no packing of them is smaller
+  bool is_smallest = false;               // true if it is proven that no packing of them is smaller
   std::array<double, 3> phase_seconds{};  // forward, backward, update: of one update
   std::vector<LeverNote> levers;
   // The nearest plans that differ: the next cheaper budget shows what it costs, the next larger one what it brings.
-  std::optional<RunPlan> cheaper, larger;
+  std::optional<PlanSummary> cheaper, larger;
 };
 
 // Drops `run`'s programs, because their kernels' memory would be counted in the plans that it is compared with.

@@ -120,7 +120,8 @@ struct Levers {
 std::size_t recomputed_bytes(const Levers& levers);
 double recomputed_seconds(const Levers& levers);
 
-struct RunPlan {
+// What a plan chose and what it needs: all that is printed, written to plan.json and compared with other plans.
+struct PlanSummary {
   Levers levers;
   OptimizerKind optimizer = OptimizerKind::kAdamW;  // as requested
   DType precision = DType::kF32;                    // as requested
@@ -128,9 +129,7 @@ struct RunPlan {
   std::string trained_parts;  // model/trained_parts.h; empty if everything is trained
   std::int64_t accumulation_steps = 0;
   std::int64_t train_batch_size = 0, update_text_rows = 0;  // as requested
-  std::vector<PlannedProgram> programs;
-  PersistentLayout layout;
-  OffloadLayout offload;  // the tensors that are offloaded
+  OffloadLayout offload;                                    // the tensors that are offloaded
   OffloadTarget offload_target = OffloadTarget::kNone;
   std::filesystem::path offload_directory;
   std::size_t arena_bytes = 0;
@@ -148,6 +147,13 @@ struct RunPlan {
   bool fits_host() const { return host_budget_bytes == 0 || host_peak_bytes <= host_budget_bytes; }
   // The budget of the process's resident set.
   std::size_t resident_budget_bytes() const { return host_budget_bytes > 0 ? host_budget_bytes : budget_bytes; }
+};
+
+// A plan with its programs. A copy of its summary alone holds no kernels, whose memory would be counted in the next
+// plan's.
+struct RunPlan : PlanSummary {
+  std::vector<PlannedProgram> programs;
+  PersistentLayout layout;
 };
 
 enum class PlanDepth : std::uint8_t {
@@ -177,15 +183,14 @@ RunPlan fit(const FitRequest& request, Backend& backend);
 // Returns the same plan, or nothing where fit() would refuse.
 std::optional<RunPlan> try_fit(const FitRequest& request, Backend& backend);
 
-// Returns the same choice from estimates alone, without programs, so it cannot run; nothing if no plan fits.
-std::optional<RunPlan> choose_plan(const FitRequest& request, Backend& backend);
+// Returns the same choice from estimates alone; nothing if no plan fits.
+std::optional<PlanSummary> choose_plan(const FitRequest& request, Backend& backend);
 
 // Returns the smallest possible plan, also from estimates.
-RunPlan smallest_plan(const FitRequest& request, Backend& backend);
+PlanSummary smallest_plan(const FitRequest& request, Backend& backend);
 
 // Returns plans for up to `points` budgets between the smallest and the largest useful one, evenly spaced, ascending,
-// each as fit() would choose it (without its programs, so it cannot run). If two neighbours have the same levers, so
-// have all budgets between them.
-std::vector<RunPlan> sweep_budgets(const FitRequest& request, int points, Backend& backend);
+// each as fit() would choose it. If two neighbours have the same levers, so have all budgets between them.
+std::vector<PlanSummary> sweep_budgets(const FitRequest& request, int points, Backend& backend);
 
 }  // namespace plimsoll

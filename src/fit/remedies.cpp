@@ -234,11 +234,11 @@ std::string effect_text(Effect effect) {
 
 int slowness(const Remedy& remedy) { return static_cast<int>(std::max(0.0, remedy.slower) * 10); }
 
-std::vector<Remedy> find_remedies(const FitRequest& request, const RunPlan& smallest, Backend& backend,
+std::vector<Remedy> find_remedies(const FitRequest& request, const PlanSummary& smallest, Backend& backend,
                                   std::size_t count) {
   FitRequest unlimited = request;
   unlimited.budget_bytes = 0;
-  const std::optional<RunPlan> fastest = choose_plan(unlimited, backend);
+  const std::optional<PlanSummary> fastest = choose_plan(unlimited, backend);
   // The process's memory varies from run to run; a promised budget has room for that.
   FitRequest promised = request;
   promised.budget_bytes -= std::min(promised.budget_bytes - 1, kVariationBytes);
@@ -256,7 +256,7 @@ std::vector<Remedy> find_remedies(const FitRequest& request, const RunPlan& smal
   const auto try_change = [&](const Change& change) {
     FitRequest trial = promised;
     if (!change.apply(trial)) return Outcome::kNoChange;
-    const std::optional<RunPlan> plan =
+    const std::optional<PlanSummary> plan =
         process.run(trial, [&](const FitRequest& r) { return choose_plan(r, backend); });
     if (!plan) return Outcome::kTooLarge;
     kinds.push_back(change.kind);
@@ -264,7 +264,9 @@ std::vector<Remedy> find_remedies(const FitRequest& request, const RunPlan& smal
     constexpr std::string_view kHostBudget = "--host-budget";
     if (const std::size_t at = flags.find(kHostBudget); at != std::string::npos) {
       // The process holds less while plans are estimated; rounding may add a thirty-first of the offloaded bytes.
-      const auto process_of = [](const RunPlan& of) { return of.host_items.empty() ? 0 : of.host_items.front().bytes; };
+      const auto process_of = [](const PlanSummary& of) {
+        return of.host_items.empty() ? 0 : of.host_items.front().bytes;
+      };
       const std::size_t growth = process_of(smallest) - std::min(process_of(smallest), process_of(*plan));
       const std::size_t host = plan->host_peak_bytes + growth + plan->offload.bytes() / 31 + kVariationBytes;
       const std::size_t mebibytes = host / kMiB + 1;

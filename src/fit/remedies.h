@@ -54,7 +54,7 @@ int slowness(const Remedy& remedy);
 // Returns at most `count` changes (or combinations, if no single one is enough) that make the run fit its budget, the
 // cheapest first: by least slowness, then least change to results, then most bytes saved. One whose change to results
 // is the least is always included, however slow. `smallest` is the smallest plan of the request, which does not fit.
-std::vector<Remedy> find_remedies(const FitRequest& request, const RunPlan& smallest, Backend& backend,
+std::vector<Remedy> find_remedies(const FitRequest& request, const PlanSummary& smallest, Backend& backend,
                                   std::size_t count = 3);
 
 // Formats "  1. --max-grad-norm 0 …" in lines of at most 80 columns with the given indent; empty without remedies.

@@ -36,7 +36,7 @@ std::string listed(const std::vector<MemoryItem>& items) {
 }
 
 // Makes the error for a host budget that is too small, whatever is planned on the device.
-BudgetError host_too_small(const RunPlan& least) {
+BudgetError host_too_small(const PlanSummary& least) {
   const std::size_t mebibytes = (least.host_peak_bytes + kVariationBytes) / kMiB + 1;
   return BudgetError({.what = "the run's host memory does not fit its budget",
                       .where = "--host-budget",
@@ -46,7 +46,7 @@ BudgetError host_too_small(const RunPlan& least) {
                       .remedy = fmt::format("pass --host-budget {}MiB, or fewer --dataloader-num-workers", mebibytes)});
 }
 
-BudgetTooSmall too_small(const FitRequest& request, const RunPlan& smallest, Backend& backend) {
+BudgetTooSmall too_small(const FitRequest& request, const PlanSummary& smallest, Backend& backend) {
   std::string budget = format_bytes(request.budget_bytes), needed = format_bytes(smallest.predicted_peak_bytes);
   if (budget == needed) {  // equal when rounded to three digits
     budget = fmt::format("{} KiB", request.budget_bytes / kKiB);
@@ -84,7 +84,7 @@ class Search {
   std::optional<RunPlan> try_run() { return complete(find_families()); }
 
   // Does the same without offsets; returns nothing if no plan fits.
-  std::optional<RunPlan> choose() {
+  std::optional<PlanSummary> choose() {
     std::vector<Family> families = find_families();
     const auto best = fastest(families);
     if (best == families.end()) return std::nullopt;
@@ -93,7 +93,7 @@ class Search {
   }
 
   // Takes the smallest of all plans that were tried and fit the host.
-  RunPlan take_smallest() { return std::move(*smallest_); }
+  PlanSummary take_smallest() { return std::move(*smallest_); }
 
  private:
   // A series of plans for a shrinking budget: each needs less memory than the one before, and is no faster. From some
@@ -104,7 +104,7 @@ class Search {
     std::function<Levers(std::size_t position)> levers;
     std::size_t position = 0, count = 0, steps = 0;
     bool offloads = false;
-    RunPlan plan{};  // the plan at `position`, without offsets
+    PlanSummary plan{};  // the plan at `position`, without offsets
   };
 
   std::vector<Family> find_families() {
@@ -154,12 +154,12 @@ class Search {
   // Adds the family at the first position that fits; does not add it if none does.
   void add(std::vector<Family>& families, Family family) {
     const std::size_t last = family.count - 1;
-    RunPlan plan = estimate(family.levers(last));
+    PlanSummary plan = estimate(family.levers(last));
     if (!plan.fits()) return;
     std::size_t low = 0, high = last;
     while (low < high) {
       const std::size_t middle = low == 0 && high == last ? 0 : low + (high - low) / 2;  // usually everything fits
-      RunPlan run = estimate(family.levers(middle));
+      PlanSummary run = estimate(family.levers(middle));
       if (run.fits()) {
         plan = std::move(run);
         high = middle;
@@ -188,7 +188,7 @@ class Search {
     while (!families.empty()) {
       const auto best = fastest(families);
       if (best->offloads && !best->plan.levers.offload.empty()) {
-        if (std::optional<RunPlan> run = pack(trim_offload(summary(best->plan)).levers)) return run;
+        if (std::optional<RunPlan> run = pack(trim_offload(best->plan).levers)) return run;
       }
       if (std::optional<RunPlan> run = pack(best->plan.levers)) return run;
       if (!advance(*best)) families.erase(best);
@@ -200,7 +200,7 @@ class Search {
   std::optional<RunPlan> pack(const Levers& levers) {
     RunPlan run = plan_run(request_, levers, backend_);
     if (run.fits()) return run;
-    least_complete_ = summary(run);
+    least_complete_ = std::move(run);  // its summary
     return std::nullopt;
   }
 
@@ -211,7 +211,7 @@ class Search {
     ++family.steps;
     while (family.position + 1 < family.count) {
       family.position = family.steps < kSteps ? family.position + 1 : family.count - 1;
-      RunPlan run = estimate(family.levers(family.position));
+      PlanSummary run = estimate(family.levers(family.position));
       if (!run.fits()) continue;
       family.plan = std::move(run);
       return true;
@@ -248,42 +248,18 @@ class Search {
     return {UpdateMode::kAfterBackward, UpdateMode::kTwoPasses};
   }
 
-  RunPlan estimate(const Levers& levers) {
+  PlanSummary estimate(const Levers& levers) {
     // Without offloads, the number of recomputed values identifies the plan (they follow the ranking).
     const std::tuple key(levers.micro_batch_size, levers.update, levers.recompute.size());
     if (levers.offload.empty()) {
-      if (const auto known = estimates_.find(key); known != estimates_.end()) return summary(known->second);
+      if (const auto known = estimates_.find(key); known != estimates_.end()) return known->second;
     }
-    RunPlan run = plan_run(request_, levers, backend_, PlanDepth::kEstimate);
-    if (!least_of_host_ || run.host_peak_bytes < least_of_host_->host_peak_bytes) least_of_host_ = summary(run);
+    PlanSummary run = plan_run(request_, levers, backend_, PlanDepth::kEstimate);
+    if (!least_of_host_ || run.host_peak_bytes < least_of_host_->host_peak_bytes) least_of_host_ = run;
     const bool is_smaller = !smallest_ || run.predicted_peak_bytes < smallest_->predicted_peak_bytes;
-    if (run.fits_host() && is_smaller) smallest_ = summary(run);
-    if (levers.offload.empty()) estimates_.emplace(key, summary(run));
-    return summary(run);
-  }
-  // Drops the programs, whose kernels would be counted in the next plan's memory.
-  static RunPlan summary(const RunPlan& run) {
-    RunPlan copy;
-    copy.levers = run.levers;
-    copy.optimizer = run.optimizer;
-    copy.precision = run.precision;
-    copy.parameters = run.parameters;
-    copy.trained_parameters = run.trained_parameters;
-    copy.trained_parts = run.trained_parts;
-    copy.accumulation_steps = run.accumulation_steps;
-    copy.arena_bytes = run.arena_bytes;
-    copy.predicted_peak_bytes = run.predicted_peak_bytes;
-    copy.budget_bytes = run.budget_bytes;
-    copy.host_peak_bytes = run.host_peak_bytes;
-    copy.host_budget_bytes = run.host_budget_bytes;
-    copy.host_items = run.host_items;
-    copy.seconds_per_update = run.seconds_per_update;
-    copy.seconds_to_save = run.seconds_to_save;
-    copy.items = run.items;
-    copy.offload = run.offload;
-    copy.offload_target = run.offload_target;
-    copy.offload_directory = run.offload_directory;
-    return copy;
+    if (run.fits_host() && is_smaller) smallest_ = run;
+    if (levers.offload.empty()) estimates_.emplace(key, run);
+    return run;
   }
 
   // Uses as much recomputation as the user pinned.
@@ -310,7 +286,7 @@ class Search {
   }
 
   // The last offload may be large enough to make the first ones unnecessary.
-  RunPlan trim_offload(RunPlan best) {
+  PlanSummary trim_offload(PlanSummary best) {
     const std::vector<Offloading> all = best.levers.offload;
     const auto without = [&](std::size_t first) {
       Levers levers = best.levers;
@@ -320,7 +296,7 @@ class Search {
     std::size_t low = 0, high = all.size() - 1;  // it fits without the first `low`
     while (low < high) {
       const std::size_t middle = low + (high - low + 1) / 2;
-      RunPlan run = without(middle);
+      PlanSummary run = without(middle);
       if (run.fits() && run.seconds_per_update <= best.seconds_per_update) {
         best = std::move(run);
         low = middle;
@@ -406,10 +382,10 @@ class Search {
 
   const FitRequest& request_;
   Backend& backend_;
-  std::map<std::tuple<std::int64_t, UpdateMode, std::size_t>, RunPlan> estimates_;
+  std::map<std::tuple<std::int64_t, UpdateMode, std::size_t>, PlanSummary> estimates_;
   std::map<std::int64_t, std::vector<Recomputation>> rankings_;
   std::map<std::int64_t, std::vector<Offloading>> offload_rankings_;
-  std::optional<RunPlan> smallest_, least_of_host_, least_complete_;
+  std::optional<PlanSummary> smallest_, least_of_host_, least_complete_;
 };
 
 }  // namespace
@@ -420,11 +396,11 @@ std::optional<RunPlan> try_fit(const FitRequest& request, Backend& backend) {
   return Search(request, backend).try_run();
 }
 
-std::optional<RunPlan> choose_plan(const FitRequest& request, Backend& backend) {
+std::optional<PlanSummary> choose_plan(const FitRequest& request, Backend& backend) {
   return Search(request, backend).choose();
 }
 
-RunPlan smallest_plan(const FitRequest& request, Backend& backend) {
+PlanSummary smallest_plan(const FitRequest& request, Backend& backend) {
   FitRequest trial = request;
   trial.budget_bytes = 1;  // nothing fits, so every lever is used
   Search search(trial, backend);
@@ -432,18 +408,18 @@ RunPlan smallest_plan(const FitRequest& request, Backend& backend) {
   return search.take_smallest();
 }
 
-std::vector<RunPlan> sweep_budgets(const FitRequest& request, int points, Backend& backend) {
+std::vector<PlanSummary> sweep_budgets(const FitRequest& request, int points, Backend& backend) {
   check(points >= 2, "a sweep has two ends");
   FitRequest trial = request;
   trial.budget_bytes = 0;
-  std::optional<RunPlan> fastest = Search(trial, backend).choose();
+  std::optional<PlanSummary> fastest = Search(trial, backend).choose();
   const std::size_t low = smallest_plan(request, backend).predicted_peak_bytes + kVariationBytes;
   const std::size_t high = std::max(low, fastest->predicted_peak_bytes + kVariationBytes);
-  std::vector<RunPlan> plans;
+  std::vector<PlanSummary> plans;
   for (int i = 0; i < points; ++i) {
     const auto step = static_cast<std::size_t>(i), steps = static_cast<std::size_t>(points - 1);
     trial.budget_bytes = round_up(low + (high - low) * step / steps, kMiB);
-    if (std::optional<RunPlan> plan = Search(trial, backend).choose()) plans.push_back(std::move(*plan));
+    if (std::optional<PlanSummary> plan = Search(trial, backend).choose()) plans.push_back(std::move(*plan));
   }
   if (plans.empty()) {  // the process has outgrown every budget meanwhile; the first plan is still valid
     fastest->budget_bytes = round_up(fastest->predicted_peak_bytes, kMiB);

@@ -1,8 +1,7 @@
 // Cost: estimates how long a graph takes, from the work of its nodes and this machine's speed for each op.
 //
-// An op's work is counted in the unit that its kernel's time grows with: multiply-adds for matrix products and
-// attention, elements read and written for everything else. Speeds are seconds per unit, measured (fit/calibration.h),
-// never guessed.
+// An op's row says how its work is counted, in the unit that its kernel's time grows with (graph/op_work.h). Speeds are
+// seconds per unit, measured (fit/calibration.h), never guessed.
 #pragma once
 
 #include <array>
@@ -12,9 +11,6 @@
 #include "graph/graph.h"
 
 namespace plimsoll {
-
-// The work of a node whose rows are all real; attention assumes that the rows are spread evenly over the samples.
-double work_of(const Graph& graph, const Node& node);
 
 // Speeds are kept by op, and by form if the forms of an op differ: AdamW with 8-bit moments has its own speeds, and so
 // has every op on halves.
@@ -28,9 +24,7 @@ struct OpSpeeds {
   // The speeds of the offload directory, measured there (base/offload_file.h) and not stored.
   double offload_read_seconds_per_byte = 0, offload_write_seconds_per_byte = 0;
 
-  double seconds(const Graph& graph, const Node& node) const {
-    return seconds_per_unit[speed_index(graph, node)] * work_of(graph, node);
-  }
+  double seconds(const Graph& graph, const Node& node) const;
 };
 
 // The time of the transfer that a fetch_begin or store_begin starts, by itself.

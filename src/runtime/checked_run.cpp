@@ -8,6 +8,7 @@
 #include <limits>
 #include <set>
 
+#include "graph/op_facts.h"
 #include "tensor/half.h"
 
 namespace plimsoll {
@@ -78,39 +79,9 @@ CheckedRun::CheckedRun(const Program& program)
       rows_(program.graph().values().size(), kAllRows),
       checked_(program.graph().values().size(), false) {}
 
-// Returns how many leading rows of an output a kernel promises (graph/op.h).
 std::int64_t CheckedRun::rows_of(const Node& node, std::size_t output) const {
-  const auto count_of = [this](ValueId value) { return std::int64_t{program_.tensor(value).get<std::int32_t>()}; };
-  switch (node.op) {
-    case Op::kEmbeddingRowGrad:
-    case Op::kMergeRowGrads:
-      return output == 2 ? count_of(node.outputs[1]) : kAllRows;
-    case Op::kLinearWeightGrad:
-    case Op::kBiasGrad:
-    case Op::kEmbeddingGrad:
-    case Op::kSpatialEmbeddingGrad:
-      return kAllRows;
-    default:
-      break;
-  }
-  if (node.row_count == kNoValue || node.phase == Phase::kUpdate) return kAllRows;
-  const std::int64_t rows = count_of(node.row_count);
-  switch (node.op) {
-    case Op::kCrossEntropy:
-    case Op::kElementLoss:
-    case Op::kSpanCrossEntropy:
-      return output == 1 ? rows : kAllRows;
-    case Op::kLayerNormGrad:
-      return output == 0 ? rows : kAllRows;
-    case Op::kAttentionGrad:
-      return output < 3 ? rows : kAllRows;
-    case Op::kVisualEmbeddingGrad: {
-      const std::int64_t patches = std::get<VisualAttributes>(node.attributes).patches;
-      return output == 0 ? rows / (patches + 1) * patches : kAllRows;
-    }
-    default:
-      return rows;
-  }
+  const auto read = [this](ValueId value) { return std::int64_t{program_.tensor(value).get<std::int32_t>()}; };
+  return defined_rows(node, output, read).value_or(kAllRows);
 }
 
 std::int64_t CheckedRun::first_non_finite(ValueId value) const {
@@ -174,40 +145,24 @@ StepFault CheckedRun::fault_at(const Node& node, ValueId value, std::int64_t ele
   return found;
 }
 
-// Checks the integer inputs with which a forward node reads rows of a table: pairs (indices, table), real rows only.
+// Checks the integer inputs with which a node reads rows of a table; real rows only.
 std::optional<StepFault> CheckedRun::index_fault(const Node& node) const {
-  const Graph& graph = program_.graph();
-  const auto first_outside = [&](ValueId indices, std::int64_t low, std::int64_t rows, std::int64_t real,
-                                 std::int64_t ignored) -> std::optional<StepFault> {
-    const HostCopy copy(program_.tensor(indices));
-    const std::int64_t count = elements_of(copy.view(), real);
-    for (std::int64_t i = 0; i < count; ++i) {
-      const std::int32_t index = copy.view().data<std::int32_t>()[i];
-      if ((index >= low && index < rows) || index == ignored) continue;
-      StepFault fault = fault_at(node, indices, i, StepFault::Kind::kIndex);
-      fault.value = index;
-      fault.table_rows = rows;
-      return fault;
-    }
-    return std::nullopt;
-  };
-  constexpr std::int64_t kNone = 0, kIgnored = -100;  // allowed in every table; graph/op.h
+  const auto range_of = op_facts(node.op).indices;
+  if (range_of == nullptr) return std::nullopt;
+  const IndexRange range = range_of(program_.graph(), node);
   const std::int64_t real = node.row_count == kNoValue ? kAllRows : program_.tensor(node.row_count).get<std::int32_t>();
-  const auto rows_of_input = [&](std::size_t input) { return graph.type(node.inputs[input]).shape[0]; };
-  switch (node.op) {
-    case Op::kEmbedding:
-      return first_outside(node.inputs[1], 0, rows_of_input(0), real, kNone);
-    case Op::kSpatialEmbedding:
-      return first_outside(node.inputs[4], 0, std::min(rows_of_input(0), rows_of_input(1)), real, kNone);
-    case Op::kPackRows:
-      return first_outside(node.inputs[2], -rows_of_input(1), rows_of_input(0), real, kNone);
-    case Op::kGatherRows:
-      return first_outside(node.inputs[1], std::numeric_limits<std::int32_t>::min(), rows_of_input(0), real, kNone);
-    case Op::kCrossEntropy:
-      return first_outside(node.inputs[1], 0, graph.type(node.inputs[0]).shape[1], real, kIgnored);
-    default:
-      return std::nullopt;
+  const ValueId indices = node.inputs[range.input];
+  const HostCopy copy(program_.tensor(indices));
+  const std::int64_t count = elements_of(copy.view(), real);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int32_t index = copy.view().data<std::int32_t>()[i];
+    if ((index >= range.low && index < range.end) || index == range.ignored) continue;
+    StepFault fault = fault_at(node, indices, i, StepFault::Kind::kIndex);
+    fault.value = index;
+    fault.table_rows = range.end;
+    return fault;
   }
+  return std::nullopt;
 }
 
 // A transfer that has begun would otherwise continue beside whatever runs next.

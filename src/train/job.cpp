@@ -490,14 +490,14 @@ KnownChoices known_choices(const std::optional<std::filesystem::path>& resume, c
   return {.recorded = read_trainer_state(*resume).choices, .recorded_in = resume->string(), .cache = cache};
 }
 
-nlohmann::json plan_json(const RunPlan& plan) {
+nlohmann::json plan_json(const PlanSummary& plan, std::span<const PlannedProgram> planned) {
   const auto listed = [](const std::vector<MemoryItem>& items) {
     nlohmann::json list = nlohmann::json::array();
     for (const MemoryItem& item : items) list.push_back({{"name", item.name}, {"bytes", item.bytes}});
     return list;
   };
   nlohmann::json programs = nlohmann::json::array();
-  for (const PlannedProgram& program : plan.programs) {
+  for (const PlannedProgram& program : planned) {
     programs.push_back({{"kind", program_kind_name(program.kind)},
                         {"samples", program.capacity.samples},
                         {"text_rows", program.capacity.text_rows},

@@ -8,6 +8,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "backend/backend.h"
@@ -153,7 +154,7 @@ FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, c
 // What a run takes over: of the checkpoint that it goes on from, and of the machine's file in `cache`.
 KnownChoices known_choices(const std::optional<std::filesystem::path>& resume, const std::filesystem::path& cache);
 
-// plan.json, and the same items for people.
-nlohmann::json plan_json(const RunPlan& plan);
+// plan.json. A plan that cannot run has no programs.
+nlohmann::json plan_json(const PlanSummary& plan, std::span<const PlannedProgram> planned = {});
 
 }  // namespace plimsoll

@@ -8,54 +8,32 @@
 //
 // A page that cannot be read any more is left out of its update and of all later ones: the update begins anew without
 // it, so that what a run does depends on the pages that it left out and on nothing else.
+//
+// The parts: Updates runs an update and says what came of it (UpdateResult). RunSchedule says what follows it, RunLog
+// writes it down, RunSaver saves. UpdateFaults and BadPages decide whether the run survives what went wrong. resume.h
+// says what a run takes from a checkpoint.
 #pragma once
 
-#include <memory>
+#include <filesystem>
 #include <optional>
+#include <vector>
 
 #include "base/interrupt.h"
-#include "data/loader.h"
 #include "data/sampler.h"
 #include "fit/session.h"
-#include "train/batch_binding.h"
-#include "train/checkpoint.h"
-#include "train/disk_need.h"
-#include "train/evaluation.h"
-#include "train/growth_watch.h"
-#include "train/metrics_log.h"
+#include "train/bad_pages.h"
+#include "train/fault_record.h"
+#include "train/observer.h"
 #include "train/options.h"
-#include "train/step_record.h"
+#include "train/run_log.h"
+#include "train/run_memory.h"
+#include "train/run_saver.h"
+#include "train/run_schedule.h"
+#include "train/throughput.h"
+#include "train/update_faults.h"
+#include "train/updates.h"
 
 namespace plimsoll {
-
-struct StepReport {
-  std::int64_t step = 0, total_steps = 0;  // updates done
-  double epoch = 0;
-  double loss = 0;           // mean over labelled tokens of the update
-  double mean_loss = 0;      // of the updates since the last line of metrics.jsonl: what its next one says
-  double learning_rate = 0;  // that the update used
-  double gradient_norm = 0;  // before clipping
-  double pages_per_second = 0;
-  double data_wait = 0;  // share of the updates' time in which they waited for the loader
-  double seconds_left = 0;
-  std::size_t resident_bytes = 0;
-  std::size_t budget_bytes = 0;  // of resident memory
-  bool on_device = false;        // which has memory beside the resident
-  double loss_scale = 1;         // of --fp16
-  std::int64_t skipped_updates = 0;
-};
-
-// What a run tells while it goes. Called on the training thread; the step report without allocating.
-class TrainObserver {
- public:
-  TrainObserver() = default;
-  TrainObserver(const TrainObserver&) = delete;
-  TrainObserver& operator=(const TrainObserver&) = delete;
-  virtual ~TrainObserver() = default;
-  virtual void on_step(const StepReport&) {}
-  virtual void on_evaluation(const StepReport&, const Evaluation&) {}
-  virtual void on_checkpoint(const std::filesystem::path&) {}
-};
 
 struct TrainData {
   const Dataset* train = nullptr;
@@ -67,8 +45,8 @@ struct TrainSummary {
   std::int64_t steps_here = 0;  // of this process
   std::int64_t pages_here = 0;
   double seconds = 0;
-  double data_wait = 0;               // as in StepReport
-  std::optional<double> device_busy;  // share of the updates' time in which a device of its own worked on them
+  double data_wait = 0;                    // as in StepReport
+  std::optional<double> device_busy;       // share of the updates' time in which a device of its own worked on them
   std::optional<double> last_loss;         // of the last update that was made; nothing where none was
   std::int64_t skipped_updates = 0;        // over the whole run
   std::vector<SkippedPage> skipped_pages;  // the same
@@ -76,9 +54,6 @@ struct TrainSummary {
   std::optional<double> best_metric;
   std::int64_t best_step = 0;
 };
-
-// Updates of a run over this many updates an epoch.
-std::int64_t total_steps(const TrainOptions& options, std::int64_t updates_per_epoch);
 
 class Trainer {
  public:
@@ -94,53 +69,31 @@ class Trainer {
   TrainSummary run(const std::optional<std::filesystem::path>& resume, Interrupt& interrupt);
 
  private:
-  enum class UpdateEnd : std::uint8_t { kWhole, kDropped, kWithoutPages };
-
-  void begin_afresh();
-  void begin_from(const std::filesystem::path& checkpoint);
-  void open_logs(bool resumed);
-  void restart_loader();
-  UpdateEnd run_update(const Interrupt& interrupt, double& loss);
-  std::string pages_of(const Batch& batch) const;
-  StepScalars scalars(const Batch& batch) const;
-  const Program& bind(const Batch& batch);
-  // While a device computes: gives it the next batch, if that is there and for the same program.
-  void copy_ahead(ProgramKind kind);
-  // trainer_faults.cpp: an update that went wrong. Runs it again and records it; its directory.
-  std::filesystem::path record_fault(double loss, StepRecord& record);
-  std::filesystem::path write_record(StepRecord& record, double loss);
-  // Throws, or leaves the update out.
-  void after_fault(double loss);
-  // An update that was given up before it changed a parameter.
-  void drop_update();
-  // An update whose pages are all left out.
-  void pass_over_update();
+  void begin(const std::optional<std::filesystem::path>& resume);
+  void update(const Interrupt& interrupt);
+  void evaluate_now(const Interrupt& interrupt);
   // Saves; then throws InterruptedError, or returns where the run is to go on.
   void obey(Interrupt& interrupt);
-  // Leaves a page out from now on, or saves and throws.
-  void skip_page(const BadPageError& error, bool evaluation);
-  PredictControl evaluation_control(const Interrupt& interrupt);
+  void finish(Interrupt& interrupt);
+
+  // What the update that comes next is given beside its batches.
+  StepScalars scalars() const;
   // Updates that have changed the parameters: what schedule and bias correction go by.
   std::int64_t real_updates() const { return state_.step - state_.scaler.skipped; }
-  // After a whole update: skipped or not.
-  void update_scale(const Batch& batch);
-  void after_update(double loss);
-  void log_order(const Batch& batch, bool first, bool last);
-  void evaluate_now(TrainSummary& summary, const Interrupt& interrupt);
-  // The model that was saved, where that is not the last one.
-  void evaluate_best(TrainSummary& summary, Interrupt& interrupt);
-  void save(bool force);
+  // After a whole update. Returns false if its gradients overflowed: it changed nothing.
+  bool rescale(const UpdateResult& result);
+  // Counts the update as skipped, or saves where that helps, and throws.
+  void skip_or_end(const UpdateResult& result);
+  void count_skipped();
+  // Leaves a page out from now on, or saves and throws.
+  void leave_out_or_end(const BadPageError& error, bool evaluation);
+  // Reports and logs the update; decides what is due.
+  void after_update(const UpdateResult& result, bool changed);
+  void note_best(const Evaluation& evaluation);
+  PredictControl evaluation_control(const Interrupt& interrupt);
+  // Of the model that was saved, where that is not the last one.
+  void evaluate_best(Interrupt& interrupt);
   StepReport report(double loss) const;
-  double data_wait() const { return step_seconds_ > 0 ? wait_seconds_ / step_seconds_ : 0; }
-  std::optional<double> device_busy() const;
-  bool updates_now(std::int64_t every) const { return every > 0 && state_.step % every == 0; }
-  // False where it was dropped.
-  bool run_program(const Program& program, ProgramKind kind, const Interrupt& interrupt);
-  [[noreturn]] void throw_unfinished(const EnvironmentError& error) const;
-  [[noreturn]] void throw_unwritten(const std::string& what, const EnvironmentError& error) const;
-  WrittenBytes written_bytes() const;
-  std::string continue_remedy() const;  // from the last good checkpoint; behind other words
-  StateAccess states() const;
 
   const Session& session_;
   const ModelBundle& bundle_;
@@ -151,33 +104,17 @@ class Trainer {
   Sampler sampler_;
   TrainerState state_;
   GradScaler scaler_;
-  std::shared_ptr<const WeightsFile> resumed_;  // the whole model that the run was resumed from
-  ParameterSource original_;                    // of what is frozen
-  std::vector<std::string> state_names_;        // of the optimizer
-  std::unique_ptr<BatchSequence> sequence_;
-  std::unique_ptr<Loader> loader_;
-  std::vector<std::optional<BatchBinding>> bindings_;  // by ProgramKind
-  bool loader_is_stale_ = false;                       // it stands within an update that begins anew
-  const Batch* copied_ = nullptr;                      // lies in its program's inputs already
-  std::unique_ptr<JsonLinesLog> metrics_, order_;
-  std::string order_line_;
-  std::int64_t saved_step_ = -1;
-  double gradient_norm_ = 0;
-  bool skipped_ = false;            // the last update
-  bool faulty_ = false;             // loss or gradients of the update are not finite, or `fault_` was seen
-  std::optional<StepFault> fault_;  // seen by --detect-anomaly
-  std::vector<std::optional<CheckedRun>> checked_;  // by ProgramKind, for --detect-anomaly
-  bool recorded_ = false;                           // the run's first faulty update
-  std::int64_t skipped_in_a_row_ = 0;
-  GrowthWatch growth_;
-  MemoryGroups groups_;
-  double growth_seconds_ = 0;   // when memory was last looked at
-  int bad_pages_in_a_row_ = 0;  // without a whole update or evaluation between them
-  std::int64_t pages_ = 0;
-  std::int64_t pages_before_ = 0;  // the update that is under way
-  double wait_seconds_before_ = 0;
-  double step_seconds_ = 0;  // spent in updates, evaluation and saving left out
-  double wait_seconds_ = 0;  // of these, waiting for the loader
+  RunSchedule schedule_;
+  RunMemory memory_;
+  RunSaver saver_;
+  Updates updates_;
+  FaultRecorder recorder_;
+  UpdateFaults faults_;
+  BadPages bad_pages_;
+  std::optional<RunLog> log_;  // once the run has begun
+  Throughput throughput_;
+  double gradient_norm_ = 0;  // of the last update
+  TrainSummary summary_;
 };
 
 }  // namespace plimsoll

@@ -3,6 +3,7 @@
 #include <map>
 #include <vector>
 
+#include "graph/op_facts.h"
 #include "transform/rewriter.h"
 
 namespace plimsoll {
@@ -67,22 +68,7 @@ class Recomputer {
 
 }  // namespace
 
-bool is_cheap(const Graph&, const Node& node, std::size_t output) {
-  switch (node.op) {
-    case Op::kGelu:
-    case Op::kDropout:
-    case Op::kCast:
-    case Op::kLayerNormAffine:
-    case Op::kGatherRows:
-    case Op::kSplitHeads:
-    case Op::kPatchify:
-      return true;
-    case Op::kLayerNorm:
-      return output == 0;
-    default:
-      return false;
-  }
-}
+bool is_cheap(const Graph&, const Node& node, std::size_t output) { return output < op_facts(node.op).cheap_outputs; }
 
 Graph recompute(const Graph& graph, const RecomputePolicy& policy) { return Recomputer(graph, policy).run(); }
 

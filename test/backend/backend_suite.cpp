@@ -5,6 +5,7 @@
 
 #include "backend/compare.h"
 #include "backend/reference/reference_backend.h"
+#include "graph/op_facts.h"
 
 namespace plimsoll::test {
 
@@ -63,31 +64,14 @@ std::vector<SuiteParameter> suite_of(std::string backend, std::function<std::uni
 }
 
 std::span<const Op> ops_with_halves() {
-  static constexpr Op kOps[] = {Op::kAdd,
-                                Op::kLinear,
-                                Op::kLinearAdd,
-                                Op::kScale,
-                                Op::kLayerNorm,
-                                Op::kLayerNormAffine,
-                                Op::kDropout,
-                                Op::kPackRows,
-                                Op::kGatherRows,
-                                Op::kConcatHeads,
-                                Op::kSplitHeads,
-                                Op::kAttention,
-                                Op::kGelu,
-                                Op::kTanh,
-                                Op::kRelu,
-                                Op::kCast,
-                                Op::kLinearInputGrad,
-                                Op::kLinearWeightGrad,
-                                Op::kBiasGrad,
-                                Op::kLayerNormGrad,
-                                Op::kAttentionGrad,
-                                Op::kReluGrad,
-                                Op::kGeluGrad,
-                                Op::kTanhGrad};
-  return kOps;
+  static const std::vector<Op> ops = [] {
+    std::vector<Op> found;
+    for (std::size_t i = 0; i < kOpCount; ++i) {
+      if (op_facts(static_cast<Op>(i)).takes_halves) found.push_back(static_cast<Op>(i));
+    }
+    return found;
+  }();
+  return ops;
 }
 
 std::string suite_test_name(const testing::TestParamInfo<SuiteParameter>& info) {

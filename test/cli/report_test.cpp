@@ -68,7 +68,7 @@ struct Wide {
          .freed_bytes = -static_cast<std::int64_t>(1023 * kGiB),
          .extra_seconds = 100000,
          .alternative = "all 1048576 at once, nothing recomputed"});
-    RunPlan other;
+    PlanSummary other;
     other.levers = run.levers;
     other.budget_bytes = other.predicted_peak_bytes = 1023 * kMiB;
     other.seconds_per_update = 2 * run.seconds_per_update;
@@ -80,7 +80,8 @@ TEST(Reports, FitEightyColumns) {
   const Wide wide;
   expect_eighty_columns(plan_table(wide.run));
   expect_eighty_columns(explain_text(wide.request, wide.run, wide.explanation));
-  expect_eighty_columns(sweep_table({&wide.run, 1}, 8) + "\n");
+  const PlanSummary& summary = wide.run;
+  expect_eighty_columns(sweep_table({&summary, 1}, 8) + "\n");
 }
 
 TEST(Reports, NumbersAreExactAndReadable) {

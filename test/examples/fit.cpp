@@ -19,7 +19,7 @@ void of_explanation(const FitRequest& request, Backend& backend) {
 #include "fit/explanation.h.inc"
 }
 
-void of_remedies(const FitRequest& request, const RunPlan& smallest, Backend& backend) {
+void of_remedies(const FitRequest& request, const PlanSummary& smallest, Backend& backend) {
 #include "fit/remedies.h.inc"
 }
 

@@ -11,13 +11,17 @@
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "base/process.h"
+#include "examples/use.h"
 #include "train/adapter_config.h"
 #include "train/batch_binding.h"
 #include "train/grad_scaler.h"
 #include "train/growth_watch.h"
 #include "train/model_bundle.h"
 #include "train/model_place.h"
+#include "train/run_schedule.h"
+#include "train/throughput.h"
 #include "train/trainer.h"
+#include "train/updates.h"
 
 namespace plimsoll::examples {
 
@@ -37,6 +41,23 @@ void of_growth_watch(std::size_t budget, std::int64_t step, double seconds, cons
 
 void of_model_place(const ModelBundle& bundle, const ParameterSource& original, const ParameterMemory& memory) {
 #include "train/model_place.h.inc"
+}
+
+void of_run_schedule(const TrainOptions& options, std::int64_t updates_per_epoch, std::int64_t step) {
+#include "train/run_schedule.h.inc"
+  use(is_due);
+}
+
+void of_throughput() {
+#include "train/throughput.h.inc"
+  use(rate);
+}
+
+void of_updates(const Session& session, const ModelBundle& bundle, const Dataset& pages, const Sampler& sampler,
+                const TrainOptions& options, const LoaderOptions& loader, std::int64_t total_steps, std::int64_t step,
+                const StepScalars& scalars, const Interrupt& interrupt) {
+#include "train/updates.h.inc"
+  use(result);
 }
 
 void of_trainer(const Session& session, const ModelBundle& bundle, const Dataset& pages, const Dataset& held_out,

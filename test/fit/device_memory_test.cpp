@@ -57,7 +57,7 @@ TEST(DeviceMemoryPlan, TellsTheHostsPartBesideIt) {
   EXPECT_GT(run.host_peak_bytes, 2 * kLoaderBytesPerSample);
   EXPECT_EQ(run.host_budget_bytes, 7 * kGiB);
   EXPECT_EQ(run.resident_budget_bytes(), 7 * kGiB);
-  const std::optional<RunPlan> chosen = choose_plan(request, backend);
+  const std::optional<PlanSummary> chosen = choose_plan(request, backend);
   ASSERT_TRUE(chosen);
   EXPECT_GT(chosen->host_peak_bytes, 0U);
   EXPECT_EQ(chosen->host_budget_bytes, 7 * kGiB);

@@ -104,7 +104,7 @@ TEST(Sweep, MoreMemoryIsNeverSlower) {
   if (!kResidentSetIsSteady) GTEST_SKIP() << "a sanitizer's resident set is not the program's";
   ReferenceBackend backend;
   const FitRequest request = long_request(4);
-  const std::vector<RunPlan> plans = sweep_budgets(request, 6, backend);
+  const std::vector<PlanSummary> plans = sweep_budgets(request, 6, backend);
   ASSERT_EQ(plans.size(), 6U);
   for (std::size_t i = 0; i < plans.size(); ++i) {
     EXPECT_TRUE(plans[i].fits());

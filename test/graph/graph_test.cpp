@@ -6,6 +6,7 @@
 
 #include "graph/box_size.h"
 #include "graph/build.h"
+#include "graph/op_facts.h"
 #include "graph/relative_bucket.h"
 
 namespace plimsoll {
@@ -73,6 +74,21 @@ TEST(Op, NamesAreDistinctAndComplete) {
   EXPECT_EQ(op_name(Op::kLayerNorm), "layer_norm");
   EXPECT_EQ(op_name(Op::kTanhGrad), "tanh_grad");
   EXPECT_EQ(op_name(Op::kAdamWRows), "adamw_rows");
+}
+
+TEST(OpFacts, EachOpIsPricedLikeOneThatIsPricedLikeItself) {
+  for (std::size_t i = 0; i < kOpCount; ++i) {
+    const Op like = op_facts(static_cast<Op>(i)).priced_like;
+    EXPECT_EQ(op_facts(like).priced_like, like) << op_name(static_cast<Op>(i));
+  }
+}
+
+TEST(OpFacts, AnAliasOfAnAbsentInputIsAbsent) {
+  EXPECT_TRUE(op_aliases(Op::kLinearWeightGrad, 2).empty());
+  ASSERT_EQ(op_aliases(Op::kLinearWeightGrad, 4).size(), 1U);
+  EXPECT_EQ(op_aliases(Op::kLinearWeightGrad, 4)[0].input, 2U);
+  EXPECT_EQ(op_aliases(Op::kMergeRowGrads, 7).size(), 3U);  // the sum's ids, count and rows
+  EXPECT_EQ(op_aliases(Op::kAdamW, 8).size(), 4U);          // a split parameter and two moments
 }
 
 TEST(RelativeBucket, EdgesByHand) {

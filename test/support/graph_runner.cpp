@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "base/bytes.h"
+#include "graph/op_facts.h"
 
 namespace plimsoll::test {
 namespace {
@@ -160,38 +161,8 @@ std::vector<std::byte> GraphRunner::promised_bytes(ValueId value) const {
 }
 
 std::int64_t GraphRunner::promised_rows(const Node& node, std::size_t output) const {
-  const Shape& shape = graph_.type(node.outputs[output]).shape;
-  const std::int64_t capacity = shape.rank() == 0 ? 1 : shape[0];
-  switch (node.op) {
-    case Op::kEmbeddingRowGrad:
-    case Op::kMergeRowGrads:
-      return output == 1 ? capacity : read_count(node.outputs[1]);
-    case Op::kCrossEntropy:
-    case Op::kElementLoss:
-    case Op::kSpanCrossEntropy:
-      if (output == 0) return capacity;
-      break;
-    case Op::kLayerNormGrad:
-      if (output > 0) return capacity;
-      break;
-    case Op::kAttentionGrad:
-      if (output > 2) return capacity;
-      break;
-    case Op::kVisualEmbeddingGrad: {
-      if (output > 0 || node.row_count == kNoValue) return capacity;
-      const std::int64_t patches = std::get<VisualAttributes>(node.attributes).patches;
-      return read_count(node.row_count) / (patches + 1) * patches;
-    }
-    case Op::kEmbeddingGrad:
-    case Op::kSpatialEmbeddingGrad:
-    case Op::kLinearWeightGrad:
-    case Op::kBiasGrad:
-    case Op::kSumSquares:
-      return capacity;
-    default:
-      break;
-  }
-  return node.row_count == kNoValue ? capacity : read_count(node.row_count);
+  const auto read = [this](ValueId value) { return std::int64_t{read_count(value)}; };
+  return defined_rows(node, output, read).value_or(rows_of(graph_.type(node.outputs[output])));
 }
 
 const std::vector<double>& GraphRunner::made(ValueId value) const {

@@ -20,6 +20,8 @@
 #include "backend/transfers.h"
 #include "base/bytes.h"
 #include "base/process.h"
+#include "graph/op_facts.h"
+#include "graph/op_table.h"
 #include "graph/update_form.h"
 #include "hwy/targets.h"
 
@@ -28,147 +30,64 @@ namespace plimsoll {
 namespace {
 
 using Factory = std::unique_ptr<Kernel> (*)(const Graph&, const Node&);
+constexpr OpTable<Factory> kFactories = {
+    {Op::kEmbedding, make_embedding},
+    {Op::kSpatialEmbedding, make_spatial_embedding},
+    {Op::kPatchify, make_patchify},
+    {Op::kVisualEmbedding, make_visual_embedding},
+    {Op::kAdd, make_add},
+    {Op::kScale, make_scale},
+    {Op::kLayerNorm, make_layer_norm},
+    {Op::kLayerNormAffine, make_layer_norm_affine},
+    {Op::kDropout, make_dropout},
+    {Op::kPackRows, make_pack_rows},
+    {Op::kGatherRows, make_gather_rows},
+    {Op::kConcatHeads, make_concat_heads},
+    {Op::kSplitHeads, make_split_heads},
+    {Op::kPairScores, make_pair_scores},
+    {Op::kAttention, make_attention},
+    {Op::kGelu, make_gelu},
+    {Op::kTanh, make_tanh},
+    {Op::kRelu, make_relu},
+    {Op::kCast, make_cast},
+    {Op::kCrossEntropy, make_cross_entropy},
+    {Op::kElementLoss, make_element_loss},
+    {Op::kSpanCrossEntropy, make_span_cross_entropy},
+    {Op::kEmbeddingGrad, make_embedding_grad},
+    {Op::kEmbeddingRowGrad, make_embedding_row_grad},
+    {Op::kSpatialEmbeddingGrad, make_spatial_embedding_grad},
+    {Op::kVisualEmbeddingGrad, make_visual_embedding_grad},
+    {Op::kBiasGrad, make_bias_grad},
+    {Op::kLayerNormGrad, make_layer_norm_grad},
+    {Op::kAttentionGrad, make_attention_grad},
+    {Op::kPairScoresGrad, make_pair_scores_grad},
+    {Op::kReluGrad, make_relu_grad},
+    {Op::kGeluGrad, make_gelu_grad},
+    {Op::kTanhGrad, make_tanh_grad},
+    {Op::kAccumulate, make_accumulate},
+    {Op::kMergeRowGrads, make_merge_row_grads},
+    {Op::kSumSquares, make_sum_squares},
+    {Op::kGradientNorm, make_gradient_norm},
+    {Op::kAdamW, make_adamw},
+    {Op::kAdamWRows, make_adamw},
+    {Op::kAdafactor, make_adafactor},
+    {Op::kAdafactorRows, make_adafactor},
+};
 
-// Returns nullptr if this backend has no such kernel.
-Factory factory_of(Op op) {
-  switch (op) {
-    case Op::kEmbedding:
-      return make_embedding;
-    case Op::kSpatialEmbedding:
-      return make_spatial_embedding;
-    case Op::kPatchify:
-      return make_patchify;
-    case Op::kVisualEmbedding:
-      return make_visual_embedding;
-    case Op::kAdd:
-      return make_add;
-    case Op::kScale:
-      return make_scale;
-    case Op::kLayerNorm:
-      return make_layer_norm;
-    case Op::kLayerNormAffine:
-      return make_layer_norm_affine;
-    case Op::kDropout:
-      return make_dropout;
-    case Op::kPackRows:
-      return make_pack_rows;
-    case Op::kGatherRows:
-      return make_gather_rows;
-    case Op::kConcatHeads:
-      return make_concat_heads;
-    case Op::kSplitHeads:
-      return make_split_heads;
-    case Op::kPairScores:
-      return make_pair_scores;
-    case Op::kAttention:
-      return make_attention;
-    case Op::kGelu:
-      return make_gelu;
-    case Op::kTanh:
-      return make_tanh;
-    case Op::kRelu:
-      return make_relu;
-    case Op::kCast:
-      return make_cast;
-    case Op::kCrossEntropy:
-      return make_cross_entropy;
-    case Op::kElementLoss:
-      return make_element_loss;
-    case Op::kSpanCrossEntropy:
-      return make_span_cross_entropy;
-    case Op::kEmbeddingGrad:
-      return make_embedding_grad;
-    case Op::kEmbeddingRowGrad:
-      return make_embedding_row_grad;
-    case Op::kSpatialEmbeddingGrad:
-      return make_spatial_embedding_grad;
-    case Op::kVisualEmbeddingGrad:
-      return make_visual_embedding_grad;
-    case Op::kBiasGrad:
-      return make_bias_grad;
-    case Op::kLayerNormGrad:
-      return make_layer_norm_grad;
-    case Op::kAttentionGrad:
-      return make_attention_grad;
-    case Op::kPairScoresGrad:
-      return make_pair_scores_grad;
-    case Op::kReluGrad:
-      return make_relu_grad;
-    case Op::kGeluGrad:
-      return make_gelu_grad;
-    case Op::kTanhGrad:
-      return make_tanh_grad;
-    case Op::kAccumulate:
-      return make_accumulate;
-    case Op::kMergeRowGrads:
-      return make_merge_row_grads;
-    case Op::kSumSquares:
-      return make_sum_squares;
-    case Op::kGradientNorm:
-      return make_gradient_norm;
-    case Op::kAdamW:
-    case Op::kAdamWRows:
-      return make_adamw;
-    case Op::kAdafactor:
-    case Op::kAdafactorRows:
-      return make_adafactor;
-    default:
-      return nullptr;
-  }
-}
-
-// True for the ops of an encoder layer and those between it and the rest of the model.
-bool takes_halves(Op op) {
-  switch (op) {
-    case Op::kAdd:
-    case Op::kLinear:
-    case Op::kLinearAdd:
-    case Op::kScale:
-    case Op::kLayerNorm:
-    case Op::kLayerNormAffine:
-    case Op::kDropout:
-    case Op::kPackRows:
-    case Op::kGatherRows:
-    case Op::kConcatHeads:
-    case Op::kSplitHeads:
-    case Op::kAttention:
-    case Op::kGelu:
-    case Op::kTanh:
-    case Op::kRelu:
-    case Op::kCast:
-    case Op::kLinearInputGrad:
-    case Op::kLinearWeightGrad:
-    case Op::kBiasGrad:
-    case Op::kLayerNormGrad:
-    case Op::kAttentionGrad:
-    case Op::kReluGrad:
-    case Op::kGeluGrad:
-    case Op::kTanhGrad:
-      return true;
-    default:
-      return false;
-  }
-}
-
-bool takes_codes(Op op) { return op == Op::kLinear || op == Op::kLinearInputGrad || op == Op::kEmbedding; }
+// Products share oneDNN's primitives.
+using ProductFactory = std::unique_ptr<Kernel> (*)(const Graph&, const Node&, MatmulCache&);
+constexpr OpTable<ProductFactory> kProductFactories = {
+    {Op::kLinear, make_linear},
+    {Op::kLinearAdd, make_linear_add},
+    {Op::kLinearInputGrad, make_linear_input_grad},
+    {Op::kLinearWeightGrad, make_linear_weight_grad},
+};
 
 std::unique_ptr<Kernel> make(const Graph& graph, const Node& node, MatmulCache& cache) {
-  switch (node.op) {
-    case Op::kLinear:
-      return make_linear(graph, node, cache);
-    case Op::kLinearAdd:
-      return make_linear_add(graph, node, cache);
-    case Op::kLinearInputGrad:
-      return make_linear_input_grad(graph, node, cache);
-    case Op::kLinearWeightGrad:
-      return make_linear_weight_grad(graph, node, cache);
-    default:
-      break;
-  }
-  const Factory factory = factory_of(node.op);
-  check(factory != nullptr,
+  if (kProductFactories[node.op] != nullptr) return kProductFactories[node.op](graph, node, cache);
+  check(kFactories[node.op] != nullptr,
         [&] { return fmt::format("the CPU backend has no kernel for {} (node '{}')", op_name(node.op), node.name); });
-  return factory(graph, node);
+  return kFactories[node.op](graph, node);
 }
 
 // Runs a kernel on the backend's team, whichever thread calls and whatever other backends there are.
@@ -243,11 +162,12 @@ CpuBackend::~CpuBackend() = default;
 
 std::unique_ptr<Kernel> CpuBackend::prepare(const Graph& graph, const Node& node) {
   if (is_transfer(node.op)) return make_transfer_kernel(node);
+  const OpFacts& facts = op_facts(node.op);
   for (const auto& list : {node.inputs, node.outputs}) {
     for (const ValueId id : list) {
       const DType dtype = graph.type(id).dtype;
       const bool known = dtype == DType::kF32 || dtype == DType::kI32 || dtype == DType::kF64 ||
-                         (is_half(dtype) && takes_halves(node.op)) || (is_coded(dtype) && takes_codes(node.op)) ||
+                         (is_half(dtype) && facts.takes_halves) || (is_coded(dtype) && facts.takes_codes) ||
                          is_parameter_update(node.op);  // the shape rule has checked its types
       check(known, [&] {
         return fmt::format("the CPU backend has no kernel for this type: node '{}' ({}) has '{}' of {}", node.name,

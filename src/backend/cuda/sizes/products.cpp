@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/bytes.h"
+#include "graph/op_facts.h"
 #include "tensor/tensor.h"
 
 namespace plimsoll::cuda {
@@ -18,10 +19,7 @@ bool may_fill_tail(const Graph& graph, const Node& node, ValueId value) {
   const Value& of = graph.value(value);
   if (of.producer == kNoNode || is_persistent(of.role)) return false;
   const Node& producer = graph.node(of.producer);
-  // These promise other rows than their count says.
-  const bool counts_otherwise = producer.op == Op::kEmbeddingRowGrad || producer.op == Op::kMergeRowGrads ||
-                                producer.op == Op::kVisualEmbeddingGrad;
-  return producer.row_count == node.row_count && !counts_otherwise;
+  return producer.row_count == node.row_count && op_facts(producer.op).rows.counted == OutputRows::Counted::kByRowCount;
 }
 
 }  // namespace

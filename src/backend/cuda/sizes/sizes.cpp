@@ -1,7 +1,5 @@
 #include "backend/cuda/sizes/sizes.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "backend/cuda/sizes/adafactor.h"
@@ -10,80 +8,79 @@
 #include "backend/cuda/sizes/row_gradients.h"
 #include "backend/cuda/sizes/sums.h"
 #include "base/bytes.h"
+#include "graph/op_table.h"
 
 namespace plimsoll::cuda {
 
-std::size_t kernel_scratch_bytes(const Graph& graph, const Node& node) {
-  const auto input = [&](std::size_t i) -> const TensorType& { return graph.type(node.inputs[i]); };
-  switch (node.op) {
-    case Op::kLinear:
-    case Op::kLinearAdd:
-    case Op::kLinearInputGrad:
-      return RowProductForm(graph, node).scratch.bytes();
-    case Op::kLinearWeightGrad:
-      return WeightGradientForm(graph, node).scratch.bytes();
-    case Op::kAttention:
-      attention_shape(graph, node);  // throws
-      return 0;
-    case Op::kAttentionGrad:
-      return AttentionGradScratch(graph, node, attention_shape(graph, node)).bytes;
-    case Op::kLayerNormGrad:
-      return layer_norm_grad_scratch_bytes(input(0));
-    case Op::kBiasGrad:
-      return bias_grad_scratch_bytes(input(0));
-    case Op::kCrossEntropy:
-    case Op::kElementLoss:
-      return cross_entropy_scratch_bytes(input(0));
-    case Op::kSpanCrossEntropy:
-      return span_cross_entropy_scratch_bytes(input(1));
-    case Op::kSumSquares:
-      return sum_squares_scratch_bytes(input(0));
-    case Op::kGradientNorm:
-      return kGradientNormScratchBytes;
-    case Op::kEmbeddingGrad:
-    case Op::kEmbeddingRowGrad:
-      return EmbeddingGradScratch(input(0)).layout.bytes();
-    case Op::kSpatialEmbeddingGrad:
-      return SpatialGradScratch(input(0), std::get<SpatialAttributes>(node.attributes)).layout.bytes();
-    case Op::kMergeRowGrads:
-      return MergeScratch(input(2), input(5)).layout.bytes();
-    case Op::kAdafactor:
-    case Op::kAdafactorRows:
-      return AdafactorScratch(AdafactorBlocks(graph, node)).layout.bytes();
-    case Op::kAdd:
-    case Op::kScale:
-    case Op::kDropout:
-    case Op::kGelu:
-    case Op::kGeluGrad:
-    case Op::kTanh:
-    case Op::kTanhGrad:
-    case Op::kRelu:
-    case Op::kReluGrad:
-    case Op::kPairScores:
-    case Op::kPairScoresGrad:
-    case Op::kCast:
-    case Op::kAccumulate:
-    case Op::kLayerNorm:
-    case Op::kLayerNormAffine:
-    case Op::kEmbedding:
-    case Op::kSpatialEmbedding:
-    case Op::kPatchify:
-    case Op::kVisualEmbedding:
-    case Op::kVisualEmbeddingGrad:
-    case Op::kPackRows:
-    case Op::kGatherRows:
-    case Op::kConcatHeads:
-    case Op::kSplitHeads:
-    case Op::kAdamW:
-    case Op::kAdamWRows:
-    case Op::kFetchBegin:
-    case Op::kFetchEnd:
-    case Op::kStoreBegin:
-    case Op::kStoreEnd:
-      return 0;
-  }
-  check(false, [&] { return fmt::format("every op's scratch on a GPU is known; node '{}'", node.name); });
+namespace {
+
+const TensorType& input(const Graph& graph, const Node& node, std::size_t i) { return graph.type(node.inputs[i]); }
+
+std::size_t row_product(const Graph& graph, const Node& node) { return RowProductForm(graph, node).scratch.bytes(); }
+std::size_t weight_gradient(const Graph& graph, const Node& node) {
+  return WeightGradientForm(graph, node).scratch.bytes();
+}
+std::size_t attention(const Graph& graph, const Node& node) {
+  attention_shape(graph, node);  // throws
   return 0;
+}
+std::size_t attention_grad(const Graph& graph, const Node& node) {
+  return AttentionGradScratch(graph, node, attention_shape(graph, node)).bytes;
+}
+std::size_t layer_norm_grad(const Graph& graph, const Node& node) {
+  return layer_norm_grad_scratch_bytes(input(graph, node, 0));
+}
+std::size_t bias_grad(const Graph& graph, const Node& node) { return bias_grad_scratch_bytes(input(graph, node, 0)); }
+std::size_t loss(const Graph& graph, const Node& node) { return cross_entropy_scratch_bytes(input(graph, node, 0)); }
+std::size_t span_cross_entropy(const Graph& graph, const Node& node) {
+  return span_cross_entropy_scratch_bytes(input(graph, node, 1));
+}
+std::size_t sum_squares(const Graph& graph, const Node& node) {
+  return sum_squares_scratch_bytes(input(graph, node, 0));
+}
+std::size_t gradient_norm(const Graph&, const Node&) { return kGradientNormScratchBytes; }
+std::size_t embedding_grad(const Graph& graph, const Node& node) {
+  return EmbeddingGradScratch(input(graph, node, 0)).layout.bytes();
+}
+std::size_t spatial_embedding_grad(const Graph& graph, const Node& node) {
+  return SpatialGradScratch(input(graph, node, 0), std::get<SpatialAttributes>(node.attributes)).layout.bytes();
+}
+std::size_t merge_row_grads(const Graph& graph, const Node& node) {
+  return MergeScratch(input(graph, node, 2), input(graph, node, 5)).layout.bytes();
+}
+std::size_t adafactor(const Graph& graph, const Node& node) {
+  return AdafactorScratch(AdafactorBlocks(graph, node)).layout.bytes();
+}
+
+// Other ops' kernels need none.
+using ScratchBytes = std::size_t (*)(const Graph&, const Node&);
+constexpr OpTable<ScratchBytes> kScratchBytes = {
+    {Op::kLinear, row_product},
+    {Op::kLinearAdd, row_product},
+    {Op::kLinearInputGrad, row_product},
+    {Op::kLinearWeightGrad, weight_gradient},
+    {Op::kAttention, attention},
+    {Op::kAttentionGrad, attention_grad},
+    {Op::kLayerNormGrad, layer_norm_grad},
+    {Op::kBiasGrad, bias_grad},
+    {Op::kCrossEntropy, loss},
+    {Op::kElementLoss, loss},
+    {Op::kSpanCrossEntropy, span_cross_entropy},
+    {Op::kSumSquares, sum_squares},
+    {Op::kGradientNorm, gradient_norm},
+    {Op::kEmbeddingGrad, embedding_grad},
+    {Op::kEmbeddingRowGrad, embedding_grad},
+    {Op::kSpatialEmbeddingGrad, spatial_embedding_grad},
+    {Op::kMergeRowGrads, merge_row_grads},
+    {Op::kAdafactor, adafactor},
+    {Op::kAdafactorRows, adafactor},
+};
+
+}  // namespace
+
+std::size_t kernel_scratch_bytes(const Graph& graph, const Node& node) {
+  const ScratchBytes bytes = kScratchBytes[node.op];
+  return bytes == nullptr ? 0 : bytes(graph, node);
 }
 
 // Enough for the inputs of a step, which are a small part of what it needs, so that writing them seldom waits.

@@ -1,0 +1,205 @@
+// The shape rules and the facts of the ops that compute gradients.
+#include "graph/op_facts.h"
+#include "graph/op_work.h"
+#include "graph/shape_rule.h"
+
+namespace plimsoll {
+namespace {
+
+Types embedding_grad_types(const ShapeRule& rule) {
+  rule.inputs(2);
+  const TensorType& dy = rule.floating(0, 2);
+  rule.expect(1, i32({dy.shape[0]}));
+  return {{dy.dtype, {rule.attributes<EmbeddingAttributes>().table_rows, dy.shape[1]}}};
+}
+
+Types embedding_row_grad_types(const ShapeRule& rule) {
+  rule.inputs(2);
+  const TensorType& dy = rule.floating(0, 2);
+  rule.expect(1, i32({dy.shape[0]}));
+  rule.attributes<EmbeddingAttributes>();
+  return {i32({dy.shape[0]}), i32({1}), dy};
+}
+
+Types spatial_embedding_grad_types(const ShapeRule& rule) {
+  rule.inputs(2);
+  const TensorType& dy = rule.floating(0, 2);
+  rule.expect(1, i32({dy.shape[0], 4}));
+  const auto& attributes = rule.attributes<SpatialAttributes>();
+  rule.require(attributes.columns() == dy.shape[1], "splits D as the tables do");
+  const TensorType coordinate{dy.dtype, {attributes.table_rows, attributes.coordinate_size}};
+  const TensorType size{dy.dtype, {attributes.table_rows, attributes.shape_size}};
+  return {coordinate, coordinate, size, size};
+}
+
+Types visual_embedding_grad_types(const ShapeRule& rule) {
+  rule.inputs(1);
+  const TensorType& dy = rule.floating(0, 2);
+  const std::int64_t visual = rule.attributes<VisualAttributes>().patches + 1;
+  const std::int64_t width = dy.shape[1];
+  rule.require(visual > 1 && dy.shape[0] % visual == 0, "rows come in whole samples");
+  return {{dy.dtype, {dy.shape[0] / visual * (visual - 1), width}},
+          {dy.dtype, {1, 1, width}},
+          {dy.dtype, {1, visual, width}}};
+}
+
+Types linear_input_grad_types(const ShapeRule& rule) {
+  rule.inputs(2);
+  const TensorType& dy = rule.floating(0, 2);
+  const TensorType& weight = rule.matrix(1);
+  rule.require(dy.shape[1] == weight.shape[0], "dy and weight share M");
+  rule.require_weight(weight, dy.dtype);
+  return {{dy.dtype, {dy.shape[0], weight.shape[1]}}};
+}
+
+Types linear_weight_grad_types(const ShapeRule& rule) {
+  rule.require(rule.count() == 2 || rule.count() == 4, "takes dy and x, or dy, x, sum and keep");
+  const TensorType& dy = rule.floating(0, 2);
+  const TensorType& x = rule.floating(1, 2);
+  rule.require(dy.shape[0] == x.shape[0] && dy.dtype == x.dtype, "dy and x share rows and dtype");
+  const TensorType type{wide(dy.dtype), {dy.shape[1], x.shape[1]}};
+  if (rule.count() == 2) return {type};
+  rule.expect(2, type);
+  rule.expect(3, i32({1}));
+  return {rule.in(2)};
+}
+
+Types bias_grad_types(const ShapeRule& rule) {
+  rule.inputs(1);
+  const TensorType& dy = rule.floating(0, 2);
+  return {{wide(dy.dtype), {dy.shape[1]}}};
+}
+
+Types layer_norm_grad_types(const ShapeRule& rule) {
+  rule.inputs(4);
+  const TensorType& dy = rule.floating(0, 2);
+  rule.expect(1, dy);
+  rule.expect(2, {wide(dy.dtype), {dy.shape[0]}});
+  rule.expect(3, {wide(dy.dtype), {dy.shape[1]}});
+  return {dy, rule.in(3), rule.in(3)};
+}
+
+Types attention_grad_types(const ShapeRule& rule) {
+  rule.require(rule.count() >= 6, "has doutput, q, k, v, output and log_sum_exp");
+  const TensorType& q = rule.floating(1, 2);
+  for (const std::size_t i : {0, 2, 3, 4}) rule.expect(i, q);
+  const auto& attributes = rule.attributes<AttentionAttributes>();
+  const AttentionForm form = attention_form(rule.node());
+  rule.expect(5, {wide(q.dtype), {q.shape[0], 2 * attributes.heads}});
+  rule.require_attention_context(form, q.shape[0], wide(q.dtype));
+  Types types = {q, q, q};
+  for (std::size_t bias = 0; attributes.table_gradients && bias < AttentionForm::kBiases; ++bias) {
+    if (form.has_bias[bias]) types.push_back(rule.in(form.table(bias)));
+  }
+  return types;
+}
+
+Types pair_scores_grad_types(const ShapeRule& rule) {
+  rule.require(rule.node().row_count == kNoValue, "has no row count");
+  rule.inputs(3);
+  const TensorType& dy = rule.floating(0, 2);
+  const TensorType& heads = rule.floating(1, 2);
+  const std::int64_t rows = heads.shape[0], group = rule.attributes<PairAttributes>().group;
+  rule.require(group > 0 && rows % group == 0, "pairs whole groups of rows");
+  rule.expect(0, {heads.dtype, {rows * group, dy.shape[1]}});
+  rule.expect(2, {heads.dtype, {rows, heads.shape[1] * dy.shape[1]}});
+  const TensorType terms{dy.dtype, {rows, dy.shape[1]}};
+  return {heads, rule.in(2), terms, terms};
+}
+
+Types elementwise_grad_types(const ShapeRule& rule) {
+  rule.inputs(2);
+  rule.floating(0, 2);
+  rule.expect(1, rule.in(0));
+  return {rule.in(0)};
+}
+
+// A gradient of a parameter sums all rows.
+constexpr OutputRows kWhole = {.count = 0};
+
+constexpr OpFacts kRows[] = {
+    {.op = Op::kEmbeddingGrad,
+     .name = "embedding_grad",
+     .types = embedding_grad_types,
+     .work = element_work,
+     .rows = kWhole},
+    {.op = Op::kEmbeddingRowGrad,
+     .name = "embedding_row_grad",
+     .types = embedding_row_grad_types,
+     .work = element_work,
+     .rows = {.counted = OutputRows::Counted::kBySecondOutput}},
+    {.op = Op::kSpatialEmbeddingGrad,
+     .name = "spatial_embedding_grad",
+     .types = spatial_embedding_grad_types,
+     .work = element_work,
+     .rows = kWhole},
+    {.op = Op::kVisualEmbeddingGrad,
+     .name = "visual_embedding_grad",
+     .types = visual_embedding_grad_types,
+     .work = element_work,
+     .rows = {.counted = OutputRows::Counted::kByPatches, .count = 1}},
+    {.op = Op::kLinearInputGrad,
+     .name = "linear_input_grad",
+     .types = linear_input_grad_types,
+     .work = linear_input_grad_work,
+     .priced_like = Op::kLinear,
+     .takes_halves = true,
+     .takes_codes = true},
+    {.op = Op::kLinearWeightGrad,
+     .name = "linear_weight_grad",
+     .types = linear_weight_grad_types,
+     .work = linear_weight_grad_work,
+     .priced_like = Op::kLinear,
+     .aliases = must_take(0, 2),
+     .takes_halves = true,
+     .rows = kWhole},
+    {.op = Op::kBiasGrad,
+     .name = "bias_grad",
+     .types = bias_grad_types,
+     .work = element_work,
+     .takes_halves = true,
+     .rows = kWhole},
+    {.op = Op::kLayerNormGrad,
+     .name = "layer_norm_grad",
+     .types = layer_norm_grad_types,
+     .work = element_work,
+     .aliases = may_take(0, {0, 1}),
+     .takes_halves = true,
+     .rows = {.count = 1}},
+    {.op = Op::kAttentionGrad,
+     .name = "attention_grad",
+     .types = attention_grad_types,
+     .work = attention_work,
+     .priced_like = Op::kAttentionGrad,
+     .takes_halves = true,
+     .rows = {.count = 3}},
+    {.op = Op::kPairScoresGrad,
+     .name = "pair_scores_grad",
+     .types = pair_scores_grad_types,
+     .work = pair_scores_grad_work,
+     .priced_like = Op::kLinear},
+    {.op = Op::kReluGrad,
+     .name = "relu_grad",
+     .types = elementwise_grad_types,
+     .work = element_work,
+     .aliases = may_take(0, {0, 1}),
+     .takes_halves = true},
+    {.op = Op::kGeluGrad,
+     .name = "gelu_grad",
+     .types = elementwise_grad_types,
+     .work = element_work,
+     .aliases = may_take(0, {0, 1}),
+     .takes_halves = true},
+    {.op = Op::kTanhGrad,
+     .name = "tanh_grad",
+     .types = elementwise_grad_types,
+     .work = element_work,
+     .aliases = may_take(0, {0, 1}),
+     .takes_halves = true},
+};
+
+}  // namespace
+
+std::span<const OpFacts> backward_ops() { return kRows; }
+
+}  // namespace plimsoll

@@ -1,0 +1,387 @@
+// The shape rules and the facts of the forward ops.
+#include <limits>
+
+#include "graph/op_facts.h"
+#include "graph/op_work.h"
+#include "graph/shape_rule.h"
+
+namespace plimsoll {
+namespace {
+
+Types embedding_types(const ShapeRule& rule) {
+  rule.inputs(2);
+  const TensorType& table = rule.matrix(0);
+  rule.expect(1, i32({rule.dim(1, 0)}));
+  rule.attributes<EmbeddingAttributes>();
+  return {{is_coded(table.dtype) ? DType::kF32 : table.dtype, {rule.dim(1, 0), table.shape[1]}}};
+}
+
+Types spatial_embedding_types(const ShapeRule& rule) {
+  rule.inputs(5);
+  const auto& attributes = rule.attributes<SpatialAttributes>();
+  for (std::size_t i = 0; i < 4; ++i) {
+    rule.require(rule.floating(i, 2).dtype == rule.in(0).dtype && rule.dim(i, 0) == rule.dim(0, 0),
+                 "tables share dtype and rows");
+  }
+  rule.expect(1, rule.in(0));
+  rule.expect(3, rule.in(2));
+  rule.require(attributes.table_rows == rule.dim(0, 0) && attributes.coordinate_size == rule.dim(0, 1) &&
+                   attributes.shape_size == rule.dim(2, 1),
+               "says what its tables are");
+  rule.require(!attributes.sums || attributes.coordinate_size == attributes.shape_size, "sums rows of one width");
+  rule.expect(4, i32({rule.dim(4, 0), 4}));
+  return {{rule.in(0).dtype, {rule.dim(4, 0), attributes.columns()}}};
+}
+
+Types patchify_types(const ShapeRule& rule) {
+  rule.inputs(1);
+  const TensorType& pixels = rule.floating(0, 4);
+  const std::int64_t size = rule.attributes<PatchAttributes>().patch_size;
+  rule.require(size > 0 && pixels.shape[2] % size == 0 && pixels.shape[3] % size == 0,
+               "needs an image that patches tile");
+  const std::int64_t patches = (pixels.shape[2] / size) * (pixels.shape[3] / size);
+  return {{pixels.dtype, {pixels.shape[0] * patches, pixels.shape[1] * size * size}}};
+}
+
+Types visual_embedding_types(const ShapeRule& rule) {
+  rule.inputs(3);
+  const TensorType& patches = rule.floating(0, 2);
+  const std::int64_t width = patches.shape[1];
+  const std::int64_t visual = rule.dim(2, 1);
+  rule.expect(1, {patches.dtype, {1, 1, width}});
+  rule.expect(2, {patches.dtype, {1, visual, width}});
+  rule.require(visual > 1 && patches.shape[0] % (visual - 1) == 0, "patches come in whole samples");
+  return {{patches.dtype, {patches.shape[0] / (visual - 1) * visual, width}}};
+}
+
+Types add_types(const ShapeRule& rule) {
+  rule.inputs(2);
+  rule.expect(1, rule.in(0));
+  return {rule.in(0)};
+}
+
+Types linear_types(const ShapeRule& rule) {
+  rule.inputs(2, 3);
+  const TensorType& x = rule.floating(0, 2);
+  const TensorType& weight = rule.matrix(1);
+  rule.require(x.shape[1] == weight.shape[1], "x and weight share K");
+  rule.require_weight(weight, x.dtype);
+  if (rule.count() == 3) rule.expect(2, {wide(x.dtype), {weight.shape[0]}});
+  return {{x.dtype, {x.shape[0], weight.shape[0]}}};
+}
+
+Types linear_add_types(const ShapeRule& rule) {
+  rule.inputs(3);
+  const TensorType& x = rule.floating(0, 2);
+  const TensorType& weight = rule.floating(1, 2);
+  rule.require(x.shape[1] == weight.shape[1], "x and weight share K");
+  rule.require_weight(weight, x.dtype);
+  rule.expect(2, {x.dtype, {x.shape[0], weight.shape[0]}});
+  return {rule.in(2)};
+}
+
+Types scale_types(const ShapeRule& rule) {
+  rule.inputs(1);
+  rule.attributes<ScaleAttributes>();
+  return {rule.floating(0, 2)};
+}
+
+Types layer_norm_types(const ShapeRule& rule) {
+  rule.inputs(3);
+  const TensorType& x = rule.floating(0, 2);
+  rule.expect(1, {wide(x.dtype), {x.shape[1]}});
+  rule.expect(2, rule.in(1));
+  rule.attributes<LayerNormAttributes>();
+  return {x, x, {wide(x.dtype), {x.shape[0]}}};
+}
+
+Types layer_norm_affine_types(const ShapeRule& rule) {
+  rule.inputs(3);
+  const TensorType& x = rule.floating(0, 2);
+  rule.expect(1, {wide(x.dtype), {x.shape[1]}});
+  rule.expect(2, rule.in(1));
+  return {x};
+}
+
+Types dropout_types(const ShapeRule& rule) {
+  rule.inputs(3);
+  const TensorType& x = rule.floating(0, 2);
+  rule.expect(1, i32({x.shape[0], 2}));
+  rule.expect(2, i32({2}));
+  rule.require(rule.attributes<DropoutAttributes>().p >= 0 && rule.attributes<DropoutAttributes>().p < 1,
+               "has p in [0, 1)");
+  return {x};
+}
+
+Types pack_rows_types(const ShapeRule& rule) {
+  rule.inputs(5);
+  const TensorType& text = rule.floating(0, 2);
+  const TensorType& visual = rule.floating(1, 2);
+  rule.require(text.dtype == visual.dtype && text.shape[1] == visual.shape[1], "text and visual share dtype and D");
+  rule.expect(2, i32({rule.dim(2, 0)}));
+  rule.expect(3, i32({text.shape[0]}));
+  rule.expect(4, i32({visual.shape[0]}));
+  return {{text.dtype, {rule.dim(2, 0), text.shape[1]}}};
+}
+
+Types gather_rows_types(const ShapeRule& rule) {
+  rule.inputs(3);
+  const TensorType& x = rule.floating(0, 2);
+  rule.expect(1, i32({rule.dim(1, 0)}));
+  rule.expect(2, i32({x.shape[0]}));
+  return {{x.dtype, {rule.dim(1, 0), x.shape[1]}}};
+}
+
+Types heads_types(const ShapeRule& rule) {
+  const auto& attributes = rule.attributes<HeadsAttributes>();
+  rule.require(attributes.heads > 0 && attributes.first_size > 0 && attributes.second_size > 0,
+               "has heads of two parts");
+  const TensorType& x = rule.floating(0, 2);
+  const std::int64_t first = attributes.heads * attributes.first_size;
+  const std::int64_t second = attributes.heads * attributes.second_size;
+  const auto of = [&](std::int64_t columns) { return TensorType{x.dtype, {x.shape[0], columns}}; };
+  if (rule.node().op == Op::kConcatHeads) {
+    rule.inputs(attributes.second ? 2 : 1);
+    rule.expect(0, of(first));
+    if (attributes.second) rule.expect(1, of(second));
+    return {of(first + second)};
+  }
+  rule.inputs(1);
+  rule.expect(0, of(first + second));
+  if (attributes.second) return {of(first), of(second)};
+  return {of(first)};
+}
+
+Types pair_scores_types(const ShapeRule& rule) {
+  rule.require(rule.node().row_count == kNoValue, "has no row count");
+  rule.inputs(4);
+  const TensorType& heads = rule.floating(0, 2);
+  const TensorType& terms = rule.floating(2, 2);
+  const std::int64_t rows = heads.shape[0], group = rule.attributes<PairAttributes>().group;
+  rule.require(group > 0 && rows % group == 0, "pairs whole groups of rows");
+  rule.expect(1, {heads.dtype, {rows, heads.shape[1] * terms.shape[1]}});
+  rule.expect(2, {heads.dtype, {rows, terms.shape[1]}});
+  rule.expect(3, rule.in(2));
+  return {{heads.dtype, {rows * group, terms.shape[1]}}};
+}
+
+Types attention_types(const ShapeRule& rule) {
+  rule.require(rule.count() >= 3, "has q, k and v");
+  const TensorType& q = rule.floating(0, 2);
+  rule.expect(1, q);
+  rule.expect(2, q);
+  const std::int64_t heads = rule.attributes<AttentionAttributes>().heads;
+  rule.require(heads > 0 && q.shape[1] % heads == 0, "splits D into whole heads");
+  rule.require_attention_context(attention_form(rule.node()), q.shape[0], wide(q.dtype));
+  return {q, {wide(q.dtype), {q.shape[0], 2 * heads}}};
+}
+
+// The output has the type of x.
+Types elementwise_types(const ShapeRule& rule) {
+  rule.inputs(1);
+  return {rule.floating(0, 2)};
+}
+
+Types cast_types(const ShapeRule& rule) {
+  rule.inputs(1);
+  rule.require(is_floating(rule.attributes<CastAttributes>().to), "casts to a floating type");
+  return {{rule.attributes<CastAttributes>().to, rule.floating(0, 2).shape}};
+}
+
+Types cross_entropy_types(const ShapeRule& rule) {
+  rule.inputs(3);
+  const TensorType& logits = rule.floating(0, 2);
+  rule.expect(1, i32({logits.shape[0]}));
+  rule.floating(2, 1);
+  rule.require(rule.dim(2, 0) == 1, "loss_scale is f[1]");
+  return {rule.in(2), logits};
+}
+
+Types element_loss_types(const ShapeRule& rule) {
+  rule.inputs(3);
+  rule.attributes<ElementLossAttributes>();
+  const TensorType& logits = rule.floating(0, 2);
+  rule.expect(1, logits);
+  rule.floating(2, 1);
+  rule.require(rule.dim(2, 0) == 1, "loss_scale is f[1]");
+  return {rule.in(2), logits};
+}
+
+Types span_cross_entropy_types(const ShapeRule& rule) {
+  rule.inputs(4);
+  const TensorType& logits = rule.floating(0, 2);
+  const std::int64_t samples = rule.dim(1, 0);
+  rule.expect(1, i32({samples, logits.shape[1]}));
+  rule.expect(2, i32({samples + 1}));
+  rule.floating(3, 1);
+  rule.require(rule.dim(3, 0) == 1, "loss_scale is f[1]");
+  return {rule.in(3), logits};
+}
+
+IndexRange embedding_indices(const Graph& graph, const Node& node) {
+  return {.input = 1, .low = 0, .end = graph.type(node.inputs[0]).shape[0]};
+}
+
+IndexRange spatial_embedding_indices(const Graph& graph, const Node& node) {
+  return {.input = 4, .low = 0, .end = graph.type(node.inputs[0]).shape[0]};
+}
+
+IndexRange pack_rows_indices(const Graph& graph, const Node& node) {
+  return {.input = 2, .low = -graph.type(node.inputs[1]).shape[0], .end = graph.type(node.inputs[0]).shape[0]};
+}
+
+// Every negative index means zeros.
+IndexRange gather_rows_indices(const Graph& graph, const Node& node) {
+  return {.input = 1, .low = std::numeric_limits<std::int32_t>::min(), .end = graph.type(node.inputs[0]).shape[0]};
+}
+
+IndexRange cross_entropy_indices(const Graph& graph, const Node& node) {
+  return {.input = 1, .low = 0, .end = graph.type(node.inputs[0]).shape[1], .ignored = -100};
+}
+
+// A loss is whole; its gradient, the second output, has the rows of the logits.
+constexpr OutputRows kRowsOfGradient = {.first = 1, .count = 1};
+
+constexpr OpFacts kRows[] = {
+    {.op = Op::kEmbedding,
+     .name = "embedding",
+     .types = embedding_types,
+     .work = lookup_work,
+     .takes_codes = true,
+     .indices = embedding_indices},
+    {.op = Op::kSpatialEmbedding,
+     .name = "spatial_embedding",
+     .types = spatial_embedding_types,
+     .work = lookup_work,
+     .indices = spatial_embedding_indices},
+    {.op = Op::kPatchify, .name = "patchify", .types = patchify_types, .work = element_work, .cheap_outputs = 1},
+    {.op = Op::kVisualEmbedding, .name = "visual_embedding", .types = visual_embedding_types, .work = element_work},
+    {.op = Op::kAdd,
+     .name = "add",
+     .types = add_types,
+     .work = element_work,
+     .aliases = may_take(0, {0, 1}),
+     .takes_halves = true},
+    {.op = Op::kLinear,
+     .name = "linear",
+     .types = linear_types,
+     .work = linear_work,
+     .priced_like = Op::kLinear,
+     .takes_halves = true,
+     .takes_codes = true},
+    {.op = Op::kLinearAdd,
+     .name = "linear_add",
+     .types = linear_add_types,
+     .work = linear_work,
+     .priced_like = Op::kLinear,
+     .aliases = may_take(0, {2}),
+     .takes_halves = true},
+    {.op = Op::kScale,
+     .name = "scale",
+     .types = scale_types,
+     .work = element_work,
+     .aliases = may_take(0, {0}),
+     .takes_halves = true},
+    {.op = Op::kLayerNorm,
+     .name = "layer_norm",
+     .types = layer_norm_types,
+     .work = element_work,
+     .aliases = may_take(1, {0}),  // normalized in place of x
+     .takes_halves = true,
+     .cheap_outputs = 1},  // from the kept normalized output: transform/recompute.h
+    {.op = Op::kLayerNormAffine,
+     .name = "layer_norm_affine",
+     .types = layer_norm_affine_types,
+     .work = element_work,
+     .aliases = may_take(0, {0}),
+     .takes_halves = true,
+     .cheap_outputs = 1},
+    {.op = Op::kDropout,
+     .name = "dropout",
+     .types = dropout_types,
+     .work = element_work,
+     .aliases = may_take(0, {0}),
+     .takes_halves = true,
+     .cheap_outputs = 1},
+    {.op = Op::kPackRows,
+     .name = "pack_rows",
+     .types = pack_rows_types,
+     .work = element_work,
+     .takes_halves = true,
+     .indices = pack_rows_indices},
+    {.op = Op::kGatherRows,
+     .name = "gather_rows",
+     .types = gather_rows_types,
+     .work = element_work,
+     .takes_halves = true,
+     .cheap_outputs = 1,
+     .indices = gather_rows_indices},
+    {.op = Op::kConcatHeads, .name = "concat_heads", .types = heads_types, .work = element_work, .takes_halves = true},
+    {.op = Op::kSplitHeads,
+     .name = "split_heads",
+     .types = heads_types,
+     .work = element_work,
+     .takes_halves = true,
+     .cheap_outputs = 2},
+    {.op = Op::kPairScores,
+     .name = "pair_scores",
+     .types = pair_scores_types,
+     .work = linear_work,
+     .priced_like = Op::kLinear},
+    {.op = Op::kAttention,
+     .name = "attention",
+     .types = attention_types,
+     .work = attention_work,
+     .priced_like = Op::kAttention,
+     .takes_halves = true},
+    {.op = Op::kGelu,
+     .name = "gelu",
+     .types = elementwise_types,
+     .work = element_work,
+     .aliases = may_take(0, {0}),
+     .takes_halves = true,
+     .cheap_outputs = 1},
+    {.op = Op::kTanh,
+     .name = "tanh",
+     .types = elementwise_types,
+     .work = element_work,
+     .aliases = may_take(0, {0}),
+     .takes_halves = true},
+    {.op = Op::kRelu,
+     .name = "relu",
+     .types = elementwise_types,
+     .work = element_work,
+     .aliases = may_take(0, {0}),
+     .takes_halves = true},
+    {.op = Op::kCast,
+     .name = "cast",
+     .types = cast_types,
+     .work = element_work,
+     .takes_halves = true,
+     .cheap_outputs = 1},
+    {.op = Op::kCrossEntropy,
+     .name = "cross_entropy",
+     .types = cross_entropy_types,
+     .work = element_work,
+     .aliases = may_take(1, {0}),  // the gradient in place of the logits
+     .rows = kRowsOfGradient,
+     .indices = cross_entropy_indices},
+    {.op = Op::kElementLoss,
+     .name = "element_loss",
+     .types = element_loss_types,
+     .work = element_work,
+     .aliases = may_take(1, {0}),
+     .rows = kRowsOfGradient},
+    {.op = Op::kSpanCrossEntropy,
+     .name = "span_cross_entropy",
+     .types = span_cross_entropy_types,
+     .work = element_work,
+     .aliases = may_take(1, {0}),
+     .rows = kRowsOfGradient},
+};
+
+}  // namespace
+
+std::span<const OpFacts> forward_ops() { return kRows; }
+
+}  // namespace plimsoll

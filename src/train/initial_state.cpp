@@ -1,0 +1,84 @@
+#include "train/initial_state.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "base/counted.h"
+#include "base/hash.h"
+#include "train/run_schedule.h"
+
+namespace plimsoll {
+namespace {
+
+// Tells data sets apart by how their pages fall into windows.
+std::string fingerprint(std::span<const Example> examples) {
+  std::uint64_t hash = 0;
+  for (const Example& e : examples) {
+    const std::array<std::uint32_t, 4> values = {e.page, e.begin, e.tokens, e.loss_terms};
+    hash = hash_bytes(std::as_bytes(std::span(values)), hash);
+  }
+  return fmt::format("{:016x}", hash);
+}
+
+std::string hex(std::uint64_t hash) { return fmt::format("{:016x}", hash); }
+
+// Of the base model's weights, which an adapter is no use without and does not hold; empty without adapters.
+std::string base_fingerprint(const ModelBundle& bundle) {
+  if (!bundle.options.lora.enabled() || bundle.weights == nullptr) return {};
+  std::uint64_t hash = 0;
+  for (const std::filesystem::path& file : bundle.weights->files()) {
+    const std::uint64_t sum = sum_of_file(file).hash;
+    hash = hash_bytes(std::as_bytes(std::span(&sum, 1)), hash);
+  }
+  return hex(hash);
+}
+
+// What trains, as text; empty where all parameters do.
+std::string parts_text(const ModelOptions& options) {
+  std::string text;
+  for (const std::string& pattern : options.freeze) text += fmt::format(", frozen {}", pattern);
+  const LoraOptions& lora = options.lora;
+  if (!lora.enabled()) return text;
+  return text + fmt::format(", adapters of rank {}, alpha {}, dropout {}, on {}", lora.rank, lora.alpha, lora.dropout,
+                            counted(lora.modules.size(), "map"));
+}
+
+// The options that change results, as text.
+std::string options_text(const TrainOptions& options, const ModelOptions& model, bool augments) {
+  return fmt::format("learning rate {} ({}, warm-up {}), weight decay {}, gradient norm at most {}, {}",
+                     options.learning_rate, scheduler_type_name(options.lr_scheduler_type), options.warmup_ratio,
+                     options.weight_decay, options.max_grad_norm, precision_name(options.precision)) +
+         (options.warmup_steps > 0 ? ", warm-up of " + counted(options.warmup_steps, "update") : "") +
+         parts_text(model) + (augments ? ", augmented" : "");
+}
+
+}  // namespace
+
+TrainerState initial_state(const Session& session, const ModelBundle& bundle, const Dataset& pages,
+                           const Sampler& sampler, const TrainOptions& options, int threads) {
+  return {.step = 0,
+          .total_steps = total_steps(options, sampler.updates_per_epoch()),
+          .seed = options.seed,
+          .train_batch_size = options.train_batch_size,
+          .micro_batch_size = session.plan().levers.micro_batch_size,
+          .examples = static_cast<std::int64_t>(sampler.size()),
+          .max_length = pages.options().windows.max_length,
+          .device = session.plan().host_peak_bytes > 0 ? "cuda" : "cpu",
+          .threads = threads,
+          .optimizer = std::string(optimizer_name(options.optim)),
+          .data = fingerprint(pages.examples()),
+          .tokens = hex(pages.fingerprint().tokens),
+          .labels = hex(pages.fingerprint().labels),
+          .images = hex(pages.fingerprint().images),
+          .base = base_fingerprint(bundle),
+          .options = options_text(options, bundle.options, pages.options().augment.has_value()),
+          .scaler = {},
+          .best_metric = std::nullopt,
+          .best_step = 0,
+          .evaluation_due = false,
+          .skipped_pages = {},
+          .choices = session.choices()};
+}
+
+}  // namespace plimsoll

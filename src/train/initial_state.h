@@ -1,0 +1,16 @@
+// The state of a run before its first update: where it stands, and all that its numbers depend on beside weights and
+// optimizer states (TrainerState). resume.h compares it with that of the run that wrote a checkpoint.
+#pragma once
+
+#include "data/sampler.h"
+#include "fit/session.h"
+#include "train/checkpoint.h"
+#include "train/options.h"
+
+namespace plimsoll {
+
+// Reads the base model's files where an adapter is trained. `threads`: of the CPU.
+TrainerState initial_state(const Session& session, const ModelBundle& bundle, const Dataset& pages,
+                           const Sampler& sampler, const TrainOptions& options, int threads);
+
+}  // namespace plimsoll

@@ -1,0 +1,41 @@
+// What a run tells while it goes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+
+#include "train/evaluation.h"
+
+namespace plimsoll {
+
+struct StepReport {
+  std::int64_t step = 0, total_steps = 0;  // updates done
+  double epoch = 0;
+  double loss = 0;           // mean over labelled tokens of the update
+  double mean_loss = 0;      // of the updates since the last line of metrics.jsonl: what its next one says
+  double learning_rate = 0;  // that the update used
+  double gradient_norm = 0;  // before clipping
+  double pages_per_second = 0;
+  double data_wait = 0;  // share of the updates' time in which they waited for the loader
+  double seconds_left = 0;
+  std::size_t resident_bytes = 0;
+  std::size_t budget_bytes = 0;  // of resident memory
+  bool on_device = false;        // which has memory beside the resident
+  double loss_scale = 1;         // of --fp16
+  std::int64_t skipped_updates = 0;
+};
+
+// Called on the training thread; the step report without allocating.
+class TrainObserver {
+ public:
+  TrainObserver() = default;
+  TrainObserver(const TrainObserver&) = delete;
+  TrainObserver& operator=(const TrainObserver&) = delete;
+  virtual ~TrainObserver() = default;
+  virtual void on_step(const StepReport&) {}
+  virtual void on_evaluation(const StepReport&, const Evaluation&) {}
+  virtual void on_checkpoint(const std::filesystem::path&) {}
+};
+
+}  // namespace plimsoll

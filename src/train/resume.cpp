@@ -1,0 +1,95 @@
+#include "train/resume.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "train/skipped_pages.h"
+
+namespace plimsoll {
+
+std::string resume_changes(const TrainerState& then, const TrainerState& now) {
+  std::string changes;
+  const auto differs = [&](const char* what, const auto& old, const auto& current) {
+    if (old != current)
+      changes += fmt::format("{}{}: {} then, {} now", changes.empty() ? "" : "; ", what, old, current);
+  };
+  differs("--seed", then.seed, now.seed);
+  differs("--train-batch-size", then.train_batch_size, now.train_batch_size);
+  differs("micro-batch", then.micro_batch_size, now.micro_batch_size);
+  differs("windows of training data", then.examples, now.examples);
+  differs("--max-length", then.max_length, now.max_length);
+  differs("updates in all", then.total_steps, now.total_steps);
+  if (!then.device.empty()) differs("device", then.device, now.device);
+  if (then.device.empty() || then.device == now.device) differs("threads", then.threads, now.threads);
+  if (!then.options.empty()) differs("options", then.options, now.options);
+  const auto changed = [&](const char* what, const std::string& old, const std::string& current) {
+    if (!old.empty() && old != current) changes += fmt::format("{}{}", changes.empty() ? "" : "; ", what);
+    return !old.empty() && old != current;
+  };
+  // Other windows have other tokens and labels: that is one change, not three.
+  if (then.examples == now.examples && !changed("other training data", then.data, now.data)) {
+    changed("other words or boxes in the training data", then.tokens, now.tokens);
+    changed("other labels on the words of the training data", then.labels, now.labels);
+    // Pages that were skipped are not looked at again: their pictures may have changed since.
+    if (indices_of(then.skipped_pages, false).empty()) {
+      changed("other pictures in the training data", then.images, now.images);
+    }
+  }
+  changed("other weights of the adapter's base model", then.base, now.base);
+  return changes;
+}
+
+TrainerState resumed_state(const TrainerState& saved, TrainerState initial, bool evaluates) {
+  TrainerState state = std::move(initial);
+  state.step = saved.step;
+  // Updates that were skipped stay so for the schedule, whatever the precision is now.
+  state.scaler = saved.scaler;
+  state.interval_loss = saved.interval_loss;
+  state.interval_steps = saved.interval_steps;
+  state.best_metric = saved.best_metric;
+  state.best_step = saved.best_step;
+  state.evaluation_due = saved.evaluation_due && evaluates;
+  state.skipped_pages = saved.skipped_pages;
+  return state;
+}
+
+TrainerState resume(const std::filesystem::path& checkpoint, TrainerState initial, bool evaluates, RunMemory& memory,
+                    const std::filesystem::path& output_dir) {
+  const TrainerState saved = read_trainer_state(checkpoint);
+  if (saved.optimizer != initial.optimizer) {
+    throw UsageError(
+        {.what = "the checkpoint holds the state of another optimizer",
+         .where = fmt::format("--optim, {}", checkpoint.string()),
+         .found = fmt::format("{} requested, {} in the checkpoint", initial.optimizer, saved.optimizer),
+         .allowed = fmt::format("--optim {}", saved.optimizer),
+         .remedy = fmt::format("pass that, or start a new run from its weights with --model {}", checkpoint.string())});
+  }
+  try {
+    memory.fill_from(checkpoint, initial.seed);
+  } catch (const DataError& error) {
+    Problem problem = error.problem();
+    std::vector<std::int64_t> steps = list_checkpoints(output_dir);
+    std::erase_if(steps,
+                  [&](std::int64_t step) { return checkpoint_path({}, step).filename() == checkpoint.filename(); });
+    if (!steps.empty()) {
+      problem.remedy += fmt::format("{}or resume from {}", problem.remedy.empty() ? "" : "; ",
+                                    checkpoint_path(output_dir, steps.back()).string());
+    }
+    throw DataError(std::move(problem));
+  }
+  if (const std::string changes = resume_changes(saved, initial); !changes.empty()) {
+    log_warning(fmt::format("this run differs from the one that wrote {}, so it will not continue bit for bit: {}",
+                            checkpoint.string(), changes));
+  }
+  if (saved.step >= initial.total_steps && !saved.evaluation_due) {
+    log_info(fmt::format("nothing is left to train: {} is at update {} of {}", checkpoint.string(), saved.step,
+                         initial.total_steps));
+  }
+  return resumed_state(saved, std::move(initial), evaluates);
+}
+
+}  // namespace plimsoll

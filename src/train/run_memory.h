@@ -1,0 +1,49 @@
+// RunMemory: the parameters and optimizer states of a run, as files fill and read them, wherever the session keeps
+// them.
+//
+// Frozen parameters may be held in fewer bits than their file has. original() is where their exact values come from
+// when the model is saved: the model that the run began with, or the checkpoint that it was resumed from.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fit/session.h"
+#include "train/checkpoint.h"
+#include "train/disk_need.h"
+#include "train/model_bundle.h"
+
+namespace plimsoll {
+
+class RunMemory {
+ public:
+  // Both arguments must outlive this object.
+  RunMemory(const Session& session, const ModelBundle& bundle);
+
+  // Fills the parameters from the bundle's weights, new ones from the seed, and the states with zeros.
+  void fill_fresh(std::uint64_t seed);
+  // Fills both from a checkpoint. Throws DataError if it is damaged or does not fit the model.
+  void fill_from(const std::filesystem::path& checkpoint, std::uint64_t seed);
+  // The parameters alone.
+  void fill_parameters_from(const std::filesystem::path& checkpoint) const;
+
+  ParameterMemory parameters() const;
+  const ParameterSource& original() const { return original_; }
+  // The optimizer's, sorted.
+  const std::vector<std::string>& state_names() const { return state_names_; }
+  StateAccess states() const;
+  // Sizes of the files that hold all this.
+  WrittenBytes written_bytes() const;
+
+ private:
+  const Session& session_;
+  const ModelBundle& bundle_;
+  std::vector<std::string> state_names_;
+  std::shared_ptr<const WeightsFile> resumed_;  // the whole model of the checkpoint
+  ParameterSource original_;
+};
+
+}  // namespace plimsoll

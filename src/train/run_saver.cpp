@@ -1,0 +1,61 @@
+#include "train/run_saver.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "train/checkpoint.h"
+#include "train/model_place.h"
+
+namespace plimsoll {
+namespace {
+
+[[noreturn]] void throw_unwritten(const std::string& what, const EnvironmentError& error,
+                                  const std::filesystem::path& output_dir) {
+  Problem problem = error.problem();
+  problem.what = fmt::format("{}: {}", what, problem.what);
+  problem.remedy += continue_remedy(output_dir);
+  throw EnvironmentError(std::move(problem));
+}
+
+}  // namespace
+
+std::string continue_remedy(const std::filesystem::path& output_dir) {
+  const std::vector<std::int64_t> good = list_checkpoints(output_dir);
+  return good.empty()
+             ? "; there is no earlier checkpoint: the run starts from the beginning"
+             : fmt::format("; then continue with --resume-from-checkpoint latest, from update {}", good.back());
+}
+
+void RunSaver::save(const TrainerState& state) {
+  // Also where a run was ended between a save and this.
+  const auto rotate = [&] {
+    rotate_checkpoints(options_.output_dir, options_.save_total_limit,
+                       options_.load_best_model_at_end ? state.best_step : -1);
+  };
+  if (holds(state.step)) return rotate();
+  std::filesystem::path path;
+  try {
+    path = save_checkpoint(options_.output_dir, state, bundle_, memory_.original(), memory_.parameters(),
+                           memory_.state_names(), memory_.states());
+  } catch (const EnvironmentError& error) {
+    throw_unwritten(fmt::format("cannot write the checkpoint of update {}", state.step), error, options_.output_dir);
+  }
+  saved_step_ = state.step;
+  rotate();
+  observer_.on_checkpoint(path);
+}
+
+void RunSaver::save_model() const {
+  try {
+    write_model(options_.output_dir, [&](const std::filesystem::path& aside) {
+      return plimsoll::save_model(aside, bundle_, memory_.original(), memory_.parameters());
+    });
+  } catch (const EnvironmentError& error) {
+    throw_unwritten("cannot write the model at the end of the run", error, options_.output_dir);
+  }
+}
+
+}  // namespace plimsoll

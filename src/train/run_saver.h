@@ -1,0 +1,45 @@
+// RunSaver: writes a run's checkpoints and its model, and knows which update the newest checkpoint is of.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "train/observer.h"
+#include "train/options.h"
+#include "train/run_memory.h"
+
+namespace plimsoll {
+
+// "; then continue with --resume-from-checkpoint latest, from update 40": what to do after a run has failed; it stands
+// behind other words.
+std::string continue_remedy(const std::filesystem::path& output_dir);
+
+class RunSaver {
+ public:
+  // All arguments must outlive this object.
+  RunSaver(const TrainOptions& options, const ModelBundle& bundle, const RunMemory& memory, TrainObserver& observer)
+      : options_(options), bundle_(bundle), memory_(memory), observer_(observer) {}
+
+  // Writes a checkpoint of `state` unless there is one, and removes those beyond the limit. Throws EnvironmentError
+  // (disk full, …) that says from which update the run can be continued.
+  void save(const TrainerState& state);
+  // True if the newest checkpoint is of that update and knows all that the run knows.
+  bool holds(std::int64_t step) const { return saved_step_ == step; }
+  // The run was resumed from the checkpoint of that update.
+  void resume_at(std::int64_t step) { saved_step_ = step; }
+  // The run knows something, of an evaluation or a page, that the newest checkpoint does not.
+  void outdate() { saved_step_ = -1; }
+
+  // Writes the model to the output directory. Throws as save() does.
+  void save_model() const;
+
+ private:
+  const TrainOptions& options_;
+  const ModelBundle& bundle_;
+  const RunMemory& memory_;
+  TrainObserver& observer_;
+  std::int64_t saved_step_ = -1;
+};
+
+}  // namespace plimsoll

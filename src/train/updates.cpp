@@ -1,0 +1,196 @@
+#include "train/updates.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "base/error.h"
+#include "train/batch_shape.h"
+#include "train/run_saver.h"
+
+namespace plimsoll {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using End = UpdateResult::End;
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+// A NaN's sign means nothing, and "-nan" would be printed.
+double without_sign(double value) { return std::isnan(value) ? kNaN : value; }
+
+bool is_last(const MicroBatchInfo& info) { return info.micro_batch + 1 == info.micro_batches; }
+
+std::span<const SampleReference> samples_of(const Batch& batch) {
+  return batch.references().first(static_cast<std::size_t>(batch.samples()));
+}
+
+}  // namespace
+
+Updates::Updates(const Session& session, const ModelBundle& bundle, const Dataset& pages, const Sampler& sampler,
+                 const TrainOptions& options, const LoaderOptions& loader, std::int64_t total_steps)
+    : session_(session),
+      bundle_(bundle),
+      pages_(pages),
+      sampler_(sampler),
+      options_(options),
+      loader_options_(loader),
+      total_steps_(total_steps),
+      scales_loss_(options.precision == DType::kF16),
+      bindings_(static_cast<std::size_t>(ProgramKind::kGradients) + 1),
+      checked_(bindings_.size()) {
+  samples_.reserve(static_cast<std::size_t>(options.train_batch_size));
+}
+
+void Updates::open(std::int64_t step) {
+  if (loader_ != nullptr) return;
+  const std::int64_t per_epoch = sampler_.updates_per_epoch();
+  sequence_ =
+      std::make_unique<BatchSequence>(sampler_, session_.plan().levers.micro_batch_size,
+                                      BatchSequence::Range{.epoch = static_cast<std::uint64_t>(step / per_epoch),
+                                                           .update = step % per_epoch,
+                                                           .updates = total_steps_ - step});
+  const ModelCapacity& capacity = session_.plan().programs.front().capacity;
+  loader_ = std::make_unique<Loader>(pages_, *sequence_, batch_shape(bundle_.definition(), capacity), options_.pad_to,
+                                     loader_options_);
+}
+
+void Updates::close() {
+  loader_.reset();
+  copied_ = nullptr;
+}
+
+UpdateResult Updates::run(const StepScalars& scalars, const Interrupt& interrupt) {
+  UpdateResult result = run_micro_batches(scalars, interrupt);
+  if (result.end == End::kDropped || result.end == End::kBadPage) session_.finish_transfers();
+  if (result.end != End::kWhole && result.end != End::kWithoutPages) close();
+  return result;
+}
+
+UpdateResult Updates::run_micro_batches(const StepScalars& scalars, const Interrupt& interrupt) {
+  UpdateResult result;
+  samples_.clear();
+  const auto ended = [&](End end) {
+    result.end = end;
+    return std::move(result);
+  };
+  for (;;) {
+    const auto wait_time = Clock::now();
+    const Batch* batch = nullptr;
+    try {
+      batch = loader_->next(&interrupt);
+    } catch (const BadPageError& error) {
+      result.bad_page = error;
+      return ended(End::kBadPage);
+    }
+    result.wait_seconds += std::chrono::duration<double>(Clock::now() - wait_time).count();
+    if (batch == nullptr) {
+      check(interrupt.pending(), "the loader has a batch for every update");
+      return ended(End::kDropped);
+    }
+    if (batch->samples() == 0) {
+      result.loss = result.gradient_norm = kNaN;  // which nobody computed
+      return ended(End::kWithoutPages);
+    }
+    const bool last = is_last(batch->info());
+    const ProgramKind kind = step_program(session_, last);
+    try {
+      const Program& program = bind(*batch, scalars);
+      if (!run_program(program, kind, interrupt, result.fault)) return ended(End::kDropped);
+      if (result.fault) {
+        result.gradient_norm = kNaN;
+        return ended(End::kFaulty);
+      }
+      copy_ahead(kind);
+      const PlannedProgram& planned = session_.planned(kind);
+      result.loss = without_sign(result.loss + double{program.tensor(planned.loss).get<float>()} / scalars.scale);
+      if (last) result.gradient_norm = without_sign(program.tensor(planned.gradient_norm).get<float>());
+    } catch (const EnvironmentError& error) {
+      throw_unfinished(scalars.step, error);
+    }
+    if (!scales_loss_ && !(std::isfinite(result.loss) && (!last || std::isfinite(result.gradient_norm)))) {
+      if (!last) result.gradient_norm = kNaN;
+      return ended(End::kFaulty);
+    }
+    const std::span<const SampleReference> samples = samples_of(*batch);
+    samples_.insert(samples_.end(), samples.begin(), samples.end());
+    result.samples = samples_;
+    result.last_samples = result.samples.last(samples.size());
+    if (last) return result;
+    if (interrupt.pending()) return ended(End::kDropped);
+  }
+}
+
+const Program& Updates::bind(const Batch& batch, const StepScalars& scalars) {
+  const MicroBatchInfo& info = batch.info();
+  const ProgramKind kind = step_program(session_, is_last(info));
+  const Program& program = session_.program(kind);
+  std::optional<BatchBinding>& binding = bindings_[static_cast<std::size_t>(kind)];
+  if (!binding) binding.emplace(program, batch);
+  if (std::exchange(copied_, nullptr) != &batch) binding->copy(batch);
+  StepScalars of_batch = scalars;
+  of_batch.labelled = info.loss_terms_in_update;
+  bind_scalars(*binding, of_batch, info.micro_batch == 0);
+  return program;
+}
+
+bool Updates::run_program(const Program& program, ProgramKind kind, const Interrupt& interrupt,
+                          std::optional<StepFault>& fault) {
+  if (!options_.detect_anomaly) return program.run(interrupt);
+  std::optional<CheckedRun>& checked = checked_[static_cast<std::size_t>(kind)];
+  if (!checked) checked.emplace(program);
+  fault = checked->run(scales_loss_);
+  return true;
+}
+
+void Updates::copy_ahead(ProgramKind kind) {
+  const Program& program = session_.program(kind);
+  if (!program.tensor(session_.planned(kind).loss).host_bytes().empty()) return;  // the host itself has computed
+  const Batch* const next = loader_->peek();
+  if (next == nullptr) return;
+  if (step_program(session_, is_last(next->info())) != kind) return;  // its inputs lie elsewhere
+  bindings_[static_cast<std::size_t>(kind)]->copy(*next);
+  copied_ = next;
+}
+
+std::optional<StepFault> Updates::find_fault(const StepScalars& scalars,
+                                             const std::function<void(const Batch&, const StepScalars&)>& visit) {
+  close();
+  open(scalars.step - 1);
+  std::optional<StepFault> found;
+  for (bool last = false; !last && !found;) {
+    const Batch& batch = *loader_->next();
+    last = is_last(batch.info());
+    StepScalars of_batch = scalars;
+    of_batch.labelled = batch.info().loss_terms_in_update;
+    visit(batch, of_batch);
+    found = CheckedRun(bind(batch, scalars)).run(scales_loss_);
+  }
+  close();
+  return found;
+}
+
+// The device that computes a step may fail within it, as may the disk that it reads and writes: states then belong to
+// two updates, and only what was saved before can be continued.
+void Updates::throw_unfinished(std::int64_t step, const EnvironmentError& error) const {
+  Problem problem = error.problem();
+  problem.what = fmt::format("cannot finish update {}: {}", step, problem.what);
+  problem.remedy += continue_remedy(options_.output_dir);
+  if (dynamic_cast<const DeviceError*>(&error) != nullptr && !options_.detect_anomaly) {
+    problem.remedy += "; --detect-anomaly runs ops one by one and names the one that fails";
+  }
+  throw EnvironmentError(std::move(problem));
+}
+
+double Updates::device_seconds() const {
+  double seconds = 0;
+  for (const PlannedProgram& program : session_.plan().programs) {
+    if (program.kind != ProgramKind::kEvaluate) seconds += session_.program(program.kind).device_seconds();
+  }
+  return seconds;
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,101 @@
+// Updates: runs the updates of a run, one after the other, on the session's programs.
+//
+// An update is one micro-batch or several. Each is loaded, copied to its program's inputs and run; the last one's
+// program changes the parameters. While a device computes, the next batch is copied to it, if it is there and is for
+// the same program.
+//
+// Invariant: an open loader stands at the beginning of the update after the last one that run() has finished. Whatever
+// ends an update otherwise closes the loader, so that the update begins anew. run() allocates nothing.
+//
+//   Updates updates(session, bundle, pages, sampler, options, loader, total_steps);
+//   updates.open(step);
+//   const UpdateResult result = updates.run(scalars, interrupt);
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/interrupt.h"
+#include "data/loader.h"
+#include "data/sampler.h"
+#include "fit/session.h"
+#include "runtime/checked_run.h"
+#include "train/batch_binding.h"
+#include "train/model_bundle.h"
+#include "train/options.h"
+#include "train/step_record.h"
+
+namespace plimsoll {
+
+struct UpdateResult {
+  enum class End : std::uint8_t {
+    kWhole,         // every node has run; with --fp16 its gradients may have overflowed, and then it changed nothing
+    kFaulty,        // its loss or gradients are NaN or infinite, or `fault` was found
+    kWithoutPages,  // its pages are all left out
+    kDropped,       // a request came before it had changed a parameter
+    kBadPage        // a page of it can no longer be read
+  };
+  End end = End::kWhole;
+  double loss = 0;           // mean over labelled tokens; NaN without pages
+  double gradient_norm = 0;  // before clipping; NaN where nobody knows it
+  double wait_seconds = 0;   // for the loader
+  // Pages and windows of the micro-batches that were run and are finite, in order, and those of the last one alone.
+  std::span<const SampleReference> samples{};
+  std::span<const SampleReference> last_samples{};
+  std::optional<StepFault> fault{};        // found by --detect-anomaly
+  std::optional<BadPageError> bad_page{};  // of kBadPage
+};
+
+class Updates {
+ public:
+  // All but `loader` must outlive this object.
+  Updates(const Session& session, const ModelBundle& bundle, const Dataset& pages, const Sampler& sampler,
+          const TrainOptions& options, const LoaderOptions& loader, std::int64_t total_steps);
+
+  // Opens the loader, if it is closed, where `step` updates are done.
+  void open(std::int64_t step);
+  // Gives the loader's memory back.
+  void close();
+
+  // Runs update scalars.step, for which the loader is open; `labelled` is taken from its batches. The spans of the
+  // result are valid until the next call. Throws EnvironmentError if a device or its disk fails within the update:
+  // states then belong to two updates.
+  UpdateResult run(const StepScalars& scalars, const Interrupt& interrupt);
+
+  // Runs the update again node by node, up to the micro-batch in which a fault is found, and closes the loader.
+  // `visit` is given each micro-batch, and the scalars with which it runs.
+  std::optional<StepFault> find_fault(const StepScalars& scalars,
+                                      const std::function<void(const Batch&, const StepScalars&)>& visit);
+
+  // The time that a device of its own has worked on updates; 0 without one.
+  double device_seconds() const;
+
+ private:
+  UpdateResult run_micro_batches(const StepScalars& scalars, const Interrupt& interrupt);
+  const Program& bind(const Batch& batch, const StepScalars& scalars);
+  bool run_program(const Program& program, ProgramKind kind, const Interrupt& interrupt,
+                   std::optional<StepFault>& fault);
+  void copy_ahead(ProgramKind kind);
+  [[noreturn]] void throw_unfinished(std::int64_t step, const EnvironmentError& error) const;
+
+  const Session& session_;
+  const ModelBundle& bundle_;
+  const Dataset& pages_;
+  const Sampler& sampler_;
+  const TrainOptions& options_;
+  LoaderOptions loader_options_;
+  std::int64_t total_steps_;
+  bool scales_loss_;  // gradients may overflow, which is the scaler's business
+  std::unique_ptr<BatchSequence> sequence_;
+  std::unique_ptr<Loader> loader_;
+  std::vector<std::optional<BatchBinding>> bindings_;  // by ProgramKind
+  std::vector<std::optional<CheckedRun>> checked_;     // by ProgramKind, for --detect-anomaly
+  const Batch* copied_ = nullptr;                      // lies in its program's inputs already
+  std::vector<SampleReference> samples_;               // of the update
+};
+
+}  // namespace plimsoll
