@@ -22,9 +22,11 @@
 #include "base/error.h"
 #include "data/loader.h"
 #include "fit/session.h"
+#include "request/fit_request.h"
+#include "request/labels.h"
+#include "request/open_data.h"
 #include "train/batch_binding.h"
 #include "train/batch_shape.h"
-#include "train/job.h"
 #include "train/predictor.h"
 #include "train/step_record.h"
 

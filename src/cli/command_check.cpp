@@ -11,6 +11,7 @@
 #include "cli/run_options.h"
 #include "cli/usage.h"
 #include "data/fixes.h"
+#include "request/check_data.h"
 
 namespace plimsoll {
 namespace {

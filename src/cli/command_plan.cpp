@@ -16,6 +16,9 @@
 #include "cli/speeds.h"
 #include "cli/sweep_chart.h"
 #include "cli/usage.h"
+#include "request/fit_request.h"
+#include "request/open_data.h"
+#include "request/plan_json.h"
 
 namespace plimsoll {
 namespace {

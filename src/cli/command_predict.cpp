@@ -17,6 +17,8 @@
 #include "data/image.h"
 #include "draw/annotate.h"
 #include "fit/session.h"
+#include "request/fit_request.h"
+#include "request/open_data.h"
 #include "train/predictor.h"
 
 namespace plimsoll {

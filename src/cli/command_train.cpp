@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "base/work_folder.h"
+#include "bundle/adapter.h"
 #include "cli/command.h"
 #include "cli/devices.h"
 #include "cli/first_lines.h"
@@ -25,7 +26,9 @@
 #include "cli/speeds.h"
 #include "cli/usage.h"
 #include "formats/json.h"
-#include "train/adapter.h"
+#include "request/fit_request.h"
+#include "request/open_data.h"
+#include "request/plan_json.h"
 #include "train/run_directory.h"
 
 namespace plimsoll {

@@ -8,7 +8,7 @@
 #include "base/bytes.h"
 #include "base/counted.h"
 #include "cli/sweep_chart.h"
-#include "train/job.h"
+#include "request/plan_json.h"
 
 namespace plimsoll {
 namespace {

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "bundle/model_bundle.h"
 #include "tasks/scores.h"
-#include "train/model_bundle.h"
 #include "train/predictor.h"
 
 namespace plimsoll {

@@ -17,8 +17,8 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/process.h"
+#include "bundle/model_place.h"
 #include "train/batch_shape.h"
-#include "train/model_place.h"
 #include "train/resume_changes.h"
 #include "train/run_directory.h"
 

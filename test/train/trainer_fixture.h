@@ -17,9 +17,11 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "harness/paths.h"
+#include "request/fit_request.h"
+#include "request/open_data.h"
+#include "request/trained_parts.h"
 #include "support/far_backend.h"
 #include "support/scratch_folder.h"
-#include "train/job.h"
 #include "train/trainer.h"
 
 namespace plimsoll::test {

@@ -1,0 +1,44 @@
+// Checks on the data that was asked for, for the model that was asked for: what `check` reports, and what ends a run
+// before its first update.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/check.h"
+#include "data/dataset.h"
+#include "request/labels.h"
+#include "train/skipped_pages.h"
+
+namespace plimsoll {
+
+struct CheckRequest {
+  DataRequest data;
+  PagePaths evaluation{};  // empty: none
+  bool decode_images = false;
+  std::vector<SkippedPage> skipped{};                      // whose images are not looked at
+  std::uint64_t decoding_bytes = Dataset::kDecodingBytes;  // that images may take together while they are decoded
+  std::size_t places_kept = Findings::kPlacesKept;
+  int threads = 1;
+  std::function<void(std::size_t done, std::size_t pages)>
+      on_progress{};  // counts begin anew with the evaluation's pages
+};
+
+struct DataCheck {
+  Findings findings;  // of all that was checked
+  CheckReport train;
+  std::optional<CheckReport> evaluation{};
+};
+
+// Reads all pages with the model's limits. Labels as resolve_labels would choose them, but without changing `bundle`
+// where the data's labels cannot be read.
+DataCheck check_data(ModelBundle& bundle, const ModelRequest& model, const CheckRequest& request);
+
+// The same checks before a run, for this model, whose labels are settled: warnings are logged, errors thrown as one
+// DataError. `with_labels`: false for prediction.
+void refuse_bad_data(const ModelBundle& bundle, const CheckRequest& request, bool with_labels);
+
+}  // namespace plimsoll
