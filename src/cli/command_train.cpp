@@ -126,7 +126,7 @@ nlohmann::json summary_json(const RunPlan& plan, const TrainSummary& summary, st
       {"loss", summary.last_loss ? nlohmann::json(*summary.last_loss) : nlohmann::json()}};
   if (plan.precision == DType::kF16 || summary.skipped_updates > 0) object["skipped_updates"] = summary.skipped_updates;
   if (!summary.skipped_pages.empty()) object["skipped_pages"] = skipped_pages_json(summary.skipped_pages);
-  if (plan.host_budget_bytes > 0) object["host_measured_peak_bytes"] = peak_resident_bytes();
+  if (plan.on_device) object["host_measured_peak_bytes"] = peak_resident_bytes();
   if (summary.device_busy) object["device_busy"] = *summary.device_busy;
   if (summary.evaluation) {
     const Scores::Metric& metric = summary.evaluation->scores.metrics.front();
@@ -171,8 +171,7 @@ void train_planned(const Invocation& invocation, const RunOptions& options, cons
   }
   write_text_file(
       output_dir / "args.json",
-      run_record(*options.command, bundle, *train, evaluation, plan.host_peak_bytes > 0 ? "cuda" : "cpu").dump(2) +
-          "\n");
+      run_record(*options.command, bundle, *train, evaluation, plan.on_device ? "cuda" : "cpu").dump(2) + "\n");
   nlohmann::json written_plan = plan_json(plan);
   written_plan["choices"] = choices_json(session.choices());
   write_text_file(output_dir / "plan.json", written_plan.dump(2) + "\n");

@@ -274,6 +274,7 @@ class Search {
     copy.arena_bytes = run.arena_bytes;
     copy.predicted_peak_bytes = run.predicted_peak_bytes;
     copy.budget_bytes = run.budget_bytes;
+    copy.on_device = run.on_device;
     copy.host_peak_bytes = run.host_peak_bytes;
     copy.host_budget_bytes = run.host_budget_bytes;
     copy.host_items = run.host_items;

@@ -103,7 +103,7 @@ Trainer::Trainer(const Session& session, const ModelBundle& bundle, const TrainD
             .micro_batch_size = session.plan().levers.micro_batch_size,
             .examples = static_cast<std::int64_t>(sampler_.size()),
             .max_length = data.train->options().windows.max_length,
-            .device = session.plan().host_peak_bytes > 0 ? "cuda" : "cpu",
+            .device = session.plan().on_device ? "cuda" : "cpu",
             .threads = threads,
             .optimizer = std::string(optimizer_name(options.optim)),
             .data = fingerprint(data.train->examples()),
@@ -389,7 +389,7 @@ StepReport Trainer::report(double loss) const {
       .seconds_left = rate > 0 ? pages_left / rate : 0,
       .resident_bytes = resident_bytes(),
       .budget_bytes = session_.plan().resident_budget_bytes(),
-      .on_device = session_.plan().host_peak_bytes > 0,
+      .on_device = session_.plan().on_device,
       .loss_scale = scaler_.scale(),
       .skipped_updates = state_.scaler.skipped};
 }
