@@ -89,6 +89,7 @@ std::size_t take_device_memory(const std::string& text, RunOptions& options) {
 
 void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptions& plan_options) {
   options.resolve();
+  recover_for_plan(options.train.output_dir);
   const auto resume = find_resume(options.resume_from_checkpoint, options.train.output_dir);
   refuse_replacing({{"--svg", plan_options.svg}}, options.inputs());
   options.memory.plans_only = true;
