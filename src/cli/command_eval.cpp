@@ -10,6 +10,8 @@
 #include "cli/report.h"
 #include "cli/run_options.h"
 #include "cli/usage.h"
+#include "request/fit_request.h"
+#include "request/open_data.h"
 
 namespace plimsoll {
 namespace {

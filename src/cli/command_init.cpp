@@ -7,13 +7,13 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/work_folder.h"
+#include "bundle/model_bundle.h"
+#include "bundle/model_place.h"
 #include "cli/command.h"
 #include "cli/first_lines.h"
 #include "cli/outputs.h"
 #include "cli/run_options.h"
 #include "cli/usage.h"
-#include "train/model_bundle.h"
-#include "train/model_place.h"
 
 namespace plimsoll {
 namespace {

@@ -3,10 +3,10 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/work_folder.h"
+#include "bundle/adapter.h"
+#include "bundle/model_place.h"
 #include "cli/command.h"
 #include "cli/outputs.h"
-#include "train/adapter.h"
-#include "train/model_place.h"
 
 namespace plimsoll {
 namespace {

@@ -15,6 +15,8 @@
 #include "cli/run_options.h"
 #include "cli/usage.h"
 #include "fit/session.h"
+#include "request/fit_request.h"
+#include "request/open_data.h"
 #include "train/predictor.h"
 
 namespace plimsoll {

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "base/work_folder.h"
+#include "bundle/adapter.h"
 #include "cli/command.h"
 #include "cli/devices.h"
 #include "cli/first_lines.h"
@@ -25,7 +26,9 @@
 #include "cli/speeds.h"
 #include "cli/usage.h"
 #include "formats/json.h"
-#include "train/adapter.h"
+#include "request/fit_request.h"
+#include "request/open_data.h"
+#include "request/plan_json.h"
 #include "train/run_directory.h"
 
 namespace plimsoll {
@@ -123,7 +126,7 @@ nlohmann::json summary_json(const PlanSummary& plan, const TrainSummary& summary
       {"loss", summary.last_loss ? nlohmann::json(*summary.last_loss) : nlohmann::json()}};
   if (plan.precision == DType::kF16 || summary.skipped_updates > 0) object["skipped_updates"] = summary.skipped_updates;
   if (!summary.skipped_pages.empty()) object["skipped_pages"] = skipped_pages_json(summary.skipped_pages);
-  if (plan.host_budget_bytes > 0) object["host_measured_peak_bytes"] = peak_resident_bytes();
+  if (plan.on_device) object["host_measured_peak_bytes"] = peak_resident_bytes();
   if (summary.device_busy) object["device_busy"] = *summary.device_busy;
   if (summary.evaluation) {
     const Scores::Metric& metric = summary.evaluation->scores.metrics.front();
@@ -168,8 +171,7 @@ void train_planned(const Invocation& invocation, const RunOptions& options, cons
   }
   write_text_file(
       output_dir / "args.json",
-      run_record(*options.command, bundle, *train, evaluation, plan.host_peak_bytes > 0 ? "cuda" : "cpu").dump(2) +
-          "\n");
+      run_record(*options.command, bundle, *train, evaluation, plan.on_device ? "cuda" : "cpu").dump(2) + "\n");
   nlohmann::json written_plan = plan_json(plan, plan.programs);
   written_plan["choices"] = choices_json(session.choices());
   write_text_file(output_dir / "plan.json", written_plan.dump(2) + "\n");
@@ -222,13 +224,13 @@ void train_planned(const Invocation& invocation, const RunOptions& options, cons
 
 // Opens the data once every page's image was decoded, unless the user or a cache, which decodes them, makes that
 // needless. Pages that a resumed run has skipped are not looked at again.
-RunData open_pages_to_train(const Invocation& invocation, const RunOptions& options, const ModelBundle& bundle,
-                            const std::optional<fs::path>& resume) {
+RunData open_data_to_train(const Invocation& invocation, const RunOptions& options, const ModelBundle& bundle,
+                           const RunPages& pages, const std::optional<fs::path>& resume) {
   PageBar bar("images decoded (--no-decode-images skips this)", invocation.json, true);
-  return open_run_data(bundle, options.data, options.eval_data,
+  return open_run_data(bundle, options.data, pages,
                        {.decode_images = !options.no_decode_images,
                         .skipped = resume ? read_trainer_state(*resume).skipped_pages : std::vector<SkippedPage>(),
-                        .on_progress = [&bar](std::size_t done, std::size_t pages) { bar.draw(done, pages); }});
+                        .on_progress = [&bar](std::size_t done, std::size_t all) { bar.draw(done, all); }});
 }
 
 void run_train(const Invocation& invocation, RunOptions& options) {
@@ -245,12 +247,15 @@ void run_train(const Invocation& invocation, RunOptions& options) {
   ModelBundle bundle = open_model(options.model.model, options.model.tokenizer, options.model.base_model);
   refuse_replacing({{"--output-dir", output_dir}}, {{"the adapter's base model", bundle.base}});
   options.resolve_padding(bundle.facts());
-  resolve_labels(bundle, options.model, options.data);
+  set_task_and_labels(bundle, options.model);
   choose_trained_parts(bundle, options.parts);
+  check_earlier_run(options, resume);
+  options.data.work = work_folder(output_dir);
+  const RunPages pages = open_run_pages(bundle, options.model, options.data, options.eval_data);
+  resolve_labels(bundle, options.model, *pages.train);
   check_weights(bundle);
   metric_name(bundle, options.train.metric_for_best_model);  // refuses a name that the task lacks
-  check_earlier_run(options, resume);
-  const auto [train, evaluation] = open_pages_to_train(invocation, options, bundle, resume);
+  const auto [train, evaluation] = open_data_to_train(invocation, options, bundle, pages, resume);
   if (resume) {
     const TrainerState saved = read_trainer_state(*resume);
     if (left_nothing(invocation, options.train, *train, *resume, saved)) return;

@@ -8,7 +8,7 @@
 #include "base/bytes.h"
 #include "base/counted.h"
 #include "cli/sweep_chart.h"
-#include "train/job.h"
+#include "request/plan_json.h"
 
 namespace plimsoll {
 namespace {
@@ -62,7 +62,7 @@ std::string items_text(const PlanSummary& run) {
     if (item.bytes > 0) text += item_row(item.name, item.bytes, percent(static_cast<double>(item.bytes) / whole));
   }
   text += "  " + std::string(kColumns - 2, '-') + "\n";
-  text += item_row(run.host_peak_bytes > 0 ? "predicted peak on the GPU" : "predicted peak of the process",
+  text += item_row(run.on_device ? "predicted peak on the GPU" : "predicted peak of the process",
                    run.predicted_peak_bytes, "100.0 %");
   if (run.budget_bytes > 0) {
     text += item_row("budget", run.budget_bytes, percent(static_cast<double>(run.budget_bytes) / whole));

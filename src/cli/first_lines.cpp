@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "base/counted.h"
+#include "request/fit_request.h"
 #include "train/evaluation.h"
 
 namespace plimsoll {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "bundle/model_bundle.h"
 #include "cli/run_options.h"
-#include "train/model_bundle.h"
 
 namespace plimsoll {
 

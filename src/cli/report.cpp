@@ -82,7 +82,7 @@ std::string plan_table(const RunPlan& plan) {
   }
   text += fmt::format("  {:<46}{:>12}\n", "predicted peak", format_bytes(plan.predicted_peak_bytes));
   if (plan.budget_bytes > 0) text += fmt::format("  {:<46}{:>12}\n", "budget", format_bytes(plan.budget_bytes));
-  if (plan.host_peak_bytes > 0) {
+  if (plan.on_device) {
     text += fmt::format("  {:<46}{:>12}\n", "on the host", format_bytes(plan.host_peak_bytes));
   }
   if (plan.accumulation_steps > 0) {
@@ -181,7 +181,7 @@ std::string peak_line(const PlanSummary& plan, std::size_t measured_bytes) {
   const double predicted = static_cast<double>(plan.predicted_peak_bytes);
   const double error = (static_cast<double>(measured_bytes) - predicted) / predicted * 100;
   return fmt::format("peak memory{}: predicted {}, measured {} ({:+.1f} %), budget {}",
-                     plan.host_peak_bytes > 0 ? " of the GPU" : "", format_bytes(plan.predicted_peak_bytes),
+                     plan.on_device ? " of the GPU" : "", format_bytes(plan.predicted_peak_bytes),
                      format_bytes(measured_bytes), error, format_bytes(plan.budget_bytes));
 }
 

@@ -7,6 +7,8 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/work_folder.h"
+#include "train/run_directory.h"
 
 namespace plimsoll {
 
@@ -35,6 +37,17 @@ std::optional<fs::path> find_resume(const std::string& resume, const fs::path& o
   const fs::path path = checkpoint_path(output_dir, steps.back());
   log_info(fmt::format("resuming from {}", path.string()));
   return path;
+}
+
+void recover_for_plan(const fs::path& output_dir) {
+  std::error_code error;
+  if (output_dir.empty() || !fs::is_directory(work_folder(output_dir), error)) return;
+  try {
+    const DirectoryLock lock(output_dir, "--output-dir");
+    recover_run_directory(output_dir);
+  } catch (const UsageError&) {
+    log_info(fmt::format("a run is under way in {}", output_dir.string()));
+  }
 }
 
 void keep_micro_batch(RunOptions& options, const fs::path& resume, const TrainerState& saved) {

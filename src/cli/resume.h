@@ -16,6 +16,10 @@ namespace plimsoll {
 // directory.
 std::optional<std::filesystem::path> find_resume(const std::string& resume, const std::filesystem::path& output_dir);
 
+// Finishes what a killed run left half done in `output_dir`, as `train` does, so that find_resume finds what `train`
+// would find. A directory in which a run is under way is left alone, because that run has done it.
+void recover_for_plan(const std::filesystem::path& output_dir);
+
 // Makes the run keep the micro-batch that it began with, because results depend on it. Throws UsageError if an update
 // is smaller than that.
 void keep_micro_batch(RunOptions& options, const std::filesystem::path& resume, const TrainerState& saved);

@@ -7,7 +7,10 @@
 #include "cli/batch_options.h"
 #include "cli/devices.h"
 #include "cli/outputs.h"
-#include "train/job.h"
+#include "request/labels.h"
+#include "request/memory.h"
+#include "request/reading.h"
+#include "request/trained_parts.h"
 #include "train/options.h"
 
 namespace plimsoll {

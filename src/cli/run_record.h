@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "bundle/model_bundle.h"
 #include "data/dataset.h"
-#include "train/model_bundle.h"
 
 namespace plimsoll {
 

@@ -17,7 +17,7 @@ constexpr int kSweepPoints = 8;
 // Two plans whose times differ by less are the same to a user.
 constexpr double kNoticed = 0.002;
 
-// Replaces the layer's number: "layoutlmv3.encoder.layer.7.output" -> "layer.*.output".
+// Replaces the layer's number: "model.encoder.layer.7.output" -> "layer.*.output".
 std::string without_layer(const std::string& name) {
   const std::string layer = "layer.", encoder = ".encoder.";
   std::string text = name;

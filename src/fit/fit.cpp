@@ -240,7 +240,8 @@ RunPlan plan_run(const FitRequest& request, const Levers& levers, Backend& backe
                                         {"drawing of pictures", request.drawing_bytes},
                                         {"offload thread and its buffer", to_file ? kOffloadThreadBytes : 0},
                                         {"reserve for libraries", kReserveBytes + backend.library_bytes()}};
-  if (backend.device_use()) {
+  run.on_device = backend.device_use().has_value();
+  if (run.on_device) {
     run.items.insert(run.items.begin(), {kContextItem, backend.reserved_bytes()});
     const BufferBytes buffers = backend.buffer_bytes(run.arena_bytes);
     run.items.push_back({"buffers for copies from the host", buffers.device});

@@ -135,7 +135,8 @@ struct PlanSummary {
   std::size_t arena_bytes = 0;
   std::size_t predicted_peak_bytes = 0;
   std::size_t budget_bytes = 0;
-  // On a device with memory of its own: the bytes that the process is predicted to hold on the host, and their limit.
+  bool on_device = false;  // the arena is in memory of a device's own (Backend::device_use)
+  // Then the bytes that the process is predicted to hold on the host, and their limit.
   std::size_t host_peak_bytes = 0, host_budget_bytes = 0;
   double seconds_per_update = 0;       // estimated, with every row of every micro-batch real
   double seconds_to_save = 0;          // the longest that a run continues before it can save: see Program::run
@@ -146,7 +147,7 @@ struct PlanSummary {
   bool fits_device() const { return budget_bytes == 0 || predicted_peak_bytes <= budget_bytes; }
   bool fits_host() const { return host_budget_bytes == 0 || host_peak_bytes <= host_budget_bytes; }
   // The budget of the process's resident set.
-  std::size_t resident_budget_bytes() const { return host_budget_bytes > 0 ? host_budget_bytes : budget_bytes; }
+  std::size_t resident_budget_bytes() const { return on_device ? host_budget_bytes : budget_bytes; }
 };
 
 // A plan with its programs. A copy of its summary alone holds no kernels, whose memory would be counted in the next

@@ -130,7 +130,7 @@ class TrialProcess {
 
 }  // namespace
 
-std::vector<Change> known_changes(const FitRequest& request) {
+std::vector<Change> known_changes(const FitRequest& request, bool on_device) {
   std::vector<Change> changes;
   const auto add = [&](std::string kind, std::string what, std::string flags, Effect effect,
                        std::function<bool(FitRequest&)> apply) {
@@ -154,11 +154,11 @@ std::vector<Change> known_changes(const FitRequest& request) {
         return pinned;
       });
   // The speed of the disk, or of the transfers to the host, is measured later; this assumes an ordinary disk.
-  const bool to_host = request.host_budget_bytes > 0;
-  add("offload", fmt::format("optimizer state and activations in {}", to_host ? "the host's memory" : "a file on disk"),
-      to_host ? "without --offload none" : "--offload DIR", Effect::kNone, [to_host](FitRequest& r) {
+  add("offload",
+      fmt::format("optimizer state and activations in {}", on_device ? "the host's memory" : "a file on disk"),
+      on_device ? "without --offload none" : "--offload DIR", Effect::kNone, [on_device](FitRequest& r) {
         if (!r.trains || r.offload != OffloadTarget::kNone) return false;
-        r.offload = to_host ? OffloadTarget::kHost : OffloadTarget::kFile;
+        r.offload = on_device ? OffloadTarget::kHost : OffloadTarget::kFile;
         r.offload_directory = ".";
         r.speeds.offload_read_seconds_per_byte = r.speeds.offload_write_seconds_per_byte = kOrdinaryDiskSecondsPerByte;
         return true;
@@ -286,7 +286,7 @@ std::vector<Remedy> find_remedies(const FitRequest& request, const PlanSummary& 
     return Outcome::kFits;
   };
   std::vector<Change> not_enough;
-  for (const Change& change : known_changes(request)) {
+  for (const Change& change : known_changes(request, smallest.on_device)) {
     if (std::find(kinds.begin(), kinds.end(), change.kind) != kinds.end()) continue;
     if (try_change(change) == Outcome::kTooLarge) not_enough.push_back(change);
   }

@@ -37,8 +37,8 @@ struct Change {
   std::function<bool(FitRequest&)> apply;  // false: the change has no effect here
 };
 // Returns every known change, the mildest of each kind first. `request` tells what the flags must say to leave the
-// other settings unchanged.
-std::vector<Change> known_changes(const FitRequest& request);
+// other settings unchanged; `on_device`: RunPlan says so.
+std::vector<Change> known_changes(const FitRequest& request, bool on_device = false);
 
 struct Remedy {
   std::string what, flags;

@@ -46,7 +46,7 @@ struct Value {
 
 struct Node {
   Op op = Op::kAdd;
-  std::string name;  // "layoutlmv3.encoder.layer.3.attention.self"
+  std::string name;  // "encoder.layer.3.attention.self"
   Attributes attributes{};
   std::vector<ValueId> inputs{};  // optional inputs come last; if absent they are left out, not kNoValue
   ValueId row_count = kNoValue;   // i32[1]: leading rows that are real; kNoValue: all

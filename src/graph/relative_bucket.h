@@ -1,4 +1,4 @@
-// T5's bidirectional logarithmic buckets (Raffel et al. 2020, section 2.1), used by LayoutLMv3 for relative positions
+// T5's bidirectional logarithmic buckets (Raffel et al. 2020, section 2.1), used for relative positions
 // and box distances: half the bins for each sign; half of these are exact distances, the rest grow logarithmically.
 #pragma once
 

@@ -1,7 +1,7 @@
 // ModelBuilder: the graph of a model while its encoder and its head append to it. Names follow the modules of
 // `transformers`; parameters and inputs are found by name.
 //
-//   const ValueId hidden = builder.dense("bert.pooler.dense", first, samples);
+//   const ValueId hidden = builder.dense("encoder.pooler.dense", first, samples);
 #pragma once
 
 #include <cstdint>

@@ -67,15 +67,15 @@ struct ClassifierForm {
 class Encoder {
  public:
   virtual ~Encoder() = default;
-  // Its key in config.json, "layoutlmv3"; what the names of its classes begin with, "LayoutLMv3"; and the name that
+  // Its key in config.json, `model_type`; what the names of its classes in `transformers` begin with; and the name that
   // `transformers` gives the encoder within a model with a head, which begins its parameters' names.
   virtual std::string_view model_type() const = 0;
   virtual std::string_view class_name() const = 0;
   virtual std::string_view prefix() const = 0;
   // Puts the family's keys into config.json's object.
   virtual void write_config(nlohmann::json& object) const = 0;
-  // The heads of ...ForTokenClassification, which labels each text row, of ...ForSequenceClassification, which labels
-  // the first row of each sample, and of ...ForQuestionAnswering, which gives each row two numbers.
+  // How the family builds the three heads that `transformers` has for it: one labels each text row, one labels the
+  // first row of each sample, and one gives each row two numbers.
   virtual ClassifierForm token_classifier(std::int64_t labels) const = 0;
   virtual ClassifierForm sequence_classifier() const = 0;
   virtual ClassifierForm span_classifier() const = 0;

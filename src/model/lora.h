@@ -3,7 +3,7 @@
 //
 //   LoraOptions lora{.rank = 8, .alpha = 16};
 //   lora.modules = lora_modules(model.encoder().linear_maps(), {"query", "value"});
-//   // parameters "layoutlmv3.encoder.layer.0.attention.self.query.lora_A.weight", "….lora_B.weight", …
+//   // parameters "encoder.layer.0.attention.self.query.lora_A.weight", "….lora_B.weight", …
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ struct LoraOptions {
   std::int64_t rank = 0;  // 0: no adapters
   double alpha = 0;
   double dropout = 0;               // of the adapter's input
-  std::set<std::string> modules{};  // "layoutlmv3.encoder.layer.0.attention.self.query", …
+  std::set<std::string> modules{};  // "encoder.layer.0.attention.self.query", …
 
   bool enabled() const { return rank > 0; }
   double scale() const { return alpha / static_cast<double>(rank); }

@@ -26,7 +26,7 @@ struct ParameterSpec {
   };
   // kNormalPaddingRow: `padding_row` is zero. kKaimingUniform: within 1 / sqrt(columns), as nn.Linear begins.
   enum class Init : std::uint8_t { kNormal, kZeros, kOnes, kNormalPaddingRow, kKaimingUniform };
-  std::string name;  // in the graph and in files: "layoutlmv3.encoder.layer.0.output.dense.weight"
+  std::string name;  // in the graph and in files: "encoder.layer.0.output.dense.weight"
   Shape shape;       // in the graph
   Shape file_shape;  // in weight files; the same elements in the same order
   Init init = Init::kNormal;

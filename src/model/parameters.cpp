@@ -19,7 +19,7 @@
 namespace plimsoll {
 namespace {
 
-// "LayerNorm.weight" and "LayerNorm.bias" are "LayerNorm.gamma" and "LayerNorm.beta" in files of early BERT code, which
+// "LayerNorm.weight" and "LayerNorm.bias" are "LayerNorm.gamma" and "LayerNorm.beta" in files of early code, which
 // transformers renames as it loads them.
 std::string early_name(const std::string& name) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kNames = {

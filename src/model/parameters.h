@@ -24,7 +24,7 @@ using ParameterMemory = std::function<ParameterPlace(const std::string& name)>;
 
 struct ParameterSource {
   const WeightsFile* weights = nullptr;  // nullptr: everything fresh
-  std::string prefix{};                  // of the encoder's parameters, which a bare encoder's file lacks: "layoutlmv3"
+  std::string prefix{};                  // of the encoder's parameters, which a bare encoder's file lacks
   bool fresh_head = false;               // the classifier is made new even if the file has one
   std::uint64_t seed = 42;
   // Adapters, and the head that was trained with them, under PEFT's names; nullptr: adapters begin afresh.

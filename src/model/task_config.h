@@ -9,7 +9,7 @@
 namespace plimsoll {
 
 struct TaskConfig {
-  // What follows "For" in `architectures`: "TokenClassification"; empty: the model has no head.
+  // What follows "For" in `architectures`, which names the head; empty: the model has no head.
   std::string architecture{};
   std::vector<std::string> labels{};  // by id, from id2label
   // Of classes of whole pages: "single_label_classification", "multi_label_classification" or "regression"; empty

@@ -1,6 +1,6 @@
 // Which parameters train: patterns over their names, and the check that they say something.
 //
-//   matches_pattern("layoutlmv3.encoder.layer.[0-5].*", "layoutlmv3.encoder.layer.3.output.dense.bias");   // true
+//   matches_pattern("encoder.layer.[0-5].*", "encoder.layer.3.output.dense.bias");   // true
 #pragma once
 
 #include <string>

@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <memory>
 
+#include "bundle/model_bundle.h"
 #include "data/batch.h"
 #include "data/padded_batch.h"
-#include "train/model_bundle.h"
 
 namespace plimsoll {
 

@@ -11,10 +11,10 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/work_folder.h"
+#include "bundle/adapter.h"
 #include "formats/checksums.h"
 #include "formats/json.h"
 #include "formats/safetensors.h"
-#include "train/adapter.h"
 
 namespace plimsoll {
 namespace {

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "bundle/model_bundle.h"
 #include "fit/choices.h"
 #include "train/grad_scaler.h"
-#include "train/model_bundle.h"
 #include "train/skipped_pages.h"
 
 namespace plimsoll {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "bundle/model_bundle.h"
 #include "tasks/scores.h"
-#include "train/model_bundle.h"
 #include "train/predictor.h"
 
 namespace plimsoll {

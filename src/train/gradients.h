@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "backend/backend.h"
-#include "train/model_bundle.h"
+#include "bundle/model_bundle.h"
 
 namespace plimsoll {
 

@@ -64,7 +64,7 @@ TrainerState initial_state(const Session& session, const ModelBundle& bundle, co
           .micro_batch_size = session.plan().levers.micro_batch_size,
           .examples = static_cast<std::int64_t>(sampler.size()),
           .max_length = pages.options().windows.max_length,
-          .device = session.plan().host_peak_bytes > 0 ? "cuda" : "cpu",
+          .device = session.plan().on_device ? "cuda" : "cpu",
           .threads = threads,
           .optimizer = std::string(optimizer_name(options.optim)),
           .data = fingerprint(pages.examples()),

@@ -15,9 +15,9 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/work_folder.h"
+#include "bundle/model_place.h"
 #include "formats/checksums.h"
 #include "train/checkpoint.h"
-#include "train/model_place.h"
 
 namespace plimsoll {
 namespace {

@@ -14,7 +14,7 @@
 #include "fit/session.h"
 #include "train/checkpoint.h"
 #include "train/disk_need.h"
-#include "train/model_bundle.h"
+#include "bundle/model_bundle.h"
 
 namespace plimsoll {
 

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "train/checkpoint.h"
-#include "train/model_place.h"
+#include "bundle/model_place.h"
 
 namespace plimsoll {
 namespace {

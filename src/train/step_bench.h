@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "bundle/model_bundle.h"
 #include "fit/choices.h"
 #include "fit/fit.h"
-#include "train/model_bundle.h"
 
 namespace plimsoll {
 

@@ -15,10 +15,10 @@
 
 #include "backend/backend.h"
 #include "base/philox.h"
+#include "bundle/model_bundle.h"
 #include "fit/session.h"
 #include "runtime/checked_run.h"
 #include "train/batch_binding.h"
-#include "train/model_bundle.h"
 
 namespace plimsoll {
 

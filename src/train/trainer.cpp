@@ -224,7 +224,7 @@ StepReport Trainer::report(double loss) const {
       .seconds_left = rate > 0 ? pages_left / rate : 0,
       .resident_bytes = resident_bytes(),
       .budget_bytes = session_.plan().resident_budget_bytes(),
-      .on_device = session_.plan().host_peak_bytes > 0,
+      .on_device = session_.plan().on_device,
       .loss_scale = scaler_.scale(),
       .skipped_updates = state_.scaler.skipped};
 }

@@ -25,7 +25,7 @@
 #include "fit/session.h"
 #include "runtime/checked_run.h"
 #include "train/batch_binding.h"
-#include "train/model_bundle.h"
+#include "bundle/model_bundle.h"
 #include "train/options.h"
 #include "train/step_record.h"
 

@@ -111,6 +111,20 @@ TEST_F(RunDirectory, TwoRunsDoNotShareOne) {
   EXPECT_FALSE(fs::exists(at("run/.plimsoll")));
 }
 
+// A run was killed while it moved an earlier one away: `plan` finishes that, as `train` would.
+TEST_F(RunDirectory, PlanResumesWhatTrainWould) {
+  ASSERT_EQ(run(train_arguments("run", {"--max-steps", "2", "--save-steps", "1"})).code, 0);
+  fs::create_directories(at("run/.plimsoll/earlier"));
+  fs::rename(at("run/config.json"), at("run/.plimsoll/earlier/config.json"));
+  Arguments plan = train_arguments("run", {"--max-steps", "3", "--resume-from-checkpoint", "latest"});
+  plan[0] = "plan";
+  const Outcome planned = run(plan);
+  EXPECT_EQ(planned.code, 0) << planned.err;
+  EXPECT_THAT(planned.err, testing::HasSubstr("no checkpoint in " + path("run")));
+  EXPECT_TRUE(fs::exists(at("run/earlier-1/checkpoint-2")));
+  EXPECT_FALSE(fs::exists(at("run/.plimsoll")));
+}
+
 TEST_F(RunDirectory, UsersOwnFilesWithOurKindOfNamesStay) {
   ASSERT_EQ(run(train_arguments("run", {"--max-steps", "2", "--save-steps", "1"})).code, 0);
   fs::create_directory(at("run/checkpoint-7.tmp"));

@@ -11,13 +11,11 @@
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "base/process.h"
+#include "bundle/model_bundle.h"
 #include "examples/use.h"
-#include "train/adapter_config.h"
 #include "train/batch_binding.h"
 #include "train/grad_scaler.h"
 #include "train/growth_watch.h"
-#include "train/model_bundle.h"
-#include "train/model_place.h"
 #include "train/run_schedule.h"
 #include "train/throughput.h"
 #include "train/trainer.h"
@@ -27,20 +25,12 @@ namespace plimsoll::examples {
 
 namespace fs = std::filesystem;
 
-void of_adapter_config() {
-#include "train/adapter_config.h.inc"
-}
-
 void of_grad_scaler(const BatchBinding& binding, GradScaler& scaler, double labelled_tokens, double norm, int skipped) {
 #include "train/grad_scaler.h.inc"
 }
 
 void of_growth_watch(std::size_t budget, std::int64_t step, double seconds, const MemoryGroups& groups) {
 #include "train/growth_watch.h.inc"
-}
-
-void of_model_place(const ModelBundle& bundle, const ParameterSource& original, const ParameterMemory& memory) {
-#include "train/model_place.h.inc"
 }
 
 void of_run_schedule(const TrainOptions& options, std::int64_t updates_per_epoch, std::int64_t step) {

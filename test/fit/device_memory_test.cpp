@@ -54,11 +54,13 @@ TEST(DeviceMemoryPlan, TellsTheHostsPartBesideIt) {
   request.budget_bytes = kGiB;
   request.host_budget_bytes = 7 * kGiB;
   const RunPlan run = fit(request, backend);
+  EXPECT_TRUE(run.on_device);
   EXPECT_GT(run.host_peak_bytes, 2 * kLoaderBytesPerSample);
   EXPECT_EQ(run.host_budget_bytes, 7 * kGiB);
   EXPECT_EQ(run.resident_budget_bytes(), 7 * kGiB);
   const std::optional<PlanSummary> chosen = choose_plan(request, backend);
   ASSERT_TRUE(chosen);
+  EXPECT_TRUE(chosen->on_device);
   EXPECT_GT(chosen->host_peak_bytes, 0U);
   EXPECT_EQ(chosen->host_budget_bytes, 7 * kGiB);
 
@@ -66,6 +68,7 @@ TEST(DeviceMemoryPlan, TellsTheHostsPartBesideIt) {
   request.host_budget_bytes = 0;
   request.budget_bytes = 4 * kGiB;
   const RunPlan on_host = fit(request, near);
+  EXPECT_FALSE(on_host.on_device);
   EXPECT_EQ(on_host.host_peak_bytes, 0U);
   EXPECT_EQ(on_host.resident_budget_bytes(), 4 * kGiB);
 }

@@ -36,9 +36,11 @@ json page(const std::vector<std::string>& words, const json& entities, const jso
 
 class Entities : public TaskPages {
  protected:
-  std::unique_ptr<PageSource> open(const std::vector<json>& pages) const { return open_with(pages, entity_reader()); }
+  std::shared_ptr<const TokenizedPages> open(const std::vector<json>& pages) const {
+    return open_with(pages, entity_reader());
+  }
   Dataset dataset(const std::vector<json>& pages, bool with_links = true, const WindowOptions& windows = {}) const {
-    return Dataset(open(pages), letters_encoder(), ImageProcessor({}),
+    return Dataset(open(pages), ImageProcessor({}),
                    {.parts = kTextAlone, .windows = windows, .targets = link_targets(config_, with_links)});
   }
   // A key, its two values, and a text that is neither.
@@ -182,9 +184,11 @@ TEST_F(Entities, AreChecked) {
   unknown["entities"][3]["label"] = "title";
   outside["links"].push_back({0, 9});
   const auto pages = open({form(), unlinked, unknown, outside, {{"words", {"a"}}}});
-  const CheckReport report = check_pages(
-      *pages,
-      {.parts = kTextAlone, .labels_required = true, .words_labelled = false, .targets = link_targets(config_, true)});
+  const CheckReport report = check_pages(*pages, {.parts = kTextAlone,
+                                                  .labels_required = true,
+                                                  .words_labelled = false,
+                                                  .targets = link_targets(config_, true),
+                                                  .tokens = pages.get()});
   for (const char* kind : {"links-missing", "label-unknown", "link-outside", "entities-missing"}) {
     EXPECT_EQ(report.findings.count(kind), 1U) << kind;
   }

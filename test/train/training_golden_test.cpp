@@ -9,12 +9,12 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/reference/reference_backend.h"
 #include "base/dropout.h"
+#include "bundle/model_bundle.h"
 #include "fit/session.h"
 #include "formats/safetensors.h"
 #include "harness/paths.h"
 #include "train/batch_binding.h"
 #include "train/batch_file.h"
-#include "train/model_bundle.h"
 
 namespace plimsoll {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "base/counted.h"
 #include "data/label_scheme.h"
+#include "data/packed.h"
 #include "data/page_faults.h"
 
 namespace plimsoll {
@@ -192,6 +193,42 @@ class EntityReader final : public TargetReader {
     reading.read_linking();
     if (has("links")) reading.read_links(object.at("links"));
     return reading.take();
+  }
+  std::string_view key() const override { return "entities"; }
+
+  void pack(const PageTarget& target, Packer& out) const override {
+    const auto& page = dynamic_cast<const PageEntities&>(target);
+    out.count(page.entities.size());
+    for (const Entity& entity : page.entities) {
+      out.text(entity.label);
+      out.count(entity.begin);
+      out.count(entity.end);
+      out.count(entity.confidence ? 1 : 0);
+      if (entity.confidence) out.real(*entity.confidence);
+    }
+    out.count(page.linked ? 1 : 0);
+    out.count(page.links.size());
+    for (const auto& [from, to] : page.links) {
+      out.count(from);
+      out.count(to);
+    }
+  }
+  std::shared_ptr<const PageTarget> unpack(Unpacker& in) const override {
+    auto page = std::make_shared<PageEntities>();
+    page->entities.resize(in.size());
+    for (Entity& entity : page->entities) {
+      entity.label = in.text();
+      entity.begin = static_cast<std::size_t>(in.count());
+      entity.end = static_cast<std::size_t>(in.count());
+      if (in.count() != 0) entity.confidence = in.real();
+    }
+    page->linked = in.count() != 0;
+    page->links.resize(in.size());
+    for (auto& [from, to] : page->links) {
+      from = static_cast<std::size_t>(in.count());
+      to = static_cast<std::size_t>(in.count());
+    }
+    return page;
   }
 };
 

@@ -30,6 +30,8 @@ struct PageEntities final : PageTarget {
   std::vector<Entity> entities;
   std::vector<Link> links{};  // each once, ascending
   bool linked = false;        // the page says which links there are; there may be none
+
+  std::size_t size() const override { return links.size(); }
 };
 // nullptr: the page has none.
 const PageEntities* entities_of(const Page& page);

@@ -26,6 +26,7 @@ class RelationExtraction final : public Task {
 
   const TargetReader* reader() const override { return &entity_reader(); }
   bool asks() const override { return true; }
+  std::string_view target_name() const override { return "link"; }
   // Labels of entities, and which of them links join. A model that has been trained keeps the pairs that it knows.
   TaskConfig seen_in(const PageSource& pages, const TaskConfig& config) const override {
     std::set<std::string> labels;

@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "train/model_bundle.h"
+#include "bundle/model_bundle.h"
 
 namespace plimsoll {
 

@@ -1,4 +1,4 @@
-#include "train/adapter_config.h"
+#include "bundle/adapter_config.h"
 
 #include <fmt/format.h>
 

@@ -47,7 +47,7 @@ struct ModelBundle {
   WordEncoder word_encoder() const;
 };
 
-// `model`: a Hugging Face model directory, an adapter's directory (train/adapter.h), or a preset's name. `base`: where
+// `model`: a Hugging Face model directory, an adapter's directory (bundle/adapter.h), or a preset's name. `base`: where
 // an adapter's base model lies, in place of the path that it names. `tokenizer`: a tokenizer.json or a directory that
 // replaces the model's own; empty: the model's, or the embedded one for a preset. Throws DataError, or UsageError for
 // what is neither.
@@ -83,7 +83,7 @@ void verify_weights(const ModelBundle& bundle);
 void load_model(const ModelBundle& bundle, std::uint64_t seed, const ParameterMemory& memory);
 
 // Writes config.json, model.safetensors, the tokenizer's files and preprocessor_config.json into `directory`, which
-// exists. With adapters, they and the head take the weights' place (train/adapter.h). `original`: as save_parameters
+// exists. With adapters, they and the head take the weights' place (bundle/adapter.h). `original`: as save_parameters
 // has it. Returns the files' sums.
 FileSums save_model(const std::filesystem::path& directory, const ModelBundle& bundle, const ParameterSource& original,
                     const ParameterMemory& memory);

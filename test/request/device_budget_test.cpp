@@ -6,9 +6,9 @@
 
 #include "base/bytes.h"
 #include "base/process.h"
+#include "request/memory.h"
 #include "support/expect_error.h"
 #include "support/scratch_folder.h"
-#include "train/job.h"
 
 namespace plimsoll::test {
 namespace {

@@ -1,4 +1,4 @@
-#include "train/adapter.h"
+#include "bundle/adapter.h"
 
 #include <fmt/format.h>
 
@@ -10,9 +10,9 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "bundle/adapter_config.h"
 #include "formats/safetensors.h"
 #include "model/trained_parts.h"
-#include "train/adapter_config.h"
 
 namespace plimsoll {
 namespace {

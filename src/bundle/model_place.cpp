@@ -1,4 +1,4 @@
-#include "train/model_place.h"
+#include "bundle/model_place.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "train/model_bundle.h"
+#include "bundle/model_bundle.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,12 +11,12 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/nearest.h"
+#include "bundle/adapter.h"
+#include "bundle/adapter_config.h"
+#include "bundle/model_place.h"
 #include "data/check.h"
 #include "data/file_kind.h"
 #include "tasks/tasks.h"
-#include "train/adapter.h"
-#include "train/adapter_config.h"
-#include "train/model_place.h"
 
 namespace plimsoll {
 namespace {

@@ -1,9 +1,9 @@
-#include "train/model_place.h"
+#include "bundle/model_place.h"
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/work_folder.h"
-#include "trainer_fixture.h"
+#include "train/trainer_fixture.h"
 
 namespace plimsoll {
 namespace {

@@ -1,5 +1,5 @@
 // Tests runs that train a part of the model: frozen parameters, low-rank adapters, their files, and merging them.
-#include "train/adapter.h"
+#include "bundle/adapter.h"
 
 #include <algorithm>
 #include <cmath>

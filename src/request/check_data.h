@@ -1,0 +1,53 @@
+// Checks on the data that was asked for, for the model that was asked for: what `check` reports, and what ends a run
+// before its first update.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/check.h"
+#include "data/dataset.h"
+#include "request/labels.h"
+#include "train/skipped_pages.h"
+
+namespace plimsoll {
+
+struct CheckRequest {
+  DataRequest data;
+  PagePaths evaluation{};  // empty: none
+  bool decode_images = false;
+  std::vector<SkippedPage> skipped{};                      // whose images are not looked at
+  std::uint64_t decoding_bytes = Dataset::kDecodingBytes;  // that images may take together while they are decoded
+  std::size_t places_kept = Findings::kPlacesKept;
+  int threads = 1;
+  std::function<void(std::size_t done, std::size_t pages)>
+      on_progress{};  // counts begin anew with the evaluation's pages
+};
+
+struct DataCheck {
+  Findings findings;  // of all that was checked
+  CheckReport train;
+  std::optional<CheckReport> evaluation{};
+};
+
+// The pages of a run, or of `check`.
+struct RunPages {
+  std::shared_ptr<const TokenizedPages> train, evaluation;  // no evaluation: nullptr
+};
+// Parses and tokenises all pages, for a model whose task is set; `evaluation` may be empty.
+RunPages open_run_pages(const ModelBundle& bundle, const ModelRequest& model, const DataRequest& data,
+                        const PagePaths& evaluation,
+                        const std::function<void(std::size_t done, std::size_t pages)>& on_progress = {});
+
+// Checks all pages with the model's limits, and settles its task and labels as set_task_and_labels and resolve_labels
+// do, as far as the data's labels can be read.
+DataCheck check_data(ModelBundle& bundle, const ModelRequest& model, const CheckRequest& request);
+
+// The same checks before a run, for this model, whose labels are settled: warnings are logged, errors thrown as one
+// DataError. `with_labels`: false for prediction.
+void refuse_bad_data(const ModelBundle& bundle, const RunPages& pages, const CheckRequest& request, bool with_labels);
+
+}  // namespace plimsoll

@@ -1,0 +1,110 @@
+#include "request/fit_request.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/bytes.h"
+#include "base/offload_file.h"
+#include "data/sampler.h"
+#include "tasks/tasks.h"
+#include "train/batch_shape.h"
+#include "train/checkpoint.h"
+#include "train/trainer.h"
+
+namespace plimsoll {
+namespace {
+
+// Capacities in steps that suit the matrix kernels.
+constexpr std::int64_t kRowStep = 16;
+
+std::int64_t rounded_rows(std::int64_t rows) {
+  return static_cast<std::int64_t>(round_up(static_cast<std::size_t>(std::max<std::int64_t>(rows, 1)), kRowStep));
+}
+
+}  // namespace
+
+std::int64_t updates_of(const TrainOptions& options, const Dataset& train) {
+  const auto windows = static_cast<std::int64_t>(train.size());
+  return total_steps(options, (windows + options.train_batch_size - 1) / options.train_batch_size);
+}
+
+FitRequest fit_request(const ModelBundle& bundle, const TrainOptions& options, const Dataset* train,
+                       const Dataset* evaluation, const MemoryRequest& memory) {
+  FitRequest request;
+  request.step.definition = bundle.definition();
+  request.step.model = bundle.options;
+  request.step.optimizer.kind = options.optim;
+  request.step.precision = options.precision;
+  request.step.optimizer.adamw.weight_decay = options.weight_decay;
+  request.step.optimizer.clips = options.max_grad_norm > 0;
+  request.step.optimizer.unscales = options.precision == DType::kF16;
+  request.train_batch_size = options.train_batch_size;
+  request.micro_batch_size = memory.micro_batch_size;
+  request.update = memory.update;
+  request.recompute = memory.recompute;
+  request.speeds = memory.speeds;
+  if (train != nullptr && memory.offload != OffloadTarget::kNone) {
+    const TransferSpeed speed =
+        memory.offload == OffloadTarget::kFile ? measure_disk(memory.offload_directory) : memory.host_speed;
+    request.offload = memory.offload;
+    request.offload_directory = memory.offload_directory;
+    request.speeds.offload_read_seconds_per_byte = 1 / speed.read_bytes_per_second;
+    request.speeds.offload_write_seconds_per_byte = 1 / speed.write_bytes_per_second;
+  }
+  request.trains = train != nullptr;
+  request.pretrained = bundle.weights != nullptr;
+  for (const auto& [name, config] : smaller_presets(bundle.config)) {
+    request.smaller_models.push_back({name, task_of(config.task).model(config.encoder, config.task)});
+  }
+  request.evaluates = evaluation != nullptr;
+  if (options.load_best_model_at_end) {
+    request.evaluation_options = {};
+  } else if (options.eval_steps > 0) {
+    request.evaluation_options = "--eval-data and --eval-steps";
+  }
+  request.resumes = memory.resumes;
+  request.least_window = memory.least_window;
+  request.drawing_bytes = memory.drawing_bytes;
+  request.budget_bytes = resolve_budget(memory);
+  request.budget_option = memory.budget_option;
+  request.host_budget_bytes = memory.host_budget_bytes;
+  if (train != nullptr) {
+    const SamplerOptions order{
+        .seed = options.seed, .train_batch_size = options.train_batch_size, .shuffle = true, .pad_to = options.pad_to};
+    const Sampler sampler(train->examples(), order);
+    const std::int64_t per_epoch = sampler.updates_per_epoch();
+    const std::int64_t epochs = (total_steps(options, per_epoch) + per_epoch - 1) / per_epoch;
+    // The order of pages is known, so the most rows of any micro-batch of the run are known, not guessed.
+    const auto most_rows = [train, order, epochs](std::int64_t micro) {
+      return Sampler(train->examples(), order).largest_text_rows(0, static_cast<std::uint64_t>(epochs), micro);
+    };
+    request.text_rows = [most_rows](std::int64_t micro) { return rounded_rows(most_rows(micro)); };
+    request.update_text_rows = rounded_rows(most_rows(options.train_batch_size));
+  }
+  if (evaluation != nullptr) {
+    request.evaluation_text_rows = [evaluation](std::int64_t micro) {
+      const Sampler sampler(evaluation->examples(), {.seed = 0, .train_batch_size = micro, .shuffle = false});
+      return rounded_rows(sampler.largest_text_rows(0, 1, micro));
+    };
+  }
+  const LoaderOptions loader = loader_options(memory);
+  request.loader_bytes = [model = bundle.definition(), train, evaluation, loader](const ModelCapacity& capacity) {
+    const BatchShape shape = batch_shape(model, capacity);
+    std::size_t most = 0;
+    for (const Dataset* dataset : {train, evaluation}) {
+      if (dataset == nullptr) continue;
+      const Sampler sampler(dataset->examples(), {.seed = 0, .train_batch_size = capacity.samples});
+      const BatchSequence sequence(sampler, capacity.samples, {.epoch = 0, .update = 0, .updates = 1});
+      most = std::max(most, static_cast<std::size_t>(Loader::host_bytes(*dataset, sequence, shape, loader)));
+    }
+    return most;
+  };
+  return request;
+}
+
+KnownChoices known_choices(const std::optional<std::filesystem::path>& resume, const std::filesystem::path& cache) {
+  if (!resume) return {.recorded = {}, .recorded_in = {}, .cache = cache};
+  return {.recorded = read_trainer_state(*resume).choices, .recorded_in = resume->string(), .cache = cache};
+}
+
+}  // namespace plimsoll

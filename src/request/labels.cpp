@@ -1,0 +1,65 @@
+#include "request/labels.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "base/error.h"
+
+namespace plimsoll {
+namespace {
+
+// Whether the model has learnt labels, rather than been given some for a new head.
+bool has_labels(const ModelBundle& bundle) { return bundle.weights != nullptr && !bundle.fresh_task; }
+
+bool covers(const std::vector<std::string>& labels, const LabelSet& data) {
+  return std::ranges::all_of(data.names(),
+                             [&](const std::string& name) { return std::ranges::find(labels, name) != labels.end(); });
+}
+
+// Labels of which the model knows some and not others are a slip in the data more often than a wish for a new head,
+// which would throw away what the model has learnt. Data whose entities the model knows nothing of gets a new head.
+void refuse_stray_labels(const Task& task, const std::vector<std::string>& known, const LabelSet& seen,
+                         const PageSource& source) {
+  const auto knows = [&known](const std::string& name) { return std::ranges::find(known, name) != known.end(); };
+  const bool shares =
+      std::ranges::any_of(seen.names(), [&](const std::string& name) { return name != "O" && knows(name); });
+  if (!shares) return;
+  if (std::optional<Problem> problem = task.find_unknown_label(source, LabelSet(known, "the model's labels"))) {
+    problem->remedy = fmt::format("correct the label; or, for a new head, pass all labels: --labels {}",
+                                  fmt::join(seen.names(), ","));
+    throw PageError("label-unknown", std::move(*problem));
+  }
+}
+
+}  // namespace
+
+void set_task_and_labels(ModelBundle& bundle, const ModelRequest& model) {
+  set_task(bundle, model.task, model.problem_type);
+  if (!model.labels.empty()) set_labels(bundle, LabelSet::parse(model.labels));
+}
+
+ReadOptions labelled_reading(const ModelBundle& bundle, const ModelRequest& model, const DataRequest& data) {
+  ReadOptions reading = read_options(bundle, data, true);
+  if (model.labels.empty() && !has_labels(bundle)) reading.label_names.clear();
+  return reading;
+}
+
+void resolve_labels(ModelBundle& bundle, const ModelRequest& model, const PageSource& pages) {
+  const Task& task = bundle.task();
+  // Labels of words need no look at the data where they are given; classes of pages have a problem type too.
+  if (!model.labels.empty() && (task.labels_words() || !bundle.config.task.problem_type.empty())) return;
+  const TaskConfig found = task.seen_in(pages, bundle.config.task);
+  bundle.config.task.problem_type = found.problem_type;
+  bundle.config.task.link_labels = found.link_labels;
+  if (!model.labels.empty()) return;
+  const LabelSet seen(found.labels, "labels of the data");
+  if (has_labels(bundle) && covers(bundle.config.task.labels, seen)) return;
+  if (has_labels(bundle)) refuse_stray_labels(task, bundle.config.task.labels, seen, pages);
+  set_labels(bundle, seen);
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,47 @@
+// What memory a run may use, and how: its budgets, and the levers that were set by hand.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+
+#include "backend/backend.h"
+#include "data/loader.h"
+#include "fit/fit.h"
+
+namespace plimsoll {
+
+struct MemoryRequest {
+  std::size_t budget_bytes = 0;       // 0: what is available now
+  std::size_t host_budget_bytes = 0;  // on a device with memory of its own, of the host's beside it; else 0
+  BudgetOption budget_option{};       // how budget_bytes was asked for
+  std::optional<std::int64_t> micro_batch_size;
+  std::optional<UpdateMode> update;
+  RecomputeMode recompute = RecomputeMode::kAuto;
+  OpSpeeds speeds = typical_speeds();
+  int loader_workers = -1;  // below 0: chosen
+  OffloadTarget offload = OffloadTarget::kNone;
+  std::filesystem::path offload_directory{};            // for a file
+  bool forbids_offload = false;                         // also where it would be allowed unasked, to the host
+  TransferSpeed host_speed{};                           // of OffloadTarget::kHost
+  bool plans_only = false;                              // no run follows: a budget that this machine lacks is no error
+  bool other_machine = false;                           // the budget is another machine's (plan --device-memory)
+  std::optional<std::int64_t> kept_micro_batch_size{};  // of the checkpoint that the run goes on from
+  bool resumes = false;                                 // FitRequest's members of these names
+  std::int64_t least_window = 0;
+  std::size_t drawing_bytes = 0;
+  std::filesystem::path root = "/";  // where /proc and /sys are; tests may pretend
+};
+
+LoaderOptions loader_options(const MemoryRequest& memory);
+
+// The budget that --budget gives, or what the machine can give now.
+std::size_t resolve_budget(const MemoryRequest& memory);
+// Where the backend computes in memory of its own, makes both budgets definite: of the device, and of the host, whose
+// memory then takes what leaves the device's. Throws UsageError for a budget of the host's where it does not, and for
+// a file where it does; BudgetError for a budget above the limit of one of the process's cgroups. Warns of one above
+// the machine's memory.
+void resolve_device_memory(MemoryRequest& memory, Backend& backend);
+
+}  // namespace plimsoll

@@ -1,0 +1,96 @@
+#include "request/open_data.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/counted.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/process.h"
+#include "data/label_scheme.h"
+#include "request/check_data.h"
+
+namespace plimsoll {
+namespace {
+
+// Labels without B- and I- are read as whole types, which need not be what was meant.
+void say_scheme(const ModelBundle& bundle) {
+  if (!bundle.task().labels_words()) return;
+  const std::string note = scheme_note(bundle.config.task.labels);
+  if (note.empty()) return;
+  label_scheme(bundle.config.task.labels) == LabelScheme::kMixed ? log_warning(note) : log_info(note);
+}
+
+std::unique_ptr<Dataset> open_checked(const ModelBundle& bundle, const DataRequest& request,
+                                      const std::shared_ptr<const TokenizedPages>& pages, bool with_labels,
+                                      bool owned_only, const std::vector<std::uint32_t>& skipped = {}) {
+  DatasetOptions options{.parts = page_parts(bundle.facts()),
+                         .box_format = request.box_format,
+                         .windows = window_options(request, bundle.facts()),
+                         .separator_box = bundle.facts().token.separator_box};
+  if (with_labels && bundle.task().labels_words()) {
+    options.labels = LabelSet(bundle.config.task.labels, "the model's labels");
+  }
+  options.targets = bundle.task().targets(bundle.config.task, with_labels);
+  options.label_owned_words_only = owned_only;
+  options.skipped = skipped;
+  if (request.augment) {
+    if (!options.parts.image) {
+      throw UsageError({.what = "the model sees no image that could be augmented",
+                        .where = "--augment",
+                        .found = fmt::format("a model of {}", bundle.config.encoder->model_type()),
+                        .allowed = "--augment with a model that reads pictures, such as LayoutLMv3",
+                        .remedy = "omit --augment"});
+    }
+    options.augment = request.augment;
+  } else {
+    options.cache = {.directory = request.cache, .threads = reading_threads()};
+  }
+  auto dataset = std::make_unique<Dataset>(pages, ImageProcessor(bundle.image), std::move(options));
+  if (dataset->size() == 0) {
+    throw DataError({.what = "there are no pages",
+                     .where = listed(pages->paths()),
+                     .found = "an empty file",
+                     .allowed = "at least one page"});
+  }
+  if (dataset->lost_words() > 0) {
+    log_warning(fmt::format("--truncate drops {} at the ends of long pages of {}",
+                            counted(dataset->lost_words(), "word"), listed(pages->paths())));
+  }
+  return dataset;
+}
+
+}  // namespace
+
+std::unique_ptr<Dataset> open_dataset(const ModelBundle& bundle, const DataRequest& request, bool with_labels,
+                                      bool owned_only) {
+  say_scheme(bundle);
+  const RunPages pages{
+      .train = open_tokenized(bundle, request, request.data, read_options(bundle, request, with_labels)),
+      .evaluation = nullptr};
+  refuse_bad_data(bundle, pages, {.data = request, .threads = reading_threads()}, with_labels);
+  return open_checked(bundle, request, pages.train, with_labels, owned_only);
+}
+
+RunData open_run_data(const ModelBundle& bundle, const DataRequest& request, const RunPages& pages,
+                      const RunDataOptions& options) {
+  say_scheme(bundle);
+  CheckRequest check{.data = request,
+                     // A cache decodes every image once, when it is made.
+                     .decode_images = options.decode_images && (request.cache.empty() || request.augment),
+                     .skipped = options.skipped,
+                     .threads = reading_threads()};
+  if (check.decode_images) check.on_progress = options.on_progress;
+  refuse_bad_data(bundle, pages, check, true);
+  RunData data{.train = open_checked(bundle, request, pages.train, true, false, indices_of(options.skipped, false)),
+               .evaluation = nullptr};
+  if (pages.evaluation == nullptr) return data;
+  DataRequest held_out = request;
+  held_out.augment.reset();
+  data.evaluation = open_checked(bundle, held_out, pages.evaluation, true, true, indices_of(options.skipped, true));
+  return data;
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,34 @@
+// The data of a command, checked and opened for its model.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "data/dataset.h"
+#include "request/check_data.h"
+#include "request/reading.h"
+#include "train/skipped_pages.h"
+
+namespace plimsoll {
+
+// Checks pages and opens them for this model, whose labels are settled. Warnings are logged, errors thrown as one
+// DataError. `with_labels`: false for prediction. `owned_only`: each word's label counts once (evaluation).
+std::unique_ptr<Dataset> open_dataset(const ModelBundle& bundle, const DataRequest& request, bool with_labels,
+                                      bool owned_only);
+
+// The same for the pages of a run, which are open already; those to train on and those to evaluate on are also checked
+// side by side.
+struct RunData {
+  std::unique_ptr<Dataset> train, evaluation;
+};
+struct RunDataOptions {
+  bool decode_images = false;                                              // every page's, unless a cache decodes them
+  std::vector<SkippedPage> skipped{};                                      // that a resumed run goes on without
+  std::function<void(std::size_t done, std::size_t pages)> on_progress{};  // of decoding
+};
+RunData open_run_data(const ModelBundle& bundle, const DataRequest& request, const RunPages& pages,
+                      const RunDataOptions& options = {});
+
+}  // namespace plimsoll

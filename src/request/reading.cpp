@@ -1,0 +1,63 @@
+#include "request/reading.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/process.h"
+
+namespace plimsoll {
+
+int reading_threads() { return std::min(4, available_cores()); }
+
+PageParts page_parts(const EncoderFacts& facts) {
+  return {.boxes = facts.coordinates > 0, .image = facts.image.size > 0};
+}
+
+ReadOptions read_options(const ModelBundle& bundle, const DataRequest& request, bool with_targets) {
+  const Task& task = bundle.task();
+  ReadOptions options{.segment_boxes = request.segment_boxes,
+                      .parts = page_parts(bundle.facts()),
+                      .ignore_labels = !with_targets || !task.labels_words(),
+                      .target = with_targets || task.asks() ? task.reader() : nullptr,
+                      .counts = request.counts};
+  if (with_targets) options.label_names = bundle.config.task.labels;
+  return options;
+}
+
+std::shared_ptr<const TokenizedPages> open_tokenized(
+    const ModelBundle& bundle, const DataRequest& request, const PagePaths& paths, const ReadOptions& reading,
+    const std::function<void(std::size_t done, std::size_t pages)>& on_progress) {
+  PageStorage storage{.directory = request.work, .threads = reading_threads(), .on_progress = on_progress};
+  if (!request.cache.empty()) {
+    storage.directory = request.cache;
+    storage.kept_for = bundle.tokenizer->fingerprint();
+  }
+  return std::make_shared<TokenizedPages>(open_pages(paths, reading), bundle.word_encoder(), reading, storage);
+}
+
+WindowOptions window_options(const DataRequest& request, const EncoderFacts& facts) {
+  constexpr std::int64_t kUsual = 512;
+  const std::int64_t most = facts.max_text_tokens();
+  const std::int64_t length = request.max_length > 0 ? request.max_length : std::min(kUsual, most);
+  constexpr std::int64_t kLeast = 3;
+  if (length < kLeast || length > most) {
+    throw UsageError(
+        {.what = length > most ? "windows of that length exceed the model's positions"
+                               : "a window of that length has no room for text",
+         .where = "--max-length",
+         .found = fmt::format("{}", length),
+         .allowed = fmt::format(
+             "{} (the first and the last token and one between) to {} (max_position_embeddings{})", kLeast, most,
+             facts.token.first_position > 0 ? fmt::format(" {} less the padding position", facts.positions) : ""),
+         .remedy = fmt::format("pass --max-length {}; longer pages become several windows", std::min(kUsual, most))});
+  }
+  WindowOptions options{.max_length = static_cast<int>(length),
+                        .stride = request.stride >= 0 ? request.stride : std::min(128, static_cast<int>(length) / 4),
+                        .long_pages = request.truncate ? LongPages::kTruncate : LongPages::kWindows};
+  validate(options);
+  return options;
+}
+
+}  // namespace plimsoll

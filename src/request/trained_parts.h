@@ -1,0 +1,25 @@
+// What of the model trains: frozen parameters, new adapters, weights that are held in 8 or 4 bits.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bundle/model_bundle.h"
+
+namespace plimsoll {
+
+struct PartsRequest {
+  std::vector<std::string> freeze;  // patterns
+  std::int64_t lora_rank = 0;       // 0: no new adapters
+  double lora_alpha = 0;            // 0: twice the rank
+  double lora_dropout = 0;
+  std::vector<std::string> lora_targets;  // empty: every linear map of the encoder
+  DType frozen_weights = DType::kF32;     // Q8 or NF4: what does not train is held in 8 or 4 bits
+};
+
+// Gives the model new adapters and freezes what is asked for. Throws UsageError for what makes no sense: patterns that
+// match nothing, adapters on a preset or on other adapters, nothing left to train.
+void choose_trained_parts(ModelBundle& bundle, const PartsRequest& request);
+
+}  // namespace plimsoll
