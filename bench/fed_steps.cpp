@@ -129,8 +129,10 @@ int run(int argc, char** argv) {
   CpuBackend backend(settings.threads);
   ModelBundle bundle = open_model(settings.model.model, settings.model.tokenizer, "");
   settings.data.data = {data};
-  resolve_labels(bundle, settings.model, settings.data);
-  const std::unique_ptr<Dataset> dataset = open_dataset(bundle, settings.data, true, false);
+  set_task_and_labels(bundle, settings.model);
+  const RunPages run_pages = open_run_pages(bundle, settings.model, settings.data, {});
+  resolve_labels(bundle, settings.model, *run_pages.train);
+  const std::unique_ptr<Dataset> dataset = open_run_data(bundle, settings.data, run_pages).train;
   settings.memory.budget_bytes = std::size_t{4} << 30;
   settings.train.max_steps = settings.updates;
   const FedSteps steps(settings, bundle, *dataset, backend);

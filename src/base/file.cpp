@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <charconv>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -92,6 +93,11 @@ InputFile::InputFile(const std::filesystem::path& path) : path_(path) {
   size_bytes_ = static_cast<std::uint64_t>(info.st_size);
 }
 
+InputFile::InputFile(std::filesystem::path path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {
+  struct stat info {};
+  if (::fstat(descriptor_, &info) == 0) size_bytes_ = static_cast<std::uint64_t>(info.st_size);
+}
+
 InputFile::~InputFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
@@ -166,6 +172,12 @@ void OutputFile::open_aside() {
   if (::ftruncate(descriptor_, 0) != 0) throw_write_error(path_, "create a file", errno);
 }
 
+OutputFile OutputFile::nameless(const std::filesystem::path& directory) {
+  const int descriptor = open_nameless(directory);
+  if (descriptor < 0) throw_write_error(directory, "create a temporary file", errno);
+  return OutputFile(directory / "a temporary file", descriptor);
+}
+
 OutputFile::~OutputFile() {
   // Done while the lock is held, so that nobody else's file is removed.
   if (!aside_.empty()) ::unlink(aside_.c_str());
@@ -204,6 +216,24 @@ FileSum OutputFile::close() {
   }
   if (::close(std::exchange(descriptor_, -1)) != 0) throw_write_error(path_, "close a file", errno);
   return sum;
+}
+
+InputFile OutputFile::reopen() && { return InputFile(path_, std::exchange(descriptor_, -1)); }
+
+int open_nameless(const std::filesystem::path& directory, int flags) {
+  const int descriptor = ::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | flags, 0600);
+  if (descriptor >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) return descriptor;
+  std::string name = (directory / "plimsoll-XXXXXX").string();
+  const int named = ::mkostemp(name.data(), O_CLOEXEC | flags);
+  if (named >= 0) ::unlink(name.c_str());
+  return named;
+}
+
+std::filesystem::path temporary_directory() {
+  const char* const named = std::getenv("TMPDIR");
+  if (named != nullptr && *named != '\0') return named;
+  std::error_code error;
+  return std::filesystem::is_directory("/var/tmp", error) ? "/var/tmp" : "/tmp";
 }
 
 std::string read_text_file(const std::filesystem::path& path, std::uint64_t limit_bytes) {

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "base/hash.h"
 
@@ -16,6 +18,8 @@ namespace plimsoll {
 class InputFile {
  public:
   explicit InputFile(const std::filesystem::path& path);
+  // Takes over a descriptor that can be read; `path` names it in messages.
+  InputFile(std::filesystem::path path, int descriptor);
   ~InputFile();
   InputFile(InputFile&& other) noexcept;
   InputFile& operator=(InputFile&& other) noexcept;
@@ -51,6 +55,8 @@ std::filesystem::path aside_path(const std::filesystem::path& path);
 class OutputFile {
  public:
   explicit OutputFile(const std::filesystem::path& path);
+  // A file in `directory` that has no name, so it is gone however the process ends; never closed, but reopened.
+  static OutputFile nameless(const std::filesystem::path& directory);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
@@ -62,8 +68,11 @@ class OutputFile {
   // Call after the last byte: syncs the file, renames it to `path`, syncs the directory. Returns the sum of the bytes
   // that `write` wrote; those of `write_at` are not included.
   FileSum close();
+  // Ends the writing of a nameless file; what was written can then be read.
+  InputFile reopen() &&;
 
  private:
+  OutputFile(std::filesystem::path path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
   void open_aside();
 
   std::filesystem::path path_;
@@ -72,6 +81,13 @@ class OutputFile {
   Hasher hasher_;
   std::uint64_t written_bytes_ = 0;
 };
+
+// Opens a file without a name in `directory` for reading and writing (O_TMPFILE, or unlinked at once); returns -1 and
+// sets errno if that is impossible.
+int open_nameless(const std::filesystem::path& directory, int flags = 0);
+
+// Where short-lived files may lie: the directory that TMPDIR names, or /var/tmp, which unlike /tmp is on a disk.
+std::filesystem::path temporary_directory();
 
 // Reads the whole file as text; throws DataError if it is missing or longer than `limit_bytes`.
 std::string read_text_file(const std::filesystem::path& path, std::uint64_t limit_bytes = 1ULL << 30);

@@ -14,19 +14,10 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/file.h"
 
 namespace plimsoll {
 namespace {
-
-// Opens a nameless file in `directory`; returns -1 and sets errno if that is impossible.
-int open_nameless(const std::filesystem::path& directory, int flags) {
-  const int descriptor = ::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | flags, 0600);
-  if (descriptor >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) return descriptor;
-  std::string name = (directory / "plimsoll-offload-XXXXXX").string();
-  const int named = ::mkostemp(name.data(), O_CLOEXEC | flags);
-  if (named >= 0) ::unlink(name.c_str());
-  return named;
-}
 
 std::string free_space(const std::filesystem::path& directory) {
   std::error_code error;

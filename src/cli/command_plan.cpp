@@ -104,13 +104,15 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
                                                options.memory.other_machine ? 0 : options.memory.budget_bytes);
   ModelBundle bundle = open_model(options.model.model, options.model.tokenizer, options.model.base_model);
   options.resolve_padding(bundle.facts());
-  resolve_labels(bundle, options.model, options.data);
+  set_task_and_labels(bundle, options.model);
   choose_trained_parts(bundle, options.parts);
+  const RunPages pages = open_run_pages(bundle, options.model, options.data, options.eval_data);
+  resolve_labels(bundle, options.model, *pages.train);
   check_weights(bundle);
   std::optional<TrainerState> saved;
   if (resume) saved = read_trainer_state(*resume);
   const auto [train, evaluation] = open_run_data(
-      bundle, options.data, options.eval_data, {.skipped = saved ? saved->skipped_pages : std::vector<SkippedPage>()});
+      bundle, options.data, pages, {.skipped = saved ? saved->skipped_pages : std::vector<SkippedPage>()});
   if (saved) keep_micro_batch(options, *resume, *saved);
   refuse_replacing_images({{"--svg", plan_options.svg}}, train->source());
   FitRequest request = fit_request(bundle, options.train, train.get(), evaluation.get(), options.memory);

@@ -224,13 +224,13 @@ void train_planned(const Invocation& invocation, const RunOptions& options, cons
 
 // Opens the data once every page's image was decoded, unless the user or a cache, which decodes them, makes that
 // needless. Pages that a resumed run has skipped are not looked at again.
-RunData open_pages_to_train(const Invocation& invocation, const RunOptions& options, const ModelBundle& bundle,
-                            const std::optional<fs::path>& resume) {
+RunData open_data_to_train(const Invocation& invocation, const RunOptions& options, const ModelBundle& bundle,
+                           const RunPages& pages, const std::optional<fs::path>& resume) {
   PageBar bar("images decoded (--no-decode-images skips this)", invocation.json, true);
-  return open_run_data(bundle, options.data, options.eval_data,
+  return open_run_data(bundle, options.data, pages,
                        {.decode_images = !options.no_decode_images,
                         .skipped = resume ? read_trainer_state(*resume).skipped_pages : std::vector<SkippedPage>(),
-                        .on_progress = [&bar](std::size_t done, std::size_t pages) { bar.draw(done, pages); }});
+                        .on_progress = [&bar](std::size_t done, std::size_t all) { bar.draw(done, all); }});
 }
 
 void run_train(const Invocation& invocation, RunOptions& options) {
@@ -247,12 +247,15 @@ void run_train(const Invocation& invocation, RunOptions& options) {
   ModelBundle bundle = open_model(options.model.model, options.model.tokenizer, options.model.base_model);
   refuse_replacing({{"--output-dir", output_dir}}, {{"the adapter's base model", bundle.base}});
   options.resolve_padding(bundle.facts());
-  resolve_labels(bundle, options.model, options.data);
+  set_task_and_labels(bundle, options.model);
   choose_trained_parts(bundle, options.parts);
+  check_earlier_run(options, resume);
+  options.data.work = work_folder(output_dir);
+  const RunPages pages = open_run_pages(bundle, options.model, options.data, options.eval_data);
+  resolve_labels(bundle, options.model, *pages.train);
   check_weights(bundle);
   metric_name(bundle, options.train.metric_for_best_model);  // refuses a name that the task lacks
-  check_earlier_run(options, resume);
-  const auto [train, evaluation] = open_pages_to_train(invocation, options, bundle, resume);
+  const auto [train, evaluation] = open_data_to_train(invocation, options, bundle, pages, resume);
   if (resume) {
     const TrainerState saved = read_trainer_state(*resume);
     if (left_nothing(invocation, options.train, *train, *resume, saved)) return;

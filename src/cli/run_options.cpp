@@ -109,8 +109,8 @@ void add_data_options(CLI::App* command, RunOptions& o) {
   command->add_flag("--truncate", o.data.truncate, "Truncate long pages instead of splitting them into windows");
   command
       ->add_option("--cache", o.data.cache,
-                   "Cache resized images and tokens in this directory (about 165 KB per page) for later epochs and "
-                   "runs; rebuilt when data, tokenizer or options change")
+                   "Cache pages in this directory, with their tokens and resized images (about 170 KB per page), for "
+                   "later epochs and runs; rebuilt when data, tokenizer or options change")
       ->type_name("DIR");
 }
 

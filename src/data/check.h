@@ -2,7 +2,7 @@
 // reports what would break a run or spoil its result. Only 32 bytes of a page and its findings stay in
 // memory.
 //
-//   const CheckReport report = check_pages(*source, {.labels = &labels, .encoder = &encoder, .threads = 2});
+//   const CheckReport report = check_pages(*source, {.labels = &labels, .tokens = source.get(), .threads = 2});
 //   if (report.findings.count(Severity::kError) > 0) throw report.findings.to_error("train.jsonl");
 //
 // Invariant: the report does not depend on the number of threads.
@@ -33,6 +33,7 @@
 #include "data/findings.h"
 #include "data/labels.h"
 #include "data/page_source.h"
+#include "data/tokenized_pages.h"
 #include "data/windows.h"
 
 namespace plimsoll {
@@ -44,7 +45,7 @@ struct CheckOptions {
   bool labels_required = false;              // training and evaluation
   bool words_labelled = true;                // the labels are of words; false: of whole pages
   std::shared_ptr<const Targets> targets{};  // absent: the task's own targets are not checked
-  const WordEncoder* encoder = nullptr;      // absent: tokens are not checked
+  const TokenizedPages* tokens = nullptr;    // the source, where it has tokens; absent: tokens are not checked
   std::int64_t vocab_size = 0;               // rows of the word embedding; 0: unknown
   WindowOptions windows{};
   bool segments_known = false;              // the data knows which words form a segment; words' boxes were requested
@@ -99,12 +100,12 @@ CheckReport check_pages(const PageSource& source, const CheckOptions& options);
 void check_tokenizer_size(std::int64_t tokenizer_ids, std::int64_t embedding_rows, const std::string& where,
                           Findings& findings);
 
-// Compares a training set with an evaluation set: "page-in-both", "label-untrained", "word-boxes".
+// Compares a training set with an evaluation set: "page-in-both", "label-untrained", "word-boxes". Of the options,
+// those on labels and on places count.
 struct CheckedData {
   const PageSource& source;
   const CheckReport& report;
 };
-Findings compare_data(const CheckedData& train, const CheckedData& evaluation,
-                      std::size_t places_kept = Findings::kPlacesKept);
+Findings compare_data(const CheckedData& train, const CheckedData& evaluation, const CheckOptions& options = {});
 
 }  // namespace plimsoll

@@ -264,8 +264,8 @@ void DataSetChecker::check_tokens() {
                                   "not a line; or use a model with a tokenizer for the language"});
 }
 
-Findings compare_data(const CheckedData& train, const CheckedData& evaluation, std::size_t places_kept) {
-  Findings findings(places_kept);
+Findings compare_data(const CheckedData& train, const CheckedData& evaluation, const CheckOptions& options) {
+  Findings findings(options.places_kept);
   // The pairs are in the order of the evaluation pages.
   std::vector<std::pair<std::uint32_t, std::uint32_t>> both;
   for (const auto& [hash, page] : evaluation.report.contents) {
@@ -285,7 +285,7 @@ Findings compare_data(const CheckedData& train, const CheckedData& evaluation, s
   }
   std::vector<std::string> names = names_of(train.report.labels);
   for (const std::string& name : names_of(evaluation.report.labels)) names.push_back(name);
-  const LabelScheme scheme = train.report.words_labelled ? label_scheme(names) : LabelScheme::kPlain;
+  const LabelScheme scheme = options.words_labelled ? label_scheme(names) : LabelScheme::kPlain;
   const std::set<std::string> known = entities_in(train.report.labels, scheme);
   for (const std::string& entity : entities_in(evaluation.report.labels, scheme)) {
     if (known.empty() || known.count(entity) > 0) continue;

@@ -95,12 +95,8 @@ void find_page_size(Page& page) {
   read_page_image_info(page);
 }
 
-Dataset::Dataset(std::shared_ptr<const PageSource> source, WordEncoder encoder, ImageProcessor processor,
-                 DatasetOptions options)
-    : source_(std::move(source)),
-      encoder_(std::move(encoder)),
-      processor_(std::move(processor)),
-      options_(std::move(options)) {
+Dataset::Dataset(std::shared_ptr<const TokenizedPages> pages, ImageProcessor processor, DatasetOptions options)
+    : pages_(std::move(pages)), processor_(std::move(processor)), options_(std::move(options)) {
   validate(options_.windows);
   check(!options_.augment || options_.cache.directory.empty(), "augmented pages are not cached");
   check(!options_.augment || options_.parts.image, "pages with an image are augmented");
@@ -112,19 +108,18 @@ bool Dataset::is_skipped(std::size_t page) const {
 }
 
 std::size_t Dataset::read_page(std::size_t index, Scratch& scratch) const {
-  scratch.page = source_->read(index);
+  scratch.page = pages_->read(index, scratch.tokens);
   Page& page = scratch.page;
   if (is_skipped(index)) {
     page.width = page.height = 1;
     std::ranges::fill(page.boxes, Box{});  // in pixels of an image whose size cannot be read
   }
   if (options_.parts.boxes && options_.box_format == BoxFormat::kPixel) find_page_size(page);
-  scratch.tokens.assign(page, encoder_);
   return options_.targets ? options_.targets->items(page) : 1;
 }
 
 void Dataset::cut_item(std::size_t item, Scratch& scratch) const {
-  scratch.prompt.assign(options_.targets ? options_.targets->prompt(scratch.page, item) : std::string_view(), encoder_);
+  scratch.prompt.assign(scratch.tokens, item, encoder());
   const std::optional<WindowOptions> room = scratch.prompt.room(options_.windows);
   if (!room) {
     throw PageError("prompt-too-long", prompt_too_long_problem(scratch.page, item, scratch.prompt, options_.windows));
@@ -148,12 +143,12 @@ void Dataset::scan() {
   EncodedExample encoded;
   const bool cached = !options_.cache.directory.empty();
   CacheKey key;
-  for (std::size_t p = 0; p < source_->size(); ++p) {
+  for (std::size_t p = 0; p < pages_->size(); ++p) {
     const std::size_t items = read_page(p, scratch);
     const Page& page = scratch.page;
     if (options_.parts.image) {
       if (!is_skipped(p)) image_limits_.include(read_page_image_info(scratch.page));
-      if (cached) add_to_key(page.image, key);
+      if (cached) key.add_file(page.image);
       std::error_code unread;  // the error is reported when the file is opened
       const std::uint64_t image_bytes = std::filesystem::file_size(page.image, unread);
       fingerprint_.images = hash_bytes(std::as_bytes(std::span(&image_bytes, 1)), fingerprint_.images);
@@ -282,7 +277,7 @@ void Dataset::encode(const Example& example, const Scratch& scratch, EncodedExam
 
   const std::int32_t end = options_.separator_box;
   const Box1000 separator{end, end, end, end};
-  out.input_ids.assign(1, encoder_.bos_id);
+  out.input_ids.assign(1, encoder().bos_id);
   out.bbox.assign(1, Box1000{});
   out.labels.assign(1, kIgnoredLabel);
   out.predicts.assign(1, kNoWord);
@@ -290,7 +285,7 @@ void Dataset::encode(const Example& example, const Scratch& scratch, EncodedExam
   if (!prompt.empty()) {
     const std::size_t rows = 1 + prompt.size();
     out.input_ids.insert(out.input_ids.end(), prompt.begin(), prompt.end());
-    for (const std::int32_t id : prompt) out.bbox.push_back(id == encoder_.eos_id ? separator : Box1000{});
+    for (const std::int32_t id : prompt) out.bbox.push_back(id == encoder().eos_id ? separator : Box1000{});
     out.labels.resize(rows, kIgnoredLabel);
     out.predicts.resize(rows, kNoWord);
   }
@@ -314,7 +309,7 @@ void Dataset::encode(const Example& example, const Scratch& scratch, EncodedExam
     const bool labelled = first && (owned || !options_.label_owned_words_only) && !page.labels.empty();
     out.labels.push_back(labelled ? label_of(page, w) : kIgnoredLabel);
   }
-  out.input_ids.push_back(encoder_.eos_id);
+  out.input_ids.push_back(encoder().eos_id);
   out.bbox.push_back(separator);
   out.labels.push_back(kIgnoredLabel);
   out.predicts.push_back(kNoWord);
@@ -345,13 +340,14 @@ std::span<const MissedWord> Dataset::missed_words(std::uint32_t page) const {
 }
 
 std::uint64_t Dataset::host_bytes() const {
-  return examples_.capacity() * sizeof(Example) + missed_.capacity() * sizeof(MissedWord) + source_->host_bytes() +
+  return examples_.capacity() * sizeof(Example) + missed_.capacity() * sizeof(MissedWord) + pages_->host_bytes() +
          (cache_ ? cache_->host_bytes() : 0);
 }
 
 std::uint64_t Dataset::workers_host_bytes(int threads, std::uint64_t decoding_bytes) const {
   // Counts a page's text, its parsed JSON (16 bytes a value and more for arrays), the page and its tokens: at most
-  // forty bytes for a byte of text ("[0,0,1,1]," is the worst case: an array of four).
+  // forty bytes for a byte of text ("[0,0,1,1]," is the worst case: an array of four). Pages are parsed before the
+  // workers start, but a page whose packed bytes are damaged is parsed by a worker.
   constexpr std::uint64_t kBytesPerPageByte = 40, kThreadBytes = 256 * 1024;
   const auto count = static_cast<std::uint64_t>(threads);
   const std::uint64_t decode_bytes = image_limits_.decode_bytes;
@@ -361,9 +357,9 @@ std::uint64_t Dataset::workers_host_bytes(int threads, std::uint64_t decoding_by
       options_.augment ? (static_cast<std::uint64_t>(scale * scale) + 1) * processor_.pixel_count() : 0;
   // A cache does not lower this: a page whose entry is damaged is decoded from its image.
   return std::min(count * decode_bytes, std::max(decode_bytes, decoding_bytes)) +
-         count * (cache_ ? cache_->mapped_bytes() : 0) +
+         count * (pages_->mapped_bytes() + (cache_ ? cache_->mapped_bytes() : 0)) +
          count * (augmenting_bytes + (options_.parts.image ? processor_.host_bytes(image_limits_, scale) : 0) +
-                  kBytesPerPageByte * source_->longest_page_bytes() + kThreadBytes);
+                  kBytesPerPageByte * pages_->longest_page_bytes() + kThreadBytes);
 }
 
 }  // namespace plimsoll

@@ -1,10 +1,10 @@
-// Dataset: combines pages, tokenizer and image processor into a list of examples, one per window.
+// Dataset: combines tokenised pages and image processor into a list of examples, one per window.
 //
-// Invariant: the list is made in one pass that reads every page and every image's header, so each example's size is
+// Invariant: the list is made in one pass over every page and every image's header, so each example's size is
 // known before the first is loaded; it costs 20 bytes per example. Loading is thread-safe with one Scratch per thread,
 // and the same index gives the same example every time.
 //
-//   Dataset data(std::move(source), encoder, processor, {.labels = labels});
+//   Dataset data(pages, processor, {.labels = labels});
 //   Dataset::Scratch scratch; EncodedExample example;
 //   data.load(17, scratch, example, pixels);  // tokens, boxes, labels; bytes [224, 224, 3]
 #pragma once
@@ -23,6 +23,7 @@
 #include "data/page_cache.h"
 #include "data/page_source.h"
 #include "data/targets.h"
+#include "data/tokenized_pages.h"
 #include "data/windows.h"
 
 namespace plimsoll {
@@ -113,15 +114,14 @@ class Dataset {
 
   // Reads every page and image header, and opens or makes the cache. Throws PageError or ImageError for the first one
   // that cannot be used, EnvironmentError if a cache cannot be made.
-  Dataset(std::shared_ptr<const PageSource> source, WordEncoder encoder, ImageProcessor processor,
-          DatasetOptions options);
+  Dataset(std::shared_ptr<const TokenizedPages> pages, ImageProcessor processor, DatasetOptions options);
 
   std::span<const Example> examples() const { return examples_; }
   std::size_t size() const { return examples_.size(); }
-  const PageSource& source() const { return *source_; }
+  const PageSource& source() const { return *pages_; }
   const DatasetOptions& options() const { return options_; }
   const ImageProcessor& image_processor() const { return processor_; }
-  const WordEncoder& encoder() const { return encoder_; }
+  const WordEncoder& encoder() const { return pages_->encoder(); }
   // The number of words that no example holds because their page was truncated (kTruncate).
   std::uint64_t lost_words() const { return lost_words_; }
   // Returns a page's words that have a label and no prediction, in order; none where labels are not read.
@@ -160,17 +160,17 @@ class Dataset {
   void add_to_fingerprint(const EncodedExample& example);
   // The functions below are in dataset_cache.cpp.
   static void add_to_key(const EncodedExample& example, CacheKey& key);
-  static void add_to_key(const std::filesystem::path& image, CacheKey& key);
   std::filesystem::path cache_path() const;
   std::size_t cached_bytes(const Example& example) const;
   void open_cache(CacheKey key);
+  // Fills the entry of a page whose first example is `first`.
+  void fill_entry(std::size_t page, std::size_t first, ByteGate& decoding, std::span<std::byte> out) const;
   // The bytes of a page's image as it is loaded; 0 if the model sees none.
   std::size_t pixel_count() const { return options_.parts.image ? processor_.pixel_count() : 0; }
   // Returns false if the page's entry is damaged.
   bool load_cached(std::size_t index, EncodedExample& out, std::span<std::uint8_t> pixels) const;
 
-  std::shared_ptr<const PageSource> source_;
-  WordEncoder encoder_;
+  std::shared_ptr<const TokenizedPages> pages_;
   ImageProcessor processor_;
   DatasetOptions options_;
   std::vector<Example> examples_;

@@ -1,6 +1,5 @@
 // The cache of Dataset: the contents of an entry, and what it depends on.
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <cstring>
 
@@ -26,39 +25,21 @@ void for_arrays(Example& example, const Visit& visit) {
   visit(std::span(&example.pair_begin, 1));
 }
 
-template <typename T>
-void add_value(CacheKey& key, const T& value) {
-  key.add(std::as_bytes(std::span(&value, 1)));
-}
-
 }  // namespace
 
 void Dataset::add_to_key(const EncodedExample& example, CacheKey& key) {
   for_arrays(example, [&key](const auto& array) { key.add(std::as_bytes(array)); });
 }
 
-// An image is identified by its path, its size and the time when it was last changed, renamed or replaced.
-void Dataset::add_to_key(const std::filesystem::path& image, CacheKey& key) {
-  const std::string path = std::filesystem::absolute(image).lexically_normal().string();
-  key.add(std::as_bytes(std::span(path)));
-  struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) return;  // the error is reported when the file is opened
-  for (const auto value :
-       {std::int64_t{info.st_size}, std::int64_t{info.st_mtim.tv_sec}, std::int64_t{info.st_mtim.tv_nsec},
-        std::int64_t{info.st_ctim.tv_sec}, std::int64_t{info.st_ctim.tv_nsec}}) {
-    add_value(key, value);
-  }
-}
-
 // The file is named after the data and its use, so that other options replace the file instead of adding one.
 std::filesystem::path Dataset::cache_path() const {
   std::string text;
-  for (const std::filesystem::path& path : source_->paths()) {
+  for (const std::filesystem::path& path : pages_->paths()) {
     text += (text.empty() ? "" : "\n") + std::filesystem::absolute(path).lexically_normal().string();
   }
   const int use = (options_.labels ? 1 : 0) + (options_.label_owned_words_only ? 2 : 0) + (options_.targets ? 4 : 0);
   const std::uint64_t hash = hash_bytes(std::as_bytes(std::span(text)), static_cast<std::uint64_t>(use));
-  const std::string name = std::filesystem::absolute(source_->paths().front()).lexically_normal().stem().string();
+  const std::string name = std::filesystem::absolute(pages_->paths().front()).lexically_normal().stem().string();
   return options_.cache.directory / fmt::format("{}-{:016x}.pages", name, hash);
 }
 
@@ -69,33 +50,43 @@ std::size_t Dataset::cached_bytes(const Example& example) const {
 void Dataset::open_cache(CacheKey key) {
   const std::string image = processor_.config().to_json();
   key.add(std::as_bytes(std::span(image)));
-  std::vector<std::uint64_t> entry_bytes(source_->size(), pixel_count());
-  for (const Example& example : examples_) {
-    entry_bytes[example.page] += cached_bytes(example);
-  }
-  std::vector<std::uint32_t> first(source_->size());  // the first example of each page
+  const auto entry_bytes = [this](std::size_t example, std::size_t page) {
+    std::size_t bytes = pixel_count();
+    for (; example < examples_.size() && examples_[example].page == page; ++example) {
+      bytes += cached_bytes(examples_[example]);
+    }
+    return bytes;
+  };
+  std::vector<std::uint32_t> first(pages_->size(), static_cast<std::uint32_t>(examples_.size()));
   for (std::size_t i = examples_.size(); i-- > 0;) first[examples_[i].page] = static_cast<std::uint32_t>(i);
+  PageCache::Contents contents{.pages = pages_->size(), .threads = options_.cache.threads};
+  for (std::size_t page = 0; page < first.size(); ++page) contents.bytes += entry_bytes(first[page], page);
   ByteGate decoding(kDecodingBytes);
-  cache_ = std::make_unique<PageCache>(
-      cache_path(), key, entry_bytes, options_.cache.threads, [&](std::size_t page, std::span<std::byte> out) {
-        Scratch scratch;
-        scratch.decoding = &decoding;
-        EncodedExample example;
-        if (is_skipped(page)) return;  // its entry is never read
-        read_page(page, scratch);
-        const auto pixels = out.first(pixel_count());
-        if (!pixels.empty()) load_pixels(scratch, {reinterpret_cast<std::uint8_t*>(pixels.data()), pixels.size()});
-        out = out.subspan(pixels.size());
-        for (std::size_t i = first[page]; i < examples_.size() && examples_[i].page == page; ++i) {
-          cut_unchanged(examples_[i], scratch);
-          encode(examples_[i], scratch, example);
-          for_arrays(example, [&out](const auto& array) {
-            const auto bytes = std::as_bytes(array);
-            std::memcpy(out.data(), bytes.data(), bytes.size());
-            out = out.subspan(bytes.size());
-          });
-        }
-      });
+  contents.fill = [&](std::size_t page) {
+    std::vector<std::byte> entry(entry_bytes(first[page], page));
+    if (!is_skipped(page)) fill_entry(page, first[page], decoding, entry);  // a skipped page's entry is never read
+    return entry;
+  };
+  cache_ = std::make_unique<PageCache>(cache_path(), key, contents);
+}
+
+void Dataset::fill_entry(std::size_t page, std::size_t first, ByteGate& decoding, std::span<std::byte> out) const {
+  Scratch scratch;
+  scratch.decoding = &decoding;
+  EncodedExample example;
+  read_page(page, scratch);
+  const auto pixels = out.first(pixel_count());
+  if (!pixels.empty()) load_pixels(scratch, {reinterpret_cast<std::uint8_t*>(pixels.data()), pixels.size()});
+  out = out.subspan(pixels.size());
+  for (std::size_t i = first; i < examples_.size() && examples_[i].page == page; ++i) {
+    cut_unchanged(examples_[i], scratch);
+    encode(examples_[i], scratch, example);
+    for_arrays(example, [&out](const auto& array) {
+      const auto bytes = std::as_bytes(array);
+      std::memcpy(out.data(), bytes.data(), bytes.size());
+      out = out.subspan(bytes.size());
+    });
+  }
 }
 
 bool Dataset::load_cached(std::size_t index, EncodedExample& out, std::span<std::uint8_t> pixels) const {

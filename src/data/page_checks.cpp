@@ -72,7 +72,8 @@ void PageChecker::check(std::size_t index, BlockReport& block) {
   block_ = &block;
   PageFaults faults;
   try {
-    Page page = source_.read(index, &faults);
+    Page page =
+        options_.tokens != nullptr ? options_.tokens->read(index, tokens_, &faults) : source_.read(index, &faults);
     for (PageError& fault : faults) add(Severity::kError, fault.kind(), fault.problem());
     check_page(page, index);
   } catch (const PageError& error) {
@@ -281,8 +282,7 @@ void PageChecker::check_iob_order(const Page& page) {
 }
 
 void PageChecker::check_tokens(const Page& page) {
-  if (options_.encoder == nullptr) return;
-  tokens_.assign(page, *options_.encoder);
+  if (options_.tokens == nullptr) return;
   cut_windows(tokens_, options_.windows, windows_);
   CheckCounts& counts = block_->counts;
   counts.tokens += tokens_.ids.size();
@@ -324,7 +324,7 @@ std::uint64_t PageChecker::windows_behind_prompts(const Page& page) {
   Prompt prompt;
   std::vector<Window> cut;
   for (std::size_t item = 0; item < items; ++item) {
-    prompt.assign(options_.targets->prompt(page, item), *options_.encoder);
+    prompt.assign(tokens_, item, options_.tokens->encoder());
     if (prompt.ids.empty()) return 0;
     if (const std::optional<WindowOptions> room = prompt.room(options_.windows)) {
       cut_windows(tokens_, *room, cut);

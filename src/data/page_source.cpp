@@ -28,11 +28,17 @@ class JsonlSource final : public PageSource {
   std::span<const fs::path> paths() const override { return {&file_.path(), 1}; }
   std::uint64_t longest_page_bytes() const override { return longest_; }
   std::uint64_t host_bytes() const override { return lines_.capacity() * sizeof(Line); }
+  void add_to_key(CacheKey& key) const override {
+    key.add_file(file_.path());
+    key.add_text(file_.path().native());  // as messages name it
+    key.add_text(id_prefix_);
+  }
 
   Page read(std::size_t index, PageFaults* faults) const override {
     const Line& line = lines_.at(index);
     std::string text(line.length, '\0');
     file_.read_at(line.offset, std::as_writable_bytes(std::span(text.data(), text.size())));
+    if (options_.counts != nullptr) ++options_.counts->parsed;
     Page page = parse_jsonl_page(text, file_.path(), line.number, options_, faults);
     if (page.id.empty()) page.id = fmt::format("{}line {}", id_prefix_, line.number);
     return page;
@@ -126,15 +132,24 @@ class FunsdSource final : public PageSource {
     for (const std::string& name : names_) bytes += name.capacity();
     return bytes;
   }
+  void add_to_key(CacheKey& key) const override {
+    for (const std::string& name : names_) {
+      key.add_file(annotation_of(name));
+      key.add_text(annotation_of(name).native());
+      key.add_text(image_of(name).native());
+    }
+  }
 
   Page read(std::size_t index, PageFaults* faults) const override {
     const std::string& name = names_.at(index);
-    const fs::path file = path_ / "annotations" / (name + ".json");
+    const fs::path file = annotation_of(name);
     const std::string text = read_text_file(file, options_.max_page_bytes);
+    if (options_.counts != nullptr) ++options_.counts->parsed;
     return parse_funsd_page(text, file, image_of(name), options_, faults);
   }
 
  private:
+  fs::path annotation_of(const std::string& name) const { return path_ / "annotations" / (name + ".json"); }
   fs::path image_of(const std::string& name) const {
     for (const char* extension : {".png", ".jpg", ".jpeg", ".tif", ".tiff"}) {
       fs::path image = path_ / "images" / (name + extension);
@@ -166,6 +181,9 @@ class ManySources final : public PageSource {
     std::uint64_t longest = 0;
     for (const auto& source : sources_) longest = std::max(longest, source->longest_page_bytes());
     return longest;
+  }
+  void add_to_key(CacheKey& key) const override {
+    for (const auto& source : sources_) source->add_to_key(key);
   }
   std::uint64_t host_bytes() const override {
     std::uint64_t bytes = sources_.capacity() * (sizeof(void*) + sizeof(std::size_t) + sizeof(fs::path));

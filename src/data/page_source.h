@@ -7,6 +7,7 @@
 //   for (std::size_t i = 0; i < source->size(); ++i) use(source->read(i));
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -16,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/cache_key.h"
 #include "data/page.h"
 #include "data/targets.h"
 
@@ -31,6 +33,11 @@ std::string listed(std::span<const std::filesystem::path> paths);
 // replaced by the sorted matches. Throws DataError for a pattern that matches nothing.
 PagePaths match_paths(const std::vector<std::string>& given);
 
+// How often pages' JSON was parsed, and their words tokenised.
+struct PageCounts {
+  std::atomic<std::uint64_t> parsed = 0, tokenized = 0;
+};
+
 struct ReadOptions {
   // Names for integer labels (`ner_tags`: 3 means label_names[3]); if empty, labels must be names.
   std::vector<std::string> label_names{};
@@ -41,6 +48,8 @@ struct ReadOptions {
   bool ignore_labels = false;
   // Reads the keys of a task; nullptr: none are read.
   const TargetReader* target = nullptr;
+  // Counts what is done; nullptr: nothing is counted. It outlives the source.
+  PageCounts* counts = nullptr;
   // A longer line is an error.
   std::uint64_t max_page_bytes = std::uint64_t{16} << 20;
 };
@@ -64,6 +73,8 @@ class PageSource {
   virtual std::uint64_t longest_page_bytes() const = 0;
   // The bytes that the source itself keeps in memory.
   virtual std::uint64_t host_bytes() const = 0;
+  // Adds what tells whether its files are still the same: names, sizes and times of change.
+  virtual void add_to_key(CacheKey& key) const = 0;
 };
 
 // Each path is a JSONL file, or a folder with annotations/*.json and images/ (FUNSD). Throws DataError for anything

@@ -19,6 +19,8 @@
 
 namespace plimsoll {
 
+class Packer;
+class Unpacker;
 struct EncodedExample;
 struct PageTokens;
 struct Window;
@@ -38,6 +40,13 @@ class TargetReader {
   // Returns nullptr for a page without them. Throws PageError, or adds it to `faults` unless that is nullptr.
   virtual std::shared_ptr<const PageTarget> read(const nlohmann::json& page_json, const Page& page,
                                                  PageFaults* faults) const = 0;
+  // The key that it reads, which tells readers apart.
+  virtual std::string_view key() const = 0;
+  // The texts that stand before a page's words in its windows, one for each item (Targets::items); questions, mostly.
+  virtual std::vector<std::string_view> prompts(const PageTarget&) const { return {}; }
+  // A page is parsed once and kept as bytes: writes a target that `read` returned, and reads it back.
+  virtual void pack(const PageTarget& target, Packer& out) const = 0;
+  virtual std::shared_ptr<const PageTarget> unpack(Unpacker& in) const = 0;
 };
 
 // The window of a page that becomes an example.
@@ -54,10 +63,10 @@ struct PageWindow {
 class Targets {
  public:
   virtual ~Targets() = default;
-  // A page has windows of its own for each item, a question mostly, whose text stands before the words. Without text
-  // there is one item. Throws PageError for a page that lacks what the task asks.
+  // A page has windows of its own for each item, a question mostly, whose text stands before the words
+  // (TargetReader::prompts). Without texts there is one item. Throws PageError for a page that lacks what the task
+  // asks.
   virtual std::size_t items(const Page&) const { return 1; }
-  virtual std::string_view prompt(const Page&, std::size_t) const { return {}; }
   // Fills `targets` and `loss_terms` of an example whose tokens are complete: the numbers of the head's inputs that are
   // targets, one input after the other, floats by their bits. Throws PageError for a page without a target, or with one
   // that the model does not know.

@@ -48,7 +48,7 @@ void validate(const WindowOptions& options) {
   }
 }
 
-void PageTokens::assign(const Page& page, const WordEncoder& encoder) {
+void PageTokens::assign(const Page& page, const WordEncoder& encoder, std::span<const std::string_view> texts) {
   ids.clear();
   words.clear();
   first_of_word.clear();
@@ -58,12 +58,17 @@ void PageTokens::assign(const Page& page, const WordEncoder& encoder) {
     words.resize(ids.size(), static_cast<std::int32_t>(word));
     first_of_word.push_back(ids.size() > before ? static_cast<std::int32_t>(before) : kNoWord);
   }
+  prompts.resize(texts.size());
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    prompts[i].clear();
+    encoder.encode_prompt(texts[i], prompts[i]);
+  }
 }
 
-void Prompt::assign(std::string_view text, const WordEncoder& encoder) {
+void Prompt::assign(const PageTokens& tokens, std::size_t item, const WordEncoder& encoder) {
   ids.clear();
-  if (text.empty()) return;
-  encoder.encode_prompt(text, ids);
+  if (item >= tokens.prompts.size()) return;
+  ids = tokens.prompts[item];
   ids.resize(ids.size() + static_cast<std::size_t>(encoder.pair_separators), encoder.eos_id);
 }
 

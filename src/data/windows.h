@@ -59,11 +59,13 @@ void validate(const WindowOptions& options);
 inline constexpr std::int32_t kNoWord = -1;
 
 struct PageTokens {
-  std::vector<std::int32_t> ids;            // without <s> and </s>
-  std::vector<std::int32_t> words;          // the word of each token, ascending
-  std::vector<std::int32_t> first_of_word;  // the first token of each word; -1: the word has none
+  std::vector<std::int32_t> ids;                   // without <s> and </s>
+  std::vector<std::int32_t> words;                 // the word of each token, ascending
+  std::vector<std::int32_t> first_of_word;         // the first token of each word; -1: the word has none
+  std::vector<std::vector<std::int32_t>> prompts;  // the tokens of each of the page's prompts (data/targets.h)
 
-  void assign(const Page& page, const WordEncoder& encoder);
+  // Tokenises the page's words, and `texts` as its prompts.
+  void assign(const Page& page, const WordEncoder& encoder, std::span<const std::string_view> texts = {});
 };
 
 // Tokens [begin, end) of a page.
@@ -82,7 +84,8 @@ struct Prompt {
 
   std::vector<std::int32_t> ids;  // its own, and the separators behind it; empty: there is no text
 
-  void assign(std::string_view text, const WordEncoder& encoder);
+  // That of the page's item.
+  void assign(const PageTokens& tokens, std::size_t item, const WordEncoder& encoder);
   // What it leaves of each window for the page; nullopt if that is less than kLeastRoom.
   std::optional<WindowOptions> room(const WindowOptions& options) const;
 };

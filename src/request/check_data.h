@@ -33,12 +33,21 @@ struct DataCheck {
   std::optional<CheckReport> evaluation{};
 };
 
-// Reads all pages with the model's limits. Labels as resolve_labels would choose them, but without changing `bundle`
-// where the data's labels cannot be read.
+// The pages of a run, or of `check`.
+struct RunPages {
+  std::shared_ptr<const TokenizedPages> train, evaluation;  // no evaluation: nullptr
+};
+// Parses and tokenises all pages, for a model whose task is set; `evaluation` may be empty.
+RunPages open_run_pages(const ModelBundle& bundle, const ModelRequest& model, const DataRequest& data,
+                        const PagePaths& evaluation,
+                        const std::function<void(std::size_t done, std::size_t pages)>& on_progress = {});
+
+// Checks all pages with the model's limits, and settles its task and labels as set_task_and_labels and resolve_labels
+// do, as far as the data's labels can be read.
 DataCheck check_data(ModelBundle& bundle, const ModelRequest& model, const CheckRequest& request);
 
 // The same checks before a run, for this model, whose labels are settled: warnings are logged, errors thrown as one
 // DataError. `with_labels`: false for prediction.
-void refuse_bad_data(const ModelBundle& bundle, const CheckRequest& request, bool with_labels);
+void refuse_bad_data(const ModelBundle& bundle, const RunPages& pages, const CheckRequest& request, bool with_labels);
 
 }  // namespace plimsoll

@@ -12,6 +12,9 @@
 namespace plimsoll {
 namespace {
 
+// Whether the model has learnt labels, rather than been given some for a new head.
+bool has_labels(const ModelBundle& bundle) { return bundle.weights != nullptr && !bundle.fresh_task; }
+
 bool covers(const std::vector<std::string>& labels, const LabelSet& data) {
   return std::ranges::all_of(data.names(),
                              [&](const std::string& name) { return std::ranges::find(labels, name) != labels.end(); });
@@ -34,22 +37,27 @@ void refuse_stray_labels(const Task& task, const std::vector<std::string>& known
 
 }  // namespace
 
-void resolve_labels(ModelBundle& bundle, const ModelRequest& model, const DataRequest& data) {
+void set_task_and_labels(ModelBundle& bundle, const ModelRequest& model) {
   set_task(bundle, model.task, model.problem_type);
-  const Task& task = bundle.task();
   if (!model.labels.empty()) set_labels(bundle, LabelSet::parse(model.labels));
+}
+
+ReadOptions labelled_reading(const ModelBundle& bundle, const ModelRequest& model, const DataRequest& data) {
+  ReadOptions reading = read_options(bundle, data, true);
+  if (model.labels.empty() && !has_labels(bundle)) reading.label_names.clear();
+  return reading;
+}
+
+void resolve_labels(ModelBundle& bundle, const ModelRequest& model, const PageSource& pages) {
+  const Task& task = bundle.task();
   // Labels of words need no look at the data where they are given; classes of pages have a problem type too.
   if (!model.labels.empty() && (task.labels_words() || !bundle.config.task.problem_type.empty())) return;
-  const bool model_has_labels = bundle.weights != nullptr && !bundle.fresh_task;
-  ReadOptions reading = read_options(bundle, data, true);
-  if (!model_has_labels) reading.label_names.clear();
-  const std::unique_ptr<PageSource> source = open_pages(data.data, reading);
-  const TaskConfig found = task.seen_in(*source, bundle.config.task);
+  const TaskConfig found = task.seen_in(pages, bundle.config.task);
   bundle.config.task.problem_type = found.problem_type;
   if (!model.labels.empty()) return;
   const LabelSet seen(found.labels, "labels of the data");
-  if (model_has_labels && covers(bundle.config.task.labels, seen)) return;
-  if (model_has_labels) refuse_stray_labels(task, bundle.config.task.labels, seen, *source);
+  if (has_labels(bundle) && covers(bundle.config.task.labels, seen)) return;
+  if (has_labels(bundle)) refuse_stray_labels(task, bundle.config.task.labels, seen, pages);
   set_labels(bundle, seen);
 }
 

@@ -17,8 +17,15 @@ struct ModelRequest {
   std::string base_model{};    // empty: where an adapter says
 };
 
-// Settles the model's task, problem type and labels. Labels come from --labels, from the model (if it has those of the
-// data), or from the data; a head that was made for others is made new.
-void resolve_labels(ModelBundle& bundle, const ModelRequest& model, const DataRequest& data);
+// Gives the model the task, the problem type and the labels that were asked for. It precedes the reading of pages,
+// because the task says what is read of them.
+void set_task_and_labels(ModelBundle& bundle, const ModelRequest& model);
+
+// How pages with targets are read once the task is set. Numbers get names where the labels are known by then.
+ReadOptions labelled_reading(const ModelBundle& bundle, const ModelRequest& model, const DataRequest& data);
+
+// Settles problem type and labels, after set_task_and_labels. Labels come from --labels, from the model (if it has
+// those of the data), or from the data; a head that was made for others is made new.
+void resolve_labels(ModelBundle& bundle, const ModelRequest& model, const PageSource& pages);
 
 }  // namespace plimsoll

@@ -15,8 +15,6 @@
 namespace plimsoll {
 namespace {
 
-int check_threads() { return std::min(4, available_cores()); }
-
 // Labels without B- and I- are read as whole types, which need not be what was meant.
 void say_scheme(const ModelBundle& bundle) {
   if (!bundle.task().labels_words()) return;
@@ -25,9 +23,9 @@ void say_scheme(const ModelBundle& bundle) {
   label_scheme(bundle.config.task.labels) == LabelScheme::kMixed ? log_warning(note) : log_info(note);
 }
 
-std::unique_ptr<Dataset> open_checked(const ModelBundle& bundle, const DataRequest& request, bool with_labels,
+std::unique_ptr<Dataset> open_checked(const ModelBundle& bundle, const DataRequest& request,
+                                      const std::shared_ptr<const TokenizedPages>& pages, bool with_labels,
                                       bool owned_only, const std::vector<std::uint32_t>& skipped = {}) {
-  std::shared_ptr<const PageSource> source = open_pages(request.data, read_options(bundle, request, with_labels));
   DatasetOptions options{.parts = page_parts(bundle.facts()),
                          .box_format = request.box_format,
                          .windows = window_options(request, bundle.facts()),
@@ -48,19 +46,18 @@ std::unique_ptr<Dataset> open_checked(const ModelBundle& bundle, const DataReque
     }
     options.augment = request.augment;
   } else {
-    options.cache = {.directory = request.cache, .threads = check_threads()};
+    options.cache = {.directory = request.cache, .threads = reading_threads()};
   }
-  auto dataset = std::make_unique<Dataset>(std::move(source), bundle.word_encoder(), ImageProcessor(bundle.image),
-                                           std::move(options));
+  auto dataset = std::make_unique<Dataset>(pages, ImageProcessor(bundle.image), std::move(options));
   if (dataset->size() == 0) {
     throw DataError({.what = "there are no pages",
-                     .where = listed(request.data),
+                     .where = listed(pages->paths()),
                      .found = "an empty file",
                      .allowed = "at least one page"});
   }
   if (dataset->lost_words() > 0) {
     log_warning(fmt::format("--truncate drops {} at the ends of long pages of {}",
-                            counted(dataset->lost_words(), "word"), listed(request.data)));
+                            counted(dataset->lost_words(), "word"), listed(pages->paths())));
   }
   return dataset;
 }
@@ -70,28 +67,29 @@ std::unique_ptr<Dataset> open_checked(const ModelBundle& bundle, const DataReque
 std::unique_ptr<Dataset> open_dataset(const ModelBundle& bundle, const DataRequest& request, bool with_labels,
                                       bool owned_only) {
   say_scheme(bundle);
-  refuse_bad_data(bundle, {.data = request, .threads = check_threads()}, with_labels);
-  return open_checked(bundle, request, with_labels, owned_only);
+  const RunPages pages{
+      .train = open_tokenized(bundle, request, request.data, read_options(bundle, request, with_labels)),
+      .evaluation = nullptr};
+  refuse_bad_data(bundle, pages, {.data = request, .threads = reading_threads()}, with_labels);
+  return open_checked(bundle, request, pages.train, with_labels, owned_only);
 }
 
-RunData open_run_data(const ModelBundle& bundle, const DataRequest& request, const PagePaths& evaluation,
+RunData open_run_data(const ModelBundle& bundle, const DataRequest& request, const RunPages& pages,
                       const RunDataOptions& options) {
   say_scheme(bundle);
   CheckRequest check{.data = request,
-                     .evaluation = evaluation,
                      // A cache decodes every image once, when it is made.
                      .decode_images = options.decode_images && (request.cache.empty() || request.augment),
                      .skipped = options.skipped,
-                     .threads = check_threads()};
+                     .threads = reading_threads()};
   if (check.decode_images) check.on_progress = options.on_progress;
-  refuse_bad_data(bundle, check, true);
-  RunData data{.train = open_checked(bundle, request, true, false, indices_of(options.skipped, false)),
+  refuse_bad_data(bundle, pages, check, true);
+  RunData data{.train = open_checked(bundle, request, pages.train, true, false, indices_of(options.skipped, false)),
                .evaluation = nullptr};
-  if (evaluation.empty()) return data;
+  if (pages.evaluation == nullptr) return data;
   DataRequest held_out = request;
-  held_out.data = evaluation;
   held_out.augment.reset();
-  data.evaluation = open_checked(bundle, held_out, true, true, indices_of(options.skipped, true));
+  data.evaluation = open_checked(bundle, held_out, pages.evaluation, true, true, indices_of(options.skipped, true));
   return data;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "data/dataset.h"
+#include "request/check_data.h"
 #include "request/reading.h"
 #include "train/skipped_pages.h"
 
@@ -17,8 +18,8 @@ namespace plimsoll {
 std::unique_ptr<Dataset> open_dataset(const ModelBundle& bundle, const DataRequest& request, bool with_labels,
                                       bool owned_only);
 
-// The same for pages to train on and, unless `evaluation` is empty, pages to evaluate on, which are also checked side
-// by side.
+// The same for the pages of a run, which are open already; those to train on and those to evaluate on are also checked
+// side by side.
 struct RunData {
   std::unique_ptr<Dataset> train, evaluation;
 };
@@ -27,7 +28,7 @@ struct RunDataOptions {
   std::vector<SkippedPage> skipped{};                                      // that a resumed run goes on without
   std::function<void(std::size_t done, std::size_t pages)> on_progress{};  // of decoding
 };
-RunData open_run_data(const ModelBundle& bundle, const DataRequest& request, const PagePaths& evaluation,
+RunData open_run_data(const ModelBundle& bundle, const DataRequest& request, const RunPages& pages,
                       const RunDataOptions& options = {});
 
 }  // namespace plimsoll

@@ -5,8 +5,11 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/process.h"
 
 namespace plimsoll {
+
+int reading_threads() { return std::min(4, available_cores()); }
 
 PageParts page_parts(const EncoderFacts& facts) {
   return {.boxes = facts.coordinates > 0, .image = facts.image.size > 0};
@@ -17,9 +20,21 @@ ReadOptions read_options(const ModelBundle& bundle, const DataRequest& request, 
   ReadOptions options{.segment_boxes = request.segment_boxes,
                       .parts = page_parts(bundle.facts()),
                       .ignore_labels = !with_targets || !task.labels_words(),
-                      .target = with_targets || task.asks() ? task.reader() : nullptr};
+                      .target = with_targets || task.asks() ? task.reader() : nullptr,
+                      .counts = request.counts};
   if (with_targets) options.label_names = bundle.config.task.labels;
   return options;
+}
+
+std::shared_ptr<const TokenizedPages> open_tokenized(
+    const ModelBundle& bundle, const DataRequest& request, const PagePaths& paths, const ReadOptions& reading,
+    const std::function<void(std::size_t done, std::size_t pages)>& on_progress) {
+  PageStorage storage{.directory = request.work, .threads = reading_threads(), .on_progress = on_progress};
+  if (!request.cache.empty()) {
+    storage.directory = request.cache;
+    storage.kept_for = bundle.tokenizer->fingerprint();
+  }
+  return std::make_shared<TokenizedPages>(open_pages(paths, reading), bundle.word_encoder(), reading, storage);
 }
 
 WindowOptions window_options(const DataRequest& request, const EncoderFacts& facts) {

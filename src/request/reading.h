@@ -2,12 +2,16 @@
 // the model sees of a page.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <optional>
 
 #include "bundle/model_bundle.h"
 #include "data/page_source.h"
+#include "data/tokenized_pages.h"
 #include "data/windows.h"
 
 namespace plimsoll {
@@ -21,13 +25,24 @@ struct DataRequest {
   bool truncate = false;          // long pages lose their end instead of being cut into windows
   std::filesystem::path cache{};  // a directory for what pages become; empty: none
   std::optional<std::uint64_t> augment{};  // a seed: training pages are augmented
+  // Where tokenised pages lie while the command runs, if not in `cache`; empty: with other temporary files.
+  std::filesystem::path work{};
+  PageCounts* counts = nullptr;  // counts how often pages are parsed and tokenised; nullptr: nothing is counted
 };
+
+// Threads that read all pages before a run.
+int reading_threads();
 
 // What a model reads of a page.
 PageParts page_parts(const EncoderFacts& facts);
 
 // How the pages of a run are read for the model's task; `with_targets`: false for prediction.
 ReadOptions read_options(const ModelBundle& bundle, const DataRequest& request, bool with_targets);
+
+// The pages of `paths`, each parsed and tokenised once; `reading`: of read_options.
+std::shared_ptr<const TokenizedPages> open_tokenized(
+    const ModelBundle& bundle, const DataRequest& request, const PagePaths& paths, const ReadOptions& reading,
+    const std::function<void(std::size_t done, std::size_t pages)>& on_progress = {});
 
 // The windows that pages are cut into; throws UsageError if the model has fewer positions than were asked for.
 WindowOptions window_options(const DataRequest& request, const EncoderFacts& facts);

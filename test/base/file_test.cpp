@@ -9,7 +9,11 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstdlib>
+#include <span>
+#include <string>
 #include <thread>
+#include <utility>
 
 #include "base/error.h"
 #include "support/scratch_folder.h"
@@ -151,6 +155,30 @@ TEST(OutputFile, ADescriptorOfItsOwnGoesOnWhereItStands) {
   std::array<char, 8> bytes{};
   EXPECT_EQ(::read(sockets[1], bytes.data(), bytes.size()), 4);
   for (const int each : sockets) ::close(each);
+}
+
+TEST(OutputFile, ANamelessOneIsReadAgainAndLeavesNothing) {
+  const ScratchFolder folder;
+  OutputFile file = OutputFile::nameless(folder.path());
+  file.write("header, body");
+  file.write_at(0, std::as_bytes(std::span("HEADER", 6)));
+  const InputFile again = std::move(file).reopen();
+  EXPECT_TRUE(fs::is_empty(folder.path()));
+  ASSERT_EQ(again.size_bytes(), 12U);
+  std::string text(12, ' ');
+  again.read_at(0, std::as_writable_bytes(std::span(text)));
+  EXPECT_EQ(text, "HEADER, body");
+  EXPECT_THROW(OutputFile::nameless(folder / "nowhere"), EnvironmentError);
+}
+
+TEST(OutputFile, TemporaryFilesLieWhereTheEnvironmentSays) {
+  const char* const before = std::getenv("TMPDIR");
+  const std::string kept = before != nullptr ? before : "";
+  ::setenv("TMPDIR", "/scratch", 1);
+  EXPECT_EQ(temporary_directory(), "/scratch");
+  ::unsetenv("TMPDIR");
+  EXPECT_TRUE(fs::is_directory(temporary_directory()));
+  if (before != nullptr) ::setenv("TMPDIR", kept.c_str(), 1);
 }
 
 TEST(OutputFile, WhatCannotBeAFileIsSaidAtOnce) {

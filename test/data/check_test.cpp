@@ -14,8 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using test::image_file;
-using test::letters_encoder;
 using test::ScratchFolder;
+using test::tokenized;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -68,15 +68,14 @@ class CheckTest : public testing::Test {
                        id, image, word, box, label);
   }
   CheckReport run(const std::string& text, CheckOptions options = {}) {
-    const auto source = open_pages(folder_.write("data.jsonl", text), {});
+    const auto source = tokenized(folder_.write("data.jsonl", text));
     options.labels = &labels_;
-    options.encoder = &encoder_;
+    options.tokens = source.get();
     return check_pages(*source, options);
   }
 
   ScratchFolder folder_;
   LabelSet labels_ = LabelSet::parse("O,B-X");
-  WordEncoder encoder_ = letters_encoder();
 };
 
 TEST_F(CheckTest, SaysHowLabelsAreRead) {

@@ -17,9 +17,9 @@ namespace {
 namespace fs = std::filesystem;
 using test::caught;
 using test::image_file;
-using test::letters_encoder;
 using test::ScratchFolder;
 using test::small_processor;
+using test::tokenized;
 using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -37,8 +37,8 @@ std::string one_line(std::string text) {
 }
 
 Dataset open(const fs::path& path, DatasetOptions options) {
-  return Dataset(open_pages(path, {.ignore_labels = !options.labels}), letters_encoder(), small_processor(),
-                 std::move(options));
+  const ReadOptions reading{.ignore_labels = !options.labels};
+  return Dataset(tokenized(path, reading), small_processor(), std::move(options));
 }
 
 TEST(Dataset, EncodesAPage) {
@@ -77,7 +77,7 @@ TEST(Dataset, OfTextAloneNeedsWordsAndLabels) {
                               "\n");
   const auto error = caught<PageError>([&] { open_pages(path, {})->read(0); });
   EXPECT_EQ(error.kind(), "missing-key");
-  const Dataset data(open_pages(path, {.parts = text}), letters_encoder(), small_processor(),
+  const Dataset data(tokenized(path, {.parts = text}), small_processor(),
                      {.parts = text, .labels = LabelSet::parse("O,B-X"), .cache = {.directory = folder.path()}});
   ASSERT_EQ(data.size(), 2U);
   EXPECT_TRUE(data.source().read(0).boxes.empty() && data.source().read(0).image.empty());
@@ -104,8 +104,7 @@ TEST(Dataset, OfBoxesAloneNeedsAPagesSize) {
                              R"({{"words": ["B"], "boxes": [[0, 0, 61, 47]], "image": "{}"}})"
                              "\n",
                              image_file("rgb.png")));
-  const Dataset data(open_pages(path, {.parts = boxes}), letters_encoder(), small_processor(),
-                     {.parts = boxes, .separator_box = 1000});
+  const Dataset data(tokenized(path, {.parts = boxes}), small_processor(), {.parts = boxes, .separator_box = 1000});
   ASSERT_EQ(data.size(), 2U);
   Dataset::Scratch scratch;
   EncodedExample example;
@@ -120,8 +119,7 @@ TEST(Dataset, OfBoxesAloneNeedsAPagesSize) {
   const auto bare = folder.write("b.jsonl", R"({"id": "x", "words": ["A"], "boxes": [[10, 10, 50, 100]]})"
                                             "\n");
   const auto open = [&](BoxFormat format) {
-    return Dataset(open_pages(bare, {.parts = boxes}), letters_encoder(), small_processor(),
-                   {.parts = boxes, .box_format = format});
+    return Dataset(tokenized(bare, {.parts = boxes}), small_processor(), {.parts = boxes, .box_format = format});
   };
   const auto error = caught<PageError>([&] { open(BoxFormat::kPixel); });
   EXPECT_EQ(error.kind(), "size-unknown");
@@ -311,11 +309,11 @@ TEST(Dataset, NoticesFilesThatChange) {
 TEST(Dataset, ReadsRealReceipts) {
   const fs::path path = shared_dir() / "data/sroie/validation.jsonl";
   if (!fs::exists(path)) GTEST_SKIP() << path << " is not there";
-  auto source = std::shared_ptr<const PageSource>(open_pages(path, {}));
+  const auto source = tokenized(path);
   const LabelSet labels = LabelSet::from_pages(*source);
   EXPECT_THAT(labels.names(), ElementsAre("O", "B-ADDRESS", "I-ADDRESS", "B-COMPANY", "I-COMPANY", "B-DATE", "I-DATE",
                                           "B-TOTAL", "I-TOTAL"));
-  const Dataset data(source, letters_encoder(), small_processor(),
+  const Dataset data(source, small_processor(),
                      {.windows = {.max_length = 256, .stride = 64}, .labels = labels, .label_owned_words_only = true});
   std::uint64_t words = 0, labelled = 0;
   for (std::size_t i = 0; i < source->size(); ++i) words += source->read(i).words.size();

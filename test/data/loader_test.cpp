@@ -17,9 +17,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using test::image_file;
-using test::letters_encoder;
 using test::ScratchFolder;
 using test::small_processor;
+using test::tokenized;
 
 class LoaderTest : public testing::Test {
  protected:
@@ -43,7 +43,7 @@ class LoaderTest : public testing::Test {
   void open_data(const CacheOptions& cache, const WindowOptions& windows = {},
                  std::optional<std::uint64_t> augment = std::nullopt) {
     dataset_ = std::make_unique<Dataset>(
-        open_pages(path_, {}), letters_encoder(), small_processor(),
+        tokenized(path_), small_processor(),
         DatasetOptions{.windows = windows, .labels = LabelSet::parse("O,B-X"), .cache = cache, .augment = augment});
     sampler_ = std::make_unique<Sampler>(dataset_->examples(), SamplerOptions{.seed = 3, .train_batch_size = 6});
   }

@@ -38,11 +38,16 @@ class PageCacheTest : public testing::Test {
     return static_cast<std::byte>(31 * page + i * 7 + i / 256);
   }
   PageCache open(std::string_view key = "k", int threads = 3) {
-    return PageCache(path_, key_of(key), sizes_, threads, [this](std::size_t page, std::span<std::byte> out) {
+    return PageCache(path_, key_of(key), contents(threads));
+  }
+  PageCache::Contents contents(int threads) {
+    const auto fill = [this](std::size_t page) {
       ++filled_;
-      ASSERT_EQ(out.size(), sizes_[page]);
-      for (std::size_t i = 0; i < out.size(); ++i) out[i] = byte_of(page, i);
-    });
+      std::vector<std::byte> entry(sizes_[page]);
+      for (std::size_t i = 0; i < entry.size(); ++i) entry[i] = byte_of(page, i);
+      return entry;
+    };
+    return {.pages = kPages, .threads = threads, .fill = fill};
   }
   // Returns the number of pages that can be read and are correct.
   static std::size_t right(const PageCache& cache) {
@@ -85,9 +90,18 @@ TEST_F(PageCacheTest, AnotherKeyOrOtherPagesMakeItAgain) {
   EXPECT_EQ(right(open("another")), kPages);
   EXPECT_EQ(filled_, 18);
   EXPECT_THAT(log_.text(), HasSubstr("belongs to other data or options"));
-  sizes_[4] += 1;
-  EXPECT_EQ(right(open("another")), kPages);
-  EXPECT_EQ(filled_, 27);
+}
+
+TEST_F(PageCacheTest, ANamelessOneLeavesNoFile) {
+  const fs::path directory = folder_.make("work");
+  const PageCache cache(directory, contents(3));
+  EXPECT_TRUE(fs::is_empty(directory));
+  EXPECT_EQ(right(cache), kPages);
+  EXPECT_EQ(filled_, 9);
+  EXPECT_GE(cache.mapped_bytes(), sizes_.back());
+  EXPECT_EQ(cache.host_bytes(), 16 * kPages);
+  EXPECT_THAT(caught<EnvironmentError>([&] { PageCache(folder_ / "none", contents(1)); }).problem().where,
+              HasSubstr("none"));
 }
 
 TEST_F(PageCacheTest, IsMadeAgainWhereverItWasCutOrItsFrameSpoilt) {
@@ -95,11 +109,11 @@ TEST_F(PageCacheTest, IsMadeAgainWhereverItWasCutOrItsFrameSpoilt) {
   const std::string whole = text();
   std::vector<std::string> spoilt;
   for (const std::size_t length : {std::size_t{0}, std::size_t{1}, std::size_t{63}, std::size_t{64}, std::size_t{5000},
-                                   whole.size() - 8 * kPages, whole.size() - 1}) {
+                                   whole.size() - 16 * kPages, whole.size() - 1}) {
     spoilt.push_back(whole.substr(0, length));
   }
-  for (std::size_t at = 0; at < whole.size(); at += at < 64 || at >= whole.size() - 8 * kPages ? 1 : 100) {
-    if (at >= 64 && at < whole.size() - 8 * kPages) continue;  // an entry's bytes: noticed when it is read
+  for (std::size_t at = 0; at < whole.size(); at += at < 64 || at >= whole.size() - 16 * kPages ? 1 : 100) {
+    if (at >= 64 && at < whole.size() - 16 * kPages) continue;  // an entry's bytes: noticed when it is read
     spoilt.push_back(whole);
     spoilt.back()[at] = static_cast<char>(spoilt.back()[at] ^ 4);
   }
@@ -164,10 +178,13 @@ TEST_F(PageCacheTest, SaysWhenItCannotBeWritten) {
 }
 
 TEST_F(PageCacheTest, LeavesNothingWhenAPageCannotBeMade) {
-  const auto fill = [](std::size_t page, std::span<std::byte>) {
+  PageCache::Contents broken = contents(2);
+  broken.fill = [](std::size_t page) {
     if (page == 5) throw DataError({.what = "page five"});
+    return std::vector<std::byte>(3);
   };
-  EXPECT_THROW(PageCache(path_, key_of("k"), sizes_, 2, fill), DataError);
+  EXPECT_THROW(PageCache(path_, key_of("k"), broken), DataError);
+  EXPECT_THROW(PageCache(folder_.path(), broken), DataError);
   EXPECT_FALSE(fs::exists(path_));
   EXPECT_FALSE(fs::exists(aside_path(path_)));
 }

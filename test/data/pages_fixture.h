@@ -5,10 +5,12 @@
 
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <string_view>
 
 #include "data/image_processor.h"
+#include "data/tokenized_pages.h"
 #include "data/windows.h"
 #include "harness/paths.h"
 #include "support/scratch_folder.h"
@@ -21,6 +23,11 @@ inline WordEncoder letters_encoder() {
     for (const char c : word) ids.push_back(static_cast<unsigned char>(c));
   };
   return {.encode = encode, .encode_prompt = encode};
+}
+
+inline std::shared_ptr<const TokenizedPages> tokenized(const std::filesystem::path& path,
+                                                       const ReadOptions& reading = {}) {
+  return std::make_shared<TokenizedPages>(open_pages(path, reading), letters_encoder(), reading);
 }
 
 // Images of 32 x 32 pixels are fast.

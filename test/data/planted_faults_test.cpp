@@ -39,10 +39,10 @@ class PlantedFaults : public testing::Test {
   }
 
   CheckReport check(const std::string& text, const Fault* fault = nullptr, int threads = 2) {
-    const auto source = open_pages(folder_.write("data.jsonl", text), {.label_names = labels_.names()});
+    const auto source = tokenized(folder_.write("data.jsonl", text), {.label_names = labels_.names()});
     CheckOptions options{.labels = &labels_,
                          .labels_required = true,
-                         .encoder = &encoder_,
+                         .tokens = source.get(),
                          .vocab_size = 126,
                          .places_kept = 10'000,
                          .threads = threads};
@@ -112,7 +112,6 @@ class PlantedFaults : public testing::Test {
 
   ScratchFolder folder_;
   LabelSet labels_ = LabelSet::parse("O,B-X,I-X,B-Y,I-Y");
-  WordEncoder encoder_ = letters_encoder();
   std::size_t kinds_ = 0, found_ = 0;
 };
 
@@ -153,10 +152,12 @@ TEST_F(PlantedFaults, AreFoundInFunsdFolders) {
       folder_.write(fs::relative(file, folder_.path()).string(), Json{{"form", form}}.dump());
       fs::create_hard_link(folder_.path() / "page.ppm", folder / "images" / (id + ".png"));
     }
-    const auto source = open_pages(folder, {.label_names = labels_.names()});
-    const CheckReport report = check_pages(
-        *source,
-        {.labels = &labels_, .labels_required = true, .encoder = &encoder_, .vocab_size = 126, .places_kept = 10'000});
+    const auto source = tokenized(folder, {.label_names = labels_.names()});
+    const CheckReport report = check_pages(*source, {.labels = &labels_,
+                                                     .labels_required = true,
+                                                     .tokens = source.get(),
+                                                     .vocab_size = 126,
+                                                     .places_kept = 10'000});
     for (const Finding& finding : report.findings.sorted()) {
       if (finding.kind != fault.kind) continue;
       ASSERT_EQ(finding.places.size(), expected.size());
@@ -268,7 +269,7 @@ TEST_F(PlantedFaults, BetweenTrainingAndEvaluation) {
   const auto train = open_pages(folder_.write("train.jsonl", train_text), {});
   const auto evaluation = open_pages(folder_.write("eval.jsonl", text), {});
   const CheckReport a = check_pages(*train, {}), b = check_pages(*evaluation, {});
-  const Findings findings = compare_data({*train, a}, {*evaluation, b}, 100);
+  const Findings findings = compare_data({*train, a}, {*evaluation, b}, {.places_kept = 100});
   EXPECT_EQ(findings.count("label-untrained"), 1U);
   EXPECT_EQ(findings.count("word-boxes"), 0U);
   EXPECT_EQ(findings.count(Severity::kError), 0U);
@@ -293,10 +294,9 @@ TEST_F(PlantedFaults, BetweenTrainingAndEvaluation) {
 // Drawn pages and real ones give no error and no warning.
 TEST_F(PlantedFaults, CleanDataHasNone) {
   const auto expect_clean = [](const fs::path& path, bool decode) {
-    const auto source = open_pages(path, {});
+    const auto source = tokenized(path);
     const LabelSet labels = LabelSet::from_pages(*source);
-    const WordEncoder encoder = letters_encoder();
-    CheckOptions options{.labels = &labels, .labels_required = true, .encoder = &encoder, .decode_images = decode};
+    CheckOptions options{.labels = &labels, .labels_required = true, .tokens = source.get(), .decode_images = decode};
     options.threads = 2;
     const CheckReport report = check_pages(*source, options);
     EXPECT_EQ(report.pages, source->size());

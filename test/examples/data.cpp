@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -17,6 +18,7 @@
 #include "data/augment.h"
 #include "data/batch.h"
 #include "data/box_checks.h"
+#include "data/cache_key.h"
 #include "data/check.h"
 #include "data/dataset.h"
 #include "data/file_kind.h"
@@ -29,6 +31,8 @@
 #include "data/label_scheme.h"
 #include "data/labels.h"
 #include "data/loader.h"
+#include "data/packed.h"
+#include "data/packed_page.h"
 #include "data/page.h"
 #include "data/page_cache.h"
 #include "data/page_checks.h"
@@ -37,6 +41,7 @@
 #include "data/sampler.h"
 #include "data/targets.h"
 #include "data/tensor_checks.h"
+#include "data/tokenized_pages.h"
 #include "data/tokenizer.h"
 #include "data/tokenizer_bpe.h"
 #include "data/tokenizer_bpe_model.h"
@@ -76,11 +81,15 @@ void of_box_checks(const Page& page, Findings& findings) {
 #include "data/box_checks.h.inc"
 }
 
-void of_check(const std::unique_ptr<PageSource>& source, const LabelSet& labels, const WordEncoder& encoder) {
+void of_cache_key() {
+#include "data/cache_key.h.inc"
+}
+
+void of_check(const std::shared_ptr<const TokenizedPages>& source, const LabelSet& labels) {
 #include "data/check.h.inc"
 }
 
-void of_dataset(std::unique_ptr<PageSource> source, const WordEncoder& encoder, const ImageProcessor& processor,
+void of_dataset(const std::shared_ptr<const TokenizedPages>& pages, const ImageProcessor& processor,
                 const LabelSet& labels, std::span<std::uint8_t> pixels) {
 #include "data/dataset.h.inc"
 }
@@ -126,12 +135,20 @@ void of_loader(const Dataset& dataset, BatchSequence& sequence, const BatchShape
 #include "data/loader.h.inc"
 }
 
+void of_packed(const std::vector<std::string>& words) {
+#include "data/packed.h.inc"
+}
+
+void of_packed_page(const Page& page, const PageTokens& tokens, const TargetReader* reader) {
+#include "data/packed_page.h.inc"
+}
+
 void of_page(const PageSource& source) {
 #include "data/page.h.inc"
 }
 
-void of_page_cache(const fs::path& directory, const CacheKey& key, const std::vector<std::uint64_t>& entry_bytes,
-                   int threads, const PageCache::Fill& fill, void load()) {
+void of_page_cache(const fs::path& directory, const CacheKey& key, std::size_t pages,
+                   const std::function<std::vector<std::byte>(std::size_t)>& fill, void load()) {
 #include "data/page_cache.h.inc"
 }
 
@@ -159,6 +176,10 @@ void of_targets(const TargetReader& reader, const std::shared_ptr<const Targets>
 void of_tensor_checks(const PaddedTensors& tensors, std::int64_t image_size, const PaddedLimits& limits,
                       const TokenForm& token) {
 #include "data/tensor_checks.h.inc"
+}
+
+void of_tokenized_pages(const ReadOptions& reading, const WordEncoder& encoder) {
+#include "data/tokenized_pages.h.inc"
 }
 
 void of_tokenizer() {

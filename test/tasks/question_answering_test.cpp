@@ -25,9 +25,11 @@ json answer(int begin, int end) { return {{"start_word", begin}, {"end_word", en
 
 class Questions : public TaskPages {
  protected:
-  std::unique_ptr<PageSource> open(const std::vector<json>& pages) const { return open_with(pages, question_reader()); }
+  std::shared_ptr<const TokenizedPages> open(const std::vector<json>& pages) const {
+    return open_with(pages, question_reader());
+  }
   Dataset dataset(const std::vector<json>& pages, bool with_answers = true, const WindowOptions& windows = {}) {
-    return Dataset(open(pages), letters_encoder(), ImageProcessor({}),
+    return Dataset(open(pages), ImageProcessor({}),
                    {.parts = kTextAlone, .windows = windows, .targets = answer_targets(with_answers)});
   }
 };
@@ -126,12 +128,11 @@ TEST_F(Questions, AreChecked) {
                                              {{"question", std::string(600, 'r')}, {"answers", json::array()}},
                                              {{"question", "s"}}}),
                            {{"words", {"a"}}}});
-  const WordEncoder encoder = letters_encoder();
   const CheckReport report = check_pages(*pages, {.parts = kTextAlone,
                                                   .labels_required = true,
                                                   .words_labelled = false,
                                                   .targets = answer_targets(true),
-                                                  .encoder = &encoder});
+                                                  .tokens = pages.get()});
   for (const char* kind : {"answers-missing", "prompt-too-long", "questions-missing"}) {
     EXPECT_EQ(report.findings.count(kind), 1U) << kind;
   }
@@ -144,7 +145,7 @@ TEST_F(Questions, ComeFromTheCacheAsFromTheFile) {
                                                       {{"question", "rs"}, {"answers", json::array()}}}),
                                    page({"d"}, {{{"question", "t"}, {"answers", {answer(0, 1)}}}})};
   const auto data = [&](bool cached) {
-    return Dataset(open(pages), letters_encoder(), ImageProcessor({}),
+    return Dataset(open(pages), ImageProcessor({}),
                    {.parts = kTextAlone,
                     .targets = answer_targets(true),
                     .cache = {.directory = cached ? cache.path() : std::filesystem::path()}});

@@ -22,7 +22,7 @@ using testing::ElementsAre;
 // Pages of one word, each with the label that is given; null: without one.
 class Labels : public TaskPages {
  protected:
-  std::unique_ptr<PageSource> open(const std::vector<json>& labels, const std::string& word = "word") const {
+  std::shared_ptr<const TokenizedPages> open(const std::vector<json>& labels, const std::string& word = "word") const {
     std::vector<json> pages;
     for (const json& label : labels) {
       pages.push_back({{"words", {word}}});
@@ -35,7 +35,7 @@ class Labels : public TaskPages {
   }
   Dataset dataset(const std::vector<json>& labels, const TaskConfig& config, const std::string& word = "word",
                   const WindowOptions& windows = {}) {
-    return Dataset(open(labels, word), letters_encoder(), ImageProcessor({}),
+    return Dataset(open(labels, word), ImageProcessor({}),
                    {.parts = kTextAlone, .windows = windows, .targets = page_label_targets(config)});
   }
 };

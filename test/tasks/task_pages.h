@@ -18,11 +18,12 @@ inline constexpr PageParts kTextAlone{.boxes = false, .image = false};
 
 class TaskPages : public testing::Test {
  protected:
-  std::unique_ptr<PageSource> open_with(const std::vector<nlohmann::json>& pages, const TargetReader& reader) const {
+  std::shared_ptr<const TokenizedPages> open_with(const std::vector<nlohmann::json>& pages,
+                                                  const TargetReader& reader) const {
     std::string lines;
     for (const nlohmann::json& page : pages) lines += page.dump() + "\n";
-    return open_pages(folder_.write("pages.jsonl", lines),
-                      {.parts = kTextAlone, .ignore_labels = true, .target = &reader});
+    return tokenized(folder_.write("pages.jsonl", lines),
+                     {.parts = kTextAlone, .ignore_labels = true, .target = &reader});
   }
   static EncodedExample load(const Dataset& data, std::size_t index) {
     Dataset::Scratch scratch;

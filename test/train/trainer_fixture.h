@@ -125,9 +125,9 @@ class SmallRun {
     Backend& backend = other ? *other : far_memory ? static_cast<Backend&>(far) : near;
     ModelBundle bundle = model.empty() ? small_model() : open_model(model.string());
     choose_trained_parts(bundle, parts);
-    const PagePaths pages = {pages_ / "pages.jsonl"};
-    const auto [data, held_out] = open_run_data(bundle, {.data = pages, .box_format = BoxFormat::k1000},
-                                                evaluates ? pages : PagePaths(), {.skipped = skipped});
+    const DataRequest reading{.data = {pages_ / "pages.jsonl"}, .box_format = BoxFormat::k1000};
+    const RunPages pages = open_run_pages(bundle, {}, reading, evaluates ? reading.data : PagePaths());
+    const auto [data, held_out] = open_run_data(bundle, reading, pages, {.skipped = skipped});
     // A device's budget includes its context.
     const MemoryRequest memory{.budget_bytes = std::size_t{make_backend ? 4U : 1U} << 30,
                                .micro_batch_size = micro_batch,

@@ -87,8 +87,9 @@ TEST(Trainer, PagesWithoutLabelsTeachNothingAndBreakNothing) {
   SmallRun run(folder.make("run"));
   CpuBackend backend(1);
   DatasetOptions options{.box_format = BoxFormat::k1000, .windows = window_options({}, bundle.facts())};
-  const Dataset data(open_pages(run.data_folder() / "pages.jsonl", {.ignore_labels = true}), bundle.word_encoder(),
-                     ImageProcessor(bundle.image), options);  // every label is -100
+  const DataRequest reading{.data = {run.data_folder() / "pages.jsonl"}};
+  const auto pages = open_tokenized(bundle, reading, reading.data, {.ignore_labels = true});
+  const Dataset data(pages, ImageProcessor(bundle.image), options);  // every label is -100
   run.options.max_grad_norm = 1.0;
   for (const std::int64_t micro : {2, 4}) {
     MemoryRequest memory;

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/counted.h"
+#include "data/packed.h"
 #include "data/page_faults.h"
 
 namespace plimsoll {
@@ -25,6 +26,47 @@ class QuestionReader final : public TargetReader {
     for (std::size_t i = 0; i < found->size(); ++i) {
       Question question;
       if (read_question((*found)[i], i, page, faults, question)) result->questions.push_back(std::move(question));
+    }
+    return result;
+  }
+  std::string_view key() const override { return "questions"; }
+
+  std::vector<std::string_view> prompts(const PageTarget& target) const override {
+    std::vector<std::string_view> texts;
+    for (const Question& question : dynamic_cast<const PageQuestions&>(target).questions) {
+      texts.push_back(question.text);
+    }
+    return texts;
+  }
+
+  void pack(const PageTarget& target, Packer& out) const override {
+    const auto& questions = dynamic_cast<const PageQuestions&>(target).questions;
+    out.count(questions.size());
+    for (const Question& question : questions) {
+      out.text(question.id);
+      out.text(question.text);
+      out.count(question.answered ? 1 : 0);
+      out.count(question.answers.size());
+      for (const Answer& answer : question.answers) {
+        out.text(answer.text);
+        out.count(answer.begin);
+        out.count(answer.end);
+      }
+    }
+  }
+  std::shared_ptr<const PageTarget> unpack(Unpacker& in) const override {
+    auto result = std::make_shared<PageQuestions>();
+    result->questions.resize(in.size());
+    for (Question& question : result->questions) {
+      question.id = in.text();
+      question.text = in.text();
+      question.answered = in.count() != 0;
+      question.answers.resize(in.size());
+      for (Answer& answer : question.answers) {
+        answer.text = in.text();
+        answer.begin = static_cast<std::size_t>(in.count());
+        answer.end = static_cast<std::size_t>(in.count());
+      }
     }
     return result;
   }

@@ -35,9 +35,6 @@ class AnswerTargets final : public Targets {
     if (questions == nullptr) throw PageError("questions-missing", no_questions_problem(page));
     return questions->questions.size();
   }
-  std::string_view prompt(const Page& page, std::size_t item) const override {
-    return questions_of(page)->questions.at(item).text;
-  }
 
   void encode(const PageWindow& window, EncodedExample& out) const override {
     const Question& question = questions_of(window.page)->questions.at(window.item);

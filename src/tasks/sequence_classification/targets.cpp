@@ -11,6 +11,7 @@
 
 #include "base/counted.h"
 #include "data/dataset.h"
+#include "data/packed.h"
 #include "data/page_faults.h"
 #include "tasks/sequence_classification/head.h"
 
@@ -30,6 +31,35 @@ class PageLabelReader final : public TargetReader {
     if (read_value(*found, label->value)) return label;
     report(faults, wrong_type(page, "`label`", *found, kKinds));
     return nullptr;
+  }
+  std::string_view key() const override { return kKey; }
+
+  void pack(const PageTarget& target, Packer& out) const override {
+    const auto& value = dynamic_cast<const PageLabel&>(target).value;
+    out.count(value.index());
+    if (const auto* const name = std::get_if<std::string>(&value)) out.text(*name);
+    if (const auto* const number = std::get_if<double>(&value)) out.real(*number);
+    if (const auto* const names = std::get_if<std::vector<std::string>>(&value)) {
+      out.count(names->size());
+      for (const std::string& name : *names) out.text(name);
+    }
+  }
+  std::shared_ptr<const PageTarget> unpack(Unpacker& in) const override {
+    auto label = std::make_shared<PageLabel>();
+    switch (in.count()) {
+      case 0:
+        label->value = in.text();
+        break;
+      case 1: {
+        std::vector<std::string> names(in.size());
+        for (std::string& name : names) name = in.text();
+        label->value = std::move(names);
+        break;
+      }
+      default:
+        label->value = in.real();
+    }
+    return label;
   }
 
  private:

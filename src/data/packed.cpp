@@ -1,0 +1,71 @@
+#include "data/packed.h"
+
+#include <cstring>
+
+#include "base/error.h"
+
+namespace plimsoll {
+
+// Seven bits a byte, the lowest first; the eighth says that more follow.
+void Packer::count(std::uint64_t value) {
+  for (; value >= 0x80; value >>= 7) bytes_.push_back(static_cast<std::byte>(value | 0x80));
+  bytes_.push_back(static_cast<std::byte>(value));
+}
+
+// 0, -1, 1, -2 … become 0, 1, 2, 3 …
+void Packer::number(std::int64_t value) {
+  count(static_cast<std::uint64_t>(value) << 1 ^ static_cast<std::uint64_t>(value >> 63));
+}
+
+void Packer::real(double value) {
+  const auto bytes = std::as_bytes(std::span(&value, 1));
+  bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+}
+
+void Packer::text(std::string_view text) {
+  count(text.size());
+  const auto bytes = std::as_bytes(std::span(text));
+  bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+}
+
+std::span<const std::byte> Unpacker::take(std::size_t bytes) {
+  check(bytes <= rest_.size(), "packed bytes do not end within a value");
+  const std::span<const std::byte> taken = rest_.first(bytes);
+  rest_ = rest_.subspan(bytes);
+  return taken;
+}
+
+std::uint64_t Unpacker::count() {
+  constexpr int kMostBits = 64;
+  std::uint64_t value = 0;
+  for (int shift = 0; shift < kMostBits; shift += 7) {
+    const auto byte = static_cast<std::uint64_t>(take(1).front());
+    value |= (byte & 0x7F) << shift;
+    if (byte < 0x80) break;
+  }
+  return value;
+}
+
+std::size_t Unpacker::size() {
+  const std::uint64_t value = count();
+  check(value <= rest_.size(), "packed bytes hold as many values as they say");
+  return static_cast<std::size_t>(value);
+}
+
+std::int64_t Unpacker::number() {
+  const std::uint64_t value = count();
+  return static_cast<std::int64_t>(value >> 1 ^ (~(value & 1) + 1));
+}
+
+double Unpacker::real() {
+  double value = 0;
+  std::memcpy(&value, take(sizeof(value)).data(), sizeof(value));
+  return value;
+}
+
+std::string Unpacker::text() {
+  const auto bytes = take(static_cast<std::size_t>(count()));
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,58 @@
+// Numbers and texts packed into few bytes, and read back: the form in which a page is kept between its JSON and its
+// use.
+//
+//   Packer packer;
+//   packer.count(words.size());
+//   for (const std::string& word : words) packer.text(word);
+//   Unpacker unpacker(packer.bytes());
+//   std::vector<std::string> again(unpacker.count());
+//   for (std::string& word : again) word = unpacker.text();
+//
+// Invariant: what is read must be what was written, in its order. Bytes that end too early throw Error, so damaged
+// bytes are never read beyond their end.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plimsoll {
+
+class Packer {
+ public:
+  // Small numbers take a byte.
+  void count(std::uint64_t value);
+  void number(std::int64_t value);
+  // Every bit of it.
+  void real(double value);
+  void text(std::string_view text);
+
+  std::span<const std::byte> bytes() const { return bytes_; }
+  std::vector<std::byte> take() && { return std::move(bytes_); }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+class Unpacker {
+ public:
+  explicit Unpacker(std::span<const std::byte> bytes) : rest_(bytes) {}
+
+  std::uint64_t count();
+  // A count of things that take at least a byte each, so no more than there are bytes left.
+  std::size_t size();
+  std::int64_t number();
+  double real();
+  std::string text();
+  bool at_end() const { return rest_.empty(); }
+
+ private:
+  std::span<const std::byte> take(std::size_t bytes);
+
+  std::span<const std::byte> rest_;
+};
+
+}  // namespace plimsoll

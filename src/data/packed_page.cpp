@@ -1,0 +1,164 @@
+#include "data/packed_page.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "data/packed.h"
+
+namespace plimsoll {
+namespace {
+
+void pack_fault(const PageError& fault, Packer& out) {
+  const Problem& problem = fault.problem();
+  for (const std::string& text :
+       {fault.kind(), problem.what, problem.where, problem.found, problem.allowed, problem.remedy}) {
+    out.text(text);
+  }
+}
+
+PageError unpack_fault(Unpacker& in) {
+  std::string kind = in.text();
+  Problem problem;
+  for (std::string* text : {&problem.what, &problem.where, &problem.found, &problem.allowed, &problem.remedy}) {
+    *text = in.text();
+  }
+  return PageError(std::move(kind), std::move(problem));
+}
+
+// Whether it has no fraction and is small enough for an exact integer; -0 is no integer, because its sign would be
+// lost.
+bool is_whole(double value) {
+  constexpr double kMost = 1e9;
+  return std::abs(value) <= kMost && value == std::trunc(value) && !(value == 0 && std::signbit(value));
+}
+
+// Coordinates are whole numbers mostly.
+void pack_boxes(const std::vector<Box>& boxes, Packer& out) {
+  out.count(boxes.size());
+  const bool whole = std::ranges::all_of(boxes, [](const Box& box) { return std::ranges::all_of(box, is_whole); });
+  out.count(whole ? 1 : 0);
+  for (const Box& box : boxes) {
+    for (const double value : box) whole ? out.number(static_cast<std::int64_t>(value)) : out.real(value);
+  }
+}
+
+void unpack_boxes(Unpacker& in, std::vector<Box>& boxes) {
+  boxes.resize(in.size());
+  const bool whole = in.count() != 0;
+  for (Box& box : boxes) {
+    for (double& value : box) value = whole ? static_cast<double>(in.number()) : in.real();
+  }
+}
+
+// Few names label many words: each name once, then a number a word.
+void pack_labels(const std::vector<std::string>& labels, Packer& out) {
+  std::unordered_map<std::string_view, std::size_t> numbers;
+  std::vector<std::string_view> names;
+  for (const std::string& label : labels) {
+    if (numbers.emplace(label, names.size()).second) names.push_back(label);
+  }
+  out.count(names.size());
+  for (const std::string_view name : names) out.text(name);
+  out.count(labels.size());
+  for (const std::string& label : labels) out.count(numbers.at(label));
+}
+
+void unpack_labels(Unpacker& in, std::vector<std::string>& labels) {
+  std::vector<std::string> names(in.size());
+  for (std::string& name : names) name = in.text();
+  labels.resize(in.size());
+  for (std::string& label : labels) label = names.at(static_cast<std::size_t>(in.count()));
+}
+
+void pack_ids(const std::vector<std::int32_t>& ids, Packer& out) {
+  out.count(ids.size());
+  for (const std::int32_t id : ids) out.number(id);
+}
+
+void unpack_ids(Unpacker& in, std::vector<std::int32_t>& ids) {
+  ids.resize(in.size());
+  for (std::int32_t& id : ids) id = static_cast<std::int32_t>(in.number());
+}
+
+// The tokens' words follow from how many tokens each word has.
+void pack_tokens(const PageTokens& tokens, Packer& out) {
+  pack_ids(tokens.ids, out);
+  std::vector<std::uint64_t> counts(tokens.first_of_word.size());
+  for (const std::int32_t word : tokens.words) ++counts[static_cast<std::size_t>(word)];
+  out.count(counts.size());
+  for (const std::uint64_t count : counts) out.count(count);
+  out.count(tokens.prompts.size());
+  for (const std::vector<std::int32_t>& prompt : tokens.prompts) pack_ids(prompt, out);
+}
+
+void unpack_tokens(Unpacker& in, PageTokens& tokens) {
+  unpack_ids(in, tokens.ids);
+  tokens.first_of_word.resize(in.size());
+  tokens.words.reserve(tokens.ids.size());
+  for (std::size_t word = 0; word < tokens.first_of_word.size(); ++word) {
+    const auto count = static_cast<std::size_t>(in.count());
+    tokens.first_of_word[word] = count > 0 ? static_cast<std::int32_t>(tokens.words.size()) : kNoWord;
+    check(count <= tokens.ids.size() - tokens.words.size(), "every token of a packed page belongs to a word");
+    tokens.words.resize(tokens.words.size() + count, static_cast<std::int32_t>(word));
+  }
+  tokens.prompts.resize(in.size());
+  for (std::vector<std::int32_t>& prompt : tokens.prompts) unpack_ids(in, prompt);
+}
+
+}  // namespace
+
+std::vector<std::byte> pack_page(const PackedPage& packed, const TargetReader* reader) {
+  Packer out;
+  out.count(packed.faults.size());
+  for (const PageError& fault : packed.faults) pack_fault(fault, out);
+  out.count(packed.broken ? 1 : 0);
+  if (packed.broken) {
+    pack_fault(*packed.broken, out);
+    return std::move(out).take();
+  }
+  const Page& page = packed.page;
+  out.text(page.id);
+  out.text(page.image.native());
+  out.number(page.width);
+  out.number(page.height);
+  out.text(page.file.native());
+  out.count(page.line);
+  out.count(page.words.size());
+  for (const std::string& word : page.words) out.text(word);
+  pack_boxes(page.boxes, out);
+  pack_labels(page.labels, out);
+  pack_tokens(packed.tokens, out);
+  out.count(page.target != nullptr ? 1 : 0);
+  if (page.target != nullptr) reader->pack(*page.target, out);
+  return std::move(out).take();
+}
+
+PackedPage unpack_page(std::span<const std::byte> bytes, const TargetReader* reader) {
+  Unpacker in(bytes);
+  PackedPage packed;
+  for (std::uint64_t faults = in.size(); faults > 0; --faults) packed.faults.push_back(unpack_fault(in));
+  if (in.count() != 0) {
+    packed.broken = unpack_fault(in);
+    return packed;
+  }
+  Page& page = packed.page;
+  page.id = in.text();
+  page.image = in.text();
+  page.width = static_cast<int>(in.number());
+  page.height = static_cast<int>(in.number());
+  page.file = in.text();
+  page.line = static_cast<std::size_t>(in.count());
+  page.words.resize(in.size());
+  for (std::string& word : page.words) word = in.text();
+  unpack_boxes(in, page.boxes);
+  unpack_labels(in, page.labels);
+  unpack_tokens(in, packed.tokens);
+  if (in.count() != 0) page.target = reader->unpack(in);
+  check(in.at_end(), "a packed page ends where its last value does");
+  return packed;
+}
+
+}  // namespace plimsoll
