@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "base/counted.h"
@@ -25,19 +26,29 @@ struct CheckCommand {
   std::string fix;
 };
 
-nlohmann::json counts_json(const CheckReport& report) {
-  return {{"pages", report.pages},
-          {"words", report.words},
-          {"labelled_words", report.labelled_words},
-          {"windows", report.windows},
-          {"lost_words", report.lost_words},
-          {"longest_page_tokens", report.longest_page_tokens}};
+// "labelled_pages" of labelled pages, "questions" of questions.
+std::string counts_key(const Task& task) {
+  std::string key = plural_of(task.target_name());
+  std::ranges::replace(key, ' ', '_');
+  return key;
 }
 
-std::string counts_text(const PagePaths& paths, const CheckReport& report) {
-  const std::string labelled = report.words_labelled ? fmt::format(" ({} labelled)", report.labelled_words) : "";
+nlohmann::json counts_json(const CheckReport& report, const Task& task) {
+  nlohmann::json object = {{"pages", report.pages},
+                           {"words", report.words},
+                           {"labelled_words", report.labelled_words},
+                           {"windows", report.windows},
+                           {"lost_words", report.lost_words},
+                           {"longest_page_tokens", report.longest_page_tokens}};
+  if (!task.labels_words()) object[counts_key(task)] = report.targets;
+  return object;
+}
+
+std::string counts_text(const PagePaths& paths, const CheckReport& report, const Task& task) {
+  const std::string targets = task.labels_words() ? fmt::format(" ({} labelled)", report.labelled_words)
+                                                  : ", " + counted(report.targets, task.target_name());
   return fmt::format("{}: {}, {}{}, {}{}; the longest page has {}\n", listed(paths), counted(report.pages, "page"),
-                     counted(report.words, "word"), labelled, counted(report.windows, "window"),
+                     counted(report.words, "word"), targets, counted(report.windows, "window"),
                      report.lost_words > 0 ? fmt::format(", {} cut off", counted(report.lost_words, "word")) : "",
                      counted(report.longest_page_tokens, "token"));
 }
@@ -91,14 +102,14 @@ void run_check(const Invocation& invocation, CheckCommand& command) {
   const double pages_per_second = static_cast<double>(pages) / std::max(seconds, 1e-9);
 
   std::uint64_t errors = check.findings.count(Severity::kError);
-  nlohmann::json object = counts_json(check.train);
+  nlohmann::json object = counts_json(check.train, bundle.task());
   object["pages_per_second"] = pages_per_second;
   object["errors"] = errors;
   object["warnings"] = check.findings.count(Severity::kWarning);
   object["findings"] = nlohmann::json::parse(check.findings.to_json());
-  if (check.evaluation) object["evaluation"] = counts_json(*check.evaluation);
-  std::string text = check.findings.to_text() + counts_text(options.data.data, check.train);
-  if (check.evaluation) text += counts_text(options.eval_data, *check.evaluation);
+  if (check.evaluation) object["evaluation"] = counts_json(*check.evaluation, bundle.task());
+  std::string text = check.findings.to_text() + counts_text(options.data.data, check.train, bundle.task());
+  if (check.evaluation) text += counts_text(options.eval_data, *check.evaluation, bundle.task());
   text +=
       fmt::format("checked in {:.2f} s, {:.0f} pages/s\n{}", seconds, pages_per_second, verdict(check.findings, ""));
 

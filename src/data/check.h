@@ -62,6 +62,7 @@ struct CheckCounts {
   std::uint64_t pages = 0;  // pages that could be read
   std::uint64_t words = 0;
   std::uint64_t labelled_words = 0;  // with a label other than O
+  std::uint64_t targets = 0;         // of a task that labels no words: its labelled pages or questions
   std::uint64_t begun_with_b = 0;    // entities in IOB that B- begins where IOB1 has I-
   std::uint64_t tokens = 0;
   std::uint64_t windows = 0;
@@ -87,7 +88,6 @@ struct BoxExtent {
 
 struct CheckReport : CheckCounts {
   Findings findings;
-  bool words_labelled = true;                   // what CheckOptions says
   std::map<std::string, std::uint64_t> labels;  // occurrences, on words or pages
   // Hash of words and boxes -> page, for pages with enough of them; sorted.
   std::vector<std::pair<std::uint64_t, std::uint32_t>> contents;

@@ -42,6 +42,7 @@ void CheckCounts::add(const CheckCounts& other) {
   pages += other.pages;
   words += other.words;
   labelled_words += other.labelled_words;
+  targets += other.targets;
   begun_with_b += other.begun_with_b;
   tokens += other.tokens;
   windows += other.windows;
@@ -125,7 +126,6 @@ CheckReport DataSetChecker::finish() {
   if (options_.words_labelled) check_scheme();
   check_box_habits();
   check_tokens();
-  report_.words_labelled = options_.words_labelled;
   report_.contents.assign(contents_.begin(), contents_.end());
   std::ranges::sort(report_.contents);
   return std::move(report_);

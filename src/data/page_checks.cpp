@@ -179,6 +179,7 @@ void PageChecker::check_page_boxes(const Page& page) {
 
 void PageChecker::check_labels(const Page& page) {
   if (!options_.words_labelled) {
+    if (page.target != nullptr) block_->counts.targets += page.target->size();
     if (options_.targets) options_.targets->check(page, options_.labels_required, block_->findings, block_->labels);
     return;
   }

@@ -31,6 +31,8 @@ using PageFaults = std::vector<PageError>;
 class PageTarget {
  public:
   virtual ~PageTarget() = default;
+  // How many things it asks or says of the page: one label, several questions.
+  virtual std::size_t size() const { return 1; }
 };
 
 // Reads a task's keys of a page. One object serves all threads.

@@ -79,6 +79,8 @@ class Task {
   // `with_targets`: false for prediction, where pages have none. nullptr where labels of words are all the targets, or
   // where prediction needs nothing of the page beside its words.
   virtual std::shared_ptr<const Targets> targets(const TaskConfig&, bool /*with_targets*/) const { return nullptr; }
+  // What `reader` reads of pages, as counts of it name one: "labelled page", "question".
+  virtual std::string_view target_name() const { return "labelled page"; }
   // Whether prediction reads the task's keys of a page too.
   virtual bool asks() const { return false; }
 

@@ -82,6 +82,24 @@ TEST_F(Tasks, ClassesOfPages) {
   expect_message(run(again), 3, {"no page has labels"});
 }
 
+TEST_F(Tasks, CheckCountsWhatATaskReads) {
+  const auto check = [this](const std::string& task, const Arguments& more = {}) {
+    Arguments all = {"check", "--model", "layoutlmv3-tiny", "--data", path("pages/train.jsonl"), "--task", task};
+    all.insert(all.end(), more.begin(), more.end());
+    return run(all).out;
+  };
+  retarget([](json& page, std::size_t i) {
+    if (i > 0) page["label"] = i % 2 == 0 ? "even" : "odd";
+    page["questions"] = {{{"question", "how much?"}, {"answers", json::array()}},
+                         {{"question", "when?"}, {"answers", json::array()}}};
+  });
+  const std::size_t pages = read_pages("train.jsonl").size();
+  EXPECT_THAT(check("sequence-classification"),
+              testing::HasSubstr(", " + std::to_string(pages - 1) + " labelled pages, "));
+  EXPECT_THAT(check("question-answering"), testing::HasSubstr(", " + std::to_string(2 * pages) + " questions, "));
+  EXPECT_EQ(json::parse(check("question-answering", {"--json"})).at("questions"), 2 * pages);
+}
+
 TEST_F(Tasks, SeveralLabelsAndNumbers) {
   retarget([](json& page, std::size_t i) {
     page["label"] = i == 0 ? json::array() : i == 1 ? json::array({"a"}) : json::array({"b", "a"});

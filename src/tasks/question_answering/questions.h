@@ -25,6 +25,8 @@ struct Question {
 // `questions` of a page: [{"id", "question", "answers": [{"text", "start_word", "end_word"}]}]; end_word is exclusive.
 struct PageQuestions final : PageTarget {
   std::vector<Question> questions;
+
+  std::size_t size() const override { return questions.size(); }
 };
 // nullptr: the page has none.
 const PageQuestions* questions_of(const Page& page);

@@ -22,6 +22,7 @@ class QuestionAnswering final : public Task {
 
   const TargetReader* reader() const override { return &question_reader(); }
   bool asks() const override { return true; }
+  std::string_view target_name() const override { return "question"; }
   // The two labels that `transformers` gives every such model; they stand for start and end.
   TaskConfig seen_in(const PageSource& pages, const TaskConfig& config) const override {
     bool any = false;
