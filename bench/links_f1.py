@@ -5,7 +5,7 @@ Draws forms (`plimsoll synth --layout forms`), trains a model for relation-extra
 token-classification that finds the entities. The second one's predictions are given to the first as they are written; a
 link counts if both its ends are spans of words that the data links.
 
-  bench/links_f1.py [--pages 6000] [--epochs 16] [--model layoutlm-tiny]     Bar: F1 0.90 with given entities
+  bench/links_f1.py [--pages 6000] [--epochs 20] [--model layoutlm-tiny]     Bar: F1 0.90 with given entities
   --reuse keeps finished models. Python's standard library only.
 """
 
@@ -73,7 +73,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="layoutlm-tiny", help="the preset that both models begin from")
     parser.add_argument("--pages", type=int, default=6000, help="to train on")
-    parser.add_argument("--epochs", type=int, default=16)
+    parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--entity-epochs", type=int, default=4)
     parser.add_argument("--learning-rate", type=float, default=6e-4)
     parser.add_argument("--budget", default="2GiB")

@@ -9,20 +9,36 @@
 #include "cli/app.h"
 #include "cli/app.h.inc"
 #include "cli/batch_options.h"
+#include "cli/document_lines.h"
 #include "cli/elsewhere.h"
 #include "cli/outputs.h"
 #include "cli/page_bar.h"
+#include "cli/page_pictures.h"
 #include "cli/signals.h"
 #include "cli/usage.h"
 #include "examples/use.h"
+#include "request/memory.h"
 #include "train/trainer.h"
 
 namespace plimsoll::examples {
 
 namespace fs = std::filesystem;
 
+struct MemoryOptions {
+  MemoryRequest memory;
+};
+
 void of_batch_options() {
 #include "cli/batch_options.h.inc"
+}
+
+void of_document_lines(OutputFile& file, const Predictions& predictions, const Page& page) {
+#include "cli/document_lines.h.inc"
+}
+
+void of_page_pictures(MemoryOptions& options, const PageSource* pages, const Predictions& predictions, Page& page,
+                      BoxFormat format) {
+#include "cli/page_pictures.h.inc"
 }
 
 void of_elsewhere() {

@@ -9,6 +9,8 @@
 
 #include "tasks/parts/classifier.h"
 #include "tasks/parts/fields.h"
+#include "tasks/parts/judgement.h"
+#include "tasks/relation_extraction/links.h"
 #include "tasks/token_classification/metrics.h"
 #include "tasks/token_classification/words.h"
 
@@ -21,6 +23,16 @@ void of_classifier(const ClassifierForm& form, std::int64_t hidden_size, std::in
 
 void of_fields(nlohmann::json& object, const Page& page) {
 #include "tasks/parts/fields.h.inc"
+}
+
+void of_judgement(Scores& scores) {
+#include "tasks/parts/judgement.h.inc"
+}
+
+void use(std::size_t from, std::size_t to, double probability);
+void of_links(const TaskConfig& config, const Batch& batch, std::int64_t sample, const TensorView& logits,
+              const Page& page) {
+#include "tasks/relation_extraction/links.h.inc"
 }
 
 struct TaskParts {
