@@ -237,7 +237,7 @@ void set_task(ModelBundle& bundle, const std::string& name, const std::string& p
       if (bundle.weights != nullptr) {
         log_info(fmt::format("new head for {}: it replaces one for {}", task.name(), bundle.task().name()));
       }
-      config = {.architecture = std::string(task.architecture()), .labels = {"LABEL_0"}};
+      config = {.architecture = std::string(task.architecture()), .labels = task.unnamed_labels()};
       bundle.fresh_head = true;
       bundle.fresh_task = true;
     }

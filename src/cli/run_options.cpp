@@ -302,7 +302,7 @@ void add_log_options(CLI::App* command, RunOptions& o) {
       "Check every op's output for NaN and infinities, and every index before it is used; slow, for debugging");
   add_bad_page_options(command, o);
   command->option_defaults()->group("Checkpoints, evaluation, logs");
-  command->add_flag("--log-order", t.log_order, "Write order.jsonl: the pages and windows of every update");
+  command->add_flag("--log-order", t.log_order, "Write order.jsonl: the pages and windows (and questions) of every update");
 }
 
 }  // namespace

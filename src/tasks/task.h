@@ -71,6 +71,8 @@ class Task {
 
   virtual ModelDefinition model(std::shared_ptr<const Encoder> encoder, const TaskConfig& config) const = 0;
 
+  // Labels of a new head while nobody has named any; `transformers` builds as many outputs.
+  virtual std::vector<std::string> unnamed_labels() const { return {"LABEL_0"}; }
   // Whether `labels` of words are what it reads of pages; otherwise `reader` reads its own keys.
   virtual bool labels_words() const { return false; }
   virtual const TargetReader* reader() const { return nullptr; }

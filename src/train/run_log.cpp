@@ -35,7 +35,7 @@ RunLog::RunLog(const TrainOptions& options, std::optional<std::int64_t> resumed_
   metrics_ = std::make_unique<JsonLinesLog>(options.output_dir / "metrics.jsonl", keep);
   if (!options.log_order) return;
   order_ = std::make_unique<JsonLinesLog>(options.output_dir / "order.jsonl", keep);
-  order_line_.reserve(64 + 32 * static_cast<std::size_t>(options.train_batch_size));
+  order_line_.reserve(64 + 40 * static_cast<std::size_t>(options.train_batch_size));
 }
 
 void RunLog::write_order(std::int64_t step, std::span<const SampleReference> samples) {
@@ -45,7 +45,9 @@ void RunLog::write_order(std::int64_t step, std::span<const SampleReference> sam
   fmt::format_to(out, "{{\"step\": {}, \"update\": {}, \"examples\": [", step + 1, step);
   const char* comma = "";
   for (const SampleReference& sample : samples) {
-    fmt::format_to(out, "{}[{}, {}]", comma, sample.page, sample.window);
+    fmt::format_to(out, "{}[{}, {}", comma, sample.page, sample.window);
+    if (sample.items > 1) fmt::format_to(out, ", {}", sample.item);
+    order_line_ += ']';
     comma = ", ";
   }
   order_line_ += "]}";

@@ -22,7 +22,8 @@ class RunLog {
   // start empty.
   RunLog(const TrainOptions& options, std::optional<std::int64_t> resumed_at, const GrowthWatch::Options& growth);
 
-  // The pages and windows of the update after `step` updates, with log_order.
+  // The pages and windows of the update after `step` updates, with log_order; of a page with several questions, also
+  // which.
   void write_order(std::int64_t step, std::span<const SampleReference> samples);
   // Watches memory, and writes the line of the updates since the last one if `logs`. `step_seconds` were spent in
   // updates.

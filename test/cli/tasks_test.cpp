@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "cli/program_fixture.h"
@@ -133,6 +134,16 @@ TEST_F(Tasks, Answers) {
   EXPECT_EQ(lines[0].at("questions").size(), 2U);
   EXPECT_EQ(lines[0].at("questions")[0].at("id"), "first");
   EXPECT_GE(lines[0].at("questions")[0].at("answers").size(), 1U);
+}
+
+TEST_F(Tasks, NewModelsHaveTheOutputsThatTransformersBuilds) {
+  for (const auto& [task, labels] :
+       std::map<std::string, std::size_t>{{"question-answering", 2}, {"sequence-classification", 1}}) {
+    const Outcome outcome =
+        run({"init", "--model", "layoutlmv3-tiny", "--task", task, "--output-dir", path("new-" + task)});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(json::parse(file_bytes(at("new-" + task) / "config.json")).at("id2label").size(), labels) << task;
+  }
 }
 
 // Pages of one document become one line; eval shows what is taken for what, and the pages with the highest loss.

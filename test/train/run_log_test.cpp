@@ -33,9 +33,10 @@ class RunLogs : public testing::Test {
 
 TEST_F(RunLogs, AnUpdatesPagesAndWindowsAreOneLine) {
   RunLog log(options_, std::nullopt, {});
-  log.write_order(4, std::vector<SampleReference>{{.page = 3, .window = 1}, {.page = 2}});
+  log.write_order(
+      4, std::vector<SampleReference>{{.page = 3, .window = 1}, {.page = 2}, {.page = 2, .item = 1, .items = 3}});
   EXPECT_EQ(lines("order.jsonl").at(0),
-            nlohmann::json::parse(R"({"step": 5, "update": 4, "examples": [[3, 1], [2, 0]]})"));
+            nlohmann::json::parse(R"({"step": 5, "update": 4, "examples": [[3, 1], [2, 0], [2, 0, 1]]})"));
 }
 
 TEST_F(RunLogs, ALineIsWrittenWhereItIsDueAndNaNIsNull) {

@@ -24,6 +24,7 @@ class QuestionAnswering final : public Task {
   bool asks() const override { return true; }
   std::string_view target_name() const override { return "question"; }
   // The two labels that `transformers` gives every such model; they stand for start and end.
+  std::vector<std::string> unnamed_labels() const override { return {"LABEL_0", "LABEL_1"}; }
   TaskConfig seen_in(const PageSource& pages, const TaskConfig& config) const override {
     bool any = false;
     for (std::size_t i = 0; !any && i < pages.size(); ++i) {
@@ -38,7 +39,7 @@ class QuestionAnswering final : public Task {
                        .remedy = "add questions to the pages"});
     }
     TaskConfig seen = config;
-    seen.labels = {"LABEL_0", "LABEL_1"};
+    seen.labels = unnamed_labels();
     return seen;
   }
   std::optional<Problem> find_unknown_label(const PageSource&, const LabelSet&) const override { return std::nullopt; }
