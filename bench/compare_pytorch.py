@@ -150,7 +150,7 @@ def make(script, *arguments):
 
 def family_files(options):
     return (options.work / f"{options.family}-{options.shape}-7-labels",
-            options.work / f"{options.family}-filled-{options.batch_size}x{options.length}.safetensors")
+            options.work / f"{options.family}-{options.shape}-filled-{options.batch_size}x{options.length}.safetensors")
 
 
 def make_family_files(options):

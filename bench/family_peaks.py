@@ -17,7 +17,7 @@ from pathlib import Path
 from program import MIB, PLIMSOLL, REPOSITORY, run
 
 FAMILIES = ("layoutlmv3", "lilt", "layoutlm", "roberta", "bert", "xlm-roberta")
-VOCABULARIES = {"bert": "bert", "xlm-roberta": "unigram.json"}
+VOCABULARIES = {"bert": "bert", "xlm-roberta": "xlm-roberta"}
 TASKS = ("token-classification", "sequence-classification", "question-answering", "relation-extraction")
 
 
