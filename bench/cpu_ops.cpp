@@ -95,6 +95,8 @@ Ops::Ops(CpuBackend& backend, DType dtype) {
   node(Op::kGelu, {wide});
   node(Op::kGeluGrad, {dwide, wide});
   node(Op::kTanh, {x});
+  node(Op::kRelu, {x});
+  node(Op::kReluGrad, {dy, x});
   node(Op::kBiasGrad, {x});
   node(Op::kBiasGrad, {wide});
   const bool whole = dtype == DType::kF32;  // ops on parameters and below the encoder use F32
@@ -108,6 +110,11 @@ Ops::Ops(CpuBackend& backend, DType dtype) {
     node(Op::kSpatialEmbeddingGrad, {f_dy, bbox},
          SpatialAttributes{.table_rows = 1024, .coordinate_size = 128, .shape_size = 128});
     node(Op::kSumSquares, {matrix});
+    // Links between 256 entities of each of two pages.
+    const ValueId heads = f("heads", {512, 384}), tails = f("tails", {512, 768}), terms = f("terms", {512, 2});
+    const PairAttributes pairs{.group = 256};
+    node(Op::kPairScores, {heads, tails, terms, terms}, pairs);
+    node(Op::kPairScoresGrad, {f("dpairs", {512 * 256, 2}), heads, tails}, pairs);
   }
   // The updates, for whole and for split parameters.
   const Shape shape{3072, 768};
