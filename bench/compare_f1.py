@@ -17,7 +17,6 @@ unless the whole 95 % interval of F1(plimsoll) - F1(pytorch) lies below zero.
 import argparse
 import json
 import shutil
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -29,28 +28,14 @@ import numpy
 import torch
 
 import receipts
+import receipts_recipe as recipe
 import reference
-
-RESAMPLES = 20_000
-
-
-def run(command):
-    command = [str(part) for part in command]
-    print("+", " ".join(command), flush=True)
-    if subprocess.run(command).returncode:
-        sys.exit("the command above failed")
 
 
 def plimsoll_half(options, initial, directory, predictions):
-    shutil.rmtree(directory, ignore_errors=True)
-    begin = time.perf_counter()
-    run([options.plimsoll, "train", "--model", initial, "--data", options.train, "--output-dir", directory,
-         "--budget", options.budget, "--num-train-epochs", options.epochs, "--train-batch-size", options.batch,
-         "--learning-rate", options.learning_rate, "--warmup-ratio", options.warmup_percent / 100,
-         "--weight-decay", 0.01, "--max-grad-norm", 1.0, "--lr-scheduler-type", "linear", "--log-order", "--logging-steps", 10,
-         "--seed", options.seed, "--threads", options.threads])
-    print(f"plimsoll trained in {time.perf_counter() - begin:.0f} s")
-    run([options.plimsoll, "predict", "--model", directory, "--data", options.validation, "--output", predictions])
+    recipe.train_plimsoll(options, initial, directory)
+    recipe.run([options.plimsoll, "predict", "--model", directory, "--data", options.validation, "--output",
+                predictions])
 
 
 def pytorch_half(options, initial, order, predictions):
@@ -61,7 +46,7 @@ def pytorch_half(options, initial, order, predictions):
     windows = receipts.Windows(options.train, tokenizer, label_ids)
     model = reference.load_model(initial).train()
     trainer = reference.Trainer(model, options.learning_rate, len(order),
-                                warmup_updates=-(-len(order) * options.warmup_percent // 100))
+                                warmup_updates=recipe.warmup_updates(options, len(order)))
     begin = time.perf_counter()
     for line in order:
         examples = line["examples"]
@@ -120,17 +105,16 @@ def judge(options, ours, theirs):
     for score, predictions in zip(scores, files):  # the counts above are seqeval's own
         gold = [page["labels"] for page in pages]
         assert abs(score - f1_score(gold, [page["labels"] for page in predictions])) < 1e-12
-    generator = numpy.random.default_rng(options.seed)
-    draws = generator.multinomial(len(pages), [1 / len(pages)] * len(pages), size=RESAMPLES)  # [resample, page]
+    draws = recipe.resamples(options, len(pages))  # [resample, page]
     differences = f1(draws @ counts[0]) - f1(draws @ counts[1])
     low, high = numpy.quantile(differences, (0.025, 0.975))
     not_lower = float((differences >= 0).mean())
     result = {"plimsoll_f1": scores[0], "pytorch_f1": scores[1], "difference": scores[0] - scores[1],
               "interval": [float(low), float(high)], "p_not_lower": not_lower, "pages": len(pages),
-              "resamples": RESAMPLES, "holds": bool(high >= 0), "versions": reference.versions()}
+              "resamples": recipe.RESAMPLES, "holds": bool(high >= 0), "versions": reference.versions()}
     print(f"entity F1 on {len(pages)} pages: plimsoll {scores[0]:.4f}, pytorch {scores[1]:.4f}, "
           f"difference {scores[0] - scores[1]:+.4f}")
-    print(f"paired bootstrap over pages ({RESAMPLES:,} resamples): 95 % interval {low:+.4f} to {high:+.4f}, "
+    print(f"paired bootstrap over pages ({recipe.RESAMPLES:,} resamples): 95 % interval {low:+.4f} to {high:+.4f}, "
           f"p (plimsoll is not lower) {not_lower:.3f}")
     print("bar: no lower by more than chance:", "holds" if result["holds"] else "FAILS")
     return result
@@ -139,21 +123,11 @@ def judge(options, ours, theirs):
 def main():
     data = reference.SHARED / "data" / "sroie"
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", default="layoutlmv3-small", help="the preset that both begin from")
+    recipe.add_options(parser, REPOSITORY / "build" / "f1")
     parser.add_argument("--train", type=Path, default=data / "train.jsonl")
     parser.add_argument("--validation", type=Path, default=data / "validation.jsonl")
     parser.add_argument("--epochs", type=int, default=12)
-    parser.add_argument("--batch", type=int, default=16)
-    parser.add_argument("--micro-batch", type=int, default=4, help="of the PyTorch half, to spare memory")
-    parser.add_argument("--learning-rate", type=float, default=5e-4)
-    parser.add_argument("--warmup-percent", type=int, default=10)
-    parser.add_argument("--budget", default="4GiB")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--plimsoll", type=Path, default=reference.PLIMSOLL)
-    parser.add_argument("--work", type=Path, default=REPOSITORY / "build" / "f1")
     parser.add_argument("--json", type=Path, default=REPOSITORY / "bench" / "out" / "compare_f1.json")
-    parser.add_argument("--reuse", action="store_true", help="keep finished prediction files of --work")
     parser.add_argument("--judge", type=Path, nargs=2, metavar=("PLIMSOLL", "PYTORCH"))
     options = parser.parse_args()
     ours, theirs = options.judge or (options.work / "plimsoll.jsonl", options.work / "pytorch.jsonl")
@@ -162,8 +136,9 @@ def main():
         if not (options.reuse and ours.exists()):
             shutil.rmtree(options.work, ignore_errors=True)
             options.work.mkdir(parents=True)
-            run([options.plimsoll, "init", "--model", options.model, "--labels", ",".join(reference.SROIE_LABELS),
-                 "--seed", options.seed, "--output-dir", initial])
+            recipe.run([options.plimsoll, "init", "--model", options.model, "--labels",
+                        ",".join(reference.SROIE_LABELS),
+                        "--seed", options.seed, "--output-dir", initial])
             plimsoll_half(options, initial, directory, ours)
         if not (options.reuse and theirs.exists()):
             order = sorted(reference.read_jsonl(directory / "order.jsonl"), key=lambda line: line["update"])

@@ -20,7 +20,6 @@ import json
 import re
 import shutil
 import string
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -33,20 +32,13 @@ import torch
 import transformers
 
 import receipts
+import receipts_recipe as recipe
 import reference
 
-RESAMPLES = 20_000
 LARGEST_LOSS = -0.02  # of the lower bound
 LEAST_GAIN = 0.10  # above what a model without any sense reaches
 TASKS = {"classes": ("sequence-classification", "LayoutLMv3ForSequenceClassification", 16),
          "answers": ("question-answering", "LayoutLMv3ForQuestionAnswering", 6)}
-
-
-def run(command):
-    command = [str(part) for part in command]
-    print("+", " ".join(command), flush=True)
-    if subprocess.run(command).returncode:
-        sys.exit("the command above failed")
 
 
 class Classes(receipts.Windows):
@@ -131,17 +123,6 @@ class Trainer(reference.Trainer):
         return total
 
 
-def plimsoll_half(options, initial, directory):
-    shutil.rmtree(directory, ignore_errors=True)
-    begin = time.perf_counter()
-    run([options.plimsoll, "train", "--model", initial, "--data", options.train, "--output-dir", directory,
-         "--budget", options.budget, "--num-train-epochs", options.epochs, "--train-batch-size", options.batch,
-         "--learning-rate", options.learning_rate, "--warmup-ratio", options.warmup_percent / 100,
-         "--weight-decay", 0.01, "--max-grad-norm", 1.0, "--log-order", "--logging-steps", 25, "--seed", options.seed,
-         "--threads", options.threads])
-    print(f"plimsoll trained in {time.perf_counter() - begin:.0f} s", flush=True)
-
-
 def pytorch_half(options, initial, order, directory):
     torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)
@@ -150,7 +131,7 @@ def pytorch_half(options, initial, order, directory):
     windows = (Classes if options.task == "classes" else Answers)(options.train, tokenizer, config["label2id"])
     model = getattr(transformers, TASKS[options.task][1]).from_pretrained(initial).train()
     trainer = Trainer(model, options.learning_rate, len(order),
-                      warmup_updates=-(-len(order) * options.warmup_percent // 100))
+                      warmup_updates=recipe.warmup_updates(options, len(order)))
     begin = time.perf_counter()
     for line in order:
         examples = [(page, window, item[0] if item else 0) for page, window, *item in line["examples"]]
@@ -203,8 +184,7 @@ def judge(options, files):
     pages = reference.read_jsonl(options.validation)
     scores = [page_scores(options, pages, reference.read_jsonl(path)) for path in files]
     ours, theirs = (float(of[:, 0].sum() / of[:, 1].sum()) for of in scores)
-    generator = numpy.random.default_rng(options.seed)
-    draws = generator.multinomial(len(pages), [1 / len(pages)] * len(pages), size=RESAMPLES)
+    draws = recipe.resamples(options, len(pages))
     sums = [draws @ of for of in scores]
     differences = sums[0][:, 0] / sums[0][:, 1] - sums[1][:, 0] / sums[1][:, 1]
     low, high = (float(value) for value in numpy.quantile(differences, (0.025, 0.975)))
@@ -224,20 +204,10 @@ def main():
     data = reference.SHARED / "data" / "sroie"
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("task", choices=TASKS)
-    parser.add_argument("--model", default="layoutlmv3-small", help="the preset that both begin from")
+    recipe.add_options(parser, REPOSITORY / "build" / "compare_tasks")
     parser.add_argument("--train", type=Path)
     parser.add_argument("--validation", type=Path)
     parser.add_argument("--epochs", type=int)
-    parser.add_argument("--batch", type=int, default=16)
-    parser.add_argument("--micro-batch", type=int, default=4, help="of the PyTorch half, to spare memory")
-    parser.add_argument("--learning-rate", type=float, default=5e-4)
-    parser.add_argument("--warmup-percent", type=int, default=10)
-    parser.add_argument("--budget", default="4GiB")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--plimsoll", type=Path, default=reference.PLIMSOLL)
-    parser.add_argument("--work", type=Path, default=REPOSITORY / "build" / "compare_tasks")
-    parser.add_argument("--reuse", action="store_true")
     options = parser.parse_args()
     kind = {"classes": "classes", "answers": "questions"}[options.task]
     options.train = options.train or data / f"train-{kind}.jsonl"
@@ -250,18 +220,18 @@ def main():
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir(parents=True)
         labels = sorted({page["label"] for page in reference.read_jsonl(options.train)}) if kind == "classes" else []
-        run([options.plimsoll, "init", "--model", options.model, "--task", TASKS[options.task][0],
-             *(["--labels", ",".join(labels), "--problem-type", "single_label_classification"] if labels else []),
-             "--seed", options.seed, "--output-dir", initial])
+        recipe.run([options.plimsoll, "init", "--model", options.model, "--task", TASKS[options.task][0],
+                    *(["--labels", ",".join(labels), "--problem-type", "single_label_classification"] if labels else []),
+                    "--seed", options.seed, "--output-dir", initial])
     for half, file in zip(halves, files):
         if options.reuse and file.exists():
             continue
         if half.name == "plimsoll":
-            plimsoll_half(options, initial, half)
+            recipe.train_plimsoll(options, initial, half)
         else:
             order = sorted(reference.read_jsonl(halves[0] / "order.jsonl"), key=lambda line: line["update"])
             pytorch_half(options, initial, order, half)
-        run([options.plimsoll, "predict", "--model", half, "--data", options.validation, "--output", file])
+        recipe.run([options.plimsoll, "predict", "--model", half, "--data", options.validation, "--output", file])
     result = judge(options, files)
     reference.write_json(result, REPOSITORY / "bench" / "out" / f"compare_tasks_{options.task}.json")
     return 0 if all(result["bars"].values()) else 1

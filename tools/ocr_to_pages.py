@@ -21,21 +21,11 @@ import pathlib
 import sys
 import tempfile
 
+from data_sets.problem import Problem
+
 PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp", ".pnm", ".pbm", ".pgm", ".ppm")
 COLUMNS = ("level", "page_num", "left", "top", "width", "height", "conf", "text")
 PAGE, WORD = 1, 5  # levels of Tesseract's rows
-
-
-class Problem(Exception):
-    """An error in plimsoll's form: what went wrong, where, what was found, what is allowed, what to do."""
-
-    def __init__(self, what, where="", found="", allowed="", remedy="", code=3):
-        lines = [f"error: {what}"]
-        for name, value in (("where", where), ("found", found), ("allowed", allowed), ("to do", remedy)):
-            if value != "":
-                lines.append(f"  {name + ':':<8} {value}")
-        super().__init__("\n".join(lines))
-        self.code = code
 
 
 def picture_of(tsv, images):

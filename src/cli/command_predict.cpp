@@ -72,7 +72,6 @@ void run_predict(const Invocation& invocation, RunOptions& options, const Predic
   predict_pages(session, bundle.definition(), *dataset, loader_options(options.memory), *predictions,
                 {.on_bad_page = leave_out}, [&](std::uint32_t index) {
                   Page page = pages->read(index);
-                  if (draws && page.width == 0) read_page_image_info(page);
                   lines.add(page, predictions->to_json(page));
                   if (draws && (predict.draw_limit == 0 || done < predict.draw_limit)) {
                     pictures->draw(*predictions, page, options.data.box_format);

@@ -20,7 +20,7 @@ class PagePictures {
   // Makes the directory, which option --draw of `command` names.
   PagePictures(std::filesystem::path directory, const std::string& command);
 
-  // What drawing the largest of the pages takes; reads every image's header.
+  // Returns the bytes that drawing the largest of the pages takes; it reads every image's header.
   static std::size_t bytes(const PageSource& pages);
   // Writes PAGE.png; a page without a size is given that of its image.
   void draw(const Predictions& predictions, Page& page, BoxFormat format);

@@ -17,7 +17,8 @@ std::string plan_table(const RunPlan& plan);
 std::string duration_line(const PlanSummary& plan, std::int64_t updates);
 // Precision, recall and F1 per label and over all, as a table.
 std::string evaluation_table(const Evaluation& evaluation);
-// What is taken for what, a row a label of the data; empty where a task has no such counts, or too many labels to show.
+// Shows what is taken for what, in a row for each label of the data. It is empty where a task has no such counts, or too
+// many labels to show.
 std::string confusion_table(const Scores& scores);
 // "predicted peak 1.21 GiB, measured 1.19 GiB (-1.4 %), budget 1.50 GiB"
 std::string peak_line(const PlanSummary& plan, std::size_t measured_bytes);

@@ -28,8 +28,8 @@ PageError unpack_fault(Unpacker& in) {
   return PageError(std::move(kind), std::move(problem));
 }
 
-// Whether it has no fraction and is small enough for an exact integer; -0 is no integer, because its sign would be
-// lost.
+// Returns whether the number has no fraction and is small enough for an exact integer; -0 is no integer, because its
+// sign would be lost.
 bool is_whole(double value) {
   constexpr double kMost = 1e9;
   return std::abs(value) <= kMost && value == std::trunc(value) && !(value == 0 && std::signbit(value));

@@ -13,12 +13,11 @@ bool all_folders(const PageSource& source) {
   return std::ranges::all_of(source.paths(), [](const auto& path) { return std::filesystem::is_directory(path); });
 }
 
-// What `check` and a run that begins have in common. `names`: of the task's classes; `labels` (nullptr: any) are those
-// that may occur.
+// `check` and a run that begins have this in common. Only `labels` may occur; nullptr: any.
 DataCheck check_with(const ModelBundle& bundle, const RunPages& pages, const CheckRequest& request,
-                     const std::vector<std::string>& names, const LabelSet* labels, bool required) {
+                     const LabelSet* labels, bool required) {
   TaskConfig task = bundle.config.task;
-  if (labels != nullptr) task.labels = names;
+  if (labels != nullptr) task.labels = labels->names();
   const std::shared_ptr<const Targets> targets =
       labels != nullptr || bundle.task().asks() ? bundle.task().targets(task, required) : nullptr;
   const auto run = [&](const TokenizedPages& source, bool evaluation) {
@@ -69,7 +68,7 @@ DataCheck check_data(ModelBundle& bundle, const ModelRequest& model, const Check
   // Where the data's labels cannot be listed, the check itself says which pages are broken; what it cannot see without
   // labels is added.
   const auto without_labels = [&](const std::string& kind, const Problem& problem) {
-    DataCheck result = check_with(bundle, pages, request, own, nullptr, true);
+    DataCheck result = check_with(bundle, pages, request, nullptr, true);
     if (result.findings.count(Severity::kError) == 0) result.findings.add(Severity::kError, kind, problem);
     return result;
   };
@@ -79,20 +78,20 @@ DataCheck check_data(ModelBundle& bundle, const ModelRequest& model, const Check
     // A label that the model does not know, among some that it does: every one of them is listed.
     if (error.kind() == "label-unknown" && !own.empty()) {
       const LabelSet labels(own, "the model's labels");
-      return check_with(bundle, pages, request, own, &labels, true);
+      return check_with(bundle, pages, request, &labels, true);
     }
     return without_labels(error.kind(), error.problem());
   } catch (const DataError& error) {
     return without_labels("labels-missing", error.problem());
   }
   const LabelSet labels(bundle.config.task.labels, "the labels");
-  return check_with(bundle, pages, request, labels.names(), &labels, true);
+  return check_with(bundle, pages, request, &labels, true);
 }
 
 void refuse_bad_data(const ModelBundle& bundle, const RunPages& pages, const CheckRequest& request, bool with_labels) {
   const LabelSet labels(bundle.config.task.labels, "the model's labels");
-  const DataCheck result = with_labels ? check_with(bundle, pages, request, labels.names(), &labels, true)
-                                       : check_with(bundle, pages, request, {}, nullptr, false);
+  const DataCheck result = with_labels ? check_with(bundle, pages, request, &labels, true)
+                                       : check_with(bundle, pages, request, nullptr, false);
   for (const std::string& line : result.findings.to_lines(Severity::kWarning)) log_warning(line);
   if (result.findings.count(Severity::kError) > 0) {
     const std::string train = listed(pages.train->paths());

@@ -10,6 +10,7 @@
 #include "tasks/parts/classifier.h"
 #include "tasks/parts/fields.h"
 #include "tasks/parts/judgement.h"
+#include "tasks/parts/word_range.h"
 #include "tasks/relation_extraction/links.h"
 #include "tasks/token_classification/metrics.h"
 #include "tasks/token_classification/words.h"
@@ -27,6 +28,11 @@ void of_fields(nlohmann::json& object, const Page& page) {
 
 void of_judgement(Scores& scores) {
 #include "tasks/parts/judgement.h.inc"
+}
+
+void use(std::size_t begin, std::size_t end);
+void of_word_range(const nlohmann::json& value, const Page& page) {
+#include "tasks/parts/word_range.h.inc"
 }
 
 void use(std::size_t from, std::size_t to, double probability);

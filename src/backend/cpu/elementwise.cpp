@@ -91,7 +91,7 @@ struct TanhGradOp {
   }
 };
 
-// Of two numbers max gives either where one is NaN, and NaN must stay.
+// This compares, because a vector's max may give either number where one is NaN, and NaN must stay.
 struct ReluOp {
   template <class D, class V>
   HWY_INLINE V operator()(D d, V x, V) const {

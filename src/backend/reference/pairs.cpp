@@ -35,7 +35,7 @@ void pair_scores_grad(const KernelArguments& a, std::int64_t group) {
   const std::int64_t width = heads.columns(), classes = dy.columns();
   for (std::int64_t row = 0; row < heads.rows(); ++row) {
     const std::int64_t first = row / group * group;
-    // Of dy where this row is the head, or the tail, of a pair with row `other`.
+    // These give dy of the pair in which this row is the head, or the tail, and row `other` the other end.
     const auto as_head = [&](std::int64_t other, std::int64_t c) { return double{dy[row * group + other - first][c]}; };
     const auto as_tail = [&](std::int64_t other, std::int64_t c) { return double{dy[other * group + row - first][c]}; };
     for (std::int64_t c = 0; c < classes; ++c) {

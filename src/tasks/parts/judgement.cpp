@@ -2,8 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace plimsoll {
+
+Scores::Label LabelCounts::score(std::string name) const {
+  Scores::Label label{.name = std::move(name), .support = gold};
+  const auto both = static_cast<double>(right);
+  if (predicted > 0) label.precision = both / static_cast<double>(predicted);
+  if (gold > 0) label.recall = both / static_cast<double>(gold);
+  if (right > 0) label.f1 = 2 * label.precision * label.recall / (label.precision + label.recall);
+  return label;
+}
 
 void CalibrationError::add(double confidence, bool right) {
   const auto bins = static_cast<double>(bins_.size());

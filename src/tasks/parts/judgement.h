@@ -9,10 +9,20 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "tasks/scores.h"
 
 namespace plimsoll {
+
+// How often a label is in the data, is predicted, and both.
+struct LabelCounts {
+  std::uint64_t gold = 0, predicted = 0, right = 0;
+
+  // Each score is 0 where nothing was predicted, was to be found, or was right.
+  Scores::Label score(std::string name) const;
+};
 
 // Expected calibration error: predictions are sorted into 15 bins of equal width by confidence, and each bin adds the
 // distance between its mean confidence and its share of right ones, weighted by its size (Guo et al., "On Calibration

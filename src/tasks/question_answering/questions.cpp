@@ -4,9 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/counted.h"
 #include "data/packed.h"
 #include "data/page_faults.h"
+#include "tasks/parts/word_range.h"
 
 namespace plimsoll {
 namespace {
@@ -107,26 +107,20 @@ class QuestionReader final : public TargetReader {
 
   static bool read_answer(const json& value, const std::string& where, const Page& page, PageFaults* faults,
                           Answer& answer) {
-    const auto number = [&](const char* key) {
-      return value.is_object() && value.contains(key) && value.at(key).is_number_integer()
-                 ? value.at(key).get<std::int64_t>()
-                 : std::int64_t{-1};
-    };
-    const std::int64_t begin = number("start_word"), end = number("end_word");
-    const auto words = static_cast<std::int64_t>(page.words.size());
-    if (begin < 0 || end <= begin || end > words) {
+    const std::optional<WordRange> range = read_word_range(value, page.words.size());
+    if (!range) {
       report(faults,
              PageError("answer-outside",
                        {.what = "an answer is not a span of the page's words",
                         .where = fmt::format("{}, {}", place(page), where),
                         .found = shown(value),
-                        .allowed = fmt::format("0 <= start_word < end_word <= {} ({})", words, counted(words, "word")),
+                        .allowed = allowed_word_range(page.words.size()),
                         .remedy = "count words from 0; end_word is the one behind the answer. A question without an "
                                   "answer on the page has \"answers\": []"}));
       return false;
     }
-    answer.begin = static_cast<std::size_t>(begin);
-    answer.end = static_cast<std::size_t>(end);
+    answer.begin = range->begin;
+    answer.end = range->end;
     const json text = value.value("text", json());
     answer.text = text.is_string() ? text.get<std::string>() : text_of(page, answer.begin, answer.end);
     if (invalid_utf8_offset(answer.text) != std::string_view::npos)

@@ -6,10 +6,10 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "base/counted.h"
 #include "data/label_scheme.h"
 #include "data/packed.h"
 #include "data/page_faults.h"
+#include "tasks/parts/word_range.h"
 
 namespace plimsoll {
 namespace {
@@ -120,30 +120,23 @@ class Reading {
   }
 
   bool read_span(const json& value, const std::string& where, Entity& entity) {
-    const auto number = [&](const char* key) {
-      return value.is_object() && value.contains(key) && value.at(key).is_number_integer()
-                 ? value.at(key).get<std::int64_t>()
-                 : std::int64_t{-1};
-    };
-    const std::int64_t begin = number("start_word"), end = number("end_word");
-    const auto words = static_cast<std::int64_t>(page_.words.size());
     if (value.is_object() && value.contains("label") && !is_text(value.at("label"))) {
       report(faults_, wrong_type(page_, where + ", `label`", value.at("label"), "a name"));
       return false;
     }
-    if (begin < 0 || end <= begin || end > words) {
+    const std::optional<WordRange> range = read_word_range(value, page_.words.size());
+    if (!range) {
       report(faults_,
-             PageError("entity-outside",
-                       {.what = "an entity is not a span of the page's words",
-                        .where = fmt::format("{}, {}", place(page_), where),
-                        .found = shown(value),
-                        .allowed = fmt::format("0 <= start_word < end_word <= {} ({})", words, counted(words, "word")),
-                        .remedy = "count words from 0; end_word is the one behind the entity"}));
+             PageError("entity-outside", {.what = "an entity is not a span of the page's words",
+                                          .where = fmt::format("{}, {}", place(page_), where),
+                                          .found = shown(value),
+                                          .allowed = allowed_word_range(page_.words.size()),
+                                          .remedy = "count words from 0; end_word is the one behind the entity"}));
       // Its number stays taken, so that links to others mean what they say.
       entity.end = 0;
       return true;
     }
-    entity = {.label = label_of(value), .begin = static_cast<std::size_t>(begin), .end = static_cast<std::size_t>(end)};
+    entity = {.label = label_of(value), .begin = range->begin, .end = range->end};
     const json confidence = value.value("confidence", json());
     if (confidence.is_number()) entity.confidence = confidence.get<double>();
     return true;

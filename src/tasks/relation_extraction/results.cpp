@@ -14,21 +14,6 @@
 namespace plimsoll {
 namespace {
 
-struct LinkCounts {
-  std::uint64_t right = 0, predicted = 0, gold = 0;
-
-  Scores::Label score(std::string name) const {
-    const auto share = [](std::uint64_t part, std::uint64_t whole) {
-      return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
-    };
-    return {.name = std::move(name),
-            .precision = share(right, predicted),
-            .recall = share(right, gold),
-            .f1 = share(2 * right, predicted + gold),
-            .support = gold};
-  }
-};
-
 class LinkScorer final : public Scorer {
  public:
   LinkScorer(const TaskConfig& config, const Dataset& data) : data_(data), links_(config) {}
@@ -41,7 +26,7 @@ class LinkScorer final : public Scorer {
     const Page page = data_.source().read(links_.page());
     const PageEntities* const entities = entities_of(page);
     if (entities == nullptr || !entities->linked) return;
-    const auto counts = [&](const Link& link) -> LinkCounts& {
+    const auto counts = [&](const Link& link) -> LabelCounts& {
       const auto& all = entities->entities;
       return of_labels_[fmt::format("{} → {}", all[link.first].label, all[link.second].label)];
     };
@@ -51,14 +36,14 @@ class LinkScorer final : public Scorer {
       const bool is_link = std::binary_search(entities->links.begin(), entities->links.end(), link);
       calibration_.add(std::max(scored.probability, 1 - scored.probability), scored.is_link() == is_link);
       if (!scored.is_link()) continue;
-      LinkCounts& of = counts(link);
+      LabelCounts& of = counts(link);
       ++of.predicted;
       of.right += is_link ? 1U : 0U;
     }
   }
   double page_loss() const override { return links_.loss(); }
   Scores scores() const override {
-    LinkCounts all;
+    LabelCounts all;
     Scores scores;
     for (const auto& [name, of] : of_labels_) {
       all.right += of.right;
@@ -78,7 +63,7 @@ class LinkScorer final : public Scorer {
   const Dataset& data_;
   PageLinks links_;
   CalibrationError calibration_;
-  std::map<std::string, LinkCounts> of_labels_;
+  std::map<std::string, LabelCounts> of_labels_;
 };
 
 class LinkOutput final : public Predictions {

@@ -8,19 +8,6 @@
 namespace plimsoll {
 namespace {
 
-struct Counts {
-  std::uint64_t gold = 0, predicted = 0, correct = 0;
-};
-
-Scores::Label label_scores(const std::string& name, const Counts& counts) {
-  Scores::Label label{.name = name, .support = counts.gold};
-  const auto correct = static_cast<double>(counts.correct);
-  if (counts.predicted > 0) label.precision = correct / static_cast<double>(counts.predicted);
-  if (counts.gold > 0) label.recall = correct / static_cast<double>(counts.gold);
-  if (counts.correct > 0) label.f1 = 2 * label.precision * label.recall / (label.precision + label.recall);
-  return label;
-}
-
 // Accuracy: the pages whose classes are all right. Macro F1: the mean over the classes that occur in data or
 // predictions; micro F1: of all classes' counts together (scikit-learn, f1_score).
 class ClassScorer final : public Scorer {
@@ -53,7 +40,7 @@ class ClassScorer final : public Scorer {
   ClassProblem problem_;
   LogitMean logits_;
   std::vector<double> gold_;  // of the page, as the batch has it
-  std::vector<Counts> counts_;
+  std::vector<LabelCounts> counts_;
   ConfusionCounts confusion_;  // of pages that have one label
   CalibrationError calibration_;
   double page_loss_ = 0;
@@ -79,7 +66,7 @@ void ClassScorer::end_page() {
     const bool is_predicted = std::ranges::find(predicted, static_cast<std::int32_t>(c)) != predicted.end();
     counts_[c].gold += is_gold ? 1U : 0U;
     counts_[c].predicted += is_predicted ? 1U : 0U;
-    counts_[c].correct += is_gold && is_predicted ? 1U : 0U;
+    counts_[c].right += is_gold && is_predicted ? 1U : 0U;
     all_right = all_right && is_gold == is_predicted;
   }
   right_ += all_right ? 1U : 0U;
@@ -114,14 +101,14 @@ Scores ClassScorer::scores() const {
             .support = pages_};
   }
   Scores scores;
-  Counts all;
+  LabelCounts all;
   double f1 = 0;
   for (std::size_t c = 0; c < counts_.size(); ++c) {
     all.gold += counts_[c].gold;
     all.predicted += counts_[c].predicted;
-    all.correct += counts_[c].correct;
+    all.right += counts_[c].right;
     if (counts_[c].gold + counts_[c].predicted == 0) continue;
-    scores.labels.push_back(label_scores(names_[c], counts_[c]));
+    scores.labels.push_back(counts_[c].score(names_[c]));
     f1 += scores.labels.back().f1;
   }
   scores.support = pages_;
@@ -130,7 +117,7 @@ Scores ClassScorer::scores() const {
   const double macro = scores.labels.empty() ? 0 : f1 / static_cast<double>(scores.labels.size());
   scores.metrics = {{.name = "accuracy", .value = static_cast<double>(right_) / pages},
                     {.name = "f1_macro", .value = macro},
-                    {.name = "f1_micro", .value = label_scores("", all).f1}};
+                    {.name = "f1_micro", .value = all.score("").f1}};
   return scores;
 }
 

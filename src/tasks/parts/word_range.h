@@ -1,0 +1,23 @@
+// A range of a page's words in its JSON: `start_word`, and `end_word`, which is exclusive.
+//
+//   if (const auto range = read_word_range(value, page.words.size())) use(range->begin, range->end);
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+namespace plimsoll {
+
+// Words [begin, end).
+struct WordRange {
+  std::size_t begin = 0, end = 0;
+};
+
+// Nothing for a value without both numbers, for an empty range, and for one that leaves the page's words.
+std::optional<WordRange> read_word_range(const nlohmann::json& value, std::size_t words);
+// The range that a message allows.
+std::string allowed_word_range(std::size_t words);
+
+}  // namespace plimsoll
