@@ -86,7 +86,7 @@ class OutputFile {
 // sets errno if that is impossible.
 int open_nameless(const std::filesystem::path& directory, int flags = 0);
 
-// Where short-lived files may lie: the directory that TMPDIR names, or /var/tmp, which unlike /tmp is on a disk.
+// Returns where short-lived files may lie: what TMPDIR names, or /var/tmp, which unlike /tmp is on a disk.
 std::filesystem::path temporary_directory();
 
 // Reads the whole file as text; throws DataError if it is missing or longer than `limit_bytes`.
