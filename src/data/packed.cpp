@@ -6,6 +6,14 @@
 
 namespace plimsoll {
 
+void check_packed(bool whole) {
+  if (whole) return;
+  throw EnvironmentError({.what = "a page that was kept on disk came back with other bytes",
+                          .where = "the file of pages that were read, in --cache or else in $TMPDIR or /var/tmp",
+                          .allowed = "the bytes that were written",
+                          .remedy = "check that disk, or choose a directory on another one"});
+}
+
 // Seven bits a byte, the lowest first; the eighth says that more follow.
 void Packer::count(std::uint64_t value) {
   for (; value >= 0x80; value >>= 7) bytes_.push_back(static_cast<std::byte>(value | 0x80));
@@ -29,7 +37,7 @@ void Packer::text(std::string_view text) {
 }
 
 std::span<const std::byte> Unpacker::take(std::size_t bytes) {
-  check(bytes <= rest_.size(), "packed bytes do not end within a value");
+  check_packed(bytes <= rest_.size());
   const std::span<const std::byte> taken = rest_.first(bytes);
   rest_ = rest_.subspan(bytes);
   return taken;
@@ -48,7 +56,7 @@ std::uint64_t Unpacker::count() {
 
 std::size_t Unpacker::size() {
   const std::uint64_t value = count();
-  check(value <= rest_.size(), "packed bytes hold as many values as they say");
+  check_packed(value <= rest_.size());
   return static_cast<std::size_t>(value);
 }
 

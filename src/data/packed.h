@@ -8,8 +8,8 @@
 //   std::vector<std::string> again(unpacker.count());
 //   for (std::string& word : again) word = unpacker.text();
 //
-// Invariant: what is read must be what was written, in its order. Bytes that end too early throw Error, so damaged
-// bytes are never read beyond their end.
+// Invariant: what is read must be what was written, in its order. Damaged bytes throw EnvironmentError where they are
+// seen to be damaged, and are never read beyond their end.
 #pragma once
 
 #include <cstddef>
@@ -20,6 +20,9 @@
 #include <vector>
 
 namespace plimsoll {
+
+// Throws EnvironmentError unless `whole`: the disk gave back other bytes than it was given.
+void check_packed(bool whole);
 
 class Packer {
  public:

@@ -70,7 +70,11 @@ void unpack_labels(Unpacker& in, std::vector<std::string>& labels) {
   std::vector<std::string> names(in.size());
   for (std::string& name : names) name = in.text();
   labels.resize(in.size());
-  for (std::string& label : labels) label = names.at(static_cast<std::size_t>(in.count()));
+  for (std::string& label : labels) {
+    const auto name = static_cast<std::size_t>(in.count());
+    check_packed(name < names.size());
+    label = names[name];
+  }
 }
 
 void pack_ids(const std::vector<std::int32_t>& ids, Packer& out) {
@@ -101,9 +105,10 @@ void unpack_tokens(Unpacker& in, PageTokens& tokens) {
   for (std::size_t word = 0; word < tokens.first_of_word.size(); ++word) {
     const auto count = static_cast<std::size_t>(in.count());
     tokens.first_of_word[word] = count > 0 ? static_cast<std::int32_t>(tokens.words.size()) : kNoWord;
-    check(count <= tokens.ids.size() - tokens.words.size(), "every token of a packed page belongs to a word");
+    check_packed(count <= tokens.ids.size() - tokens.words.size());
     tokens.words.resize(tokens.words.size() + count, static_cast<std::int32_t>(word));
   }
+  check_packed(tokens.words.size() == tokens.ids.size());  // every token belongs to a word
   tokens.prompts.resize(in.size());
   for (std::vector<std::int32_t>& prompt : tokens.prompts) unpack_ids(in, prompt);
 }
@@ -158,8 +163,11 @@ PackedPage unpack_page(std::span<const std::byte> bytes, const TargetReader* rea
   unpack_boxes(in, page.boxes);
   unpack_labels(in, page.labels);
   unpack_tokens(in, packed.tokens);
-  if (in.count() != 0) page.target = reader->unpack(in);
-  check(in.at_end(), "a packed page ends where its last value does");
+  if (in.count() != 0) {
+    check_packed(reader != nullptr);
+    page.target = reader->unpack(in);
+  }
+  check_packed(in.at_end());
   return packed;
 }
 

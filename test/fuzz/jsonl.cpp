@@ -1,3 +1,4 @@
+#include "data/packed_page.h"
 #include "fuzz/memory_file.h"
 #include "fuzz/pages.h"
 #include "fuzz/targets.h"
@@ -18,6 +19,12 @@ void check_target(const Task& task, const Page& page) {
   }
 }
 
+// A page comes back from its packed bytes as it was read.
+void check_kept(const Task& task, const Page& page) {
+  const std::vector<std::byte> bytes = pack_page({.page = page}, task.reader());
+  check(pack_page(unpack_page(bytes, task.reader()), task.reader()) == bytes, "a page is kept whole");
+}
+
 void read_all(const std::filesystem::path& path, const Task& task) {
   const auto pages = open_pages(
       path,
@@ -29,6 +36,7 @@ void read_all(const std::filesystem::path& path, const Task& task) {
       const Page page = pages->read(i, &faults);
       fuzz::check_page(page, faults.empty());
       check_target(task, page);
+      check_kept(task, page);
     });
   }
 }

@@ -20,6 +20,7 @@ void jsonl(std::string_view input);   // a file of pages
 void log(std::string_view input);     // doctor LOG
 void npy(std::string_view input);
 void npz(std::string_view input);
+void packed_page(std::string_view input);  // a page kept on disk; its first byte says for which task
 void safetensors(std::string_view input);
 void sentencepiece(std::string_view input);  // sentencepiece.bpe.model
 void shard_index(std::string_view input);    // model.safetensors.index.json
@@ -40,6 +41,7 @@ inline constexpr Named kTargets[] = {{"config", config},
                                      {"log", log},
                                      {"npy", npy},
                                      {"npz", npz},
+                                     {"packed_page", packed_page},
                                      {"safetensors", safetensors},
                                      {"sentencepiece", sentencepiece},
                                      {"shard_index", shard_index},
