@@ -24,10 +24,14 @@ Needs pyarrow alone, and that for parquet only. Exit codes as plimsoll's: 2 usag
 
 import argparse
 import sys
+from pathlib import Path
 
-from data_sets.converter import convert, report
-from data_sets.problem import Problem
-from data_sets.self_test import self_test
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python"))
+
+from plimsoll.data_sets.converter import convert, report
+from plimsoll.data_sets.problem import problem
+from plimsoll.data_sets.self_test import self_test
+from plimsoll.errors import PlimsollError
 
 
 def parser():
@@ -49,14 +53,14 @@ def main():
         if arguments.self_test:
             return self_test(parser())
         if not arguments.inputs or not arguments.output:
-            raise Problem("the data set or the output is missing", "command line", " ".join(sys.argv[1:]) or "nothing",
+            raise problem("the data set or the output is missing", "command line", " ".join(sys.argv[1:]) or "nothing",
                           "convert_dataset.py --output DIR FILE.parquet ...", "see --help", 2)
         report(convert(arguments))
-    except Problem as problem:
-        print(problem, file=sys.stderr)
-        return problem.code
+    except PlimsollError as error:
+        print("error:", error, file=sys.stderr)
+        return error.exit_code
     except OSError as error:
-        print(Problem("a file cannot be written or read", error.filename or "", error.strerror or str(error),
+        print("error:", problem("a file cannot be written or read", error.filename or "", error.strerror or str(error),
                       remedy="check the path, its permissions and the disk"), file=sys.stderr)
         return 5
     return 0

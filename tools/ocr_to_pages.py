@@ -21,7 +21,10 @@ import pathlib
 import sys
 import tempfile
 
-from data_sets.problem import Problem
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"))
+
+from plimsoll.data_sets.problem import problem
+from plimsoll.errors import PlimsollError
 
 PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp", ".pnm", ".pbm", ".pgm", ".ppm")
 COLUMNS = ("level", "page_num", "left", "top", "width", "height", "conf", "text")
@@ -34,7 +37,7 @@ def picture_of(tsv, images):
         for name in (tsv.stem + extension, tsv.stem + extension.upper()):
             if (folder / name).is_file():
                 return folder / name
-    raise Problem("the picture of a page is not found", str(tsv), f"no {tsv.stem}.png, .jpg, .tif in {folder}",
+    raise problem("the picture of a page is not found", str(tsv), f"no {tsv.stem}.png, .jpg, .tif in {folder}",
                   "a picture with the name of its TSV file", "pass the folder of the pictures with --images DIR")
 
 
@@ -44,7 +47,7 @@ def rows_of(tsv):
         reader = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
         missing = [name for name in COLUMNS if name not in (reader.fieldnames or [])]
         if missing:
-            raise Problem("a file is not what tesseract ... tsv writes", str(tsv), "no column " + ", ".join(missing),
+            raise problem("a file is not what tesseract ... tsv writes", str(tsv), "no column " + ", ".join(missing),
                           "the columns " + ", ".join(COLUMNS), f"tesseract {tsv.stem}.png {tsv.stem} tsv")
         for number, row in enumerate(reader, 2):
             try:
@@ -52,7 +55,7 @@ def rows_of(tsv):
                     row[name] = int(row[name])
                 row["conf"] = float(row["conf"])
             except (TypeError, ValueError):
-                raise Problem("a row cannot be read", f"{tsv}:{number}", json.dumps(row)[:80], "numbers before the text")
+                raise problem("a row cannot be read", f"{tsv}:{number}", json.dumps(row)[:80], "numbers before the text")
             yield number, row
 
 
@@ -60,7 +63,7 @@ def page_of(tsv, images, least_confidence, folder):
     words, boxes, size, dropped = [], [], None, 0
     for number, row in rows_of(tsv):
         if row["page_num"] > 1:
-            raise Problem("a TSV file holds several pages", f"{tsv}:{number}", f"page {row['page_num']}", "one page per file",
+            raise problem("a TSV file holds several pages", f"{tsv}:{number}", f"page {row['page_num']}", "one page per file",
                           "split the document into one picture a page first (tiffsplit, pdftoppm)")
         if row["level"] == PAGE:
             size = row["width"], row["height"]
@@ -92,7 +95,7 @@ def convert(files, output, images, least_confidence):
                 out.write(json.dumps(page, ensure_ascii=False) + "\n")
                 pages, count = pages + 1, count + len(page["words"])
         if pages == 0:
-            raise Problem("no page has a word", ", ".join(empty[:3]), f"{len(empty)} pages without words", "at least one page",
+            raise problem("no page has a word", ", ".join(empty[:3]), f"{len(empty)} pages without words", "at least one page",
                           "look at the pictures: are they blank, or turned?")
         os.replace(aside, output)
     finally:
@@ -121,7 +124,7 @@ def self_test():
             (root / "scans" / f"{bad}.png").write_bytes(b"a picture")
             try:
                 convert([root / f"{bad}.tsv"], root / "bad.jsonl", root / "scans", 0)
-            except Problem:
+            except PlimsollError:
                 assert not list(root.glob("bad.jsonl*"))
             else:
                 raise AssertionError(f"{bad}.tsv is not refused")
@@ -154,9 +157,9 @@ def main():
 if __name__ == "__main__":
     try:
         main()
-    except Problem as problem:
-        print(problem, file=sys.stderr)
-        sys.exit(problem.code)
+    except PlimsollError as error:
+        print("error:", error, file=sys.stderr)
+        sys.exit(error.exit_code)
     except OSError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(3 if isinstance(error, FileNotFoundError) else 5)

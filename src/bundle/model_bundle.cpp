@@ -150,7 +150,8 @@ ModelBundle open_model_at(const std::string& model, const std::string& tokenizer
   check_tokenizer(bundle, words);
   const std::int64_t size = bundle.facts().image.size;
   if (size == 0) return bundle;
-  bundle.image = ImageProcessorConfig::from_model(with({"preprocessor_config.json", "processor_config.json"}));
+  bundle.image = ImageProcessorConfig::from_model(with({"preprocessor_config.json", "processor_config.json"}),
+                                                  static_cast<int>(size));
   if (bundle.image.height != size || bundle.image.width != size) {
     throw DataError({.what = "the image processor does not match the model",
                      .where = model,

@@ -21,6 +21,7 @@
 #include "cli/command.h"
 #include "cli/config_file.h"
 #include "cli/manual.h"
+#include "cli/option_table.h"
 #include "cli/usage.h"
 #include "fit/fit.h"
 
@@ -192,6 +193,11 @@ static int parse_and_run(int argc, const char* const* argv, bool json) {
   app.set_version_flag("--version", "plimsoll " PLIMSOLL_VERSION, "Print the version");
   app.set_help_flag("-h,--help", "Print this help")->group("General");
   app.get_option("--version")->group("General");
+  const auto print_options = [&app] {
+    print_line(option_table(app).dump(1));
+    throw CLI::Success();
+  };
+  app.add_flag_callback("--options", print_options, "Print all commands and their options as JSON")->group("General");
   app.require_subcommand(1);
   app.formatter(std::make_shared<Manual>());
   add_synth(app, invocation);

@@ -222,6 +222,13 @@ void train_planned(const Invocation& invocation, const RunOptions& options, cons
   }
 }
 
+// Reads and tokenises every page, which takes a while where there are many.
+RunPages read_pages_to_train(const Invocation& invocation, const RunOptions& options, const ModelBundle& bundle) {
+  PageBar bar("pages read", invocation.json, true);
+  return open_run_pages(bundle, options.model, options.data, options.eval_data,
+                        [&bar](std::size_t done, std::size_t all) { bar.draw(done, all); });
+}
+
 // Opens the data once every page's image was decoded, unless the user or a cache, which decodes them, makes that
 // needless. Pages that a resumed run has skipped are not looked at again.
 RunData open_data_to_train(const Invocation& invocation, const RunOptions& options, const ModelBundle& bundle,
@@ -251,7 +258,7 @@ void run_train(const Invocation& invocation, RunOptions& options) {
   choose_trained_parts(bundle, options.parts);
   check_earlier_run(options, resume);
   options.data.work = work_folder(output_dir);
-  const RunPages pages = open_run_pages(bundle, options.model, options.data, options.eval_data);
+  const RunPages pages = read_pages_to_train(invocation, options, bundle);
   resolve_labels(bundle, options.model, *pages.train);
   check_weights(bundle);
   metric_name(bundle, options.train.metric_for_best_model);  // refuses a name that the task lacks

@@ -6,6 +6,8 @@
 #include <sstream>
 #include <vector>
 
+#include "cli/usage.h"
+
 namespace plimsoll {
 namespace {
 
@@ -41,9 +43,8 @@ std::string entry(const std::string& name, const std::string& text) {
 
 // "N" for whole numbers, "X" for others, or what type_name() said.
 std::string value_name(const CLI::Option& option) {
-  if (option.get_items_expected_min() == 0) return {};  // a flag
-  std::string type = option.get_type_name();
-  type.resize(std::min(type.find(':'), type.size()));  // validators add ":…"
+  if (is_flag(option)) return {};
+  const std::string type = type_word(option);
   if (type.empty()) return {};
   if (type == "INT" || type == "UINT") return " N";
   if (type == "FLOAT") return " X";

@@ -14,17 +14,6 @@
 namespace plimsoll {
 namespace {
 
-// "a,b" as two names.
-std::vector<std::string> names_in(const std::string& list) {
-  std::vector<std::string> names;
-  for (std::size_t begin = 0; begin < list.size();) {
-    const std::size_t end = std::min(list.find(',', begin), list.size());
-    if (end > begin) names.push_back(list.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return names;
-}
-
 // Metrics of every task, each also as "eval_…".
 std::vector<std::string> metric_names() {
   std::set<std::string> names = {"loss"};

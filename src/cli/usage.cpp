@@ -21,6 +21,9 @@ namespace {
 constexpr std::array<const char*, 6> kWholeModelCasts = {"--half",      "--dtype",     "--torch-dtype",
                                                          "--pure-bf16", "--pure-fp16", "--fp16-full-train"};
 
+// The names of validators, which say of what kind an option is.
+constexpr const char *kInt = "int", *kFloat = "float", *kChoices = "choices";
+
 template <typename Number>
 bool parse_number(const std::string& text, Number& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -41,8 +44,6 @@ std::vector<std::string> long_names(const CLI::App& command) {
   }
   return names;
 }
-
-bool is_flag(const CLI::Option& option) { return option.get_items_expected_min() == 0; }
 
 bool has_positionals(const CLI::App& command) {
   return !command.get_options([](const CLI::Option* each) { return !each->nonpositional(); }).empty();
@@ -65,37 +66,79 @@ const CLI::App* find_command(const CLI::App& app, const std::string& name) {
 
 }  // namespace
 
+std::vector<std::string> names_in(const std::string& list) {
+  std::vector<std::string> names;
+  for (std::size_t begin = 0; begin < list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    if (end > begin) names.push_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return names;
+}
+
 CLI::Option* whole_number(CLI::Option* option, std::int64_t low, std::int64_t high) {
-  return option->check([option, low, high](const std::string& text) {
-    std::int64_t value = 0;
-    if (parse_number(text, value) && value >= low && value <= high) return std::string();
-    throw bad_value(option, text,
-                    high == INT64_MAX ? fmt::format("a whole number, {} or more", low)
-                                      : fmt::format("a whole number from {} to {}", low, high));
-  });
+  const std::string range = high == INT64_MAX ? fmt::format("{} or more", low) : fmt::format("{} to {}", low, high);
+  return option->check(
+      [option, low, high, range](const std::string& text) {
+        std::int64_t value = 0;
+        if (parse_number(text, value) && value >= low && value <= high) return std::string();
+        throw bad_value(option, text,
+                        high == INT64_MAX ? "a whole number, " + range : "a whole number from " + range);
+      },
+      range, kInt);
 }
 
 CLI::Option* number(CLI::Option* option, double low, double high, bool open) {
-  return option->check([option, low, high, open](const std::string& text) {
-    double value = 0;
-    // The comparisons refuse NaN too.
-    if (parse_number(text, value) && (open ? value > low : value >= low) && value <= high) return std::string();
-    throw bad_value(
-        option, text,
-        fmt::format("a number {} {}{}",
-                    open           ? "above"
-                    : high < 1e300 ? "from"
-                                   : "not below",
-                    low,
-                    high < 1e300 ? fmt::format("{} {}", open ? ", up to" : " to", high) : std::string(", finite")));
-  });
+  const std::string range = fmt::format("{}{}{}", open ? "above " : "", low,
+                                        high < 1e300 ? fmt::format("{}to {}", open ? ", up " : " ", high)
+                                        : open       ? ""
+                                                     : " or more");
+  return option->check(
+      [option, low, high, open](const std::string& text) {
+        double value = 0;
+        // The comparisons refuse NaN too.
+        if (parse_number(text, value) && (open ? value > low : value >= low) && value <= high) return std::string();
+        throw bad_value(
+            option, text,
+            fmt::format("a number {} {}{}",
+                        open           ? "above"
+                        : high < 1e300 ? "from"
+                                       : "not below",
+                        low,
+                        high < 1e300 ? fmt::format("{} {}", open ? ", up to" : " to", high) : std::string(", finite")));
+      },
+      range, kFloat);
 }
 
 CLI::Option* one_of(CLI::Option* option, std::vector<std::string> names) {
-  return option->check([option, names = std::move(names)](const std::string& text) {
-    if (std::find(names.begin(), names.end(), text) != names.end()) return std::string();
-    throw bad_value(option, text, fmt::format("{}", fmt::join(names, ", ")));
-  });
+  const std::string list = fmt::format("{}", fmt::join(names, ","));
+  return option->check(
+      [option, names = std::move(names)](const std::string& text) {
+        if (std::find(names.begin(), names.end(), text) != names.end()) return std::string();
+        throw bad_value(option, text, fmt::format("{}", fmt::join(names, ", ")));
+      },
+      list, kChoices);
+}
+
+OptionValues option_values(const CLI::Option& option) {
+  // CLI11 looks validators up in options that may change.
+  auto& with_validators = const_cast<CLI::Option&>(option);
+  for (const char* kind : {kInt, kFloat, kChoices}) {
+    try {
+      const std::string said = with_validators.get_validator(kind)->get_description();
+      if (kind != std::string_view(kChoices)) return {.kind = kind, .range = said};
+      return {.kind = kind, .choices = names_in(said)};
+    } catch (const CLI::OptionNotFound&) {  // it has no such validator
+    }
+  }
+  return {};
+}
+
+bool is_flag(const CLI::Option& option) { return option.get_items_expected_min() == 0; }
+
+std::string type_word(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  return type.substr(0, type.find(':'));
 }
 
 std::optional<bool> truth_of(std::string_view word) {
@@ -295,7 +338,7 @@ void check_arguments(const CLI::App& app, const std::vector<std::string>& argume
     const std::string& argument = arguments[i];
     if (command == nullptr && argument.starts_with("-")) {
       if (argument == "--config") ++i;
-      if (argument == "--help" || argument == "-h" || argument == "--version") return;
+      if (argument == "--help" || argument == "-h" || argument == "--version" || argument == "--options") return;
       if (argument == "--config" || argument.starts_with("--config=")) continue;
       throw UsageError({.what = "an option is given before the command",
                         .where = "command line",

@@ -24,6 +24,20 @@ CLI::Option* whole_number(CLI::Option* option, std::int64_t low, std::int64_t hi
 CLI::Option* number(CLI::Option* option, double low, double high = 1e300, bool open = false);
 CLI::Option* one_of(CLI::Option* option, std::vector<std::string> names);
 
+// "a,b" as two names.
+std::vector<std::string> names_in(const std::string& list);
+
+// What an option may hold, as whole_number, number and one_of have it.
+struct OptionValues {
+  std::string kind;                  // int, float or choices; empty: anything
+  std::string range{};               // of an int or a float: "1 to 65535", "0 or more"
+  std::vector<std::string> choices{};
+};
+OptionValues option_values(const CLI::Option& option);
+bool is_flag(const CLI::Option& option);
+// "FILE", as --help shows it; CLI11 adds to it what validators say.
+std::string type_word(const CLI::Option& option);
+
 // What a flag's value says, as HfArgumentParser reads it: true, yes, t, y, 1 or false, no, f, n, 0 in any case;
 // nullopt: none of these.
 std::optional<bool> truth_of(std::string_view word);

@@ -113,7 +113,7 @@ ImageProcessorConfig ImageProcessorConfig::from_json(const std::string& text, co
   return config;
 }
 
-ImageProcessorConfig ImageProcessorConfig::from_model(const fs::path& directory) {
+ImageProcessorConfig ImageProcessorConfig::from_model(const fs::path& directory, int size) {
   std::error_code error;
   const fs::path processor = directory / "processor_config.json";
   if (fs::is_regular_file(processor, error)) {
@@ -123,7 +123,7 @@ ImageProcessorConfig ImageProcessorConfig::from_model(const fs::path& directory)
   }
   const fs::path own = directory / "preprocessor_config.json";
   if (fs::is_regular_file(own, error)) return from_json(read_text_file(own, kLongestConfigBytes), own.string());
-  return {};
+  return {.height = size, .width = size};
 }
 
 std::string ImageProcessorConfig::to_json() const {

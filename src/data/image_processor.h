@@ -27,9 +27,9 @@ struct ImageProcessorConfig {
   std::array<double, 3> std = {0.5, 0.5, 0.5};
 
   // Reads a model directory in transformers' order: `image_processor` inside processor_config.json, else
-  // preprocessor_config.json, else the defaults. Throws DataError for unsupported values (any resampling but bilinear,
-  // sizes by the shortest edge) and for values that make no sense.
-  static ImageProcessorConfig from_model(const std::filesystem::path& directory);
+  // preprocessor_config.json, else the defaults, at `size` pixels as the model's config says. Throws DataError for
+  // unsupported values (any resampling but bilinear, sizes by the shortest edge) and for values that make no sense.
+  static ImageProcessorConfig from_model(const std::filesystem::path& directory, int size = 224);
   // Reads the text of one of these files; `where` names it in messages.
   static ImageProcessorConfig from_json(const std::string& text, const std::string& where);
   // Returns the text of a preprocessor_config.json that transformers can read.

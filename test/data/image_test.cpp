@@ -208,6 +208,7 @@ TEST(ImageProcessor, NormalisesAsTheHuggingFaceProcessor) {
 TEST(ImageProcessor, ReadsBothKindsOfConfiguration) {
   const ScratchFolder folder;
   EXPECT_EQ(ImageProcessorConfig::from_model(folder.path()), ImageProcessorConfig{});
+  EXPECT_EQ(ImageProcessorConfig::from_model(folder.path(), 48), (ImageProcessorConfig{.height = 48, .width = 48}));
   // The configuration of microsoft/layoutlmv3-base: its size is one number, and it names no rescaling.
   folder.write("preprocessor_config.json", R"({"apply_ocr": true, "do_normalize": true, "do_resize": true,
     "image_mean": [0.4, 0.5, 0.6], "image_std": [0.5, 0.25, 0.5], "ocr_lang": null, "resample": 2, "size": 192})");

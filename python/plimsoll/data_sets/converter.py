@@ -10,7 +10,7 @@ from .funsd import FunsdFolder, funsd_folders
 from .images import image_size, write_image
 from .labels import read_label_file
 from .parquet import ParquetFile
-from .problem import Problem
+from .problem import problem
 
 
 def find_sources(inputs, image_root):
@@ -20,7 +20,7 @@ def find_sources(inputs, image_root):
         if path.is_dir():
             folders, parquets = funsd_folders(path), sorted(path.rglob("*.parquet"))
             if not folders and not parquets:
-                raise Problem("a folder has no parquet file in it", name,
+                raise problem("a folder has no parquet file in it", name,
                               allowed="*.parquet, at any depth, or annotations/*.json with images/ (FUNSD)",
                               remedy="download the data set's parquet files: on its page, Files, or the branch "
                               "refs/convert/parquet")
@@ -28,10 +28,10 @@ def find_sources(inputs, image_root):
         elif path.is_file():
             found.append(ParquetFile(path, image_root))
         else:
-            raise Problem("no such file", name, allowed="a parquet file, a folder of them, or FUNSD's folder",
+            raise problem("no such file", name, allowed="a parquet file, a folder of them, or FUNSD's folder",
                           remedy="check the path")
     if len({source.box_format for source in found}) > 1:
-        raise Problem("FUNSD's own files and parquet files cannot be converted together", ", ".join(map(str, found)),
+        raise problem("FUNSD's own files and parquet files cannot be converted together", ", ".join(map(str, found)),
                       "boxes in pixels, and boxes whose unit is worked out", "one kind of files",
                       "convert them one after the other", 2)
     return found
@@ -51,7 +51,7 @@ class Converter:
         def choose(names):
             names = self.given_labels or names
             if names and self.names and names != self.names:
-                raise Problem("two files name the labels differently", str(source), ", ".join(names), ", ".join(self.names),
+                raise problem("two files name the labels differently", str(source), ", ".join(names), ", ".join(self.names),
                               "convert them one after the other, or give one list with --labels FILE")
             self.names = self.names or names
             return self.names
@@ -86,7 +86,7 @@ class Converter:
         for split in splits:
             for left in (self.output / f"{split}.jsonl", self.output / "images" / split):
                 if left.exists():
-                    raise Problem("the output is already there", str(left), remedy="name another --output, or remove it", code=2)
+                    raise problem("the output is already there", str(left), remedy="name another --output, or remove it", code=2)
         aside = []
         for split, files in splits.items():
             folder = self.output / "images" / split
@@ -102,7 +102,7 @@ class Converter:
                             out.write(json.dumps(line, ensure_ascii=False) + "\n")
                             self.pages[split] += 1
         if not sum(self.pages.values()):
-            raise Problem("there is no page with words", ", ".join(map(str, sources)), f"{len(self.empty)} pages without",
+            raise problem("there is no page with words", ", ".join(map(str, sources)), f"{len(self.empty)} pages without",
                           "at least one", "is it the right data set?")
         self.settle_boxes(sources[0].box_format)
         names = self.names or self.tidy(self.seen)

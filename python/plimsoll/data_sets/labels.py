@@ -4,7 +4,7 @@ import json
 import pathlib
 import re
 
-from .problem import Problem, shown
+from .problem import problem, shown
 
 
 def class_names(feature):
@@ -36,11 +36,11 @@ def read_label_file(path):
     try:
         text = pathlib.Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise Problem("the file of labels cannot be read", path, str(error), "UTF-8 text, one label name per line")
+        raise problem("the file of labels cannot be read", path, str(error), "UTF-8 text, one label name per line")
     names = [name.strip() for name in re.split(r"[,\n]", text) if name.strip()]
     twice = {name for name in names if names.count(name) > 1}
     if not names or twice:
-        raise Problem("the file of labels is not a list of names", path, f"{sorted(twice)} twice" if twice else "no name",
+        raise problem("the file of labels is not a list of names", path, f"{sorted(twice)} twice" if twice else "no name",
                       "one label name per line, each once")
     return names
 
@@ -48,16 +48,16 @@ def read_label_file(path):
 def label_name(value, names, where):
     if isinstance(value, str):
         if not value:
-            raise Problem("a label has no name", where, "''", "a name such as O or B-TOTAL", "correct the data set")
+            raise problem("a label has no name", where, "''", "a name such as O or B-TOTAL", "correct the data set")
         return value
     if isinstance(value, bool) or not isinstance(value, int):
-        raise Problem("a label is neither a name nor a number", where, shown(value), "a string or a whole number",
+        raise problem("a label is neither a name nor a number", where, shown(value), "a string or a whole number",
                       "correct the data set")
     if names is None:
-        raise Problem("labels are numbers, but their names are not given", where, str(value),
+        raise problem("labels are numbers, but their names are not given", where, str(value),
                       "names in the parquet's metadata (ClassLabel), or --labels FILE",
                       "copy the names from the data set's card into a file, one per line, and pass --labels FILE")
     if not 0 <= value < len(names):
-        raise Problem("a label's number has no name", where, str(value), f"0 to {len(names) - 1} ({len(names)} labels)",
+        raise problem("a label's number has no name", where, str(value), f"0 to {len(names) - 1} ({len(names)} labels)",
                       "name all labels, in their order, in --labels FILE")
     return names[value]

@@ -2,7 +2,7 @@
 
 import json
 
-from .problem import Problem
+from .problem import problem
 
 
 def cord_page(text, where):
@@ -11,7 +11,7 @@ def cord_page(text, where):
         truth = json.loads(text)
         lines = truth["valid_line"]
     except (TypeError, ValueError, KeyError) as error:
-        raise Problem("a ground truth is not CORD's", where, f"{type(error).__name__}: {error}",
+        raise problem("a ground truth is not CORD's", where, f"{type(error).__name__}: {error}",
                       'JSON text with "valid_line"', "convert such a data set by a script of its own")
     words, boxes, labels = [], [], []
     try:
@@ -30,7 +30,7 @@ def cord_page(text, where):
                 labels.append(("B-" if first else "I-") + line["category"].upper())
                 first = False
     except (TypeError, KeyError) as error:
-        raise Problem("a ground truth is not CORD's", where, f"{type(error).__name__}: {error}",
+        raise problem("a ground truth is not CORD's", where, f"{type(error).__name__}: {error}",
                       'lines with "category" and "words", words with "text" and "quad"',
                       "convert such a data set by a script of its own")
     size = (truth.get("meta") or {}).get("image_size") or {}

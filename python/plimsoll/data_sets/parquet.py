@@ -6,7 +6,7 @@ from .cord import cord_page
 from .images import read_image
 from .labels import label_name, metadata_labels
 from .page import Page
-from .problem import Problem, shown
+from .problem import problem, shown
 
 COLUMNS = {
     "id": ("id", "guid", "doc_id", "file_id"),
@@ -23,7 +23,7 @@ def pick_columns(names, parquet):
         return {"id": columns["id"], "image": columns["image"], "ground_truth": "ground_truth"}
     for key in ("words", "boxes", "image"):
         if columns[key] is None:
-            raise Problem(f"the data set has no column of {key}", str(parquet), ", ".join(names),
+            raise problem(f"the data set has no column of {key}", str(parquet), ", ".join(names),
                           " or ".join(COLUMNS[key]) + ("" if key == "image" else ", or image with ground_truth (CORD)"),
                           "is it a data set of words with boxes? images alone need OCR first")
     return columns
@@ -33,26 +33,26 @@ def plain_page(row, columns, names, where):
     words, boxes = row[columns["words"]], row[columns["boxes"]]
     for key, value in (("words", words), ("boxes", boxes)):
         if not isinstance(value, list):
-            raise Problem(f"a page has no {key}", where, shown(value), "a list with one entry per word",
+            raise problem(f"a page has no {key}", where, shown(value), "a list with one entry per word",
                           "correct the data set")
     for i, word in enumerate(words):
         if not isinstance(word, str):
-            raise Problem("a word is not text", f"{where}, word {i}", shown(word), "a string", "correct the data set")
+            raise problem("a word is not text", f"{where}, word {i}", shown(word), "a string", "correct the data set")
     if len(boxes) != len(words):
-        raise Problem("a page's number of boxes differs from its number of words", where,
+        raise problem("a page's number of boxes differs from its number of words", where,
                       f"{len(boxes)} boxes, {len(words)} words", "a box for each word", "correct the data set")
     for i, box in enumerate(boxes):
         good = isinstance(box, list) and len(box) == 4 and all(
             isinstance(value, (int, float)) and value == value and abs(value) < 1e9 for value in box)
         if not good:
-            raise Problem("a box does not have four coordinates", f"{where}, word {i} ({words[i]!r})", shown(box),
+            raise problem("a box does not have four coordinates", f"{where}, word {i} ({words[i]!r})", shown(box),
                           "[left, top, right, bottom]", "correct the data set")
     labels = None
     if columns["labels"] is not None and row[columns["labels"]] is not None:
         values = row[columns["labels"]]
         if not isinstance(values, list) or len(values) != len(words):
             found = f"{len(values)} labels" if isinstance(values, list) else shown(values)
-            raise Problem("a page's number of labels differs from its number of words", where,
+            raise problem("a page's number of labels differs from its number of words", where,
                           f"{found}, {len(words)} words", "a label for each word", "correct the data set")
         labels = [label_name(value, names, f"{where}, word {i} ({words[i]!r})") for i, value in enumerate(values)]
     return words, boxes, labels
@@ -70,7 +70,7 @@ def import_pyarrow():
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise Problem("the Python package pyarrow is missing", "import pyarrow", remedy="tools/setup_venv.sh installs it "
+        raise problem("the Python package pyarrow is missing", "import pyarrow", remedy="tools/setup_venv.sh installs it "
                       "into .venv; then .venv/bin/python tools/convert_dataset.py …", code=5)
     return pyarrow
 
@@ -98,7 +98,7 @@ class ParquetFile:
                 for row in batch.to_pylist():
                     yield row, columns, names
         except (pyarrow.ArrowException, OSError) as error:
-            raise Problem("a parquet file cannot be read", str(self.path), str(error).splitlines()[0], "a whole parquet file",
+            raise problem("a parquet file cannot be read", str(self.path), str(error).splitlines()[0], "a whole parquet file",
                           "the file is torn, or is no parquet: download it again")
 
     def pages(self, choose_names):

@@ -1,6 +1,6 @@
 """The unit of boxes, worked out from the data."""
 
-from .problem import Problem
+from .problem import problem
 
 
 class BoxEvidence:
@@ -24,7 +24,7 @@ class BoxEvidence:
 
     def decide(self):
         if self.above_1000 and self.beyond_image and self.above_1000 == self.beyond_image:
-            raise Problem("boxes fit neither pixels nor thousandths of the page", self.above_1000,
+            raise problem("boxes fit neither pixels nor thousandths of the page", self.above_1000,
                           "a box outside its own image, with a coordinate above 1000", "0 to 1000, or 0 to the image's size",
                           "look at that page; --box-format pixel or 1000 converts all the same, for plimsoll check to list")
         if self.above_1000:
@@ -34,6 +34,6 @@ class BoxEvidence:
         # No real data has pages of 1,500 pixels and more with nothing below pixel 1,000.
         if self.largest_image >= 1500:
             return "1000", f"no coordinate is above 1000, images have up to {self.largest_image} pixels"
-        raise Problem("boxes could be pixels or thousandths of the page", "all pages",
+        raise problem("boxes could be pixels or thousandths of the page", "all pages",
                       f"coordinates up to {self.largest}, images of up to {self.largest_image} pixels",
                       "--box-format pixel, or --box-format 1000", "look it up on the data set's card (LayoutLM's own is 1000)", 2)

@@ -4,7 +4,7 @@ import pathlib
 import re
 import struct
 
-from .problem import Problem, shown
+from .problem import problem, shown
 
 MAGIC = ((b"\x89PNG\r\n\x1a\n", "png"), (b"\xff\xd8\xff", "jpg"), (b"II*\0", "tif"), (b"MM\0*", "tif"), (b"BM", "bmp"),
          (b"P4", "ppm"), (b"P5", "ppm"), (b"P6", "ppm"))
@@ -59,11 +59,11 @@ def read_image(value, where, parquet, image_root):
     if isinstance(value, (bytes, bytearray)):
         return bytes(value)
     if not isinstance(value, str) or not value:
-        raise Problem("a page has no image", where, shown(value), "bytes of an image, or a path",
+        raise problem("a page has no image", where, shown(value), "bytes of an image, or a path",
                       "omit the page, or convert from the data set's original files")
     place = find_image(value, parquet, image_root)
     if place is None:
-        raise Problem("an image named in the data set is not found", where, value,
+        raise problem("an image named in the data set is not found", where, value,
                       f"a file at that path, beside {parquet.name}, or under --images DIR",
                       "download the images too and name their folder with --images")
     return place.read_bytes()
@@ -72,7 +72,7 @@ def read_image(value, where, parquet, image_root):
 def write_image(folder, name, data, where):
     kind = image_kind(data)
     if kind is None:
-        raise Problem("an image has an unsupported format", where, shown(bytes(data[:16])),
+        raise problem("an image has an unsupported format", where, shown(bytes(data[:16])),
                       "PNG, JPEG, TIFF, BMP or PNM", "convert the images to PNG first")
     name = re.sub(r"[^\w.-]", "_", name)[:120].lstrip(".") or "page"
     path, number = folder / f"{name}.{kind}", 2

@@ -8,14 +8,14 @@ A pair in `linking` leads from a header to its question, or from a question to i
 import json
 
 from .page import Page
-from .problem import Problem, shown
+from .problem import problem, shown
 
 SPLITS = {"training_data": "train", "testing_data": "test"}
 IMAGES = ("png", "jpg", "jpeg", "tif", "tiff")
 
 
 def wrong(where, found, allowed):
-    return Problem("an annotation is not FUNSD's", where, found, allowed,
+    return problem("an annotation is not FUNSD's", where, found, allowed,
                    "correct the file, or download the data set again")
 
 
@@ -67,7 +67,7 @@ class FunsdFolder:
             path = self.path / "images" / f"{name}.{kind}"
             if path.is_file():
                 return path.read_bytes()
-        raise Problem("an annotation has no image", where, "none", f"{self.path / 'images' / name}.png",
+        raise problem("an annotation has no image", where, "none", f"{self.path / 'images' / name}.png",
                       "download the images too")
 
     def page(self, path):

@@ -6,10 +6,10 @@ import struct
 import tempfile
 import zlib
 
+from ..errors import PlimsollError
 from .converter import convert
 from .images import MAGIC
 from .parquet import import_pyarrow
-from .problem import Problem
 
 
 def tiny_png(width, height, shade):
@@ -49,8 +49,8 @@ def self_test(parser):
         try:
             run(*arguments)
             expect(f"{name} is refused", False)
-        except Problem as problem:
-            expect(f"{name} is refused, and says {parts}", all(part in str(problem) for part in parts))
+        except PlimsollError as error:
+            expect(f"{name} is refused, and says {parts}", all(part in str(error) for part in parts))
             expect(f"{name} leaves nothing behind", not any(output.rglob("*")))
 
     with tempfile.TemporaryDirectory() as folder:
@@ -148,7 +148,7 @@ def self_test(parser):
         try:
             run("--output", root / "out", train)
             expect("an output that is there is kept", False)
-        except Problem as problem:
+        except PlimsollError as error:
             expect("an output that is there is kept", "already there" in str(problem) and len(pages(root / "out/train.jsonl")) == 2)
     print(f"{len(failures)} failed" if failures else "all passed")
     return 1 if failures else 0

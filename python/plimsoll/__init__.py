@@ -1,0 +1,28 @@
+"""Fine-tune document transformers inside a memory budget: the program `plimsoll` from Python.
+
+    import plimsoll
+
+    plan = plimsoll.plan(model="./layoutlmv3-base", data="train.jsonl", budget="3GiB", bf16=True)
+    run = plimsoll.train(model="./layoutlmv3-base", data=dataset["train"], eval_data=dataset["test"], output_dir="run")
+    for event in run:
+        ...
+    for page in plimsoll.predict(model="run", data="scans.jsonl"):
+        ...
+
+Keywords are the command line's options with underscores. Data is a path, a list of dicts, or a `datasets.Dataset`.
+Errors are exceptions with the five fields of the program's messages. Nothing but the standard library is needed, except
+for what a caller hands in (Pillow for images, `datasets` for data sets).
+"""
+
+from .api import Predictions, check, doctor, evaluate, plan, predict, train
+from .errors import (BudgetError, DataError, DivergedError, EnvironmentFailure, Interrupted, PlimsollError, ProgramError,
+                     UsageError)
+from .events import Checkpoint, End, Evaluated, Event, Planned, Step
+from .results import Check, Evaluation, Finding, Plan, Training
+from .training import Callback, Run
+
+__all__ = [
+    "BudgetError", "Callback", "Check", "Checkpoint", "DataError", "DivergedError", "End", "EnvironmentFailure",
+    "Evaluated", "Evaluation", "Event", "Finding", "Interrupted", "Plan", "Planned", "PlimsollError", "Predictions",
+    "ProgramError", "Run", "Step", "Training", "UsageError", "check", "doctor", "evaluate", "plan", "predict", "train",
+]

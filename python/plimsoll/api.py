@@ -1,0 +1,151 @@
+"""The commands as functions."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, Optional, Union
+
+from . import results
+from .data import Data, write_data
+from .errors import PlimsollError, from_json
+from .program import Process, arguments_of, run_json
+from .training import Callback, Run
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._options import CheckOptions, DoctorOptions, EvalOptions, Path, PlanOptions, PredictOptions, TrainOptions
+
+_DATA = ("data", "eval_data")
+_BAD_PAGES, _BAD_MACHINE, _UNRECOGNISED = 3, 5, 7  # exit codes beside which there is a result
+
+
+class _Files:
+    """Data of a call as files: what is no path is written to a temporary folder that lives as long as the call."""
+
+    def __init__(self) -> None:
+        self.directory: Optional[tempfile.TemporaryDirectory[str]] = None
+
+    def options(self, options: Dict[str, Any]) -> Dict[str, Any]:
+        result = dict(options)
+        for name in _DATA:
+            if name in result and result[name] is not None:
+                result.update(self._file(name, result[name], result))
+        return result
+
+    def _file(self, name: str, data: Data, options: Dict[str, Any]) -> Dict[str, Any]:
+        if isinstance(data, (str, os.PathLike)) or _is_paths(data):
+            return {name: data}
+        if self.directory is None:
+            self.directory = tempfile.TemporaryDirectory(prefix="plimsoll-")
+        written = write_data(data, os.path.join(self.directory.name, name), options.get("box_format"))
+        found: Dict[str, Any] = {name: written.path}
+        if options.get("box_format") is None and written.box_format:
+            found["box_format"] = written.box_format
+        if name == "data" and written.labels and "labels" not in options:
+            found["labels"] = written.labels
+        return found
+
+    def close(self) -> None:
+        if self.directory is not None:
+            self.directory.cleanup()
+
+
+def _is_paths(data: Any) -> bool:
+    return isinstance(data, (list, tuple)) and bool(data) and all(isinstance(each, (str, os.PathLike)) for each in data)
+
+
+def _call(command: str, options: Dict[str, Any], accepted: tuple[int, ...] = (0,)) -> Dict[str, Any]:
+    files = _Files()
+    try:
+        return run_json(arguments_of(command, files.options(options)), accepted)
+    finally:
+        files.close()
+
+
+def plan(**options: Unpack[PlanOptions]) -> results.Plan:
+    """Plans a run to the byte, without beginning it. Raises BudgetError if nothing fits."""
+    return results.Plan.from_json(_call("plan", dict(options)))
+
+
+def check(**options: Unpack[CheckOptions]) -> results.Check:
+    """Looks through data for what would go wrong; bad pages are findings, not exceptions."""
+    return results.Check.from_json(_call("check", dict(options), (0, _BAD_PAGES)))
+
+
+def evaluate(**options: Unpack[EvalOptions]) -> results.Evaluation:
+    """Computes the scores of a model."""
+    return results.Evaluation.from_json(_call("eval", dict(options)))
+
+
+def doctor(log: Optional[Path] = None, **options: Unpack[DoctorOptions]) -> Dict[str, Any]:
+    """Explains a failed run by its log (the file's path); without one, says what the machine is."""
+    return _call("doctor", {**options, **({} if log is None else {"log": log})}, (0, _BAD_MACHINE, _UNRECOGNISED))
+
+
+def train(*, callbacks: Iterable[Callback] = (), progress: Optional[bool] = None,
+          **options: Unpack[TrainOptions]) -> Run:
+    """Begins a run, which goes on in a process of its own, and returns it.
+
+    `callbacks` are called with each event. `progress`: a bar; default: where nobody iterates over the events there is
+    one on a terminal or in a notebook.
+    """
+    files = _Files()
+    try:
+        line = arguments_of("train", files.options(dict(options)))
+        return Run(line, os.fspath(options["output_dir"]), callbacks, _shows(progress), files.directory)
+    except BaseException:
+        files.close()
+        raise
+
+
+def _shows(progress: Optional[bool]) -> bool:
+    if progress is not None:
+        return progress
+    return sys.stderr.isatty() or "ipykernel" in sys.modules
+
+
+class Predictions:
+    """The pages of `predict` as they are done, in the data's order: dicts, as docs/predictions.md has them."""
+
+    def __init__(self, options: Dict[str, Any]):
+        self._files = _Files()
+        try:
+            self._process = Process([*arguments_of("predict", self._files.options(options)), "--json"])
+        except BaseException:
+            self._files.close()
+            raise
+        self._pages = self._read()
+
+    def __iter__(self) -> Iterator[Dict[str, Any]]:
+        return self._pages
+
+    def _read(self) -> Iterator[Dict[str, Any]]:
+        failure: Optional[PlimsollError] = None
+        try:
+            lines = self._process.lines()
+            for line in lines:
+                if line.rstrip() == "{":  # a page is one line; an error's object has several
+                    failure = from_json(json.loads(line + "".join(lines))["error"])
+                    break
+                yield json.loads(line)
+        except BaseException:  # a loop that was left
+            self._process.kill()
+            raise
+        finally:
+            code = self._process.wait()
+            self._files.close()
+        if failure is not None:
+            raise failure
+        if code not in (0, _BAD_PAGES):
+            raise self._process.failure(code)
+
+
+def predict(**options: Unpack[PredictOptions]) -> Union[Predictions, Dict[str, Any]]:
+    """Yields the prediction of each page; with `output`, writes them there and returns what was done."""
+    if options.get("output") is None:
+        return Predictions(dict(options))
+    return _call("predict", dict(options), (0, _BAD_PAGES))

@@ -1,0 +1,154 @@
+"""Data that is no file: lists of dicts and `datasets.Dataset`, written as the program reads it."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Sequence, Union
+
+from .data_sets.boxes import BoxEvidence
+from .data_sets.cord import cord_page
+from .data_sets.docvqa import is_docvqa, question_of
+from .data_sets.images import image_kind, image_size
+from .data_sets.labels import class_names, label_name
+from .data_sets.parquet import COLUMNS
+from .data_sets.problem import problem, shown
+
+if TYPE_CHECKING:
+    import datasets
+
+Data = Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]], Iterable[Mapping[str, Any]],
+             "datasets.Dataset"]
+
+# What the program reads of a page; whatever else a row has is left out.
+KEYS = ("id", "image", "width", "height", "words", "boxes", "labels", "label", "questions", "entities", "links", "document")
+
+
+@dataclass(frozen=True)
+class Written:
+    path: str  # of the JSONL file
+    box_format: Optional[str] = None  # where the data showed it
+    labels: Optional[List[str]] = None  # in the order of the data set's numbers
+
+
+def write_data(data: Any, directory: str, box_format: Optional[str] = None) -> Written:
+    """Writes pages.jsonl and its images to a new directory. `box_format` as the caller has said it.
+
+    A list has pages as the program's JSONL has them, with Pillow images, bytes or paths as `image`. A `datasets.Dataset`
+    may also have the columns of FUNSD, CORD, SROIE or DocVQA, and numbers for labels.
+    """
+    folder = Path(directory)
+    (folder / "images").mkdir(parents=True)
+    if hasattr(data, "features") and hasattr(data, "column_names"):
+        return _Dataset(data, folder).write(box_format)
+    if isinstance(data, Mapping) or not isinstance(data, Iterable):
+        raise problem("data is neither a path nor pages", "data", shown(data),
+                      "a path, a list of dicts, or a datasets.Dataset (one split)", "pass dataset['train']", 2)
+    with open(folder / "pages.jsonl", "w", encoding="utf-8") as out:
+        for number, row in enumerate(data):
+            where = f"page {number}"
+            if not isinstance(row, Mapping):
+                raise problem("a page is not a dict", where, shown(row), "a dict with image, words and boxes", code=2)
+            page = {key: row[key] for key in KEYS if row.get(key) is not None}
+            if "image" in page:
+                page["image"] = _image(page["image"], folder, number, where)
+            _write(out, page, where)
+    return Written(str(folder / "pages.jsonl"))
+
+
+def _plain(value: Any) -> Any:
+    """Returns arrays and their numbers as Python's own."""
+    return value.tolist() if hasattr(value, "tolist") else str(value)
+
+
+def _write(out: Any, page: Dict[str, Any], where: str) -> None:
+    out.write(json.dumps(page, ensure_ascii=False, default=_plain) + "\n")
+
+
+def _image(value: Any, folder: Path, number: int, where: str) -> str:
+    """Returns the path of an image: its own, or that of a copy in `folder`."""
+    if isinstance(value, Mapping):  # of `datasets` without decoding
+        value = value.get("bytes") or value.get("path")
+    if isinstance(value, (str, os.PathLike)):
+        return str(Path(value).absolute())
+    if isinstance(value, (bytes, bytearray)):
+        kind = image_kind(bytes(value))
+        if kind is None:
+            raise problem("an image has an unsupported format", where, shown(bytes(value[:16])),
+                          "PNG, JPEG, TIFF, BMP or PNM")
+        path = folder / "images" / f"{number}.{kind}"
+        path.write_bytes(bytes(value))
+        return str(path)
+    if not hasattr(value, "save"):
+        raise problem("an image is of no known kind", where, shown(value), "a Pillow image, bytes, or a path", code=2)
+    path = folder / "images" / f"{number}.png"
+    image = value if value.mode in ("1", "L", "RGB", "RGBA", "P", "I;16") else value.convert("RGB")
+    image.save(path, compress_level=1)
+    return str(path)
+
+
+class _Dataset:
+    """A `datasets.Dataset`, whose columns may have other names than ours."""
+
+    def __init__(self, data: Any, folder: Path):
+        self.folder, self.evidence = folder, BoxEvidence()
+        self.features = data.features
+        names = list(data.column_names)
+        self.docvqa = is_docvqa(names)
+        columns = {key: next((name for name in (key, *options) if name in names), None)
+                   for key, options in {**COLUMNS, **({"boxes": ("bounding_boxes",)} if self.docvqa else {})}.items()}
+        if columns["image"] and "ground_truth" in names and not columns["words"]:
+            columns["ground_truth"] = "ground_truth"
+        elif columns["words"] is None:
+            raise problem("the data set has no column of words", "data", ", ".join(names), " or ".join(COLUMNS["words"]),
+                          "is it a data set of words with boxes? images alone need OCR first")
+        self.columns = {key: name for key, name in columns.items() if name}
+        self.columns.update({key: key for key in KEYS if key in names and key not in self.columns})
+        # The image as it is stored, not decoded and encoded again.
+        image = self.columns.get("image")
+        self.data = data
+        if image and type(self.features[image]).__name__ == "Image":
+            self.data = data.cast_column(image, type(self.features[image])(decode=False))
+        self.labels = self._names("labels")
+        self.classes = self._names("label")
+
+    def _names(self, key: str) -> Optional[List[str]]:
+        feature = self.features.get(self.columns.get(key, ""))
+        while feature is not None and not hasattr(feature, "names"):
+            feature = feature[0] if isinstance(feature, list) else getattr(feature, "feature", None)
+        return list(feature.names) if feature is not None else None
+
+    def write(self, box_format: Optional[str]) -> Written:
+        path = self.folder / "pages.jsonl"
+        with open(path, "w", encoding="utf-8") as out:
+            for number, row in enumerate(self.data):
+                where = f"row {number}"
+                page = self._page(row, number, where)
+                if page is not None:
+                    _write(out, page, where)
+        if box_format is None and self.evidence.largest:
+            box_format = self.evidence.decide()[0]
+        return Written(str(path), box_format, self.labels)
+
+    def _page(self, row: Mapping[str, Any], number: int, where: str) -> Optional[Dict[str, Any]]:
+        page = {key: row[name] for key, name in self.columns.items() if row[name] is not None}
+        if "ground_truth" in page:
+            page["words"], page["boxes"], page["labels"] = cord_page(page.pop("ground_truth"), where)
+        elif self.docvqa:
+            page["questions"] = [question_of(row, page["words"], where)]
+        if "labels" in page:
+            page["labels"] = [label_name(value, self.labels, where) for value in page["labels"]]
+        if "label" in page and self.classes is not None and isinstance(page["label"], int):
+            page["label"] = label_name(page["label"], self.classes, where)
+        if "image" in page:
+            page["image"] = _image(page["image"], self.folder, number, where)
+            if "boxes" in page and page["boxes"]:
+                with open(page["image"], "rb") as file:
+                    size = image_size(file.read(1 << 16))
+                self.evidence.add(page["boxes"], size, where)
+        page.setdefault("id", str(number))
+        return page

@@ -1,0 +1,153 @@
+"""Finds and runs the program."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import threading
+from collections import deque
+from pathlib import Path
+from typing import Any, Deque, Dict, Iterator, List, Optional, Sequence
+
+from .errors import EnvironmentFailure, PlimsollError, ProgramError, from_json
+
+log = logging.getLogger("plimsoll")
+
+
+def executable() -> str:
+    """Returns the path of `plimsoll`: $PLIMSOLL, else the one that was installed with this package, else PATH's."""
+    given = os.environ.get("PLIMSOLL")
+    if given:
+        return given
+    name = "plimsoll" + (sysconfig.get_config_var("EXE") or "")
+    folders = [sysconfig.get_path("scripts"), str(Path(sys.executable).parent)]
+    if hasattr(sysconfig, "get_preferred_scheme"):  # since Python 3.10
+        folders.append(sysconfig.get_path("scripts", sysconfig.get_preferred_scheme("user")))
+    for folder in folders:
+        if (Path(folder) / name).is_file():
+            return str(Path(folder) / name)
+    found = shutil.which(name)
+    if found:
+        return found
+    raise EnvironmentFailure("the program plimsoll is not installed", where="PATH", found="no such file",
+                             remedy="pip install plimsoll, or set $PLIMSOLL to the program's path", exit_code=5)
+
+
+class Process:
+    """The program while it runs: its lines of JSON on one side, what it says to people on the other."""
+
+    def __init__(self, arguments: Sequence[str]):
+        # A session of its own: Ctrl-C reaches Python alone, which then stops the program (Run.stop).
+        self._process = subprocess.Popen([executable(), *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                         stderr=subprocess.PIPE, text=True, encoding="utf-8", errors="replace",
+                                         start_new_session=True)
+        self._said: Deque[str] = deque(maxlen=40)
+        self._reader = threading.Thread(target=self._read_errors, daemon=True)
+        self._reader.start()
+
+    def _read_errors(self) -> None:
+        error = False  # an error's further lines follow it; they come as an exception
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            line = line.rstrip("\n")
+            self._said.append(line)
+            error = error and line.startswith("  ") or line.startswith("error: ")
+            if error:
+                continue
+            if line.startswith("warning: "):
+                log.warning(line[len("warning: "):])
+            else:
+                log.info(line)
+
+    def lines(self) -> Iterator[str]:
+        assert self._process.stdout is not None
+        return iter(self._process.stdout)
+
+    def interrupt(self, signal_number: int = signal.SIGINT) -> None:
+        if self._process.poll() is None:
+            self._process.send_signal(signal_number)
+
+    def wait(self) -> int:
+        code = self._process.wait()
+        self._reader.join()
+        assert self._process.stdout is not None and self._process.stderr is not None
+        self._process.stdout.close()
+        self._process.stderr.close()
+        return code
+
+    def kill(self) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self.wait()
+
+    def failure(self, code: int) -> PlimsollError:
+        """Returns what a process that left no "error" object failed with."""
+        what = f"plimsoll died of signal {-code}" if code < 0 else f"plimsoll ended with exit code {code}"
+        return ProgramError(what, found="\n".join(self._said), exit_code=code)
+
+
+def run_json(arguments: Sequence[str], accepted: Sequence[int] = (0,)) -> Dict[str, Any]:
+    """Runs a command to its end and returns the object that it printed. Raises its error."""
+    process = Process([*arguments, "--json"])
+    try:
+        text = "".join(process.lines())
+        code = process.wait()
+    except BaseException:
+        process.kill()
+        raise
+    result: Optional[Dict[str, Any]] = None
+    try:
+        result = json.loads(text)
+    except ValueError:
+        pass
+    if result is not None and "error" in result and isinstance(result["error"], dict):
+        raise from_json(result["error"])
+    if code not in accepted or result is None:
+        raise process.failure(code)
+    return result
+
+
+def arguments_of(command: str, options: Dict[str, Any]) -> List[str]:
+    """Returns `options` as the command line has them. Raises UsageError for a keyword that the command lacks."""
+    from difflib import get_close_matches
+
+    from ._options import OPTIONS
+    from .errors import UsageError
+
+    known = OPTIONS[command]
+    line = [command]
+    for name, value in options.items():
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            raise UsageError(f"unknown keyword {name}", where=f"plimsoll.{command}", found=name,
+                             allowed=", ".join(known), remedy=f"did you mean {near[0]}?" if near else "", exit_code=2)
+        if value is None:
+            continue
+        option = known[name]
+        if option.type == "flag":
+            line.append(f"{option.option}={'true' if value else 'false'}")
+            continue
+        several = isinstance(value, (list, tuple))
+        values = [_text(each, option.type) for each in value] if several else [_text(value, option.type)]
+        if not option.option.startswith("-"):
+            line.extend(values)
+        elif option.several:
+            line.extend(f"{option.option}={each}" for each in values)
+        elif several and any("," in each for each in values):
+            raise UsageError("a name in a list has a comma", where=name, found=str(value),
+                             remedy="write the names to a file, one per line, and pass its path", exit_code=2)
+        else:
+            line.append(f"{option.option}={','.join(values)}")
+    return line
+
+
+def _text(value: Any, kind: str) -> str:
+    if kind == "size" and isinstance(value, int):
+        return f"{value}b"
+    return os.fspath(value) if isinstance(value, os.PathLike) else repr(value) if isinstance(value, float) else str(value)

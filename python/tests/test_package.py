@@ -1,0 +1,191 @@
+"""Tests the package with the built program ($PLIMSOLL): `python -m unittest discover -s python/tests`."""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import plimsoll
+from plimsoll.program import arguments_of, executable
+
+try:
+    from PIL import Image
+except ImportError:
+    Image = None
+try:
+    import datasets
+except ImportError:
+    datasets = None
+
+TINY = {"model": "layoutlmv3-tiny", "threads": 1}
+logging.getLogger("plimsoll").setLevel(logging.ERROR)
+
+
+class PackageTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.root = Path(cls.folder.name)
+        subprocess.run([executable(), "synth", "--output", str(cls.root / "drawn"), "--count", "16"], check=True,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        cls.train_file = cls.root / "drawn" / "train.jsonl"
+        cls.pages = [json.loads(line) for line in cls.train_file.read_text().splitlines()]
+        for page in cls.pages:
+            page["image"] = str(cls.root / "drawn" / page["image"])
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def train(self, name, **options):
+        return plimsoll.train(**{**TINY, "data": self.train_file, "output_dir": self.root / name, "max_steps": 4,
+                                 "logging_steps": 2, "budget": "1GiB", "progress": False, **options})
+
+
+class Commands(PackageTest):
+    def test_a_plan_fits_or_says_what_would(self):
+        plan = plimsoll.plan(**TINY, data=self.train_file, budget="1GiB")
+        self.assertLessEqual(plan.predicted_peak_bytes, plan.budget_bytes)
+        self.assertEqual(plan.budget_bytes, 1 << 30)
+        self.assertEqual(plan.micro_batch_size * plan.gradient_accumulation_steps, 8)
+        with self.assertRaises(plimsoll.BudgetError) as caught:
+            plimsoll.plan(**TINY, data=self.train_file, budget=50 << 20)
+        self.assertGreater(caught.exception.smallest_budget_bytes, 50 << 20)
+        self.assertEqual(caught.exception.exit_code, 4)
+        self.assertEqual(caught.exception.where, "--budget")
+        plimsoll.plan(**TINY, data=self.train_file, budget=caught.exception.smallest_budget_bytes)
+
+    def test_bad_pages_are_findings(self):
+        file = self.root / "bad.jsonl"
+        page = {**self.pages[0], "boxes": [[0, 0, 1, 1]]}
+        file.write_text(json.dumps(page) + "\n")
+        check = plimsoll.check(**TINY, data=file)
+        self.assertFalse(check.ok)
+        self.assertEqual([finding.severity for finding in check.findings][0], "error")
+        with self.assertRaises(plimsoll.DataError) as caught:
+            self.train("bad", data=file).wait()
+        self.assertIn("bad.jsonl:1", caught.exception.where)
+
+    def test_unknown_keywords_are_named(self):
+        with self.assertRaises(plimsoll.UsageError) as caught:
+            plimsoll.plan(**TINY, learning_rat=1)
+        self.assertEqual(caught.exception.remedy, "did you mean learning_rate?")
+        self.assertIsInstance(caught.exception, ValueError)
+
+    def test_values_become_options(self):
+        line = arguments_of("train", {"bf16": True, "truncate": False, "learning_rate": 5e-5, "budget": 1 << 30,
+                                      "data": ["a b.jsonl", "-c"], "labels": ["O", "B-X"], "stride": -1, "seed": None})
+        self.assertEqual(line, ["train", "--bf16=true", "--truncate=false", "--learning-rate=5e-05",
+                                "--budget=1073741824b", "--data=a b.jsonl", "--data=-c", "--labels=O,B-X",
+                                "--stride=-1"])
+
+    def test_the_doctor_reads_a_log(self):
+        log = self.root / "log.txt"
+        log.write_text("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total "
+                       "capacity of 15.77 GiB of which 5.12 MiB is free.\n")
+        self.assertTrue(plimsoll.doctor(log)["recognised"])
+        log.write_text("nothing\n")
+        self.assertFalse(plimsoll.doctor(log)["recognised"])
+        self.assertIn("checks", plimsoll.doctor())
+
+
+class Training(PackageTest):
+    def test_a_run_says_events_and_gives_the_command_lines_bits(self):
+        seen = []
+        run = self.train("events", eval_data=self.train_file, callbacks=[lambda event, run: seen.append(event)])
+        events = list(run)
+        self.assertEqual(events, seen)
+        self.assertEqual([type(event).__name__ for event in events if not isinstance(event, plimsoll.Evaluated)],
+                         ["Planned", "Step", "Step", "Checkpoint", "End"])
+        self.assertEqual([event.step for event in events if isinstance(event, plimsoll.Step)], [2, 4])
+        self.assertEqual(run.result.steps, 4)
+        self.assertIn("f1", run.result.evaluation.scores)
+        options = ["--model", "layoutlmv3-tiny", "--threads", "1", "--data", self.train_file, "--eval-data",
+                   self.train_file, "--max-steps", "4", "--logging-steps", "2", "--budget", "1GiB"]
+        subprocess.run([executable(), "train", *options, "--output-dir", self.root / "line"], check=True,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.assertEqual((self.root / "line" / "model.safetensors").read_bytes(),
+                         (self.root / "events" / "model.safetensors").read_bytes())
+        pages = list(plimsoll.predict(model=self.root / "events", data=self.train_file, threads=1))
+        self.assertEqual([page["id"] for page in pages], [page["id"] for page in self.pages])
+        scores = plimsoll.evaluate(model=self.root / "events", data=self.train_file, threads=1)
+        self.assertEqual(scores.scores["f1"], run.result.evaluation.scores["f1"])
+
+    def test_stop_saves_a_checkpoint_to_resume_from(self):
+        run = self.train("stopped", max_steps=100_000)
+        for event in run:
+            if isinstance(event, plimsoll.Step):
+                run.stop()
+        self.assertIsInstance(event, plimsoll.Checkpoint)
+        self.assertIsNone(run.result)
+        step = event.step
+        again = self.train("stopped", max_steps=100_000, resume_from_checkpoint="latest")
+        self.assertGreater(next(event for event in again if isinstance(event, plimsoll.Step)).step, step)
+        again.stop()
+        self.assertIsNone(again.wait())
+
+    def test_a_callbacks_error_ends_the_run_with_a_checkpoint(self):
+        def fails(event, run):
+            if isinstance(event, plimsoll.Step):
+                raise KeyError("of the callback")
+
+        with self.assertRaises(KeyError):
+            self.train("failed", max_steps=100_000, callbacks=[fails]).wait()
+        self.assertTrue(list((self.root / "failed").glob("checkpoint-*")))
+
+    def test_a_run_is_closed_before_and_after_its_first_event(self):
+        self.train("unread", max_steps=100_000).close()
+        with self.train("left", max_steps=100_000) as run:
+            for event in run:
+                if isinstance(event, plimsoll.Step):
+                    break
+        self.assertTrue(list((self.root / "left").glob("checkpoint-*")))
+        self.assertEqual(list(run), [])
+
+
+@unittest.skipIf(Image is None, "Pillow is not installed")
+class Pictures(PackageTest):
+    def test_pages_with_pictures_train_as_their_files_do(self):
+        pages = [{**page, "image": Image.open(page["image"])} for page in self.pages]
+        self.assertTrue(plimsoll.check(**TINY, data=pages).ok)
+        self.train("files").wait()
+        self.train("pictures", data=pages).wait()
+        self.assertEqual((self.root / "files" / "model.safetensors").read_bytes(),
+                         (self.root / "pictures" / "model.safetensors").read_bytes())
+
+
+@unittest.skipIf(datasets is None or Image is None, "datasets or Pillow is not installed")
+class Datasets(PackageTest):
+    def test_a_data_set_with_numbers_for_labels_trains(self):
+        names = sorted({label for page in self.pages for label in page["labels"]})
+        rows = {"id": [page["id"] for page in self.pages], "tokens": [page["words"] for page in self.pages],
+                "bboxes": [page["boxes"] for page in self.pages],
+                "ner_tags": [[names.index(label) for label in page["labels"]] for page in self.pages],
+                "image": [page["image"] for page in self.pages]}
+        features = datasets.Features({
+            "id": datasets.Value("string"), "tokens": datasets.Sequence(datasets.Value("string")),
+            "bboxes": datasets.Sequence(datasets.Sequence(datasets.Value("float64"))),
+            "ner_tags": datasets.Sequence(datasets.ClassLabel(names=names)), "image": datasets.Image()})
+        data = datasets.Dataset.from_dict(rows, features=features)
+        self.train("dataset", data=data, box_format="pixel").wait()
+        self.train("same", labels=names).wait()
+        self.assertEqual((self.root / "dataset" / "model.safetensors").read_bytes(),
+                         (self.root / "same" / "model.safetensors").read_bytes())
+
+
+class Options(unittest.TestCase):
+    def test_keywords_are_those_of_the_program(self):
+        tool = Path(__file__).resolve().parents[2] / "tools" / "python_options.py"
+        if not tool.exists():
+            self.skipTest("not in a checkout")
+        subprocess.run([sys.executable, tool, "--plimsoll", executable(), "--check"], check=True)
+
+
+if __name__ == "__main__":
+    unittest.main()
