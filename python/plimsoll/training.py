@@ -68,7 +68,8 @@ class Run:
             raise
         finally:
             code = self._end()
-        if isinstance(failure, Interrupted) and self._stopped:
+        # A signal before the first update ends the program without a word.
+        if self._stopped and (isinstance(failure, Interrupted) or code == -signal.SIGINT):
             return
         if failure is not None:
             raise failure

@@ -141,6 +141,9 @@ class Training(PackageTest):
 
     def test_a_run_is_closed_before_and_after_its_first_event(self):
         self.train("unread", max_steps=100_000).close()
+        run = self.train("stopped at once", max_steps=100_000)
+        run.stop()
+        self.assertIsNone(run.wait())
         with self.train("left", max_steps=100_000) as run:
             for event in run:
                 if isinstance(event, plimsoll.Step):

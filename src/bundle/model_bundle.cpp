@@ -45,8 +45,9 @@ bool is_directory(const std::string& path) {
 ModelBundle open_preset(const std::string& name, const std::string& tokenizer) {
   ModelBundle bundle;
   bundle.origin = name;
-  bundle.tokenizer =
-      std::make_shared<Tokenizer>(tokenizer.empty() ? Tokenizer::embedded() : Tokenizer::from_directory(tokenizer));
+  const bool reads_boxes = preset_config(name).encoder->facts().coordinates > 0;
+  bundle.tokenizer = std::make_shared<Tokenizer>(tokenizer.empty() ? Tokenizer::embedded(reads_boxes)
+                                                                   : Tokenizer::from_directory(tokenizer));
   const SpecialTokens& special = bundle.tokenizer->special();
   bundle.config = preset_config(
       name,
@@ -270,7 +271,14 @@ void set_labels(ModelBundle& bundle, const LabelSet& labels) {
   bundle.fresh_head = true;
 }
 
+void check_head(const ModelBundle& bundle) {
+  if (std::optional<Problem> problem = bundle.task().refused_labels(bundle.config.task)) {
+    throw UsageError(std::move(*problem));
+  }
+}
+
 void check_weights(const ModelBundle& bundle, MissingHead missing_head) {
+  check_head(bundle);
   const ParameterReport report = check_parameters(bundle.specs(), bundle.source(0));
   if (!report.fresh.empty() && missing_head == MissingHead::kRefused) {
     throw DataError(

@@ -67,6 +67,9 @@ void set_task(ModelBundle& bundle, const std::string& name, const std::string& p
 // Gives the model these labels. A classifier that was made for others is made new, and the log says so.
 void set_labels(ModelBundle& bundle, const LabelSet& labels);
 
+// Throws UsageError for a head that its task cannot have: labels where it has none, several for a number.
+void check_head(const ModelBundle& bundle);
+
 // What becomes of a classification head that the weights have not.
 enum class MissingHead : std::uint8_t {
   kMadeNew,  // training: it begins with random numbers, and the log says so

@@ -63,7 +63,7 @@ void run_eval(const Invocation& invocation, RunOptions& options, const EvalOptio
   Backend& backend = *device.backend;
   const ModelBundle bundle = open_trained_model(options.model.model, options.model.tokenizer, options.model.base_model);
   check_weights(bundle, MissingHead::kRefused);
-  const auto dataset = open_dataset(bundle, options.data, true, true);
+  const auto dataset = open_dataset(bundle, options.data, true);
   std::optional<PagePictures> pictures;
   if (!eval.draw_dir.empty()) {
     ReadOptions reading = read_options(bundle, options.data, false);
@@ -125,7 +125,7 @@ void add_eval(CLI::App& app, Invocation& invocation) {
              "without a\n"
              "prediction (--truncate) count as missed. IOB1, IOB2 and BIOES labels are read as in its default\n"
              "mode, BILOU as in its strict mode; each label without a tag is a type of its own. A page whose image\n"
-             "cannot be decoded is skipped and named; the exit code is then 3.");
+             "proves to be damaged while it is decoded is skipped and named; the exit code is then 3.");
   command->callback([&invocation, options, eval] {
     invocation.action = [&invocation, options, eval] { run_eval(invocation, *options, *eval); };
   });

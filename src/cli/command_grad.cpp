@@ -59,8 +59,9 @@ void add_grad(CLI::App& app, Invocation& invocation) {
       ->type_name("DIR");
   command
       ->add_option("--batch", options->batch,
-                   "input_ids, bbox, pixel_values and optionally attention_mask, labels, position_ids, token_type_ids, "
-                   "with the shapes of transformers: safetensors, .npz, or a folder of .npy files")
+                   "input_ids, bbox, pixel_values and optionally attention_mask, position_ids, token_type_ids, and the "
+                   "targets (labels; start_positions, end_positions; entity_tokens, entity_labels, link_labels), with "
+                   "the shapes of transformers: safetensors, .npz, or a folder of .npy files")
       ->type_name("FILE")
       ->required();
   add_output_file(

@@ -30,6 +30,7 @@ void run_init(const Invocation& invocation, const InitOptions& options) {
       {{"--model", options.model}, {"the adapter's base model", bundle.base}, {"--tokenizer", options.tokenizer}});
   set_task(bundle, options.task, options.problem_type);
   if (!options.labels.empty()) set_labels(bundle, LabelSet::parse(options.labels));
+  check_head(bundle);
   make_model_directory(options.output_dir, "--output-dir");
   const DirectoryLock lock(options.output_dir, "--output-dir");
   std::map<std::string, std::vector<float>> values;

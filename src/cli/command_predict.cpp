@@ -29,6 +29,13 @@ struct PredictOptions {
   bool all_scores = false;
 };
 
+// The image as a reader of `output` finds it: a relative path is one from the output's folder.
+std::filesystem::path path_from(const std::filesystem::path& output, const std::filesystem::path& image) {
+  if (output.empty() || image.empty() || image.is_absolute() || is_special_file(output)) return image;
+  return std::filesystem::absolute(image).lexically_normal().lexically_proximate(
+      std::filesystem::absolute(output).lexically_normal().parent_path());
+}
+
 void run_predict(const Invocation& invocation, RunOptions& options, const PredictOptions& predict) {
   options.resolve();
   refuse_replacing({{"--output", predict.output}, {"--draw", predict.draw_dir}}, options.inputs());
@@ -36,7 +43,9 @@ void run_predict(const Invocation& invocation, RunOptions& options, const Predic
   Backend& backend = *device.backend;
   const ModelBundle bundle = open_trained_model(options.model.model, options.model.tokenizer, options.model.base_model);
   check_weights(bundle, MissingHead::kRefused);
-  const auto dataset = open_dataset(bundle, options.data, false, false);
+  // A page that cannot be read costs that page; the exit code says so.
+  std::vector<SkippedPage> skipped;
+  const auto dataset = open_to_predict(bundle, options.data, skipped);
   refuse_replacing_images({{"--output", predict.output}}, dataset->source());
   // Labels in the data, where it has any, are only drawn as right or wrong. Drawing needs boxes and images, whatever
   // the model reads.
@@ -44,6 +53,8 @@ void run_predict(const Invocation& invocation, RunOptions& options, const Predic
   ReadOptions reading = read_options(bundle, options.data, true);
   if (draws) reading.parts = PageParts();
   const std::unique_ptr<PageSource> pages = open_pages(options.data.data, reading);
+  std::unique_ptr<OutputFile> file;
+  if (!predict.output.empty()) file = std::make_unique<OutputFile>(predict.output);
   std::optional<PagePictures> pictures;
   if (draws) {
     options.memory.drawing_bytes = PagePictures::bytes(*pages);
@@ -51,11 +62,7 @@ void run_predict(const Invocation& invocation, RunOptions& options, const Predic
   }
   Session session(fit(fit_request(bundle, options.train, nullptr, dataset.get(), options.memory), backend), backend);
   load_model(bundle, options.train.seed, [&](const std::string& name) { return session.parameter(name); });
-  std::unique_ptr<OutputFile> file;
-  if (!predict.output.empty()) file = std::make_unique<OutputFile>(predict.output);
   std::int64_t done = 0, unpredicted = 0;
-  // A page that cannot be read costs that page; the exit code says so.
-  std::vector<SkippedPage> skipped;
   const auto leave_out = [&skipped](const BadPageError& error) {
     skipped.push_back({.page = error.page(), .problem = error.problem()});
     log_warning(fmt::format("skipping a page that cannot be read: {}", describe(skipped.back())));
@@ -70,9 +77,14 @@ void run_predict(const Invocation& invocation, RunOptions& options, const Predic
     }
   });
   predict_pages(session, bundle.definition(), *dataset, loader_options(options.memory), *predictions,
-                {.on_bad_page = leave_out}, [&](std::uint32_t index) {
-                  Page page = pages->read(index);
+                {.skipped = indices_of(skipped, false), .on_bad_page = leave_out, .all_pages = true},
+                [&](std::uint32_t index) {
+                  PageFaults of_labels;  // which only a drawing would show
+                  Page page = pages->read(index, &of_labels);
+                  const std::filesystem::path image = page.image;
+                  page.image = path_from(predict.output, image);
                   lines.add(page, predictions->to_json(page));
+                  page.image = image;
                   if (draws && (predict.draw_limit == 0 || done < predict.draw_limit)) {
                     pictures->draw(*predictions, page, options.data.box_format);
                   }
@@ -104,8 +116,8 @@ void run_predict(const Invocation& invocation, RunOptions& options, const Predic
 }  // namespace
 
 void add_predict(CLI::App& app, Invocation& invocation) {
-  CLI::App* command =
-      add_command(app, invocation, "predict", "Predict labels for the words of pages; write or draw them");
+  CLI::App* command = add_command(app, invocation, "predict",
+                                  "Predict labels of words, classes, answers or links of pages; write or draw them");
   auto options = std::make_shared<RunOptions>();
   auto predict = std::make_shared<PredictOptions>();
   options->train.train_batch_size = 8;
@@ -118,7 +130,7 @@ void add_predict(CLI::App& app, Invocation& invocation) {
       ->capture_default_str();
   command->option_defaults()->group("Output");
   add_output_file(command, "--output", predict->output,
-                  "JSONL file: id, image, words, labels, probabilities, fields (default: standard output)");
+                  "JSONL file with a line a page: its words, what was found, and fields (default: standard output)");
   command->add_flag("--return-all-scores", predict->all_scores,
                     "Also write the probability of every label for each word: `scores`, in the order of `label_names`");
   command
@@ -128,11 +140,13 @@ void add_predict(CLI::App& app, Invocation& invocation) {
   whole_number(command->add_option("--draw-limit", predict->draw_limit, "Draw at most this many pages (0: all)"), 0)
       ->capture_default_str();
   add_footer(command,
-             "One line per page, in the order of the data. `labels` has one name per word, `probabilities` its\n"
-             "probability, and `fields` the entities of adjoining words: label, text, box (boxes: of its words),\n"
-             "confidence, start_word, end_word (not included). Words of `unpredicted_words` have no prediction.\n"
-             "See docs/predictions.md. Labels in the data are not needed; if there are any, --draw marks the\n"
-             "differences. A page whose image cannot be decoded is skipped and named; the exit code is then 3.\n"
+             "One line per page, in the order of the data. `fields` has what was found, whatever the task: label,\n"
+             "text, box (boxes: of its words), confidence, start_word, end_word (not included). Beside it stand, by\n"
+             "task, `labels` and `probabilities` of words (those of `unpredicted_words` have none), `label` and\n"
+             "`confidence` of the page, `questions` with their answers, or `entities` and `links`. See\n"
+             "docs/predictions.md. Labels in the data are not needed; if there are any, --draw marks the\n"
+             "differences. A page that cannot be read, or whose image cannot, is skipped and named; the exit code\n"
+             "is then 3.\n"
              "\n"
              "  plimsoll predict --model run --data new.jsonl --output found.jsonl --draw pictures");
   command->callback([&invocation, options, predict] {

@@ -126,7 +126,6 @@ constexpr ElsewhereOption kOptions[] = {
     {"--logging-first-step", {}, "omit it, or pass --logging-steps 1"},
     {"--logging-nan-inf-filter", {}, "omit it: see --on-nonfinite"},
     {"--logging-strategy", "--logging-steps", {}},
-    {"--lr-scheduler-kwargs", {}, {}},
     {"--mp-parameters", {}, kOneDevice},
     {"--neftune-noise-alpha", {}, {}},
     {"--no-cuda", {}, "omit it: --device is cpu unless you pass --device cuda"},

@@ -14,7 +14,7 @@ std::string run_line(const ModelBundle& bundle, const Dataset& train, const Trai
                      counted(parameter_count(bundle.specs()), "parameter"),
                      counted(bundle.config.task.num_labels(), "label"), counted(train.source().size(), "page"),
                      counted(train.size(), "window"), counted(updates_of(options, train), "update"),
-                     counted(options.train_batch_size, "page"));
+                     counted(options.train_batch_size, train.size() == train.source().size() ? "page" : "window"));
 }
 
 std::string weights_line(const ModelBundle& bundle) {

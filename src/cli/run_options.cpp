@@ -27,6 +27,27 @@ std::vector<std::string> metric_names() {
   return all;
 }
 
+// "token-classification: f1, precision, recall; …".
+std::string metrics_by_task() {
+  std::string text;
+  for (const Task* task : all_tasks()) {
+    const std::vector<std::string> metrics = task->metrics({}),
+                                   of_numbers = task->metrics({.problem_type = "regression"});
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", task->name(), fmt::join(metrics, ", "));
+    if (metrics != of_numbers) text += fmt::format(", or {}", fmt::join(of_numbers, ", "));
+  }
+  return text;
+}
+
+// Below 1, --warmup-steps is a fraction of all updates, as in transformers 5.
+void set_warmup(double steps, TrainOptions& options) {
+  if (steps >= 1) {
+    options.warmup_steps = static_cast<std::int64_t>(steps);
+  } else if (steps > 0) {
+    options.warmup_ratio = steps;
+  }
+}
+
 }  // namespace
 
 void add_model_options(CLI::App* command, RunOptions& o, bool presets) {
@@ -74,7 +95,8 @@ void add_data_options(CLI::App* command, RunOptions& o) {
   command->option_defaults()->group("Data");
   command
       ->add_option("--data", o.data_files,
-                   "Pages: a JSONL file (image, words, boxes, labels), or a folder with annotations/ and images/ "
+                   "Pages: a JSONL file (image, words, boxes, and labels, label, questions, or entities and links, as "
+                   "the task has it), or a folder with annotations/ and images/ "
                    "(FUNSD). Several files, or a pattern such as 'train-*.jsonl', are read as one")
       ->type_name("FILE")
       ->required();
@@ -172,9 +194,9 @@ void add_training_options(CLI::App* command, RunOptions& o) {
       ->capture_default_str();
   number(command->add_option("--warmup-ratio", t.warmup_ratio, "Fraction of updates used for warm-up"), 0, 1)
       ->capture_default_str();
-  whole_number(command->add_option("--warmup-steps", t.warmup_steps,
-                                   "Updates used for warm-up; above 0 it overrides --warmup-ratio"),
-               0, 1'000'000'000)
+  number(command->add_option("--warmup-steps", o.warmup_steps,
+                             "Updates used for warm-up; below 1 their fraction; above 0 it overrides --warmup-ratio"),
+         0, 1e9)
       ->capture_default_str();
   add_precision_options(command, o.precision);
   one_of(command->add_option("--fp16-fallback", o.fp16_fallback,
@@ -198,10 +220,15 @@ void add_training_options(CLI::App* command, RunOptions& o) {
   number(command->add_option("--max-grad-norm", t.max_grad_norm, "Clip gradients to this global norm (0: no clipping)"),
          0)
       ->capture_default_str();
-  one_of(command->add_option("--lr-scheduler-type", o.scheduler, "linear, cosine, constant or constant_with_warmup"),
-         {"linear", "cosine", "constant", "constant_with_warmup"})
+  one_of(command->add_option("--lr-scheduler-type", o.scheduler,
+                             fmt::format("{}, as in transformers", fmt::join(schedule_names(), ", "))),
+         schedule_names())
       ->type_name("TYPE")
       ->capture_default_str();
+  command
+      ->add_option("--lr-scheduler-kwargs", o.scheduler_arguments,
+                   R"(The schedule's arguments by their names in transformers: '{"num_cycles": 2}')")
+      ->type_name("JSON");
   command->add_flag("--augment", o.augment,
                     "Change each training page at random in each epoch: rotation, scale, crop, brightness, blur; boxes "
                     "move along. Training images are then not cached");
@@ -269,11 +296,11 @@ void add_log_options(CLI::App* command, RunOptions& o) {
       ->capture_default_str();
   command->add_flag("--load-best-model-at-end", t.load_best_model_at_end,
                     "Save the model of the best evaluation, not of the last update");
-  one_of(
-      command->add_option("--metric-for-best-model", t.metric_for_best_model,
-                          "The metric that decides which model is best: loss, or one of the task's (words: f1, "
-                          "precision, recall; pages: accuracy, f1_macro, f1_micro, or mse, mae; default: the first)"),
-      metric_names())
+  one_of(command->add_option("--metric-for-best-model", t.metric_for_best_model,
+                             fmt::format("The metric that decides which model is best: loss, or one of the task's ({}; "
+                                         "default: the first)",
+                                         metrics_by_task())),
+         metric_names())
       ->type_name("NAME");
   command
       ->add_option("--resume-from-checkpoint", o.resume_from_checkpoint,
@@ -291,7 +318,8 @@ void add_log_options(CLI::App* command, RunOptions& o) {
       "Check every op's output for NaN and infinities, and every index before it is used; slow, for debugging");
   add_bad_page_options(command, o);
   command->option_defaults()->group("Checkpoints, evaluation, logs");
-  command->add_flag("--log-order", t.log_order, "Write order.jsonl: the pages and windows (and questions) of every update");
+  command->add_flag("--log-order", t.log_order,
+                    "Write order.jsonl: the pages and windows (and questions) of every update");
 }
 
 }  // namespace
@@ -382,7 +410,14 @@ void RunOptions::resolve() {
   }
   if (!budget.empty()) memory.budget_bytes = parse_bytes(budget, "--budget");
   if (!host_budget.empty()) memory.host_budget_bytes = parse_bytes(host_budget, "--host-budget");
-  train.lr_scheduler_type = parse_scheduler_type(scheduler);
+  train.schedule = parse_schedule(scheduler, scheduler_arguments);
+  if (train.schedule.adapts() && trains && eval_data.empty()) {
+    throw UsageError({.what = "the learning rate goes by evaluations, and there are none",
+                      .where = "--lr-scheduler-type",
+                      .found = fmt::format("{} without --eval-data", scheduler),
+                      .remedy = "pass --eval-data FILE, or another schedule"});
+  }
+  set_warmup(warmup_steps, train);
   train.optim = parse_optimizer(optimizer);
   train.skip_nonfinite = on_nonfinite == "skip";
   train.stop_on_bad_page = on_bad_page == "stop";

@@ -37,7 +37,8 @@ struct RunOptions {
   std::vector<std::string> data_files, eval_data_files;
   std::string box_format = "pixel";
   std::string budget, host_budget;
-  std::string scheduler = "linear";
+  std::string scheduler = "linear", scheduler_arguments{};
+  double warmup_steps = 0;
   std::string optimizer = "adamw_torch";
   std::vector<std::string> freeze;
   std::string lora_targets;

@@ -82,8 +82,7 @@ CLI::Option* whole_number(CLI::Option* option, std::int64_t low, std::int64_t hi
       [option, low, high, range](const std::string& text) {
         std::int64_t value = 0;
         if (parse_number(text, value) && value >= low && value <= high) return std::string();
-        throw bad_value(option, text,
-                        high == INT64_MAX ? "a whole number, " + range : "a whole number from " + range);
+        throw bad_value(option, text, high == INT64_MAX ? "a whole number, " + range : "a whole number from " + range);
       },
       range, kInt);
 }

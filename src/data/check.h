@@ -53,6 +53,7 @@ struct CheckOptions {
   std::uint64_t decoding_bytes = 4 * kMiB;  // the most that decoders hold together; a larger image is decoded alone
   std::vector<std::uint32_t> skipped{};     // pages, ascending, whose images and boxes are not checked
   std::size_t places_kept = Findings::kPlacesKept;
+  bool keeps_bad_pages = false;  // list every page with an error (CheckReport::bad_pages)
   int threads = 1;
   // Called now and then with the number of pages done, by one thread at a time.
   std::function<void(std::size_t done, std::size_t pages)> on_progress{};
@@ -86,11 +87,18 @@ struct BoxExtent {
   void include(const BoxExtent& other);
 };
 
+// A page with an error, by its index, and the first of its errors.
+struct BadPage {
+  std::uint32_t page = 0;
+  Problem problem{};
+};
+
 struct CheckReport : CheckCounts {
   Findings findings;
   std::map<std::string, std::uint64_t> labels;  // occurrences, on words or pages
   // Hash of words and boxes -> page, for pages with enough of them; sorted.
   std::vector<std::pair<std::uint64_t, std::uint32_t>> contents;
+  std::vector<BadPage> bad_pages;  // ascending; with CheckOptions::keeps_bad_pages
 };
 
 CheckReport check_pages(const PageSource& source, const CheckOptions& options);

@@ -87,6 +87,7 @@ void DataSetChecker::add(const BlockReport& block) {
   inside_first_.merge(block.inside_first);
   boxes_.include(block.boxes);
   for (const auto& [label, count] : block.labels) report_.labels[label] += count;
+  report_.bad_pages.insert(report_.bad_pages.end(), block.bad_pages.begin(), block.bad_pages.end());
   for (const PageFacts& page : block.pages) check_twice(page);
 }
 

@@ -195,6 +195,18 @@ std::optional<std::int32_t> LabelSet::find(std::string_view name) const {
   return found->second;
 }
 
+std::optional<std::int32_t> LabelSet::find_in_any_case(std::string_view name) const {
+  if (const std::optional<std::int32_t> same = find(name)) return same;
+  const auto alike = [name](const std::string& other) {
+    return std::ranges::equal(name, other, [](unsigned char a, unsigned char b) {
+      return a == b || (a < 0x80 && b < 0x80 && std::tolower(a) == std::tolower(b));
+    });
+  };
+  const auto found = std::ranges::find_if(names_, alike);
+  if (found == names_.end() || std::ranges::count_if(names_, alike) > 1) return std::nullopt;
+  return static_cast<std::int32_t>(found - names_.begin());
+}
+
 std::string LabelSet::listed() const {
   constexpr std::size_t kShown = 24;
   const std::size_t count = std::min(names_.size(), kShown);

@@ -42,6 +42,9 @@ class LabelSet {
   const std::vector<std::string>& names() const { return names_; }
   const std::string& name(std::size_t id) const { return names_.at(id); }
   std::optional<std::int32_t> find(std::string_view name) const;
+  // The same name, or else the only one that differs from it in the case of ASCII letters alone: words labelled
+  // B-HEADER name the entities that FUNSD calls "header".
+  std::optional<std::int32_t> find_in_any_case(std::string_view name) const;
   // Returns "O, B-TOTAL, I-TOTAL", cut after some names, for messages.
   std::string listed() const;
 

@@ -70,6 +70,17 @@ PageChecker::PageChecker(const PageSource& source, const CheckOptions& options, 
 
 void PageChecker::check(std::size_t index, BlockReport& block) {
   block_ = &block;
+  if (!options_.keeps_bad_pages) return read_and_check(index);
+  Findings before = std::exchange(block.findings, Findings(options_.places_kept));
+  read_and_check(index);
+  if (block.findings.count(Severity::kError) > 0) {
+    block.bad_pages.push_back({static_cast<std::uint32_t>(index), block.findings.sorted().front().first});
+  }
+  before.merge(block.findings);
+  block.findings = std::move(before);
+}
+
+void PageChecker::read_and_check(std::size_t index) {
   PageFaults faults;
   try {
     Page page =
@@ -94,7 +105,8 @@ void PageChecker::check_page(Page& page, std::size_t index) {
   block_->pages.push_back({.index = static_cast<std::uint32_t>(index),
                            .id = std::hash<std::string>()(page.id),
                            .content = content_hash(page)});
-  if (page.words.empty()) {
+  // An empty scan has nothing to learn from, but it has a prediction.
+  if (page.words.empty() && options_.labels_required) {
     add(Severity::kError, "empty-page",
         {.what = "a page has no words",
          .where = place(page),

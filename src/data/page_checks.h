@@ -36,6 +36,7 @@ struct BlockReport {
   Findings inside_first;  // "tag-order" of entities that begin with I-, which are right in IOB1
   CheckCounts counts;
   std::vector<PageFacts> pages;
+  std::vector<BadPage> bad_pages;
   std::map<std::string, std::uint64_t> labels;  // occurrences
   BoxExtent boxes;
 };
@@ -51,6 +52,7 @@ class PageChecker {
   void check(std::size_t index, BlockReport& block);
 
  private:
+  void read_and_check(std::size_t index);
   void check_page(Page& page, std::size_t index);
   void check_image(Page& page);
   void check_size(Page& page);

@@ -100,7 +100,11 @@ void Tokenizer::encode_around(const AddedMatcher& matcher, std::string_view text
 
 Tokenizer Tokenizer::from_directory(const std::filesystem::path& path) { return Tokenizer(read_tokenizer_files(path)); }
 
-Tokenizer Tokenizer::embedded() { return Tokenizer(embedded_vocabulary()); }
+Tokenizer Tokenizer::embedded(bool takes_boxes) {
+  TokenizerDefinition definition = embedded_vocabulary();
+  std::get<BpeOptions>(definition.model).takes_boxes = takes_boxes;
+  return Tokenizer(std::move(definition));
+}
 
 Tokenizer::Tokenizer(TokenizerDefinition definition)
     : definition_(std::move(definition)), model_(make_model(definition_)) {

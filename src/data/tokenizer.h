@@ -44,8 +44,9 @@ class Tokenizer {
   static Tokenizer from_directory(const std::filesystem::path& path);
 
   // Returns the project's own vocabulary of 8,000 entries, compiled in, with RoBERTa's numbering: <s> 0, <pad> 1, </s>
-  // 2, <unk> 3, <mask> last.
-  static Tokenizer embedded();
+  // 2, <unk> 3, <mask> last. `takes_boxes`: it is saved as LayoutLMv3's, which takes words with boxes; else as
+  // RoBERTa's, which takes text.
+  static Tokenizer embedded(bool takes_boxes = true);
 
   explicit Tokenizer(TokenizerDefinition definition);
 

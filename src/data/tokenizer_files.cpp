@@ -94,22 +94,21 @@ std::string make_tokenizer_json(const TokenizerDefinition& definition) {
 
 ordered_json bpe_config(const TokenizerDefinition& definition, const BpeOptions& options) {
   const SpecialTokens& special = definition.special;
-  const ordered_json no_box = {0, 0, 0, 0};
-  return {{"add_prefix_space", options.add_prefix_space},
-          {"bos_token", token_text(definition, special.bos)},
-          {"cls_token", token_text(definition, special.bos)},
-          {"cls_token_box", no_box},
-          {"eos_token", token_text(definition, special.eos)},
-          {"errors", "replace"},
-          {"model_max_length", 512},
-          {"only_label_first_subword", true},
-          {"pad_token", token_text(definition, special.pad)},
-          {"pad_token_box", no_box},
-          {"pad_token_label", -100},
-          {"processor_class", "LayoutLMv3Processor"},
-          {"sep_token", token_text(definition, special.eos)},
-          {"sep_token_box", no_box},
-          {"tokenizer_class", "LayoutLMv3Tokenizer"}};
+  ordered_json config = {{"add_prefix_space", options.add_prefix_space},
+                         {"bos_token", token_text(definition, special.bos)},
+                         {"cls_token", token_text(definition, special.bos)},
+                         {"eos_token", token_text(definition, special.eos)},
+                         {"errors", "replace"},
+                         {"model_max_length", 512},
+                         {"pad_token", token_text(definition, special.pad)},
+                         {"sep_token", token_text(definition, special.eos)},
+                         {"tokenizer_class", options.takes_boxes ? "LayoutLMv3Tokenizer" : "RobertaTokenizer"}};
+  if (!options.takes_boxes) return config;
+  for (const char* key : {"cls_token_box", "pad_token_box", "sep_token_box"}) config[key] = {0, 0, 0, 0};
+  config["only_label_first_subword"] = true;
+  config["pad_token_label"] = -100;
+  config["processor_class"] = "LayoutLMv3Processor";
+  return config;
 }
 
 ordered_json word_piece_config(const TokenizerDefinition& definition, const WordPieceOptions& options) {

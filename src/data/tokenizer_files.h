@@ -57,6 +57,7 @@ struct TokenizerFile {
 struct BpeOptions {
   std::vector<BpeMerge> merges{};  // best first
   bool add_prefix_space = true;
+  bool takes_boxes = true;  // the class of `transformers` that is named in a new tokenizer_config.json asks for boxes
 };
 
 struct WordPieceOptions {

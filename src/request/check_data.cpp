@@ -35,6 +35,7 @@ DataCheck check_with(const ModelBundle& bundle, const RunPages& pages, const Che
                                 .decoding_bytes = request.decoding_bytes,
                                 .skipped = indices_of(request.skipped, evaluation),
                                 .places_kept = request.places_kept,
+                                .keeps_bad_pages = !required,
                                 .threads = request.threads,
                                 .on_progress = request.on_progress});
   };
@@ -88,16 +89,27 @@ DataCheck check_data(ModelBundle& bundle, const ModelRequest& model, const Check
   return check_with(bundle, pages, request, &labels, true);
 }
 
-void refuse_bad_data(const ModelBundle& bundle, const RunPages& pages, const CheckRequest& request, bool with_labels) {
+void refuse_bad_data(const ModelBundle& bundle, const RunPages& pages, const CheckRequest& request) {
   const LabelSet labels(bundle.config.task.labels, "the model's labels");
-  const DataCheck result = with_labels ? check_with(bundle, pages, request, &labels, true)
-                                       : check_with(bundle, pages, request, nullptr, false);
+  const DataCheck result = check_with(bundle, pages, request, &labels, true);
   for (const std::string& line : result.findings.to_lines(Severity::kWarning)) log_warning(line);
   if (result.findings.count(Severity::kError) > 0) {
     const std::string train = listed(pages.train->paths());
     throw result.findings.to_error(pages.evaluation == nullptr ? train
                                                                : train + " and " + listed(pages.evaluation->paths()));
   }
+}
+
+std::vector<SkippedPage> find_bad_pages(const ModelBundle& bundle, const RunPages& pages, const CheckRequest& request) {
+  const DataCheck result = check_with(bundle, pages, request, nullptr, false);
+  for (const std::string& line : result.findings.to_lines(Severity::kWarning)) log_warning(line);
+  const std::size_t bad = result.train.bad_pages.size();
+  if (result.findings.count(Severity::kError) > 0 && (bad == 0 || bad == pages.train->size())) {
+    throw result.findings.to_error(listed(pages.train->paths()));
+  }
+  std::vector<SkippedPage> skipped;
+  for (const BadPage& page : result.train.bad_pages) skipped.push_back({.page = page.page, .problem = page.problem});
+  return skipped;
 }
 
 }  // namespace plimsoll

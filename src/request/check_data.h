@@ -47,7 +47,10 @@ RunPages open_run_pages(const ModelBundle& bundle, const ModelRequest& model, co
 DataCheck check_data(ModelBundle& bundle, const ModelRequest& model, const CheckRequest& request);
 
 // The same checks before a run, for this model, whose labels are settled: warnings are logged, errors thrown as one
-// DataError. `with_labels`: false for prediction.
-void refuse_bad_data(const ModelBundle& bundle, const RunPages& pages, const CheckRequest& request, bool with_labels);
+// DataError.
+void refuse_bad_data(const ModelBundle& bundle, const RunPages& pages, const CheckRequest& request);
+// The same before a prediction, where a bad page costs that page alone: returns those with an error, in their order.
+// Throws DataError if there are no others.
+std::vector<SkippedPage> find_bad_pages(const ModelBundle& bundle, const RunPages& pages, const CheckRequest& request);
 
 }  // namespace plimsoll

@@ -48,7 +48,9 @@ ReadOptions labelled_reading(const ModelBundle& bundle, const ModelRequest& mode
   return reading;
 }
 
-void resolve_labels(ModelBundle& bundle, const ModelRequest& model, const PageSource& pages) {
+namespace {
+
+void find_labels(ModelBundle& bundle, const ModelRequest& model, const PageSource& pages) {
   const Task& task = bundle.task();
   // Labels of words need no look at the data where they are given; classes of pages have a problem type too.
   if (!model.labels.empty() && (task.labels_words() || !bundle.config.task.problem_type.empty())) return;
@@ -60,6 +62,13 @@ void resolve_labels(ModelBundle& bundle, const ModelRequest& model, const PageSo
   if (has_labels(bundle) && covers(bundle.config.task.labels, seen)) return;
   if (has_labels(bundle)) refuse_stray_labels(task, bundle.config.task.labels, seen, pages);
   set_labels(bundle, seen);
+}
+
+}  // namespace
+
+void resolve_labels(ModelBundle& bundle, const ModelRequest& model, const PageSource& pages) {
+  find_labels(bundle, model, pages);
+  check_head(bundle);
 }
 
 }  // namespace plimsoll

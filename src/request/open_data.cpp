@@ -64,14 +64,20 @@ std::unique_ptr<Dataset> open_checked(const ModelBundle& bundle, const DataReque
 
 }  // namespace
 
-std::unique_ptr<Dataset> open_dataset(const ModelBundle& bundle, const DataRequest& request, bool with_labels,
-                                      bool owned_only) {
+std::unique_ptr<Dataset> open_dataset(const ModelBundle& bundle, const DataRequest& request, bool owned_only) {
   say_scheme(bundle);
-  const RunPages pages{
-      .train = open_tokenized(bundle, request, request.data, read_options(bundle, request, with_labels)),
-      .evaluation = nullptr};
-  refuse_bad_data(bundle, pages, {.data = request, .threads = reading_threads()}, with_labels);
-  return open_checked(bundle, request, pages.train, with_labels, owned_only);
+  const RunPages pages{.train = open_tokenized(bundle, request, request.data, read_options(bundle, request, true)),
+                       .evaluation = nullptr};
+  refuse_bad_data(bundle, pages, {.data = request, .threads = reading_threads()});
+  return open_checked(bundle, request, pages.train, true, owned_only);
+}
+
+std::unique_ptr<Dataset> open_to_predict(const ModelBundle& bundle, const DataRequest& request,
+                                         std::vector<SkippedPage>& bad) {
+  const RunPages pages{.train = open_tokenized(bundle, request, request.data, read_options(bundle, request, false)),
+                       .evaluation = nullptr};
+  bad = find_bad_pages(bundle, pages, {.data = request, .threads = reading_threads()});
+  return open_checked(bundle, request, pages.train, false, false, indices_of(bad, false));
 }
 
 RunData open_run_data(const ModelBundle& bundle, const DataRequest& request, const RunPages& pages,
@@ -83,7 +89,7 @@ RunData open_run_data(const ModelBundle& bundle, const DataRequest& request, con
                      .skipped = options.skipped,
                      .threads = reading_threads()};
   if (check.decode_images) check.on_progress = options.on_progress;
-  refuse_bad_data(bundle, pages, check, true);
+  refuse_bad_data(bundle, pages, check);
   RunData data{.train = open_checked(bundle, request, pages.train, true, false, indices_of(options.skipped, false)),
                .evaluation = nullptr};
   if (pages.evaluation == nullptr) return data;

@@ -14,9 +14,11 @@
 namespace plimsoll {
 
 // Checks pages and opens them for this model, whose labels are settled. Warnings are logged, errors thrown as one
-// DataError. `with_labels`: false for prediction. `owned_only`: each word's label counts once (evaluation).
-std::unique_ptr<Dataset> open_dataset(const ModelBundle& bundle, const DataRequest& request, bool with_labels,
-                                      bool owned_only);
+// DataError. `owned_only`: each word's label counts once (evaluation).
+std::unique_ptr<Dataset> open_dataset(const ModelBundle& bundle, const DataRequest& request, bool owned_only);
+// The same for prediction, which needs no labels and goes on without pages that have an error: `bad` lists them.
+std::unique_ptr<Dataset> open_to_predict(const ModelBundle& bundle, const DataRequest& request,
+                                         std::vector<SkippedPage>& bad);
 
 // The same for the pages of a run, which are open already; those to train on and those to evaluate on are also checked
 // side by side.

@@ -73,6 +73,8 @@ class Task {
 
   // Labels of a new head while nobody has named any; `transformers` builds as many outputs.
   virtual std::vector<std::string> unnamed_labels() const { return {"LABEL_0"}; }
+  // Why there is no head of these labels; nullopt: there is.
+  virtual std::optional<Problem> refused_labels(const TaskConfig&) const { return std::nullopt; }
   // Whether `labels` of words are what it reads of pages; otherwise `reader` reads its own keys.
   virtual bool labels_words() const { return false; }
   virtual const TargetReader* reader() const { return nullptr; }

@@ -24,6 +24,27 @@ constexpr const char* kStateFile = "trainer_state.json";
 constexpr const char* kOptimizerFile = "optimizer.safetensors";
 constexpr std::string_view kPrefix = "checkpoint-";
 
+nlohmann::json to_json(const AdaptedRate& adapted) {
+  return {{"rate", adapted.rate},         {"best", adapted.best ? nlohmann::json(*adapted.best) : nlohmann::json()},
+          {"bad", adapted.bad},           {"good", adapted.good},
+          {"cooldown", adapted.cooldown}, {"warmup", adapted.warmup},
+          {"at_least", adapted.at_least}, {"window", adapted.window}};
+}
+
+AdaptedRate parse_adapted_rate(const nlohmann::json& object) {
+  AdaptedRate adapted{.rate = object.at("rate").get<double>()};
+  if (!object.at("best").is_null()) adapted.best = object.at("best").get<double>();
+  for (const auto& [name, count] : {std::pair("bad", &adapted.bad),
+                                    {"good", &adapted.good},
+                                    {"cooldown", &adapted.cooldown},
+                                    {"warmup", &adapted.warmup},
+                                    {"at_least", &adapted.at_least}}) {
+    *count = object.at(name).get_ref<const std::int64_t&>();
+  }
+  adapted.window = object.at("window").get<std::vector<double>>();
+  return adapted;
+}
+
 nlohmann::json to_json(const TrainerState& state) {
   return {{"global_step", state.step},
           {"max_steps", state.total_steps},
@@ -48,6 +69,7 @@ nlohmann::json to_json(const TrainerState& state) {
           {"interval_steps", state.interval_steps},
           {"best_metric", state.best_metric ? nlohmann::json(*state.best_metric) : nlohmann::json()},
           {"best_global_step", state.best_step},
+          {"adapted_rate", state.adapted_rate ? to_json(*state.adapted_rate) : nlohmann::json()},
           {"evaluation_due", state.evaluation_due},
           {"skipped_pages", skipped_pages_json(state.skipped_pages)},
           {"choices", choices_json(state.choices)}};
@@ -205,6 +227,8 @@ TrainerState read_trainer_state(const fs::path& checkpoint) {
     state.interval_steps = whole("interval_steps");
     if (!object.at("best_metric").is_null()) state.best_metric = object.at("best_metric").get<double>();
     state.best_step = whole("best_global_step");
+    const nlohmann::json adapted = object.value("adapted_rate", nlohmann::json());
+    if (!adapted.is_null()) state.adapted_rate = parse_adapted_rate(adapted);
     state.evaluation_due = object.value("evaluation_due", false);
     state.skipped_pages = parse_skipped_pages(object.value("skipped_pages", nlohmann::json::array()));
     state.choices = parse_choices(object.value("choices", nlohmann::json()), path.string() + ", \"choices\"");

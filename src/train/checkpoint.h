@@ -14,6 +14,7 @@
 #include "bundle/model_bundle.h"
 #include "fit/choices.h"
 #include "train/grad_scaler.h"
+#include "train/learning_rate.h"
 #include "train/skipped_pages.h"
 
 namespace plimsoll {
@@ -43,8 +44,9 @@ struct TrainerState {
   // The best evaluation so far.
   std::optional<double> best_metric;
   std::int64_t best_step = 0;
-  bool evaluation_due = false;             // of this step: a signal came before it had ended
-  std::vector<SkippedPage> skipped_pages;  // in the order in which they were met
+  std::optional<AdaptedRate> adapted_rate;  // of a schedule that goes by evaluations
+  bool evaluation_due = false;              // of this step: a signal came before it had ended
+  std::vector<SkippedPage> skipped_pages;   // in the order in which they were met
   Choices choices;  // of algorithms on a device; none in checkpoints of old and of runs on the CPU
 };
 

@@ -47,8 +47,8 @@ std::string parts_text(const ModelOptions& options) {
 // The options that change results, as text.
 std::string options_text(const TrainOptions& options, const ModelOptions& model, bool augments) {
   return fmt::format("learning rate {} ({}, warm-up {}), weight decay {}, gradient norm at most {}, {}",
-                     options.learning_rate, scheduler_type_name(options.lr_scheduler_type), options.warmup_ratio,
-                     options.weight_decay, options.max_grad_norm, precision_name(options.precision)) +
+                     options.learning_rate, schedule_text(options.schedule), options.warmup_ratio, options.weight_decay,
+                     options.max_grad_norm, precision_name(options.precision)) +
          (options.warmup_steps > 0 ? ", warm-up of " + counted(options.warmup_steps, "update") : "") +
          parts_text(model) + (augments ? ", augmented" : "");
 }
@@ -76,6 +76,7 @@ TrainerState initial_state(const Session& session, const ModelBundle& bundle, co
           .scaler = {},
           .best_metric = std::nullopt,
           .best_step = 0,
+          .adapted_rate = std::nullopt,
           .evaluation_due = false,
           .skipped_pages = {},
           .choices = session.choices()};

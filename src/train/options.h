@@ -8,11 +8,10 @@
 #include <string>
 
 #include "train/grad_scaler.h"
+#include "train/schedule.h"
 #include "transform/optimizer.h"
 
 namespace plimsoll {
-
-enum class SchedulerType : std::uint8_t { kLinear, kCosine, kConstant, kConstantWithWarmup };
 
 struct TrainOptions {
   std::filesystem::path output_dir;
@@ -27,7 +26,7 @@ struct TrainOptions {
   double fp16_initial_scale = GradScaler::kInitialScale;
   double weight_decay = 0.01;
   double max_grad_norm = 1.0;
-  SchedulerType lr_scheduler_type = SchedulerType::kLinear;
+  Schedule schedule{};
   std::uint64_t seed = 42;
   std::int64_t logging_steps = 10;
   std::int64_t save_steps = 500;      // 0: only at the end
@@ -42,13 +41,7 @@ struct TrainOptions {
   std::string metric_for_best_model{};  // one of the task's, or loss; empty: the task's first
 };
 
-// "linear", "cosine", "constant" or "constant_with_warmup"; throws UsageError otherwise.
-SchedulerType parse_scheduler_type(const std::string& name);
-std::string scheduler_type_name(SchedulerType type);
-
-// The learning rate of update `step` (0 for the first) of `total`: linear warm-up over `warmup_steps` or
-// ceil(total * warmup_ratio) updates, then linear decay to 0, half a cosine to 0, or constant; as get_scheduler of
-// `transformers`, whose "constant" has no warm-up.
-double scheduled_learning_rate(const TrainOptions& options, std::int64_t step, std::int64_t total);
+// Updates of warm-up in a run of `total`: warmup_steps, or ceil(total * warmup_ratio).
+std::int64_t warmup_updates(const TrainOptions& options, std::int64_t total);
 
 }  // namespace plimsoll

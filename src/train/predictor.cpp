@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <limits>
+#include <utility>
 
 #include "base/error.h"
 #include "data/sampler.h"
@@ -16,8 +18,9 @@ namespace {
 // Tells a task where pages begin and end.
 class PageSequence {
  public:
-  PageSequence(WindowReader& reader, const std::function<void(std::uint32_t)>& on_page)
-      : reader_(reader), on_page_(on_page) {}
+  // `idle`: pages without a window that go to the reader all the same, ascending.
+  PageSequence(WindowReader& reader, const std::function<void(std::uint32_t)>& on_page, std::vector<std::uint32_t> idle)
+      : reader_(reader), on_page_(on_page), idle_(std::move(idle)) {}
 
   [[nodiscard]] bool add(const Batch& batch, std::int64_t sample, const TensorView& logits) {
     const SampleReference& reference = batch.references()[static_cast<std::size_t>(sample)];
@@ -33,6 +36,10 @@ class PageSequence {
     ++pages_;
     open_ = false;
   }
+  void finish_all() {
+    finish();
+    pass_idle(std::numeric_limits<std::uint32_t>::max());
+  }
   // The page is never ended, whatever was added of it.
   void discard(std::uint32_t page) {
     if (page_ == page) open_ = false;
@@ -43,17 +50,40 @@ class PageSequence {
   void start(std::uint32_t page) {
     if (open_ && page_ == page) return;
     finish();
+    pass_idle(page);
     open_ = true;
     page_ = page;
     reader_.begin_page(page);
   }
+  void pass_idle(std::uint32_t before) {
+    for (; passed_ < idle_.size() && idle_[passed_] < before; ++passed_) {
+      open_ = true;
+      page_ = idle_[passed_];
+      reader_.begin_page(page_);
+      finish();
+    }
+  }
 
   WindowReader& reader_;
   const std::function<void(std::uint32_t)>& on_page_;
+  std::vector<std::uint32_t> idle_;
+  std::size_t passed_ = 0;  // of idle_
   std::uint32_t page_ = 0;
   bool open_ = false;
   std::int64_t pages_ = 0;
 };
+
+std::vector<std::uint32_t> pages_without_windows(const Dataset& dataset, const std::vector<std::uint32_t>& skipped) {
+  std::vector<bool> left(dataset.source().size(), true);
+  for (const Example& example : dataset.examples()) left[example.page] = false;
+  for (const std::uint32_t page : dataset.options().skipped) left[page] = false;
+  for (const std::uint32_t page : skipped) left[page] = false;
+  std::vector<std::uint32_t> pages;
+  for (std::uint32_t page = 0; page < left.size(); ++page) {
+    if (left[page]) pages.push_back(page);
+  }
+  return pages;
+}
 
 // The pages of a batch, as a message names them.
 std::string pages_of(const Batch& batch, const Dataset& dataset) {
@@ -91,7 +121,9 @@ PredictionTotals predict_pages(const Session& session, const ModelDefinition& mo
   Sampler sampler(dataset.examples(), {.seed = 0, .train_batch_size = micro, .shuffle = false});
   for (const std::uint32_t page : control.skipped) sampler.leave_out(page);
   std::unique_ptr<BatchBinding> binding;
-  PageSequence pages(reader, on_page);
+  PageSequence pages(
+      reader, on_page,
+      control.all_pages ? pages_without_windows(dataset, control.skipped) : std::vector<std::uint32_t>());
   PredictionTotals totals;
   HostCopy logits(program.tensor(planned.logits));
   const auto run = [&](const Batch* batch) {
@@ -134,7 +166,7 @@ PredictionTotals predict_pages(const Session& session, const ModelDefinition& mo
       pages.discard(error.page());
     }
   }
-  if (!totals.interrupted) pages.finish();
+  if (!totals.interrupted) pages.finish_all();
   totals.pages = pages.pages();
   return totals;
 }

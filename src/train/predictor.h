@@ -30,11 +30,12 @@ struct PredictControl {
   // cannot be read, the error is thrown.
   std::function<void(const BadPageError&)> on_bad_page{};
   const Interrupt* interrupt = nullptr;
+  bool all_pages = false;  // those without a window too, which have nothing to be predicted
 };
 
-// Every page that has a window and is not left out goes to `reader`, in the data's order; `on_page`, if there is one,
-// is called once it has ended there. Throws DivergedError, which names the first tensor that is not finite, where
-// logits are not.
+// Every page that has a window (or every one) and is not left out goes to `reader`, in the data's order; `on_page`, if
+// there is one, is called once it has ended there. Throws DivergedError, which names the first tensor that is not
+// finite, where logits are not.
 PredictionTotals predict_pages(const Session& session, const ModelDefinition& model, const Dataset& dataset,
                                const LoaderOptions& loader, WindowReader& reader, const PredictControl& control = {},
                                const std::function<void(std::uint32_t page)>& on_page = {});

@@ -52,6 +52,7 @@ TrainerState resumed_state(const TrainerState& saved, TrainerState initial, bool
   state.interval_steps = saved.interval_steps;
   state.best_metric = saved.best_metric;
   state.best_step = saved.best_step;
+  state.adapted_rate = saved.adapted_rate;
   state.evaluation_due = saved.evaluation_due && evaluates;
   state.skipped_pages = saved.skipped_pages;
   return state;

@@ -57,6 +57,10 @@ Trainer::Trainer(const Session& session, const ModelBundle& bundle, const TrainD
       schedule_(options, state_.total_steps, sampler_.updates_per_epoch(), data.evaluation != nullptr),
       memory_(session, bundle),
       saver_(options_, bundle, memory_, observer),
+      learning_rate_({.schedule = options_.schedule,
+                      .peak = options_.learning_rate,
+                      .warmup_steps = warmup_updates(options_, state_.total_steps),
+                      .total_steps = state_.total_steps}),
       updates_(session, bundle, *data.train, sampler_, options_, loader, state_.total_steps),
       recorder_(session, bundle, *data.train, options_, memory_, updates_),
       faults_(options_, session.plan().levers.update, recorder_),
@@ -101,6 +105,7 @@ void Trainer::begin(const std::optional<std::filesystem::path>& resume) {
     state_ = plimsoll::resume(*resume, std::move(state_), data_.evaluation != nullptr, memory_, options_.output_dir);
     if (scaler_.on()) scaler_ = GradScaler(state_.scaler);
     for (const std::uint32_t page : indices_of(state_.skipped_pages, false)) sampler_.leave_out(page);
+    if (state_.adapted_rate) learning_rate_.restore(*state_.adapted_rate);
     saver_.resume_at(state_.step);
   } else {
     memory_.fill_fresh(options_.seed);
@@ -118,7 +123,7 @@ StepScalars Trainer::scalars() const {
           .optimizer_step = real_updates() + 1,
           .seed = options_.seed,
           .dropout_key = dropout_key(options_.seed, static_cast<std::uint64_t>(state_.step)),
-          .learning_rate = scheduled_learning_rate(options_, real_updates(), state_.total_steps),
+          .learning_rate = learning_rate_.at(real_updates()),
           .max_grad_norm = options_.max_grad_norm,
           .scale = scaler_.scale()};
 }
@@ -216,8 +221,7 @@ StepReport Trainer::report(double loss) const {
       .epoch = static_cast<double>(state_.step) / per_epoch,
       .loss = loss,
       .mean_loss = state_.interval_steps > 0 ? state_.interval_loss / static_cast<double>(state_.interval_steps) : loss,
-      .learning_rate =
-          scheduled_learning_rate(options_, std::max<std::int64_t>(0, real_updates() - 1), state_.total_steps),
+      .learning_rate = learning_rate_.at(std::max<std::int64_t>(0, real_updates() - 1)),
       .gradient_norm = gradient_norm_,
       .pages_per_second = rate,
       .data_wait = throughput_.data_wait(),
@@ -277,9 +281,17 @@ void Trainer::evaluate_now(const Interrupt& interrupt) {
   const StepReport now = report(summary_.last_loss.value_or(std::numeric_limits<double>::quiet_NaN()));
   log_->write_evaluation(now, evaluation);
   observer_.on_evaluation(now, evaluation);
+  adapt_learning_rate(evaluation);
   note_best(evaluation);
   if (schedule_.saves_after(state_.step)) saver_.save(state_);
   summary_.evaluation = std::move(evaluation);
+}
+
+void Trainer::adapt_learning_rate(const Evaluation& evaluation) {
+  if (!options_.schedule.adapts()) return;
+  const Scores::Metric metric = evaluation.metric(metric_name(bundle_, options_.metric_for_best_model));
+  learning_rate_.observe(metric.value, metric.smaller_is_better);
+  state_.adapted_rate = learning_rate_.adapted();
 }
 
 void Trainer::note_best(const Evaluation& evaluation) {

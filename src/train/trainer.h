@@ -23,6 +23,7 @@
 #include "fit/session.h"
 #include "train/bad_pages.h"
 #include "train/fault_record.h"
+#include "train/learning_rate.h"
 #include "train/observer.h"
 #include "train/options.h"
 #include "train/run_log.h"
@@ -89,6 +90,8 @@ class Trainer {
   void leave_out_or_end(const BadPageError& error, bool evaluation);
   // Reports and logs the update; decides what is due.
   void after_update(const UpdateResult& result, bool changed);
+  // Tells a schedule that goes by evaluations.
+  void adapt_learning_rate(const Evaluation& evaluation);
   void note_best(const Evaluation& evaluation);
   PredictControl evaluation_control(const Interrupt& interrupt);
   // Of the model that was saved, where that is not the last one.
@@ -107,6 +110,7 @@ class Trainer {
   RunSchedule schedule_;
   RunMemory memory_;
   RunSaver saver_;
+  LearningRate learning_rate_;
   Updates updates_;
   FaultRecorder recorder_;
   UpdateFaults faults_;

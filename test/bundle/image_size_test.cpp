@@ -3,8 +3,8 @@
 
 #include "base/error.h"
 #include "bundle/model_bundle.h"
+#include "data/pages_fixture.h"
 #include "formats/safetensors.h"
-#include "support/expect_error.h"
 #include "train/trainer_fixture.h"
 
 namespace plimsoll::test {

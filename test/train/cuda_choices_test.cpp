@@ -80,7 +80,8 @@ TEST_F(CudaChoices, OfAnotherDeviceAreMadeAnewWithAWarning) {
   prefer(2);
   EXPECT_EQ(run.train(checkpoint).steps_here, 2);
   EXPECT_TRUE(logged(checkpoint.string() + " is from a run on " + recorded)) << log_.text();
-  EXPECT_TRUE(logged("cuBLAS 130200: choosing algorithms again, so numbers may differ in their last bits")) << log_.text();
+  EXPECT_TRUE(logged("cuBLAS 130200: choosing algorithms again, so numbers may differ in their last bits"))
+      << log_.text();
   EXPECT_NE(run.choices.device, recorded);
   EXPECT_EQ(read_trainer_state(checkpoint_path(run.options.output_dir, 4)).choices, run.choices);
 
@@ -157,7 +158,7 @@ TEST_F(CudaChoices, OfAStepThatWentWrongAreThoseOfItsReplay) {
   good.train();
   run.model = good.options.output_dir;
   run.options.learning_rate = 1e30;  // the second update's products are not finite
-  run.options.lr_scheduler_type = SchedulerType::kConstant;
+  run.options.schedule = {SchedulerType::kConstant};
   EXPECT_THROW(run.train(), DivergedError);
   const fs::path record = run.options.output_dir / "nonfinite-step-2";
   ASSERT_TRUE(fs::exists(record / "step.json"));

@@ -57,7 +57,7 @@ void expect_same_replay(const fs::path& directory, const std::string& found) {
 // rate is not a finite float.
 void lose_weights(SmallRun& run) {
   run.options.learning_rate = 1e39;
-  run.options.lr_scheduler_type = SchedulerType::kConstant;
+  run.options.schedule = {SchedulerType::kConstant};
 }
 
 TEST(NonFinite, AWeightIsNamed) {
@@ -149,7 +149,7 @@ TEST(NonFinite, ABlownUpLearningRateLeavesAGoodCheckpoint) {
   const ScratchFolder folder;
   SmallRun run(folder.make("run"));
   run.options.learning_rate = 1e30;
-  run.options.lr_scheduler_type = SchedulerType::kConstant;
+  run.options.schedule = {SchedulerType::kConstant};
   const Problem problem = diverge(run);
   EXPECT_TRUE(has(problem.where, "update 2, ")) << problem.where;
   EXPECT_TRUE(has(problem.remedy, "checkpoint-1")) << problem.remedy;
@@ -172,7 +172,7 @@ TEST(NonFinite, SkippingLeavesTheBadPageOut) {
     const ModelBundle bundle = open_model(model.string());
     const auto data = open_dataset(
         bundle, {.data = {SmallRun(folder.make("data")).data_folder() / "pages.jsonl"}, .box_format = BoxFormat::k1000},
-        true, false);
+        false);
     for (const Example& example : data->examples()) longest = std::max<std::int64_t>(longest, example.tokens);
     plant(model, kPositions, 48 * (bundle.facts().token.pad_id + longest), 48, 3e38F);
   }

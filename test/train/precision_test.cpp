@@ -89,7 +89,7 @@ TEST(Fp16, SkipsUpdatesUntilTheScaleFits) {
   run.options.precision = DType::kF16;
   run.options.fp16_initial_scale = 0x1p40;  // gradients of 2^-24 and more overflow
   run.options.max_steps = 30;
-  run.options.lr_scheduler_type = SchedulerType::kConstant;
+  run.options.schedule = {SchedulerType::kConstant};
   run.options.warmup_ratio = 0;
   const TrainSummary summary = run.train();
   EXPECT_GT(summary.skipped_updates, 5);
@@ -137,11 +137,15 @@ TEST(Fp16, TheScheduleFollowsRealUpdates) {
   run.options.fp16_initial_scale = 0x1p40;
   run.options.max_steps = 30;
   run.train();
+  const LearningRate rate({.schedule = run.options.schedule,
+                           .peak = run.options.learning_rate,
+                           .warmup_steps = warmup_updates(run.options, 30),
+                           .total_steps = 30});
   std::int64_t real = 0;
   for (const StepReport& report : run.reports) {
     const std::int64_t now = report.step - report.skipped_updates;
     if (now > real) {
-      EXPECT_DOUBLE_EQ(report.learning_rate, scheduled_learning_rate(run.options, real, 30)) << report.step;
+      EXPECT_DOUBLE_EQ(report.learning_rate, rate.at(real)) << report.step;
     }
     real = now;
   }

@@ -159,8 +159,7 @@ class SmallRun {
   // Evaluates a model on the run's pages, as `evaluates` does.
   Evaluation evaluate(const ModelBundle& bundle) const {
     CpuBackend backend(1);
-    const auto data =
-        open_dataset(bundle, {.data = {pages_ / "pages.jsonl"}, .box_format = BoxFormat::k1000}, true, true);
+    const auto data = open_dataset(bundle, {.data = {pages_ / "pages.jsonl"}, .box_format = BoxFormat::k1000}, true);
     const MemoryRequest memory{
         .budget_bytes = std::size_t{1} << 30, .micro_batch_size = micro_batch, .update = {}, .loader_workers = 1};
     const Session session(fit(fit_request(bundle, options, nullptr, data.get(), memory), backend), backend);

@@ -32,8 +32,7 @@ class OneUpdate : public testing::Test {
     std::ofstream(folder_.path() / "pages.jsonl") << text;
     options_.output_dir = folder_.make("run");
     options_.train_batch_size = 4;
-    pages_ =
-        open_dataset(bundle_, {.data = {folder_.path() / "pages.jsonl"}, .box_format = BoxFormat::k1000}, true, false);
+    pages_ = open_dataset(bundle_, {.data = {folder_.path() / "pages.jsonl"}, .box_format = BoxFormat::k1000}, false);
     const MemoryRequest memory{
         .budget_bytes = std::size_t{1} << 30, .micro_batch_size = 2, .update = {}, .loader_workers = 1};
     session_.emplace(fit(fit_request(bundle_, options_, pages_.get(), nullptr, memory), backend_), backend_);

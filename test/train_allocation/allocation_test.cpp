@@ -1,6 +1,7 @@
 // After warm-up, an update leaves no allocation behind: on the training thread, 0 bytes are live afterwards that were
 // not live before, and at most 64 KiB at any time. Our own code allocates nothing at all; allocations by oneDNN (inside
-// dnnl_primitive_execute and dnnl_sgemm) and libgomp (a team of one thread for each parallel region) are counted separately.
+// dnnl_primitive_execute and dnnl_sgemm) and libgomp (a team of one thread for each parallel region) are counted
+// separately.
 //
 // malloc and its family are replaced for the whole program, so it is a separate one; operator new calls them, too.
 #include <dlfcn.h>
@@ -177,7 +178,7 @@ TEST_F(Allocation, NothingStaysAfterAnUpdate) {
     options.log_order = true;
     CpuBackend backend(1);
     const DataRequest request{.data = {folder.path() / "pages.jsonl"}, .box_format = BoxFormat::k1000};
-    const auto data = open_dataset(bundle, request, true, false);
+    const auto data = open_dataset(bundle, request, false);
     MemoryRequest memory;
     memory.budget_bytes = std::size_t{1} << 30;
     memory.micro_batch_size = micro;

@@ -25,6 +25,14 @@ class QuestionAnswering final : public Task {
   std::string_view target_name() const override { return "question"; }
   // The two labels that `transformers` gives every such model; they stand for start and end.
   std::vector<std::string> unnamed_labels() const override { return {"LABEL_0", "LABEL_1"}; }
+  std::optional<Problem> refused_labels(const TaskConfig& config) const override {
+    if (config.num_labels() == static_cast<std::int64_t>(unnamed_labels().size())) return std::nullopt;
+    return Problem{.what = "an answer has no label: its head finds where it starts and ends",
+                   .where = "--labels",
+                   .found = counted(config.num_labels(), "label"),
+                   .allowed = "no --labels with --task question-answering",
+                   .remedy = "omit --labels"};
+  }
   TaskConfig seen_in(const PageSource& pages, const TaskConfig& config) const override {
     bool any = false;
     for (std::size_t i = 0; !any && i < pages.size(); ++i) {

@@ -92,7 +92,7 @@ class LinkTargets final : public Targets {
     for (std::size_t e = 0; e < entities->entities.size(); ++e) {
       const Entity& entity = entities->entities[e];
       if (entity.begin == entity.end) continue;  // reported when it was read
-      if (!labels_ || labels_->find(entity.label)) {
+      if (!labels_ || labels_->find_in_any_case(entity.label)) {
         ++labels[entity.label];
       } else {
         findings.add(Severity::kError, "label-unknown", unknown_entity_problem(page, e, entity, *labels_));
@@ -110,7 +110,7 @@ class LinkTargets final : public Targets {
 
   std::int32_t label_id(const Page& page, std::size_t number, const Entity& entity) const {
     plimsoll::check(labels_.has_value(), "examples are made once the labels are known");
-    const std::optional<std::int32_t> id = labels_->find(entity.label);
+    const std::optional<std::int32_t> id = labels_->find_in_any_case(entity.label);
     if (!id) throw PageError("label-unknown", unknown_entity_problem(page, number, entity, *labels_));
     return *id;
   }
@@ -138,7 +138,7 @@ std::optional<Problem> find_unknown_entity(const Page& page, const LabelSet& lab
   const PageEntities* const entities = entities_of(page);
   for (std::size_t e = 0; entities != nullptr && e < entities->entities.size(); ++e) {
     const Entity& entity = entities->entities[e];
-    if (!labels.find(entity.label)) return unknown_entity_problem(page, e, entity, labels);
+    if (!labels.find_in_any_case(entity.label)) return unknown_entity_problem(page, e, entity, labels);
   }
   return std::nullopt;
 }

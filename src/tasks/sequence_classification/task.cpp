@@ -1,5 +1,6 @@
 #include "tasks/sequence_classification/task.h"
 
+#include "base/counted.h"
 #include "tasks/sequence_classification/classes.h"
 #include "tasks/sequence_classification/head.h"
 #include "tasks/sequence_classification/targets.h"
@@ -18,6 +19,18 @@ class SequenceClassification final : public Task {
   }
 
   const TargetReader* reader() const override { return &page_label_reader(); }
+  std::optional<Problem> refused_labels(const TaskConfig& config) const override {
+    if (config.problem_type.empty() || class_problem(config) != ClassProblem::kRegression || config.num_labels() == 1) {
+      return std::nullopt;
+    }
+    return Problem{.what = "the label of a page is a number here, for which a model has one output",
+                   .where = "--labels",
+                   .found = counted(config.num_labels(), "label"),
+                   .allowed = "one label, or none, for regression",
+                   .remedy =
+                       "omit --labels; or, if the numbers are classes, pass --problem-type "
+                       "single_label_classification"};
+  }
   TaskConfig seen_in(const PageSource& pages, const TaskConfig& config) const override {
     return page_labels_in(pages, config);
   }
