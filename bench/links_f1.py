@@ -60,15 +60,6 @@ def read(path):
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def entities_of_labels(lines, path):
-    """The fields that labels of words form are entities with the labels that the forms' own have."""
-    for line in lines:
-        for field in line["fields"]:
-            field["label"] = field["label"].lower()
-        line["image"] = str(Path(line["image"]).resolve())
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="layoutlm-tiny", help="the preset that both models begin from")
@@ -98,8 +89,7 @@ def main():
     predict = [options.plimsoll, "predict", "--budget", options.budget, "--threads", options.threads]
     run([*predict, "--model", work / "links", "--data", held_out, "--output", work / "given.jsonl"])
     run([*predict, "--model", work / "entities", "--data", held_out, "--output", work / "labels.jsonl"])
-    entities_of_labels(read(work / "labels.jsonl"), work / "entities.jsonl")
-    run([*predict, "--model", work / "links", "--data", work / "entities.jsonl", "--output", work / "predicted.jsonl"])
+    run([*predict, "--model", work / "links", "--data", work / "labels.jsonl", "--output", work / "predicted.jsonl"])
 
     given, found = (scores(gold, read(work / name)) for name in ("given.jsonl", "predicted.jsonl"))
     print(f"links of {len(gold)} forms, precision, recall and F1")

@@ -28,7 +28,7 @@ class CheckOptions(TypedDict, total=False):
     base_model: Path
     """Directory of the base model, if --model is an adapter (default: the one named in adapter_config.json)"""
     data: Union[Path, Sequence[Path]]
-    """Pages: a JSONL file (image, words, boxes, labels), or a folder with annotations/ and images/ (FUNSD). Several files, or a pattern such as 'train-*.jsonl', are read as one"""
+    """Pages: a JSONL file (image, words, boxes, and labels, label, questions, or entities and links, as the task has it), or a folder with annotations/ and images/ (FUNSD). Several files, or a pattern such as 'train-*.jsonl', are read as one"""
     box_format: Union[str, Sequence[str]]
     """Unit of the boxes in the data: pixel, or 1000 (0 to 1000 from edge to edge) (default: pixel)"""
     segment_boxes: bool
@@ -67,7 +67,7 @@ class PlanOptions(TypedDict, total=False):
     base_model: Path
     """Directory of the base model, if --model is an adapter (default: the one named in adapter_config.json)"""
     data: Union[Path, Sequence[Path]]
-    """Pages: a JSONL file (image, words, boxes, labels), or a folder with annotations/ and images/ (FUNSD). Several files, or a pattern such as 'train-*.jsonl', are read as one"""
+    """Pages: a JSONL file (image, words, boxes, and labels, label, questions, or entities and links, as the task has it), or a folder with annotations/ and images/ (FUNSD). Several files, or a pattern such as 'train-*.jsonl', are read as one"""
     box_format: Union[str, Sequence[str]]
     """Unit of the boxes in the data: pixel, or 1000 (0 to 1000 from edge to edge) (default: pixel)"""
     segment_boxes: bool
@@ -128,8 +128,8 @@ class PlanOptions(TypedDict, total=False):
     """Number of updates; above 0 it overrides --num-train-epochs (default: 0)"""
     warmup_ratio: float
     """Fraction of updates used for warm-up (default: 0)"""
-    warmup_steps: int
-    """Updates used for warm-up; above 0 it overrides --warmup-ratio (default: 0)"""
+    warmup_steps: float
+    """Updates used for warm-up; below 1 their fraction; above 0 it overrides --warmup-ratio (default: 0)"""
     bf16: bool
     """Activations in bfloat16; weights keep full F32 precision"""
     fp16: bool
@@ -142,8 +142,10 @@ class PlanOptions(TypedDict, total=False):
     """Weight decay, not applied to biases and layer norms (default: 0.01)"""
     max_grad_norm: float
     """Clip gradients to this global norm (0: no clipping) (default: 1)"""
-    lr_scheduler_type: Literal["linear", "cosine", "constant", "constant_with_warmup"]
-    """linear, cosine, constant or constant_with_warmup (default: linear)"""
+    lr_scheduler_type: Literal["linear", "cosine", "cosine_with_restarts", "polynomial", "constant", "constant_with_warmup", "inverse_sqrt", "reduce_lr_on_plateau", "cosine_with_min_lr", "cosine_warmup_with_min_lr", "warmup_stable_decay", "greedy"]
+    """linear, cosine, cosine_with_restarts, polynomial, constant, constant_with_warmup, inverse_sqrt, reduce_lr_on_plateau, cosine_with_min_lr, cosine_warmup_with_min_lr, warmup_stable_decay, greedy, as in transformers (default: linear)"""
+    lr_scheduler_kwargs: Union[str, Sequence[str]]
+    """The schedule's arguments by their names in transformers: '{"num_cycles": 2}'"""
     augment: bool
     """Change each training page at random in each epoch: rotation, scale, crop, brightness, blur; boxes move along. Training images are then not cached"""
     seed: int
@@ -173,7 +175,7 @@ class PlanOptions(TypedDict, total=False):
     load_best_model_at_end: bool
     """Save the model of the best evaluation, not of the last update"""
     metric_for_best_model: Literal["accuracy", "anls", "exact_match", "f1", "f1_macro", "f1_micro", "f1_with_answer", "f1_without_answer", "loss", "mae", "mse", "precision", "recall", "eval_accuracy", "eval_anls", "eval_exact_match", "eval_f1", "eval_f1_macro", "eval_f1_micro", "eval_f1_with_answer", "eval_f1_without_answer", "eval_loss", "eval_mae", "eval_mse", "eval_precision", "eval_recall"]
-    """The metric that decides which model is best: loss, or one of the task's (words: f1, precision, recall; pages: accuracy, f1_macro, f1_micro, or mse, mae; default: the first)"""
+    """The metric that decides which model is best: loss, or one of the task's (token-classification: f1, precision, recall; sequence-classification: accuracy, f1_macro, f1_micro, or mse, mae; question-answering: f1, exact_match, anls, f1_with_answer, f1_without_answer; relation-extraction: f1, precision, recall; default: the first)"""
     resume_from_checkpoint: Union[str, Sequence[str]]
     """latest (or True), or a checkpoint-N directory: continue bit for bit; latest with no checkpoint starts from the beginning"""
     on_nonfinite: Literal["stop", "skip"]
@@ -208,7 +210,7 @@ class TrainOptions(TypedDict, total=False):
     base_model: Path
     """Directory of the base model, if --model is an adapter (default: the one named in adapter_config.json)"""
     data: Union[Path, Sequence[Path]]
-    """Pages: a JSONL file (image, words, boxes, labels), or a folder with annotations/ and images/ (FUNSD). Several files, or a pattern such as 'train-*.jsonl', are read as one"""
+    """Pages: a JSONL file (image, words, boxes, and labels, label, questions, or entities and links, as the task has it), or a folder with annotations/ and images/ (FUNSD). Several files, or a pattern such as 'train-*.jsonl', are read as one"""
     box_format: Union[str, Sequence[str]]
     """Unit of the boxes in the data: pixel, or 1000 (0 to 1000 from edge to edge) (default: pixel)"""
     segment_boxes: bool
@@ -269,8 +271,8 @@ class TrainOptions(TypedDict, total=False):
     """Number of updates; above 0 it overrides --num-train-epochs (default: 0)"""
     warmup_ratio: float
     """Fraction of updates used for warm-up (default: 0)"""
-    warmup_steps: int
-    """Updates used for warm-up; above 0 it overrides --warmup-ratio (default: 0)"""
+    warmup_steps: float
+    """Updates used for warm-up; below 1 their fraction; above 0 it overrides --warmup-ratio (default: 0)"""
     bf16: bool
     """Activations in bfloat16; weights keep full F32 precision"""
     fp16: bool
@@ -283,8 +285,10 @@ class TrainOptions(TypedDict, total=False):
     """Weight decay, not applied to biases and layer norms (default: 0.01)"""
     max_grad_norm: float
     """Clip gradients to this global norm (0: no clipping) (default: 1)"""
-    lr_scheduler_type: Literal["linear", "cosine", "constant", "constant_with_warmup"]
-    """linear, cosine, constant or constant_with_warmup (default: linear)"""
+    lr_scheduler_type: Literal["linear", "cosine", "cosine_with_restarts", "polynomial", "constant", "constant_with_warmup", "inverse_sqrt", "reduce_lr_on_plateau", "cosine_with_min_lr", "cosine_warmup_with_min_lr", "warmup_stable_decay", "greedy"]
+    """linear, cosine, cosine_with_restarts, polynomial, constant, constant_with_warmup, inverse_sqrt, reduce_lr_on_plateau, cosine_with_min_lr, cosine_warmup_with_min_lr, warmup_stable_decay, greedy, as in transformers (default: linear)"""
+    lr_scheduler_kwargs: Union[str, Sequence[str]]
+    """The schedule's arguments by their names in transformers: '{"num_cycles": 2}'"""
     augment: bool
     """Change each training page at random in each epoch: rotation, scale, crop, brightness, blur; boxes move along. Training images are then not cached"""
     seed: int
@@ -314,7 +318,7 @@ class TrainOptions(TypedDict, total=False):
     load_best_model_at_end: bool
     """Save the model of the best evaluation, not of the last update"""
     metric_for_best_model: Literal["accuracy", "anls", "exact_match", "f1", "f1_macro", "f1_micro", "f1_with_answer", "f1_without_answer", "loss", "mae", "mse", "precision", "recall", "eval_accuracy", "eval_anls", "eval_exact_match", "eval_f1", "eval_f1_macro", "eval_f1_micro", "eval_f1_with_answer", "eval_f1_without_answer", "eval_loss", "eval_mae", "eval_mse", "eval_precision", "eval_recall"]
-    """The metric that decides which model is best: loss, or one of the task's (words: f1, precision, recall; pages: accuracy, f1_macro, f1_micro, or mse, mae; default: the first)"""
+    """The metric that decides which model is best: loss, or one of the task's (token-classification: f1, precision, recall; sequence-classification: accuracy, f1_macro, f1_micro, or mse, mae; question-answering: f1, exact_match, anls, f1_with_answer, f1_without_answer; relation-extraction: f1, precision, recall; default: the first)"""
     resume_from_checkpoint: Union[str, Sequence[str]]
     """latest (or True), or a checkpoint-N directory: continue bit for bit; latest with no checkpoint starts from the beginning"""
     on_nonfinite: Literal["stop", "skip"]
@@ -339,7 +343,7 @@ class EvalOptions(TypedDict, total=False):
     base_model: Path
     """Directory of the base model, if --model is an adapter (default: the one named in adapter_config.json)"""
     data: Union[Path, Sequence[Path]]
-    """Pages: a JSONL file (image, words, boxes, labels), or a folder with annotations/ and images/ (FUNSD). Several files, or a pattern such as 'train-*.jsonl', are read as one"""
+    """Pages: a JSONL file (image, words, boxes, and labels, label, questions, or entities and links, as the task has it), or a folder with annotations/ and images/ (FUNSD). Several files, or a pattern such as 'train-*.jsonl', are read as one"""
     box_format: Union[str, Sequence[str]]
     """Unit of the boxes in the data: pixel, or 1000 (0 to 1000 from edge to edge) (default: pixel)"""
     segment_boxes: bool
@@ -380,7 +384,7 @@ class PredictOptions(TypedDict, total=False):
     base_model: Path
     """Directory of the base model, if --model is an adapter (default: the one named in adapter_config.json)"""
     data: Union[Path, Sequence[Path]]
-    """Pages: a JSONL file (image, words, boxes, labels), or a folder with annotations/ and images/ (FUNSD). Several files, or a pattern such as 'train-*.jsonl', are read as one"""
+    """Pages: a JSONL file (image, words, boxes, and labels, label, questions, or entities and links, as the task has it), or a folder with annotations/ and images/ (FUNSD). Several files, or a pattern such as 'train-*.jsonl', are read as one"""
     box_format: Union[str, Sequence[str]]
     """Unit of the boxes in the data: pixel, or 1000 (0 to 1000 from edge to edge) (default: pixel)"""
     segment_boxes: bool
@@ -406,7 +410,7 @@ class PredictOptions(TypedDict, total=False):
     per_device_eval_batch_size: int
     """Maximum number of pages processed at once (default: 8)"""
     output: Path
-    """JSONL file: id, image, words, labels, probabilities, fields (default: standard output); - for standard output"""
+    """JSONL file with a line a page: its words, what was found, and fields (default: standard output); - for standard output"""
     return_all_scores: bool
     """Also write the probability of every label for each word: `scores`, in the order of `label_names`"""
     draw: Path
@@ -483,7 +487,7 @@ OPTIONS: Dict[str, Dict[str, Option]] = {
         "num_train_epochs": Option("--num-train-epochs", "float", False),
         "max_steps": Option("--max-steps", "int", False),
         "warmup_ratio": Option("--warmup-ratio", "float", False),
-        "warmup_steps": Option("--warmup-steps", "int", False),
+        "warmup_steps": Option("--warmup-steps", "float", False),
         "bf16": Option("--bf16", "flag", False),
         "fp16": Option("--fp16", "flag", False),
         "fp16_fallback": Option("--fp16-fallback", "str", False),
@@ -491,6 +495,7 @@ OPTIONS: Dict[str, Dict[str, Option]] = {
         "weight_decay": Option("--weight-decay", "float", False),
         "max_grad_norm": Option("--max-grad-norm", "float", False),
         "lr_scheduler_type": Option("--lr-scheduler-type", "str", False),
+        "lr_scheduler_kwargs": Option("--lr-scheduler-kwargs", "str", False),
         "augment": Option("--augment", "flag", False),
         "seed": Option("--seed", "int", False),
         "freeze": Option("--freeze", "str", False),
@@ -554,7 +559,7 @@ OPTIONS: Dict[str, Dict[str, Option]] = {
         "num_train_epochs": Option("--num-train-epochs", "float", False),
         "max_steps": Option("--max-steps", "int", False),
         "warmup_ratio": Option("--warmup-ratio", "float", False),
-        "warmup_steps": Option("--warmup-steps", "int", False),
+        "warmup_steps": Option("--warmup-steps", "float", False),
         "bf16": Option("--bf16", "flag", False),
         "fp16": Option("--fp16", "flag", False),
         "fp16_fallback": Option("--fp16-fallback", "str", False),
@@ -562,6 +567,7 @@ OPTIONS: Dict[str, Dict[str, Option]] = {
         "weight_decay": Option("--weight-decay", "float", False),
         "max_grad_norm": Option("--max-grad-norm", "float", False),
         "lr_scheduler_type": Option("--lr-scheduler-type", "str", False),
+        "lr_scheduler_kwargs": Option("--lr-scheduler-kwargs", "str", False),
         "augment": Option("--augment", "flag", False),
         "seed": Option("--seed", "int", False),
         "freeze": Option("--freeze", "str", False),

@@ -144,6 +144,7 @@ void Dataset::scan() {
   const bool cached = !options_.cache.directory.empty();
   CacheKey key;
   for (std::size_t p = 0; p < pages_->size(); ++p) {
+    if (std::ranges::binary_search(options_.left_out, static_cast<std::uint32_t>(p))) continue;
     const std::size_t items = read_page(p, scratch);
     const Page& page = scratch.page;
     if (options_.parts.image) {

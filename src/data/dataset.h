@@ -85,6 +85,8 @@ struct DatasetOptions {
   std::optional<std::uint64_t> augment{};
   // Pages, ascending, that nobody will load: their text is read, but their images are not.
   std::vector<std::uint32_t> skipped{};
+  // Pages, ascending, that have an error and are not looked at: they have no examples.
+  std::vector<std::uint32_t> left_out{};
 };
 
 // Tells data sets apart by what a run would read from them. File locations and modification times do not count.

@@ -64,7 +64,8 @@ void Dataset::open_cache(CacheKey key) {
   ByteGate decoding(kDecodingBytes);
   contents.fill = [&](std::size_t page) {
     std::vector<std::byte> entry(entry_bytes(first[page], page));
-    if (!is_skipped(page)) fill_entry(page, first[page], decoding, entry);  // a skipped page's entry is never read
+    const bool is_read = !is_skipped(page) && first[page] < examples_.size();
+    if (is_read) fill_entry(page, first[page], decoding, entry);
     return entry;
   };
   cache_ = std::make_unique<PageCache>(cache_path(), key, contents);

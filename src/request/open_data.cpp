@@ -35,7 +35,8 @@ std::unique_ptr<Dataset> open_checked(const ModelBundle& bundle, const DataReque
   }
   options.targets = bundle.task().targets(bundle.config.task, with_labels);
   options.label_owned_words_only = owned_only;
-  options.skipped = skipped;
+  // A run that goes on without pages keeps their places; a prediction has none for them.
+  (with_labels ? options.skipped : options.left_out) = skipped;
   if (request.augment) {
     if (!options.parts.image) {
       throw UsageError({.what = "the model sees no image that could be augmented",

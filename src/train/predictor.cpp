@@ -76,7 +76,7 @@ class PageSequence {
 std::vector<std::uint32_t> pages_without_windows(const Dataset& dataset, const std::vector<std::uint32_t>& skipped) {
   std::vector<bool> left(dataset.source().size(), true);
   for (const Example& example : dataset.examples()) left[example.page] = false;
-  for (const std::uint32_t page : dataset.options().skipped) left[page] = false;
+  for (const std::uint32_t page : dataset.options().left_out) left[page] = false;
   for (const std::uint32_t page : skipped) left[page] = false;
   std::vector<std::uint32_t> pages;
   for (std::uint32_t page = 0; page < left.size(); ++page) {

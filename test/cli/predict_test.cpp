@@ -113,6 +113,9 @@ TEST_F(Predict, ABadPageCostsThatPageAlone) {
   const std::vector<json> found = lines();
   ASSERT_EQ(found.size(), pages.size() - 2);
   EXPECT_EQ(found[0].at("id"), pages[1].at("id"));
+  const Outcome cached = predict("model", "pages/bad.jsonl", {"--cache", path("cache")});
+  EXPECT_EQ(cached.code, 3) << cached.err;
+  EXPECT_EQ(lines(), found);
   for (json& page : pages) page["image"] = "nowhere.png";
   write_pages("bad.jsonl", pages);
   expect_message(predict("model", "pages/bad.jsonl"), 3, {"nowhere.png"});

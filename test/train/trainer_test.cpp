@@ -112,6 +112,30 @@ TEST(Trainer, PagesWithoutLabelsTeachNothingAndBreakNothing) {
   }
 }
 
+TEST(Trainer, AScheduleThatGoesByEvaluationsResumesWhereItWas) {
+  const ScratchFolder folder;
+  const auto prepare = [](SmallRun& run) {
+    run.evaluates = true;
+    run.options.eval_steps = 1;
+    run.options.save_steps = 6;
+    // Nothing is ever that much better, so that the rate halves after the second evaluation and each one after it.
+    run.options.schedule =
+        parse_schedule("reduce_lr_on_plateau", R"({"patience": 0, "factor": 0.5, "threshold": 1000, "mode": "max"})");
+  };
+  SmallRun whole(folder.make("whole")), cut(folder.make("cut"));
+  prepare(whole);
+  prepare(cut);
+  whole.train();
+  const double peak = whole.options.learning_rate;
+  std::vector<double> rates;
+  for (const StepReport& report : whole.reports) rates.push_back(report.learning_rate / peak);
+  EXPECT_EQ(rates, (std::vector<double>{1, 1, 0.5, 0.25, 0.125, 0.0625}));
+  EXPECT_THROW(cut.train(std::nullopt, 4), InterruptedError);
+  cut.train(checkpoint_path(cut.options.output_dir, 4));
+  EXPECT_TRUE(file_bytes(cut.options.output_dir / "model.safetensors") ==
+              file_bytes(whole.options.output_dir / "model.safetensors"));
+}
+
 TEST(Trainer, MetricsHaveEachUpdateOnceAfterAResume) {
   const ScratchFolder folder;
   SmallRun run(folder.make("run"));
