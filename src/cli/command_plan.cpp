@@ -16,6 +16,7 @@
 #include "cli/speeds.h"
 #include "cli/sweep_chart.h"
 #include "cli/usage.h"
+#include "request/check_data.h"
 #include "request/fit_request.h"
 #include "request/open_data.h"
 #include "request/plan_json.h"
@@ -107,7 +108,7 @@ void run_plan(const Invocation& invocation, RunOptions& options, const PlanOptio
   set_task_and_labels(bundle, options.model);
   choose_trained_parts(bundle, options.parts);
   const RunPages pages = open_run_pages(bundle, options.model, options.data, options.eval_data);
-  resolve_labels(bundle, options.model, *pages.train);
+  log_findings(resolve_labels(bundle, options.model, *pages.train));
   check_weights(bundle);
   std::optional<TrainerState> saved;
   if (resume) saved = read_trainer_state(*resume);

@@ -26,6 +26,7 @@
 #include "cli/speeds.h"
 #include "cli/usage.h"
 #include "formats/json.h"
+#include "request/check_data.h"
 #include "request/fit_request.h"
 #include "request/open_data.h"
 #include "request/plan_json.h"
@@ -259,7 +260,7 @@ void run_train(const Invocation& invocation, RunOptions& options) {
   check_earlier_run(options, resume);
   options.data.work = work_folder(output_dir);
   const RunPages pages = read_pages_to_train(invocation, options, bundle);
-  resolve_labels(bundle, options.model, *pages.train);
+  log_findings(resolve_labels(bundle, options.model, *pages.train));
   check_weights(bundle);
   metric_name(bundle, options.train.metric_for_best_model);  // refuses a name that the task lacks
   const auto [train, evaluation] = open_data_to_train(invocation, options, bundle, pages, resume);

@@ -10,13 +10,16 @@
 // Kinds, stable for machines. Errors: whatever PageError and ImageError name ("bad-json", "missing-key", "wrong-type",
 // "counts-differ", "box-shape", "not-finite", "not-utf8", "label-numbers", "label-unknown", "label-scheme",
 // "size-unknown", "image-missing", "image-unreadable", "image-kind", "image-too-large"), "page-unreadable",
-// "box-outside", "labels-missing", "label-missing", "label-kind", "questions-missing", "answers-missing",
-// "answer-outside", "prompt-too-long", "empty-page", "page-too-long", "token-outside", "tokenizer-size", and
-// "duplicate-id" (a warning where labels are not required). Warnings: "box-inverted", "box-fractions",
-// "box-thousandths", "box-pixels", "box-order", "box-constant", "box-mirrored", "word-boxes", "image-size",
-// "image-turned", "image-damaged", "image-blank", "image-bgr", "word-without-tokens", "words-lost", "window-ignored",
-// "tokenizer-size", "tag-order", "label-unused", "label-untrained", "class-dominant", "duplicate-page", "page-in-both",
-// "words-shattered". Infos: "long-page", "word-boxes", "label-scheme" (names without tags; IOB1).
+// "box-outside", "labels-missing", "label-missing", "label-kind", "label-range", "questions-missing",
+// "answers-missing", "answer-outside", "prompt-too-long", "entities-missing", "entity-outside", "duplicate-entity",
+// "links-missing", "link-outside", "empty-page", "page-too-long", "token-outside", "tokenizer-size", and "duplicate-id"
+// (a warning where labels are not required). Warnings: "box-inverted", "box-fractions", "box-thousandths",
+// "box-pixels", "box-order", "box-constant", "box-mirrored", "word-boxes", "image-size", "image-turned",
+// "image-damaged", "image-blank", "image-bgr", "word-without-tokens", "words-lost", "window-ignored", "tokenizer-size",
+// "tag-order", "label-unused", "label-untrained", "label-alone", "class-dominant", "nothing-to-learn", "answer-text",
+// "duplicate-question", "entities-overlap", "entity-unlabelled", "link-twice", "link-nowhere", "duplicate-page",
+// "page-in-both", "words-shattered". Infos: "long-page", "word-boxes", "label-scheme" (names without tags; IOB1),
+// "labels-whole".
 #pragma once
 
 #include <algorithm>
@@ -33,6 +36,7 @@
 #include "data/findings.h"
 #include "data/labels.h"
 #include "data/page_source.h"
+#include "data/targets.h"
 #include "data/tokenized_pages.h"
 #include "data/windows.h"
 
@@ -45,6 +49,7 @@ struct CheckOptions {
   bool labels_required = false;              // training and evaluation
   bool words_labelled = true;                // the labels are of words; false: of whole pages
   std::shared_ptr<const Targets> targets{};  // absent: the task's own targets are not checked
+  bool targets_known = true;                 // false: the caller says that no page has a target
   const TokenizedPages* tokens = nullptr;    // the source, where it has tokens; absent: tokens are not checked
   std::int64_t vocab_size = 0;               // rows of the word embedding; 0: unknown
   WindowOptions windows{};
@@ -55,15 +60,17 @@ struct CheckOptions {
   std::size_t places_kept = Findings::kPlacesKept;
   bool keeps_bad_pages = false;  // list every page with an error (CheckReport::bad_pages)
   int threads = 1;
+  // The remedy for a page without labels where its other keys tell a better one than that which is given; absent: none.
+  std::function<std::string(const Page& page, std::string otherwise)> remedy_without_labels{};
   // Called now and then with the number of pages done, by one thread at a time.
   std::function<void(std::size_t done, std::size_t pages)> on_progress{};
 };
 
-struct CheckCounts {
+// Targets are those of a task that labels no words.
+struct CheckCounts : TargetCounts {
   std::uint64_t pages = 0;  // pages that could be read
   std::uint64_t words = 0;
   std::uint64_t labelled_words = 0;  // with a label other than O
-  std::uint64_t targets = 0;         // of a task that labels no words: its labelled pages or questions
   std::uint64_t begun_with_b = 0;    // entities in IOB that B- begins where IOB1 has I-
   std::uint64_t tokens = 0;
   std::uint64_t windows = 0;

@@ -42,7 +42,9 @@ void CheckCounts::add(const CheckCounts& other) {
   pages += other.pages;
   words += other.words;
   labelled_words += other.labelled_words;
+  target_pages += other.target_pages;
   targets += other.targets;
+  positives += other.positives;
   begun_with_b += other.begun_with_b;
   tokens += other.tokens;
   windows += other.windows;
@@ -125,6 +127,7 @@ void DataSetChecker::check_twice(const PageFacts& page) {
 CheckReport DataSetChecker::finish() {
   check_labels();
   if (options_.words_labelled) check_scheme();
+  check_targets();
   check_box_habits();
   check_tokens();
   report_.contents.assign(contents_.begin(), contents_.end());
@@ -171,6 +174,16 @@ void DataSetChecker::check_labels() {
                               100.0 * static_cast<double>(count) / static_cast<double>(all), counted(all, unit)),
          .allowed = fmt::format("at most {} %", kDominantPercent),
          .remedy = "check that labels were read correctly; use F1 per label, because accuracy is meaningless here"});
+  }
+}
+
+// Of data with errors, it is not known what there is to learn.
+void DataSetChecker::check_targets() {
+  if (!options_.targets || !options_.targets_known || !options_.labels_required || report_.target_pages == 0) return;
+  if (report_.findings.count(Severity::kError) > 0) return;
+  if (std::optional<Problem> problem = options_.targets->nothing_to_learn(report_)) {
+    problem->where = listed(source_.paths());
+    report_.findings.add(Severity::kWarning, "nothing-to-learn", std::move(*problem));
   }
 }
 

@@ -24,6 +24,7 @@ class DataSetChecker {
   LabelScheme scheme_of(const std::vector<std::string>& names) const;
   void check_labels();
   void check_scheme();
+  void check_targets();
   void check_box_habits();
   void check_tokens();
 

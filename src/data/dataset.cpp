@@ -66,7 +66,9 @@ Problem prompt_too_long_problem(const Page& page, std::size_t item, const Prompt
           .allowed =
               fmt::format("at most {}, which leaves {} of a window of {}",
                           std::max(0, options.max_length - Prompt::kLeastRoom), Prompt::kLeastRoom, options.max_length),
-          .remedy = "shorten the question, or pass a larger --max-length"};
+          .remedy = options.most_length == 0 || options.max_length < options.most_length
+                        ? "shorten the question, or pass a larger --max-length"
+                        : "shorten the question: the model has no longer windows"};
 }
 
 ImageInfo read_page_image_info(Page& page) {

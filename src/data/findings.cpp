@@ -15,8 +15,9 @@ std::string_view severity_name(Severity severity) {
 }
 
 void Findings::add(Severity severity, std::string_view kind, Problem problem) {
-  auto found = std::find_if(findings_.begin(), findings_.end(),
-                            [&](const Finding& each) { return each.kind == kind && each.severity == severity; });
+  auto found = std::find_if(findings_.begin(), findings_.end(), [&](const Finding& each) {
+    return each.kind == kind && each.severity == severity && each.first.what == problem.what;
+  });
   if (found == findings_.end()) {
     findings_.push_back({.severity = severity, .kind = std::string(kind)});
     found = findings_.end() - 1;
@@ -31,7 +32,7 @@ void Findings::add(Severity severity, std::string_view kind, Problem problem) {
 void Findings::merge(const Findings& other) {
   for (const Finding& theirs : other.findings_) {
     const auto found = std::find_if(findings_.begin(), findings_.end(), [&](const Finding& each) {
-      return each.kind == theirs.kind && each.severity == theirs.severity;
+      return each.kind == theirs.kind && each.severity == theirs.severity && each.first.what == theirs.first.what;
     });
     if (found == findings_.end()) {
       findings_.push_back(theirs);

@@ -1,6 +1,8 @@
-// Findings: faults that a check has found, grouped by kind, each kind with its count, its first places and one example.
+// Findings: faults that a check has found, grouped by kind and by what is wrong, each group with its count, its first
+// places and one example.
 //
-// Invariant: memory depends on the number of kinds, not on the number of occurrences.
+// Invariant: memory depends on the number of groups, not on the number of occurrences. So `what` says nothing of the
+// page: `where` and `found` do.
 //
 //   Findings findings;
 //   findings.add(Severity::kError, "box-outside", {.what = "a box lies outside the page", .where = "train.jsonl:17"});

@@ -172,12 +172,14 @@ LabelSet LabelSet::from_names_seen(const std::set<std::string>& seen) {
 LabelSet LabelSet::from_pages(const PageSource& pages) {
   std::set<std::string> seen;
   bool any_words = false;
-  for (std::size_t i = 0; i < pages.size(); ++i) {
-    Page page = pages.read(i);
+  const std::optional<PageError> fault = read_as_far_as_possible(pages, [&](const Page& page) {
     any_words = any_words || !page.words.empty();
-    for (std::string& label : page.labels) seen.insert(std::move(label));
-  }
+    for (const std::string& label : page.labels) {
+      if (!label.empty()) seen.insert(label);  // the reader has reported why it is empty
+    }
+  });
   if (seen.empty()) {
+    if (fault) throw PageError(*fault);
     throw DataError({.what = any_words ? "no page has labels" : "no page has words",
                      .where = pages.size() > 0 ? place(pages.read(0)) : plimsoll::listed(pages.paths()),
                      .found = fmt::format("{} without {}, this one first", counted(pages.size(), "page"),

@@ -34,8 +34,8 @@ class LabelSet {
   // S-, in BILOU also L- and U-) for each entity in alphabetical order, even if the data has only some (held-out pages
   // may have the others), then names of any other kind.
   static LabelSet from_names_seen(const std::set<std::string>& seen);
-  // Reads every page; pages without labels are skipped. Throws DataError if no page has labels, or on a broken
-  // page.
+  // Reads every page; pages without labels are skipped, and so is what cannot be read of others. If no page has labels,
+  // throws the first fault, or DataError where there is none.
   static LabelSet from_pages(const PageSource& pages);
 
   std::size_t size() const { return names_.size(); }

@@ -137,8 +137,11 @@ std::vector<std::byte> pack_page(const PackedPage& packed, const TargetReader* r
   pack_boxes(page.boxes, out);
   pack_labels(page.labels, out);
   pack_tokens(packed.tokens, out);
-  out.count(page.target != nullptr ? 1 : 0);
-  if (page.target != nullptr) reader->pack(*page.target, out);
+  const bool unread = is_unread(page);
+  out.count(page.target == nullptr ? 0 : unread ? 2 : 1);
+  if (page.target != nullptr && !unread) reader->pack(*page.target, out);
+  out.count(page.other_keys.size());
+  for (const std::string& key : page.other_keys) out.text(key);
   return std::move(out).take();
 }
 
@@ -163,10 +166,12 @@ PackedPage unpack_page(std::span<const std::byte> bytes, const TargetReader* rea
   unpack_boxes(in, page.boxes);
   unpack_labels(in, page.labels);
   unpack_tokens(in, packed.tokens);
-  if (in.count() != 0) {
-    check_packed(reader != nullptr);
-    page.target = reader->unpack(in);
+  if (const std::uint64_t target = in.count(); target != 0) {
+    check_packed(reader != nullptr && target <= 2);
+    page.target = target == 2 ? unread_target() : reader->unpack(in);
   }
+  page.other_keys.resize(in.size());
+  for (std::string& key : page.other_keys) key = in.text();
   check_packed(in.at_end());
   return packed;
 }

@@ -180,7 +180,8 @@ void PageChecker::check_page_boxes(const Page& page) {
     ++block_->counts.word_pages;
     block_->word_level.add(
         Severity::kWarning, "word-boxes",
-        {.what = "a page has word boxes, but most pages have segment boxes",
+        {.what = options_.segments_known ? "a page has word boxes, though its file tells which words form a segment"
+                                         : "a page has word boxes, but most pages have segment boxes",
          .where = place(page),
          .found = counted(page.words.size(), "word") + ", no two in a row with the same box",
          .allowed = "all words of a line or field with the box of that line or field, as LayoutLMv3 was trained",
@@ -191,17 +192,24 @@ void PageChecker::check_page_boxes(const Page& page) {
 
 void PageChecker::check_labels(const Page& page) {
   if (!options_.words_labelled) {
-    if (page.target != nullptr) block_->counts.targets += page.target->size();
+    if (is_unread(page)) return;
+    if (page.target != nullptr) {
+      ++block_->counts.target_pages;
+      block_->counts.targets += page.target->size();
+      block_->counts.positives += page.target->positives();
+    }
     if (options_.targets) options_.targets->check(page, options_.labels_required, block_->findings, block_->labels);
     return;
   }
   if (page.labels.empty()) {
     if (!options_.labels_required || page.words.empty()) return;
+    std::string remedy = "label the page, or omit it";
+    if (options_.remedy_without_labels) remedy = options_.remedy_without_labels(page, std::move(remedy));
     add(Severity::kError, "labels-missing",
         {.what = "a page has no labels",
          .where = place(page),
          .allowed = "`labels` or `ner_tags`, one per word",
-         .remedy = "label the page, or omit it"});
+         .remedy = std::move(remedy)});
     return;
   }
   for (std::size_t word = 0; word < page.labels.size(); ++word) {

@@ -24,8 +24,16 @@ void report(PageFaults* faults, PageError fault) {
   faults->push_back(std::move(fault));
 }
 
+std::shared_ptr<const PageTarget> unread_target() {
+  static const auto target = std::make_shared<const UnreadTarget>();
+  return target;
+}
+
+bool is_unread(const Page& page) { return dynamic_cast<const UnreadTarget*>(page.target.get()) != nullptr; }
+
 PageError wrong_type(const Page& page, const std::string& where, const nlohmann::json& value, std::string allowed) {
-  return PageError("wrong-type", {.what = "a value of the wrong type",
+  // Findings are grouped by `what`, so that no place stands beside what is allowed at another.
+  return PageError("wrong-type", {.what = fmt::format("a value of the wrong type: not {}", allowed),
                                   .where = fmt::format("{}, {}", place(page), where),
                                   .found = shown(value),
                                   .allowed = std::move(allowed),

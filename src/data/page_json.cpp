@@ -146,7 +146,7 @@ std::string keys_of(const Json& object) {
       keys.push_back("…");
       break;
     }
-    keys.push_back(item.key());
+    keys.push_back(item.key() + (item.value().is_null() ? " (null)" : ""));
   }
   return fmt::format("keys {}", fmt::join(keys, ", "));
 }
@@ -270,6 +270,19 @@ bool counts_agree(const Page& page, const Json* boxes, const Json* labels, PageF
   return false;
 }
 
+// The keys that are neither null nor read for every task.
+std::vector<std::string> other_keys(const Json& object) {
+  static constexpr std::string_view kCommon[] = {"id",     "document", "image",  "image_path", "file_name", "width",
+                                                 "height", "words",    "tokens", "boxes",      "bboxes",    "bbox"};
+  constexpr std::size_t kMost = 32;  // of keys, and of bytes of each: tasks' keys are short
+  std::vector<std::string> keys;
+  for (const auto& item : object.items()) {
+    if (item.value().is_null() || item.key().size() > kMost || keys.size() == kMost) continue;
+    if (std::ranges::find(kCommon, item.key()) == std::end(kCommon)) keys.push_back(item.key());
+  }
+  return keys;
+}
+
 // Of `id` and `document`: a string, or another value as it is written.
 std::string name_of(const Json& object, const char* key) {
   const auto found = object.find(key);
@@ -347,6 +360,8 @@ Page parse_jsonl_page(std::string_view json_text, const std::filesystem::path& f
   const Json* const boxes = boxed ? &need_array(json, kBoxKeys, page) : nullptr;
   const bool labelled = !options.ignore_labels && find_key(json, kLabels) != nullptr;
   const Json* const labels = labelled ? &need_array(json, kLabels, page) : nullptr;
+  const bool wanted = options.target != nullptr || !options.ignore_labels;
+  if (wanted && !labelled && page.target == nullptr) page.other_keys = other_keys(json);
   if (!counts_agree(page, boxes, labels, faults)) {
     // The counts differ, so no word can be matched with its label.
     if (labelled) page.labels.assign(page.words.size(), {});

@@ -273,4 +273,20 @@ std::unique_ptr<PageSource> open_pages(const PagePaths& paths, const ReadOptions
   return std::make_unique<ManySources>(std::move(sources));
 }
 
+std::optional<PageError> read_as_far_as_possible(const PageSource& pages, const std::function<void(const Page&)>& use) {
+  std::optional<PageError> first;
+  for (std::size_t i = 0; i < pages.size(); ++i) {
+    PageFaults faults;
+    std::optional<Page> page;
+    try {
+      page = pages.read(i, &faults);
+    } catch (const PageError& error) {
+      faults.push_back(error);
+    }
+    if (!first && !faults.empty()) first = faults.front();
+    if (page) use(*page);
+  }
+  return first;
+}
+
 }  // namespace plimsoll

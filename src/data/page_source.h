@@ -11,7 +11,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -84,6 +86,10 @@ std::unique_ptr<PageSource> open_pages(const PagePaths& paths, const ReadOptions
 inline std::unique_ptr<PageSource> open_pages(const std::filesystem::path& path, const ReadOptions& options) {
   return open_pages(PagePaths{path}, options);
 }
+
+// Calls `use` with every page that can be read, also with those of which single values cannot (PageSource::read).
+// Returns the first fault of all pages, or nothing where there is none.
+std::optional<PageError> read_as_far_as_possible(const PageSource& pages, const std::function<void(const Page&)>& use);
 
 // Turns NaN, Infinity and -Infinity, which Python writes and JSON does not allow, into strings; keeps the rest.
 std::string quote_non_finite(std::string_view json);

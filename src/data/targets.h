@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,13 +34,31 @@ class PageTarget {
   virtual ~PageTarget() = default;
   // How many things it asks or says of the page: one label, several questions.
   virtual std::size_t size() const { return 1; }
+  // How many of them there is something to find of: questions that have an answer.
+  virtual std::size_t positives() const { return size(); }
+};
+
+// Stands for a task's keys that a page has and that could not be read. Faults say why, so that nothing else is said.
+class UnreadTarget final : public PageTarget {
+ public:
+  std::size_t size() const override { return 0; }
+};
+std::shared_ptr<const PageTarget> unread_target();
+bool is_unread(const Page& page);
+
+// Counts of the targets of a data set.
+struct TargetCounts {
+  std::uint64_t target_pages = 0;  // pages with a target
+  std::uint64_t targets = 0;       // PageTarget::size
+  std::uint64_t positives = 0;     // PageTarget::positives
 };
 
 // Reads a task's keys of a page. One object serves all threads.
 class TargetReader {
  public:
   virtual ~TargetReader() = default;
-  // Returns nullptr for a page without them. Throws PageError, or adds it to `faults` unless that is nullptr.
+  // Returns nullptr for a page without them, unread_target() for one whose keys hold nothing that can be read. Throws
+  // PageError, or adds it to `faults` unless that is nullptr.
   virtual std::shared_ptr<const PageTarget> read(const nlohmann::json& page_json, const Page& page,
                                                  PageFaults* faults) const = 0;
   // The key that it reads, which tells readers apart.
@@ -77,6 +96,9 @@ class Targets {
   // without a target is an error.
   virtual void check(const Page& page, bool required, Findings& findings,
                      std::map<std::string, std::uint64_t>& labels) const = 0;
+  // What is said of a data set without errors from which nothing can be learned; nothing where something can. The
+  // place is added by the caller.
+  virtual std::optional<Problem> nothing_to_learn(const TargetCounts&) const { return std::nullopt; }
 };
 
 }  // namespace plimsoll

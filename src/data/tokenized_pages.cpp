@@ -23,7 +23,7 @@ CacheKey key_of_files(const PageSource& source) {
 // What pages depend on beside their files. The first text names how pages are read, tokenised and packed: it changes
 // when that does.
 void add_to_key(const ReadOptions& reading, std::uint64_t tokenizer, CacheKey& key) {
-  key.add_text("pages and tokens, 2");
+  key.add_text("pages and tokens, 3");
   key.add(std::as_bytes(std::span(&tokenizer, 1)));
   key.add_text(fmt::format("{}{}{}{} {} {}", reading.segment_boxes, reading.parts.boxes, reading.parts.image,
                            reading.ignore_labels, reading.max_page_bytes,
@@ -82,7 +82,8 @@ std::vector<std::byte> TokenizedPages::make(std::size_t index) const {
   try {
     packed.page = source_->read(index, &packed.faults);
     std::vector<std::string_view> prompts;
-    if (packed.page.target != nullptr) prompts = reading_.target->prompts(*packed.page.target);
+    if (packed.page.target != nullptr && !is_unread(packed.page))
+      prompts = reading_.target->prompts(*packed.page.target);
     packed.tokens.assign(packed.page, encoder_, prompts);
     if (reading_.counts != nullptr) ++reading_.counts->tokenized;
   } catch (const PageError& error) {

@@ -50,6 +50,7 @@ struct WindowOptions {
   int max_length = 512;  // of a window, including <s> and </s>
   int stride = 128;      // overlap in tokens, at most; Hugging Face's name
   LongPages long_pages = LongPages::kWindows;
+  int most_length = 0;  // that the model takes; 0: unknown
 
   int content() const { return max_length - 2; }
 };

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "tasks/parts/other_task.h"
 
 namespace plimsoll {
 namespace {
@@ -18,8 +19,9 @@ DataCheck check_with(const ModelBundle& bundle, const RunPages& pages, const Che
                      const LabelSet* labels, bool required) {
   TaskConfig task = bundle.config.task;
   if (labels != nullptr) task.labels = labels->names();
+  if (labels == nullptr && required) task.labels.clear();  // nobody knows them
   const std::shared_ptr<const Targets> targets =
-      labels != nullptr || bundle.task().asks() ? bundle.task().targets(task, required) : nullptr;
+      labels != nullptr || required || bundle.task().asks() ? bundle.task().targets(task, required) : nullptr;
   const auto run = [&](const TokenizedPages& source, bool evaluation) {
     return check_pages(source, {.parts = page_parts(bundle.facts()),
                                 .box_format = request.data.box_format,
@@ -27,6 +29,7 @@ DataCheck check_with(const ModelBundle& bundle, const RunPages& pages, const Che
                                 .labels_required = required,
                                 .words_labelled = bundle.task().labels_words(),
                                 .targets = targets,
+                                .targets_known = labels != nullptr || !required,
                                 .tokens = &source,
                                 .vocab_size = bundle.facts().vocab_size,
                                 .windows = window_options(request.data, bundle.facts()),
@@ -37,6 +40,7 @@ DataCheck check_with(const ModelBundle& bundle, const RunPages& pages, const Che
                                 .places_kept = request.places_kept,
                                 .keeps_bad_pages = !required,
                                 .threads = request.threads,
+                                .remedy_without_labels = remedy_with_task,
                                 .on_progress = request.on_progress});
   };
   DataCheck result{.findings = Findings(request.places_kept), .train = run(*pages.train, false)};
@@ -73,8 +77,9 @@ DataCheck check_data(ModelBundle& bundle, const ModelRequest& model, const Check
     if (result.findings.count(Severity::kError) == 0) result.findings.add(Severity::kError, kind, problem);
     return result;
   };
+  Findings said;
   try {
-    resolve_labels(bundle, model, *pages.train);
+    said = resolve_labels(bundle, model, *pages.train);
   } catch (const PageError& error) {
     // A label that the model does not know, among some that it does: every one of them is listed.
     if (error.kind() == "label-unknown" && !own.empty()) {
@@ -86,7 +91,14 @@ DataCheck check_data(ModelBundle& bundle, const ModelRequest& model, const Check
     return without_labels("labels-missing", error.problem());
   }
   const LabelSet labels(bundle.config.task.labels, "the labels");
-  return check_with(bundle, pages, request, &labels, true);
+  DataCheck result = check_with(bundle, pages, request, &labels, true);
+  result.findings.merge(said);
+  return result;
+}
+
+void log_findings(const Findings& findings) {
+  for (const std::string& line : findings.to_lines(Severity::kWarning)) log_warning(line);
+  for (const std::string& line : findings.to_lines(Severity::kInfo)) log_info(line);
 }
 
 void refuse_bad_data(const ModelBundle& bundle, const RunPages& pages, const CheckRequest& request) {

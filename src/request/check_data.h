@@ -46,6 +46,9 @@ RunPages open_run_pages(const ModelBundle& bundle, const ModelRequest& model, co
 // do, as far as the data's labels can be read.
 DataCheck check_data(ModelBundle& bundle, const ModelRequest& model, const CheckRequest& request);
 
+// Logs warnings and infos, one line a kind.
+void log_findings(const Findings& findings);
+
 // The same checks before a run, for this model, whose labels are settled: warnings are logged, errors thrown as one
 // DataError.
 void refuse_bad_data(const ModelBundle& bundle, const RunPages& pages, const CheckRequest& request);

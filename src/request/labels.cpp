@@ -50,25 +50,27 @@ ReadOptions labelled_reading(const ModelBundle& bundle, const ModelRequest& mode
 
 namespace {
 
-void find_labels(ModelBundle& bundle, const ModelRequest& model, const PageSource& pages) {
+Findings find_labels(ModelBundle& bundle, const ModelRequest& model, const PageSource& pages) {
   const Task& task = bundle.task();
   // Labels of words need no look at the data where they are given; classes of pages have a problem type too.
-  if (!model.labels.empty() && (task.labels_words() || !bundle.config.task.problem_type.empty())) return;
-  const TaskConfig found = task.seen_in(pages, bundle.config.task);
-  bundle.config.task.problem_type = found.problem_type;
-  bundle.config.task.link_labels = found.link_labels;
-  if (!model.labels.empty()) return;
-  const LabelSet seen(found.labels, "labels of the data");
-  if (has_labels(bundle) && covers(bundle.config.task.labels, seen)) return;
+  if (!model.labels.empty() && (task.labels_words() || !bundle.config.task.problem_type.empty())) return Findings();
+  SeenTargets found = task.seen_in(pages, bundle.config.task);
+  bundle.config.task.problem_type = found.config.problem_type;
+  bundle.config.task.link_labels = found.config.link_labels;
+  if (!model.labels.empty()) return std::move(found.findings);
+  const LabelSet seen(found.config.labels, "labels of the data");
+  if (has_labels(bundle) && covers(bundle.config.task.labels, seen)) return std::move(found.findings);
   if (has_labels(bundle)) refuse_stray_labels(task, bundle.config.task.labels, seen, pages);
   set_labels(bundle, seen);
+  return std::move(found.findings);
 }
 
 }  // namespace
 
-void resolve_labels(ModelBundle& bundle, const ModelRequest& model, const PageSource& pages) {
-  find_labels(bundle, model, pages);
+Findings resolve_labels(ModelBundle& bundle, const ModelRequest& model, const PageSource& pages) {
+  Findings findings = find_labels(bundle, model, pages);
   check_head(bundle);
+  return findings;
 }
 
 }  // namespace plimsoll

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "bundle/model_bundle.h"
+#include "data/findings.h"
 #include "request/reading.h"
 
 namespace plimsoll {
@@ -25,7 +26,8 @@ void set_task_and_labels(ModelBundle& bundle, const ModelRequest& model);
 ReadOptions labelled_reading(const ModelBundle& bundle, const ModelRequest& model, const DataRequest& data);
 
 // Settles problem type and labels, after set_task_and_labels. Labels come from --labels, from the model (if it has
-// those of the data), or from the data; a head that was made for others is made new.
-void resolve_labels(ModelBundle& bundle, const ModelRequest& model, const PageSource& pages);
+// those of the data), or from the data; a head that was made for others is made new. Returns what should be said of how
+// the data's targets were taken.
+Findings resolve_labels(ModelBundle& bundle, const ModelRequest& model, const PageSource& pages);
 
 }  // namespace plimsoll

@@ -55,7 +55,8 @@ WindowOptions window_options(const DataRequest& request, const EncoderFacts& fac
   }
   WindowOptions options{.max_length = static_cast<int>(length),
                         .stride = request.stride >= 0 ? request.stride : std::min(128, static_cast<int>(length) / 4),
-                        .long_pages = request.truncate ? LongPages::kTruncate : LongPages::kWindows};
+                        .long_pages = request.truncate ? LongPages::kTruncate : LongPages::kWindows,
+                        .most_length = static_cast<int>(std::min<std::int64_t>(most, 1 << 30))};
   validate(options);
   return options;
 }

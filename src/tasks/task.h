@@ -16,6 +16,7 @@
 
 #include "data/annotated_page.h"
 #include "data/batch.h"
+#include "data/findings.h"
 #include "data/labels.h"
 #include "data/page_source.h"
 #include "data/targets.h"
@@ -56,6 +57,12 @@ class Predictions : public WindowReader {
   virtual std::int64_t unpredicted_words(const Page&) const { return 0; }
 };
 
+// What a data set's targets are, and what should be said of how they were taken.
+struct SeenTargets {
+  TaskConfig config;  // with labels and problem type
+  Findings findings{};
+};
+
 struct PredictionOptions {
   bool all_scores = false;  // of every label, not of the predicted one alone
 };
@@ -78,9 +85,12 @@ class Task {
   // Whether `labels` of words are what it reads of pages; otherwise `reader` reads its own keys.
   virtual bool labels_words() const { return false; }
   virtual const TargetReader* reader() const { return nullptr; }
-  // What the data's targets are: labels and problem type. Throws DataError if no page has a target.
-  virtual TaskConfig seen_in(const PageSource& pages, const TaskConfig& config) const = 0;
-  // The first page whose target has a name that the labels lack, as a problem.
+  // The keys by which a page is seen to have its targets.
+  virtual std::vector<std::string_view> keys() const { return {reader()->key()}; }
+  // What the data's targets are, as far as its pages can be read. If no page has a target, throws the first fault, or
+  // DataError where there is none.
+  virtual SeenTargets seen_in(const PageSource& pages, const TaskConfig& config) const = 0;
+  // The first page whose target has a name that the labels lack, as a problem; what cannot be read is passed over.
   virtual std::optional<Problem> find_unknown_label(const PageSource& pages, const LabelSet& labels) const = 0;
   // `with_targets`: false for prediction, where pages have none. nullptr where labels of words are all the targets, or
   // where prediction needs nothing of the page beside its words.

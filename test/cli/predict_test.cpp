@@ -97,6 +97,10 @@ TEST_F(Predict, EveryPageHasALine) {
     EXPECT_EQ(found[i].at("questions").size(), pages[i].at("questions").size());
   }
   EXPECT_EQ(found[1].at("questions")[0].at("answers")[0].at("text"), "");
+  // What was found is a page again, "no answer" included.
+  fs::rename(at("found/out.jsonl"), at("found/in.jsonl"));
+  EXPECT_EQ(predict("answers", "found/in.jsonl").code, 0);
+  EXPECT_EQ(lines().size(), pages.size());
 }
 
 TEST_F(Predict, ABadPageCostsThatPageAlone) {

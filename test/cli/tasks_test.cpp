@@ -101,6 +101,75 @@ TEST_F(Tasks, CheckCountsWhatATaskReads) {
   EXPECT_EQ(json::parse(check("question-answering", {"--json"})).at("questions"), 2 * pages);
 }
 
+// Faults of one page neither hide those of others nor make their labels unknown.
+TEST_F(Tasks, CheckFindsEveryFaultAtOnce) {
+  const auto kinds = [this](const std::string& task, const std::vector<json>& targets) {
+    std::vector<json> pages;
+    for (std::size_t i = 0; i < targets.size(); ++i) {
+      pages.push_back(read_pages("train.jsonl")[0]);
+      pages.back().erase("labels");
+      pages.back()["words"][0] = "page " + std::to_string(i);
+      pages.back()["id"] = i;
+      pages.back().update(targets[i]);
+    }
+    write_pages("faults.jsonl", pages);
+    const json report = json::parse(
+        run({"check", "--model", "layoutlmv3-tiny", "--data", path("pages/faults.jsonl"), "--task", task, "--json"})
+            .out);
+    std::map<std::string, int> found;
+    for (const json& finding : report.at("findings")) {
+      if (finding.at("severity") != "info") found[finding.at("kind")] += finding.at("count").get<int>();
+    }
+    return found;
+  };
+  using Kinds = std::map<std::string, int>;
+  const auto label = [](const json& value) { return json{{"label", value}}; };
+  EXPECT_EQ(kinds("sequence-classification", {label("other"), label({"a", "b"}), json::object(), label(2.5),
+                                              label({{"x", 1}}), label("other"), label("one")}),
+            (Kinds{{"label-kind", 2}, {"label-missing", 1}, {"wrong-type", 1}}));
+  const json entities = {{{"label", "key"}, {"start_word", 0}, {"end_word", 1}},
+                         {{"label", "value"}, {"start_word", 1}, {"end_word", 2}}};
+  const auto linked = [&](const json& links) { return json{{"entities", entities}, {"links", links}}; };
+  EXPECT_EQ(kinds("relation-extraction", {linked({{0, 1}}), linked({{0, 999}}), linked({{0, 0}})}),
+            (Kinds{{"link-outside", 2}}));
+  // No entity can be read: no label is unknown.
+  EXPECT_EQ(kinds("relation-extraction", {{{"entities", "none"}, {"links", json::array()}}}),
+            (Kinds{{"wrong-type", 1}}));
+}
+
+TEST_F(Tasks, DataOfAnotherTaskNameIt) {
+  const auto expect_advice = [this](const std::string& advice) {
+    const std::string data = path("pages/train.jsonl");
+    EXPECT_THAT(run({"check", "--model", "layoutlmv3-tiny", "--data", data}).out, testing::HasSubstr(advice));
+    expect_message(run(train_arguments("none", {"--max-steps", "1"})), 3, {"no page has labels", advice});
+    expect_message(run({"plan", "--model", "layoutlmv3-tiny", "--data", data}), 3, {"no page has labels", advice});
+  };
+  retarget([](json& page, std::size_t) { page["label"] = "a"; });
+  expect_advice("pass --task sequence-classification (to check, plan or train), which reads the page's `label`");
+  retarget([](json& page, std::size_t) {
+    page.erase("label");
+    page["questions"] = json::array();
+  });
+  expect_advice("pass --task question-answering (to check, plan or train), which reads the page's `questions`");
+  retarget([](json& page, std::size_t) {
+    page.erase("questions");
+    page["entities"] = page["links"] = json::array();
+  });
+  expect_advice("pass --task relation-extraction (to check, plan or train), which reads the page's `entities`");
+}
+
+TEST_F(Tasks, WholeNumbersAreSaidToBeRegression) {
+  retarget([](json& page, std::size_t i) { page["label"] = i % 3; });
+  const std::string said = "labels are whole numbers 0 to 2: taken as regression";
+  const Outcome checked = run({"check", "--model", "layoutlmv3-tiny", "--data", path("pages/train.jsonl"), "--task",
+                               "sequence-classification"});
+  EXPECT_EQ(checked.code, 0);
+  EXPECT_THAT(checked.out, testing::HasSubstr("info [labels-whole] " + said));
+  const Outcome trained = run(train("sequence-classification", {"--max-steps", "1"}));
+  EXPECT_EQ(trained.code, 0) << trained.err;
+  EXPECT_THAT(trained.err, testing::HasSubstr(said));
+}
+
 TEST_F(Tasks, SeveralLabelsAndNumbers) {
   retarget([](json& page, std::size_t i) {
     page["label"] = i == 0 ? json::array() : i == 1 ? json::array({"a"}) : json::array({"b", "a"});

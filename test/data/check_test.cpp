@@ -57,6 +57,21 @@ TEST(Findings, GroupsByKind) {
   EXPECT_EQ(error.problem().remedy, "mend; 1 more error in a.jsonl: plimsoll check lists all kinds");
 }
 
+// What is allowed at one place is not shown for another.
+TEST(Findings, AreGroupedByWhatIsWrong) {
+  Findings findings;
+  findings.add(Severity::kError, "wrong-type", {.what = "not an array", .where = "page 1", .allowed = "an array"});
+  findings.add(Severity::kError, "wrong-type", {.what = "not a string", .where = "page 2", .allowed = "a string"});
+  findings.add(Severity::kError, "wrong-type", {.what = "not an array", .where = "page 3", .allowed = "an array"});
+  ASSERT_EQ(findings.sorted().size(), 2U);
+  EXPECT_EQ(findings.sorted()[0].count, 2U);
+  EXPECT_EQ(findings.sorted()[1].places[0].where, "page 2");
+  EXPECT_EQ(findings.count("wrong-type"), 3U);
+  Findings merged;
+  merged.merge(findings);
+  EXPECT_EQ(merged.to_json(), findings.to_json());
+}
+
 class CheckTest : public testing::Test {
  protected:
   // A page with one word, which the caller makes invalid.
@@ -125,6 +140,37 @@ TEST_F(CheckTest, SaysHowLabelsAreRead) {
   EXPECT_THAT(found(orders(bilou, R"("I-X", "L-X", "B-X", "U-X", "B-X")")),
               testing::ElementsAre("I-X after the beginning", "U-X after B-X", "the page's end after B-X"));
   EXPECT_THAT(found(orders("O,I-X,E-X", R"("E-X", "I-X", "E-X", "E-X", "O")")), testing::IsEmpty());  // IOE
+}
+
+// Where the file tells segments, all pages may have words' boxes.
+TEST_F(CheckTest, WordBoxesAreSaidAsTheyAre) {
+  std::string text;
+  for (int p = 0; p < 3; ++p) {
+    nlohmann::json line = {{"id", p}, {"image", image_file("rgb.png")}, {"width", 61}, {"height", 47}};
+    for (int w = 0; w < 10; ++w) {
+      line["words"].push_back(fmt::format("W{}", w));
+      line["boxes"].push_back({5 * w, p, 5 * w + 4, 10});
+      line["labels"].push_back("O");
+    }
+    text += line.dump() + "\n";
+  }
+  const auto what = [&](bool segments_known) {
+    const Findings findings = run(text, {.segments_known = segments_known}).findings;
+    for (const Finding& finding : findings.sorted()) {
+      if (finding.kind == "word-boxes") return finding.first.what;
+    }
+    return std::string();
+  };
+  EXPECT_EQ(what(true), "a page has word boxes, though its file tells which words form a segment");
+  EXPECT_EQ(what(false), "every word has a box of its own");
+}
+
+TEST_F(CheckTest, NullIsNoImage) {
+  const Findings findings = run(R"({"image": null, "words": ["a"], "boxes": [[0, 0, 1, 1]]})"
+                                "\n")
+                                .findings;
+  ASSERT_EQ(findings.count("missing-key"), 1U);
+  EXPECT_EQ(findings.sorted()[0].first.found, "keys boxes, image (null), words");
 }
 
 TEST_F(CheckTest, GoodPagesHaveNoFindings) {

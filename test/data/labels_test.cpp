@@ -72,6 +72,15 @@ TEST(Labels, ComesFromDataInAFixedOrder) {
   EXPECT_THAT(LabelSet::from_pages(*open_pages(path, {})).names(), ElementsAre("O", "B-Z", "I-Z"));
   const auto error = caught<DataError>([&] { LabelSet::from_pages(*open_pages(path, {.ignore_labels = true})); });
   EXPECT_EQ(error.problem().what, "no page has labels");
+
+  // What cannot be read is passed over, unless nothing can be read.
+  const std::string broken = R"({"image": "a", "words": ["A"], "boxes": [[0,0,1]], "labels": [7]})"
+                             "\n{\n";
+  const auto mixed =
+      folder.write("b.jsonl", broken + R"({"image": "a", "words": ["A"], "boxes": [[0,0,1,1]], "labels": ["B-Z"]})");
+  EXPECT_THAT(LabelSet::from_pages(*open_pages(mixed, {})).names(), ElementsAre("O", "B-Z", "I-Z"));
+  const auto none = folder.write("c.jsonl", broken);
+  EXPECT_EQ(caught<PageError>([&] { LabelSet::from_pages(*open_pages(none, {})); }).kind(), "box-shape");
 }
 
 TEST(Labels, ListsItself) {

@@ -72,6 +72,7 @@ std::vector<Fault> page_faults() {
       set("boxes", "wrong-type", Json::object()),
       set("labels", "wrong-type", "O"),
       set("image", "wrong-type", 3),
+      set("image", "missing-key", nullptr),
       set("width", "wrong-type", -4),
       set("height", "wrong-type", "tall"),
       set("id", "duplicate-id", "p0"),

@@ -11,6 +11,7 @@
 #include "cli/batch_options.h"
 #include "cli/document_lines.h"
 #include "cli/elsewhere.h"
+#include "cli/option_table.h"
 #include "cli/outputs.h"
 #include "cli/page_bar.h"
 #include "cli/page_pictures.h"
@@ -43,6 +44,11 @@ void of_page_pictures(MemoryOptions& options, const PageSource* pages, const Pre
 
 void of_elsewhere() {
 #include "cli/elsewhere.h.inc"
+}
+
+void of_option_table(const CLI::App& app) {
+#include "cli/option_table.h.inc"
+  use(table);
 }
 
 void of_outputs(const fs::path& output, const fs::path& data, const fs::path& model, const fs::path& directory) {

@@ -10,6 +10,7 @@
 #include "tasks/parts/classifier.h"
 #include "tasks/parts/fields.h"
 #include "tasks/parts/judgement.h"
+#include "tasks/parts/other_task.h"
 #include "tasks/parts/word_range.h"
 #include "tasks/relation_extraction/links.h"
 #include "tasks/token_classification/metrics.h"
@@ -28,6 +29,10 @@ void of_fields(nlohmann::json& object, const Page& page) {
 
 void of_judgement(Scores& scores) {
 #include "tasks/parts/judgement.h.inc"
+}
+
+void of_other_task(Problem& problem, const Page& page) {
+#include "tasks/parts/other_task.h.inc"
 }
 
 void use(std::size_t begin, std::size_t end);

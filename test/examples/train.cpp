@@ -16,7 +16,9 @@
 #include "train/batch_binding.h"
 #include "train/grad_scaler.h"
 #include "train/growth_watch.h"
+#include "train/learning_rate.h"
 #include "train/run_schedule.h"
+#include "train/schedule.h"
 #include "train/throughput.h"
 #include "train/trainer.h"
 #include "train/updates.h"
@@ -36,6 +38,15 @@ void of_growth_watch(std::size_t budget, std::int64_t step, double seconds, cons
 void of_run_schedule(const TrainOptions& options, std::int64_t updates_per_epoch, std::int64_t step) {
 #include "train/run_schedule.h.inc"
   use(is_due);
+}
+
+void of_learning_rate(const Schedule& schedule) {
+#include "train/learning_rate.h.inc"
+}
+
+void of_schedule() {
+#include "train/schedule.h.inc"
+  use(schedule);
 }
 
 void of_throughput() {

@@ -61,6 +61,10 @@ TEST_F(Questions, ThatAreWrongNameThePageAndTheValue) {
                                  {{"question", "q"}, {"answers", {json{{"start_word", 0}}}}},
                                  {{"question", "q"}, {"answers", "yes"}},
                                  {{"question", ""}},
+                                 {{"question", " \t"}},
+                                 {{"question", "q"}, {"answers", {{{"text", {"a"}}, {"answer_start", {0}}}}}},
+                                 {{"question", "q"}, {"answers", {"yes"}}},
+                                 {{"question", "q"}, {"answers", {{{"text", 7}, {"start_word", 0}, {"end_word", 1}}}}},
                                  {{"answers", json::array()}},
                                  "q"};
   for (const json& question : bad) {
@@ -137,6 +141,70 @@ TEST_F(Questions, AreChecked) {
     EXPECT_EQ(report.findings.count(kind), 1U) << kind;
   }
   EXPECT_EQ(report.windows, 3U);  // two questions that have room, and a page without
+}
+
+// What a fault says is not said again as something that the page lacks.
+TEST_F(Questions, WithFaultsHaveOneFindingEach) {
+  const auto kinds = [this](const json& object) {
+    return kinds_in(checked(open({object}), answer_targets(true)).findings);
+  };
+  using Kinds = std::map<std::string, std::uint64_t>;
+  const auto answered = [](const json& answers) {
+    return page({"one", "two"}, {{{"question", "q"}, {"answers", answers}}});
+  };
+  EXPECT_EQ(kinds(answered({answer(1, 3), answer(2, 2)})), (Kinds{{"answer-outside", 2}}));
+  EXPECT_EQ(kinds(answered({"yes"})), (Kinds{{"answer-outside", 1}}));
+  EXPECT_EQ(kinds(answered({{"text", {"a"}}, {"answer_start", {0}}})), (Kinds{{"wrong-type", 1}}));
+  EXPECT_EQ(kinds(page({"one"}, "What?")), (Kinds{{"wrong-type", 1}}));
+  EXPECT_EQ(kinds(page({"one"}, nullptr)), (Kinds{{"questions-missing", 1}}));
+}
+
+// Words are compared as the score compares them; one of the texts has to match.
+TEST_F(Questions, WhoseTextsAreNotTheirWordsAreSaid) {
+  const auto found = [this](const std::vector<json>& answers) {
+    const auto pages = open({page({"The", "Total:", "12.50"}, {{{"question", "q"}, {"answers", answers}}})});
+    return checked(pages, answer_targets(true)).findings.count("answer-text");
+  };
+  const auto spelled = [](const char* text, int begin, int end) {
+    json read = answer(begin, end);
+    read["text"] = text;
+    return read;
+  };
+  EXPECT_EQ(found({answer(0, 2)}), 0U);
+  EXPECT_EQ(found({spelled("total 1250", 0, 3)}), 0U);
+  EXPECT_EQ(found({spelled("12.50", 1, 3)}), 1U);
+  EXPECT_EQ(found({spelled("13.50", 2, 3)}), 1U);
+  EXPECT_EQ(found({spelled("twelve", 2, 3), spelled("12.50", 2, 3)}), 0U);
+  EXPECT_EQ(found({spelled("12.50", 2, 3), spelled("12.50", 0, 1)}), 1U);
+}
+
+TEST_F(Questions, WithTheSameIdAreSaid) {
+  const json question = {{"id", "x"}, {"question", "q"}, {"answers", {answer(0, 1)}}};
+  const auto report = checked(open({page({"a"}, {question, question})}), answer_targets(true));
+  EXPECT_EQ(report.findings.count("duplicate-question"), 1U);
+  EXPECT_EQ(report.findings.count(Severity::kError), 0U);
+}
+
+TEST_F(Questions, FromWhichNothingCanBeLearnedAreSaid) {
+  const json none = {{"question", "q"}, {"answers", json::array()}},
+             one = {{"question", "r"}, {"answers", {answer(0, 1)}}};
+  const auto found = [this](std::vector<json> pages) {
+    for (std::size_t i = 0; i < pages.size(); ++i) pages[i]["id"] = i;
+    return checked(open(pages), answer_targets(true)).findings.count("nothing-to-learn");
+  };
+  EXPECT_EQ(found({page({"a"}, json::array({none})), page({"b"}, {none, none})}), 1U);
+  EXPECT_EQ(found({page({"a"}, json::array({none})), page({"b"}, {none, one})}), 0U);
+}
+
+TEST_F(Questions, ThatLeaveNoRoomSayWhatHelps) {
+  const std::vector<json> pages = {page({"a"}, {{{"question", std::string(40, 'q')}, {"answers", json::array()}}})};
+  const auto remedy = [&](int most) {
+    const WindowOptions windows{.max_length = 50, .stride = 4, .most_length = most};
+    return caught<PageError>([&] { dataset(pages, true, windows); }).problem().remedy;
+  };
+  EXPECT_THAT(remedy(0), testing::HasSubstr("--max-length"));
+  EXPECT_THAT(remedy(60), testing::HasSubstr("--max-length"));
+  EXPECT_EQ(remedy(50), "shorten the question: the model has no longer windows");
 }
 
 TEST_F(Questions, ComeFromTheCacheAsFromTheFile) {

@@ -1,4 +1,5 @@
 // Links: what `entities` and `links` may be, what windows are trained towards, how windows are put together, scores.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -109,6 +110,45 @@ TEST_F(Entities, OfFunsdAreReadAsTheyAre) {
   EXPECT_THAT(entities->links, ElementsAre(Pair(1, 2)));
 }
 
+// A form of four entities in FUNSD's layout; `change` spoils it.
+json funsd_form(const std::function<void(json& form)>& change) {
+  json form = json::array();
+  for (int i = 0; i < 4; ++i) {
+    form.push_back({{"id", i}, {"label", "question"}, {"linking", json::array()}});
+    form.back()["words"] = json::array({{{"text", i == 3 ? " " : "w"}, {"box", {1, 2, 3, 4}}}});
+  }
+  form[0]["linking"] = form[1]["linking"] = {{0, 1}};
+  change(form);
+  return {{"form", form}};
+}
+
+TEST(FunsdForms, AreCheckedForTheirLinks) {
+  const auto read = [](const std::function<void(json & form)>& change) {
+    PageFaults faults;
+    const Page page =
+        parse_funsd_page(funsd_form(change).dump(), "form.json", "form.png",
+                         {.parts = kTextAlone, .ignore_labels = true, .target = &entity_reader()}, &faults);
+    Findings findings;
+    for (const PageError& fault : faults) findings.add(Severity::kError, fault.kind(), fault.problem());
+    std::map<std::string, std::uint64_t> labels;
+    link_targets({.labels = {"question"}}, true)->check(page, true, findings, labels);
+    std::string found;
+    for (const Finding& finding : findings.sorted()) {
+      found += fmt::format("{} {} {}; ", severity_name(finding.severity), finding.count, finding.kind);
+    }
+    return found;
+  };
+  EXPECT_EQ(read([](json&) {}), "");
+  EXPECT_EQ(read([](json& form) { form[2]["linking"] = {{2, 3}}; }), "");  // entity 3 has no words
+  EXPECT_EQ(read([](json& form) { form[2]["linking"] = {{2, 9}, {8, 2}, {2, 9}}; }), "warning 2 link-nowhere; ");
+  EXPECT_EQ(read([](json& form) { form[2]["linking"] = {{2, 2}}; }), "warning 1 link-nowhere; ");
+  EXPECT_EQ(read([](json& form) { form[2]["id"] = 1; }), "error 1 duplicate-entity; ");
+  EXPECT_EQ(read([](json& form) { form[3]["id"] = 1; }), "error 1 duplicate-entity; ");
+  EXPECT_EQ(read([](json& form) { form[2]["id"] = "two"; }), "error 1 wrong-type; ");
+  EXPECT_EQ(read([](json& form) { form[2]["linking"] = "x"; }), "error 1 wrong-type; ");
+  EXPECT_EQ(read([](json& form) { form[2]["linking"] = {1, 2}; }), "error 2 link-outside; ");
+}
+
 TEST_F(Entities, ThatAreWrongNameThePageAndTheValue) {
   const json good = entity("key", 0, 1);
   const std::vector<std::tuple<json, json, std::string>> bad = {
@@ -131,6 +171,62 @@ TEST_F(Entities, ThatAreWrongNameThePageAndTheValue) {
     pages->read(0, &faults);
     EXPECT_EQ(faults.size(), 1U);
   }
+}
+
+// A page with one fault has one finding: its entities keep their numbers, and what could not be read is not missing.
+TEST_F(Entities, WithFaultsHaveOneFindingEach) {
+  using Kinds = std::map<std::string, std::uint64_t>;
+  const json key = entity("key", 0, 1), value = entity("value", 1, 2);
+  const auto kinds = [this](const json& entities, const json& links) {
+    json other = page({"one", "two"}, entities, links);
+    other["id"] = "q";
+    const auto pages = open({form(), other});
+    const TaskConfig seen = relation_extraction_task().seen_in(*pages, {}).config;
+    EXPECT_THAT(seen.labels, ElementsAre("key", "text", "value"));
+    return kinds_in(checked(pages, link_targets(seen, true)).findings);
+  };
+  EXPECT_EQ(kinds({key, value}, {{0, 999}}), (Kinds{{"link-outside", 1}}));
+  EXPECT_EQ(kinds({key, value}, {{0, 0}}), (Kinds{{"link-outside", 1}}));
+  EXPECT_EQ(kinds({key, value}, json::array({{{"from", 0}, {"to", 1}}})), (Kinds{{"link-outside", 1}}));
+  EXPECT_EQ(kinds({entity("key", 0, 7), value}, {{1, 0}}), (Kinds{{"entity-outside", 1}}));
+  EXPECT_EQ(kinds({entity("", 0, 1), value, key}, {{2, 1}}), (Kinds{{"label-unknown", 1}}));
+  EXPECT_EQ(kinds({{{"label", 7}, {"start_word", 0}, {"end_word", 1}}, value, key}, {{2, 1}}),
+            (Kinds{{"wrong-type", 1}}));
+  EXPECT_EQ(kinds("none", {{0, 1}}), (Kinds{{"wrong-type", 1}}));
+  EXPECT_EQ(kinds(json::array(), {{0, 1}}), (Kinds{{"link-outside", 1}}));
+  const auto pages = open({page({"one"}, json::array(), {{0, 1}})});
+  expect_error<PageError>([&] { pages->read(0); }, {"[0,1] on a page of 0 entities"});
+}
+
+TEST_F(Entities, WithoutALabelAmongOthersAreSaid) {
+  const json unlabelled = {{"start_word", 0}, {"end_word", 1}};
+  const auto said = [this](const std::vector<json>& pages) {
+    return relation_extraction_task().seen_in(*open(pages), {}).findings.count("entity-unlabelled");
+  };
+  EXPECT_EQ(said({page({"a", "b"}, {unlabelled, unlabelled}, json::array())}), 0U);
+  EXPECT_EQ(said({page({"a", "b"}, {unlabelled, unlabelled}, json::array()), form()}), 2U);
+}
+
+TEST_F(Entities, ThatShareWordsAndLinksThatComeTwiceAreSaid) {
+  json twice = form();
+  twice["links"] = {{0, 1}, {0, 2}, {0, 1}};
+  twice["entities"].push_back(entity("text", 0, 2));
+  const CheckReport report = checked(open({twice}), link_targets(config_, true));
+  EXPECT_EQ(kinds_in(report.findings),
+            (std::map<std::string, std::uint64_t>{{"entities-overlap", 2}, {"link-twice", 1}}));
+  EXPECT_EQ(report.findings.count(Severity::kWarning), 3U);
+  EXPECT_EQ(report.targets, 2U);
+}
+
+TEST_F(Entities, FromWhichNothingCanBeLearnedAreSaid) {
+  json unlinked = form();
+  unlinked["links"] = json::array();
+  unlinked["id"] = "q";
+  const auto found = [this](const std::vector<json>& pages) {
+    return checked(open(pages), link_targets(config_, true)).findings.count("nothing-to-learn");
+  };
+  EXPECT_EQ(found({unlinked}), 1U);
+  EXPECT_EQ(found({unlinked, form()}), 0U);
 }
 
 // <s> a b c d </s>: entity i has its token in row 1 + i. Only pairs of a key and a value count.
@@ -196,7 +292,7 @@ TEST_F(Entities, AreChecked) {
 
 TEST_F(Entities, SayWhichLabelsLinksJoin) {
   const auto pages = open({form()});
-  const TaskConfig seen = relation_extraction_task().seen_in(*pages, {.link_labels = {{"text", "key"}}});
+  const TaskConfig seen = relation_extraction_task().seen_in(*pages, {.link_labels = {{"text", "key"}}}).config;
   EXPECT_THAT(seen.labels, ElementsAre("key", "text", "value"));
   EXPECT_THAT(seen.link_labels, ElementsAre(Pair("key", "value"), Pair("text", "key")));
   expect_error<DataError>(

@@ -19,6 +19,8 @@ namespace {
 using nlohmann::json;
 using testing::ElementsAre;
 
+using Kinds = std::map<std::string, std::uint64_t>;
+
 // Pages of one word, each with the label that is given; null: without one.
 class Labels : public TaskPages {
  protected:
@@ -31,7 +33,14 @@ class Labels : public TaskPages {
     return open_with(pages, page_label_reader());
   }
   TaskConfig seen(const std::vector<json>& labels, const TaskConfig& config = {}) {
-    return page_labels_in(*open(labels), config);
+    return page_labels_in(*open(labels), config).config;
+  }
+  // The kinds of what is found in pages whose classes are theirs.
+  Kinds kinds(const std::vector<json>& labels, const TaskConfig& config = {}) {
+    const auto pages = open(labels);
+    SeenTargets found = page_labels_in(*pages, config);
+    found.findings.merge(checked(pages, page_label_targets(found.config)).findings);
+    return kinds_in(found.findings);
   }
   Dataset dataset(const std::vector<json>& labels, const TaskConfig& config, const std::string& word = "word",
                   const WindowOptions& windows = {}) {
@@ -56,14 +65,86 @@ TEST_F(Labels, OfAProblemThatIsGiven) {
   const TaskConfig numbers = seen({0, 2, 2}, {.problem_type = "single_label_classification"});
   EXPECT_THAT(numbers.labels, ElementsAre("LABEL_0", "LABEL_1", "LABEL_2"));
   EXPECT_THAT(seen({"a", "b"}, {.problem_type = "multi_label_classification"}).labels, ElementsAre("a", "b"));
-  expect_error<PageError>([&] { seen({"a"}, {.problem_type = "regression"}); }, {"\"a\"", "a number", "pages.jsonl:1"});
-  expect_error<PageError>([&] { seen({1.5}, {.problem_type = "single_label_classification"}); }, {"1.5"});
+  const TaskConfig number = seen({"a"}, {.problem_type = "regression"});
+  expect_error<PageError>([&] { dataset({"a"}, number); }, {"\"a\"", "a number", "pages.jsonl:1"});
+  const TaskConfig single = seen({1.5}, {.problem_type = "single_label_classification"});
+  expect_error<PageError>([&] { dataset({1.5}, single); }, {"1.5"});
 }
 
+// The problem is what most labels are; of several kinds that are as frequent, the first one.
 TEST_F(Labels, OfTwoKindsAreRefused) {
-  expect_error<PageError>([&] { seen({"a", 2.5}); }, {"pages.jsonl:2", "2.5", "--problem-type"});
-  expect_error<PageError>([&] { seen({"a", {"a", "b"}}); }, {"pages.jsonl:2", "a list of 2 names"});
-  expect_error<PageError>([&] { seen({{"a"}, 1}); }, {"pages.jsonl:2"});
+  const auto refused = [&](const std::vector<json>& labels, std::initializer_list<std::string_view> named) {
+    expect_error<PageError>([&] { dataset(labels, seen(labels)); }, named);
+  };
+  refused({"a", 2.5}, {"pages.jsonl:2", "2.5", "--problem-type"});
+  refused({"a", {"a", "b"}}, {"pages.jsonl:2", "a list of 2 names"});
+  refused({{"a"}, 1}, {"pages.jsonl:2"});
+  refused({{"a"}, 1, 2}, {"pages.jsonl:1", "does not suit regression"});
+}
+
+TEST_F(Labels, ThatAreWrongAreAllFoundAtOnce) {
+  EXPECT_EQ(kinds({"other", {"a", "b"}, nullptr, 2.5, {{"x", 1}}, "other", "one"}),
+            (Kinds{{"label-kind", 2}, {"label-missing", 1}, {"wrong-type", 1}}));
+  EXPECT_EQ(kinds({{{"x", 1}}, 1.5, "one", 2.5}), (Kinds{{"label-kind", 1}, {"wrong-type", 1}}));
+  // Where nothing can be read, the first fault says so.
+  expect_error<PageError>([&] { seen({{{"x", 1}}, nullptr}); }, {"pages.jsonl:1", "{\"x\":1}"});
+}
+
+TEST_F(Labels, ThatAreAloneAmongListsAreListsOfOne) {
+  const std::vector<json> labels = {"a", {"b", "c"}, json::array({"b"})};
+  EXPECT_THAT(seen(labels).labels, ElementsAre("a", "b", "c"));
+  EXPECT_EQ(seen(labels).problem_type, "multi_label_classification");
+  EXPECT_EQ(kinds(labels), (Kinds{{"label-alone", 1}}));
+  EXPECT_EQ(kinds(labels, {.problem_type = "multi_label_classification"}), Kinds());  // it was meant
+}
+
+TEST_F(Labels, ThatAreWholeNumbersMayBeMeantAsClasses) {
+  const Findings said = page_labels_in(*open({0, 2, 1, 2}), {}).findings;
+  ASSERT_EQ(said.count("labels-whole"), 1U);
+  EXPECT_EQ(said.sorted()[0].severity, Severity::kInfo);
+  EXPECT_EQ(said.sorted()[0].first.what,
+            "labels are whole numbers 0 to 2: taken as regression; --problem-type single_label_classification makes "
+            "them classes");
+  for (const char* problem : {"regression", "single_label_classification"}) {
+    EXPECT_TRUE(page_labels_in(*open({0, 2, 1}), {.problem_type = problem}).findings.empty()) << problem;
+  }
+  EXPECT_TRUE(page_labels_in(*open({0, 2, 1.5}), {}).findings.empty());
+  EXPECT_TRUE(page_labels_in(*open({-1, 2}), {}).findings.empty());
+  EXPECT_TRUE(page_labels_in(*open({120, 2450}), {}).findings.empty());
+}
+
+TEST_F(Labels, ThatFloatsCannotHoldAreRefused) {
+  EXPECT_EQ(kinds({1e39, 1.5, -1e30, 1e18}), (Kinds{{"label-range", 2}}));
+  const auto pages = open({1e39});
+  expect_error<PageError>([&] { pages->read(0); }, {"pages.jsonl:1", "1e+39", "-1e+18 to 1e+18"});
+}
+
+TEST_F(Labels, FromWhichNothingCanBeLearnedAreSaid) {
+  EXPECT_EQ(kinds({json::array(), json::array()}), (Kinds{{"nothing-to-learn", 1}}));
+  EXPECT_EQ(kinds({"a", "a"}), (Kinds{{"nothing-to-learn", 1}}));
+  EXPECT_EQ(kinds({"a", "b", "a"}), Kinds());
+  EXPECT_EQ(kinds({json::array(), {"a", "b"}}), Kinds());
+}
+
+// A page that has the keys of another task gets the task named.
+TEST_F(Labels, OfAnotherTaskNameIt) {
+  const auto remedy = [&](const json& page) {
+    const auto pages = open_with({page}, page_label_reader());
+    const auto thrown = caught<DataError>([&] { page_labels_in(*pages, {}); });
+    const CheckReport report = checked(pages, page_label_targets({.labels = {"a", "b"}}));
+    EXPECT_EQ(report.findings.sorted().at(0).first.remedy, thrown.problem().remedy);
+    return thrown.problem().remedy;
+  };
+  const json words = {"a"};
+  EXPECT_EQ(
+      remedy({{"words", words}, {"labels", {"O"}}}),
+      "pass --task token-classification (to check, plan or train), which reads the page's `labels`; otherwise label "
+      "the page, or omit it");
+  EXPECT_THAT(remedy({{"words", words}, {"questions", json::array()}}),
+              testing::HasSubstr("pass --task question-answering (to"));
+  EXPECT_THAT(remedy({{"words", words}, {"entities", json::array()}, {"questions", json::array()}}),
+              testing::HasSubstr("or --task relation-extraction (to"));
+  EXPECT_EQ(remedy({{"words", words}, {"labels", nullptr}}), "label the page, or omit it");
 }
 
 TEST_F(Labels, ThatAreMissingAreSaid) {
@@ -73,7 +154,7 @@ TEST_F(Labels, ThatAreMissingAreSaid) {
 }
 
 TEST_F(Labels, OfAWrongTypeAreRefused) {
-  for (const json& bad : {json(true), json::object(), json(""), json({"a", 1}), json({"a", ""})}) {
+  for (const json& bad : {json(true), json::object(), json(""), json("  "), json({"a", 1}), json({"a", ""})}) {
     const auto pages = open({bad});
     expect_error<PageError>([&] { pages->read(0); }, {"`label`", "a class's name, a list of names, or a number"});
     PageFaults faults;

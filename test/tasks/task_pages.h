@@ -3,11 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "data/check.h"
 #include "data/dataset.h"
 #include "data/pages_fixture.h"
 #include "support/scratch_folder.h"
@@ -30,6 +32,21 @@ class TaskPages : public testing::Test {
     EncodedExample example;
     data.load(index, scratch, example);
     return example;
+  }
+  // What `check` says of pages with targets.
+  static CheckReport checked(const std::shared_ptr<const TokenizedPages>& pages,
+                             const std::shared_ptr<const Targets>& targets) {
+    return check_pages(*pages, {.parts = kTextAlone,
+                                .labels_required = true,
+                                .words_labelled = false,
+                                .targets = targets,
+                                .tokens = pages.get()});
+  }
+  // The number of findings of each kind.
+  static std::map<std::string, std::uint64_t> kinds_in(const Findings& findings) {
+    std::map<std::string, std::uint64_t> kinds;
+    for (const Finding& finding : findings.sorted()) kinds[finding.kind] += finding.count;
+    return kinds;
   }
 
  private:

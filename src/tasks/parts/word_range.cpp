@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/counted.h"
+#include "data/page_faults.h"
 
 namespace plimsoll {
 
@@ -17,8 +18,8 @@ std::optional<WordRange> read_word_range(const nlohmann::json& value, std::size_
   return WordRange{static_cast<std::size_t>(begin), static_cast<std::size_t>(end)};
 }
 
-std::string allowed_word_range(std::size_t words) {
-  return fmt::format("0 <= start_word < end_word <= {} ({})", words, counted(words, "word"));
+std::string found_word_range(const nlohmann::json& value, std::size_t words) {
+  return fmt::format("{} on a page of {}", shown(value), counted(words, "word"));
 }
 
 }  // namespace plimsoll

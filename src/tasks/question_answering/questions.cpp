@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "data/packed.h"
@@ -13,6 +14,8 @@ namespace {
 
 using nlohmann::json;
 
+bool is_blank(const std::string& text) { return text.find_first_not_of(" \t\r\n\f\v") == std::string::npos; }
+
 class QuestionReader final : public TargetReader {
  public:
   std::shared_ptr<const PageTarget> read(const json& object, const Page& page, PageFaults* faults) const override {
@@ -21,7 +24,7 @@ class QuestionReader final : public TargetReader {
     auto result = std::make_shared<PageQuestions>();
     if (!found->is_array()) {
       report(faults, wrong_type(page, "`questions`", *found, "an array of objects with `question` and `answers`"));
-      return nullptr;
+      return unread_target();
     }
     for (std::size_t i = 0; i < found->size(); ++i) {
       Question question;
@@ -45,7 +48,7 @@ class QuestionReader final : public TargetReader {
     for (const Question& question : questions) {
       out.text(question.id);
       out.text(question.text);
-      out.count(question.answered ? 1 : 0);
+      out.count(question.unread ? 2 : question.answered ? 1 : 0);
       out.count(question.answers.size());
       for (const Answer& answer : question.answers) {
         out.text(answer.text);
@@ -60,7 +63,10 @@ class QuestionReader final : public TargetReader {
     for (Question& question : result->questions) {
       question.id = in.text();
       question.text = in.text();
-      question.answered = in.count() != 0;
+      const std::uint64_t state = in.count();
+      check_packed(state <= 2);
+      question.answered = state == 1;
+      question.unread = state == 2;
       question.answers.resize(in.size());
       for (Answer& answer : question.answers) {
         answer.text = in.text();
@@ -76,8 +82,8 @@ class QuestionReader final : public TargetReader {
                             Question& question) {
     const std::string where = fmt::format("question {}", index);
     if (!value.is_object() || !value.contains("question") || !value.at("question").is_string() ||
-        value.at("question").get_ref<const std::string&>().empty()) {
-      report(faults, wrong_type(page, where, value, "an object with `question`, a text that is not empty"));
+        is_blank(value.at("question").get_ref<const std::string&>())) {
+      report(faults, wrong_type(page, where, value, "an object with `question`, a text of more than spaces"));
       return false;
     }
     question.text = value.at("question").get<std::string>();
@@ -89,20 +95,27 @@ class QuestionReader final : public TargetReader {
     const auto answers = value.find("answers");
     if (answers == value.end() || answers->is_null()) return true;
     if (!answers->is_array()) {
-      report(faults,
-             wrong_type(page, where + ", `answers`", *answers, "an array; an empty one: the page has no answer"));
+      report(faults, wrong_type(page, where + ", `answers`", *answers,
+                                "an array of spans, {\"text\", \"start_word\", \"end_word\"}, or an empty array"));
+      question.unread = true;
       return true;
     }
-    question.answered = true;
     for (const json& answer : *answers) {
+      if (says_none(answer)) continue;
       Answer read;
-      if (!read_answer(answer, where, page, faults, read)) {
-        question.answered = false;
-        return true;
+      if (read_answer(answer, where, page, faults, read)) {
+        question.answers.push_back(std::move(read));
+      } else {
+        question.unread = true;
       }
-      question.answers.push_back(std::move(read));
     }
+    question.answered = !question.unread;
     return true;
+  }
+
+  // As `predict` writes that the page has no answer.
+  static bool says_none(const json& answer) {
+    return answer.is_object() && answer.value("text", json()) == "" && !answer.contains("start_word");
   }
 
   static bool read_answer(const json& value, const std::string& where, const Page& page, PageFaults* faults,
@@ -113,8 +126,8 @@ class QuestionReader final : public TargetReader {
              PageError("answer-outside",
                        {.what = "an answer is not a span of the page's words",
                         .where = fmt::format("{}, {}", place(page), where),
-                        .found = shown(value),
-                        .allowed = allowed_word_range(page.words.size()),
+                        .found = found_word_range(value, page.words.size()),
+                        .allowed = kAllowedWordRange,
                         .remedy = "count words from 0; end_word is the one behind the answer. A question without an "
                                   "answer on the page has \"answers\": []"}));
       return false;
@@ -122,6 +135,10 @@ class QuestionReader final : public TargetReader {
     answer.begin = range->begin;
     answer.end = range->end;
     const json text = value.value("text", json());
+    if (!text.is_string() && !text.is_null()) {
+      report(faults, wrong_type(page, where + ", `text` of an answer", text, "a text, or no such key"));
+      return false;
+    }
     answer.text = text.is_string() ? text.get<std::string>() : text_of(page, answer.begin, answer.end);
     if (invalid_utf8_offset(answer.text) != std::string_view::npos)
       answer.text = text_of(page, answer.begin, answer.end);
@@ -130,6 +147,11 @@ class QuestionReader final : public TargetReader {
 };
 
 }  // namespace
+
+std::size_t PageQuestions::positives() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(questions, [](const Question& question) { return !question.answers.empty(); }));
+}
 
 const PageQuestions* questions_of(const Page& page) { return dynamic_cast<const PageQuestions*>(page.target.get()); }
 

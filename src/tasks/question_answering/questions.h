@@ -20,13 +20,16 @@ struct Question {
   // Empty: the page has no answer. Nothing is known where `answered` is false.
   std::vector<Answer> answers{};
   bool answered = false;
+  bool unread = false;  // answers are given that cannot be read, which faults say
 };
 
 // `questions` of a page: [{"id", "question", "answers": [{"text", "start_word", "end_word"}]}]; end_word is exclusive.
+// Windows are trained towards the span of words; predictions are scored against `text`.
 struct PageQuestions final : PageTarget {
   std::vector<Question> questions;
 
   std::size_t size() const override { return questions.size(); }
+  std::size_t positives() const override;
 };
 // nullptr: the page has none.
 const PageQuestions* questions_of(const Page& page);

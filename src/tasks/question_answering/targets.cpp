@@ -3,9 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 
+#include "base/counted.h"
 #include "data/dataset.h"
+#include "tasks/parts/other_task.h"
 #include "tasks/question_answering/questions.h"
+#include "tasks/question_answering/scores_of_text.h"
 
 namespace plimsoll {
 namespace {
@@ -15,15 +20,36 @@ Problem no_questions_problem(const Page& page) {
           .where = place(page),
           .found = "no `questions`",
           .allowed = "`questions`: [{\"question\": …, \"answers\": [{\"text\", \"start_word\", \"end_word\"}]}]",
-          .remedy = "add questions to the page, or omit it"};
+          .remedy = remedy_with_task(page, "add questions to the page, or omit it")};
+}
+
+std::string place_of(const Page& page, const Question& question) {
+  return fmt::format("{}, question {}", place(page), in_quotes(question.id));
 }
 
 Problem no_answers_problem(const Page& page, const Question& question) {
   return {.what = "a question has no answers",
-          .where = fmt::format("{}, question {}", place(page), in_quotes(question.id)),
+          .where = place_of(page, question),
           .found = "no `answers`",
           .allowed = "`answers`: spans of words; an empty list where the page has no answer",
           .remedy = "add its answers, or omit the question"};
+}
+
+// A model that finds the words of a span is scored by the answers' texts. It is right if they match one of them, so
+// that an answer may be spelled in several ways.
+void check_texts(const Page& page, const Question& question, Findings& findings) {
+  for (const Answer& answer : question.answers) {
+    const std::string words = text_of(page, answer.begin, answer.end);
+    const auto matches = [&words](const Answer& each) { return is_exact_match(words, each.text); };
+    if (std::ranges::any_of(question.answers, matches)) continue;
+    findings.add(Severity::kWarning, "answer-text",
+                 {.what = "an answer's `text` is not what its words say: the words are trained on, the text is scored",
+                  .where = place_of(page, question),
+                  .found = fmt::format("text {}, words {} to {}: {}", in_quotes(answer.text), answer.begin, answer.end,
+                                       in_quotes(words)),
+                  .allowed = "the same words, whatever their case, punctuation and articles",
+                  .remedy = "correct start_word and end_word, or omit `text`: the words are then scored as well"});
+  }
 }
 
 class AnswerTargets final : public Targets {
@@ -73,11 +99,30 @@ class AnswerTargets final : public Targets {
       findings.add(Severity::kError, "questions-missing", no_questions_problem(page));
       return;
     }
+    std::set<std::string_view> ids;
     for (const Question& question : questions->questions) {
-      if (required && !question.answered) {
-        findings.add(Severity::kError, "answers-missing", no_answers_problem(page, question));
+      if (!ids.insert(question.id).second) {
+        findings.add(Severity::kWarning, "duplicate-question",
+                     {.what = "two questions of a page have the same id",
+                      .where = place(page),
+                      .found = in_quotes(question.id),
+                      .allowed = "an id for each question",
+                      .remedy = "number the questions: predictions name them by id"});
       }
+      if (!required || question.unread) continue;
+      if (!question.answered) findings.add(Severity::kError, "answers-missing", no_answers_problem(page, question));
+      check_texts(page, question, findings);
     }
+  }
+
+  std::optional<Problem> nothing_to_learn(const TargetCounts& counts) const override {
+    if (counts.positives > 0) return std::nullopt;
+    const bool none = counts.targets == 0;
+    return Problem{.what = none ? "no page has a question" : "no question has an answer on its page",
+                   .found = none ? counted(counts.target_pages, "page") + " with an empty list of `questions`"
+                                 : counted(counts.targets, "question") + " with an empty list of `answers`",
+                   .allowed = "questions of which some have answers",
+                   .remedy = "check how the answers were written; all that a model can learn here is to find none"};
   }
 
  private:

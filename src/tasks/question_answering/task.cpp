@@ -2,6 +2,7 @@
 
 #include "base/counted.h"
 #include "base/error.h"
+#include "tasks/parts/other_task.h"
 #include "tasks/question_answering/head.h"
 #include "tasks/question_answering/questions.h"
 #include "tasks/question_answering/results.h"
@@ -33,21 +34,22 @@ class QuestionAnswering final : public Task {
                    .allowed = "no --labels with --task question-answering",
                    .remedy = "omit --labels"};
   }
-  TaskConfig seen_in(const PageSource& pages, const TaskConfig& config) const override {
+  SeenTargets seen_in(const PageSource& pages, const TaskConfig& config) const override {
     bool any = false;
-    for (std::size_t i = 0; !any && i < pages.size(); ++i) {
-      const Page page = pages.read(i);
-      any = questions_of(page) != nullptr && !questions_of(page)->questions.empty();
-    }
+    const std::optional<PageError> fault = read_as_far_as_possible(pages, [&](const Page& page) {
+      any = any || (questions_of(page) != nullptr && !questions_of(page)->questions.empty());
+    });
+    if (!any && fault) throw PageError(*fault);
     if (!any) {
+      const Page first = pages.size() > 0 ? pages.read(0) : Page();
       throw DataError({.what = "no page has questions",
-                       .where = pages.size() > 0 ? place(pages.read(0)) : listed(pages.paths()),
-                       .found = counted(pages.size(), "page") + " without `questions`, this one first",
+                       .where = pages.size() > 0 ? place(first) : listed(pages.paths()),
+                       .found = counted(pages.size(), "page") + " without a question, this one first",
                        .allowed = "`questions`: [{\"question\": …, \"answers\": […]}]",
-                       .remedy = "add questions to the pages"});
+                       .remedy = remedy_with_task(first, "add questions to the pages")});
     }
-    TaskConfig seen = config;
-    seen.labels = unnamed_labels();
+    SeenTargets seen{.config = config};
+    seen.config.labels = unnamed_labels();
     return seen;
   }
   std::optional<Problem> find_unknown_label(const PageSource&, const LabelSet&) const override { return std::nullopt; }

@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
 
+#include "base/counted.h"
 #include "data/label_scheme.h"
 #include "data/packed.h"
 #include "data/page_faults.h"
@@ -30,27 +33,38 @@ class Reading {
   void read_entities(const json& list, const std::string& key) {
     if (!list.is_array()) {
       report(faults_, wrong_type(page_, fmt::format("`{}`", key), list, "an array of objects"));
+      unread_ = true;
       return;
     }
     for (std::size_t i = 0; i < list.size(); ++i) {
-      Entity entity{.label = kUnnamed};
-      if (read_span(list[i], fmt::format("`{}`, number {}", key, i), entity)) add(list[i], std::move(entity));
+      const std::string where = fmt::format("`{}`, number {}", key, i);
+      // The number of an entity with a fault stays taken, so that links to others mean what they say.
+      add(list[i], where, read_span(list[i], where));
     }
   }
 
   // The annotation of a page as FUNSD's files have it.
   void read_form(const json& form) {
     std::size_t word = 0;
-    for (const json& item : form) {
+    for (std::size_t i = 0; i < form.size(); ++i) {
+      const json& item = form[i];
+      const std::string where = fmt::format("entity {}", i);
       const std::size_t begin = word;
       for (const json& each : item.is_object() ? item.value("words", json::array()) : json::array()) {
         const json text = each.is_object() ? each.value("text", json()) : json();
-        // Words that are only spaces are left out (data/page_source.h).
-        word +=
-            text.is_string() && text.get_ref<const std::string&>().find_first_not_of(' ') == std::string::npos ? 0 : 1;
+        // Words that are only white space are left out (data/page_source.h).
+        const bool blank =
+            text.is_string() && text.get_ref<const std::string&>().find_first_not_of(" \t\r\n") == std::string::npos;
+        word += blank ? 0 : 1;
       }
       const std::size_t end = std::min(word, page_.words.size());
-      if (begin < end) add(item, {.label = label_of(item), .begin = begin, .end = end});
+      if (begin < end) {
+        Entity entity{.label = kUnnamed, .begin = begin, .end = end};
+        read_label(item, where, entity);
+        add(item, where, std::move(entity));
+      } else {
+        items_.push_back({.value = &item, .where = where});
+      }
     }
   }
 
@@ -76,95 +90,161 @@ class Reading {
       report(faults_, wrong_type(page_, "`links`", links, "an array of pairs [from, to]"));
       return;
     }
+    const std::size_t entities = result_.entities.size();
+    std::set<Link> seen;
     for (std::size_t i = 0; i < links.size(); ++i) {
-      const auto known = [&](const json& value) {
-        return value.is_number_integer() && value >= 0 && value < result_.entities.size();
-      };
+      const auto known = [&](const json& value) { return value.is_number_integer() && value >= 0 && value < entities; };
       const json& link = links[i];
       if (link.is_array() && link.size() == 2 && known(link[0]) && known(link[1]) && link[0] != link[1]) {
-        result_.links.emplace_back(link[0].get<std::size_t>(), link[1].get<std::size_t>());
+        const Link read(link[0].get<std::size_t>(), link[1].get<std::size_t>());
+        (seen.insert(read).second ? result_.links : result_.repeated).push_back(read);
       } else {
-        refuse_link(
-            fmt::format("link {}", i), link,
-            fmt::format("two different entities, 0 to {}", std::max<std::size_t>(1, result_.entities.size()) - 1));
+        refuse_link(fmt::format("link {}", i), link, "[from, to]: numbers of two different entities of the page");
       }
     }
   }
 
   // `linking` of the entities read. Entities that were left out (FUNSD has some without words) take their links along.
   void read_linking() {
-    for (const auto& [entity, linking] : linking_) {
-      result_.linked = true;
-      for (const json& link : *linking) {
-        if (!link.is_array() || link.size() != 2 || !link[0].is_number_integer() || !link[1].is_number_integer()) {
-          refuse_link(fmt::format("entity {}, `linking`", entity), link, "pairs of entities' `id`");
-          continue;
+    const auto links = [](const Item& item) {
+      return item.value->is_object() && item.value->contains("linking") && !item.value->at("linking").is_null();
+    };
+    if (std::none_of(items_.begin(), items_.end(), links)) return;
+    result_.linked = true;
+    const bool known = read_ids();
+    for (const Item& item : items_) {
+      if (!links(item)) continue;
+      const json& linking = item.value->at("linking");
+      if (!linking.is_array()) {
+        report(faults_, wrong_type(page_, item.where + ", `linking`", linking, "an array of pairs of entities' `id`"));
+        continue;
+      }
+      for (const json& link : linking) {
+        if (link.is_array() && link.size() == 2 && link[0].is_number_integer() && link[1].is_number_integer()) {
+          add_linking({link[0].get<std::int64_t>(), link[1].get<std::int64_t>()}, known);
+        } else {
+          refuse_link(item.where + ", `linking`", link, "pairs of entities' `id`");
         }
-        const auto from = by_id_.find(link[0].get<std::int64_t>()), to = by_id_.find(link[1].get<std::int64_t>());
-        if (from == by_id_.end() || to == by_id_.end() || from == to) continue;
-        result_.links.emplace_back(from->second, to->second);
       }
     }
   }
 
-  std::shared_ptr<const PageEntities> take() {
-    std::sort(result_.links.begin(), result_.links.end());
-    result_.links.erase(std::unique(result_.links.begin(), result_.links.end()), result_.links.end());
+  bool is_unread() const { return unread_; }
+  std::shared_ptr<const PageTarget> take() {
+    if (unread_) return unread_target();
+    sort_once(result_.links);
+    sort_once(result_.dangling);
     return std::make_shared<const PageEntities>(std::move(result_));
   }
 
  private:
-  static std::string label_of(const json& item) {
-    const json label = item.is_object() ? item.value("label", json()) : json();
-    return is_text(label) && !label.get_ref<const std::string&>().empty() ? label.get<std::string>() : kUnnamed;
+  // An entity of the JSON, and its number on the page unless it was left out.
+  struct Item {
+    const json* value = nullptr;
+    std::string where{};
+    std::optional<std::size_t> number{};
+  };
+
+  template <typename T>
+  static void sort_once(std::vector<T>& values) {
+    std::sort(values.begin(), values.end());
+    values.erase(std::unique(values.begin(), values.end()), values.end());
   }
 
-  bool read_span(const json& value, const std::string& where, Entity& entity) {
-    if (value.is_object() && value.contains("label") && !is_text(value.at("label"))) {
-      report(faults_, wrong_type(page_, where + ", `label`", value.at("label"), "a name"));
+  // False: the label cannot be read. An entity without one keeps the name that all such have.
+  bool read_label(const json& item, const std::string& where, Entity& entity) {
+    const json label = item.is_object() ? item.value("label", json()) : json();
+    entity.labelled = !label.is_null();
+    if (!entity.labelled) return true;
+    if (!is_text(label)) {
+      report(faults_, wrong_type(page_, where + ", `label`", label, "a name"));
       return false;
     }
+    entity.label = label.get<std::string>();
+    if (entity.label.find_first_not_of(" \t\r\n") != std::string::npos) return true;
+    report(faults_, PageError("label-unknown", {.what = "an entity's label has no name",
+                                                .where = fmt::format("{}, {}", place(page_), where),
+                                                .found = shown(label),
+                                                .allowed = "a name, or no `label` on any entity",
+                                                .remedy = "name the label"}));
+    return false;
+  }
+
+  // Returns an entity without words for one with a fault.
+  Entity read_span(const json& value, const std::string& where) {
+    Entity entity{.label = kUnnamed};
+    if (!read_label(value, where, entity)) return {.label = kUnnamed};
     const std::optional<WordRange> range = read_word_range(value, page_.words.size());
     if (!range) {
       report(faults_,
              PageError("entity-outside", {.what = "an entity is not a span of the page's words",
                                           .where = fmt::format("{}, {}", place(page_), where),
-                                          .found = shown(value),
-                                          .allowed = allowed_word_range(page_.words.size()),
+                                          .found = found_word_range(value, page_.words.size()),
+                                          .allowed = kAllowedWordRange,
                                           .remedy = "count words from 0; end_word is the one behind the entity"}));
-      // Its number stays taken, so that links to others mean what they say.
-      entity.end = 0;
-      return true;
+      return {.label = kUnnamed};
     }
-    entity = {.label = label_of(value), .begin = range->begin, .end = range->end};
+    entity.begin = range->begin;
+    entity.end = range->end;
     const json confidence = value.value("confidence", json());
     if (confidence.is_number()) entity.confidence = confidence.get<double>();
-    return true;
+    return entity;
   }
 
-  void add(const json& item, Entity entity) {
-    const json id = item.is_object() ? item.value("id", json()) : json();
-    const std::size_t number = result_.entities.size();
-    by_id_.emplace(id.is_number_integer() ? id.get<std::int64_t>() : static_cast<std::int64_t>(number), number);
-    if (item.is_object() && item.contains("linking") && item.at("linking").is_array()) {
-      linking_.emplace_back(number, &item.at("linking"));
-    }
+  void add(const json& item, std::string where, Entity entity) {
+    items_.push_back({.value = &item, .where = std::move(where), .number = result_.entities.size()});
     result_.entities.push_back(std::move(entity));
+  }
+
+  // False: not every entity can be told by its id, which is reported. An entity without an id has its place in the
+  // list.
+  bool read_ids() {
+    bool good = true;
+    for (std::size_t i = 0; i < items_.size(); ++i) {
+      const Item& item = items_[i];
+      const json id = item.value->is_object() ? item.value->value("id", json()) : json();
+      if (!id.is_null() && !id.is_number_integer()) {
+        report(faults_, wrong_type(page_, item.where + ", `id`", id, "a whole number"));
+        good = false;
+        continue;
+      }
+      const std::int64_t number = id.is_null() ? static_cast<std::int64_t>(i) : id.get<std::int64_t>();
+      if (by_id_.emplace(number, item.number).second) continue;
+      good = false;
+      report(faults_,
+             PageError("duplicate-entity", {.what = "two entities of a page have the same id",
+                                            .where = fmt::format("{}, {}", place(page_), item.where),
+                                            .found = fmt::format("{}", number),
+                                            .allowed = "an id for each entity",
+                                            .remedy = "number the page's entities: `linking` names them by `id`"}));
+    }
+    return good;
+  }
+
+  void add_linking(std::pair<std::int64_t, std::int64_t> ids, bool known) {
+    const auto from = by_id_.find(ids.first), to = by_id_.find(ids.second);
+    if (from == by_id_.end() || to == by_id_.end() || from == to) {
+      if (known) result_.dangling.push_back(ids);
+    } else if (from->second && to->second) {
+      result_.links.emplace_back(*from->second, *to->second);
+    }
   }
 
   void refuse_link(const std::string& where, const json& link, std::string allowed) {
     report(faults_, PageError("link-outside", {.what = "a link does not join two entities of the page",
                                                .where = fmt::format("{}, {}", place(page_), where),
-                                               .found = shown(link),
+                                               .found = fmt::format("{} on a page of {}", shown(link),
+                                                                    counted(result_.entities.size(), "entity")),
                                                .allowed = std::move(allowed),
                                                .remedy = "count the page's entities from 0; a link is [from, to]"}));
   }
 
   const Page& page_;
   PageFaults* faults_;
+  bool unread_ = false;  // the value of the key is no list of entities
   PageEntities result_;
-  std::map<std::int64_t, std::size_t> by_id_;
-  std::vector<std::pair<std::size_t, const json*>> linking_;
+  std::vector<Item> items_;
+  std::map<std::int64_t, std::optional<std::size_t>> by_id_;
 };
 
 class EntityReader final : public TargetReader {
@@ -184,7 +264,7 @@ class EntityReader final : public TargetReader {
       return nullptr;
     }
     reading.read_linking();
-    if (has("links")) reading.read_links(object.at("links"));
+    if (has("links") && !reading.is_unread()) reading.read_links(object.at("links"));
     return reading.take();
   }
   std::string_view key() const override { return "entities"; }
@@ -196,14 +276,21 @@ class EntityReader final : public TargetReader {
       out.text(entity.label);
       out.count(entity.begin);
       out.count(entity.end);
-      out.count(entity.confidence ? 1 : 0);
+      out.count((entity.confidence ? 1U : 0U) | (entity.labelled ? 0U : 2U));
       if (entity.confidence) out.real(*entity.confidence);
     }
     out.count(page.linked ? 1 : 0);
-    out.count(page.links.size());
-    for (const auto& [from, to] : page.links) {
-      out.count(from);
-      out.count(to);
+    for (const std::vector<Link>* const links : {&page.links, &page.repeated}) {
+      out.count(links->size());
+      for (const auto& [from, to] : *links) {
+        out.count(from);
+        out.count(to);
+      }
+    }
+    out.count(page.dangling.size());
+    for (const auto& [from, to] : page.dangling) {
+      out.number(from);
+      out.number(to);
     }
   }
   std::shared_ptr<const PageTarget> unpack(Unpacker& in) const override {
@@ -213,13 +300,23 @@ class EntityReader final : public TargetReader {
       entity.label = in.text();
       entity.begin = static_cast<std::size_t>(in.count());
       entity.end = static_cast<std::size_t>(in.count());
-      if (in.count() != 0) entity.confidence = in.real();
+      const std::uint64_t state = in.count();
+      check_packed(state <= 3);
+      entity.labelled = (state & 2U) == 0;
+      if ((state & 1U) != 0) entity.confidence = in.real();
     }
     page->linked = in.count() != 0;
-    page->links.resize(in.size());
-    for (auto& [from, to] : page->links) {
-      from = static_cast<std::size_t>(in.count());
-      to = static_cast<std::size_t>(in.count());
+    for (std::vector<Link>* const links : {&page->links, &page->repeated}) {
+      links->resize(in.size());
+      for (auto& [from, to] : *links) {
+        from = static_cast<std::size_t>(in.count());
+        to = static_cast<std::size_t>(in.count());
+      }
+    }
+    page->dangling.resize(in.size());
+    for (auto& [from, to] : page->dangling) {
+      from = in.number();
+      to = in.number();
     }
     return page;
   }

@@ -7,6 +7,7 @@
 #include "base/counted.h"
 #include "data/dataset.h"
 #include "data/labels.h"
+#include "tasks/parts/other_task.h"
 #include "tasks/relation_extraction/entities.h"
 #include "tasks/relation_extraction/links.h"
 
@@ -28,7 +29,8 @@ Problem no_entities_problem(const Page& page) {
           .where = place(page),
           .found = "neither `entities` nor `fields` nor `labels` of its words",
           .allowed = kEntities,
-          .remedy = "add entities to the page, or predict them first with a model for token-classification"};
+          .remedy = remedy_with_task(
+              page, "add entities to the page, or predict them first with a model for token-classification")};
 }
 
 Problem no_links_problem(const Page& page) {
@@ -37,6 +39,45 @@ Problem no_links_problem(const Page& page) {
           .found = "no `links`",
           .allowed = "`links`: [[from, to], …], numbers of its entities; an empty list where none are linked",
           .remedy = "add links to the page, or omit it"};
+}
+
+void check_overlaps(const Page& page, const PageEntities& entities, Findings& findings) {
+  std::vector<std::size_t> order;
+  for (std::size_t e = 0; e < entities.entities.size(); ++e) {
+    if (entities.entities[e].is_read()) order.push_back(e);
+  }
+  std::ranges::stable_sort(order, {}, [&](std::size_t e) { return entities.entities[e].begin; });
+  for (std::size_t i = 1, widest = 0; i < order.size(); ++i) {
+    const Entity &before = entities.entities[order[widest]], &now = entities.entities[order[i]];
+    if (now.begin < before.end) {
+      findings.add(Severity::kWarning, "entities-overlap",
+                   {.what = "two entities of a page share words",
+                    .where = fmt::format("{}, entities {} and {}", place(page), order[widest], order[i]),
+                    .found = fmt::format("words {} to {} and {} to {}", before.begin, before.end, now.begin, now.end),
+                    .allowed = "each word in one entity at most",
+                    .remedy = "cut one of the entities, or omit it"});
+    }
+    if (now.end > before.end) widest = i;
+  }
+}
+
+void check_links(const Page& page, const PageEntities& entities, Findings& findings) {
+  for (const auto& [from, to] : entities.repeated) {
+    findings.add(Severity::kWarning, "link-twice",
+                 {.what = "a page names the same link twice; it counts once",
+                  .where = place(page),
+                  .found = fmt::format("[{}, {}]", from, to),
+                  .allowed = "each link once",
+                  .remedy = "omit the second"});
+  }
+  for (const auto& [from, to] : entities.dangling) {
+    findings.add(Severity::kWarning, "link-nowhere",
+                 {.what = "a link does not join two entities of the page, and is left out",
+                  .where = place(page),
+                  .found = fmt::format("`linking` [{}, {}]", from, to),
+                  .allowed = "the `id` of two different entities of the page",
+                  .remedy = "correct the ids, or omit the link; FUNSD's own files have a few such links"});
+  }
 }
 
 class LinkTargets final : public Targets {
@@ -89,15 +130,25 @@ class LinkTargets final : public Targets {
       return;
     }
     if (required && !entities->linked) findings.add(Severity::kError, "links-missing", no_links_problem(page));
+    if (required) check_links(page, *entities, findings);
+    check_overlaps(page, *entities, findings);
     for (std::size_t e = 0; e < entities->entities.size(); ++e) {
       const Entity& entity = entities->entities[e];
-      if (entity.begin == entity.end) continue;  // reported when it was read
+      if (!entity.is_read()) continue;
       if (!labels_ || labels_->find_in_any_case(entity.label)) {
         ++labels[entity.label];
       } else {
         findings.add(Severity::kError, "label-unknown", unknown_entity_problem(page, e, entity, *labels_));
       }
     }
+  }
+
+  std::optional<Problem> nothing_to_learn(const TargetCounts& counts) const override {
+    if (counts.positives > 0) return std::nullopt;
+    return Problem{.what = "no page has a link",
+                   .found = counted(counts.target_pages, "page") + " with an empty list of links",
+                   .allowed = "links on some of the pages",
+                   .remedy = "check how the links were written; all that a model can learn here is to find none"};
   }
 
  private:
@@ -138,7 +189,8 @@ std::optional<Problem> find_unknown_entity(const Page& page, const LabelSet& lab
   const PageEntities* const entities = entities_of(page);
   for (std::size_t e = 0; entities != nullptr && e < entities->entities.size(); ++e) {
     const Entity& entity = entities->entities[e];
-    if (!labels.find_in_any_case(entity.label)) return unknown_entity_problem(page, e, entity, labels);
+    if (entity.is_read() && !labels.find_in_any_case(entity.label))
+      return unknown_entity_problem(page, e, entity, labels);
   }
   return std::nullopt;
 }

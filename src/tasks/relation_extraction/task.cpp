@@ -1,10 +1,13 @@
 #include "tasks/relation_extraction/task.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 
 #include "base/counted.h"
 #include "base/error.h"
+#include "tasks/parts/other_task.h"
 #include "tasks/relation_extraction/entities.h"
 #include "tasks/relation_extraction/head.h"
 #include "tasks/relation_extraction/results.h"
@@ -12,6 +15,14 @@
 
 namespace plimsoll {
 namespace {
+
+Problem unlabelled_problem(const Page& page, std::size_t entity) {
+  return {.what = "an entity has no label, though others have",
+          .where = fmt::format("{}, entity {}", place(page), entity),
+          .found = "no `label`, which is taken as the label \"entity\"",
+          .allowed = "a label for every entity, or for none",
+          .remedy = "label the entity"};
+}
 
 class RelationExtraction final : public Task {
  public:
@@ -28,35 +39,47 @@ class RelationExtraction final : public Task {
   bool asks() const override { return true; }
   std::string_view target_name() const override { return "link"; }
   // Labels of entities, and which of them links join. A model that has been trained keeps the pairs that it knows.
-  TaskConfig seen_in(const PageSource& pages, const TaskConfig& config) const override {
+  SeenTargets seen_in(const PageSource& pages, const TaskConfig& config) const override {
     std::set<std::string> labels;
     std::set<std::pair<std::string, std::string>> pairs(config.link_labels.begin(), config.link_labels.end());
-    for (std::size_t i = 0; i < pages.size(); ++i) {
-      const Page page = pages.read(i);
+    Findings unlabelled;
+    bool any_labelled = false;
+    const std::optional<PageError> fault = read_as_far_as_possible(pages, [&](const Page& page) {
       const PageEntities* const entities = entities_of(page);
-      if (entities == nullptr) continue;
-      for (const Entity& entity : entities->entities) labels.insert(entity.label);
-      for (const auto& [from, to] : entities->links) {
-        pairs.emplace(entities->entities[from].label, entities->entities[to].label);
+      if (entities == nullptr) return;
+      for (std::size_t e = 0; e < entities->entities.size(); ++e) {
+        const Entity& entity = entities->entities[e];
+        if (!entity.is_read()) continue;
+        labels.insert(entity.label);
+        any_labelled = any_labelled || entity.labelled;
+        if (!entity.labelled) unlabelled.add(Severity::kWarning, "entity-unlabelled", unlabelled_problem(page, e));
       }
-    }
+      for (const auto& [from, to] : entities->links) {
+        const Entity &a = entities->entities[from], &b = entities->entities[to];
+        if (a.is_read() && b.is_read()) pairs.emplace(a.label, b.label);
+      }
+    });
+    if (labels.empty() && fault) throw PageError(*fault);
     if (labels.empty()) {
+      const Page first = pages.size() > 0 ? pages.read(0) : Page();
       throw DataError({.what = "no page has entities",
-                       .where = pages.size() > 0 ? place(pages.read(0)) : listed(pages.paths()),
-                       .found = counted(pages.size(), "page") + " without `entities`, this one first",
+                       .where = pages.size() > 0 ? place(first) : listed(pages.paths()),
+                       .found = counted(pages.size(), "page") + " without an entity, this one first",
                        .allowed = "`entities`: [{\"label\", \"start_word\", \"end_word\"}] and `links`: [[from, to]]",
-                       .remedy = "add entities and links to the pages"});
+                       .remedy = remedy_with_task(first, "add entities and links to the pages")});
     }
-    TaskConfig seen = config;
-    seen.labels.assign(labels.begin(), labels.end());
-    seen.link_labels.assign(pairs.begin(), pairs.end());
+    SeenTargets seen{.config = config};
+    seen.config.labels.assign(labels.begin(), labels.end());
+    seen.config.link_labels.assign(pairs.begin(), pairs.end());
+    if (any_labelled) seen.findings = std::move(unlabelled);
     return seen;
   }
   std::optional<Problem> find_unknown_label(const PageSource& pages, const LabelSet& labels) const override {
-    for (std::size_t i = 0; i < pages.size(); ++i) {
-      if (std::optional<Problem> problem = find_unknown_entity(pages.read(i), labels)) return problem;
-    }
-    return std::nullopt;
+    std::optional<Problem> problem;
+    read_as_far_as_possible(pages, [&](const Page& page) {
+      if (!problem) problem = find_unknown_entity(page, labels);
+    });
+    return problem;
   }
   std::shared_ptr<const Targets> targets(const TaskConfig& config, bool with_links) const override {
     return link_targets(config, with_links);

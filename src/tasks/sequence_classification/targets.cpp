@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -13,12 +14,14 @@
 #include "data/dataset.h"
 #include "data/packed.h"
 #include "data/page_faults.h"
+#include "tasks/parts/other_task.h"
 #include "tasks/sequence_classification/head.h"
 
 namespace plimsoll {
 namespace {
 
 constexpr const char* kKey = "label";
+constexpr double kLargest = 1e18;  // of labels; the loss is a sum of squared differences, which must stay below 3.4e38
 constexpr const char* kKinds = "a class's name, a list of names, or a number";
 
 class PageLabelReader final : public TargetReader {
@@ -28,9 +31,19 @@ class PageLabelReader final : public TargetReader {
     const auto found = json.find(kKey);
     if (found == json.end() || found->is_null()) return nullptr;
     auto label = std::make_shared<PageLabel>();
-    if (read_value(*found, label->value)) return label;
-    report(faults, wrong_type(page, "`label`", *found, kKinds));
-    return nullptr;
+    if (!read_value(*found, label->value)) {
+      report(faults, wrong_type(page, "`label`", *found, kKinds));
+      return unread_target();
+    }
+    const double* const number = std::get_if<double>(&label->value);
+    if (number == nullptr || std::abs(*number) <= kLargest) return label;
+    report(faults,
+           PageError("label-range", {.what = "a page's label is a number too large to train on",
+                                     .where = fmt::format("{}, `label`", place(page)),
+                                     .found = shown(*found),
+                                     .allowed = fmt::format("-{0:g} to {0:g}: floats hold their squares", kLargest),
+                                     .remedy = "correct the number, or scale all of them"}));
+    return unread_target();
   }
   std::string_view key() const override { return kKey; }
 
@@ -66,7 +79,8 @@ class PageLabelReader final : public TargetReader {
   static bool read_name(const nlohmann::json& value, std::string& name) {
     if (!value.is_string()) return false;
     name = value.get<std::string>();
-    return !name.empty() && invalid_utf8_offset(name) == std::string_view::npos;
+    return name.find_first_not_of(" \t\r\n") != std::string::npos &&
+           invalid_utf8_offset(name) == std::string_view::npos;
   }
   static bool read_value(const nlohmann::json& value, decltype(PageLabel::value)& label) {
     if (value.is_number() && std::isfinite(value.get<double>())) {
@@ -100,30 +114,31 @@ std::string shown_label(const PageLabel& label) {
 }
 
 Problem other_problem(const Page& page, const PageLabel& label, ClassProblem problem) {
-  return {.what = fmt::format("a page's label is not one of {}", class_problem_name(problem)),
+  const bool single = problem == ClassProblem::kSingleLabel, multi = problem == ClassProblem::kMultiLabel;
+  return {.what = fmt::format("a page's label does not suit {}", class_problem_name(problem)),
           .where = place(page),
           .found = shown_label(label),
-          .allowed = problem == ClassProblem::kSingleLabel  ? "a class's name, or its number"
-                     : problem == ClassProblem::kMultiLabel ? "a list of classes' names, which may be empty"
-                                                            : "a number",
+          .allowed = single  ? "a class's name, or its number"
+                     : multi ? "a list of classes' names, which may be empty; a name is a list of one"
+                             : "a number",
           .remedy =
               "label all pages in one way; --problem-type says which (a name: single_label_classification, a "
               "list: multi_label_classification, a number: regression)"};
 }
 
 Problem no_label_problem(const Page& page) {
-  const bool words = !page.labels.empty();
   return {.what = "a page has no label",
           .where = place(page),
-          .found = words ? "`labels` of its words" : "no `label`",
+          .found = "no `label`",
           .allowed = fmt::format("`label`: {}", kKinds),
-          .remedy = words ? "pass --task token-classification, or label the page" : "label the page, or omit it"};
+          .remedy = remedy_with_task(page, "label the page, or omit it")};
 }
 
 class PageLabelTargets final : public Targets {
  public:
-  explicit PageLabelTargets(const TaskConfig& config)
-      : problem_(class_problem(config)), labels_(config.labels, "the labels") {}
+  explicit PageLabelTargets(const TaskConfig& config) : problem_(class_problem(config)) {
+    if (!config.labels.empty()) labels_.emplace(config.labels, "the labels");
+  }
 
   void encode(const PageWindow& window, EncodedExample& out) const override {
     const PageLabel* const label = label_of(window.page);
@@ -135,7 +150,7 @@ class PageLabelTargets final : public Targets {
       if (problem_ == ClassProblem::kSingleLabel) {
         out.targets.assign(1, ids.front());
       } else {
-        out.targets.assign(labels_.size(), std::bit_cast<std::int32_t>(0.0F));
+        out.targets.assign(labels_->size(), std::bit_cast<std::int32_t>(0.0F));
         for (const std::int32_t id : ids) {
           out.targets[static_cast<std::size_t>(id)] = std::bit_cast<std::int32_t>(1.0F);
         }
@@ -151,15 +166,32 @@ class PageLabelTargets final : public Targets {
       if (required) findings.add(Severity::kError, "label-missing", no_label_problem(page));
       return;
     }
+    if (!labels_) return;
     try {
       if (problem_ == ClassProblem::kRegression) {
         number_of(page, *label);
         return;
       }
-      for (const std::int32_t id : ids_of(page, *label)) ++labels[labels_.name(static_cast<std::size_t>(id))];
+      for (const std::int32_t id : ids_of(page, *label)) ++labels[labels_->name(static_cast<std::size_t>(id))];
     } catch (const PageError& error) {
       findings.add(Severity::kError, error.kind(), error.problem());
     }
+  }
+
+  std::optional<Problem> nothing_to_learn(const TargetCounts& counts) const override {
+    if (problem_ == ClassProblem::kMultiLabel && counts.positives == 0) {
+      return Problem{.what = "no page has a class",
+                     .found = counted(counts.target_pages, "page") + " with an empty list",
+                     .allowed = "classes on some of the pages",
+                     .remedy = "check how the labels were written; all that a model can learn here is to find none"};
+    }
+    if (problem_ == ClassProblem::kSingleLabel && labels_ && labels_->size() == 1) {
+      return Problem{.what = "all pages have the same class",
+                     .found = in_quotes(labels_->name(0)),
+                     .allowed = "pages of at least two classes",
+                     .remedy = "add pages of other classes, or check how the labels were written"};
+    }
+    return std::nullopt;
   }
 
  private:
@@ -170,16 +202,17 @@ class PageLabelTargets final : public Targets {
 
   // One for a single label.
   std::vector<std::int32_t> ids_of(const Page& page, const PageLabel& label) const {
+    plimsoll::check(labels_.has_value(), "classes have numbers once the labels are known");
     const bool single = problem_ == ClassProblem::kSingleLabel;
     if (const std::optional<std::int64_t> number = whole(label); number && single) {
-      if (*number >= 0 && *number < static_cast<std::int64_t>(labels_.size())) {
+      if (*number >= 0 && *number < static_cast<std::int64_t>(labels_->size())) {
         return {static_cast<std::int32_t>(*number)};
       }
       throw PageError("label-unknown",
                       {.what = "a label's number is not in the label set",
                        .where = place(page),
                        .found = fmt::format("{}", *number),
-                       .allowed = fmt::format("0 to {} ({})", labels_.size() - 1, labels_.listed()),
+                       .allowed = fmt::format("0 to {} ({})", labels_->size() - 1, labels_->listed()),
                        .remedy = "correct the data; check, plan and train also take another label set (--labels) for a "
                                  "new head; for numbers that are not classes pass --problem-type regression"});
     }
@@ -189,15 +222,15 @@ class PageLabelTargets final : public Targets {
     }
     std::vector<std::int32_t> ids;
     for (const std::string& name : label.names()) {
-      const std::optional<std::int32_t> id = labels_.find(name);
-      if (!id) throw PageError("label-unknown", unknown_class_problem(page, name, labels_));
+      const std::optional<std::int32_t> id = labels_->find(name);
+      if (!id) throw PageError("label-unknown", unknown_class_problem(page, name, *labels_));
       ids.push_back(*id);
     }
     return ids;
   }
 
   ClassProblem problem_;
-  LabelSet labels_;
+  std::optional<LabelSet> labels_;  // none while it is not known which there are
 };
 
 ClassProblem natural_problem(const PageLabel& label) {
@@ -205,7 +238,88 @@ ClassProblem natural_problem(const PageLabel& label) {
   return std::holds_alternative<std::string>(label.value) ? ClassProblem::kSingleLabel : ClassProblem::kMultiLabel;
 }
 
+// The labels of a data set, sorted by what they are.
+class LabelKinds {
+ public:
+  void add(const Page& page) {
+    const PageLabel* const label = label_of(page);
+    if (label == nullptr) return;
+    const ClassProblem problem = natural_problem(*label);
+    if (counts_[problem]++ == 0) order_.push_back(problem);
+    for (const std::string& name : label->names()) names_[problem].insert(name);
+    if (problem == ClassProblem::kSingleLabel)
+      alone_.add(Severity::kWarning, "label-alone", alone_problem(page, *label));
+    if (problem == ClassProblem::kRegression) {
+      const std::int64_t number = whole(*label).value_or(-1);
+      largest_ = std::max(largest_, number);
+      all_whole_ = all_whole_ && number >= 0;
+      if (numbers_.size() <= kMostNumbers) numbers_.insert(number);
+    }
+  }
+
+  bool empty() const { return order_.empty(); }
+  // What most labels are; of several, the first.
+  ClassProblem usual() const {
+    ClassProblem most = order_.front();
+    for (const ClassProblem each : order_) most = counts_.at(each) > counts_.at(most) ? each : most;
+    return most;
+  }
+  // A page's label that does not suit the problem names no class.
+  std::vector<std::string> classes(ClassProblem problem) const {
+    std::set<std::string> names;
+    if (problem != ClassProblem::kRegression) names = names_of(ClassProblem::kSingleLabel);
+    if (problem == ClassProblem::kMultiLabel) names.merge(names_of(ClassProblem::kMultiLabel));
+    std::vector<std::string> classes(names.begin(), names.end());
+    constexpr std::int64_t kMostClasses = 100'000;
+    for (std::int64_t i = 0; problem == ClassProblem::kSingleLabel && names.empty() && i <= largest_; ++i) {
+      if (i <= kMostClasses) classes.push_back(fmt::format("LABEL_{}", i));
+    }
+    if (classes.empty()) classes = {"LABEL_0"};  // of regression, and where every list is empty
+    return classes;
+  }
+  // What is said of the choice where nobody made it.
+  Findings said_of(ClassProblem problem, const std::string& where) const {
+    if (problem == ClassProblem::kMultiLabel) return alone_;
+    Findings findings;
+    if (problem != ClassProblem::kRegression || order_.size() > 1 || !all_whole_) return findings;
+    if (numbers_.size() > kMostNumbers || largest_ >= kMostNumbers) return findings;
+    findings.add(
+        Severity::kInfo, "labels-whole",
+        {.what = fmt::format("labels are whole numbers {} to {}: taken as regression; --problem-type "
+                             "single_label_classification makes them classes",
+                             *numbers_.begin(), *numbers_.rbegin()),
+         .where = where,
+         .found = fmt::format("{} on {}", counted(numbers_.size(), "number"), counted(counts_.at(problem), "page"))});
+    return findings;
+  }
+
+ private:
+  static constexpr int kMostNumbers = 32;  // more are hardly the numbers of classes
+
+  static Problem alone_problem(const Page& page, const PageLabel& label) {
+    return {.what = "a page's label is a name where most are lists: it is taken as a list of one",
+            .where = place(page),
+            .found = shown_label(label),
+            .allowed = "a list of classes' names",
+            .remedy = "write the name in a list"};
+  }
+  std::set<std::string> names_of(ClassProblem problem) const {
+    const auto found = names_.find(problem);
+    return found == names_.end() ? std::set<std::string>() : found->second;
+  }
+
+  std::map<ClassProblem, std::uint64_t> counts_;  // of labels that are as the problem has them
+  std::vector<ClassProblem> order_;               // in which they occur first
+  std::map<ClassProblem, std::set<std::string>> names_;
+  std::set<std::int64_t> numbers_;
+  std::int64_t largest_ = -1;
+  bool all_whole_ = true;
+  Findings alone_;
+};
+
 }  // namespace
+
+std::size_t PageLabel::positives() const { return std::holds_alternative<double>(value) || !names().empty() ? 1 : 0; }
 
 std::vector<std::string> PageLabel::names() const {
   if (const auto* const name = std::get_if<std::string>(&value)) return {*name};
@@ -232,46 +346,22 @@ Problem unknown_class_problem(const Page& page, const std::string& name, const L
           .remedy = "correct the data; check, plan and train also take another label set (--labels) for a new head"};
 }
 
-TaskConfig page_labels_in(const PageSource& pages, const TaskConfig& config) {
-  std::optional<ClassProblem> problem;
-  if (!config.problem_type.empty()) problem = class_problem(config);
-  std::set<std::string> names;
-  std::int64_t largest = -1;
-  bool any = false;
-  for (std::size_t i = 0; i < pages.size(); ++i) {
-    const Page page = pages.read(i);
-    const PageLabel* const label = label_of(page);
-    if (label == nullptr) continue;
-    any = true;
-    if (!problem) problem = natural_problem(*label);
-    const bool is_number = std::holds_alternative<double>(label->value);
-    const bool is_list = std::holds_alternative<std::vector<std::string>>(label->value);
-    const bool fits = *problem == ClassProblem::kRegression ? is_number
-                      : *problem == ClassProblem::kMultiLabel
-                          ? !is_number
-                          : !is_list && (!is_number || whole(*label).value_or(-1) >= 0);
-    if (!fits) throw PageError("label-kind", other_problem(page, *label, *problem));
-    names.merge([](const std::vector<std::string>& each) {
-      return std::set<std::string>(each.begin(), each.end());
-    }(label->names()));
-    if (is_number) largest = std::max(largest, whole(*label).value_or(-1));
-  }
-  if (!any) {
+SeenTargets page_labels_in(const PageSource& pages, const TaskConfig& config) {
+  LabelKinds kinds;
+  const std::optional<PageError> fault = read_as_far_as_possible(pages, [&](const Page& page) { kinds.add(page); });
+  if (kinds.empty() && fault) throw PageError(*fault);
+  if (kinds.empty()) {
     Problem none = pages.size() > 0 ? no_label_problem(pages.read(0)) : Problem{.where = listed(pages.paths())};
     none.what = "no page has a label";
     none.found = fmt::format("{}, this one first: {}", counted(pages.size(), "page"), none.found);
     throw DataError(std::move(none));
   }
-  TaskConfig seen = config;
-  seen.problem_type = class_problem_name(*problem);
-  seen.labels.assign(names.begin(), names.end());
-  if (*problem == ClassProblem::kRegression) seen.labels = {"LABEL_0"};
-  if (*problem == ClassProblem::kSingleLabel && names.empty()) {
-    constexpr std::int64_t kMostClasses = 100'000;
-    for (std::int64_t i = 0; i <= std::min(largest, kMostClasses); ++i)
-      seen.labels.push_back(fmt::format("LABEL_{}", i));
-  }
-  if (seen.labels.empty()) seen.labels = {"LABEL_0"};  // every list is empty
+  const bool given = !config.problem_type.empty();
+  const ClassProblem problem = given ? class_problem(config) : kinds.usual();
+  SeenTargets seen{.config = config};
+  seen.config.problem_type = class_problem_name(problem);
+  seen.config.labels = kinds.classes(problem);
+  if (!given) seen.findings = kinds.said_of(problem, listed(pages.paths()));
   return seen;
 }
 

@@ -9,6 +9,7 @@
 #include "data/labels.h"
 #include "data/targets.h"
 #include "model/task_config.h"
+#include "tasks/task.h"
 
 namespace plimsoll {
 
@@ -18,6 +19,7 @@ struct PageLabel final : PageTarget {
 
   // The names, one or more; none for a number.
   std::vector<std::string> names() const;
+  std::size_t positives() const override;  // none of an empty list
 };
 // nullptr: the page has none.
 const PageLabel* label_of(const Page& page);
@@ -25,9 +27,10 @@ const PageLabel* label_of(const Page& page);
 const TargetReader& page_label_reader();
 std::shared_ptr<const Targets> page_label_targets(const TaskConfig& config);
 
-// The classes of the data set, in alphabetical order, and its problem type; where `config` says the problem, numbers
-// may be classes too. Throws DataError if no page has a label, PageError for labels of different kinds.
-TaskConfig page_labels_in(const PageSource& pages, const TaskConfig& config);
+// The classes of the data set, in alphabetical order, and its problem type. Unless `config` says the problem, it is
+// what most labels are, and findings say what may have been meant otherwise; where it does, numbers may be classes too.
+// Labels that do not suit it are passed over. If no page has a label, throws the first fault, or DataError.
+SeenTargets page_labels_in(const PageSource& pages, const TaskConfig& config);
 
 Problem unknown_class_problem(const Page& page, const std::string& name, const LabelSet& labels);
 

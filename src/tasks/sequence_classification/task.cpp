@@ -31,19 +31,19 @@ class SequenceClassification final : public Task {
                        "omit --labels; or, if the numbers are classes, pass --problem-type "
                        "single_label_classification"};
   }
-  TaskConfig seen_in(const PageSource& pages, const TaskConfig& config) const override {
+  SeenTargets seen_in(const PageSource& pages, const TaskConfig& config) const override {
     return page_labels_in(pages, config);
   }
   std::optional<Problem> find_unknown_label(const PageSource& pages, const LabelSet& labels) const override {
-    for (std::size_t i = 0; i < pages.size(); ++i) {
-      const Page page = pages.read(i);
+    std::optional<Problem> problem;
+    read_as_far_as_possible(pages, [&](const Page& page) {
       const PageLabel* const label = label_of(page);
-      if (label == nullptr) continue;
+      if (label == nullptr) return;
       for (const std::string& name : label->names()) {
-        if (!labels.find(name)) return unknown_class_problem(page, name, labels);
+        if (!problem && !labels.find(name)) problem = unknown_class_problem(page, name, labels);
       }
-    }
-    return std::nullopt;
+    });
+    return problem;
   }
   std::shared_ptr<const Targets> targets(const TaskConfig& config, bool with_targets) const override {
     return with_targets ? page_label_targets(config) : nullptr;

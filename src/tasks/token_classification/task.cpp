@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "tasks/parts/judgement.h"
+#include "tasks/parts/other_task.h"
 #include "tasks/token_classification/head.h"
 #include "tasks/token_classification/metrics.h"
 #include "tasks/token_classification/output.h"
@@ -118,19 +119,29 @@ class TokenClassification final : public Task {
   }
 
   bool labels_words() const override { return true; }
-  TaskConfig seen_in(const PageSource& pages, const TaskConfig& config) const override {
-    TaskConfig seen = config;
-    seen.labels = LabelSet::from_pages(pages).names();
+  std::vector<std::string_view> keys() const override { return {"labels", "ner_tags"}; }
+  SeenTargets seen_in(const PageSource& pages, const TaskConfig& config) const override {
+    SeenTargets seen{.config = config};
+    try {
+      seen.config.labels = LabelSet::from_pages(pages).names();
+    } catch (const PageError&) {
+      throw;
+    } catch (const DataError& error) {
+      Problem problem = error.problem();
+      if (pages.size() > 0) problem.remedy = remedy_with_task(pages.read(0), std::move(problem.remedy));
+      throw DataError(std::move(problem));
+    }
     return seen;
   }
   std::optional<Problem> find_unknown_label(const PageSource& pages, const LabelSet& labels) const override {
-    for (std::size_t i = 0; i < pages.size(); ++i) {
-      const Page page = pages.read(i);
-      for (std::size_t word = 0; word < page.labels.size(); ++word) {
-        if (!labels.find(page.labels[word])) return unknown_label_problem(page, word, labels);
+    std::optional<Problem> problem;
+    read_as_far_as_possible(pages, [&](const Page& page) {
+      for (std::size_t word = 0; !problem && word < page.labels.size(); ++word) {
+        const std::string& label = page.labels[word];
+        if (!label.empty() && !labels.find(label)) problem = unknown_label_problem(page, word, labels);
       }
-    }
-    return std::nullopt;
+    });
+    return problem;
   }
 
   std::vector<std::string> metrics(const TaskConfig&) const override { return {"f1", "precision", "recall"}; }
