@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "base/counted.h"
 #include "base/error.h"
 
 namespace plimsoll {
@@ -40,7 +41,7 @@ LearningRate::LearningRate(LearningRateRequest request) : request_(std::move(req
       refuse(
           "warm-up and decay are longer than the run",
           fmt::format("num_decay_steps {:g}, warm-up of {}", schedule.number("num_decay_steps"), request_.warmup_steps),
-          fmt::format("at most {} updates together", request_.total_steps));
+          "at most " + counted(request_.total_steps, "update") + " together");
     }
     request_.schedule.numbers["num_stable_steps"] = stable;
   }

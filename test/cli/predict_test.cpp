@@ -99,7 +99,8 @@ TEST_F(Predict, EveryPageHasALine) {
   EXPECT_EQ(found[1].at("questions")[0].at("answers")[0].at("text"), "");
   // What was found is a page again, "no answer" included.
   fs::rename(at("found/out.jsonl"), at("found/in.jsonl"));
-  EXPECT_EQ(predict("answers", "found/in.jsonl").code, 0);
+  const Outcome again = predict("answers", "found/in.jsonl");
+  EXPECT_EQ(again.code, 0) << again.err << file_bytes(at("found/in.jsonl"));
   EXPECT_EQ(lines().size(), pages.size());
 }
 

@@ -29,7 +29,7 @@ nlohmann::json page_json(const Page& page) {
     object["width"] = page.width;
     object["height"] = page.height;
   }
-  if (page.boxes.empty()) return object;
+  if (page.boxes.empty() && !page.words.empty()) return object;
   object["boxes"] = nlohmann::json::array();
   for (const Box& box : page.boxes) object["boxes"].push_back(box_json(box));
   return object;
