@@ -8,6 +8,7 @@
 
 #include "base/counted.h"
 #include "base/hash.h"
+#include "data/labels.h"
 
 namespace plimsoll {
 namespace {
@@ -46,7 +47,7 @@ Problem unknown_label_problem(const Page& page, std::size_t word, const LabelSet
           .where = place(page, word),
           .found = in_quotes(page.labels[word]),
           .allowed = labels.listed(),
-          .remedy = "correct the data; check, plan and train also take another label set (--labels) for a new head"};
+          .remedy = kUnknownLabelRemedy};
 }
 
 Problem page_too_long_problem(const Page& page, std::size_t tokens, const WindowOptions& options) {

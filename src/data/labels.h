@@ -19,6 +19,11 @@ namespace plimsoll {
 
 class PageSource;
 
+// What to do about a label that the label set lacks.
+inline constexpr const char* kUnknownLabelRemedy =
+    "correct the data, or leave the page out; a model learns labels that it does not know in a new head: train it with "
+    "--labels and all their names";
+
 class LabelSet {
  public:
   // Takes the names in the given order. Throws UsageError (naming `where`) if there are none, or if a name is empty or

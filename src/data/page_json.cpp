@@ -11,6 +11,7 @@
 #include <span>
 
 #include "base/counted.h"
+#include "data/labels.h"
 #include "data/page_faults.h"
 #include "data/page_source.h"
 #include "formats/json.h"
@@ -247,7 +248,7 @@ std::string label_name(const Json& value, const Page& page, std::size_t word, co
   if (number < 0 || number >= count) {
     return fail("label-unknown", "a label's number is not in the label set",
                 fmt::format("0 to {} ({})", count - 1, counted(count, "label")),
-                "correct the data; check, plan and train also take another label set (--labels) for a new head");
+                kUnknownLabelRemedy);
   }
   return options.label_names[static_cast<std::size_t>(number)];
 }

@@ -21,7 +21,7 @@ Problem unknown_entity_problem(const Page& page, std::size_t number, const Entit
           .where = fmt::format("{}, entity {}", place(page), number),
           .found = in_quotes(entity.label),
           .allowed = labels.listed(),
-          .remedy = "correct the data; check, plan and train also take another label set (--labels) for a new head"};
+          .remedy = kUnknownLabelRemedy};
 }
 
 Problem no_entities_problem(const Page& page) {

@@ -12,6 +12,7 @@
 
 #include "base/counted.h"
 #include "data/dataset.h"
+#include "data/labels.h"
 #include "data/packed.h"
 #include "data/page_faults.h"
 #include "tasks/parts/other_task.h"
@@ -213,8 +214,8 @@ class PageLabelTargets final : public Targets {
                        .where = place(page),
                        .found = fmt::format("{}", *number),
                        .allowed = fmt::format("0 to {} ({})", labels_->size() - 1, labels_->listed()),
-                       .remedy = "correct the data; check, plan and train also take another label set (--labels) for a "
-                                 "new head; for numbers that are not classes pass --problem-type regression"});
+                       .remedy = std::string(kUnknownLabelRemedy) +
+                                 "; for numbers that are not classes pass --problem-type regression"});
     }
     const bool is_list = std::holds_alternative<std::vector<std::string>>(label.value);
     if (std::holds_alternative<double>(label.value) || (single && is_list)) {
@@ -343,7 +344,7 @@ Problem unknown_class_problem(const Page& page, const std::string& name, const L
           .where = place(page),
           .found = in_quotes(name),
           .allowed = labels.listed(),
-          .remedy = "correct the data; check, plan and train also take another label set (--labels) for a new head"};
+          .remedy = kUnknownLabelRemedy};
 }
 
 SeenTargets page_labels_in(const PageSource& pages, const TaskConfig& config) {
