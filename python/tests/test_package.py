@@ -182,12 +182,25 @@ class Datasets(PackageTest):
                          (self.root / "same" / "model.safetensors").read_bytes())
 
 
-class Options(unittest.TestCase):
-    def test_keywords_are_those_of_the_program(self):
-        tool = Path(__file__).resolve().parents[2] / "tools" / "python_options.py"
+class Tools(unittest.TestCase):
+    def run_tool(self, name, *arguments):
+        tool = Path(__file__).resolve().parents[2] / "tools" / name
         if not tool.exists():
             self.skipTest("not in a checkout")
-        subprocess.run([sys.executable, tool, "--plimsoll", executable(), "--check"], check=True)
+        subprocess.run([sys.executable, tool, *arguments], check=True, stdout=subprocess.DEVNULL)
+
+    def test_keywords_are_those_of_the_program(self):
+        self.run_tool("python_options.py", "--plimsoll", executable(), "--check")
+
+    def test_pages_are_made_of_ocr(self):
+        self.run_tool("ocr_to_pages.py", "--self-test")
+
+    def test_data_sets_are_converted(self):
+        try:
+            import pyarrow  # noqa: F401
+        except ImportError:
+            self.skipTest("pyarrow is not installed")
+        self.run_tool("convert_dataset.py", "--self-test")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """One page as a source reads it."""
 
+from __future__ import annotations
+
 import dataclasses
 
 

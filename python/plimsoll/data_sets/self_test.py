@@ -149,6 +149,6 @@ def self_test(parser):
             run("--output", root / "out", train)
             expect("an output that is there is kept", False)
         except PlimsollError as error:
-            expect("an output that is there is kept", "already there" in str(problem) and len(pages(root / "out/train.jsonl")) == 2)
+            expect("an output that is there is kept", "already there" in str(error) and len(pages(root / "out/train.jsonl")) == 2)
     print(f"{len(failures)} failed" if failures else "all passed")
     return 1 if failures else 0
