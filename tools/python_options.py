@@ -62,23 +62,32 @@ def keywords(command):
     return [option for option in command["options"] if option["name"] not in OWN]
 
 
+def typed(option):
+    return [f"    {option['name']}: {annotation(option)}", f'    """{sentence(option)}"""']
+
+
+def row(option):
+    fields = (option["option"], option["type"], bool(option.get("several")))
+    return f'    "{option["name"]}": Option{fields!r},'.replace("'", '"')
+
+
 def text_of(table):
-    commands = [command for command in table["commands"] if command["name"] in COMMANDS]
+    """Writes a class and a table for each command; those of `plan` add to train's, whose options it takes."""
+    commands = {command["name"]: keywords(command) for command in table["commands"] if command["name"] in COMMANDS}
     parts = [HEAD]
-    for command in commands:
-        lines = [f"class {command['name'].capitalize()}Options(TypedDict, total=False):"]
-        for option in keywords(command):
-            lines += [f"    {option['name']}: {annotation(option)}", f'    """{sentence(option)}"""']
-        parts.append("\n".join(lines) + "\n\n\n")
-    lines = ["OPTIONS: Dict[str, Dict[str, Option]] = {"]
-    for command in commands:
-        lines.append(f'    "{command["name"]}": {{')
-        for option in keywords(command):
-            row = (option["option"], option["type"], bool(option.get("several")))
-            lines.append(f'        "{option["name"]}": Option{row!r},'.replace("'", '"'))
-        lines.append("    },")
-    parts.append("\n".join([*lines, "}", ""]))
-    return "".join(parts)
+    for name in sorted(commands, key=lambda name: name == "plan"):
+        options, base = commands[name], "TypedDict"
+        if name == "plan":
+            shared = [typed(option) for option in commands["train"]]
+            options, base = [option for option in options if typed(option) not in shared], "TrainOptions"
+        lines = [f"class {name.capitalize()}Options({base}, total=False):"]
+        lines += [line for option in options for line in typed(option)]
+        lines += ["", "", f"{name.upper()}: Dict[str, Option] = {{"]
+        lines += ["    **TRAIN,"] if name == "plan" else []
+        lines += [row(option) for option in options]
+        parts.append("\n".join([*lines, "}", "", "", ""]))
+    names = ", ".join(f'"{name}": {name.upper()}' for name in sorted(commands))
+    return "".join(parts) + f"OPTIONS: Dict[str, Dict[str, Option]] = {{{names}}}\n"
 
 
 def main():

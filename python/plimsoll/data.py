@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Sequence, Union
@@ -14,7 +12,7 @@ from .data_sets.boxes import BoxEvidence
 from .data_sets.cord import cord_page
 from .data_sets.docvqa import is_docvqa, question_of
 from .data_sets.images import image_kind, image_size
-from .data_sets.labels import class_names, label_name
+from .data_sets.labels import label_name
 from .data_sets.parquet import COLUMNS
 from .data_sets.problem import problem, shown
 

@@ -77,7 +77,7 @@ void run_predict(const Invocation& invocation, RunOptions& options, const Predic
     }
   });
   predict_pages(session, bundle.definition(), *dataset, loader_options(options.memory), *predictions,
-                {.skipped = indices_of(skipped, false), .on_bad_page = leave_out, .all_pages = true},
+                {.on_bad_page = leave_out, .all_pages = true},
                 [&](std::uint32_t index) {
                   PageFaults of_labels;  // which only a drawing would show
                   Page page = pages->read(index, &of_labels);

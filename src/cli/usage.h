@@ -27,7 +27,7 @@ CLI::Option* one_of(CLI::Option* option, std::vector<std::string> names);
 // "a,b" as two names.
 std::vector<std::string> names_in(const std::string& list);
 
-// What an option may hold, as whole_number, number and one_of have it.
+// This says what an option may hold, as whole_number, number and one_of have it.
 struct OptionValues {
   std::string kind;                  // int, float or choices; empty: anything
   std::string range{};               // of an int or a float: "1 to 65535", "0 or more"

@@ -177,7 +177,7 @@ void DataSetChecker::check_labels() {
   }
 }
 
-// Of data with errors, it is not known what there is to learn.
+// Nobody knows what there is to learn from data with errors.
 void DataSetChecker::check_targets() {
   if (!options_.targets || !options_.targets_known || !options_.labels_required || report_.target_pages == 0) return;
   if (report_.findings.count(Severity::kError) > 0) return;

@@ -19,7 +19,7 @@ namespace plimsoll {
 
 class PageSource;
 
-// What to do about a label that the label set lacks.
+// This advises on a label that the label set lacks.
 inline constexpr const char* kUnknownLabelRemedy =
     "correct the data, or leave the page out; a model learns labels that it does not know in a new head: train it with "
     "--labels and all their names";

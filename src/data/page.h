@@ -46,7 +46,7 @@ struct Page {
   std::vector<Box> boxes;                      // one per word; empty if nobody asks for them and the page has none
   std::vector<std::string> labels;             // one per word, by name; empty when the page has none (prediction)
   std::shared_ptr<const PageTarget> target{};  // what a task has read of the page (data/targets.h); may be nullptr
-  // Of a page without labels and target where one was looked for: its other keys, which another task may read.
+  // These are the keys that nobody read of a page without labels or target; another task may read them.
   std::vector<std::string> other_keys{};
   std::filesystem::path file;  // the file that it was read from
   std::size_t line = 0;        // from 1; 0 where a page is a file of its own
